@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * base.h - what every file may take for granted about host and compiler.
+ *
+ * Layer:   base.
+ * Threads: pure.
+ */
+#ifndef TUTTI_BASE_BASE_H
+#define TUTTI_BASE_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copied as they are");
+_Static_assert(sizeof(float) == 4, "gradients are IEEE-754 binary32");
+_Static_assert(sizeof(size_t) == 8, "64-bit hosts only");
+
+#define TT_ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The struct of `type` whose `member` lies at `pointer`. */
+#define TT_CONTAINER_OF(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+static inline uint64_t tt_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t tt_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint64_t tt_round_up(uint64_t value, uint64_t multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+#endif
