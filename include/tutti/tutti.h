@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tutti.h - sums and moves tensors between the ranks of a data-parallel job.
+ *
+ * This header is the manual. A program joins a job, hands over buffers, and leaves:
+ *
+ *     tutti_context *context;
+ *     if (tutti_init(NULL, &context) != TUTTI_OK) {
+ *         fprintf(stderr, "%s\n", tutti_last_error(NULL));
+ *         return 1;
+ *     }
+ *     tutti_allreduce(context, gradient, gradient, count, TUTTI_F32, TUTTI_AVERAGE);
+ *     tutti_shutdown(context);
+ *
+ * and is started with `tutti run -n 4 ./program` (or mpirun, srun, torchrun; see tutti_init).
+ *
+ * Matching.  A call without a name matches by call order: the n-th call of a rank on a process
+ *   set meets the n-th call of every other member. Ranks that disagree about type, count, op or
+ *   root get TUTTI_ERR_MISMATCH on every rank, with one text that says who asked for what; the
+ *   context stays usable. Two threads must not make unnamed calls on one process set at once.
+ *   Send and receive match by call order per pair of ranks instead.
+ * Errors.    0 is success, > 0 is "not yet", < 0 is failure. tutti_last_error gives the text.
+ *   A failed call leaves its output undefined. When a rank dies, every pending and later call on
+ *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.
+ * Same bits. Every rank receives the same bits, from run to run, for a fixed world size,
+ *   placement and configuration. f16 and bf16 are added in f32; algorithms that pass partial sums
+ *   from rank to rank (ring, trees) round once per hop, the shared-memory one rounds once.
+ * Arithmetic. Integers wrap. The average of integers is the wrapped sum divided by the number of
+ *   ranks, truncated toward zero. NaN wins in min and max. For bool, any non-zero byte is true;
+ *   sum and max are "or", product and min are "and"; average is refused.
+ * Memory.    Buffers belong to the caller; a started call borrows them until it is over. Input and
+ *   output may be the same pointer (in place) where counts are equal, but must not overlap
+ *   otherwise (refused). Any alignment works. Zero-length calls are legal and still synchronise.
+ * Threads.   Every function may be called from any thread. Waiting threads drive progress.
+ * Fork.      A forked child must not use the context: every call returns TUTTI_ERR_FORKED.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+/* "0.1.0", of the library that is running (not of the header). */
+TUTTI_API const char *tutti_version(void);
+
+typedef enum tutti_status {
+    TUTTI_OK = 0,
+    TUTTI_IN_PROGRESS = 1,        /* poll, or wait with a timeout: not over yet */
+    TUTTI_ERR_NO_MEMORY = -1,     /* here or on a peer; the text says where */
+    TUTTI_ERR_BAD_CONFIG = -2,    /* an option or environment variable; the text names it */
+    TUTTI_ERR_BAD_WIRE = -3,      /* malformed bytes from a peer */
+    TUTTI_ERR_BAD_ARGUMENT = -4,  /* this call; peers are told, so that they fail too */
+    TUTTI_ERR_MISMATCH = -5,      /* ranks disagree about a call */
+    TUTTI_ERR_PEER_DOWN = -6,     /* a process or host is gone */
+    TUTTI_ERR_PEER_LEFT = -7,     /* a rank shut down while others still call */
+    TUTTI_ERR_TIMED_OUT = -8,     /* the deadline passed; the text names missing ranks */
+    TUTTI_ERR_CANCELLED = -9,     /* tutti_cancel, here or on a peer */
+    TUTTI_ERR_SHUT_DOWN = -10,    /* the context was shut down meanwhile */
+    TUTTI_ERR_NO_RESOURCE = -11,  /* descriptors, shared memory, ports; the text names it */
+    TUTTI_ERR_REFUSED = -12,      /* authentication failed, or no secret was found */
+    TUTTI_ERR_UNSUPPORTED = -13,  /* this combination does not exist */
+    TUTTI_ERR_SYSTEM = -14,       /* a system call failed; the text has its name */
+    TUTTI_ERR_FORKED = -15,       /* called in a forked child */
+    TUTTI_ERR_WRONG_THREAD = -16, /* waiting inside a callback */
+} tutti_status;
+
+typedef enum tutti_dtype { /* numbers 11 to 15 are kept for fp8, u32 and u64 */
+    TUTTI_U8 = 0,
+    TUTTI_I8 = 1,
+    TUTTI_U16 = 2,
+    TUTTI_I16 = 3,
+    TUTTI_I32 = 4,
+    TUTTI_I64 = 5,
+    TUTTI_F16 = 6,
+    TUTTI_BF16 = 7,
+    TUTTI_F32 = 8,
+    TUTTI_F64 = 9,
+    TUTTI_BOOL = 10,
+} tutti_dtype;
+
+typedef enum tutti_op {
+    TUTTI_SUM = 0,
+    TUTTI_AVERAGE = 1,
+    TUTTI_MIN = 2,
+    TUTTI_MAX = 3,
+    TUTTI_PRODUCT = 4,
+    TUTTI_AND = 5, /* and, or, xor: integers and bool only */
+    TUTTI_OR = 6,
+    TUTTI_XOR = 7,
+} tutti_op;
+
+typedef enum tutti_collective {
+    TUTTI_ALLREDUCE = 0,
+    TUTTI_REDUCE = 1,
+    TUTTI_BROADCAST = 2,
+    TUTTI_ALLGATHER = 3,
+    TUTTI_GATHER = 4,
+    TUTTI_SCATTER = 5,
+    TUTTI_REDUCESCATTER = 6,
+    TUTTI_ALLTOALL = 7,
+    TUTTI_SEND = 8,
+    TUTTI_RECEIVE = 9,
+    TUTTI_BARRIER = 10,
+} tutti_collective;
+
+typedef struct tutti_context tutti_context;
+typedef struct tutti_handle tutti_handle;
+
+/* ---- joining and leaving ------------------------------------------------------------------ */
+
+/* Fill with TUTTI_OPTIONS_INIT, then set what you need. Everything has a TUTTI_* variable too. */
+typedef struct tutti_options {
+    size_t struct_bytes;
+    int rank;                /* -1: from the environment */
+    int size;                /* -1: from the environment */
+    const char *rendezvous;  /* "tcp://host:port" or "file:///path"; NULL: from the environment */
+    const char *job_id;      /* NULL: from the environment */
+    const uint8_t *secret;   /* 32 bytes; NULL: found as docs/security-protocol.md says */
+    const char *transport;   /* "auto", "shm" or "tcp"; NULL: TUTTI_TRANSPORT or auto */
+    void (*log)(void *user, int level, const char *text); /* NULL: stderr */
+    void *log_user;
+    double timeout_s;        /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */
+} tutti_options;
+
+#define TUTTI_OPTIONS_INIT {sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0}
+
+/* Join the job; returns when every rank has joined. Rank and size come from `options`, else from
+ * the launcher's variables: TUTTI_*, HOROVOD_*, torchrun, Open MPI, PMI (MPICH), Slurm, plain
+ * RANK and WORLD_SIZE; with none of them the job has one rank. `*context_out` is set only on
+ * TUTTI_OK; end it with tutti_shutdown. May be called again after a shutdown, and several times
+ * in one process (several contexts, or all ranks of a job as threads). */
+TUTTI_API tutti_status tutti_init(const tutti_options *options, tutti_context **context_out);
+
+/* Say goodbye and free the context. Calls that are still pending end with TUTTI_ERR_SHUT_DOWN;
+ * peers that still call this rank get TUTTI_ERR_PEER_LEFT. Does not wait for the peers' calls.
+ * Every handle of the context must have been freed by its owner before or is invalid after. */
+TUTTI_API tutti_status tutti_shutdown(tutti_context *context);
+
+/* World rank and size; the rank among the processes of this host and their number; the index of
+ * this host and the number of hosts. */
+TUTTI_API int tutti_rank(const tutti_context *context);
+TUTTI_API int tutti_size(const tutti_context *context);
+TUTTI_API int tutti_local_rank(const tutti_context *context);
+TUTTI_API int tutti_local_size(const tutti_context *context);
+TUTTI_API int tutti_cross_rank(const tutti_context *context);
+TUTTI_API int tutti_cross_size(const tutti_context *context);
+
+/* Text of this thread's last failed call on `context`; NULL: of the last failed tutti_init.
+ * Valid until this thread's next call. Never NULL. */
+TUTTI_API const char *tutti_last_error(const tutti_context *context);
+TUTTI_API const char *tutti_status_text(tutti_status status);
+TUTTI_API size_t tutti_dtype_bytes(tutti_dtype dtype);
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Memory in the arena that all ranks of this host share: the fastest place for tensors.
+ * 64-byte aligned, zeroed. Falls back to private memory (then only slower) where sharing is
+ * impossible. NULL when exhausted. */
+TUTTI_API void *tutti_alloc(tutti_context *context, size_t bytes);
+TUTTI_API void tutti_free(tutti_context *context, void *memory);
+
+/* Tell Tutti about memory of your own that will be used often. Legal to omit. The memory must
+ * stay valid until tutti_unregister. */
+TUTTI_API tutti_status tutti_register(tutti_context *context, void *memory, size_t bytes);
+TUTTI_API tutti_status tutti_unregister(tutti_context *context, void *memory);
+
+/* ---- process sets --------------------------------------------------------------------------- */
+
+/* A process set is a group of ranks that calls collectives on its own; 0 is the whole world.
+ * Creation and removal are collective over the world: every rank calls with the same ranks,
+ * members or not. Ranks inside a set are numbered by their place in `ranks`. */
+typedef uint32_t tutti_set;
+#define TUTTI_WORLD ((tutti_set)0)
+TUTTI_API tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank_count,
+                                        tutti_set *set_out);
+TUTTI_API tutti_status tutti_set_remove(tutti_context *context, tutti_set set);
+/* This rank's number in `set`, or -1 if it is no member; the members' count, or -1. */
+TUTTI_API int tutti_set_rank(const tutti_context *context, tutti_set set);
+TUTTI_API int tutti_set_size(const tutti_context *context, tutti_set set);
+
+/* ---- blocking calls on the world ------------------------------------------------------------ */
+
+/* output = op over all ranks' inputs, on every rank. */
+TUTTI_API tutti_status tutti_allreduce(tutti_context *context, const void *input, void *output,
+                                       uint64_t count, tutti_dtype dtype, tutti_op op);
+/* The same, on `root` only; output may be NULL elsewhere. */
+TUTTI_API tutti_status tutti_reduce(tutti_context *context, const void *input, void *output,
+                                    uint64_t count, tutti_dtype dtype, tutti_op op, int root);
+/* `buffer` of `root` to every rank. */
+TUTTI_API tutti_status tutti_broadcast(tutti_context *context, void *buffer, uint64_t count,
+                                       tutti_dtype dtype, int root);
+/* `count` elements of every rank, in rank order: output has count * size elements. */
+TUTTI_API tutti_status tutti_allgather(tutti_context *context, const void *input, void *output,
+                                       uint64_t count, tutti_dtype dtype);
+/* The same on `root` only. */
+TUTTI_API tutti_status tutti_gather(tutti_context *context, const void *input, void *output,
+                                    uint64_t count, tutti_dtype dtype, int root);
+/* Part r of root's input (count * size elements) to rank r. */
+TUTTI_API tutti_status tutti_scatter(tutti_context *context, const void *input, void *output,
+                                     uint64_t count, tutti_dtype dtype, int root);
+/* Part r of the reduced input (count * size elements) to rank r. */
+TUTTI_API tutti_status tutti_reducescatter(tutti_context *context, const void *input, void *output,
+                                           uint64_t count, tutti_dtype dtype, tutti_op op);
+/* Part p of the input goes to rank p; part p of the output comes from rank p; `count` each. */
+TUTTI_API tutti_status tutti_alltoall(tutti_context *context, const void *input, void *output,
+                                      uint64_t count, tutti_dtype dtype);
+TUTTI_API tutti_status tutti_send(tutti_context *context, const void *buffer, uint64_t count,
+                                  tutti_dtype dtype, int peer);
+TUTTI_API tutti_status tutti_receive(tutti_context *context, void *buffer, uint64_t count,
+                                     tutti_dtype dtype, int peer);
+TUTTI_API tutti_status tutti_barrier(tutti_context *context);
+
+/* ---- the general call ------------------------------------------------------------------------ */
+
+/* Every call above is a short form of this one. Fill with TUTTI_CALL_INIT, then set.
+ *
+ * counts: with a non-NULL `input_counts` or `output_counts` the parts may differ in length:
+ *   allgather, gather   count = own elements; the library writes every rank's count to
+ *                       output_counts[size] (gather: on root) and places parts in rank order.
+ *   scatter             root gives input_counts[size]; the rank's own count is written to
+ *                       output_counts[0].
+ *   reducescatter       input_counts[size], the same on every rank: elements each rank receives.
+ *   alltoall            input_counts[size]: elements for each rank; the library writes
+ *                       output_counts[size].
+ * output: output_capacity is the room in elements; a longer result is TUTTI_ERR_BAD_ARGUMENT on
+ *   this rank. With output == NULL and result_out set, the library allocates the output (the sizes
+ *   of uneven parts are known only then) and stores it to *result_out; free it with tutti_free. */
+typedef struct tutti_call {
+    size_t struct_bytes;
+    tutti_collective collective;
+    tutti_dtype dtype;
+    tutti_op op;
+    int root; /* root; for send and receive the peer; numbered within the set */
+    tutti_set set;
+    int priority;       /* larger is more urgent; 0 is usual */
+    const char *name;   /* NULL: matched by order only. Copied; at most 255 bytes; in error texts */
+    const void *input;
+    void *output;
+    uint64_t count;     /* elements of this rank, as in the short forms */
+    uint64_t output_capacity; /* elements; 0: what the short form implies */
+    const uint64_t *input_counts;
+    uint64_t *output_counts;
+    void **result_out;
+    double prescale;  /* multiplies every input; 1.0: nothing */
+    double postscale; /* multiplies the result; 1.0: nothing */
+    double timeout_s; /* deadline of this call; 0: TUTTI_TIMEOUT */
+    int device;       /* -1: host memory. Other devices: TUTTI_ERR_UNSUPPORTED today */
+    void *stream;     /* kept for devices */
+    void (*done)(void *user, tutti_handle *handle, tutti_status status);
+    void *done_user;  /* done runs once, on some thread; it may start calls but not wait */
+} tutti_call;
+
+#define TUTTI_CALL_INIT                                                                       \
+    {sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
+     NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL}
+
+/* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and
+ * must be freed. Arguments that are wrong on their face fail here, and fail the peers' call too. */
+TUTTI_API tutti_status tutti_start(tutti_context *context, const tutti_call *call,
+                                   tutti_handle **handle_out);
+/* Start several calls at once: one wake-up, adjacent places in the order. */
+TUTTI_API tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls,
+                                         int call_count, tutti_handle **handles_out);
+/* Start and wait. */
+TUTTI_API tutti_status tutti_run(tutti_context *context, const tutti_call *call);
+
+/* Wait until the call is over and return its status; TUTTI_IN_PROGRESS after `timeout_s`.
+ * A negative timeout waits for ever. */
+TUTTI_API tutti_status tutti_wait(tutti_handle *handle, double timeout_s);
+/* The status now, without waiting. */
+TUTTI_API tutti_status tutti_poll(tutti_handle *handle);
+/* Text of a failed call; "" otherwise. Valid as long as the handle. */
+TUTTI_API const char *tutti_handle_error(const tutti_handle *handle);
+/* Take the call back if it has not begun to move data: it then ends with TUTTI_ERR_CANCELLED on
+ * every rank. TUTTI_IN_PROGRESS: too late, it goes on. */
+TUTTI_API tutti_status tutti_cancel(tutti_handle *handle);
+/* Free the handle; waits first if the call is not over. NULL is allowed. */
+TUTTI_API void tutti_handle_free(tutti_handle *handle);
+
+/* A persistent call: declared once (not started), started many times with tutti_restart, each
+ * start waited for before the next. The descriptor is checked and prepared only once. */
+TUTTI_API tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
+                                     tutti_handle **handle_out);
+TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
+
+/* A descriptor for poll or epoll: readable when some started call has ended since the last
+ * tutti_event_clear. Owned by the context. -1 with an error text on failure. */
+TUTTI_API int tutti_event_fd(tutti_context *context);
+TUTTI_API tutti_status tutti_event_clear(tutti_context *context);
+
+/* Write what is known about this context (rank, transports, choices) as text to `buffer`;
+ * returns the length it needs, like snprintf. */
+TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
