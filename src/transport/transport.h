@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transport.h - a link: the path between this rank and one peer.
+ *
+ * A link carries frames (platform.h) both ways. It is driven by the real platform driver, which
+ * polls it, and hands what arrives straight to the rank's machine. shm.c and tcp.c each end in one
+ * table.
+ *
+ * Layer:   transport; may include platform/platform.h and base/.
+ * Threads: used by the baton's holder only.
+ * Memory:  no allocation in steady state: frames that must wait lie in a pool that only grows.
+ */
+#ifndef TUTTI_TRANSPORT_TRANSPORT_H
+#define TUTTI_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "platform/platform.h"
+
+typedef struct tt_link tt_link;
+
+typedef enum tt_link_state {
+    TT_LINK_UP,
+    TT_LINK_LEFT, /* the peer said goodbye and everything it sent was delivered */
+    TT_LINK_DOWN, /* broken; why[] says how */
+} tt_link_state;
+
+/* What every kind of link provides. Every member is required. */
+typedef struct tt_link_ops {
+    const char *name; /* as users write it: TUTTI_TRANSPORT=<name> */
+
+    /* As tt_platform_ops.send, recall and discard. */
+    tt_status (*send)(tt_link *link, const tt_send *send);
+    void (*recall)(tt_link *link, uint64_t token);
+    void (*discard)(tt_link *link);
+
+    /* Move what can be moved in both directions without blocking; makes upcalls frame, payload
+     * and sent. Bounded work (about 256 KiB), so that other links get their turn. True if
+     * anything moved. May change link->state; never makes the upcall `peer`. */
+    bool (*poll)(tt_link *link);
+
+    /* Descriptors whose readiness means poll() has work; up to 2; -1 for none. `wants_write_out`
+     * tells for which of them writability matters now. */
+    void (*descriptors)(const tt_link *link, int fds_out[2], bool wants_write_out[2]);
+
+    /* Say goodbye: flush what is queued, then tell the peer. Call poll until closed() is true. */
+    void (*close)(tt_link *link);
+    bool (*closed)(const tt_link *link);
+    void (*destroy)(tt_link *link);
+} tt_link_ops;
+
+enum { TT_LINK_WHY_BYTES = 96 };
+
+/* Kinds embed this as their first member. */
+struct tt_link {
+    const tt_link_ops *ops;
+    const tt_machine *machine; /* receives the upcalls; set before the first poll */
+    uint32_t peer;
+    tt_link_state state;
+    char why[TT_LINK_WHY_BYTES];
+    uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
+};
+
+#endif
