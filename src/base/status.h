@@ -39,12 +39,12 @@ typedef enum tt_status {
 const char *tt_status_text(tt_status status);
 
 /* Return early with a failure or a "not yet". Only where nothing must be undone. */
-#define TT_TRY(call)                     \
-    do {                                 \
+#define TT_TRY(call)                      \
+    do {                                  \
         const tt_status status_ = (call); \
-        if (status_ != TT_OK) {          \
-            return status_;              \
-        }                                \
+        if (status_ != TT_OK) {           \
+            return status_;               \
+        }                                 \
     } while (0)
 
 #endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce_internal.h - one table of reduction kernels per instruction set.
+ *
+ * reduce.c picks a table, checks arguments and cuts work into blocks; the kernels themselves are
+ * the same source, reduce_kernel.h, compiled once per reduce_<isa>.c.
+ *
+ * Layer:   base, private to reduce*.c and its test.
+ * Threads: tables are const and shared.
+ */
+#ifndef TUTTI_BASE_REDUCE_INTERNAL_H
+#define TUTTI_BASE_REDUCE_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+enum {
+    TT_REDUCE_BLOCK = 512, /* elements per pass where partial results are kept in L1 */
+};
+
+/* Fold sources[0..source_count)[start .. start + count) together; two sources or more. */
+typedef struct tt_fold {
+    const void *const *sources;
+    size_t source_count;
+    size_t start;
+    size_t count;
+} tt_fold;
+
+/* The members of tt_reduce_isa; `target` may be exactly a source. Element i goes to target[i]. */
+typedef void tt_fold_fn(void *target, const tt_fold *fold);
+typedef void tt_scale_fn(void *target, const void *source, size_t count, double factor);
+typedef void tt_divide_fn(void *target, size_t count, uint64_t divisor);
+
+/* Only the slots tt_redop_allowed refuses, and AVERAGE (which folds as SUM), are empty. */
+typedef struct tt_reduce_isa {
+    const char *name;
+    tt_fold_fn *fold[TT_DTYPE_COUNT][TT_REDOP_COUNT];
+    tt_scale_fn *scale[TT_DTYPE_COUNT];
+    tt_divide_fn *divide[TT_DTYPE_COUNT];
+} tt_reduce_isa;
+
+extern const tt_reduce_isa tt_reduce_plain;
+extern const tt_reduce_isa tt_reduce_avx2;   /* x86-64 only */
+extern const tt_reduce_isa tt_reduce_avx512; /* x86-64 only */
+
+/* The index-th table this processor can run, best first, or NULL past the end. */
+const tt_reduce_isa *tt_reduce_isa_at(size_t index);
+
+/* tt_reduce_many on a given table. */
+void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop,
+                        void *const targets[], size_t target_count, const tt_fold *fold);
+
+#endif
