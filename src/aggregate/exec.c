@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exec.c - lanes, rounds and moves; see exec.h. Local work is in exec_work.c. */
+#include "aggregate/exec.h"
+
+#include <string.h>
+
+#include "aggregate/exec_internal.h"
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/reduce.h"
+
+static void lane_run(tt_exec *exec, tt_lane *lane);
+
+static void fail(tt_exec *exec, tt_status status, uint32_t culprit)
+{
+    if (exec->status == TT_OK) {
+        exec->status = status;
+        exec->culprit = culprit;
+    }
+}
+
+void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit)
+{
+    fail(exec, status, culprit);
+}
+
+static bool bit_get(const uint64_t *bits, uint64_t index)
+{
+    return (bits[index / 64] >> (index % 64) & 1) != 0;
+}
+
+static void bit_set(uint64_t *bits, uint64_t index)
+{
+    bits[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+static uint64_t words_for(uint64_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+/* Index of a peer among those of one round. */
+static uint64_t slot_of(const tt_exec *exec, uint32_t member)
+{
+    return exec->plan.fan == 1 ? 0 : member;
+}
+
+static bool move_at(const tt_exec *exec, const tt_lane *lane, uint32_t round, uint32_t index,
+                    tt_move *move_out)
+{
+    const tt_cursor at = {.lane = lane->number, .round = round, .index = index};
+    return exec->algorithm->move(&exec->problem, &exec->plan, at, move_out);
+}
+
+uint32_t tt_exec_member(const tt_exec *exec, uint32_t peer)
+{
+    if (exec->member_of != NULL) {
+        return exec->member_of[peer];
+    }
+    for (uint32_t i = 0; i < exec->problem.size; i++) {
+        if (exec->members[i] == peer) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot)
+{
+    switch (spot.buffer) {
+    case TT_INPUT:
+        /* never written through: moves have inputs as sources only */
+        return (uint8_t *)(uintptr_t)(exec->input + spot.offset);
+    case TT_OUTPUT:
+        return exec->output + spot.offset;
+    case TT_SLOT:
+        return exec->slots + (lane->number % TT_LANES_MAX) * exec->plan.slot_bytes + spot.offset;
+    case TT_SCRATCH:
+        break;
+    }
+    TT_ASSERT(spot.offset <= exec->plan.scratch_bytes);
+    return lane->scratch + spot.offset;
+}
+
+/* ---- partners and grants ---- */
+
+static tt_partner *partner_of(tt_exec *exec, uint32_t member)
+{
+    for (uint32_t i = 0; i < exec->partner_count; i++) {
+        if (exec->partners[i].member == member) {
+            return &exec->partners[i];
+        }
+    }
+    TT_ASSERT(exec->partner_count < exec->plan.partner_max);
+    tt_partner *partner = &exec->partners[exec->partner_count++];
+    *partner = (tt_partner){.member = member};
+    return partner;
+}
+
+static void send_signal(tt_exec *exec, tt_frame_kind kind, uint32_t member, uint64_t argument)
+{
+    tt_head head = exec->identity;
+    head.kind = (uint8_t)kind;
+    head.argument = argument;
+    tt_flow_control(exec->flow, exec->members[member], &head);
+}
+
+/* Long frames come only after a grant: tell all who will send. */
+static void grant_open_lanes(tt_exec *exec)
+{
+    for (uint32_t i = 0; i < exec->partner_count; i++) {
+        if (exec->partners[i].is_source || exec->partners[i].has_wanted) {
+            send_signal(exec, TT_FRAME_GRANT, exec->partners[i].member, exec->lanes_opened);
+        }
+    }
+}
+
+static void find_sources(tt_exec *exec)
+{
+    const tt_lane first = {.number = 0};
+    tt_move move = {0};
+    for (uint32_t round = 0; round < exec->plan.round_count; round++) {
+        for (uint32_t i = 0; move_at(exec, &first, round, i, &move); i++) {
+            if (move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE) {
+                partner_of(exec, move.peer)->is_source = true;
+            }
+        }
+    }
+}
+
+/* ---- sending ---- */
+
+/* May the frame go now? Takes a credit if that is what lets it. */
+static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_t *flags_out)
+{
+    tt_partner *partner = partner_of(exec, member);
+    *flags_out = 0;
+    if (partner->granted > lane->number) {
+        return true;
+    }
+    if (!exec->is_eager) {
+        return false;
+    }
+    if (tt_flow_take(exec->flow, exec->members[member])) {
+        *flags_out = TT_FLAG_EAGER;
+        return true;
+    }
+    exec->is_blocked = true;
+    if (!partner->has_wanted) {
+        partner->has_wanted = true;
+        send_signal(exec, TT_FRAME_WANT, member, 0);
+    }
+    return false;
+}
+
+static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t flags)
+{
+    tt_head head = exec->identity;
+    head.kind = TT_FRAME_DATA;
+    head.flags |= flags;
+    head.lane = (uint32_t)lane->number;
+    head.round = lane->round;
+    head.payload_bytes = (uint32_t)move->bytes;
+    TT_ASSERT(move->bytes <= exec->plan.frame_bytes);
+    const tt_send send = {
+        .peer = exec->members[move->peer],
+        .urgency = exec->urgency,
+        .token = exec->token + lane->number % TT_LANES_MAX,
+        .payload = move->bytes > 0 ? tt_exec_address(exec, lane, move->source) : NULL,
+        .head = &head,
+    };
+    const tt_status status = exec->flow->platform->ops->send(exec->flow->platform, &send);
+    if (status == TT_OK) {
+        lane->sends_open--;
+    } else if (status < 0) {
+        fail(exec, status, move->peer);
+    }
+}
+
+static void issue_waiting(tt_exec *exec, tt_lane *lane)
+{
+    tt_move move = {0};
+    for (uint32_t i = 0; lane->sends_waiting > 0 && move_at(exec, lane, lane->round, i, &move);
+         i++) {
+        uint8_t flags;
+        if (move.kind != TT_MOVE_SEND || bit_get(lane->issued, slot_of(exec, move.peer)) ||
+            !may_send(exec, lane, move.peer, &flags)) {
+            continue;
+        }
+        bit_set(lane->issued, slot_of(exec, move.peer));
+        lane->sends_waiting--;
+        issue(exec, lane, &move, flags);
+    }
+}
+
+/* ---- rounds ---- */
+
+static void round_enter(tt_exec *exec, tt_lane *lane)
+{
+    tt_move move = {0};
+    lane->is_entered = true;
+    lane->is_reduced = true;
+    lane->is_worked = true;
+    lane->sends_open = lane->sends_waiting = lane->arrivals_open = 0;
+    lane->work_done = 0;
+    memset(lane->issued, 0, words_for(exec->plan.fan) * sizeof(uint64_t));
+    const uint64_t base = (uint64_t)lane->round * exec->plan.fan;
+    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+        if (move.kind == TT_MOVE_SEND) {
+            lane->sends_open++;
+            lane->sends_waiting++;
+        } else if (move.kind == TT_MOVE_WORK) {
+            lane->is_worked = false;
+        } else if (move.kind != TT_MOVE_NONE) {
+            const bool is_here = bit_get(lane->received, base + slot_of(exec, move.peer));
+            lane->arrivals_open += is_here ? 0 : 1;
+            if (move.kind == TT_MOVE_REDUCE) {
+                lane->is_reduced = is_here && exec->plan.reduce_early;
+            }
+        }
+    }
+}
+
+/* target = lower rank's value op higher rank's value, so that both partners get the same bits. */
+static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, const void *arrival)
+{
+    const tt_problem *problem = &exec->problem;
+    const void *own = tt_exec_address(exec, lane, move->source);
+    const bool is_peer_first = move->peer < problem->self;
+    tt_reduce(problem->dtype, problem->redop, tt_exec_address(exec, lane, move->target),
+              is_peer_first ? arrival : own, is_peer_first ? own : arrival,
+              move->bytes / problem->element_bytes);
+    exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_REDUCE, move->bytes);
+}
+
+static void reduce_waiting(tt_exec *exec, tt_lane *lane)
+{
+    tt_move move = {0};
+    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+        if (move.kind == TT_MOVE_REDUCE) {
+            apply_reduce(exec, lane, &move, lane->scratch + move.slot);
+        }
+    }
+    lane->is_reduced = true;
+}
+
+/* The round's work, now if it is short. True when there is none left. */
+static bool work_short(tt_exec *exec, tt_lane *lane)
+{
+    tt_move move = {0};
+    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+        if (move.kind == TT_MOVE_WORK) {
+            if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES) {
+                exec->has_work = true;
+                return false;
+            }
+            lane->is_worked = tt_exec_work(exec, lane, &move, UINT64_MAX);
+            return lane->is_worked;
+        }
+    }
+    return true;
+}
+
+static void lanes_open(tt_exec *exec);
+
+static void lane_close(tt_exec *exec, tt_lane *lane)
+{
+    lane->is_open = false;
+    exec->lanes_done++;
+    if (exec->lanes_done == exec->plan.lane_count) {
+        exec->is_running = false;
+        return;
+    }
+    lanes_open(exec);
+}
+
+/* Go as far as possible. */
+static void lane_run(tt_exec *exec, tt_lane *lane)
+{
+    while (exec->status == TT_OK && lane->is_open) {
+        if (!lane->is_entered) {
+            round_enter(exec, lane);
+        }
+        if (lane->sends_waiting > 0) {
+            issue_waiting(exec, lane);
+        }
+        if (lane->sends_open > 0 || lane->arrivals_open > 0 || exec->status != TT_OK) {
+            return;
+        }
+        if (!lane->is_reduced) {
+            reduce_waiting(exec, lane);
+        }
+        if (!lane->is_worked && !work_short(exec, lane)) {
+            return;
+        }
+        lane->is_entered = false;
+        lane->round++;
+        if (lane->round == exec->plan.round_count) {
+            lane_close(exec, lane);
+        }
+    }
+}
+
+static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
+{
+    lane->is_open = true;
+    lane->is_entered = false;
+    lane->round = 0;
+    lane->number = number;
+    memset(lane->received, 0,
+           words_for((uint64_t)exec->plan.round_count * exec->plan.fan) * sizeof(uint64_t));
+}
+
+/* Frames that came before their lane was open. */
+static void replay_parked(tt_exec *exec)
+{
+    tt_parked *parked;
+    while (exec->status == TT_OK && exec->is_running &&
+           (parked = tt_flow_find(exec->flow, &exec->arriving, exec->lanes_opened,
+                                  exec->members[exec->problem.self == 0])) != NULL) {
+        const uint32_t member = tt_exec_member(exec, parked->peer);
+        if (member != UINT32_MAX && parked->head.descriptor == exec->identity.descriptor) {
+            parked->head.flags &= (uint8_t)~TT_FLAG_EAGER; /* unpark returns the credit */
+            (void)tt_exec_frame(exec, member, &parked->head, parked->payload);
+        } else {
+            fail(exec, TT_ERR_MISMATCH, member);
+        }
+        tt_flow_unpark(exec->flow, parked);
+    }
+}
+
+/* Open as many lanes as fit; a lane's place is free when the lane TT_LANES_MAX before is done. */
+static void lanes_open(tt_exec *exec)
+{
+    const uint64_t opened_before = exec->lanes_opened;
+    while (exec->lanes_opened < exec->plan.lane_count &&
+           !exec->lanes[exec->lanes_opened % TT_LANES_MAX].is_open) {
+        lane_reset(exec, &exec->lanes[exec->lanes_opened % TT_LANES_MAX], exec->lanes_opened);
+        exec->lanes_opened++;
+    }
+    if (exec->lanes_opened == opened_before) {
+        return;
+    }
+    grant_open_lanes(exec);
+    for (uint64_t number = opened_before; number < exec->lanes_opened; number++) {
+        tt_lane *lane = &exec->lanes[number % TT_LANES_MAX];
+        if (lane->is_open && lane->number == number) {
+            lane_run(exec, lane);
+        }
+    }
+    if (exec->flow->parked != NULL) {
+        replay_parked(exec);
+    }
+}
+
+/* ---- life ---- */
+
+tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
+{
+    tt_platform *platform = exec->flow->platform;
+    const size_t bytes = slot_bytes * TT_LANES_MAX;
+    if (exec->slots_bytes >= bytes) {
+        return TT_OK;
+    }
+    if (exec->slots != NULL) {
+        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
+        exec->slots_bytes = 0;
+    }
+    exec->slots = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
+    if (exec->slots == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    exec->slots_bytes = bytes;
+    return TT_OK;
+}
+
+/* Lay out bits, partners, pointers and scratch in one block that is kept for the next op. */
+static tt_status workspace_lay_out(tt_exec *exec)
+{
+    const tt_plan *plan = &exec->plan;
+    const size_t received = words_for((uint64_t)plan->round_count * plan->fan) * sizeof(uint64_t);
+    const size_t issued = words_for(plan->fan) * sizeof(uint64_t);
+    const size_t partners = plan->partner_max * sizeof(tt_partner);
+    const size_t pointers = 2 * (size_t)exec->problem.size * sizeof(void *);
+    const size_t scratch = tt_round_up(plan->scratch_bytes, 64);
+    const size_t lanes = tt_min_u64(plan->lane_count, TT_LANES_MAX);
+    const size_t small = tt_round_up(partners + pointers + lanes * (received + issued), 64);
+    const size_t bytes = small + lanes * scratch;
+    if (exec->workspace_bytes < bytes) {
+        tt_release(exec->flow->platform, exec->workspace, exec->workspace_bytes);
+        exec->workspace_bytes = 0;
+        exec->workspace = tt_allocate(exec->flow->platform, bytes);
+        if (exec->workspace == NULL) {
+            return TT_ERR_NO_MEMORY;
+        }
+        exec->workspace_bytes = bytes;
+    }
+    uint8_t *at = exec->workspace;
+    exec->partners = (void *)at;
+    exec->pointers = (void *)(at += tt_round_up(partners, 8));
+    at += pointers;
+    for (size_t i = 0; i < lanes; i++) {
+        exec->lanes[i] = (tt_lane){.received = (void *)at,
+                                   .issued = (void *)(at + received),
+                                   .scratch = (uint8_t *)exec->workspace + small + i * scratch};
+        at += received + issued;
+    }
+    return TT_OK;
+}
+
+static void take_notes(tt_exec *exec)
+{
+    tt_note note;
+    while (tt_flow_note_take(exec->flow, &exec->arriving,
+                             exec->members[exec->problem.self == 0], &note)) {
+        const uint32_t member = tt_exec_member(exec, note.peer);
+        if (member == UINT32_MAX || note.head.descriptor != exec->identity.descriptor) {
+            fail(exec, TT_ERR_MISMATCH, member);
+        } else if (note.head.kind == TT_FRAME_GRANT) {
+            partner_of(exec, member)->granted = note.head.argument;
+        } else {
+            partner_of(exec, member)->has_wanted = true;
+        }
+    }
+}
+
+tt_status tt_exec_start(tt_exec *exec)
+{
+    TT_ASSERT(!exec->is_running);
+    exec->algorithm->plan(&exec->problem, &exec->plan);
+    TT_ASSERT(exec->plan.lane_count > 0);
+    TT_ASSERT(exec->plan.round_count > 0);
+    exec->status = TT_OK;
+    exec->is_eager = exec->plan.frame_bytes <= exec->flow->eager_bytes_max;
+    exec->is_blocked = exec->has_work = false;
+    exec->lanes_opened = exec->lanes_done = 0;
+    exec->partner_count = 0;
+    TT_TRY(workspace_lay_out(exec));
+    if (!exec->is_eager) {
+        find_sources(exec);
+    }
+    exec->is_running = true;
+    if (exec->flow->notes != NULL) {
+        take_notes(exec);
+    }
+    if (exec->status == TT_OK) {
+        lanes_open(exec);
+    }
+    return TT_OK;
+}
+
+/* ---- arrivals ---- */
+
+/* The arrival that a frame of `member` with (lane, round) is, or false. */
+static bool arrival_of(const tt_exec *exec, const tt_lane *lane, uint32_t member,
+                       const tt_head *head, tt_move *move_out)
+{
+    for (uint32_t i = 0; move_at(exec, lane, head->round, i, move_out); i++) {
+        if ((move_out->kind == TT_MOVE_STORE || move_out->kind == TT_MOVE_REDUCE) &&
+            move_out->peer == member) {
+            return move_out->bytes == head->payload_bytes;
+        }
+    }
+    return false;
+}
+
+static void arrived(tt_exec *exec, tt_lane *lane, uint32_t member, uint32_t round)
+{
+    bit_set(lane->received, (uint64_t)round * exec->plan.fan + slot_of(exec, member));
+    if (lane->is_entered && lane->round == round) {
+        TT_ASSERT(lane->arrivals_open > 0);
+        lane->arrivals_open--;
+    }
+    lane_run(exec, lane);
+}
+
+static void take_inline(tt_exec *exec, tt_lane *lane, const tt_move *move, const tt_head *head,
+                        const void *payload)
+{
+    const bool is_current = lane->is_entered && lane->round == head->round;
+    if (move->kind == TT_MOVE_REDUCE &&
+        (exec->plan.reduce_early || (is_current && lane->sends_open == 0))) {
+        apply_reduce(exec, lane, move, payload);
+        lane->is_reduced = lane->is_reduced || is_current;
+    } else if (move->bytes > 0) {
+        memcpy(move->kind == TT_MOVE_REDUCE ? lane->scratch + move->slot
+                                            : tt_exec_address(exec, lane, move->target),
+               payload, move->bytes);
+    }
+}
+
+/* The open lane `number`; NULL if it is closed already or not yet open. */
+static tt_lane *open_lane(tt_exec *exec, uint64_t number)
+{
+    tt_lane *lane = &exec->lanes[number % TT_LANES_MAX];
+    return number < exec->lanes_opened && lane->is_open && lane->number == number ? lane : NULL;
+}
+
+void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload)
+{
+    TT_ASSERT(exec->is_running);
+    const uint32_t peer = exec->members[member];
+    const bool is_inline = payload != NULL || head->payload_bytes == 0;
+    if (head->lane >= exec->lanes_opened && head->lane < exec->plan.lane_count) {
+        const tt_status status = tt_flow_park(exec->flow, peer, head, payload);
+        if (status != TT_OK) {
+            fail(exec, status, member);
+        }
+        return NULL;
+    }
+    if ((head->flags & TT_FLAG_EAGER) != 0) {
+        tt_flow_consumed(exec->flow, peer);
+    }
+    tt_lane *lane = open_lane(exec, head->lane);
+    tt_move move = {0};
+    if (lane == NULL || head->round >= exec->plan.round_count ||
+        !arrival_of(exec, lane, member, head, &move)) {
+        if (head->lane >= exec->plan.lane_count || lane != NULL) {
+            fail(exec, TT_ERR_BAD_WIRE, member);
+        }
+        exec->flow->frames_dropped++;
+        return NULL;
+    }
+    if (bit_get(lane->received,
+                (uint64_t)head->round * exec->plan.fan + slot_of(exec, member))) {
+        exec->flow->frames_dropped++; /* a duplicate must not be added twice */
+        return NULL;
+    }
+    if (is_inline) {
+        take_inline(exec, lane, &move, head, payload);
+        arrived(exec, lane, member, head->round);
+        return NULL;
+    }
+    exec->flow->peers[peer].arriving = exec;
+    return move.kind == TT_MOVE_REDUCE ? lane->scratch + move.slot
+                                       : tt_exec_address(exec, lane, move.target);
+}
+
+void tt_exec_payload(tt_exec *exec, uint32_t member, const tt_head *head)
+{
+    tt_lane *lane = open_lane(exec, head->lane);
+    tt_move move = {0};
+    TT_ASSERT(lane != NULL);
+    const bool is_expected = arrival_of(exec, lane, member, head, &move);
+    TT_ASSERT(is_expected);
+    if (move.kind == TT_MOVE_REDUCE && exec->plan.reduce_early) {
+        apply_reduce(exec, lane, &move, lane->scratch + move.slot);
+        lane->is_reduced = lane->is_reduced || (lane->is_entered && lane->round == head->round);
+    }
+    arrived(exec, lane, member, head->round);
+}
+
+static void run_waiting(tt_exec *exec)
+{
+    for (uint32_t i = 0; i < TT_LANES_MAX && exec->is_running && exec->status == TT_OK; i++) {
+        if (exec->lanes[i].is_open && exec->lanes[i].sends_waiting > 0) {
+            lane_run(exec, &exec->lanes[i]);
+        }
+    }
+}
+
+void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes)
+{
+    tt_partner *partner = partner_of(exec, member);
+    if (lanes > partner->granted) {
+        partner->granted = lanes;
+        run_waiting(exec);
+    }
+}
+
+void tt_exec_wanted(tt_exec *exec, uint32_t member)
+{
+    partner_of(exec, member)->has_wanted = true;
+    send_signal(exec, TT_FRAME_GRANT, member, exec->lanes_opened);
+}
+
+void tt_exec_unblock(tt_exec *exec)
+{
+    if (exec->is_blocked) {
+        exec->is_blocked = false;
+        run_waiting(exec);
+    }
+}
+
+void tt_exec_sent(tt_exec *exec, uint32_t lane_slot)
+{
+    TT_ASSERT(lane_slot < TT_LANES_MAX);
+    tt_lane *lane = &exec->lanes[lane_slot];
+    TT_ASSERT(lane->sends_open > lane->sends_waiting);
+    lane->sends_open--;
+    lane_run(exec, lane);
+}
+
+bool tt_exec_step(tt_exec *exec)
+{
+    exec->has_work = false;
+    for (uint32_t i = 0; i < TT_LANES_MAX && exec->is_running && exec->status == TT_OK; i++) {
+        tt_lane *lane = &exec->lanes[i];
+        if (!lane->is_open || !lane->is_entered || lane->is_worked || lane->sends_open > 0 ||
+            lane->arrivals_open > 0 || !lane->is_reduced) {
+            continue;
+        }
+        tt_move move = {0};
+        for (uint32_t m = 0; move_at(exec, lane, lane->round, m, &move); m++) {
+            if (move.kind == TT_MOVE_WORK) {
+                lane->is_worked = tt_exec_work(exec, lane, &move, TT_WORK_STEP_BYTES);
+                break;
+            }
+        }
+        if (lane->is_worked) {
+            lane_run(exec, lane);
+        }
+        exec->has_work = exec->is_running;
+        break; /* one piece per step: frames may be waiting */
+    }
+    return exec->has_work && exec->status == TT_OK;
+}
+
+bool tt_exec_needs(const tt_exec *exec, uint32_t member)
+{
+    if (!exec->is_running) {
+        return false;
+    }
+    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
+        const tt_lane *lane = &exec->lanes[i];
+        tt_move move = {0};
+        for (uint32_t round = lane->round; lane->is_open && round < exec->plan.round_count;
+             round++) {
+            for (uint32_t m = 0; move_at(exec, lane, round, m, &move); m++) {
+                const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
+                const uint64_t slot = slot_of(exec, move.peer);
+                if (is_arrival && move.peer == member &&
+                    !bit_get(lane->received, (uint64_t)round * exec->plan.fan + slot)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return exec->lanes_opened < exec->plan.lane_count;
+}
+
+void tt_exec_stop(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
+        tt_lane *lane = &exec->lanes[i];
+        tt_move move = {0};
+        for (uint32_t m = 0; lane->is_open && lane->is_entered && lane->sends_open > 0 &&
+                             move_at(exec, lane, lane->round, m, &move);
+             m++) {
+            if (move.kind == TT_MOVE_SEND) {
+                platform->ops->recall(platform, exec->members[move.peer], exec->token + i);
+            }
+        }
+        lane->is_open = false;
+    }
+    for (uint32_t i = 0; i < exec->problem.size; i++) {
+        tt_flow_peer *peer = &exec->flow->peers[exec->members[i]];
+        if (peer->arriving == exec) {
+            platform->ops->discard(platform, exec->members[i]);
+            peer->arriving = NULL;
+        }
+    }
+    exec->is_running = false;
+}
+
+void tt_exec_fini(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    tt_release(platform, exec->workspace, exec->workspace_bytes);
+    if (exec->slots != NULL) {
+        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
+    }
+    exec->workspace = NULL;
+    exec->slots = NULL;
+    exec->workspace_bytes = exec->slots_bytes = 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow.c - credit and parking; see flow.h for the invariants. */
+#include "aggregate/flow.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+static size_t entry_bytes(const tt_flow *flow)
+{
+    return tt_round_up(sizeof(tt_parked) + flow->eager_bytes_max, 64);
+}
+
+tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count,
+                       uint32_t eager_bytes_max)
+{
+    TT_ASSERT(eager_bytes_max <= TT_INLINE_BYTES_MAX);
+    *flow = (tt_flow){
+        .platform = platform, .peer_count = peer_count, .eager_bytes_max = eager_bytes_max};
+    flow->parked_end = &flow->parked;
+    flow->peers = tt_allocate(platform, peer_count * sizeof(*flow->peers));
+    return flow->peers != NULL ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+static void release_notes(tt_flow *flow, tt_note *note)
+{
+    while (note != NULL) {
+        tt_note *next = note->next;
+        tt_release(flow->platform, note, sizeof(*note));
+        note = next;
+    }
+}
+
+void tt_flow_fini(tt_flow *flow)
+{
+    release_notes(flow, flow->notes);
+    release_notes(flow, flow->notes_free);
+    for (uint32_t i = 0; flow->peers != NULL && i < flow->peer_count; i++) {
+        tt_release(flow->platform, flow->peers[i].block, TT_CREDIT_FRAMES * entry_bytes(flow));
+    }
+    tt_release(flow->platform, flow->peers, flow->peer_count * sizeof(*flow->peers));
+    flow->peers = NULL;
+}
+
+bool tt_flow_take(tt_flow *flow, uint32_t peer)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    if (state->sent - state->acknowledged >= TT_CREDIT_FRAMES) {
+        return false;
+    }
+    state->sent++;
+    return true;
+}
+
+void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
+{
+    TT_ASSERT(head->payload_bytes == 0);
+    const tt_send send = {.peer = peer, .urgency = TT_URGENCY_CONTROL, .head = head};
+    (void)flow->platform->ops->send(flow->platform, &send);
+}
+
+void tt_flow_consumed(tt_flow *flow, uint32_t peer)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    state->consumed++;
+    if (state->consumed - state->told < TT_CREDIT_FRAMES / 2) {
+        return;
+    }
+    state->told = state->consumed;
+    const tt_head head = {
+        .kind = TT_FRAME_CREDIT, .epoch = flow->epoch, .argument = state->consumed};
+    tt_flow_control(flow, peer, &head);
+}
+
+bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    if (consumed_total <= state->acknowledged || consumed_total > state->sent) {
+        return false; /* old news, or nonsense */
+    }
+    state->acknowledged = consumed_total;
+    return true;
+}
+
+/* Room for all frames that the peer's credit allows. */
+static tt_status reserve(tt_flow *flow, tt_flow_peer *state)
+{
+    const size_t bytes = entry_bytes(flow);
+    state->block = tt_allocate(flow->platform, TT_CREDIT_FRAMES * bytes);
+    if (state->block == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < TT_CREDIT_FRAMES; i++) {
+        tt_parked *entry = (void *)((uint8_t *)state->block + i * bytes);
+        entry->next = state->free;
+        state->free = entry;
+    }
+    return TT_OK;
+}
+
+tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const void *payload)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    if ((head->flags & TT_FLAG_EAGER) == 0 || head->payload_bytes > flow->eager_bytes_max) {
+        return TT_ERR_BAD_WIRE;
+    }
+    if (state->block == NULL) {
+        TT_TRY(reserve(flow, state));
+    }
+    tt_parked *entry = state->free;
+    if (entry == NULL) {
+        return TT_ERR_BAD_WIRE;
+    }
+    state->free = entry->next;
+    entry->next = NULL;
+    entry->peer = peer;
+    entry->head = *head;
+    if (head->payload_bytes > 0) {
+        memcpy(entry->payload, payload, head->payload_bytes);
+    }
+    *flow->parked_end = entry;
+    flow->parked_end = &entry->next;
+    return TT_OK;
+}
+
+/* Is a frame of `from` with this head meant for the op `identity` (of the pair with `peer`)? */
+static bool is_for(const tt_head *head, uint32_t from, const tt_head *identity, uint32_t peer)
+{
+    const uint8_t kinds = TT_FLAG_PAIR | TT_FLAG_REPLY;
+    return head->op == identity->op && head->set == identity->set &&
+           head->stage == identity->stage && ((head->flags ^ identity->flags) & kinds) == 0 &&
+           ((identity->flags & TT_FLAG_PAIR) == 0 || from == peer);
+}
+
+tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_end, uint32_t peer)
+{
+    for (tt_parked **link = &flow->parked; *link != NULL; link = &(*link)->next) {
+        tt_parked *parked = *link;
+        if (parked->head.lane >= lane_end || !is_for(&parked->head, parked->peer, identity, peer)) {
+            continue;
+        }
+        *link = parked->next;
+        if (parked->next == NULL) {
+            flow->parked_end = link;
+        }
+        return parked;
+    }
+    return NULL;
+}
+
+void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
+{
+    const uint32_t peer = parked->peer;
+    parked->next = flow->peers[peer].free;
+    flow->peers[peer].free = parked;
+    tt_flow_consumed(flow, peer);
+}
+
+tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
+{
+    for (tt_note *note = flow->notes; note != NULL; note = note->next) {
+        if (note->peer == peer && note->head.kind == head->kind &&
+            is_for(head, peer, &note->head, peer)) {
+            note->head.argument = tt_max_u64(note->head.argument, head->argument);
+            return TT_OK;
+        }
+    }
+    if (flow->peers[peer].note_count >= TT_NOTES_MAX) {
+        return TT_ERR_BAD_WIRE;
+    }
+    tt_note *note = flow->notes_free;
+    if (note != NULL) {
+        flow->notes_free = note->next;
+    } else {
+        note = tt_allocate(flow->platform, sizeof(*note));
+        if (note == NULL) {
+            return TT_ERR_NO_MEMORY;
+        }
+    }
+    *note = (tt_note){.next = flow->notes, .peer = peer, .head = *head};
+    flow->notes = note;
+    flow->peers[peer].note_count++;
+    return TT_OK;
+}
+
+bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt_note *note_out)
+{
+    for (tt_note **link = &flow->notes; *link != NULL; link = &(*link)->next) {
+        tt_note *note = *link;
+        if (!is_for(&note->head, note->peer, identity, peer)) {
+            continue;
+        }
+        *link = note->next;
+        *note_out = *note;
+        note->next = flow->notes_free;
+        flow->notes_free = note;
+        flow->peers[note_out->peer].note_count--;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow.h - credit and parking: how early frames stay bounded.
+ *
+ * Small frames are sent at once while the sender has credit with the receiver. A frame whose op
+ * is not here yet is parked; the credit is exactly the room kept for that. Without credit a sender
+ * says so (WANT) and sends when the receiver's op is there (GRANT). Long frames always wait for
+ * GRANT. So:
+ *  (1) A link always drains: every arriving frame is consumed, parked in room that its credit
+ *      paid for, or dropped because its op has failed. Nobody waits for a frame while holding up
+ *      others.
+ *  (2) Parked memory per peer is at most TT_CREDIT_FRAMES * eager_bytes_max.
+ *  (3) Counters on the wire are cumulative, so a frame that overtakes another does no harm.
+ *
+ * Layer:   aggregate.
+ * Threads: one at a time, as the machine.
+ * Memory:  one block per peer, taken when its first frame is parked; notes from a free list.
+ */
+#ifndef TUTTI_AGGREGATE_FLOW_H
+#define TUTTI_AGGREGATE_FLOW_H
+
+#include "aggregate/frame.h"
+#include "platform/platform.h"
+
+enum {
+    TT_CREDIT_FRAMES = 64,
+    TT_NOTES_MAX = 4096, /* per peer; an honest one stays far below */
+};
+
+typedef struct tt_exec tt_exec;
+
+/* A frame that came before its op. */
+typedef struct tt_parked {
+    struct tt_parked *next;
+    uint32_t peer;
+    tt_head head;
+    uint8_t payload[];
+} tt_parked;
+
+/* A GRANT or WANT that came before its op. */
+typedef struct tt_note {
+    struct tt_note *next;
+    uint32_t peer;
+    tt_head head;
+} tt_note;
+
+typedef struct tt_flow_peer {
+    uint64_t sent;         /* eager frames sent */
+    uint64_t acknowledged; /* of them, consumed by the peer */
+    uint64_t consumed;     /* eager frames of the peer, consumed here */
+    uint64_t told;         /* value of `consumed` in the last CREDIT */
+    tt_exec *arriving;     /* owner of the sink of the long frame now arriving */
+    tt_parked *free;       /* room for frames to park */
+    void *block;           /* memory behind `free` */
+    uint32_t note_count;
+} tt_flow_peer;
+
+typedef struct tt_flow {
+    tt_platform *platform;
+    uint32_t peer_count;
+    uint32_t eager_bytes_max;
+    uint32_t epoch;
+    tt_flow_peer *peers;
+    tt_parked *parked; /* oldest first */
+    tt_parked **parked_end;
+    tt_note *notes;
+    tt_note *notes_free;
+    uint64_t frames_dropped; /* late or duplicate */
+} tt_flow;
+
+tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count,
+                       uint32_t eager_bytes_max);
+void tt_flow_fini(tt_flow *flow);
+
+/* One credit with `peer`; false if there is none. */
+bool tt_flow_take(tt_flow *flow, uint32_t peer);
+/* An eager frame of `peer` is done with: its credit goes back, in a CREDIT now and then. */
+void tt_flow_consumed(tt_flow *flow, uint32_t peer);
+/* CREDIT arrived; true if there is credit now where there was none. */
+bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total);
+
+/* Keep a copy of the frame. TT_ERR_BAD_WIRE: the peer had no credit for it. */
+tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const void *payload);
+/* Take out the oldest parked frame of (set, op, stage, pair flags) with a lane below `lane_end`,
+ * or NULL. Give it back with tt_flow_unpark when done. For pairs `peer` must match too. */
+tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_end, uint32_t peer);
+void tt_flow_unpark(tt_flow *flow, tt_parked *parked);
+
+/* Remember a GRANT or WANT; a later one of the same kind and identity replaces it.
+ * TT_ERR_BAD_WIRE: too many of this peer. */
+tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head);
+/* Take out a note for (set, op, stage, pair flags; for pairs also `peer`); false: none is left. */
+bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt_note *note_out);
+
+/* Send a frame without borrowed payload; failure means the peer is down, which comes as an
+ * upcall. */
+void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head);
+
+#endif

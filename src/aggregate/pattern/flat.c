@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flat.c - everyone sends everything to everyone: all-reduce of small vectors in one phase.
+ *
+ * Every rank adds all inputs in rank order, so the bits agree without a second phase, and halves
+ * are rounded once.
+ */
+#include "aggregate/pattern/pattern.h"
+#include "aggregate/registry.h"
+
+static bool flat_fits(const tt_problem *problem)
+{
+    return problem->collective == TT_ALLREDUCE;
+}
+
+static void flat_plan(const tt_problem *problem, tt_plan *plan_out)
+{
+    const uint64_t lane_bytes = problem->segment_bytes;
+    const uint64_t frame_bytes = problem->bytes < lane_bytes ? problem->bytes : lane_bytes;
+    *plan_out = (tt_plan){
+        .lane_count = lanes_for(problem->bytes, lane_bytes),
+        .lane_bytes = lane_bytes,
+        .round_count = 2,
+        .fan = problem->size,
+        .partner_max = problem->size,
+        .frame_bytes = (uint32_t)frame_bytes,
+        .scratch_bytes = frame_bytes * problem->size,
+    };
+}
+
+static bool flat_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
+                      tt_move *move_out)
+{
+    const uint32_t others = problem->size - 1;
+    const uint64_t first = at.lane * plan->lane_bytes;
+    move_out->bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
+    move_out->source = spot_at(TT_INPUT, first);
+    if (at.round == 1) {
+        move_out->kind = TT_MOVE_WORK;
+        move_out->work = TT_WORK_SUM;
+        move_out->target = spot_at(TT_OUTPUT, first);
+        move_out->slot = plan->frame_bytes;
+        return at.index == 0;
+    }
+    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = (problem->self + 1 + at.index % (others > 0 ? others : 1)) % problem->size;
+    move_out->target = spot_at(TT_SCRATCH, (uint64_t)move_out->peer * plan->frame_bytes);
+    return at.index < 2 * others;
+}
+
+const tt_algorithm tt_algorithm_flat = {
+    .name = "flat",
+    .needs_facts = false,
+    .fits = flat_fits,
+    .plan = flat_plan,
+    .move = flat_move,
+};

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hierarchical.c - shared memory inside hosts, rings between them.
+ *
+ * A chunk is cut into as many rails as the smallest host has members. Member l of every host sums
+ * rail l over its host's buffers (views), runs a ring with the other members l on it, and stores
+ * the result to all buffers of its host. Each byte crosses each host's network card
+ * 2 (H - 1) / H times, however many ranks a host has; lanes overlap the three phases.
+ *
+ * Rounds: copy in, local barrier, local sum, ring, spread, local barrier, copy out. Ranks whose
+ * buffers lie in the arena skip the copies.
+ */
+#include "aggregate/pattern/pattern.h"
+#include "aggregate/registry.h"
+
+enum { ROUND_IN, ROUND_IN_READY, ROUND_SUM, ROUND_RING };
+
+static bool hierarchical_fits(const tt_problem *problem)
+{
+    const tt_topology *topology = problem->topology;
+    return problem->collective == TT_ALLREDUCE && topology != NULL && topology->has_views &&
+           topology->host_count > 1 && topology->host_count < problem->size;
+}
+
+static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
+{
+    const tt_topology *topology = problem->topology;
+    const uint32_t host_count = topology->host_count;
+    const uint64_t rail_bytes = (uint64_t)problem->segment_bytes * host_count;
+    const uint64_t lane_bytes = rail_bytes * topology->rail_count;
+    *plan_out = (tt_plan){
+        .lane_count = lanes_for(problem->bytes, lane_bytes),
+        .lane_bytes = lane_bytes,
+        .round_count = ROUND_RING + tt_ring_round_count(host_count) + 3,
+        .fan = problem->size,
+        .partner_max = problem->size,
+        .frame_bytes = problem->segment_bytes,
+        .scratch_bytes = 2 * rail_bytes, /* the rail's sum, then one arrival slot per turn */
+        .slot_bytes = lane_bytes,
+    };
+}
+
+/* Empty frames between the members of this host. */
+static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
+{
+    const tt_topology *topology = problem->topology;
+    const uint32_t host = topology->host_of[problem->self];
+    const uint32_t first = topology->host_first[host];
+    const uint32_t count = topology->host_first[host + 1] - first;
+    const uint32_t others = count - 1;
+    if (at.index >= 2 * others) {
+        return false;
+    }
+    const uint32_t local = (topology->local_of[problem->self] + 1 + at.index % others) % count;
+    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = topology->host_members[first + local];
+    move_out->bytes = 0;
+    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
+    return true;
+}
+
+/* The ring of this rank's rail; positions are hosts. */
+static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor at,
+                      tt_move *move_out)
+{
+    const tt_topology *topology = problem->topology;
+    const uint32_t local = topology->local_of[problem->self];
+    const uint32_t turn = at.round - ROUND_RING;
+    const tt_ring ring = {.position = topology->host_of[problem->self],
+                          .count = topology->host_count,
+                          .element_bytes = problem->element_bytes,
+                          .bytes = rail_bytes,
+                          .source = spot_at(TT_SCRATCH, 0),
+                          .target = spot_at(TT_SCRATCH, 0),
+                          .slot = (uint64_t)problem->segment_bytes * (topology->host_count + turn)};
+    if (!tt_ring_move(&ring, turn, at.index, move_out)) {
+        return false;
+    }
+    move_out->peer = topology->host_members[topology->host_first[move_out->peer] + local];
+    return true;
+}
+
+static bool copy_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
+                      tt_move *move_out)
+{
+    const bool is_in = at.round == ROUND_IN;
+    const uint64_t first = at.lane * plan->lane_bytes;
+    move_out->kind = TT_MOVE_WORK;
+    move_out->work = TT_WORK_COPY;
+    move_out->source = is_in ? spot_at(TT_INPUT, first) : spot_at(TT_SLOT, 0);
+    move_out->target = is_in ? spot_at(TT_SLOT, 0) : spot_at(TT_OUTPUT, first);
+    return at.index == 0 && problem->facts[problem->self].is_shared == 0;
+}
+
+static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
+                              tt_move *move_out)
+{
+    const tt_topology *topology = problem->topology;
+    const uint32_t local = topology->local_of[problem->self];
+    const uint32_t round_spread = ROUND_RING + tt_ring_round_count(topology->host_count);
+    const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
+    move_out->bytes = chunk_bytes;
+    if (at.round == ROUND_IN || at.round == round_spread + 2) {
+        return copy_move(problem, plan, at, move_out);
+    }
+    if (at.round == ROUND_IN_READY || at.round == round_spread + 1) {
+        return notify_move(problem, at, move_out);
+    }
+    if (local >= topology->rail_count) {
+        return false;
+    }
+    tt_spot rail = spot_at(TT_OUTPUT, 0);
+    uint64_t rail_bytes;
+    tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local, &rail, &rail_bytes);
+    if (at.round == ROUND_SUM || at.round == round_spread) {
+        move_out->kind = TT_MOVE_WORK;
+        move_out->work = at.round == ROUND_SUM ? TT_WORK_VIEWS : TT_WORK_SPREAD;
+        move_out->bytes = rail_bytes;
+        move_out->offset = rail.offset;
+        move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
+        return at.index == 0;
+    }
+    return rail_move(problem, rail_bytes, at, move_out);
+}
+
+const tt_algorithm tt_algorithm_hierarchical = {
+    .name = "hierarchical",
+    .needs_facts = true,
+    .fits = hierarchical_fits,
+    .plan = hierarchical_plan,
+    .move = hierarchical_move,
+};

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pattern.h - rank arithmetic shared by the algorithms in this folder.
+ *
+ * Layer:   aggregate, private to pattern/.
+ * Threads: pure.
+ * Memory:  none.
+ */
+#ifndef TUTTI_AGGREGATE_PATTERN_PATTERN_H
+#define TUTTI_AGGREGATE_PATTERN_PATTERN_H
+
+#include "aggregate/aggregate.h"
+
+/* `spot` moved by `bytes`. */
+static inline tt_spot spot_plus(tt_spot spot, uint64_t bytes)
+{
+    return (tt_spot){.buffer = spot.buffer, .offset = spot.offset + bytes};
+}
+
+static inline tt_spot spot_at(tt_buffer buffer, uint64_t offset)
+{
+    return (tt_spot){.buffer = buffer, .offset = offset};
+}
+
+/* ceil(a / b), and at least 1: an empty vector still has one lane, so that it synchronises. */
+static inline uint64_t lanes_for(uint64_t bytes, uint64_t lane_bytes)
+{
+    const uint64_t count = bytes / lane_bytes + (bytes % lane_bytes != 0);
+    return count > 0 ? count : 1;
+}
+
+/* Bytes of [0, total) that fall into lane `lane`. */
+static inline uint64_t lane_length(uint64_t total, uint64_t lane_bytes, uint64_t lane)
+{
+    const uint64_t first = lane * lane_bytes;
+    if (first >= total) {
+        return 0;
+    }
+    return total - first < lane_bytes ? total - first : lane_bytes;
+}
+
+/* Smallest k with 2^k >= value. */
+static inline uint32_t log2_ceil(uint32_t value)
+{
+    uint32_t log2 = 0;
+    while ((UINT64_C(1) << log2) < value) {
+        log2++;
+    }
+    return log2;
+}
+
+/* Largest k with 2^k <= value, value > 0. */
+static inline uint32_t log2_floor(uint32_t value)
+{
+    uint32_t log2 = 0;
+    while ((UINT64_C(2) << log2) <= value) {
+        log2++;
+    }
+    return log2;
+}
+
+/* The longest part of an uneven problem. */
+uint64_t tt_part_bytes_max(const tt_problem *problem);
+
+/* A ring all-reduce of one chunk among `count` ranks; peers are positions in the ring. */
+typedef struct tt_ring {
+    uint32_t position, count;
+    uint32_t element_bytes;
+    uint64_t bytes; /* of the chunk */
+    tt_spot source; /* own contribution */
+    tt_spot target; /* the result */
+    uint64_t slot;  /* of arrivals, in scratch */
+} tt_ring;
+
+uint32_t tt_ring_round_count(uint32_t count);
+bool tt_ring_move(const tt_ring *ring, uint32_t round, uint32_t index, tt_move *move_out);
+
+#endif

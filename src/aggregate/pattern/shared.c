@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shared.c - all-reduce in shared memory: rank r sums slice r of all ranks' buffers in registers,
+ * in rank order, and stores it to all of them. Every byte is read once and written once, the
+ * bound for an in-place sum on one host; halves are rounded once.
+ *
+ * Everyone first tells where its buffers lie (facts), which is also the first barrier. If all lie
+ * in the arena, there is one lane: sum, then a barrier. Otherwise lanes of one staging slot each:
+ * copy in, barrier, sum over slots, barrier, copy out; ranks whose buffers are shared skip the
+ * copies.
+ */
+#include "aggregate/pattern/pattern.h"
+#include "aggregate/registry.h"
+#include "base/assert.h"
+
+enum { LINE_BYTES = 64 };
+
+static bool shared_fits(const tt_problem *problem)
+{
+    const tt_topology *topology = problem->topology;
+    return problem->collective == TT_ALLREDUCE && problem->size > 1 && topology != NULL &&
+           topology->host_count == 1 && topology->has_views;
+}
+
+static bool all_shared(const tt_problem *problem)
+{
+    for (uint32_t i = 0; i < problem->size; i++) {
+        if (problem->facts[i].is_shared == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
+{
+    TT_ASSERT(problem->facts != NULL);
+    const bool is_staged = !all_shared(problem);
+    const uint64_t slot_bytes = problem->segment_bytes;
+    const uint64_t lane_bytes = is_staged ? slot_bytes : (problem->bytes > 0 ? problem->bytes : 1);
+    *plan_out = (tt_plan){
+        .lane_count = lanes_for(problem->bytes, lane_bytes),
+        .lane_bytes = lane_bytes,
+        .round_count = is_staged ? 5 : 2,
+        .fan = problem->size,
+        .partner_max = problem->size,
+        .slot_bytes = is_staged ? slot_bytes : 0,
+    };
+}
+
+static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
+{
+    const uint32_t others = problem->size - 1;
+    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = (problem->self + 1 + at.index % others) % problem->size;
+    move_out->bytes = 0;
+    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
+    return at.index < 2 * others;
+}
+
+/* Slices begin on cache lines; the last takes what is left over. */
+static void sum_move(const tt_problem *problem, uint64_t chunk_bytes, tt_move *move_out)
+{
+    const uint64_t whole = chunk_bytes / LINE_BYTES * LINE_BYTES;
+    tt_spot spot = spot_at(TT_OUTPUT, 0);
+    tt_slice(whole, LINE_BYTES, problem->size, problem->self, &spot, &move_out->bytes);
+    if (problem->self == problem->size - 1) {
+        move_out->bytes += chunk_bytes - whole;
+    }
+    move_out->kind = TT_MOVE_WORK;
+    move_out->work = TT_WORK_VIEWS;
+    move_out->offset = spot.offset;
+    move_out->target = spot_at(TT_OUTPUT, 0);
+}
+
+static bool copy_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at, bool is_in,
+                      tt_move *move_out)
+{
+    const uint64_t first = at.lane * plan->lane_bytes;
+    move_out->kind = TT_MOVE_WORK;
+    move_out->work = TT_WORK_COPY;
+    move_out->source = is_in ? spot_at(TT_INPUT, first) : spot_at(TT_SLOT, 0);
+    move_out->target = is_in ? spot_at(TT_SLOT, 0) : spot_at(TT_OUTPUT, first);
+    return at.index == 0 && problem->facts[problem->self].is_shared == 0;
+}
+
+static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
+                        tt_move *move_out)
+{
+    enum { COPY_IN, IN_READY, SUM, OUT_READY, COPY_OUT };
+    const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
+    const uint32_t phase = plan->slot_bytes > 0 ? at.round : at.round + SUM;
+    move_out->bytes = chunk_bytes;
+    switch (phase) {
+    case COPY_IN:
+    case COPY_OUT:
+        return copy_move(problem, plan, at, phase == COPY_IN, move_out);
+    case SUM:
+        sum_move(problem, chunk_bytes, move_out);
+        return at.index == 0;
+    default:
+        return notify_move(problem, at, move_out);
+    }
+}
+
+const tt_algorithm tt_algorithm_shared = {
+    .name = "shared",
+    .needs_facts = true,
+    .fits = shared_fits,
+    .plan = shared_plan,
+    .move = shared_move,
+};

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * registry.c - the table of algorithms, and which one runs. */
+#include "aggregate/registry.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+static const tt_algorithm *const algorithms[] = {
+    &tt_algorithm_flat,     &tt_algorithm_doubling, &tt_algorithm_halving,
+    &tt_algorithm_ring,     &tt_algorithm_direct,   &tt_algorithm_binomial,
+    &tt_algorithm_pairwise, &tt_algorithm_shared,   &tt_algorithm_hierarchical,
+};
+
+/* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
+enum {
+    FLAT_BYTES_MAX = 2 * 1024,      /* every rank reduces everything: one phase */
+    FLAT_SIZE_MAX = 8,              /* ranks */
+    DOUBLING_BYTES_MAX = 16 * 1024, /* latency bound */
+    HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
+    HALVING_SIZE_MIN = 8,
+    SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
+    PAIRWISE_SIZE_MAX = 8,       /* allgather: ranks that all send to all */
+};
+
+const tt_algorithm *tt_algorithm_at(size_t index)
+{
+    return index < TT_ARRAY_COUNT(algorithms) ? algorithms[index] : NULL;
+}
+
+const tt_algorithm *tt_algorithm_find(const char *name)
+{
+    for (size_t i = 0; i < TT_ARRAY_COUNT(algorithms); i++) {
+        TT_ASSERT(algorithms[i]->fits != NULL);
+        TT_ASSERT(algorithms[i]->plan != NULL);
+        TT_ASSERT(algorithms[i]->move != NULL);
+        if (strcmp(algorithms[i]->name, name) == 0) {
+            return algorithms[i];
+        }
+    }
+    return NULL;
+}
+
+static const tt_algorithm *choose_allreduce(const tt_problem *problem)
+{
+    if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
+        return &tt_algorithm_shared;
+    }
+    if (problem->size == 1 ||
+        (problem->bytes <= FLAT_BYTES_MAX && problem->size <= FLAT_SIZE_MAX)) {
+        return &tt_algorithm_flat;
+    }
+    if (problem->bytes <= DOUBLING_BYTES_MAX) {
+        return &tt_algorithm_doubling;
+    }
+    if (tt_algorithm_hierarchical.fits(problem)) {
+        return &tt_algorithm_hierarchical;
+    }
+    if (problem->bytes <= HALVING_BYTES_MAX && problem->size >= HALVING_SIZE_MIN) {
+        return &tt_algorithm_halving;
+    }
+    return &tt_algorithm_ring;
+}
+
+static const tt_algorithm *choose_by_collective(const tt_problem *problem)
+{
+    switch (problem->collective) {
+    case TT_ALLREDUCE:
+        return choose_allreduce(problem);
+    case TT_REDUCE:
+    case TT_BROADCAST:
+        return &tt_algorithm_binomial;
+    case TT_BARRIER:
+        return &tt_algorithm_doubling;
+    case TT_ALLGATHER:
+        return problem->size <= PAIRWISE_SIZE_MAX ? &tt_algorithm_pairwise : &tt_algorithm_ring;
+    case TT_REDUCESCATTER:
+        return problem->size <= PAIRWISE_SIZE_MAX ? &tt_algorithm_direct : &tt_algorithm_ring;
+    default:
+        return &tt_algorithm_pairwise;
+    }
+}
+
+const tt_algorithm *tt_algorithm_choose(const tt_problem *problem, const char *forced)
+{
+    const tt_algorithm *algorithm = forced != NULL ? tt_algorithm_find(forced) : NULL;
+    if (algorithm == NULL || !algorithm->fits(problem)) {
+        algorithm = choose_by_collective(problem);
+    }
+    TT_ASSERT(algorithm->fits(problem));
+    return algorithm;
+}

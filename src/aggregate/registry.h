@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * registry.h - every algorithm Tutti has. To add one: write aggregate/pattern/<name>.c, declare
+ * its table here, list it in registry.c. Nothing else changes.
+ *
+ * Layer:   aggregate.
+ * Threads: pure.
+ * Memory:  none.
+ */
+#ifndef TUTTI_AGGREGATE_REGISTRY_H
+#define TUTTI_AGGREGATE_REGISTRY_H
+
+#include <stddef.h>
+
+#include "aggregate/aggregate.h"
+
+extern const tt_algorithm tt_algorithm_ring;
+extern const tt_algorithm tt_algorithm_direct;
+extern const tt_algorithm tt_algorithm_flat;
+extern const tt_algorithm tt_algorithm_doubling;
+extern const tt_algorithm tt_algorithm_halving;
+extern const tt_algorithm tt_algorithm_binomial;
+extern const tt_algorithm tt_algorithm_pairwise;
+extern const tt_algorithm tt_algorithm_shared;
+extern const tt_algorithm tt_algorithm_hierarchical;
+
+/* The algorithm called `name`, or NULL. */
+const tt_algorithm *tt_algorithm_find(const char *name);
+
+/* The index-th algorithm, or NULL at the end. */
+const tt_algorithm *tt_algorithm_at(size_t index);
+
+#endif
