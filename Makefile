@@ -1,13 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-BUILD ?= build
+#
+# A thin front: CMake knows how to build, CMakePresets.json knows the kinds of build.
+# Packages that are missing are installed first (tools/packages.txt).
 
-all: $(BUILD)/build.ninja
-	ninja -C $(BUILD)
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TEST_JOBS ?= 2
+TEST_TIMEOUT ?= 120
 
-$(BUILD)/build.ninja:
-	cmake -S . -B $(BUILD) -G Ninja
+CTEST = ctest --output-on-failure --no-tests=error --timeout $(TEST_TIMEOUT)
 
-test: all
-	ctest --test-dir $(BUILD) --output-on-failure
+.PHONY: all demo test check bench install uninstall format clean help
 
-.PHONY: all test
+all: ## build everything into build/ (the default)
+	@tools/install-deps build
+	@test -f build/build.ninja || cmake --preset default
+	@cmake --build build -j $(JOBS)
+
+demo: all ## run four ranks on this machine
+	@tools/demo
+
+# Configured anew, because the test libraries may have arrived since the first configuration.
+test: ## build and run the tests
+	@tools/install-deps build test
+	@cmake --preset default -DTUTTI_TESTS=ON --log-level=WARNING
+	@cmake --build build -j $(JOBS)
+	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS)
+
+check: ## sanitizers, cross-compile, fuzzers, many seeds (minutes)
+	@tools/install-deps build test check
+	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check
+
+bench: all ## list the benchmark programs that were built
+	@tools/bench
+
+install: all ## install below PREFIX (default /usr/local); DESTDIR is put before it
+	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
+
+uninstall: ## remove what the last install from this tree wrote
+	@DESTDIR='$(DESTDIR)' tools/uninstall build/install_manifest.txt
+
+format: ## format C sources in place
+	@tools/install-deps check
+	@git ls-files -z '*.c' '*.h' | xargs -0 -r clang-format -i
+
+clean: ## remove every build folder
+	@rm -rf build build-*
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

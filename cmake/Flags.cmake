@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# tutti_flags: what every translation unit of this tree is compiled and linked with.
+
+set(TUTTI_SANITIZE "" CACHE STRING "empty, address (with undefined), thread or fuzz; needs clang")
+set_property(CACHE TUTTI_SANITIZE PROPERTY STRINGS "" address thread fuzz)
+
+add_library(tutti_flags INTERFACE)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
+target_include_directories(tutti_flags INTERFACE
+  ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(tutti_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Werror
+  -fno-strict-aliasing -ffp-contract=off -fstack-protector-strong)
+
+if(TUTTI_SANITIZE STREQUAL "")
+  # Fortified only where the optimiser runs: without it the macro is an error.
+  target_compile_options(tutti_flags INTERFACE
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(tutti_flags INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+elseif(TUTTI_SANITIZE STREQUAL "address")
+  set(sanitizers -fsanitize=address,undefined)
+elseif(TUTTI_SANITIZE STREQUAL "thread")
+  set(sanitizers -fsanitize=thread)
+elseif(TUTTI_SANITIZE STREQUAL "fuzz")
+  set(sanitizers -fsanitize=fuzzer-no-link,address,undefined)
+else()
+  message(FATAL_ERROR "TUTTI_SANITIZE is '${TUTTI_SANITIZE}'; use address, thread or fuzz")
+endif()
+if(sanitizers)
+  list(APPEND sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(tutti_flags INTERFACE ${sanitizers} -O1)
+  target_link_options(tutti_flags INTERFACE ${sanitizers})
+endif()
+
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# The first report ends the test, and no report is suppressed.
+set(TUTTI_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=halt_on_error=1:detect_leaks=1:strict_string_checks=1"
+  "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# libtutti, compiled once: tutti_objects -> tutti_static (libtutti.a), tutti_shared (libtutti.so).
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+
+file(GLOB_RECURSE TUTTI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_test\\.c$")
+# A file named for a processor is compiled for that processor only.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_(x86|sse2|avx2|avx512)\\.c$")
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_(aarch64|neon)\\.c$")
+endif()
+
+add_library(tutti_objects OBJECT ${TUTTI_SOURCES})
+set_target_properties(tutti_objects PROPERTIES C_VISIBILITY_PRESET hidden)
+target_link_libraries(tutti_objects PRIVATE tutti_flags Threads::Threads)
+
+if(TUTTI_LIBRARY_ONLY)
+  # Links to single headers: the whole include folder would shadow the target's own libc.
+  set(borrowed ${PROJECT_BINARY_DIR}/borrowed)
+  file(MAKE_DIRECTORY ${borrowed})
+  foreach(name sodium.h sodium)
+    file(CREATE_LINK ${SODIUM_INCLUDEDIR}/${name} ${borrowed}/${name} SYMBOLIC)
+  endforeach()
+  target_include_directories(tutti_objects PRIVATE ${borrowed})
+  add_library(tutti_static STATIC $<TARGET_OBJECTS:tutti_objects>)
+  return()
+endif()
+target_link_libraries(tutti_objects PRIVATE PkgConfig::SODIUM)
+
+add_library(tutti_static STATIC $<TARGET_OBJECTS:tutti_objects>)
+add_library(tutti_shared SHARED $<TARGET_OBJECTS:tutti_objects>)
+set_target_properties(tutti_static PROPERTIES OUTPUT_NAME tutti EXPORT_NAME static)
+set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti EXPORT_NAME tutti
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tutti.map)
+foreach(library tutti_static tutti_shared)
+  target_link_libraries(${library} PRIVATE
+    $<BUILD_INTERFACE:tutti_flags> Threads::Threads PkgConfig::SODIUM m)
+  target_include_directories(${library} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+target_link_options(tutti_shared PRIVATE
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tutti.map)

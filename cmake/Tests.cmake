@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests, found by place and name:
+#   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan
+#   cli/<x>_test.c              unit.cli.<x>, likewise
+#   tests/<suite>/<x>_test.c    <suite>.<x>; label <suite>
+#   tests/<suite>/<x>_test.py   <suite>.<x>; run by python3
+#   tests/<suite>/<x>_test.sh   <suite>.<x>; run by bash
+#   tests/<suite>/<x>_main.c    bin/tutti-<x>: a program that tests run
+#   tests/<suite>/<other>.c     linked into every program of its suite
+#   tests/fuzz/<x>_fuzz.c       fuzz.<x>: libFuzzer in the fuzz build, else a replay of its corpus
+#
+# A file of tests/ says more about itself in its first comment, one word list a line:
+#   Labels: asan tsan           also run by `make check` under these sanitizers
+#   Labels: check               too slow for `make test`
+#   Timeout: 300                seconds
+#   Serial: yes                 never beside another test
+#
+# Every test finds the programs in $TUTTI_BIN, the tree in $TUTTI_SOURCE, the build in $TUTTI_BUILD.
+
+enable_testing()
+if(TUTTI_TESTS STREQUAL "OFF")
+  return()
+elseif(TUTTI_TESTS STREQUAL "ON")
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+else()
+  pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+  if(NOT CMOCKA_FOUND)
+    message(STATUS "cmocka is not installed: tests are not built (make test installs it)")
+    return()
+  endif()
+endif()
+find_program(PYTHON3 python3 REQUIRED)
+find_program(BASH bash REQUIRED)
+
+list(APPEND TUTTI_TEST_ENVIRONMENT "TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+  "TUTTI_SOURCE=${PROJECT_SOURCE_DIR}" "TUTTI_BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
+  "PYTHONDONTWRITEBYTECODE=1")
+
+# tutti_test(<name> <source> <labels> <command>...): register, with what the source says of itself.
+function(tutti_test name source labels)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_property(TEST ${name} PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
+  if(source MATCHES "^${PROJECT_SOURCE_DIR}/tests/")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(STRINGS ${source} words LIMIT_COUNT 40 REGEX "^[ #*/]*(Labels|Timeout|Serial): ")
+    foreach(line ${words})
+      string(REGEX MATCH "(Labels|Timeout|Serial): *([a-z0-9 ]+)" _ "${line}")
+      string(STRIP "${CMAKE_MATCH_2}" value)
+      if(CMAKE_MATCH_1 STREQUAL "Labels")
+        string(REPLACE " " ";" value "${value}")
+        list(APPEND labels ${value})
+      elseif(CMAKE_MATCH_1 STREQUAL "Timeout")
+        set_property(TEST ${name} PROPERTY TIMEOUT ${value})
+      else()
+        set_property(TEST ${name} PROPERTY RUN_SERIAL ON)
+      endif()
+    endforeach()
+  endif()
+  set_property(TEST ${name} PROPERTY LABELS ${labels})
+endfunction()
+
+function(tutti_test_program target)
+  tutti_program(${target} ${target} ${ARGN})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE PkgConfig::CMOCKA PkgConfig::SODIUM)
+endfunction()
+
+# Unit tests beside the code.
+file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/src/*_test.c ${PROJECT_SOURCE_DIR}/cli/*_test.c)
+foreach(source ${unit_sources})
+  file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+  string(REGEX REPLACE "^src/|_test\\.c$" "" path ${path})
+  string(REPLACE "/" "." name ${path})
+  string(REPLACE "/" "_" target test_${path})
+  if(path MATCHES "^cli/")
+    set(beside ${cli_sources})
+    list(FILTER beside EXCLUDE REGEX "/main\\.c$")
+    tutti_test_program(${target} ${source} ${beside})
+    target_link_libraries(${target} PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC)
+  else()
+    tutti_test_program(${target} ${source})
+  endif()
+  tutti_test(unit.${name} ${source} "unit;asan;tsan" ${target})
+endforeach()
+
+# Suites of tests/.
+file(GLOB suites CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DIR}/tests/*)
+foreach(folder ${suites})
+  get_filename_component(suite ${folder} NAME)
+  if(suite STREQUAL "fuzz" OR NOT IS_DIRECTORY ${folder})
+    continue()
+  endif()
+  file(GLOB support CONFIGURE_DEPENDS ${folder}/*.c)
+  set(programs ${support})
+  list(FILTER programs INCLUDE REGEX "_(test|main)\\.c$")
+  list(FILTER support EXCLUDE REGEX "_(test|main)\\.c$")
+  foreach(source ${programs})
+    get_filename_component(file ${source} NAME_WE)
+    if(file MATCHES "^(.*)_main$")
+      tutti_test_program(tutti-${CMAKE_MATCH_1} ${source} ${support})
+    else()
+      string(REGEX REPLACE "_test$" "" file ${file})
+      tutti_test_program(test_${suite}_${file} ${source} ${support})
+      tutti_test(${suite}.${file} ${source} ${suite} test_${suite}_${file})
+    endif()
+  endforeach()
+  file(GLOB scripts CONFIGURE_DEPENDS ${folder}/*_test.py ${folder}/*_test.sh)
+  foreach(source ${scripts})
+    get_filename_component(file ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" file ${file})
+    if(source MATCHES "\\.py$")
+      tutti_test(${suite}.${file} ${source} ${suite} ${PYTHON3} ${source})
+    else()
+      tutti_test(${suite}.${file} ${source} ${suite} ${BASH} ${source})
+    endif()
+  endforeach()
+endforeach()
+
+# Rules of STYLE.md that a machine can check.
+add_test(NAME tidy COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
+set_property(TEST tidy PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
+set_property(TEST tidy PROPERTY LABELS tidy)
+
+# Many seeds, where the simulation suite has its program.
+if(TARGET tutti-simulate)
+  add_test(NAME seeds.simulate COMMAND tutti-simulate --seeds 10000)
+  set_property(TEST seeds.simulate PROPERTY LABELS check seeds)
+  set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
+endif()
+
+include(cmake/Fuzz.cmake)
