@@ -21,7 +21,7 @@ all: ## build everything into build/ (the default)
 demo: all ## run four ranks on this machine
 	@tools/demo
 
-# Configured anew, because the test libraries may have arrived since the first configuration.
+# Configured anew because the test libraries may have arrived since the first configuration.
 test: ## build and run the tests
 	@tools/install-deps build test
 	@cmake --preset default -DTUTTI_TESTS=ON --log-level=WARNING
@@ -37,9 +37,11 @@ bench: all ## list the benchmark programs that were built
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is put before it
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
+	@cp build/install_manifest.txt build/installed.txt
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 uninstall: ## remove what the last install from this tree wrote
-	@DESTDIR='$(DESTDIR)' tools/uninstall build/install_manifest.txt
+	@DESTDIR='$(DESTDIR)' tools/uninstall build/installed.txt
 
 format: ## format C sources in place
 	@tools/install-deps check

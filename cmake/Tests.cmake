@@ -66,6 +66,11 @@ function(tutti_test_program target)
   target_link_libraries(${target} PRIVATE PkgConfig::CMOCKA PkgConfig::SODIUM)
 endfunction()
 
+if(TUTTI_SANITIZE STREQUAL "fuzz")
+  include(cmake/Fuzz.cmake)
+  return()
+endif()
+
 # Unit tests beside the code.
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/src/*_test.c ${PROJECT_SOURCE_DIR}/cli/*_test.c)

@@ -16,7 +16,7 @@ static int replay_file(const char *path, uint8_t *buffer)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        fprintf(stderr, "%s: %m\n", path);
+        perror(path);
         return -1;
     }
     const size_t input_bytes = fread(buffer, 1, INPUT_BYTES_MAX, file);
@@ -38,7 +38,7 @@ static int replay_folder(const char *folder, uint8_t *buffer)
 {
     DIR *dir = opendir(folder);
     if (dir == NULL) {
-        fprintf(stderr, "%s: %m\n", folder);
+        perror(folder);
         return -1;
     }
     int count = 0;

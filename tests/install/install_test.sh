@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Goal: an installed copy serves a stranger: pkg-config, CMake, shared, static, C and C++17.
+# Method: install below a temporary prefix, build tests/install/consumer.c against it each way.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+build=${TUTTI_BUILD:?}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+fail() {
+    printf 'install_test: %s\n' "$*" >&2
+    exit 1
+}
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || {
+    cat "$work/install.log"
+    fail "cmake --install failed"
+}
+[ -f "$prefix/include/tutti/tutti.h" ] || fail "the public header is not installed"
+library_dir=$(dirname "$(find "$prefix" -name libtutti.a)")
+export PKG_CONFIG_PATH=$library_dir/pkgconfig
+export LD_LIBRARY_PATH=$library_dir
+cc=${CC:-cc}
+read -ra cflags <<<"$(pkg-config --cflags tutti)"
+read -ra shared <<<"$(pkg-config --libs tutti)"
+read -ra static <<<"$(pkg-config --static --libs tutti | sed 's/-ltutti/-l:libtutti.a/')"
+strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+
+echo "shared, by pkg-config"
+"$cc" "${strict[@]}" "${cflags[@]}" "$here/consumer.c" -o "$work/by_shared" "${shared[@]}"
+"$work/by_shared"
+readelf -d "$work/by_shared" | grep -q 'NEEDED.*\[libtutti\.so\.0\]' ||
+    fail "the program does not ask for libtutti.so.0"
+
+echo "static, by pkg-config"
+"$cc" "${strict[@]}" "${cflags[@]}" "$here/consumer.c" -o "$work/by_static" "${static[@]}"
+env -u LD_LIBRARY_PATH "$work/by_static"
+! readelf -d "$work/by_static" | grep -q 'libtutti' || fail "the static program needs libtutti.so"
+
+echo "both, by CMake"
+cmake -S "$here" -B "$work/consumer" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" || {
+    cat "$work/cmake.log"
+    fail "find_package(tutti CONFIG) failed"
+}
+cmake --build "$work/consumer" >"$work/cmake.log" || {
+    cat "$work/cmake.log"
+    fail "the CMake consumer does not build"
+}
+"$work/consumer/consumer_shared"
+"$work/consumer/consumer_static"
+
+echo "C++17"
+"${CXX:-c++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" -x c++ "$here/consumer.c" \
+    -o "$work/by_cxx" -x none "${shared[@]}"
+"$work/by_cxx"
+
+echo "names"
+nm -D --defined-only "$library_dir/libtutti.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+    sort -u >"$work/exported"
+! grep -v '^tutti_' "$work/exported" || fail "libtutti.so shows names that are not tutti_*"
+grep -ohE '^TUTTI_API [^;(]*\b(tutti_\w+)\(' "$prefix"/include/tutti/*.h |
+    grep -oE 'tutti_\w+\($' | tr -d '(' | sort -u >"$work/declared"
+[ -s "$work/declared" ] || fail "no declaration found in the public header"
+missing=$(comm -13 "$work/exported" "$work/declared")
+[ -z "$missing" ] || fail "declared in the header, absent from libtutti.so: ${missing//$'\n'/ }"
+
+if [ -x "$prefix/bin/tutti" ]; then
+    echo "command"
+    "$prefix/bin/tutti" --help >/dev/null || fail "the installed command does not answer --help"
+fi
