@@ -11,25 +11,34 @@ endfunction()
 
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
 list(FILTER cli_sources EXCLUDE REGEX "_test\\.c$")
-if(cli_sources MATCHES "/cli/main\\.c")
+if(cli_sources)
   pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
   pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+endif()
+if(cli_sources MATCHES "/cli/main\\.c")
   tutti_program(tutti_cli tutti ${cli_sources})
   target_include_directories(tutti_cli PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(tutti_cli PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC PkgConfig::SODIUM)
 endif()
 
-# examples/02_overlap.c -> bin/example-02_overlap; the one whose name ends in "demo" is what
-# `make demo` runs: bin/tutti-demo.
+# examples/01_x.c, and each file of a folder without main.c: a program of its own.
+# examples/02_y/ with main.c: one program of all its files. Both: bin/<name>.
 file(GLOB example_sources CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*/*.c)
+list(FILTER example_sources EXCLUDE REGEX "_test\\.c$")
 foreach(source ${example_sources})
+  get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(name ${source} NAME_WE)
-  set(output example-${name})
-  if(name MATCHES "demo$")
-    set(output tutti-demo)
+  set(files ${source})
+  if("${folder}/main.c" IN_LIST example_sources)
+    if(NOT name STREQUAL "main")
+      continue()
+    endif()
+    get_filename_component(name ${folder} NAME)
+    set(files ${example_sources})
+    list(FILTER files INCLUDE REGEX "^${folder}/[^/]*$")
   endif()
-  tutti_program(example_${name} ${output} ${source})
+  tutti_program(example_${name} ${name} ${files})
 endforeach()
 
 file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)

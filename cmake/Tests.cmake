@@ -2,7 +2,7 @@
 #
 # Tests, found by place and name:
 #   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan
-#   cli/<x>_test.c              unit.cli.<x>, likewise
+#   cli/, examples/: likewise, linked with the files beside it but main.c
 #   tests/<suite>/<x>_test.c    <suite>.<x>; label <suite>
 #   tests/<suite>/<x>_test.py   <suite>.<x>; run by python3
 #   tests/<suite>/<x>_test.sh   <suite>.<x>; run by bash
@@ -72,8 +72,8 @@ if(TUTTI_SANITIZE STREQUAL "fuzz")
 endif()
 
 # Unit tests beside the code.
-file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/src/*_test.c ${PROJECT_SOURCE_DIR}/cli/*_test.c)
+file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.c
+  ${PROJECT_SOURCE_DIR}/cli/*_test.c ${PROJECT_SOURCE_DIR}/examples/*_test.c)
 foreach(source ${unit_sources})
   file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
   string(REGEX REPLACE "^src/|_test\\.c$" "" path ${path})
@@ -84,6 +84,12 @@ foreach(source ${unit_sources})
     list(FILTER beside EXCLUDE REGEX "/main\\.c$")
     tutti_test_program(${target} ${source} ${beside})
     target_link_libraries(${target} PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC)
+  elseif(path MATCHES "^examples/")
+    get_filename_component(folder ${source} DIRECTORY)
+    set(beside ${example_sources})
+    list(FILTER beside INCLUDE REGEX "^${folder}/[^/]*$")
+    list(FILTER beside EXCLUDE REGEX "/main\\.c$")
+    tutti_test_program(${target} ${source} ${beside})
   else()
     tutti_test_program(${target} ${source})
   endif()

@@ -64,6 +64,7 @@ CODE_FOLDERS = ("src", "include", "cli", "tests", "bench", "examples", "plugins"
 SKIPPED_FOLDERS = {".git", ".cache", "__pycache__", "corpus", "golden"}
 SPDX_SUFFIXES = {".c", ".h", ".py", ".sh", ".cmake", ".map"}
 TEXT_SUFFIXES = SPDX_SUFFIXES | {".md", ".txt", ".json", ".in", ".cff", ".toml", ".cfg", ""}
+TEMPLATE = "No include guard: a template"  # in the first comment of a header that is included bare
 MARKERS = re.compile(r"\b(?:FIX" r"ME|XX" r"X|TO" r"DO)\b")
 # Paths and hosts of one machine mean nothing on another.
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:work|farm|root|home/\w+)/|bash_" r"jobs"
@@ -90,6 +91,7 @@ class Source:
         self.text = path.read_text(encoding="utf-8", errors="replace")
         self.lines = self.text.split("\n")
         self.code = LITERALS.sub(blank, self.text)
+        self.is_template = TEMPLATE in self.text.split("*/")[0]
         self.starts = [0] + [m.end() for m in re.finditer("\n", self.text)]
         self.functions = []  # (head, line of the head, body, offset of the body)
         self.objects = []  # (declaration without initializer, line)
@@ -286,11 +288,11 @@ def check_names(source):
     for match in re.finditer(r"\btypedef\b[^;{]*?(?:\{[^{}]*\}[^;{]*?)?\b(\w+_t)\s*;", source.code):
         yield (source.line_at(match.start(1)), "type-name", match.group(1),
                f"{match.group(1)}: POSIX reserves names that end in _t")
-    if layer in (None, "cli") or is_test(source.name):
+    if layer in (None, "cli") or is_test(source.name) or source.is_template:
         return
     prefixes = ("tt_", "tutti_") if layer == "api" else ("tt_",)
     exported = [(function_name(head), line) for head, line, _, _ in source.functions
-                if not re.search(r"\bstatic\b", head)]
+                if not re.search(r"\bstatic\b|\bTT_[A-Z0-9_]+\b", head)]  # or a macro makes it
     exported += [(declared_name(text), line) for text, line in source.objects
                  if not re.search(r"\bstatic\b", text)]
     for name, line in exported:
@@ -301,7 +303,7 @@ def check_names(source):
 
 def check_header(source):
     layer = layer_of(source.name)
-    if not source.name.endswith(".h") or layer in (None, "cli"):
+    if not source.name.endswith(".h") or layer in (None, "cli") or source.is_template:
         return
     guard = "TUTTI_" + re.sub(r"\W", "_", source.name[len("src/"):]).upper()
     if f"#ifndef {guard}\n#define {guard}\n" not in source.text:
@@ -398,7 +400,7 @@ def check_tree(root):
             for check in (check_includes, check_calls, check_state, check_functions, check_names,
                           check_header):
                 found += check(source)
-            if path.suffix == ".h" and not name.startswith("plugins/"):
+            if path.suffix == ".h" and not source.is_template and not name.startswith("plugins/"):
                 headers.append(name)
         if re.fullmatch(r"src/\w+/README\.md", name):
             found += check_readme(text)

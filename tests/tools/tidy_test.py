@@ -181,6 +181,12 @@ class TidyTest(unittest.TestCase):
         self.expect(["header-alone"], "src/base/a.h", header("src/base/a.h", "size_t tt_a(void);"))
         self.expect(["guard"], "src/base/a.h", header("src/base/b.h"))
 
+    def test_template_header_says_so(self):
+        body = "\nstatic size_t twice(TYPE a)\n{\n    return a;\n}\n"
+        self.expect(["guard", "header-alone"], "src/base/a.h", SPDX + body)
+        self.expect([], "src/base/a.h", SPDX.replace(" */", " No include guard: a template. */")
+                    + body)
+
     def test_allowed_finding_is_silent_and_unused_allowance_is_not(self):
         wide = SPDX + "/*" + "x" * 97 + "*/\n"
         self.expect([], "src/base/a.c", wide, "columns src/base/a.c a table\n")
