@@ -15,7 +15,7 @@ CTEST = ctest --output-on-failure --no-tests=error --timeout $(TEST_TIMEOUT)
 
 all: ## build everything into build/ (the default)
 	@tools/install-deps build
-	@test -f build/build.ninja || cmake --preset default
+	@test -f build/build.ninja || cmake --preset default >/dev/null
 	@cmake --build build -j $(JOBS)
 
 demo: all ## run four ranks on this machine
@@ -24,7 +24,7 @@ demo: all ## run four ranks on this machine
 # Configured anew because the test libraries may have arrived since the first configuration.
 test: ## build and run the tests
 	@tools/install-deps build test
-	@cmake --preset default -DTUTTI_TESTS=ON --log-level=WARNING
+	@cmake --preset default -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
 	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS)
 

@@ -6,7 +6,7 @@ set(TUTTI_SANITIZE "" CACHE STRING "empty, address (with undefined), thread or f
 set_property(CACHE TUTTI_SANITIZE PROPERTY STRINGS "" address thread fuzz)
 
 add_library(tutti_flags INTERFACE)
-target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE $<$<CONFIG:Debug>:TUTTI_DEBUG>)
 target_include_directories(tutti_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(tutti_flags INTERFACE
@@ -29,6 +29,7 @@ else()
 endif()
 if(sanitizers)
   list(APPEND sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_definitions(tutti_flags INTERFACE TUTTI_DEBUG)
   target_compile_options(tutti_flags INTERFACE ${sanitizers} -O1)
   target_link_options(tutti_flags INTERFACE ${sanitizers})
 endif()

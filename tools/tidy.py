@@ -145,6 +145,7 @@ class Source:
 def object_declaration(text):
     """The declaration of an object without its initializer; None if it declares something else."""
     text = re.sub(r"__attribute__\s*\(\(.*?\)\)|_Alignas\s*\([^)]*\)", " ", text, flags=re.S)
+    text = text.replace("__extension__", " ")
     text = " ".join(text.split("=")[0].split())
     function_pointer = re.match(r"[^(]*\(\s*\*[^)]*\)\s*\(", text)
     if not text or re.match(r"(typedef|extern|_Static_assert)\b", text):

@@ -59,6 +59,13 @@ echo "C++17"
     -o "$work/by_cxx" -x none "${shared[@]}"
 "$work/by_cxx"
 
+echo "the example of README.md"
+awk '/^```c$/ { inside = 1; next } /^```/ { if (inside) exit } inside' \
+    "$here/../../README.md" >"$work/readme.c"
+"$cc" "${strict[@]}" "${cflags[@]}" "$work/readme.c" -o "$work/readme" "${shared[@]}"
+env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$work/readme" ||
+    fail "the example of README.md does not run as a job of one rank"
+
 echo "names"
 nm -D --defined-only "$library_dir/libtutti.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$work/exported"
