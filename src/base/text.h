@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text.h - a line of text of bounded length, for error messages.
+ *
+ * Layer:   base.
+ * Threads: one thread at a time per text.
+ * Memory:  none taken; a text lives where its owner puts it.
+ */
+#ifndef TUTTI_BASE_TEXT_H
+#define TUTTI_BASE_TEXT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+enum {
+    TT_TEXT_BYTES = 512, /* the terminating zero included */
+};
+
+/* All zeros is the empty text. bytes[length] is always 0. */
+typedef struct tt_text {
+    char bytes[TT_TEXT_BYTES];
+    size_t length;
+} tt_text;
+
+void tt_text_clear(tt_text *text);
+
+/* Append as printf would. What does not fit is cut, and the text then ends in "...". */
+__attribute__((format(printf, 2, 3))) void tt_text_add(tt_text *text, const char *format, ...);
+__attribute__((format(printf, 2, 0))) void tt_text_add_list(tt_text *text, const char *format,
+                                                            va_list arguments);
+
+/* Append bytes nobody vouches for (a peer's, a user's), at most `bytes_max` of them: what is not
+ * printable ASCII becomes \xNN, so that a log line stays one line. */
+void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text_test.c - nothing overflows, and a hostile string stays one line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/text.h"
+
+static void test_pieces_are_joined(void **state)
+{
+    (void)state;
+    tt_text text = {0};
+    tt_text_add(&text, "rank %d", 3);
+    tt_text_add(&text, " of %s", "four");
+    assert_string_equal(text.bytes, "rank 3 of four");
+    assert_int_equal(text.length, strlen(text.bytes));
+    tt_text_clear(&text);
+    assert_string_equal(text.bytes, "");
+}
+
+static void test_too_much_is_cut_with_an_ellipsis(void **state)
+{
+    (void)state;
+    struct {
+        tt_text text;
+        char guard[8];
+    } guarded = {{{0}, 0}, "guarded"};
+    for (int i = 0; i < 100; i++) {
+        tt_text_add(&guarded.text, "%s", "0123456789");
+        assert_int_equal(guarded.text.length, strlen(guarded.text.bytes));
+    }
+    assert_int_equal(guarded.text.length, TT_TEXT_BYTES - 1);
+    assert_string_equal(guarded.text.bytes + TT_TEXT_BYTES - 5, "7...");
+    assert_string_equal(guarded.guard, "guarded");
+}
+
+static void test_an_exact_fit_is_not_cut(void **state)
+{
+    (void)state;
+    tt_text text = {0};
+    tt_text_add(&text, "%*s", TT_TEXT_BYTES - 1, "x");
+    assert_int_equal(text.length, TT_TEXT_BYTES - 1);
+    assert_int_equal(text.bytes[TT_TEXT_BYTES - 2], 'x');
+}
+
+static void test_hostile_bytes_stay_on_one_line(void **state)
+{
+    (void)state;
+    tt_text text = {0};
+    tt_text_add_quoted(&text, "a\n\"\x1b%s", 80);
+    assert_string_equal(text.bytes, "\"a\\x0a\\x22\\x1b%s\"");
+    tt_text_clear(&text);
+    tt_text_add_quoted(&text, "abcdef", 3);
+    assert_string_equal(text.bytes, "\"abc\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_are_joined),
+        cmocka_unit_test(test_too_much_is_cut_with_an_ellipsis),
+        cmocka_unit_test(test_an_exact_fit_is_not_cut),
+        cmocka_unit_test(test_hostile_bytes_stay_on_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
