@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * seal.c - ChaCha20-Poly1305 (IETF) with counter nonces, and the CRC32C trailer. */
+#include "transport/seal.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+/* Same promise as base/crc32c.h: 0 to start, the last result to go on. */
+uint32_t tt_crc32c(uint32_t crc, const void *bytes, size_t count);
+
+enum {
+    SUBKEY_HEAD = 1,
+    SUBKEY_PAYLOAD = 2,
+    NONCE_BYTES = crypto_aead_chacha20poly1305_ietf_NPUBBYTES,
+};
+
+static const char subkey_context[crypto_kdf_CONTEXTBYTES + 1] = "TTsealed";
+
+_Static_assert(TT_SEAL_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "cipher key");
+_Static_assert(TT_SEAL_KEY_BYTES == crypto_kdf_KEYBYTES, "subkeys are derived from it");
+_Static_assert(TT_SEAL_TAG_BYTES == crypto_aead_chacha20poly1305_ietf_ABYTES, "cipher tag");
+_Static_assert(NONCE_BYTES == 4 + sizeof(uint64_t), "four zero bytes, then the counter");
+
+/* Writes the nonce and moves the counter on, before use: no path can take one twice. */
+static bool take_nonce(tt_seal *seal, uint64_t *counter, uint8_t nonce_out[NONCE_BYTES])
+{
+    if (!seal->alive || *counter == UINT64_MAX) {
+        return false;
+    }
+    memset(nonce_out, 0, 4);
+    memcpy(nonce_out + 4, counter, sizeof(*counter));
+    *counter += 1;
+    return true;
+}
+
+static tt_status seal_break(tt_seal *seal)
+{
+    tt_seal_fini(seal);
+    return TT_ERR_BAD_WIRE;
+}
+
+tt_status tt_seal_init(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES])
+{
+    memset(seal, 0, sizeof(*seal));
+    if (sodium_init() < 0) {
+        return TT_ERR_NO_RESOURCE;
+    }
+    crypto_kdf_derive_from_key(seal->head_key, sizeof(seal->head_key), SUBKEY_HEAD, subkey_context,
+                               key);
+    crypto_kdf_derive_from_key(seal->payload_key, sizeof(seal->payload_key), SUBKEY_PAYLOAD,
+                               subkey_context, key);
+    seal->alive = true;
+    return TT_OK;
+}
+
+void tt_seal_fini(tt_seal *seal)
+{
+    sodium_memzero(seal, sizeof(*seal));
+}
+
+tt_status tt_seal_head(tt_seal *seal, const uint8_t head[TT_SEAL_HEAD_BYTES],
+                       uint8_t sealed_out[TT_SEAL_SEALED_HEAD_BYTES])
+{
+    uint8_t nonce[NONCE_BYTES];
+
+    if (!take_nonce(seal, &seal->head_counter, nonce)) {
+        return TT_ERR_SHUT_DOWN;
+    }
+    crypto_aead_chacha20poly1305_ietf_encrypt(sealed_out, NULL, head, TT_SEAL_HEAD_BYTES, NULL, 0,
+                                              NULL, nonce, seal->head_key);
+    return TT_OK;
+}
+
+tt_status tt_open_head(tt_seal *seal, const uint8_t sealed[TT_SEAL_SEALED_HEAD_BYTES],
+                       uint8_t head_out[TT_SEAL_HEAD_BYTES])
+{
+    uint8_t nonce[NONCE_BYTES];
+
+    if (!take_nonce(seal, &seal->head_counter, nonce)) {
+        memset(head_out, 0, TT_SEAL_HEAD_BYTES);
+        return TT_ERR_SHUT_DOWN;
+    }
+    if (crypto_aead_chacha20poly1305_ietf_decrypt(head_out, NULL, NULL, sealed,
+                                                  TT_SEAL_SEALED_HEAD_BYTES, NULL, 0, nonce,
+                                                  seal->head_key) != 0) {
+        memset(head_out, 0, TT_SEAL_HEAD_BYTES);
+        return seal_break(seal);
+    }
+    return TT_OK;
+}
+
+tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t count,
+                                uint8_t *sealed_out, uint8_t tag_out[TT_SEAL_TAG_BYTES])
+{
+    uint8_t nonce[NONCE_BYTES];
+
+    TT_ASSERT(count > 0);
+    TT_ASSERT(count <= TT_SEAL_BLOCK_BYTES_MAX);
+    if (!take_nonce(seal, &seal->payload_counter, nonce)) {
+        return TT_ERR_SHUT_DOWN;
+    }
+    crypto_aead_chacha20poly1305_ietf_encrypt_detached(sealed_out, tag_out, NULL, plain, count,
+                                                       NULL, 0, NULL, nonce, seal->payload_key);
+    return TT_OK;
+}
+
+tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t count,
+                                const uint8_t tag[TT_SEAL_TAG_BYTES], uint8_t *plain_out)
+{
+    uint8_t nonce[NONCE_BYTES];
+
+    TT_ASSERT(count > 0);
+    TT_ASSERT(count <= TT_SEAL_BLOCK_BYTES_MAX);
+    if (!take_nonce(seal, &seal->payload_counter, nonce)) {
+        memset(plain_out, 0, count);
+        return TT_ERR_SHUT_DOWN;
+    }
+    if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+            plain_out, NULL, sealed, count, tag, NULL, 0, nonce, seal->payload_key) != 0) {
+        memset(plain_out, 0, count);
+        return seal_break(seal);
+    }
+    return TT_OK;
+}
+
+uint64_t tt_seal_payload_wire_bytes(tt_seal_mode mode, uint32_t payload_bytes)
+{
+    const uint64_t bytes = payload_bytes;
+    const uint64_t blocks = (bytes + TT_SEAL_BLOCK_BYTES_MAX - 1) / TT_SEAL_BLOCK_BYTES_MAX;
+
+    switch (mode) {
+    case TT_SEAL_CRC:
+        return bytes == 0 ? 0 : bytes + TT_SEAL_CRC_BYTES;
+    case TT_SEAL_AEAD:
+        return bytes + blocks * TT_SEAL_TAG_BYTES;
+    case TT_SEAL_NONE:
+        break;
+    }
+    return bytes;
+}
+
+uint32_t tt_seal_crc_add(uint32_t crc, const void *bytes, size_t count)
+{
+    return tt_crc32c(crc, bytes, count);
+}
+
+void tt_seal_crc_encode(uint32_t crc, uint8_t trailer_out[TT_SEAL_CRC_BYTES])
+{
+    memcpy(trailer_out, &crc, TT_SEAL_CRC_BYTES);
+}
+
+tt_status tt_seal_crc_check(uint32_t crc, const uint8_t trailer[TT_SEAL_CRC_BYTES])
+{
+    return memcmp(&crc, trailer, TT_SEAL_CRC_BYTES) == 0 ? TT_OK : TT_ERR_BAD_WIRE;
+}
