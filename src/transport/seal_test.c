@@ -158,7 +158,7 @@ static void test_a_changed_or_repeated_block_breaks_the_link(void **state)
     start(&d);
     assert_int_equal(tt_seal_payload_block(&d.sender, plain, 100, bytes, tag), TT_OK);
     for (size_t byte = 0; byte < sizeof(bytes) + sizeof(tag); byte++) {
-        uint8_t *target = byte < sizeof(bytes) ? bytes + byte : tag + byte - sizeof(bytes);
+        uint8_t *target = byte < sizeof(bytes) ? bytes + byte : tag + (byte - sizeof(bytes));
         assert_int_equal(tt_seal_init(&d.receiver, key_a), TT_OK);
         *target ^= 0x10;
         assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 100, tag, opened),
