@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * join.h - the door of the join layer: how a process finds out who it is and where to meet.
+ *
+ * Layer:   join; may include base/ only.
+ * Threads: see each header.
+ * Memory:  see each header.
+ */
+#ifndef TUTTI_JOIN_JOIN_H
+#define TUTTI_JOIN_JOIN_H
+
+#include "join/family.h"
+#include "join/nodelist.h"
+#include "join/rendezvous.h"
+#include "join/text.h"
+
+#endif
