@@ -9,9 +9,12 @@
 #ifndef TUTTI_JOIN_JOIN_H
 #define TUTTI_JOIN_JOIN_H
 
+#include "join/deadline.h"
 #include "join/family.h"
 #include "join/nodelist.h"
+#include "join/pmi.h"
 #include "join/rendezvous.h"
+#include "join/socket.h"
 #include "join/text.h"
 
 #endif

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Goal: ranks started by MPICH's own launcher meet through its PMI server, over the inherited
+# descriptor and over TCP. Exits 77, skipped, where the launcher is not installed.
+# Timeout: 60
+set -euo pipefail
+
+launcher=$(command -v mpirun.mpich || true)
+if [ -z "$launcher" ]; then
+    echo "skipped: mpirun.mpich is not installed (package mpich)"
+    exit 77
+fi
+
+expect_all() {
+    local count=$1
+    shift
+    local said
+    said=$("$launcher" "$@" "$TUTTI_BIN/tutti-pmi")
+    for ((rank = 0; rank < count; rank++)); do
+        grep -q "^rank $rank of $count in .*: ok$" <<<"$said" || {
+            echo "rank $rank is missing from: $said"
+            exit 1
+        }
+    done
+}
+
+expect_all 1 -n 1
+expect_all 4 -n 4
+# Over TCP the launcher tells the size on the wire alone; we want it before we connect.
+expect_all 3 -n 3 -pmi-port -genv PMI_SIZE 3
