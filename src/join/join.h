@@ -9,8 +9,10 @@
 #ifndef TUTTI_JOIN_JOIN_H
 #define TUTTI_JOIN_JOIN_H
 
+#include "join/address.h"
 #include "join/deadline.h"
 #include "join/family.h"
+#include "join/file_store.h"
 #include "join/nodelist.h"
 #include "join/pmi.h"
 #include "join/rendezvous.h"

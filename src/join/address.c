@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * address.c - interfaces, the meeting point's sockets, the host's identity. */
+#include "join/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+static const char *const filter_variables[] = {"TUTTI_INTERFACE", "NCCL_SOCKET_IFNAME",
+                                               "GLOO_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE"};
+
+bool tt_join_interface_matches(const char *filter, const char *name)
+{
+    const bool is_exclusion = filter[0] == '^';
+    filter += is_exclusion ? 1 : 0;
+    const bool is_exact = filter[0] == '=';
+    filter += is_exact ? 1 : 0;
+
+    bool is_listed = false;
+    for (const char *at = filter; *at != '\0';) {
+        const size_t bytes = strcspn(at, ",");
+        is_listed = is_listed || (bytes > 0 && strncmp(at, name, bytes) == 0 &&
+                                  (!is_exact || name[bytes] == '\0'));
+        at += bytes + (at[bytes] == ',' ? 1 : 0);
+    }
+    return is_listed != is_exclusion;
+}
+
+/* Higher is better; 0 cannot be used. Loopback comes last: it was asked for, or nothing else. */
+static int score(const struct ifaddrs *each, const tt_join_address *address, int family)
+{
+    if ((each->ifa_flags & IFF_UP) == 0) {
+        return 0;
+    }
+    int points = 1;
+    points += tt_join_address_is_loopback(address) ? 0 : 8;
+    points += tt_join_address_is_link_local(address) ? 0 : 4;
+    points += address->storage.ss_family == family ? 2 : 0;
+    return points;
+}
+
+static bool address_of(const struct ifaddrs *each, tt_join_address *address_out)
+{
+    const struct sockaddr *source = each->ifa_addr;
+    if (source == NULL || (source->sa_family != AF_INET && source->sa_family != AF_INET6)) {
+        return false;
+    }
+    *address_out =
+        (tt_join_address){.bytes = source->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                                                : sizeof(struct sockaddr_in6)};
+    memcpy(&address_out->storage, source, address_out->bytes);
+    return true;
+}
+
+/* Best address among the interfaces that match; `family` is preferred among equals. */
+static tt_status choose_interface(const char *variable, const char *filter, int family,
+                                  tt_join_address *address_out, tt_join_why *why)
+{
+    struct ifaddrs *all = NULL;
+    char names[256] = "";
+    int best = 0;
+    if (getifaddrs(&all) != 0) {
+        return tt_join_fail(why, TT_ERR_SYSTEM, "cannot list network interfaces: %s",
+                            strerror(errno));
+    }
+    for (const struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
+        tt_join_address address;
+        if (!address_of(each, &address)) {
+            continue;
+        }
+        if (strstr(names, each->ifa_name) == NULL) {
+            tt_join_append(names, sizeof(names), " %s", each->ifa_name);
+        }
+        const int points = score(each, &address, family);
+        if (points > best && tt_join_interface_matches(filter, each->ifa_name)) {
+            best = points;
+            *address_out = address;
+        }
+    }
+    freeifaddrs(all);
+    if (best == 0) {
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
+                            "%s='%.100s' matches no interface that is up; this host has:%s",
+                            variable, filter, names);
+    }
+    return TT_OK;
+}
+
+/* The source address the kernel would use towards `peer`: a UDP connect routes but sends nothing.
+ */
+static bool route_source(const tt_join_address *peer, tt_join_address *address_out)
+{
+    tt_join_address target = *peer;
+    tt_join_address found = {.bytes = sizeof(found.storage)};
+    tt_join_address_set_port(&target, 9);
+    const int fd = socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return false;
+    }
+    const bool is_found =
+        connect(fd, (const struct sockaddr *)&target.storage, target.bytes) == 0 &&
+        getsockname(fd, (struct sockaddr *)&found.storage, &found.bytes) == 0;
+    close(fd);
+    if (is_found) {
+        tt_join_address_set_port(&found, 0);
+        *address_out = found;
+    }
+    return is_found;
+}
+
+/* The address of the route outside, else of the best interface there is. */
+static tt_status choose_outside(tt_join_address *address_out, tt_join_why *why)
+{
+    /* Addresses reserved for documentation: nobody's, so only the default route fits. */
+    static const char *const outside[] = {"192.0.2.1", "2001:db8::1"};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(outside); i++) {
+        tt_join_address_list list;
+        if (tt_join_resolve(outside[i], &list, why) == TT_OK &&
+            route_source(&list.addresses[0], address_out)) {
+            return TT_OK;
+        }
+    }
+    return choose_interface("interface", "^", AF_INET, address_out, why);
+}
+
+/* "localhost" and literals mean loopback everywhere; another name may mean it here alone. */
+static bool is_loopback_everywhere(const char *host)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+    return strcmp(host, "localhost") == 0 || inet_pton(AF_INET, host, bytes) == 1 ||
+           inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+tt_status tt_join_address_choose(const tt_join_source *source, const tt_join_rendezvous *meet,
+                                 tt_join_address *address_out, tt_join_why *why)
+{
+    tt_join_address_list list = {.count = 0};
+    if (meet->kind == TT_JOIN_RENDEZVOUS_TCP) {
+        TT_TRY(tt_join_resolve(meet->host, &list, why));
+    }
+    const int family = list.count > 0 ? list.addresses[0].storage.ss_family : AF_INET;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(filter_variables); i++) {
+        const char *filter = tt_join_source_get(source, filter_variables[i]);
+        if (filter != NULL) {
+            return choose_interface(filter_variables[i], filter, family, address_out, why);
+        }
+    }
+    if (list.count == 0) {
+        return choose_outside(address_out, why);
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        if (!route_source(&list.addresses[i], address_out)) {
+            continue;
+        }
+        if (tt_join_address_is_loopback(address_out) && !is_loopback_everywhere(meet->host)) {
+            return choose_outside(address_out, why);
+        }
+        return TT_OK;
+    }
+    return tt_join_fail(why, TT_ERR_SYSTEM,
+                        "no route to the meeting point %s; check the name, or choose an interface "
+                        "with TUTTI_INTERFACE",
+                        meet->host);
+}
+
+tt_status tt_join_port_range(const tt_join_source *source, tt_join_listen_request *request_out,
+                             tt_join_why *why)
+{
+    const char *text = tt_join_source_get(source, "TUTTI_PORT_RANGE");
+    tt_join_rendezvous range = {.port_first = 0, .port_count = 1};
+    tt_join_why inner;
+    if (text != NULL && tt_join_port_range_parse(text, strlen(text), &range, &inner) != TT_OK) {
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "TUTTI_PORT_RANGE: %.600s", inner.text);
+    }
+    request_out->port_first = range.port_first;
+    request_out->port_count = range.port_count;
+    return TT_OK;
+}
+
+static bool is_local(const tt_join_address *address)
+{
+    tt_join_address own = *address;
+    tt_join_address_set_port(&own, 0);
+    const int fd = socket(own.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_bound =
+        fd >= 0 && bind(fd, (const struct sockaddr *)&own.storage, own.bytes) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_bound;
+}
+
+/* The addresses of this host by which the others may look for it. */
+static tt_status list_own(const char *host, tt_join_address_list *own, tt_join_why *why)
+{
+    tt_join_address_list resolved;
+    bool is_known_outside = false;
+    own->count = 0;
+    TT_TRY(tt_join_resolve(host, &resolved, why));
+    for (size_t i = 0; i < resolved.count && own->count < TT_JOIN_MEETING_SOCKETS_MAX - 1; i++) {
+        if (is_local(&resolved.addresses[i])) {
+            own->addresses[own->count++] = resolved.addresses[i];
+            is_known_outside =
+                is_known_outside || !tt_join_address_is_loopback(&resolved.addresses[i]);
+        }
+    }
+    if (is_known_outside || (own->count > 0 && is_loopback_everywhere(host))) {
+        return TT_OK;
+    }
+    return choose_outside(&own->addresses[own->count++], why);
+}
+
+void tt_join_meeting_close(tt_join_meeting *meeting)
+{
+    for (size_t i = 0; i < meeting->fd_count; i++) {
+        close(meeting->fds[i]);
+    }
+    meeting->fd_count = 0;
+}
+
+/* Listen on one port of all addresses, or on none. */
+static tt_status listen_on_all(const tt_join_address_list *own, uint16_t port,
+                               tt_join_meeting *meeting, tt_join_why *why)
+{
+    *meeting = (tt_join_meeting){.port = port};
+    for (size_t i = 0; i < own->count; i++) {
+        const tt_join_listen_request request = {.address = own->addresses[i],
+                                                .port_first = port,
+                                                .port_count = 1,
+                                                .allow_any = true}; /* the user wrote the host */
+        tt_join_listener listener;
+        const tt_status status = tt_join_listen(&request, &listener, why);
+        if (status != TT_OK) {
+            tt_join_meeting_close(meeting);
+            return status;
+        }
+        meeting->fds[meeting->fd_count++] = listener.fd;
+    }
+    return TT_OK;
+}
+
+tt_status tt_join_meeting_listen(const tt_join_rendezvous *meet, tt_join_meeting *meeting_out,
+                                 tt_join_why *why)
+{
+    tt_join_address_list own;
+    tt_join_meeting meeting;
+    TT_ASSERT(meet->kind == TT_JOIN_RENDEZVOUS_TCP);
+    TT_TRY(list_own(meet->host, &own, why));
+    for (uint32_t i = 0; i < meet->port_count; i++) {
+        const tt_status status =
+            listen_on_all(&own, (uint16_t)(meet->port_first + i), &meeting, why);
+        if (status == TT_OK) {
+            *meeting_out = meeting;
+            return TT_OK;
+        }
+        if (status != TT_ERR_NO_RESOURCE) {
+            return status;
+        }
+    }
+    char place[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    tt_join_rendezvous_format(meet, place);
+    return tt_join_fail(why, TT_ERR_NO_RESOURCE,
+                        "cannot meet at %.300s: every port of it is in use; end the job that holds "
+                        "them or choose another TUTTI_RENDEZVOUS",
+                        place);
+}
+
+bool tt_join_meeting_candidate(const tt_join_address_list *addresses,
+                               const tt_join_rendezvous *meet, size_t turn,
+                               tt_join_address *address_out)
+{
+    TT_ASSERT(addresses->count > 0);
+    const size_t port_index = turn / addresses->count;
+    if (port_index >= meet->port_count) {
+        return false;
+    }
+    *address_out = addresses->addresses[turn % addresses->count];
+    tt_join_address_set_port(address_out, (uint16_t)(meet->port_first + port_index));
+    return true;
+}
+
+static uint64_t hash_file(uint64_t seed, const char *path)
+{
+    char bytes[128];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t count = fd >= 0 ? read(fd, bytes, sizeof(bytes)) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return count > 0 ? tt_join_hash(seed, bytes, (size_t)count) : seed;
+}
+
+static uint64_t hash_namespace(uint64_t seed, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return seed;
+    }
+    const uint64_t identity[2] = {status.st_dev, status.st_ino};
+    return tt_join_hash(seed, identity, sizeof(identity));
+}
+
+uint64_t tt_join_host_id(const tt_join_source *source)
+{
+    const char *given = tt_join_source_get(source, "TUTTI_HOSTID");
+    char name[TT_JOIN_HOST_BYTES] = "";
+    uint64_t id;
+    if (given != NULL) {
+        id = tt_join_hash(0, given, strlen(given));
+    } else {
+        (void)gethostname(name, sizeof(name) - 1);
+        id = tt_join_hash(0, name, strlen(name));
+        id = hash_file(id, "/proc/sys/kernel/random/boot_id");
+        id = hash_namespace(id, "/proc/self/ns/net");
+        id = hash_namespace(id, "/proc/self/ns/ipc");
+    }
+    return id != 0 ? id : 1;
+}
