@@ -318,7 +318,7 @@ static void replay_parked(tt_exec *exec)
     tt_parked *parked;
     while (exec->status == TT_OK && exec->is_running &&
            (parked = tt_flow_find(exec->flow, &exec->arriving, exec->lanes_opened,
-                                  exec->members[exec->problem.self == 0])) != NULL) {
+                                  pair_peer(exec))) != NULL) {
         const uint32_t member = tt_exec_member(exec, parked->peer);
         if (member != UINT32_MAX && parked->head.descriptor == exec->identity.descriptor) {
             parked->head.flags &= (uint8_t)~TT_FLAG_EAGER; /* unpark returns the credit */
@@ -413,7 +413,7 @@ static void take_notes(tt_exec *exec)
 {
     tt_note note;
     while (tt_flow_note_take(exec->flow, &exec->arriving,
-                             exec->members[exec->problem.self == 0], &note)) {
+                             pair_peer(exec), &note)) {
         const uint32_t member = tt_exec_member(exec, note.peer);
         if (member == UINT32_MAX || note.head.descriptor != exec->identity.descriptor) {
             fail(exec, TT_ERR_MISMATCH, member);

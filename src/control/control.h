@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * control.h - one rank's machine: process sets, matching of calls, agreement on errors.
+ *
+ * A request is submitted; it becomes an op with a place in its set's order; its algorithm is
+ * chosen and run (aggregate); its end is told through `finished`. Frames are matched to ops by
+ * (set, sequence, stage), never by arrival. Every frame carries a hash of what its sender believes
+ * the op to be, so that a disagreement is found before a byte is added; then the members state
+ * their claims to the set's first member, which sends one verdict to all.
+ *
+ *  (1) Every submitted request ends exactly once, whatever happens; after that its buffers are not
+ *      touched, by this rank or by a peer.
+ *  (2) A failed op consumes its place in the order: later ops still match.
+ *  (3) All members of a failed op get the same status and text, except that an op may succeed on
+ *      some ranks when a rank dies at its very end.
+ *
+ * Layer:   control; may include aggregate/, platform/ and base/.
+ * Threads: one at a time (the baton's holder).
+ * Memory:  ops, sets and cases come from the platform's allocator and are kept for reuse.
+ */
+#ifndef TUTTI_CONTROL_CONTROL_H
+#define TUTTI_CONTROL_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/aggregate.h"
+#include "base/status.h"
+#include "platform/platform.h"
+
+typedef struct tt_control tt_control;
+typedef struct tt_op tt_op;
+
+enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 64 };
+
+/* Who is in the job. */
+typedef struct tt_world {
+    uint32_t rank, size;
+    uint32_t epoch;
+    const uint32_t *host_of; /* [size] host of each rank, numbered from 0; copied */
+    bool has_views;          /* ranks of one host see each other's arena */
+} tt_world;
+
+typedef struct tt_control_config {
+    uint32_t segment_bytes;   /* longest frame */
+    uint32_t eager_bytes_max; /* frames up to here need no grant */
+    uint64_t probe_ns;        /* a call this old asks around */
+    uint64_t verdict_ns;      /* how long claims are waited for */
+    uint64_t stall_ns;        /* a call this old is reported, again and again */
+    uint64_t deadline_ns;     /* a call this old fails; 0: never */
+    const char *algorithm;    /* forced where it fits; NULL: by size and placement */
+} tt_control_config;
+
+/* Defaults in every field. */
+void tt_control_config_init(tt_control_config *config);
+
+/* One call of a user. Fields as in tutti_call; counts in elements. Caller's memory, which must
+ * stay in place until `finished`. */
+typedef struct tt_request {
+    tt_collective collective;
+    tt_dtype dtype;
+    tt_redop redop;
+    uint32_t set;
+    uint32_t root; /* or peer; member of the set */
+    int32_t urgency;
+    const char *name; /* or NULL */
+    const void *input;
+    void *output;
+    uint64_t count;
+    uint64_t output_capacity; /* elements; 0: as the collective implies */
+    const uint64_t *input_counts;
+    uint64_t *output_counts;
+    bool is_uneven;    /* parts differ: counts are exchanged first */
+    uint64_t salt;     /* more that must be equal on all ranks (rank list of a new set) */
+    double prescale, postscale;
+    uint64_t deadline_ns; /* from submission; 0: the configured one */
+
+    /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
+     * if `output` is given. */
+    void *(*allocate)(struct tt_request *request, size_t bytes);
+    /* The call is over: status and error are set. May be called from inside submit. */
+    void (*finished)(struct tt_request *request);
+    void *owner;
+
+    tt_status status;
+    char error[TT_ERROR_BYTES];
+    tt_op *op; /* control's */
+} tt_request;
+
+/* What the machine wants people to know; level as in base/log.h. */
+typedef struct tt_control_listener {
+    void *owner;
+    void (*report)(void *owner, int level, const char *text);
+} tt_control_listener;
+
+/* `world`, `config` and `listener` are copied. */
+tt_status tt_control_create(tt_platform *platform, const tt_world *world,
+                            const tt_control_config *config, const tt_control_listener *listener,
+                            tt_control **control_out);
+/* All requests must be over (see tt_control_shut_down). */
+void tt_control_destroy(tt_control *control);
+
+/* The upcalls for the driver. */
+tt_machine tt_control_machine(tt_control *control);
+
+/* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
+void tt_control_submit(tt_control *control, tt_request *request);
+/* End the request if it has not begun to move data; it ends on all ranks. False: too late. */
+bool tt_control_cancel(tt_control *control, tt_request *request);
+/* End all requests with this status. */
+void tt_control_shut_down(tt_control *control, tt_status status, const char *text);
+/* Requests that are not over. */
+uint32_t tt_control_pending(const tt_control *control);
+
+/* Local part of creating a set; all ranks have agreed before (salted barrier on the world).
+ * Numbers are given in order, so they agree. `ranks` are world ranks, copied. */
+tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
+                                uint32_t *set_out);
+tt_status tt_control_set_remove(tt_control *control, uint32_t set);
+/* Member number of this rank, or -1; size, or -1 for an unknown set. */
+int tt_control_set_rank(const tt_control *control, uint32_t set);
+int tt_control_set_size(const tt_control *control, uint32_t set);
+
+/* Elements the output of `request` holds on this rank of a set of `size`; uneven: 0. */
+uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint32_t size);
+
+typedef struct tt_control_counters {
+    uint64_t ops_finished, ops_failed;
+    uint64_t frames_received, frames_dropped;
+} tt_control_counters;
+
+tt_control_counters tt_control_count(const tt_control *control);
+
+#endif
