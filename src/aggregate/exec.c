@@ -312,6 +312,13 @@ static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
            words_for((uint64_t)exec->plan.round_count * exec->plan.fan) * sizeof(uint64_t));
 }
 
+/* The other side of a send or receive; of no meaning for collectives. */
+static uint32_t pair_peer(const tt_exec *exec)
+{
+    const bool is_first = exec->problem.self == 0 && exec->problem.size > 1;
+    return exec->members[is_first ? 1 : 0];
+}
+
 /* Frames that came before their lane was open. */
 static void replay_parked(tt_exec *exec)
 {
@@ -388,9 +395,9 @@ static tt_status workspace_lay_out(tt_exec *exec)
     const size_t small = tt_round_up(partners + pointers + lanes * (received + issued), 64);
     const size_t bytes = small + lanes * scratch;
     if (exec->workspace_bytes < bytes) {
-        tt_release(exec->flow->platform, exec->workspace, exec->workspace_bytes);
+        tt_platform_release(exec->flow->platform, exec->workspace, exec->workspace_bytes);
         exec->workspace_bytes = 0;
-        exec->workspace = tt_allocate(exec->flow->platform, bytes);
+        exec->workspace = tt_platform_allocate(exec->flow->platform, bytes);
         if (exec->workspace == NULL) {
             return TT_ERR_NO_MEMORY;
         }
@@ -668,7 +675,7 @@ void tt_exec_stop(tt_exec *exec)
 void tt_exec_fini(tt_exec *exec)
 {
     tt_platform *platform = exec->flow->platform;
-    tt_release(platform, exec->workspace, exec->workspace_bytes);
+    tt_platform_release(platform, exec->workspace, exec->workspace_bytes);
     if (exec->slots != NULL) {
         platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
     }

@@ -20,7 +20,7 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
     *flow = (tt_flow){
         .platform = platform, .peer_count = peer_count, .eager_bytes_max = eager_bytes_max};
     flow->parked_end = &flow->parked;
-    flow->peers = tt_allocate(platform, peer_count * sizeof(*flow->peers));
+    flow->peers = tt_platform_allocate(platform, peer_count * sizeof(*flow->peers));
     return flow->peers != NULL ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
@@ -28,7 +28,7 @@ static void release_notes(tt_flow *flow, tt_note *note)
 {
     while (note != NULL) {
         tt_note *next = note->next;
-        tt_release(flow->platform, note, sizeof(*note));
+        tt_platform_release(flow->platform, note, sizeof(*note));
         note = next;
     }
 }
@@ -38,9 +38,9 @@ void tt_flow_fini(tt_flow *flow)
     release_notes(flow, flow->notes);
     release_notes(flow, flow->notes_free);
     for (uint32_t i = 0; flow->peers != NULL && i < flow->peer_count; i++) {
-        tt_release(flow->platform, flow->peers[i].block, TT_CREDIT_FRAMES * entry_bytes(flow));
+        tt_platform_release(flow->platform, flow->peers[i].block, TT_CREDIT_FRAMES * entry_bytes(flow));
     }
-    tt_release(flow->platform, flow->peers, flow->peer_count * sizeof(*flow->peers));
+    tt_platform_release(flow->platform, flow->peers, flow->peer_count * sizeof(*flow->peers));
     flow->peers = NULL;
 }
 
@@ -88,7 +88,7 @@ bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total)
 static tt_status reserve(tt_flow *flow, tt_flow_peer *state)
 {
     const size_t bytes = entry_bytes(flow);
-    state->block = tt_allocate(flow->platform, TT_CREDIT_FRAMES * bytes);
+    state->block = tt_platform_allocate(flow->platform, TT_CREDIT_FRAMES * bytes);
     if (state->block == NULL) {
         return TT_ERR_NO_MEMORY;
     }
@@ -174,7 +174,7 @@ tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
     if (note != NULL) {
         flow->notes_free = note->next;
     } else {
-        note = tt_allocate(flow->platform, sizeof(*note));
+        note = tt_platform_allocate(flow->platform, sizeof(*note));
         if (note == NULL) {
             return TT_ERR_NO_MEMORY;
         }

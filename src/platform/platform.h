@@ -165,12 +165,12 @@ static inline uint64_t tt_random(tt_platform *platform)
     return platform->ops->random(platform);
 }
 
-static inline void *tt_allocate(tt_platform *platform, size_t bytes)
+static inline void *tt_platform_allocate(tt_platform *platform, size_t bytes)
 {
     return platform->ops->allocate(platform, TT_MEMORY_PRIVATE, bytes);
 }
 
-static inline void tt_release(tt_platform *platform, void *memory, size_t bytes)
+static inline void tt_platform_release(tt_platform *platform, void *memory, size_t bytes)
 {
     if (memory != NULL) {
         platform->ops->release(platform, TT_MEMORY_PRIVATE, memory, bytes);
