@@ -337,20 +337,11 @@ static void replay_parked(tt_exec *exec)
     }
 }
 
-/* Open as many lanes as fit; a lane's place is free when the lane TT_LANES_MAX before is done. */
-static void lanes_open(tt_exec *exec)
+/* Run the lanes that were just opened, and what was parked for them. */
+static void lanes_begin(tt_exec *exec, uint64_t first)
 {
-    const uint64_t opened_before = exec->lanes_opened;
-    while (exec->lanes_opened < exec->plan.lane_count &&
-           !exec->lanes[exec->lanes_opened % TT_LANES_MAX].is_open) {
-        lane_reset(exec, &exec->lanes[exec->lanes_opened % TT_LANES_MAX], exec->lanes_opened);
-        exec->lanes_opened++;
-    }
-    if (exec->lanes_opened == opened_before) {
-        return;
-    }
     grant_open_lanes(exec);
-    for (uint64_t number = opened_before; number < exec->lanes_opened; number++) {
+    for (uint64_t number = first; number < exec->lanes_opened; number++) {
         tt_lane *lane = &exec->lanes[number % TT_LANES_MAX];
         if (lane->is_open && lane->number == number) {
             lane_run(exec, lane);
@@ -359,6 +350,30 @@ static void lanes_open(tt_exec *exec)
     if (exec->flow->parked != NULL) {
         replay_parked(exec);
     }
+}
+
+/* Open as many lanes as fit; a lane's place is free when the lane TT_LANES_MAX before is done.
+ * Lanes may be over as soon as they begin: the outermost call opens the next, so that the stack
+ * does not grow with their number. */
+static void lanes_open(tt_exec *exec)
+{
+    if (exec->is_opening) {
+        return;
+    }
+    exec->is_opening = true;
+    for (bool has_opened = true; has_opened && exec->is_running && exec->status == TT_OK;) {
+        const uint64_t first = exec->lanes_opened;
+        while (exec->lanes_opened < exec->plan.lane_count &&
+               !exec->lanes[exec->lanes_opened % TT_LANES_MAX].is_open) {
+            lane_reset(exec, &exec->lanes[exec->lanes_opened % TT_LANES_MAX], exec->lanes_opened);
+            exec->lanes_opened++;
+        }
+        has_opened = exec->lanes_opened > first;
+        if (has_opened) {
+            lanes_begin(exec, first);
+        }
+    }
+    exec->is_opening = false;
 }
 
 /* ---- life ---- */
@@ -440,7 +455,7 @@ tt_status tt_exec_start(tt_exec *exec)
     TT_ASSERT(exec->plan.round_count > 0);
     exec->status = TT_OK;
     exec->is_eager = exec->plan.frame_bytes <= exec->flow->eager_bytes_max;
-    exec->is_blocked = exec->has_work = false;
+    exec->is_blocked = exec->has_work = exec->is_opening = false;
     exec->lanes_opened = exec->lanes_done = 0;
     exec->partner_count = 0;
     TT_TRY(workspace_lay_out(exec));
@@ -645,6 +660,26 @@ bool tt_exec_needs(const tt_exec *exec, uint32_t member)
         }
     }
     return exec->lanes_opened < exec->plan.lane_count;
+}
+
+bool tt_exec_is_untouched(const tt_exec *exec)
+{
+    const uint64_t words = words_for((uint64_t)exec->plan.round_count * exec->plan.fan);
+    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
+        const tt_lane *lane = &exec->lanes[i];
+        if (lane->is_open && lane->sends_waiting < lane->sends_open) {
+            return false;
+        }
+        for (uint64_t word = 0; lane->is_open && word < words; word++) {
+            if (lane->received[word] != 0) {
+                return false;
+            }
+        }
+        if (lane->is_open && lane->round > 0 && lane->sends_open == 0) {
+            return false;
+        }
+    }
+    return exec->lanes_done == 0;
 }
 
 void tt_exec_stop(tt_exec *exec)

@@ -60,6 +60,7 @@ struct tt_exec {
     /* State. */
     tt_plan plan;
     bool is_running;
+    bool is_opening;
     bool is_eager;
     bool is_blocked; /* a send waits for credit */
     bool has_work;
@@ -97,6 +98,9 @@ bool tt_exec_step(tt_exec *exec);
 
 /* Is anything still to come from or go to `member`? */
 bool tt_exec_needs(const tt_exec *exec, uint32_t member);
+
+/* Has nothing been sent or received? */
+bool tt_exec_is_untouched(const tt_exec *exec);
 
 /* Give up: buffers are no longer touched after this. */
 void tt_exec_stop(tt_exec *exec);

@@ -201,3 +201,18 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
     }
     return false;
 }
+
+void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer)
+{
+    tt_head head = *identity;
+    for (head.stage = 0; head.stage <= 1; head.stage++) {
+        tt_parked *parked;
+        while ((parked = tt_flow_find(flow, &head, UINT64_MAX, peer)) != NULL) {
+            flow->frames_dropped++;
+            tt_flow_unpark(flow, parked);
+        }
+        tt_note note;
+        while (tt_flow_note_take(flow, &head, peer, &note)) {
+        }
+    }
+}

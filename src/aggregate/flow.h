@@ -92,6 +92,9 @@ tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head);
 /* Take out a note for (set, op, stage, pair flags; for pairs also `peer`); false: none is left. */
 bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt_note *note_out);
 
+/* Forget all parked frames and notes of an op that is over, whatever their stage. */
+void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer);
+
 /* Send a frame without borrowed payload; failure means the peer is down, which comes as an
  * upcall. */
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head);

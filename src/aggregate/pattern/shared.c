@@ -7,11 +7,10 @@
  * Everyone first tells where its buffers lie (facts), which is also the first barrier. If all lie
  * in the arena, there is one lane: sum, then a barrier. Otherwise lanes of one staging slot each:
  * copy in, barrier, sum over slots, barrier, copy out; ranks whose buffers are shared skip the
- * copies.
+ * copies. Before the facts are known the plan is the staged one.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
-#include "base/assert.h"
 
 enum { LINE_BYTES = 64 };
 
@@ -34,8 +33,7 @@ static bool all_shared(const tt_problem *problem)
 
 static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
 {
-    TT_ASSERT(problem->facts != NULL);
-    const bool is_staged = !all_shared(problem);
+    const bool is_staged = problem->facts == NULL || !all_shared(problem);
     const uint64_t slot_bytes = problem->segment_bytes;
     const uint64_t lane_bytes = is_staged ? slot_bytes : (problem->bytes > 0 ? problem->bytes : 1);
     *plan_out = (tt_plan){

@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * agree.c - one verdict for everyone when a call cannot succeed.
+ *
+ * The first member of a set (of a pair: the sender) decides. A rank that sees a foreign descriptor
+ * stops its op and sends DISPUTE with its claim; the first member asks all for claims and decides
+ * when all are in or verdict_ns has passed. A rank that cannot take part (wrong arguments, no
+ * memory, cancel, deadline) fails its op at once and sends OBJECT; the first member passes it on.
+ * Either way the members get one VERDICT. What arrives before its op is kept as its fate. A rank
+ * whose op had succeeded already learns of it at its next call.
+ *
+ * Ops that wait long ask the first member who is missing (PROBE, STALL), which also uncovers calls
+ * that differ so much that no frame passes between them.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+static bool same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
+{
+    const uint8_t pair = TT_FLAG_PAIR;
+    return a->set == b->set && a->op == b->op && ((a->flags ^ b->flags) & pair) == 0 &&
+           ((a->flags & pair) == 0 ||
+            (peer_a == peer_b && ((a->flags ^ b->flags) & TT_FLAG_REPLY) == 0));
+}
+
+/* Key of an op as it stands in frames that arrive. */
+static tt_head arriving_key(const tt_op *op)
+{
+    tt_head head = tt_op_identity(op, TT_FRAME_DATA);
+    if (op->is_pair) {
+        head.flags ^= TT_FLAG_REPLY;
+    }
+    return head;
+}
+
+/* Heads of frames to send for the op that `key` (as it arrives) names. */
+static tt_head reply_head(const tt_control *control, const tt_head *key, tt_frame_kind kind)
+{
+    tt_head head = {.kind = (uint8_t)kind,
+                    .flags = key->flags & (TT_FLAG_PAIR | TT_FLAG_REPLY),
+                    .set = key->set,
+                    .op = key->op,
+                    .epoch = control->world.epoch};
+    if ((head.flags & TT_FLAG_PAIR) != 0) {
+        head.flags ^= TT_FLAG_REPLY;
+    }
+    return head;
+}
+
+/* ---- fates ---- */
+
+static void fate_add(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
+                     const char *text)
+{
+    tt_fate *fate = control->fates;
+    while (fate != NULL && !same_key(&fate->key, fate->peer, key, peer)) {
+        fate = fate->next;
+    }
+    if (fate != NULL && fate->is_verdict) {
+        return; /* the first verdict stands */
+    }
+    if (fate == NULL) {
+        fate = tt_platform_allocate(control->platform, sizeof(*fate));
+        if (fate == NULL) {
+            return; /* the op will probe, and hear again */
+        }
+        fate->next = control->fates;
+        fate->key = *key;
+        fate->peer = peer;
+        control->fates = fate;
+    }
+    fate->is_verdict = status < 0;
+    fate->status = status;
+    tt_text copy = {0};
+    tt_text_add(&copy, "%s", text);
+    memcpy(fate->text, copy.bytes, sizeof(fate->text));
+}
+
+bool tt_agree_take_fate(tt_op *op)
+{
+    tt_control *control = op->control;
+    const tt_head key = arriving_key(op);
+    for (tt_fate **link = &control->fates; *link != NULL; link = &(*link)->next) {
+        tt_fate *fate = *link;
+        if (!same_key(&fate->key, fate->peer, &key, op->peer)) {
+            continue;
+        }
+        *link = fate->next;
+        const tt_fate taken = *fate;
+        tt_platform_release(control->platform, fate, sizeof(*fate));
+        if (taken.is_verdict) {
+            op->phase = OP_DISPUTED;
+            tt_op_fail(op, taken.status, taken.text);
+        } else {
+            tt_agree_dispute(op);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* ---- cases ---- */
+
+static void case_destroy(tt_control *control, tt_case *found)
+{
+    const size_t size = found->size;
+    tt_platform_release(control->platform, found->has_probed, size * sizeof(bool));
+    tt_platform_release(control->platform, found->has_claimed, size * sizeof(bool));
+    tt_platform_release(control->platform, found->claims, size * sizeof(tt_claim));
+    tt_platform_release(control->platform, found, sizeof(*found));
+}
+
+static tt_case *case_create(tt_control *control, uint32_t peer, const tt_head *key, uint32_t size)
+{
+    tt_case *made = tt_platform_allocate(control->platform, sizeof(*made));
+    if (made == NULL) {
+        return NULL;
+    }
+    made->size = size;
+    made->key = *key;
+    made->peer = peer;
+    made->opened_ns = tt_now(control->platform);
+    made->has_probed = tt_platform_allocate(control->platform, size * sizeof(bool));
+    made->has_claimed = tt_platform_allocate(control->platform, size * sizeof(bool));
+    made->claims = tt_platform_allocate(control->platform, size * sizeof(tt_claim));
+    if (made->has_probed == NULL || made->has_claimed == NULL || made->claims == NULL) {
+        case_destroy(control, made);
+        return NULL;
+    }
+    made->next = control->cases;
+    control->cases = made;
+    tt_control_watch(control);
+    return made;
+}
+
+/* The case of the op that `key` names, made if there is none. NULL: not ours to decide, over, or
+ * no memory. */
+static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
+{
+    const tt_set *set = tt_set_find(control, key->set);
+    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
+    const bool is_first =
+        set != NULL && (is_pair ? (key->flags & TT_FLAG_REPLY) != 0 : set->self == 0);
+    if (!is_first) {
+        return NULL;
+    }
+    for (tt_case *found = control->cases; found != NULL; found = found->next) {
+        if (same_key(&found->key, found->peer, key, peer)) {
+            return found;
+        }
+    }
+    if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key)) {
+        return NULL;
+    }
+    return case_create(control, peer, key, is_pair ? 2 : set->size);
+}
+
+static uint32_t case_member(const tt_control *control, const tt_case *found, uint32_t rank)
+{
+    if ((found->key.flags & TT_FLAG_PAIR) != 0) {
+        return rank == control->world.rank ? 0 : 1;
+    }
+    return tt_set_find(control, found->key.set)->member_of[rank];
+}
+
+static uint32_t case_rank(const tt_control *control, const tt_case *found, uint32_t member)
+{
+    if ((found->key.flags & TT_FLAG_PAIR) != 0) {
+        return member == 0 ? control->world.rank : found->peer;
+    }
+    return tt_set_find(control, found->key.set)->members[member];
+}
+
+void tt_agree_forget(tt_control *control, const tt_op *op)
+{
+    const tt_head key = arriving_key(op);
+    for (tt_case **link = &control->cases; *link != NULL; link = &(*link)->next) {
+        tt_case *found = *link;
+        if (same_key(&found->key, found->peer, &key, op->peer)) {
+            if (found->is_disputed && !found->is_decided) {
+                return;
+            }
+            *link = found->next;
+            case_destroy(control, found);
+            return;
+        }
+    }
+}
+
+void tt_agree_release_all(tt_control *control)
+{
+    while (control->cases != NULL) {
+        tt_case *next = control->cases->next;
+        case_destroy(control, control->cases);
+        control->cases = next;
+    }
+    while (control->fates != NULL) {
+        tt_fate *next = control->fates->next;
+        tt_platform_release(control->platform, control->fates, sizeof(tt_fate));
+        control->fates = next;
+    }
+}
+
+/* ---- words for people ---- */
+
+static void add_claim(tt_text *text, const tt_claim *claim)
+{
+    const tt_collective collective = (tt_collective)claim->collective;
+    tt_text_add(text, "%s", tt_collective_name(collective));
+    if (collective == TT_ALLREDUCE || collective == TT_REDUCE || collective == TT_REDUCESCATTER) {
+        tt_text_add(text, " %s", tt_redop_name((tt_redop)claim->redop));
+    }
+    if (collective != TT_BARRIER) {
+        if (claim->is_uneven != 0 && claim->count == 0) {
+            tt_text_add(text, " of uneven %s", tt_dtype_name((tt_dtype)claim->dtype));
+        } else {
+            tt_text_add(text, " of %llu %s", (unsigned long long)claim->count,
+                        tt_dtype_name((tt_dtype)claim->dtype));
+        }
+    }
+    if (collective == TT_REDUCE || collective == TT_BROADCAST || collective == TT_GATHER ||
+        collective == TT_SCATTER) {
+        tt_text_add(text, " root %u", claim->root);
+    }
+    if (claim->prescale != 1.0 || claim->postscale != 1.0) {
+        tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);
+    }
+    if (claim->name[0] != 0) {
+        tt_text_add(text, " \"");
+        tt_text_add_quoted(text, claim->name, sizeof(claim->name));
+        tt_text_add(text, "\"");
+    }
+    if (claim->salt != 0) {
+        tt_text_add(text, " (key %016llx)", (unsigned long long)claim->salt);
+    }
+}
+
+/* "rank 3" or "ranks 0, 2" of the members for which `wanted` is true. */
+static void add_ranks(tt_text *text, const tt_control *control, const tt_case *found,
+                      const bool *wanted)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < found->size; i++) {
+        count += wanted[i] ? 1 : 0;
+    }
+    tt_text_add(text, count == 1 ? "rank" : "ranks");
+    const char *separator = " ";
+    for (uint32_t i = 0; i < found->size; i++) {
+        if (wanted[i]) {
+            tt_text_add(text, "%s%u", separator, case_rank(control, found, i));
+            separator = ", ";
+        }
+    }
+}
+
+/* ---- verdicts ---- */
+
+static void verdict_apply(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
+                          const char *text)
+{
+    tt_op *op = tt_op_find(control, peer, key);
+    if (op != NULL) {
+        tt_op_fail(op, status, text);
+        return;
+    }
+    if (tt_op_is_future(control, peer, key)) {
+        fate_add(control, peer, key, status, text);
+        return;
+    }
+    tt_set *set = tt_set_find(control, key->set);
+    bool is_known = set == NULL || (key->flags & TT_FLAG_PAIR) != 0;
+    for (uint32_t i = 0; !is_known && i < FAILED_KEPT; i++) {
+        is_known = set->failed[i] == key->op + 1;
+    }
+    if (!is_known) { /* it had succeeded here: told at the next call */
+        tt_text late = {0};
+        tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
+        memcpy(set->late_text, late.bytes, sizeof(set->late_text));
+        set->late = status;
+    }
+}
+
+/* Tell all members; `except` (a rank) knows already. */
+static void verdict_send(tt_control *control, const tt_case *found, tt_status status,
+                         const char *text, uint32_t except)
+{
+    tt_head head = reply_head(control, &found->key, TT_FRAME_VERDICT);
+    head.argument = (uint64_t)(int64_t)status;
+    for (uint32_t member = 0; member < found->size; member++) {
+        const uint32_t rank = case_rank(control, found, member);
+        if (rank != control->world.rank && rank != except) {
+            tt_letter_send(control, rank, head, text, strlen(text));
+        }
+    }
+}
+
+static void case_decide(tt_control *control, tt_case *found, tt_status status, const char *text,
+                        uint32_t except)
+{
+    if (found->is_decided) {
+        return;
+    }
+    found->is_decided = true;
+    const tt_head key = found->key; /* failing the op may forget the case */
+    const uint32_t peer = found->peer;
+    verdict_send(control, found, status, text, except);
+    if (except != control->world.rank) {
+        verdict_apply(control, peer, &key, status, text);
+    }
+}
+
+/* Say who asked for what, equal claims together. */
+static void decide_mismatch(tt_control *control, tt_case *found)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "ranks disagree about call %llu:", (unsigned long long)found->key.op);
+    bool *wanted = found->has_probed; /* no longer needed: room for a selection */
+    for (uint32_t i = 0; i < found->size; i++) {
+        bool is_first = found->has_claimed[i];
+        for (uint32_t j = 0; j < i; j++) {
+            is_first = is_first && !(found->has_claimed[j] &&
+                                     memcmp(&found->claims[i], &found->claims[j],
+                                            sizeof(tt_claim)) == 0);
+        }
+        if (!is_first) {
+            continue;
+        }
+        for (uint32_t j = 0; j < found->size; j++) {
+            wanted[j] = found->has_claimed[j] && memcmp(&found->claims[i], &found->claims[j],
+                                                        sizeof(tt_claim)) == 0;
+        }
+        tt_text_add(&text, " ");
+        add_ranks(&text, control, found, wanted);
+        tt_text_add(&text, ": ");
+        add_claim(&text, &found->claims[i]);
+        tt_text_add(&text, ";");
+    }
+    if (found->claim_count < found->size) {
+        for (uint32_t j = 0; j < found->size; j++) {
+            wanted[j] = !found->has_claimed[j];
+        }
+        tt_text_add(&text, " no word from ");
+        add_ranks(&text, control, found, wanted);
+    } else {
+        text.bytes[--text.length] = 0; /* the last semicolon */
+    }
+    case_decide(control, found, TT_ERR_MISMATCH, text.bytes, UINT32_MAX);
+}
+
+/* ---- disputes ---- */
+
+static void case_claim(tt_control *control, tt_case *found, uint32_t member, const tt_claim *claim)
+{
+    if (member >= found->size || found->has_claimed[member] || found->is_decided) {
+        return;
+    }
+    found->has_claimed[member] = true;
+    found->claims[member] = *claim;
+    found->claims[member].name[TT_NAME_BYTES - 1] = 0;
+    found->claim_count++;
+    if (found->claim_count == found->size) {
+        decide_mismatch(control, found);
+    }
+}
+
+/* Ask everyone, this rank included, for its claim. */
+static void case_dispute(tt_control *control, tt_case *found)
+{
+    if (found->is_disputed) {
+        return;
+    }
+    found->is_disputed = true;
+    found->opened_ns = tt_now(control->platform);
+    const tt_head head = reply_head(control, &found->key, TT_FRAME_DISPUTE);
+    for (uint32_t member = 0; member < found->size; member++) {
+        const uint32_t rank = case_rank(control, found, member);
+        if (rank != control->world.rank) {
+            tt_flow_control(&control->flow, rank, &head);
+        }
+    }
+    tt_op *op = tt_op_find(control, found->peer, &found->key);
+    if (op != NULL) {
+        tt_agree_dispute(op);
+    } else {
+        fate_add(control, found->peer, &found->key, TT_OK, "");
+    }
+}
+
+void tt_agree_dispute(tt_op *op)
+{
+    tt_control *control = op->control;
+    if (op->phase == OP_DISPUTED || op->phase == OP_STOPPING || op->phase == OP_FREE) {
+        return;
+    }
+    if (op->exec.is_running) {
+        tt_exec_stop(&op->exec);
+    }
+    op->phase = OP_DISPUTED;
+    op->disputed_ns = tt_now(control->platform);
+    tt_control_watch(control);
+    const uint32_t first = tt_op_member_rank(op, 0);
+    if (first != control->world.rank) {
+        const tt_head head = tt_op_identity(op, TT_FRAME_CLAIM);
+        tt_letter_send(control, first, head, &op->claim, sizeof(op->claim));
+        return;
+    }
+    const tt_head key = arriving_key(op);
+    const tt_claim claim = op->claim;
+    tt_case *found = case_of(control, op->peer, &key);
+    if (found == NULL) {
+        tt_op_fail(op, TT_ERR_NO_MEMORY, "out of memory while ranks disagreed");
+        return;
+    }
+    case_dispute(control, found);
+    case_claim(control, found, 0, &claim);
+}
+
+void tt_agree_object(tt_op *op, tt_status status, const char *text)
+{
+    tt_control *control = op->control;
+    const uint32_t first = tt_op_member_rank(op, 0);
+    tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
+    head.argument = (uint64_t)(int64_t)status;
+    if (first != control->world.rank) {
+        tt_letter_send(control, first, head, text, strlen(text));
+    } else {
+        const tt_head key = arriving_key(op);
+        tt_case *found = case_of(control, op->peer, &key);
+        if (found != NULL) {
+            case_decide(control, found, status, text, control->world.rank);
+        }
+    }
+    tt_op_fail(op, status, text);
+}
+
+/* ---- frames ---- */
+
+static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head, tt_case *found)
+{
+    const uint32_t member = case_member(control, found, peer);
+    const tt_op *own = tt_op_find(control, peer, head);
+    if (member >= found->size) {
+        return;
+    }
+    found->has_probed[member] = true;
+    if (own != NULL && own->descriptor != head->descriptor) {
+        case_dispute(control, found);
+        return;
+    }
+    if (found->key.descriptor == 0) {
+        found->key.descriptor = head->descriptor;
+    } else if (found->key.descriptor != head->descriptor) {
+        case_dispute(control, found);
+        return;
+    }
+    bool missing_any = false;
+    bool *missing = found->has_claimed; /* undisputed: room for a selection */
+    if (found->is_disputed || head->argument == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < found->size; i++) {
+        const bool is_here = i == 0 ? own != NULL : found->has_probed[i];
+        missing[i] = !is_here;
+        missing_any = missing_any || !is_here;
+    }
+    if (missing_any) {
+        tt_text text = {0};
+        add_ranks(&text, control, found, missing);
+        const tt_head reply = reply_head(control, head, TT_FRAME_STALL);
+        tt_letter_send(control, peer, reply, text.bytes, text.length);
+    }
+    memset(missing, 0, found->size * sizeof(bool));
+}
+
+static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head, const char *who)
+{
+    tt_op *op = tt_op_find(control, peer, head);
+    if (op == NULL) {
+        return;
+    }
+    tt_text text = {0};
+    tt_text_add_quoted(&text, who, TT_ERROR_BYTES - 1);
+    memcpy(op->stall_text, text.bytes, sizeof(op->stall_text));
+    const uint64_t waited_ns = tt_now(control->platform) - op->submitted_ns;
+    if (waited_ns >= control->config.stall_ns) {
+        tt_text report = {0};
+        add_claim(&report, &op->claim);
+        tt_text_add(&report, " (call %llu) has waited %llu s for %s",
+                    (unsigned long long)op->sequence,
+                    (unsigned long long)(waited_ns / UINT64_C(1000000000)), text.bytes);
+        tt_control_report(control, LEVEL_WARN, &report);
+    }
+}
+
+static void to_first_member(tt_control *control, uint32_t peer, const tt_head *head,
+                            const void *payload, const char *text)
+{
+    tt_case *found = case_of(control, peer, head);
+    if (found == NULL) {
+        return;
+    }
+    switch (head->kind) {
+    case TT_FRAME_CLAIM:
+        if (head->payload_bytes == sizeof(tt_claim)) {
+            tt_claim claim;
+            memcpy(&claim, payload, sizeof(claim));
+            const uint32_t member = case_member(control, found, peer);
+            case_dispute(control, found);
+            case_claim(control, found, member, &claim);
+        }
+        break;
+    case TT_FRAME_OBJECT:
+        case_decide(control, found, (tt_status)(int64_t)head->argument, text, peer);
+        break;
+    default:
+        probe_frame(control, peer, head, found);
+        break;
+    }
+}
+
+void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload)
+{
+    char text[TT_ERROR_BYTES] = {0};
+    if (head->payload_bytes >= TT_ERROR_BYTES + 1) {
+        return; /* nobody honest sends that */
+    }
+    if (head->payload_bytes > 0) {
+        memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+    }
+    const int64_t status = (int64_t)head->argument;
+    const bool has_status = head->kind == TT_FRAME_OBJECT || head->kind == TT_FRAME_VERDICT;
+    if (has_status && (status >= 0 || status < -64)) {
+        return;
+    }
+    tt_op *op;
+    switch (head->kind) {
+    case TT_FRAME_DISPUTE:
+        op = tt_op_find(control, peer, head);
+        if (op != NULL) {
+            tt_agree_dispute(op);
+        } else if (tt_op_is_future(control, peer, head)) {
+            fate_add(control, peer, head, TT_OK, "");
+        }
+        break;
+    case TT_FRAME_VERDICT:
+        verdict_apply(control, peer, head, (tt_status)status, text);
+        break;
+    case TT_FRAME_STALL:
+        stall_frame(control, peer, head, text);
+        break;
+    default:
+        to_first_member(control, peer, head, payload, text);
+        break;
+    }
+}
+
+/* ---- patrol ---- */
+
+static void probe(tt_op *op, bool wants_answer)
+{
+    tt_control *control = op->control;
+    const uint32_t first = tt_op_member_rank(op, 0);
+    tt_head head = tt_op_identity(op, TT_FRAME_PROBE);
+    head.argument = wants_answer ? 1 : 0;
+    if (first != control->world.rank) {
+        tt_flow_control(&control->flow, first, &head);
+        return;
+    }
+    const tt_head key = arriving_key(op);
+    tt_case *found = case_of(control, op->peer, &key);
+    if (found == NULL || !wants_answer) {
+        return;
+    }
+    tt_text who = {0};
+    bool *missing = found->has_claimed;
+    bool missing_any = false;
+    for (uint32_t i = 1; i < found->size && !found->is_disputed; i++) {
+        missing[i] = !found->has_probed[i];
+        missing_any = missing_any || missing[i];
+    }
+    if (missing_any) {
+        add_ranks(&who, control, found, missing);
+        memset(missing, 0, found->size * sizeof(bool));
+        stall_frame(control, op->peer, &key, who.bytes);
+    }
+}
+
+static void patrol_op(tt_op *op, uint64_t now)
+{
+    const tt_control_config *config = &op->control->config;
+    if (op->phase == OP_STOPPING) {
+        return;
+    }
+    if (now >= op->deadline_ns) {
+        tt_text text = {0};
+        tt_text_add(&text, "rank %u: ", op->control->world.rank);
+        add_claim(&text, &op->claim);
+        tt_text_add(&text, " not over after %g s", (double)(op->deadline_ns - op->submitted_ns) / 1e9);
+        if (op->stall_text[0] != 0) {
+            tt_text_add(&text, ", missing: %s", op->stall_text);
+        }
+        tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
+        return;
+    }
+    if (op->phase == OP_DISPUTED) {
+        if (now - op->disputed_ns > 2 * config->verdict_ns) {
+            tt_agree_object(op, TT_ERR_MISMATCH, "ranks disagree about a call");
+        }
+        return;
+    }
+    if (!op->is_probed && now - op->submitted_ns >= config->probe_ns) {
+        op->is_probed = true;
+        probe(op, true);
+    } else if (now >= op->report_ns) {
+        op->report_ns = now + config->stall_ns;
+        probe(op, true);
+    }
+}
+
+void tt_agree_patrol(tt_control *control)
+{
+    const uint64_t now = tt_now(control->platform);
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        if (control->ops[i]->phase != OP_FREE) {
+            patrol_op(control->ops[i], now);
+        }
+    }
+    for (tt_case **link = &control->cases; *link != NULL;) {
+        tt_case *found = *link;
+        const bool is_due = now - found->opened_ns >= control->config.verdict_ns;
+        if (found->is_disputed && !found->is_decided && is_due) {
+            decide_mismatch(control, found);
+            link = &control->cases; /* deciding may have removed any of them */
+            continue;
+        }
+        if (found->is_decided && is_due) {
+            *link = found->next;
+            case_destroy(control, found);
+            continue;
+        }
+        link = &found->next;
+    }
+}

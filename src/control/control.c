@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * control.c - the machine's upcalls, and its beginning and end. */
+#include "control/control.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+void tt_control_config_init(tt_control_config *config)
+{
+    *config = (tt_control_config){
+        .segment_bytes = 256 * 1024,
+        .eager_bytes_max = 4 * 1024,
+        .probe_ns = UINT64_C(250000000),
+        .verdict_ns = UINT64_C(1000000000),
+        .stall_ns = UINT64_C(30000000000),
+        .deadline_ns = 0,
+        .algorithm = NULL,
+    };
+}
+
+void tt_control_report(tt_control *control, int level, const tt_text *text)
+{
+    if (control->listener.report != NULL) {
+        control->listener.report(control->listener.owner, level, text->bytes);
+    }
+}
+
+/* Something is pending: look after it now and then. */
+void tt_control_watch(tt_control *control)
+{
+    if (!control->is_timer_set) {
+        control->is_timer_set = true;
+        control->platform->ops->timer(control->platform, tt_now(control->platform) + PATROL_NS);
+    }
+}
+
+/* ---- upcalls ---- */
+
+static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
+                        const void *payload)
+{
+    tt_op *op = tt_op_find(control, peer, head);
+    const bool is_running = op != NULL && op->exec.is_running &&
+                            (op->phase == OP_FACTS || op->phase == OP_DATA);
+    const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
+    const bool is_early = is_running ? head->stage == 1 && stage == 0
+                                     : op == NULL && tt_op_is_future(control, peer, head);
+    if (is_early && head->payload_bytes <= control->flow.eager_bytes_max &&
+        tt_flow_park(&control->flow, peer, head, payload) == TT_OK) {
+        return NULL;
+    }
+    const uint32_t member = is_running ? tt_exec_member(&op->exec, peer) : UINT32_MAX;
+    if (!is_running || head->stage != stage || member == UINT32_MAX) {
+        control->flow.frames_dropped++;
+        if ((head->flags & TT_FLAG_EAGER) != 0) {
+            tt_flow_consumed(&control->flow, peer);
+        }
+        return NULL;
+    }
+    if (head->descriptor != op->descriptor) {
+        if ((head->flags & TT_FLAG_EAGER) != 0) {
+            tt_flow_consumed(&control->flow, peer);
+        }
+        tt_agree_dispute(op);
+        return NULL;
+    }
+    void *sink = tt_exec_frame(&op->exec, member, head, payload);
+    tt_op_settle(op);
+    return sink;
+}
+
+static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    tt_op *op = tt_op_find(control, peer, head);
+    const bool is_running = op != NULL && op->exec.is_running &&
+                            (op->phase == OP_FACTS || op->phase == OP_DATA);
+    const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
+    if (is_running && head->stage == stage) {
+        const uint32_t member = tt_exec_member(&op->exec, peer);
+        if (head->descriptor != op->descriptor || member == UINT32_MAX) {
+            tt_agree_dispute(op);
+            return;
+        }
+        if (head->kind == TT_FRAME_GRANT) {
+            tt_exec_granted(&op->exec, member, head->argument);
+        } else {
+            tt_exec_wanted(&op->exec, member);
+        }
+        tt_op_settle(op);
+        return;
+    }
+    if ((is_running && head->stage > stage) ||
+        (op == NULL && tt_op_is_future(control, peer, head))) {
+        (void)tt_flow_note(&control->flow, peer, head);
+    }
+}
+
+static void credit_frame(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    if (!tt_flow_credit(&control->flow, peer, head->argument)) {
+        return;
+    }
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if ((op->phase == OP_FACTS || op->phase == OP_DATA) && op->exec.is_blocked) {
+            tt_exec_unblock(&op->exec);
+            tt_op_settle(op);
+        }
+    }
+}
+
+static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
+                        const void *payload)
+{
+    char why[TT_ERROR_BYTES] = {0};
+    memcpy(why, payload != NULL ? payload : "", tt_min_u64(head->payload_bytes, sizeof(why) - 1));
+    if (head->argument < control->world.size && head->argument != peer) {
+        tt_failure_peer(control, (uint32_t)head->argument, TT_ERR_PEER_DOWN, why);
+    }
+}
+
+static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+{
+    tt_control *control = machine;
+    TT_ASSERT(peer < control->world.size);
+    control->counters.frames_received++;
+    if (head->epoch != control->world.epoch || control->peers[peer].is_gone) {
+        control->flow.frames_dropped++;
+        return NULL;
+    }
+    if (head->kind != TT_FRAME_DATA && head->payload_bytes > TT_ERROR_BYTES) {
+        return NULL;
+    }
+    switch (head->kind) {
+    case TT_FRAME_DATA:
+        return data_frame(control, peer, head, payload);
+    case TT_FRAME_GRANT:
+    case TT_FRAME_WANT:
+        signal_frame(control, peer, head);
+        break;
+    case TT_FRAME_CREDIT:
+        credit_frame(control, peer, head);
+        break;
+    case TT_FRAME_ABORT:
+        abort_frame(control, peer, head, payload);
+        break;
+    case TT_FRAME_STOP:
+    case TT_FRAME_STOPPED: {
+        char text[TT_ERROR_BYTES] = {0};
+        memcpy(text, payload != NULL ? payload : "",
+               tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+        tt_failure_stop_frame(control, peer, head, text);
+        break;
+    }
+    default:
+        if (head->kind >= TT_FRAME_DISPUTE && head->kind <= TT_FRAME_STALL) {
+            tt_agree_frame(control, peer, head, payload);
+        }
+        break;
+    }
+    return NULL;
+}
+
+static void on_payload(void *machine, uint32_t peer, const tt_head *head)
+{
+    tt_control *control = machine;
+    tt_exec *exec = control->flow.peers[peer].arriving;
+    control->flow.peers[peer].arriving = NULL;
+    if (exec == NULL) {
+        return;
+    }
+    tt_op *op = TT_CONTAINER_OF(exec, tt_op, exec);
+    tt_exec_payload(exec, tt_exec_member(exec, peer), head);
+    tt_op_settle(op);
+}
+
+static void on_sent(void *machine, uint64_t token)
+{
+    tt_control *control = machine;
+    if ((token & TOKEN_LETTER) != 0) {
+        tt_letter_sent(control, token);
+        return;
+    }
+    const uint64_t index = token >> 4;
+    TT_ASSERT(index < control->op_count);
+    tt_op *op = control->ops[index];
+    if (op->phase == OP_FACTS || op->phase == OP_DATA) {
+        tt_exec_sent(&op->exec, (uint32_t)(token & 15));
+        tt_op_settle(op);
+    }
+}
+
+static void on_timer(void *machine)
+{
+    tt_control *control = machine;
+    control->is_timer_set = false;
+    tt_agree_patrol(control);
+    if (control->pending > 0 || control->cases != NULL) {
+        tt_control_watch(control);
+    }
+}
+
+static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
+{
+    tt_control *control = machine;
+    tt_text text = {0};
+    switch (event) {
+    case TT_PEER_DOWN:
+        tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);
+        break;
+    case TT_PEER_LEFT:
+        tt_failure_peer(control, peer, TT_ERR_PEER_LEFT, why);
+        break;
+    case TT_PEER_SILENT:
+        tt_text_add(&text, "rank %u gives no sign of life (%s); waiting for it", peer, why);
+        tt_control_report(control, LEVEL_WARN, &text);
+        break;
+    case TT_PEER_BACK:
+        tt_text_add(&text, "rank %u is back", peer);
+        tt_control_report(control, LEVEL_INFO, &text);
+        break;
+    }
+}
+
+/* The most urgent op with local work does a piece of it. */
+static bool on_step(void *machine)
+{
+    tt_control *control = machine;
+    if (!control->has_work) {
+        return false;
+    }
+    tt_op *chosen = NULL;
+    uint32_t with_work = 0;
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if ((op->phase == OP_FACTS || op->phase == OP_DATA) && op->exec.has_work) {
+            with_work++;
+            if (chosen == NULL || op->exec.urgency > chosen->exec.urgency) {
+                chosen = op;
+            }
+        }
+    }
+    control->has_work = with_work > 1;
+    if (chosen != NULL) {
+        control->has_work = tt_exec_step(&chosen->exec) || control->has_work;
+        tt_op_settle(chosen);
+    }
+    return control->has_work;
+}
+
+static const tt_machine_ops control_machine = {
+    .frame = on_frame,
+    .payload = on_payload,
+    .sent = on_sent,
+    .timer = on_timer,
+    .peer = on_peer,
+    .step = on_step,
+};
+
+tt_machine tt_control_machine(tt_control *control)
+{
+    return (tt_machine){.ops = &control_machine, .self = control};
+}
+
+/* ---- life ---- */
+
+tt_status tt_control_create(tt_platform *platform, const tt_world *world,
+                            const tt_control_config *config, const tt_control_listener *listener,
+                            tt_control **control_out)
+{
+    TT_ASSERT(world->rank < world->size);
+    TT_ASSERT(config->segment_bytes % 64 == 0 && config->segment_bytes > 0);
+    TT_ASSERT(config->segment_bytes <= TT_PAYLOAD_BYTES_MAX / 2);
+    tt_control *control = tt_platform_allocate(platform, sizeof(*control));
+    if (control == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    control->platform = platform;
+    control->world = *world;
+    control->config = *config;
+    control->listener = *listener;
+    control->host_of = tt_platform_allocate(platform, world->size * sizeof(uint32_t));
+    control->peers = tt_platform_allocate(platform, world->size * sizeof(tt_peer_state));
+    uint32_t *ranks = tt_platform_allocate(platform, world->size * sizeof(uint32_t));
+    tt_status status = tt_flow_init(&control->flow, platform, world->size, config->eager_bytes_max);
+    if (control->host_of == NULL || control->peers == NULL || ranks == NULL) {
+        status = TT_ERR_NO_MEMORY;
+    }
+    if (status == TT_OK) {
+        control->flow.epoch = world->epoch;
+        for (uint32_t i = 0; i < world->size; i++) {
+            control->host_of[i] = world->host_of[i];
+            ranks[i] = i;
+        }
+        uint32_t set;
+        status = tt_control_set_create(control, ranks, world->size, &set);
+    }
+    tt_platform_release(platform, ranks, world->size * sizeof(uint32_t));
+    if (status != TT_OK) {
+        tt_control_destroy(control);
+        return status;
+    }
+    *control_out = control;
+    return TT_OK;
+}
+
+void tt_control_destroy(tt_control *control)
+{
+    tt_platform *platform = control->platform;
+    TT_ASSERT(control->pending == 0);
+    tt_op_release_all(control);
+    tt_agree_release_all(control);
+    tt_letter_release_all(control);
+    while (control->sets != NULL) {
+        tt_set *next = control->sets->next;
+        tt_set_destroy(control, control->sets);
+        control->sets = next;
+    }
+    tt_flow_fini(&control->flow);
+    tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));
+    tt_platform_release(platform, control->peers, control->world.size * sizeof(tt_peer_state));
+    tt_platform_release(platform, control, sizeof(*control));
+}
+
+uint32_t tt_control_pending(const tt_control *control)
+{
+    return control->pending;
+}
+
+tt_control_counters tt_control_count(const tt_control *control)
+{
+    tt_control_counters counters = control->counters;
+    counters.frames_dropped = control->flow.frames_dropped;
+    return counters;
+}

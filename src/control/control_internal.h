@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * control_internal.h - the parts of a rank's machine: sets, ops, cases.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  as control.h.
+ */
+#ifndef TUTTI_CONTROL_CONTROL_INTERNAL_H
+#define TUTTI_CONTROL_CONTROL_INTERNAL_H
+
+#include "aggregate/exec.h"
+#include "base/text.h"
+#include "control/control.h"
+
+enum {
+    OPS_AHEAD_MAX = 256,    /* ops of one set in flight; later ones queue */
+    CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
+    PATROL_NS = 50 * 1000 * 1000,
+    FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
+};
+
+enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
+
+/* What a rank believes an op to be; hashed into every frame, sent when there is a dispute. */
+typedef struct tt_claim {
+    uint8_t collective, dtype, redop, is_uneven;
+    uint32_t root;
+    uint64_t count;
+    double prescale, postscale;
+    uint64_t salt; /* of set creation; of reducescatter: hash of the counts */
+    char name[TT_NAME_BYTES];
+} tt_claim;
+
+_Static_assert(sizeof(tt_claim) == 104, "tt_claim is a wire format");
+
+typedef struct tt_set {
+    struct tt_set *next;
+    uint32_t id;
+    uint32_t size;
+    uint32_t self;       /* member number of this rank, or UINT32_MAX */
+    uint32_t *members;   /* [size] world ranks */
+    uint32_t *member_of; /* [world] member numbers or UINT32_MAX */
+    tt_topology topology;
+    uint32_t *topology_memory;
+    uint64_t next_sequence; /* of the next op */
+    tt_op *ops[OPS_AHEAD_MAX];
+    tt_op *queue; /* submitted, waiting for a place in `ops` */
+    tt_op **queue_end;
+    tt_op *pairs;         /* sends and receives that are not over */
+    uint64_t *pair_next;  /* [2 * size] next sequence: to, from each member */
+    tt_status broken;     /* a member is gone: nothing works here any more */
+    bool is_removed;
+    char broken_text[TT_ERROR_BYTES];
+    uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
+    uint32_t failed_count;
+    tt_status late;       /* an op that had succeeded here failed elsewhere */
+    char late_text[TT_ERROR_BYTES];
+} tt_set;
+
+typedef enum tt_op_phase {
+    OP_FREE,
+    OP_QUEUED,   /* no place in the set's order window yet */
+    OP_FACTS,    /* stage 0: counts or places are exchanged */
+    OP_DATA,     /* stage 1 */
+    OP_DISPUTED, /* descriptors differ; waits for the verdict */
+    OP_STOPPING, /* failed; waits until no peer touches its memory */
+} tt_op_phase;
+
+struct tt_op {
+    tt_op *next; /* in the set's queue or pairs, or the free list */
+    tt_op_phase phase;
+    uint32_t index; /* in control->ops */
+    tt_control *control;
+    tt_request *request;
+    tt_set *set;
+    bool is_pair, is_sender;
+    uint32_t peer; /* pairs: world rank */
+    uint32_t pair_members[2];
+    uint64_t sequence;
+    tt_claim claim;
+    uint64_t descriptor;
+    uint64_t submitted_ns, deadline_ns, report_ns;
+    bool is_probed;
+    tt_exec exec;
+    tt_fact fact;       /* own */
+    tt_fact *facts;     /* [size] */
+    uint64_t *offsets;  /* [2 * (size + 1)] */
+    uint64_t *counts;   /* [2 * size] exchanged counts */
+    size_t facts_bytes; /* of the block behind the three */
+    void *prescaled;
+    size_t prescaled_bytes;
+    uint32_t stops_open;
+    uint64_t *stopped; /* bits of members, inside the facts block */
+    uint64_t disputed_ns;
+    char stall_text[TT_ERROR_BYTES];
+};
+
+/* First member's view of an op in trouble: who has it, who claims what. */
+typedef struct tt_case {
+    struct tt_case *next;
+    tt_head key; /* set, op, pair flags */
+    uint32_t peer;
+    uint32_t size;
+    bool is_disputed, is_decided;
+    uint64_t opened_ns;
+    uint32_t claim_count;
+    bool *has_probed;  /* [size] */
+    bool *has_claimed; /* [size] */
+    tt_claim *claims;  /* [size] */
+} tt_case;
+
+/* A text on its way; its memory must stay until the driver has sent it. */
+typedef struct tt_letter {
+    struct tt_letter *next;
+    uint32_t number;
+    uint32_t bytes;
+    uint8_t payload[TT_ERROR_BYTES];
+} tt_letter;
+
+#define TOKEN_LETTER (UINT64_C(1) << 63) /* tokens of letters, not of execs */
+
+/* What was said about an op before it was submitted here. */
+typedef struct tt_fate {
+    struct tt_fate *next;
+    tt_head key;
+    uint32_t peer;
+    bool is_verdict; /* else a dispute: make a claim */
+    tt_status status;
+    char text[TT_ERROR_BYTES];
+} tt_fate;
+
+typedef struct tt_peer_state {
+    bool is_gone; /* left or down */
+    tt_status status;
+} tt_peer_state;
+
+struct tt_control {
+    tt_platform *platform;
+    tt_world world;
+    uint32_t *host_of;
+    tt_control_config config;
+    tt_control_listener listener;
+    tt_flow flow;
+    tt_set *sets;
+    uint32_t next_set;
+    tt_op **ops; /* every op, by index */
+    uint32_t op_count, op_capacity;
+    tt_op *free_ops;
+    uint32_t pending;
+    tt_case *cases;
+    tt_fate *fates;
+    tt_letter *letters; /* on their way */
+    tt_letter *free_letters;
+    uint32_t letter_count;
+    tt_peer_state *peers;
+    bool is_timer_set;
+    bool has_work;
+    tt_status shut_down; /* negative: nothing more is taken */
+    char shut_down_text[TT_ERROR_BYTES];
+    tt_control_counters counters;
+};
+
+/* set.c */
+tt_set *tt_set_find(const tt_control *control, uint32_t id);
+void tt_set_destroy(tt_control *control, tt_set *set);
+
+/* op.c */
+tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head);
+/* Is the op of this frame still to be submitted here? False: it is over. */
+bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
+tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
+void tt_op_settle(tt_op *op);
+void tt_op_fail(tt_op *op, tt_status status, const char *text);
+void tt_op_stopped(tt_op *op, uint32_t member);
+void tt_op_release_all(tt_control *control);
+uint32_t tt_op_size(const tt_op *op);
+uint32_t tt_op_self(const tt_op *op);
+uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
+
+/* prepare.c */
+tt_status tt_op_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text);
+void tt_op_describe(tt_op *op);
+/* The problem as far as the request tells, and its algorithm. */
+void tt_op_choose(tt_op *op);
+bool tt_op_needs_facts(const tt_op *op);
+tt_status tt_op_prepare_facts(tt_op *op);
+tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
+
+/* agree.c */
+void tt_agree_dispute(tt_op *op);
+/* This rank cannot take part: end the op here and tell the others. */
+void tt_agree_object(tt_op *op, tt_status status, const char *text);
+void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
+/* What was decided about `op` before it came; true if it is not to run. */
+bool tt_agree_take_fate(tt_op *op);
+void tt_agree_patrol(tt_control *control);
+void tt_agree_forget(tt_control *control, const tt_op *op);
+void tt_agree_release_all(tt_control *control);
+
+/* letter.c: frames with a payload of up to TT_ERROR_BYTES, copied here. */
+void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
+                    size_t bytes);
+void tt_letter_sent(tt_control *control, uint64_t token);
+void tt_letter_release_all(tt_control *control);
+
+/* failure.c */
+/* Members have gone before this op began: fail it if it needs them. */
+void tt_failure_check(tt_op *op);
+void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
+void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
+                           const char *text);
+
+void tt_control_watch(tt_control *control);
+void tt_control_report(tt_control *control, int level, const tt_text *text);
+
+#endif

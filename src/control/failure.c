@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * failure.c - what happens when a rank is gone.
+ *
+ * A rank that is down breaks every set it belongs to: pending ops fail, later ones too, and the
+ * word is passed on (ABORT), since another rank may have no link to it of its own. A rank that
+ * left in order fails only what still needs it. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+void tt_failure_check(tt_op *op)
+{
+    for (uint32_t member = 0; member < tt_op_size(op) && op->phase == OP_DATA; member++) {
+        const uint32_t rank = tt_op_member_rank(op, member);
+        if (op->control->peers[rank].is_gone && tt_exec_needs(&op->exec, member)) {
+            tt_op_fail(op, op->set->broken, op->set->broken_text);
+        }
+    }
+}
+
+/* Does this op have to end because `rank` is gone? */
+static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
+{
+    if (op->phase == OP_FREE) {
+        return false;
+    }
+    const uint32_t member = op->is_pair ? (op->peer == rank ? (op->is_sender ? 1 : 0) : UINT32_MAX)
+                                        : op->set->member_of[rank];
+    if (member == UINT32_MAX) {
+        return false;
+    }
+    if (status == TT_ERR_PEER_LEFT && (op->phase == OP_FACTS || op->phase == OP_DATA)) {
+        return tt_exec_needs(&op->exec, member);
+    }
+    return true;
+}
+
+static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const char *text)
+{
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (!is_hit(op, rank, status)) {
+            continue;
+        }
+        if (op->phase == OP_STOPPING) {
+            tt_op_stopped(op, op->set->member_of[rank]);
+        } else {
+            tt_op_fail(op, status, text);
+        }
+    }
+}
+
+static void pass_on(tt_control *control, uint32_t rank, const char *why)
+{
+    const tt_head head = {
+        .kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
+    for (uint32_t peer = 0; peer < control->world.size; peer++) {
+        if (peer != control->world.rank && !control->peers[peer].is_gone) {
+            tt_letter_send(control, peer, head, why, strlen(why));
+        }
+    }
+}
+
+void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
+{
+    tt_peer_state *state = &control->peers[rank];
+    if (rank == control->world.rank || (state->is_gone && state->status == TT_ERR_PEER_DOWN)) {
+        return;
+    }
+    tt_text text = {0};
+    if (status == TT_ERR_PEER_LEFT) {
+        if (state->is_gone) {
+            return;
+        }
+        tt_text_add(&text, "rank %u has left the job", rank);
+    } else {
+        tt_text_add(&text, "rank %u is down: ", rank);
+        tt_text_add_quoted(&text, why, TT_ERROR_BYTES / 2);
+    }
+    state->is_gone = true;
+    state->status = status;
+    control->flow.peers[rank].arriving = NULL;
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->member_of[rank] != UINT32_MAX && set->broken != TT_ERR_PEER_DOWN) {
+            set->broken = status;
+            memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+        }
+    }
+    if (status == TT_ERR_PEER_DOWN) {
+        pass_on(control, rank, why);
+        tt_control_report(control, LEVEL_ERROR, &text);
+    }
+    hit_ops(control, rank, status, text.bytes);
+}
+
+void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
+                           const char *text)
+{
+    tt_op *op = tt_op_find(control, peer, head);
+    if (head->kind == TT_FRAME_STOPPED) {
+        const uint32_t member = op != NULL ? op->set->member_of[peer] : UINT32_MAX;
+        if (member != UINT32_MAX) {
+            tt_op_stopped(op, member);
+        }
+        return;
+    }
+    tt_head reply = *head;
+    reply.kind = TT_FRAME_STOPPED;
+    reply.payload_bytes = 0;
+    const int64_t status = (int64_t)head->argument;
+    if (op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS) && status < 0 &&
+        status > -64) {
+        tt_op_fail(op, (tt_status)status, text);
+    }
+    tt_flow_control(&control->flow, peer, &reply); /* nothing here touches its memory now */
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * letter.c - short texts to peers; kept until the driver has taken them. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+static tt_letter *letter_take(tt_control *control)
+{
+    tt_letter *letter = control->free_letters;
+    if (letter != NULL) {
+        control->free_letters = letter->next;
+        return letter;
+    }
+    letter = tt_platform_allocate(control->platform, sizeof(*letter));
+    if (letter != NULL) {
+        letter->number = control->letter_count++;
+    }
+    return letter;
+}
+
+void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
+                    size_t bytes)
+{
+    tt_letter *letter = letter_take(control);
+    if (letter == NULL) { /* the head alone still says what happened */
+        head.payload_bytes = 0;
+        tt_flow_control(&control->flow, peer, &head);
+        return;
+    }
+    letter->bytes = (uint32_t)tt_min_u64(bytes, sizeof(letter->payload));
+    memcpy(letter->payload, payload, letter->bytes);
+    head.payload_bytes = letter->bytes;
+    const tt_send send = {.peer = peer,
+                          .urgency = TT_URGENCY_CONTROL,
+                          .token = TOKEN_LETTER | letter->number,
+                          .payload = letter->bytes > 0 ? letter->payload : NULL,
+                          .head = &head};
+    const bool is_kept = control->platform->ops->send(control->platform, &send) == TT_IN_PROGRESS;
+    tt_letter **list = is_kept ? &control->letters : &control->free_letters;
+    letter->next = *list;
+    *list = letter;
+}
+
+void tt_letter_sent(tt_control *control, uint64_t token)
+{
+    for (tt_letter **link = &control->letters; *link != NULL; link = &(*link)->next) {
+        tt_letter *letter = *link;
+        if ((TOKEN_LETTER | letter->number) == token) {
+            *link = letter->next;
+            letter->next = control->free_letters;
+            control->free_letters = letter;
+            return;
+        }
+    }
+}
+
+static void release_list(tt_control *control, tt_letter *letter)
+{
+    while (letter != NULL) {
+        tt_letter *next = letter->next;
+        tt_platform_release(control->platform, letter, sizeof(*letter));
+        letter = next;
+    }
+}
+
+void tt_letter_release_all(tt_control *control)
+{
+    release_list(control, control->letters);
+    release_list(control, control->free_letters);
+    control->letters = control->free_letters = NULL;
+}

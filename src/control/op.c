@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op.c - life of an op: its place in the order, its stages, its end. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+enum { TOKEN_LANE_BITS = 4 };
+
+_Static_assert(TT_LANES_MAX <= 1 << TOKEN_LANE_BITS, "a token's low bits are its lane");
+
+uint32_t tt_op_size(const tt_op *op)
+{
+    return op->is_pair ? 2 : op->set->size;
+}
+
+uint32_t tt_op_self(const tt_op *op)
+{
+    if (op->is_pair) {
+        return op->is_sender ? 0 : 1;
+    }
+    return op->set->self;
+}
+
+uint32_t tt_op_member_rank(const tt_op *op, uint32_t member)
+{
+    return op->is_pair ? op->pair_members[member] : op->set->members[member];
+}
+
+/* Head of frames about this op that this rank sends. */
+tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind)
+{
+    tt_head head = {.kind = (uint8_t)kind,
+                    .set = op->set->id,
+                    .op = op->sequence,
+                    .descriptor = op->descriptor,
+                    .epoch = op->control->world.epoch};
+    if (op->is_pair) {
+        head.flags = (uint8_t)(TT_FLAG_PAIR | (op->is_sender ? 0 : TT_FLAG_REPLY));
+    }
+    return head;
+}
+
+static tt_op *pair_find(const tt_set *set, uint32_t peer, const tt_head *head)
+{
+    const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
+    for (tt_op *op = set->pairs; op != NULL; op = op->next) {
+        if (op->peer == peer && op->sequence == head->op && op->is_sender == is_sender) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_set *set = tt_set_find(control, head->set);
+    if (set == NULL || set->self == UINT32_MAX) {
+        return NULL;
+    }
+    if ((head->flags & TT_FLAG_PAIR) != 0) {
+        return pair_find(set, peer, head);
+    }
+    tt_op *op = set->ops[head->op % OPS_AHEAD_MAX];
+    return op != NULL && op->sequence == head->op ? op : NULL;
+}
+
+bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_set *set = tt_set_find(control, head->set);
+    if (set == NULL) {
+        return head->set >= control->next_set;
+    }
+    if ((head->flags & TT_FLAG_PAIR) != 0) {
+        const uint32_t member = set->member_of[peer];
+        const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
+        return member != UINT32_MAX &&
+               head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)];
+    }
+    if (head->op >= set->next_sequence) {
+        return true;
+    }
+    for (const tt_op *op = set->queue; op != NULL; op = op->next) {
+        if (op->sequence == head->op) {
+            return true; /* submitted, but not yet begun */
+        }
+    }
+    return false;
+}
+
+/* ---- storage ---- */
+
+static tt_status ops_grow(tt_control *control)
+{
+    const uint32_t capacity = control->op_capacity == 0 ? 64 : 2 * control->op_capacity;
+    tt_op **ops = tt_platform_allocate(control->platform, capacity * sizeof(*ops));
+    if (ops == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    if (control->op_count > 0) {
+        memcpy(ops, control->ops, control->op_count * sizeof(*ops));
+    }
+    tt_platform_release(control->platform, control->ops,
+                        control->op_capacity * sizeof(*control->ops));
+    control->ops = ops;
+    control->op_capacity = capacity;
+    return TT_OK;
+}
+
+static tt_op *op_take(tt_control *control)
+{
+    tt_op *op = control->free_ops;
+    if (op != NULL) {
+        control->free_ops = op->next;
+        op->next = NULL;
+        return op;
+    }
+    if (control->op_count == control->op_capacity && ops_grow(control) != TT_OK) {
+        return NULL;
+    }
+    op = tt_platform_allocate(control->platform, sizeof(*op));
+    if (op == NULL) {
+        return NULL;
+    }
+    op->index = control->op_count;
+    op->control = control;
+    op->exec.flow = &control->flow;
+    control->ops[control->op_count++] = op;
+    return op;
+}
+
+void tt_op_release_all(tt_control *control)
+{
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        TT_ASSERT(op->phase == OP_FREE);
+        tt_exec_fini(&op->exec);
+        tt_platform_release(control->platform, op->facts, op->facts_bytes);
+        tt_platform_release(control->platform, op->prescaled, op->prescaled_bytes);
+        tt_platform_release(control->platform, op, sizeof(*op));
+    }
+    tt_platform_release(control->platform, control->ops,
+                        control->op_capacity * sizeof(*control->ops));
+}
+
+/* ---- the end ---- */
+
+static void list_remove(tt_op **link, const tt_op *op)
+{
+    while (*link != NULL && *link != op) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = op->next;
+    }
+}
+
+static void queue_remove(tt_set *set, tt_op *op)
+{
+    list_remove(&set->queue, op);
+    set->queue_end = &set->queue;
+    while (*set->queue_end != NULL) {
+        set->queue_end = &(*set->queue_end)->next;
+    }
+}
+
+static void op_begin(tt_op *op);
+
+/* Begin queued ops whose place has become free. */
+static void queue_pump(tt_set *set)
+{
+    while (set->queue != NULL && set->ops[set->queue->sequence % OPS_AHEAD_MAX] == NULL) {
+        tt_op *op = set->queue;
+        set->queue = op->next;
+        if (set->queue == NULL) {
+            set->queue_end = &set->queue;
+        }
+        op->next = NULL;
+        set->ops[op->sequence % OPS_AHEAD_MAX] = op;
+        op_begin(op);
+    }
+}
+
+static void op_end(tt_op *op, tt_status status)
+{
+    tt_control *control = op->control;
+    tt_set *set = op->set;
+    tt_request *request = op->request;
+    const bool was_queued = op->phase == OP_QUEUED;
+    TT_ASSERT(op->phase != OP_FREE);
+    if (was_queued) {
+        queue_remove(set, op);
+    } else if (op->is_pair) {
+        list_remove(&set->pairs, op);
+    } else if (set->ops[op->sequence % OPS_AHEAD_MAX] == op) {
+        set->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
+    }
+    tt_agree_forget(control, op);
+    if (control->flow.parked != NULL || control->flow.notes != NULL) {
+        tt_head arriving = tt_op_identity(op, TT_FRAME_DATA);
+        arriving.flags ^= op->is_pair ? TT_FLAG_REPLY : 0;
+        tt_flow_purge(&control->flow, &arriving, op->peer);
+    }
+    op->phase = OP_FREE;
+    op->request = NULL;
+    op->next = control->free_ops;
+    control->free_ops = op;
+    control->pending--;
+    if (status == TT_OK) {
+        control->counters.ops_finished++;
+        request->error[0] = 0;
+    } else {
+        control->counters.ops_failed++;
+        if (!op->is_pair) {
+            set->failed[set->failed_count++ % FAILED_KEPT] = op->sequence + 1;
+        }
+    }
+    request->status = status;
+    request->op = NULL;
+    request->finished(request);
+    if (!was_queued) {
+        queue_pump(set);
+    }
+}
+
+/* Peers of this host may still be writing into this op's buffers: ask them to say when not. */
+static void ask_to_stop(tt_op *op)
+{
+    const tt_topology *topology = &op->set->topology;
+    const tt_head head = tt_op_identity(op, TT_FRAME_STOP);
+    op->stops_open = 0;
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        const uint32_t rank = op->set->members[member];
+        if (member != op->set->self && !op->control->peers[rank].is_gone &&
+            topology->host_of[member] == topology->host_of[op->set->self]) {
+            op->stops_open++;
+        } else {
+            op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+        }
+    }
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+            tt_head stop = head;
+            stop.argument = (uint64_t)(int64_t)op->request->status;
+            tt_letter_send(op->control, op->set->members[member], stop, op->request->error,
+                           strlen(op->request->error));
+        }
+    }
+}
+
+void tt_op_stopped(tt_op *op, uint32_t member)
+{
+    if (op->phase != OP_STOPPING || (op->stopped[member / 64] >> member % 64 & 1) != 0) {
+        return;
+    }
+    op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+    TT_ASSERT(op->stops_open > 0);
+    if (--op->stops_open == 0) {
+        op_end(op, op->request->status);
+    }
+}
+
+void tt_op_fail(tt_op *op, tt_status status, const char *text)
+{
+    if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
+        return;
+    }
+    TT_ASSERT(status < 0);
+    const bool is_shared = op->phase == OP_DATA && op->exec.algorithm->needs_facts;
+    tt_request *request = op->request;
+    tt_text error = {0};
+    tt_text_add(&error, "%s", text);
+    memcpy(request->error, error.bytes, sizeof(request->error));
+    request->status = status;
+    if (op->phase == OP_FACTS || op->phase == OP_DATA) {
+        tt_exec_stop(&op->exec);
+    }
+    if (is_shared) {
+        op->phase = OP_STOPPING;
+        ask_to_stop(op);
+        if (op->stops_open > 0) {
+            return;
+        }
+    }
+    op_end(op, status);
+}
+
+/* ---- stages ---- */
+
+static void exec_prepare(tt_op *op, uint16_t stage)
+{
+    tt_exec *exec = &op->exec;
+    exec->members = op->is_pair ? op->pair_members : op->set->members;
+    exec->member_of = op->is_pair ? NULL : op->set->member_of;
+    exec->identity = tt_op_identity(op, TT_FRAME_DATA);
+    exec->identity.stage = stage;
+    exec->arriving = exec->identity;
+    if (op->is_pair) {
+        exec->arriving.flags ^= TT_FLAG_REPLY;
+    }
+    exec->urgency = op->request->urgency;
+    exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;
+}
+
+/* Stage 1; or, if it cannot begin, the end. */
+static void begin_data(tt_op *op)
+{
+    tt_text text = {0};
+    tt_status status = tt_op_prepare_data(op, &text);
+    op->phase = OP_DATA;
+    exec_prepare(op, 1);
+    if (status == TT_OK) {
+        status = tt_exec_start(&op->exec);
+    }
+    if (status == TT_OK && op->set->broken < 0) {
+        tt_failure_check(op);
+        return;
+    }
+    if (status != TT_OK) {
+        if (text.length == 0) {
+            tt_text_add(&text, "%s", tt_status_text(status));
+        }
+        tt_agree_object(op, status, text.bytes);
+    }
+}
+
+static void op_begin(tt_op *op)
+{
+    op->phase = OP_DATA;
+    if (op->set->broken < 0) {
+        tt_op_fail(op, op->set->broken, op->set->broken_text);
+        return;
+    }
+    if (tt_agree_take_fate(op)) {
+        return;
+    }
+    tt_op_choose(op);
+    if (tt_op_needs_facts(op)) {
+        op->phase = OP_FACTS;
+        exec_prepare(op, 0);
+        tt_status status = tt_op_prepare_facts(op);
+        if (status == TT_OK) {
+            status = tt_exec_start(&op->exec);
+        }
+        if (status != TT_OK) {
+            tt_agree_object(op, status, tt_status_text(status));
+            return;
+        }
+    } else {
+        begin_data(op);
+    }
+    tt_op_settle(op);
+}
+
+static void exec_failed(tt_op *op)
+{
+    const tt_status status = op->exec.status;
+    const uint32_t member = op->exec.culprit;
+    tt_text text = {0};
+    if (status == TT_ERR_MISMATCH) {
+        tt_agree_dispute(op);
+        return;
+    }
+    if (status == TT_ERR_PEER_DOWN) {
+        tt_text_add(&text, "rank %u is gone", tt_op_member_rank(op, member));
+        tt_op_fail(op, status, text.bytes);
+        return;
+    }
+    tt_text_add(&text, "%s", tt_status_text(status));
+    if (status == TT_ERR_BAD_WIRE && member != UINT32_MAX) {
+        tt_text_add(&text, ", rank %u", tt_op_member_rank(op, member));
+    }
+    tt_agree_object(op, status, text.bytes);
+}
+
+void tt_op_settle(tt_op *op)
+{
+    while (op->phase == OP_FACTS || op->phase == OP_DATA) {
+        if (op->exec.status < 0) {
+            exec_failed(op);
+            return;
+        }
+        if (op->exec.is_running) {
+            op->control->has_work = op->control->has_work || op->exec.has_work;
+            return;
+        }
+        if (op->phase == OP_DATA) {
+            op_end(op, TT_OK);
+            return;
+        }
+        begin_data(op);
+    }
+}
+
+/* ---- submission ---- */
+
+static void refuse(tt_request *request, tt_status status, const char *text)
+{
+    tt_text error = {0};
+    tt_text_add(&error, "%s", text);
+    memcpy(request->error, error.bytes, sizeof(request->error));
+    request->status = status;
+    request->op = NULL;
+    request->finished(request);
+}
+
+/* The op's place in the order: per set, or per pair and direction. */
+static void take_place(tt_op *op)
+{
+    tt_set *set = op->set;
+    if (!op->is_pair) {
+        op->sequence = set->next_sequence++;
+        return;
+    }
+    const uint32_t member = op->request->root;
+    op->peer = set->members[member];
+    op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
+    op->pair_members[op->is_sender ? 1 : 0] = op->peer;
+    op->sequence = set->pair_next[2 * (size_t)member + (op->is_sender ? 0 : 1)]++;
+}
+
+static void op_reset(tt_op *op, tt_request *request, tt_set *set)
+{
+    tt_control *control = op->control;
+    const uint64_t now = tt_now(control->platform);
+    const uint64_t patience =
+        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
+    op->request = request;
+    op->set = set;
+    op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    op->is_sender = request->collective == TT_SEND;
+    op->submitted_ns = now;
+    op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
+    op->report_ns = now + control->config.stall_ns;
+    op->is_probed = false;
+    op->stall_text[0] = 0;
+    op->exec.status = TT_OK;
+    op->exec.is_running = false;
+    request->op = op;
+    control->pending++;
+}
+
+static void place_and_begin(tt_op *op)
+{
+    tt_set *set = op->set;
+    if (op->is_pair) {
+        op->next = set->pairs;
+        set->pairs = op;
+        op_begin(op);
+        return;
+    }
+    if (set->queue != NULL || set->ops[op->sequence % OPS_AHEAD_MAX] != NULL) {
+        op->phase = OP_QUEUED;
+        op->next = NULL;
+        *set->queue_end = op;
+        set->queue_end = &op->next;
+        return;
+    }
+    set->ops[op->sequence % OPS_AHEAD_MAX] = op;
+    op_begin(op);
+}
+
+/* This request is wrong on its face, or another failure must be told: end it on all ranks. */
+static void place_and_object(tt_op *op, tt_status status, const char *text)
+{
+    tt_set *set = op->set;
+    op->phase = OP_DATA;
+    op->exec.algorithm = tt_algorithm_choose(
+        &(tt_problem){.collective = TT_BARRIER, .size = 1, .element_bytes = 1}, NULL);
+    if (op->is_pair) {
+        op->next = set->pairs;
+        set->pairs = op;
+    }
+    tt_agree_object(op, status, text);
+}
+
+void tt_control_submit(tt_control *control, tt_request *request)
+{
+    tt_set *set = tt_set_find(control, request->set);
+    tt_text text = {0};
+    if (control->shut_down < 0) {
+        refuse(request, control->shut_down, control->shut_down_text);
+        return;
+    }
+    if (set == NULL || set->is_removed || set->self == UINT32_MAX) {
+        tt_text_add(&text, set == NULL || set->is_removed ? "process set %u does not exist"
+                                                          : "not a member of process set %u",
+                    request->set);
+        refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
+    const tt_status status = tt_op_check(request, set->self, set->size, &text);
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
+        refuse(request, status, text.bytes); /* no peer to tell */
+        return;
+    }
+    tt_op *op = op_take(control);
+    if (op == NULL) {
+        refuse(request, TT_ERR_NO_MEMORY, "out of memory for another call");
+        return;
+    }
+    op_reset(op, request, set);
+    take_place(op);
+    tt_op_describe(op);
+    tt_control_watch(control);
+    if (status != TT_OK) {
+        tt_text full = {0};
+        tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
+                    tt_collective_name(request->collective), text.bytes);
+        place_and_object(op, status, full.bytes);
+    } else if (set->late < 0) {
+        const tt_status late = set->late;
+        set->late = TT_OK;
+        place_and_object(op, late, set->late_text);
+    } else {
+        place_and_begin(op);
+    }
+}
+
+bool tt_control_cancel(tt_control *control, tt_request *request)
+{
+    tt_op *op = request->op;
+    if (op == NULL) {
+        return false;
+    }
+    const bool is_idle = op->phase == OP_QUEUED || op->phase == OP_FACTS ||
+                         (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
+    if (!is_idle) {
+        return false;
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "cancelled by rank %u", control->world.rank);
+    tt_agree_object(op, TT_ERR_CANCELLED, text.bytes);
+    return true;
+}
+
+void tt_control_shut_down(tt_control *control, tt_status status, const char *text)
+{
+    const bool is_repeated = control->shut_down < 0;
+    TT_ASSERT(status < 0);
+    if (!is_repeated) {
+        tt_text copy = {0};
+        tt_text_add(&copy, "%s", text);
+        memcpy(control->shut_down_text, copy.bytes, sizeof(control->shut_down_text));
+        control->shut_down = status;
+    }
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase == OP_STOPPING && is_repeated) {
+            op_end(op, op->request->status);
+        } else if (op->phase != OP_FREE) {
+            tt_op_fail(op, status, control->shut_down_text);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * set.c - process sets: members, their hosts, their numbering. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/control_internal.h"
+
+tt_set *tt_set_find(const tt_control *control, uint32_t id)
+{
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->id == id) {
+            return set;
+        }
+    }
+    return NULL;
+}
+
+static size_t topology_bytes(uint32_t size)
+{
+    return (4 * (size_t)size + 1) * sizeof(uint32_t);
+}
+
+/* Number the hosts by first appearance and list their members together. */
+static void topology_build(const tt_control *control, tt_set *set)
+{
+    uint32_t *host_of = set->topology_memory;
+    uint32_t *local_of = host_of + set->size;
+    uint32_t *host_members = local_of + set->size;
+    uint32_t *host_first = host_members + set->size; /* [host_count + 1] */
+    uint32_t host_count = 0, placed = 0, rails = UINT32_MAX;
+    for (uint32_t i = 0; i < set->size; i++) {
+        host_of[i] = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < set->size; i++) {
+        if (host_of[i] != UINT32_MAX) {
+            continue;
+        }
+        host_first[host_count] = placed;
+        for (uint32_t j = i; j < set->size; j++) {
+            if (control->host_of[set->members[j]] == control->host_of[set->members[i]]) {
+                host_of[j] = host_count;
+                local_of[j] = placed - host_first[host_count];
+                host_members[placed++] = j;
+            }
+        }
+        rails = (uint32_t)tt_min_u64(rails, placed - host_first[host_count]);
+        host_count++;
+    }
+    host_first[host_count] = placed;
+    set->topology = (tt_topology){.host_count = host_count,
+                                  .rail_count = rails,
+                                  .host_of = host_of,
+                                  .local_of = local_of,
+                                  .host_first = host_first,
+                                  .host_members = host_members,
+                                  .has_views = control->world.has_views};
+}
+
+static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_out)
+{
+    tt_platform *platform = control->platform;
+    tt_set *set = tt_platform_allocate(platform, sizeof(*set));
+    if (set == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    set->size = size;
+    set->queue_end = &set->queue;
+    set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
+    set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));
+    set->topology_memory = tt_platform_allocate(platform, topology_bytes(size));
+    set->pair_next = tt_platform_allocate(platform, 2 * (size_t)size * sizeof(uint64_t));
+    if (set->members == NULL || set->member_of == NULL || set->topology_memory == NULL ||
+        set->pair_next == NULL) {
+        tt_set_destroy(control, set);
+        return TT_ERR_NO_MEMORY;
+    }
+    *set_out = set;
+    return TT_OK;
+}
+
+void tt_set_destroy(tt_control *control, tt_set *set)
+{
+    tt_platform *platform = control->platform;
+    tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
+    tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
+    tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));
+    tt_platform_release(platform, set->pair_next, 2 * (size_t)set->size * sizeof(uint64_t));
+    tt_platform_release(platform, set, sizeof(*set));
+}
+
+tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
+                                uint32_t *set_out)
+{
+    if (rank_count == 0 || rank_count > control->world.size) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    tt_set *set;
+    TT_TRY(set_allocate(control, rank_count, &set));
+    memset(set->member_of, 0xff, control->world.size * sizeof(uint32_t));
+    for (uint32_t i = 0; i < rank_count; i++) {
+        if (ranks[i] >= control->world.size || set->member_of[ranks[i]] != UINT32_MAX) {
+            tt_set_destroy(control, set);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        set->members[i] = ranks[i];
+        set->member_of[ranks[i]] = i;
+    }
+    set->self = set->member_of[control->world.rank];
+    topology_build(control, set);
+    set->id = control->next_set++;
+    set->next = control->sets;
+    control->sets = set;
+    for (uint32_t i = 0; i < rank_count; i++) {
+        if (control->peers[ranks[i]].is_gone) {
+            tt_text text = {0};
+            tt_text_add(&text, "rank %u is gone", ranks[i]);
+            set->broken = control->peers[ranks[i]].status;
+            memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+        }
+    }
+    *set_out = set->id;
+    return TT_OK;
+}
+
+tt_status tt_control_set_remove(tt_control *control, uint32_t id)
+{
+    tt_set *set = tt_set_find(control, id);
+    if (set == NULL || id == 0 || set->is_removed) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    set->is_removed = true; /* memory stays: late frames of its ops must still be recognised */
+    return TT_OK;
+}
+
+int tt_control_set_rank(const tt_control *control, uint32_t id)
+{
+    const tt_set *set = tt_set_find(control, id);
+    return set == NULL || set->is_removed || set->self == UINT32_MAX ? -1 : (int)set->self;
+}
+
+int tt_control_set_size(const tt_control *control, uint32_t id)
+{
+    const tt_set *set = tt_set_find(control, id);
+    return set == NULL || set->is_removed ? -1 : (int)set->size;
+}
