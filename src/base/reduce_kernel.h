@@ -5,8 +5,11 @@
  * Included once by each reduce_<isa>.c, which has set the instruction set and optimisation by
  * pragma before, and defines
  *   TT_ISA_TABLE, TT_ISA_NAME   the table to define, its name
- *   widen_f16, narrow_f16       f16 to and from f32, whole arrays
- * Per element type it includes reduce_type.h, which holds the loops.
+ *   widen_f16, narrow_f16, widen_bf16, narrow_bf16
+ *                               to and from f32, whole arrays, NaN narrowed to the canonical one
+ * and, where there are vectors of floats, TT_VECTOR_LANES, vector, vector_apply and
+ * vector_load_f16, vector_store_f16, vector_load_bf16, vector_store_bf16.
+ * Per element type it includes reduce_type.h or reduce_half.h, which hold the loops.
  *
  * Layer:   base, private to reduce_<isa>.c. No include guard: a template.
  * Threads: pure.
@@ -29,6 +32,7 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 
 /* Promise for the loop that follows: arrays are the same or apart, never shifted. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* unoptimised builds cannot keep the promise */
 #define TT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define TT_INDEPENDENT _Pragma("GCC ivdep")
@@ -110,11 +114,6 @@ TT_INLINE double canonical_f64(double value)
     return value != value ? (double)NAN : value;
 }
 
-TT_INLINE uint16_t canonical_bf16(float value)
-{
-    return value != value ? 0x7fc0u : tt_bf16_from_f32(value);
-}
-
 TT_INLINE uint8_t truth(uint8_t byte)
 {
     return byte != 0;
@@ -183,10 +182,6 @@ TT_INLINE uint8_t divided_boolean(uint8_t value, uint64_t divisor)
     (void)divisor;
     return value;
 }
-
-#define apply_bf16 apply_f32
-#define scaled_bf16 scaled_f32
-#define divided_bf16 divided_f32
 
 #define TT_SAME(value) (value)
 
@@ -263,13 +258,6 @@ TT_INLINE uint8_t divided_boolean(uint8_t value, uint64_t divisor)
 #define TT_STORE canonical_f64
 #include "base/reduce_type.h"
 
-#define TT_NAME bf16
-#define TT_ELEM elem_u16
-#define TT_VALUE float
-#define TT_LOAD tt_bf16_to_f32
-#define TT_STORE canonical_bf16
-#include "base/reduce_type.h"
-
 #define TT_NAME boolean
 #define TT_ELEM elem_u8
 #define TT_VALUE uint8_t
@@ -277,56 +265,11 @@ TT_INLINE uint8_t divided_boolean(uint8_t value, uint64_t divisor)
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
 
-/* f16 has its own loops: the conversion is an instruction on whole vectors, which no compiler
- * finds, so a block is widened, folded as f32 and narrowed. */
-TT_INLINE void fold_f16(tt_redop redop, void *target, const tt_fold *fold)
-{
-    float sum[TT_REDUCE_BLOCK];
-    float next[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < fold->count; done += TT_REDUCE_BLOCK) {
-        const size_t left = fold->count - done;
-        const size_t count = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        const size_t first = fold->start + done;
-        widen_f16(sum, (const elem_u16 *)fold->sources[0] + first, count);
-        for (size_t k = 1; k < fold->source_count; k++) {
-            widen_f16(next, (const elem_u16 *)fold->sources[k] + first, count);
-            for (size_t i = 0; i < count; i++) {
-                sum[i] = apply_f32(redop, sum[i], next[i]);
-            }
-        }
-        narrow_f16((elem_u16 *)target + done, sum, count);
-    }
-}
+#define TT_NAME f16
+#include "base/reduce_half.h"
 
-TT_ARITHMETIC_MAP(TT_DEFINE_FOLD, f16)
-
-static void scale_f16(void *target, const void *source, size_t count, double factor)
-{
-    float block[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < count; done += TT_REDUCE_BLOCK) {
-        const size_t left = count - done;
-        const size_t part = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        widen_f16(block, (const elem_u16 *)source + done, part);
-        for (size_t i = 0; i < part; i++) {
-            block[i] = scaled_f32(block[i], factor);
-        }
-        narrow_f16((elem_u16 *)target + done, block, part);
-    }
-}
-
-static void divide_f16(void *target, size_t count, uint64_t divisor)
-{
-    float block[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < count; done += TT_REDUCE_BLOCK) {
-        const size_t left = count - done;
-        const size_t part = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        widen_f16(block, (const elem_u16 *)target + done, part);
-        for (size_t i = 0; i < part; i++) {
-            block[i] = divided_f32(block[i], divisor);
-        }
-        narrow_f16((elem_u16 *)target + done, block, part);
-    }
-}
+#define TT_NAME bf16
+#include "base/reduce_half.h"
 
 TT_BITWISE_MAP(TT_DEFINE_FOLD, u8)
 TT_BITWISE_MAP(TT_DEFINE_FOLD, i8)

@@ -3,8 +3,8 @@
  * reduce_type.h - the loops of reduce_kernel.h for one element type.
  *
  * Expects, and undefines at the end: TT_NAME (suffix of the functions), TT_ELEM (as stored),
- * TT_VALUE (as computed), TT_LOAD and TT_STORE (from one to the other). Two to four sources are
- * folded in registers; more go through a block of TT_VALUE that stays in L1.
+ * TT_VALUE (as computed), TT_LOAD and TT_STORE (from one to the other). Two to four sources, and
+ * eight, are folded in registers; other numbers go through a block of TT_VALUE that stays in L1.
  *
  * Layer:   base, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
@@ -54,6 +54,30 @@ TT_INLINE void TT_OWN(fold_four)(tt_redop redop, TT_ELEM *target, const tt_fold 
         const TT_VALUE ab = TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i]));
         const TT_VALUE abc = TT_OWN(apply)(redop, ab, TT_LOAD(c[i]));
         target[i] = TT_STORE(TT_OWN(apply)(redop, abc, TT_LOAD(d[i])));
+    }
+}
+
+/* Eight ranks on a host are common enough for their own loop. */
+TT_INLINE void TT_OWN(fold_eight)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
+{
+    const TT_ELEM *a = TT_OWN(source_at)(fold, 0);
+    const TT_ELEM *b = TT_OWN(source_at)(fold, 1);
+    const TT_ELEM *c = TT_OWN(source_at)(fold, 2);
+    const TT_ELEM *d = TT_OWN(source_at)(fold, 3);
+    const TT_ELEM *e = TT_OWN(source_at)(fold, 4);
+    const TT_ELEM *f = TT_OWN(source_at)(fold, 5);
+    const TT_ELEM *g = TT_OWN(source_at)(fold, 6);
+    const TT_ELEM *h = TT_OWN(source_at)(fold, 7);
+    const size_t count = fold->count;
+    TT_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        TT_VALUE sum = TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i]));
+        sum = TT_OWN(apply)(redop, sum, TT_LOAD(c[i]));
+        sum = TT_OWN(apply)(redop, sum, TT_LOAD(d[i]));
+        sum = TT_OWN(apply)(redop, sum, TT_LOAD(e[i]));
+        sum = TT_OWN(apply)(redop, sum, TT_LOAD(f[i]));
+        sum = TT_OWN(apply)(redop, sum, TT_LOAD(g[i]));
+        target[i] = TT_STORE(TT_OWN(apply)(redop, sum, TT_LOAD(h[i])));
     }
 }
 
@@ -109,6 +133,9 @@ TT_INLINE void TT_OWN(fold)(tt_redop redop, void *target, const tt_fold *fold)
         break;
     case 4:
         TT_OWN(fold_four)(redop, target, fold);
+        break;
+    case 8:
+        TT_OWN(fold_eight)(redop, target, fold);
         break;
     default:
         TT_OWN(fold_many)(redop, target, fold);
