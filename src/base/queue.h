@@ -26,11 +26,17 @@ typedef struct tt_queue_node {
     struct tt_queue_node *next;
 } tt_queue_node;
 
-/* All zeros is an empty queue. */
+/* All zeros is an empty queue, so zeroed memory needs no init. */
 typedef struct tt_queue {
     _Alignas(64) _Atomic(tt_queue_node *) pushed; /* newest first; shared */
     _Alignas(64) tt_queue_node *taken;            /* oldest first; the consumer's */
 } tt_queue;
+
+static inline void tt_queue_init(tt_queue *queue)
+{
+    atomic_init(&queue->pushed, NULL);
+    queue->taken = NULL;
+}
 
 /* True if the shared stack was empty: of many producers, one learns that it came first. */
 static inline bool tt_queue_push(tt_queue *queue, tt_queue_node *node)

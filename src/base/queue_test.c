@@ -60,7 +60,8 @@ static void consume_all(tt_queue *queue)
 static void test_many_producers_lose_and_reorder_nothing(void **state)
 {
     (void)state;
-    tt_queue queue = {0};
+    tt_queue queue;
+    tt_queue_init(&queue);
     item *items = calloc((size_t)PRODUCER_COUNT * ITEMS_EACH, sizeof(item));
     assert_non_null(items);
     pthread_t threads[PRODUCER_COUNT];
@@ -87,7 +88,8 @@ static void test_many_producers_lose_and_reorder_nothing(void **state)
 static void test_first_in_first_out_across_takes(void **state)
 {
     (void)state;
-    tt_queue queue = {0};
+    tt_queue queue;
+    tt_queue_init(&queue);
     item items[4] = {0};
     assert_true(tt_queue_push(&queue, &items[0].node));
     assert_false(tt_queue_push(&queue, &items[1].node));
