@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,8 +264,8 @@ typedef struct finding {
 static void note_unknown(void *user, const char *name, const char *nearest)
 {
     finding *found = user;
-    strcpy(found->name, name);
-    strcpy(found->nearest, nearest == NULL ? "" : nearest);
+    snprintf(found->name, sizeof(found->name), "%s", name);
+    snprintf(found->nearest, sizeof(found->nearest), "%s", nearest == NULL ? "" : nearest);
 }
 
 static void test_a_typo_finds_its_nearest_name(void **state)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ static void capture(void *user, int level, const char *text)
     captured *last = user;
     last->level = level;
     last->count++;
-    strcpy(last->text, text);
+    snprintf(last->text, sizeof(last->text), "%s", text);
     errno = EIO; /* a writer may fail; the caller's errno must survive */
 }
 
