@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tutti/tutti.h>
 
@@ -61,10 +62,10 @@ typedef struct run {
 static const char usage[] = "usage: 02_gpt [options] TEXT...\n"
                             "  --seconds S        train for S seconds (40)\n"
                             "  --steps N          train for N steps instead\n"
-                            "  --batch N          sequences per worker and step (8)\n"
+                            "  --batch N          sequences per worker and step (4)\n"
                             "  --seed N           of the first parameters and the batches (1)\n"
                             "  --picture FILE     write loss curve and timeline there (SVG)\n"
-                            "  --speed-write FILE write the characters per second there\n"
+                            "  --speed-write FILE write the speed there\n"
                             "  --speed-alone FILE what one worker wrote so, to compare with\n";
 
 static int options_parse(options *o, int argc, char **argv)
@@ -79,7 +80,7 @@ static int options_parse(options *o, int argc, char **argv)
         {"speed-alone", required_argument, NULL, 'a'},
         {NULL, 0, NULL, 0},
     };
-    *o = (options){.seconds = 40.0, .batch = 8, .seed = 1};
+    *o = (options){.seconds = 40.0, .batch = 4, .seed = 1};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -182,7 +183,7 @@ static void run_fini(run *r)
  * since `progress` is. */
 static double learning_rate(double progress)
 {
-    const double peak = 4e-3;
+    const double peak = 5e-3;
     const double warm = 0.03;
     if (progress < warm) {
         return peak * (0.1 + 0.9 * progress / warm);
@@ -250,11 +251,32 @@ static void train_period(run *r, period *p)
     r->step += PERIOD_STEPS;
 }
 
-/* Returns the characters per second of all workers. */
-static double train(run *r)
+/* Processor time of this process, all threads. */
+static double processor_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* The speed of all workers together. */
+static gpt_speed speed_measure(run *r, double processor_used_s)
+{
+    const double elapsed_s = gpt_now() - r->begin_s;
+    const size_t characters = r->step * r->shape.batch * r->shape.context;
+    gpt_must(
+        r->context,
+        tutti_allreduce(r->context, &processor_used_s, &processor_used_s, 1, TUTTI_F64, TUTTI_SUM),
+        "adding up processor time");
+    return (gpt_speed){(double)characters * tutti_size(r->context) / elapsed_s,
+                       processor_used_s / elapsed_s};
+}
+
+static gpt_speed train(run *r)
 {
     gpt_must(r->context, tutti_barrier(r->context), "starting together");
     r->begin_s = gpt_now();
+    const double processor_begin_s = processor_s();
     while (r->progress < 1.0) {
         period p;
         train_period(r, &p);
@@ -268,8 +290,7 @@ static double train(run *r)
     if (tutti_rank(r->context) == 0) {
         gpt_reporter_end(&r->reporter);
     }
-    const size_t characters = r->step * r->shape.batch * r->shape.context;
-    return (double)characters * tutti_size(r->context) / (gpt_now() - r->begin_s);
+    return speed_measure(r, processor_s() - processor_begin_s);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -297,44 +318,63 @@ static double mean_loss(const run *r, size_t first, size_t count)
     return sum / (double)count;
 }
 
-static double speed_read(const char *path)
+/* Zeros if there is no such file: then nothing is compared. */
+static gpt_speed speed_read(const char *path)
 {
-    double characters_per_s = 0.0;
+    gpt_speed speed = {0};
     FILE *file = path == NULL ? NULL : fopen(path, "r");
     if (file != NULL) {
-        if (fscanf(file, "%lf", &characters_per_s) != 1) {
-            characters_per_s = 0.0;
+        if (fscanf(file, "%lf %lf", &speed.characters_per_s, &speed.cores_busy) != 2) {
+            speed = (gpt_speed){0};
         }
         fclose(file);
     }
-    return characters_per_s;
+    return speed;
 }
 
-static int speed_write(const char *path, double characters_per_s)
+static int speed_write(const char *path, const gpt_speed *speed)
 {
     FILE *file = fopen(path, "w");
-    if (file == NULL || fprintf(file, "%.1f\n", characters_per_s) < 0 || fclose(file) != 0) {
+    if (file == NULL ||
+        fprintf(file, "%.1f %.2f\n", speed->characters_per_s, speed->cores_busy) < 0 ||
+        fclose(file) != 0) {
         fprintf(stderr, "cannot write %s: %s\n", path, strerror(errno));
         return 1;
     }
     return 0;
 }
 
-static int picture_save(const run *r, const gpt_timeline *timelines, const gpt_speed *speed)
+/* What rank 0 knows at the end. */
+typedef struct outcome {
+    gpt_speed speed;
+    int cores;
+    uint64_t *hashes;        /* one per rank */
+    gpt_timeline *timelines; /* one per rank */
+} outcome;
+
+static int picture_save(const run *r, const outcome *end)
 {
+    const int workers = tutti_size(r->context);
+    const double seconds = (double)(r->step * r->shape.batch * r->shape.context) * workers /
+                           end->speed.characters_per_s;
     char title[96];
     char subtitle[160];
-    snprintf(title, sizeof(title), "A small GPT, trained by %d workers on %d cores", speed->workers,
-             speed->cores);
+    snprintf(title, sizeof(title), "A small GPT, trained by %d worker%s on %d core%s", workers,
+             workers == 1 ? "" : "s", end->cores, end->cores == 1 ? "" : "s");
     snprintf(subtitle, sizeof(subtitle),
              "%zu parameters, %zu characters of text, %zu steps in %.0f s, %.0f characters per "
              "second",
-             gpt_trainer_parameter_count(r->trainer), r->text.count, r->step,
-             (double)(r->step * r->shape.batch * r->shape.context) * speed->workers /
-                 speed->characters_per_s,
-             speed->characters_per_s);
-    const gpt_picture picture = {title,     subtitle,       r->losses,          r->step,
-                                 timelines, speed->workers, r->shape.layers + 2};
+             gpt_trainer_parameter_count(r->trainer), r->text.count, r->step, seconds,
+             end->speed.characters_per_s);
+    const gpt_picture picture = {
+        .title = title,
+        .subtitle = subtitle,
+        .losses = r->losses,
+        .loss_count = r->step,
+        .timelines = end->timelines,
+        .rank_count = workers,
+        .segment_count = r->shape.layers + 2,
+    };
     if (!gpt_picture_write(&picture, r->options->picture_path)) {
         return 1;
     }
@@ -343,8 +383,7 @@ static int picture_save(const run *r, const gpt_timeline *timelines, const gpt_s
 }
 
 /* Rank 0 tells what came out of the run; returns the exit code. */
-static int run_report(run *r, const uint64_t *hashes, const gpt_timeline *timelines,
-                      const gpt_speed *speed)
+static int run_report(run *r, const outcome *end)
 {
     const double last = mean_loss(r, r->step - PERIOD_STEPS, PERIOD_STEPS);
     printf("\nLoss: %.2f at the start, %.2f at the end (nats per character), %zu steps\n",
@@ -352,14 +391,15 @@ static int run_report(run *r, const uint64_t *hashes, const gpt_timeline *timeli
     printf("\nThe model makes up:\n\n");
     gpt_report_sample(gpt_trainer_model(r->trainer), &r->shape, &r->text, SAMPLE_CHARACTERS);
     printf("\nSame weights everywhere?\n");
-    int code = gpt_report_hashes(hashes, speed->workers) ? 0 : 1;
+    int code = gpt_report_hashes(end->hashes, tutti_size(r->context)) ? 0 : 1;
     printf("\nSpeed:\n");
-    gpt_report_speed(speed);
+    const gpt_speed alone = speed_read(r->options->speed_read_path);
+    gpt_report_speed(&end->speed, &alone, tutti_size(r->context), end->cores);
     if (r->options->speed_write_path != NULL) {
-        code |= speed_write(r->options->speed_write_path, speed->characters_per_s);
+        code |= speed_write(r->options->speed_write_path, &end->speed);
     }
     if (r->options->picture_path != NULL) {
-        code |= picture_save(r, timelines, speed);
+        code |= picture_save(r, end);
     }
     if (!(last < r->losses[0])) {
         fprintf(stderr, "the loss did not fall\n");
@@ -369,31 +409,31 @@ static int run_report(run *r, const uint64_t *hashes, const gpt_timeline *timeli
 }
 
 /* Collect what rank 0 needs. Every rank learns all hashes, so that all agree on the outcome. */
-static int run_finish(run *r, double characters_per_s)
+static int run_finish(run *r, gpt_speed speed)
 {
-    const int size = tutti_size(r->context);
+    const size_t size = (size_t)tutti_size(r->context);
     const uint64_t hash = gpt_trainer_hash(r->trainer);
-    uint64_t *hashes = calloc((size_t)size, sizeof(*hashes));
-    gpt_timeline *timelines = calloc((size_t)size, sizeof(*timelines));
-    if (hashes == NULL || timelines == NULL) {
+    outcome end = {.speed = speed, .cores = cores_count(r->context)};
+    end.hashes = calloc(size, sizeof(*end.hashes));
+    end.timelines = calloc(size, sizeof(*end.timelines));
+    if (end.hashes == NULL || end.timelines == NULL) {
         fail("no memory for the report");
     }
-    gpt_must(r->context, tutti_allgather(r->context, &hash, hashes, 1, TUTTI_I64),
+    gpt_must(r->context, tutti_allgather(r->context, &hash, end.hashes, 1, TUTTI_I64),
              "gathering hashes");
-    gpt_must(r->context,
-             tutti_gather(r->context, &r->timeline, timelines, sizeof(r->timeline), TUTTI_U8, 0),
-             "gathering timelines");
-    const gpt_speed speed = {characters_per_s, speed_read(r->options->speed_read_path), size,
-                             cores_count(r->context)};
+    gpt_must(
+        r->context,
+        tutti_gather(r->context, &r->timeline, end.timelines, sizeof(r->timeline), TUTTI_U8, 0),
+        "gathering timelines");
     int code = 0;
     if (tutti_rank(r->context) == 0) {
-        code = run_report(r, hashes, timelines, &speed);
+        code = run_report(r, &end);
     }
-    for (int rank = 1; rank < size; rank++) {
-        code |= hashes[rank] != hashes[0];
+    for (size_t rank = 1; rank < size; rank++) {
+        code |= end.hashes[rank] != end.hashes[0];
     }
-    free(timelines);
-    free(hashes);
+    free(end.timelines);
+    free(end.hashes);
     return code;
 }
 

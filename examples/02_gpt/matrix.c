@@ -79,6 +79,22 @@ static inline __attribute__((always_inline)) void tile_multiply(lanes sums[TILE_
     sums[5] = sum5;
 }
 
+/* target[0..columns) += values, at any alignment. */
+static inline __attribute__((always_inline)) void lanes_add(float *target, const lanes *values,
+                                                            size_t columns)
+{
+    if (columns == LANES) {
+        lanes sum;
+        memcpy(&sum, target, sizeof(sum));
+        sum += *values;
+        memcpy(target, &sum, sizeof(sum));
+        return;
+    }
+    for (size_t j = 0; j < columns; j++) {
+        target[j] += (*values)[j];
+    }
+}
+
 /* All rows of a against one packed panel: sum[:, column...] += a[:, k...] panel. */
 FOR_EACH_CPU
 static void panel_multiply_add(gpt_matrix sum, gpt_matrix a, const float *panel)
@@ -93,12 +109,7 @@ static void panel_multiply_add(gpt_matrix sum, gpt_matrix a, const float *panel)
         lanes sums[TILE_ROWS];
         tile_multiply(sums, rows, a.column_stride, panel, a.columns);
         for (size_t r = 0; r < row_count; r++) {
-            float values[LANES];
-            memcpy(values, &sums[r], sizeof(values));
-            float *target = sum.data + (row + r) * sum.row_stride;
-            for (size_t j = 0; j < columns; j++) {
-                target[j] += values[j];
-            }
+            lanes_add(sum.data + (row + r) * sum.row_stride, &sums[r], columns);
         }
     }
 }

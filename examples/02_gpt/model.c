@@ -72,16 +72,16 @@ static void tensors_describe(const gpt_shape *shape, gpt_tensor *tensors)
 {
     const size_t d = shape->width;
     const float deep = 0.02f / sqrtf(2.0f * (float)shape->layers); /* many residuals add up */
-    *tensors++ = (gpt_tensor){"token", 0, 0, shape->vocabulary, d, 0.02f};
-    *tensors++ = (gpt_tensor){"position", 0, 0, shape->context, d, 0.02f};
+    *tensors++ = (gpt_tensor){"token", 0, 0, shape->vocabulary, d, 0.1f};
+    *tensors++ = (gpt_tensor){"position", 0, 0, shape->context, d, 0.1f};
     for (size_t layer = 1; layer <= shape->layers; layer++) {
         const gpt_tensor block_tensors[BLOCK_TENSORS] = {
-            {"norm1.gain", layer, 0, 1, d, -1.0f},       {"norm1.bias", layer, 0, 1, d, 0.0f},
-            {"qkv.weight", layer, 0, d, 3 * d, 0.05f},   {"qkv.bias", layer, 0, 1, 3 * d, 0.0f},
-            {"merge.weight", layer, 0, d, d, deep},      {"merge.bias", layer, 0, 1, d, 0.0f},
-            {"norm2.gain", layer, 0, 1, d, -1.0f},       {"norm2.bias", layer, 0, 1, d, 0.0f},
-            {"widen.weight", layer, 0, d, 4 * d, 0.05f}, {"widen.bias", layer, 0, 1, 4 * d, 0.0f},
-            {"narrow.weight", layer, 0, 4 * d, d, deep}, {"narrow.bias", layer, 0, 1, d, 0.0f},
+            {"norm1.gain", layer, 0, 1, d, -1.0f},        {"norm1.bias", layer, 0, 1, d, 0.0f},
+            {"qkv.weight", layer, 0, d, 3 * d, 0.125f},   {"qkv.bias", layer, 0, 1, 3 * d, 0.0f},
+            {"merge.weight", layer, 0, d, d, deep},       {"merge.bias", layer, 0, 1, d, 0.0f},
+            {"norm2.gain", layer, 0, 1, d, -1.0f},        {"norm2.bias", layer, 0, 1, d, 0.0f},
+            {"widen.weight", layer, 0, d, 4 * d, 0.125f}, {"widen.bias", layer, 0, 1, 4 * d, 0.0f},
+            {"narrow.weight", layer, 0, 4 * d, d, deep},  {"narrow.bias", layer, 0, 1, d, 0.0f},
         };
         memcpy(tensors, block_tensors, sizeof(block_tensors));
         tensors += BLOCK_TENSORS;

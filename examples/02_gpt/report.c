@@ -11,7 +11,7 @@
 
 #include "random.h"
 
-enum { BAR_WIDTH = 24, VOCABULARY_MAX = 128, CONTEXT_MAX = 1024 };
+enum { BAR_WIDTH = 12, VOCABULARY_MAX = 128, CONTEXT_MAX = 1024 };
 
 static const double plain_line_every_s = 4.0;
 static const double temperature = 0.8;
@@ -100,18 +100,22 @@ bool gpt_report_hashes(const uint64_t *hashes, int rank_count)
     return are_equal;
 }
 
-void gpt_report_speed(const gpt_speed *speed)
+static void speed_print(const gpt_speed *speed, int workers, const char *where)
 {
-    printf("  %d worker%s on %d core%s: %.0f characters per second\n", speed->workers,
-           speed->workers == 1 ? "" : "s", speed->cores, speed->cores == 1 ? "" : "s",
-           speed->characters_per_s);
-    if (speed->alone_per_s <= 0.0) {
+    printf("  %d worker%s %s: %.0f characters per second, %.2f cores busy\n", workers,
+           workers == 1 ? "" : "s", where, speed->characters_per_s, speed->cores_busy);
+}
+
+void gpt_report_speed(const gpt_speed *together, const gpt_speed *alone, int workers, int cores)
+{
+    char where[32];
+    snprintf(where, sizeof(where), "on %d core%s", cores, cores == 1 ? "" : "s");
+    speed_print(together, workers, where);
+    if (alone->characters_per_s <= 0.0) {
         return;
     }
-    const int useful = speed->workers < speed->cores ? speed->workers : speed->cores;
-    printf("  1 worker alone: %.0f characters per second\n", speed->alone_per_s);
-    printf("  %.2f times as fast; %d core%s cannot give more than %d times",
-           speed->characters_per_s / speed->alone_per_s, speed->cores, speed->cores == 1 ? "" : "s",
-           useful);
-    printf(speed->workers > speed->cores ? " (the workers share the cores)\n" : "\n");
+    speed_print(alone, 1, "alone");
+    printf("  %.2f times as fast as alone; at best %d times",
+           together->characters_per_s / alone->characters_per_s, workers < cores ? workers : cores);
+    printf(workers > cores ? ", since the workers share %d cores\n" : "\n", cores);
 }

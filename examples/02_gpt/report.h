@@ -42,11 +42,11 @@ void gpt_report_sample(gpt_model *model, const gpt_shape *shape, const gpt_text 
 bool gpt_report_hashes(const uint64_t *hashes, int rank_count);
 
 typedef struct gpt_speed {
-    double characters_per_s;
-    double alone_per_s; /* of one worker that had the machine to itself; 0: unknown */
-    int workers;
-    int cores; /* of all hosts together */
+    double characters_per_s; /* of all workers together; 0: unknown */
+    double cores_busy;       /* processor time they got, by wall time */
 } gpt_speed;
-void gpt_report_speed(const gpt_speed *speed);
+
+/* Compare what `workers` workers did with what one did `alone`. `cores`: of all hosts together. */
+void gpt_report_speed(const gpt_speed *together, const gpt_speed *alone, int workers, int cores);
 
 #endif

@@ -190,7 +190,6 @@ gpt_step_result gpt_trainer_step(gpt_trainer *trainer, const gpt_batch *batch, d
     result.loss = gpt_model_loss(trainer->model, batch->targets);
     span_mark(trainer, GPT_FORWARD, 0);
     gpt_model_backward(trainer->model, gradient_ready, trainer);
-    trainer->mark_s = gpt_now();
     gradients_wait(trainer);
     result.wait_s = span_mark(trainer, GPT_WAIT, 0);
     gpt_adam_update(&trainer->adam, trainer->parameters, trainer->gradients, (float)rate);
