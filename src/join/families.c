@@ -80,6 +80,43 @@ static tt_status meet_beside(const tt_join_source *source, const char *host_vari
     return TT_OK;
 }
 
+static tt_status meet_mlx(const tt_join_source *source, tt_join_identity *identity,
+                          tt_join_why *why)
+{
+    return meet_beside(source, "NCCL_HOST_IP", "NCCL_PORT", identity, why);
+}
+
+static tt_status meet_jaxjob(const tt_join_source *source, tt_join_identity *identity,
+                             tt_join_why *why)
+{
+    return meet_beside(source, "COORDINATOR_ADDRESS", "COORDINATOR_PORT", identity, why);
+}
+
+static tt_status meet_jax(const tt_join_source *source, tt_join_identity *identity,
+                          tt_join_why *why)
+{
+    const char *place = tt_join_source_get(source, "JAX_COORDINATOR_ADDRESS");
+    char text[TT_JOIN_HOST_BYTES + 16];
+    tt_join_why inner;
+    if (place == NULL) {
+        return needs_rendezvous(identity, "JAX_COORDINATOR_ADDRESS is not set", why);
+    }
+    const bool is_short = strlen(place) + sizeof("tcp://") <= sizeof(text);
+    (void)snprintf(text, sizeof(text), "tcp://%.*s", TT_JOIN_HOST_BYTES, place);
+    if (!is_short || tt_join_rendezvous_parse(text, &identity->rendezvous, &inner) != TT_OK ||
+        identity->rendezvous.port_count != 1) {
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
+                            "JAX_COORDINATOR_ADDRESS='%.200s' is no "
+                            "host:port",
+                            place);
+    }
+    if (identity->rendezvous.port_first == TT_JOIN_PORT_MAX) {
+        return needs_rendezvous(identity, "there is no port above the coordinator's own", why);
+    }
+    set_ports(&identity->rendezvous, identity->rendezvous.port_first + 1u, NEIGHBOUR_PORT_RANGE);
+    return TT_OK;
+}
+
 static tt_status meet_by_hand(const tt_join_source *source, tt_join_identity *identity,
                               tt_join_why *why)
 {
@@ -209,6 +246,15 @@ static void name_slurm(const tt_join_source *source, char *job_id, size_t job_id
     }
 }
 
+static void name_jsrun(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+{
+    const char *job = tt_join_source_get(source, "LSB_JOBID");
+    const char *step = tt_join_source_get(source, "PMIX_NAMESPACE");
+    if (job != NULL && step != NULL) {
+        (void)snprintf(job_id, job_id_bytes, "%.100s.%.100s", job, step);
+    }
+}
+
 const tt_join_family tt_join_families[] = {
     {
         .name = "tutti",
@@ -307,6 +353,16 @@ const tt_join_family tt_join_families[] = {
         .name_job = name_pmi,
     },
     {
+        .name = "jsrun",
+        .evidence = "JSM_NAMESPACE_*",
+        .variables = {{"JSM_NAMESPACE_RANK"},
+                      {"JSM_NAMESPACE_SIZE"},
+                      {"JSM_NAMESPACE_LOCAL_RANK"},
+                      {"JSM_NAMESPACE_LOCAL_SIZE"}},
+        .meet = meet_by_hand,
+        .name_job = name_jsrun,
+    },
+    {
         .name = "slurm",
         .evidence = "SLURM_STEP_*",
         .markers = {"SLURM_STEP_ID", "SLURM_STEP_NODELIST"},
@@ -331,6 +387,26 @@ const tt_join_family tt_join_families[] = {
                       {"NODE_RANK", "GROUP_RANK"},
                       {"GROUP_WORLD_SIZE"}},
         .meet = meet_master,
+    },
+    {
+        .name = "jax",
+        .evidence = "JAX_PROCESS_ID, JAX_NUM_PROCESSES",
+        .variables = {{"JAX_PROCESS_ID"}, {"JAX_NUM_PROCESSES"}},
+        .meet = meet_jax,
+    },
+    {
+        /* Bare words that others use too: only together are they a job. */
+        .name = "jaxjob",
+        .evidence = "PROCESS_ID, NUM_PROCESSES",
+        .markers = {"COORDINATOR_ADDRESS", "NUM_PROCESSES"},
+        .variables = {{"PROCESS_ID"}, {"NUM_PROCESSES"}},
+        .meet = meet_jaxjob,
+    },
+    {
+        .name = "mlx",
+        .evidence = "MLX_RANK, MLX_WORLD_SIZE",
+        .variables = {{"MLX_RANK"}, {"MLX_WORLD_SIZE"}},
+        .meet = meet_mlx,
     },
 };
 

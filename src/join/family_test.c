@@ -273,6 +273,37 @@ static void test_plain_pair(void **state)
     assert_string_equal(identity.job_id, expected);
 }
 
+static void test_coordinators_are_neighbours_too(void **state)
+{
+    (void)state;
+    const tt_join_identity jax = identify(
+        LIST("JAX_PROCESS_ID=1", "JAX_NUM_PROCESSES=2", "JAX_COORDINATOR_ADDRESS=[::1]:1234"));
+    assert_tcp(&jax, "tcp://[::1]:1235-1250");
+    const tt_join_identity job = identify(LIST(
+        "PROCESS_ID=1", "NUM_PROCESSES=2", "COORDINATOR_ADDRESS=job-0", "COORDINATOR_PORT=6666"));
+    assert_described(&job, "joined by jaxjob (PROCESS_ID, NUM_PROCESSES)");
+    assert_tcp(&job, "tcp://job-0:6667-6682");
+    assert_int_equal(identify(LIST("PROCESS_ID=1")).size, 1);
+    const tt_join_identity mlx = identify(
+        LIST("MLX_RANK=0", "MLX_WORLD_SIZE=2", "NCCL_HOST_IP=10.0.0.1", "NCCL_PORT=12345"));
+    assert_tcp(&mlx, "tcp://10.0.0.1:12346-12361");
+    const tt_join_why broken =
+        refusal(LIST("JAX_PROCESS_ID=1", "JAX_NUM_PROCESSES=2", "JAX_COORDINATOR_ADDRESS=host"));
+    assert_says(&broken, "JAX_COORDINATOR_ADDRESS='host'");
+}
+
+static void test_jsrun_asks_for_a_rendezvous(void **state)
+{
+    (void)state;
+#define JSRUN                                                                                    \
+    "JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1", "LSB_JOBID=5", \
+        "PMIX_NAMESPACE=7"
+    const tt_join_why why = refusal(LIST(JSRUN));
+    assert_says(&why, "launcher jsrun");
+    const tt_join_identity identity = identify(LIST(JSRUN, "TUTTI_RENDEZVOUS=file:///gpfs/x"));
+    assert_string_equal(identity.job_id, "5.7");
+}
+
 static void test_inner_launcher_beats_slurm(void **state)
 {
     (void)state;
@@ -397,6 +428,8 @@ int main(void)
         cmocka_unit_test(test_slurm_pmi2_step_is_pmi),
         cmocka_unit_test(test_batch_script_without_srun_is_warned),
         cmocka_unit_test(test_plain_pair),
+        cmocka_unit_test(test_coordinators_are_neighbours_too),
+        cmocka_unit_test(test_jsrun_asks_for_a_rendezvous),
         cmocka_unit_test(test_inner_launcher_beats_slurm),
         cmocka_unit_test(test_launcher_can_be_forced),
         cmocka_unit_test(test_half_a_set_names_both_halves),
