@@ -50,7 +50,9 @@ typedef struct tt_join_identity {
     size_t ignored_count;
 
     tt_join_rendezvous rendezvous;
-    char job_id[TT_JOIN_JOB_ID_BYTES];   /* the same text on every rank, never empty */
+    /* The same text on every rank, never empty. Where a PMI server is met that names no job in the
+     * environment (MPICH), tt_join_pmi_job tells jobs of one user apart. */
+    char job_id[TT_JOIN_JOB_ID_BYTES];
     uint32_t incarnation;                /* restart count, 0 when not told */
     char warning[TT_JOIN_WARNING_BYTES]; /* empty, or one line to log */
 } tt_join_identity;
