@@ -31,6 +31,10 @@ typedef enum tt_link_state {
 typedef struct tt_link_ops {
     const char *name; /* as users write it: TUTTI_TRANSPORT=<name> */
 
+    /* True: poll() finds its work by looking at memory, without a system call, so the driver calls
+     * it on every pass. False: the driver calls it when a descriptor is ready or after a send. */
+    bool polls_memory;
+
     /* As tt_platform_ops.send, recall and discard. */
     tt_status (*send)(tt_link *link, const tt_send *send);
     void (*recall)(tt_link *link, uint64_t token);
@@ -59,6 +63,7 @@ struct tt_link {
     const tt_machine *machine; /* receives the upcalls; set before the first poll */
     uint32_t peer;
     tt_link_state state;
+    bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it */
     char why[TT_LINK_WHY_BYTES];
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
 };

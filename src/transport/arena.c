@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * arena.c - first-fit heap with coalescing over a sparse shared file.
+ *
+ * Blocks form one list in order of address, free and used alternating as they come; two free
+ * neighbours never stand side by side. Allocation happens when tensors are created, so a linear
+ * walk is good enough.
+ *
+ * Invariants:
+ *  (1) The blocks cover the span without gap or overlap.
+ *  (2) Pages of a used block exist, so that no store can end in SIGBUS.
+ *  (3) No byte of shared memory is ever read to make a decision.
+ */
+#include "transport/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum {
+    LINE_BYTES = 64,
+    PAGE_BYTES = 4096,
+    PAGED_BYTES_MIN = 64 * 1024,  /* from here on blocks are whole pages */
+    HOLE_BYTES_MIN = 1024 * 1024, /* from here on release gives the pages back */
+    HUGE_BYTES_MIN = 4 * 1024 * 1024,
+    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
+};
+
+typedef struct block {
+    struct block *previous, *next;
+    uint64_t offset, bytes;
+    bool used;
+} block;
+
+struct tt_arena {
+    tt_arena_span span;
+    pthread_mutex_t mutex; /* guards everything below */
+    block *first;
+    uint64_t bytes_used;
+};
+
+static block *block_create(uint64_t offset, uint64_t bytes)
+{
+    block *created = calloc(1, sizeof *created);
+    if (created != NULL) {
+        created->offset = offset;
+        created->bytes = bytes;
+    }
+    return created;
+}
+
+static void block_insert_after(block *left, block *right)
+{
+    right->previous = left;
+    right->next = left->next;
+    if (left->next != NULL) {
+        left->next->previous = right;
+    }
+    left->next = right;
+}
+
+/* Take `right`, a free neighbour, into `left`. */
+static void block_absorb(block *left, block *right)
+{
+    TT_ASSERT(left->offset + left->bytes == right->offset);
+    left->bytes += right->bytes;
+    left->next = right->next;
+    if (right->next != NULL) {
+        right->next->previous = left;
+    }
+    free(right);
+}
+
+static block *block_free(block *freed)
+{
+    freed->used = false;
+    if (freed->next != NULL && !freed->next->used) {
+        block_absorb(freed, freed->next);
+    }
+    if (freed->previous != NULL && !freed->previous->used) {
+        freed = freed->previous;
+        block_absorb(freed, freed->next);
+    }
+    return freed;
+}
+
+/* Split so that [start, start + bytes) of the free block `found` is a used block of its own. */
+static block *block_carve(block *found, uint64_t start, uint64_t bytes)
+{
+    const uint64_t end = found->offset + found->bytes;
+    block *taken = found;
+    if (start > found->offset) {
+        taken = block_create(start, end - start);
+        if (taken == NULL) {
+            return NULL;
+        }
+        found->bytes = start - found->offset;
+        block_insert_after(found, taken);
+    }
+    if (start + bytes < end) {
+        block *rest = block_create(start + bytes, end - start - bytes);
+        if (rest == NULL) {
+            block_free(taken);
+            return NULL;
+        }
+        taken->bytes = bytes;
+        block_insert_after(taken, rest);
+    }
+    taken->used = true;
+    return taken;
+}
+
+static block *block_find_fit(block *first, uint64_t bytes, uint64_t alignment, uint64_t *start_out)
+{
+    for (block *at = first; at != NULL; at = at->next) {
+        const uint64_t start = tt_round_up(at->offset, alignment);
+        if (!at->used && start + bytes <= at->offset + at->bytes) {
+            *start_out = start;
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static void punch_hole(const tt_arena *arena, const block *target)
+{
+    /* Failing only means that the pages stay. */
+    (void)fallocate(arena->span.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)(arena->span.file_offset + target->offset), (off_t)target->bytes);
+}
+
+/* Memory the kernel could still give, or UINT64_MAX when it does not say. The kernel itself would
+ * rather kill a process than refuse the pages. */
+static uint64_t memory_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[128];
+    unsigned long long kilobytes = 0;
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        found = sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found ? kilobytes * 1024 : UINT64_MAX;
+}
+
+static void explain(char *why_out, const char *format, uint64_t wanted, uint64_t limit)
+{
+    if (why_out != NULL) {
+        snprintf(why_out, TT_ARENA_WHY_BYTES, format, (unsigned long long)wanted,
+                 (unsigned long long)limit);
+    }
+}
+
+/* Make the pages of `target` exist and be zero, whatever lay there before. */
+static tt_status block_populate(const tt_arena *arena, const block *target, char *why_out)
+{
+    uint8_t *memory = arena->span.memory + target->offset;
+    if (target->bytes >= HOLE_BYTES_MIN) {
+        const uint64_t available = memory_available();
+        if (target->bytes > available) {
+            explain(why_out, "shared arena: %llu bytes wanted, the host has %llu bytes left",
+                    target->bytes, available);
+            return TT_ERR_NO_MEMORY;
+        }
+        punch_hole(arena, target);
+    }
+    if (target->bytes >= HUGE_BYTES_MIN) {
+        (void)madvise(memory, target->bytes, MADV_HUGEPAGE);
+        if (madvise(memory, target->bytes, MADV_POPULATE_WRITE) == 0) {
+            return TT_OK;
+        }
+    }
+    if (fallocate(arena->span.descriptor, FALLOC_FL_KEEP_SIZE,
+                  (off_t)(arena->span.file_offset + target->offset), (off_t)target->bytes) != 0) {
+        explain(why_out, "shared arena: no pages for %llu bytes (error %llu)", target->bytes,
+                (uint64_t)errno);
+        return TT_ERR_NO_MEMORY;
+    }
+    if (target->bytes < HOLE_BYTES_MIN) {
+        memset(memory, 0, target->bytes);
+    }
+    return TT_OK;
+}
+
+tt_status tt_arena_create(const tt_arena_span *span, tt_arena **arena_out)
+{
+    TT_ASSERT(span->bytes > 0);
+    TT_ASSERT(span->bytes % HUGE_PAGE_BYTES == 0);
+    tt_arena *arena = calloc(1, sizeof *arena);
+    block *all = block_create(0, span->bytes);
+    if (arena == NULL || all == NULL) {
+        free(arena);
+        free(all);
+        return TT_ERR_NO_MEMORY;
+    }
+    arena->span = *span;
+    arena->first = all;
+    pthread_mutex_init(&arena->mutex, NULL);
+    *arena_out = arena;
+    return TT_OK;
+}
+
+void tt_arena_destroy(tt_arena *arena)
+{
+    if (arena == NULL) {
+        return;
+    }
+    block *next = NULL;
+    for (block *at = arena->first; at != NULL; at = next) {
+        next = at->next;
+        free(at);
+    }
+    pthread_mutex_destroy(&arena->mutex);
+    free(arena);
+}
+
+static uint64_t block_bytes_for(uint64_t bytes)
+{
+    return tt_round_up(bytes, bytes >= PAGED_BYTES_MIN ? PAGE_BYTES : LINE_BYTES);
+}
+
+static uint64_t alignment_for(uint64_t bytes)
+{
+    if (bytes >= HUGE_BYTES_MIN) {
+        return HUGE_PAGE_BYTES;
+    }
+    return bytes >= PAGED_BYTES_MIN ? PAGE_BYTES : LINE_BYTES;
+}
+
+static tt_status allocate_locked(tt_arena *arena, size_t bytes, void **memory_out, char *why_out)
+{
+    const uint64_t rounded = block_bytes_for(bytes);
+    uint64_t start = 0;
+    block *found = block_find_fit(arena->first, rounded, alignment_for(rounded), &start);
+    if (found == NULL) {
+        explain(why_out, "shared arena: no room for %llu bytes; %llu bytes are in use", bytes,
+                arena->bytes_used);
+        return TT_ERR_NO_MEMORY;
+    }
+    block *taken = block_carve(found, start, rounded);
+    if (taken == NULL) {
+        explain(why_out, "heap: no memory to describe a block of %llu bytes", bytes, 0);
+        return TT_ERR_NO_MEMORY;
+    }
+    const tt_status status = block_populate(arena, taken, why_out);
+    if (status != TT_OK) {
+        if (taken->bytes >= HOLE_BYTES_MIN) {
+            punch_hole(arena, taken);
+        }
+        block_free(taken);
+        return status;
+    }
+    arena->bytes_used += taken->bytes;
+    *memory_out = arena->span.memory + taken->offset;
+    return TT_OK;
+}
+
+tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
+                            char why_out[TT_ARENA_WHY_BYTES])
+{
+    if (bytes == 0 || bytes > arena->span.bytes) {
+        explain(why_out, "shared arena: %llu bytes wanted, it holds 1 to %llu bytes", bytes,
+                arena->span.bytes);
+        return bytes == 0 ? TT_ERR_BAD_ARGUMENT : TT_ERR_NO_MEMORY;
+    }
+    pthread_mutex_lock(&arena->mutex);
+    const tt_status status = allocate_locked(arena, bytes, memory_out, why_out);
+    pthread_mutex_unlock(&arena->mutex);
+    return status;
+}
+
+void tt_arena_release(tt_arena *arena, void *memory)
+{
+    uint64_t offset = 0;
+    const bool inside = tt_arena_locate(arena, memory, 1, &offset);
+    TT_ASSERT(inside);
+    pthread_mutex_lock(&arena->mutex);
+    block *at = arena->first;
+    while (at != NULL && at->offset != offset) {
+        at = at->next;
+    }
+    TT_ASSERT(at != NULL);
+    TT_ASSERT(at->used);
+    if (at->bytes >= HOLE_BYTES_MIN) {
+        punch_hole(arena, at);
+    }
+    arena->bytes_used -= at->bytes;
+    block_free(at);
+    pthread_mutex_unlock(&arena->mutex);
+}
+
+bool tt_arena_locate(const tt_arena *arena, const void *memory, size_t bytes, uint64_t *offset_out)
+{
+    const uintptr_t start = (uintptr_t)arena->span.memory;
+    const uintptr_t at = (uintptr_t)memory;
+    if (at < start || at - start > arena->span.bytes || bytes > arena->span.bytes - (at - start)) {
+        return false;
+    }
+    *offset_out = at - start;
+    return true;
+}
+
+uint64_t tt_arena_bytes_used(tt_arena *arena)
+{
+    pthread_mutex_lock(&arena->mutex);
+    const uint64_t bytes_used = arena->bytes_used;
+    pthread_mutex_unlock(&arena->mutex);
+    return bytes_used;
+}

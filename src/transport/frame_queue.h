@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * frame_queue.h - frames that wait for their link: most urgent first, then oldest.
+ *
+ * Layer:   transport; may include platform/platform.h and base/.
+ * Threads: one at a time.
+ * Memory:  the array only grows, by doubling; heads are copied, payloads borrowed.
+ */
+#ifndef TUTTI_TRANSPORT_FRAME_QUEUE_H
+#define TUTTI_TRANSPORT_FRAME_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "platform/platform.h"
+
+typedef struct tt_queued_frame {
+    tt_head head;
+    const void *payload;
+    uint64_t token;
+    uint64_t age; /* given by push; smaller is older */
+    int32_t urgency;
+} tt_queued_frame;
+
+typedef struct tt_frame_queue {
+    tt_queued_frame *frames; /* a binary heap */
+    size_t count, capacity;
+    uint64_t age_next;
+} tt_frame_queue;
+
+/* A zeroed queue is empty and ready. */
+void tt_frame_queue_fini(tt_frame_queue *queue);
+
+tt_status tt_frame_queue_push(tt_frame_queue *queue, const tt_send *send);
+
+/* The next to go; NULL if it is empty. Valid until the queue changes. */
+const tt_queued_frame *tt_frame_queue_top(const tt_frame_queue *queue);
+
+/* False if it is empty. */
+bool tt_frame_queue_pop(tt_frame_queue *queue, tt_queued_frame *frame_out);
+
+/* Take out the oldest of the most urgent frames with this token; false if there is none. */
+bool tt_frame_queue_remove(tt_frame_queue *queue, uint64_t token);
+
+#endif

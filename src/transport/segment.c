@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * segment.c - create, check and map the shared memory of a rank.
+ *
+ * File layout:   [control page][ring of local rank 0] ... [ring of local rank n-1][arena]
+ *
+ * The control page holds the header (written once, before any peer sees the file) and the wake
+ * word in a line of its own. Rings start at page boundaries, the arena at 2 MiB so that huge
+ * pages are possible. An attacher reads the header with pread into private memory and derives
+ * everything else from local_count and ring_bytes: no offset is ever taken from a peer.
+ */
+#include "transport/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "transport/ring.h"
+
+enum {
+    SEGMENT_VERSION = 1,
+    CONTROL_BYTES = 4096,
+    WAKE_OFFSET = 128,
+    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
+    ARENA_BYTES_MIN = HUGE_PAGE_BYTES,
+};
+
+static const uint64_t SEGMENT_MAGIC = 0x746e656d67657354; /* "Tsegment" */
+
+typedef struct segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t local_index;
+    uint32_t local_count;
+    uint32_t ring_bytes;
+    uint64_t arena_bytes;
+} segment_header;
+
+_Static_assert(sizeof(segment_header) == 32, "segment_header is a shared format");
+_Static_assert(sizeof(segment_header) <= WAKE_OFFSET, "the wake word has a line of its own");
+
+struct tt_segment {
+    _Atomic uint32_t references;
+    tt_segment_config facts;
+    uint8_t *memory;
+    uint64_t bytes; /* of the mapping and of the file */
+    uint64_t arena_offset;
+    int descriptor; /* -1 for an attached one */
+    tt_arena *arena;
+};
+
+static tt_status fail(tt_status status, char *why_out, const char *what, int error)
+{
+    if (why_out != NULL) {
+        if (error != 0) {
+            char text[64];
+            snprintf(why_out, TT_SEGMENT_WHY_BYTES, "shared segment: %s: %s", what,
+                     strerror_r(error, text, sizeof text));
+        } else {
+            snprintf(why_out, TT_SEGMENT_WHY_BYTES, "shared segment: %s", what);
+        }
+    }
+    return status;
+}
+
+static uint64_t ring_stride(uint32_t ring_bytes)
+{
+    return tt_round_up(sizeof(tt_ring_control) + ring_bytes, CONTROL_BYTES);
+}
+
+static uint64_t arena_offset_for(const tt_segment_config *facts)
+{
+    const uint64_t rings = facts->local_count * ring_stride(facts->ring_bytes);
+    return tt_round_up(CONTROL_BYTES + rings, HUGE_PAGE_BYTES);
+}
+
+static bool facts_are_valid(const tt_segment_config *facts)
+{
+    return facts->local_count >= 1 && facts->local_count <= TT_SEGMENT_LOCAL_MAX &&
+           facts->local_index < facts->local_count &&
+           facts->ring_bytes >= TT_SEGMENT_RING_BYTES_MIN &&
+           facts->ring_bytes <= TT_SEGMENT_RING_BYTES_MAX &&
+           (facts->ring_bytes & (facts->ring_bytes - 1)) == 0 &&
+           facts->arena_bytes % HUGE_PAGE_BYTES == 0 && facts->arena_bytes >= ARENA_BYTES_MIN &&
+           facts->arena_bytes < UINT64_C(1) << 46;
+}
+
+/* Map `bytes` of `descriptor` at a multiple of 2 MiB; NULL if the address space has no room. */
+static uint8_t *map_aligned(int descriptor, uint64_t bytes)
+{
+    const uint64_t reserved = bytes + HUGE_PAGE_BYTES;
+    uint8_t *hold =
+        mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (hold == MAP_FAILED) {
+        return NULL;
+    }
+    uint8_t *start = (uint8_t *)tt_round_up((uintptr_t)hold, HUGE_PAGE_BYTES);
+    const uint64_t before = (uint64_t)(start - hold);
+    const uint64_t after = reserved - bytes - before;
+    if (mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+             descriptor, 0) == MAP_FAILED) {
+        munmap(hold, reserved);
+        return NULL;
+    }
+    if (before > 0) {
+        munmap(hold, before);
+    }
+    if (after > 0) {
+        munmap(start + bytes, after);
+    }
+    return start;
+}
+
+static uint64_t physical_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_bytes <= 0) {
+        return UINT64_C(1) << 30;
+    }
+    return (uint64_t)pages * (uint64_t)page_bytes;
+}
+
+/* Size the file and map it; halves the arena as long as it cannot be mapped. */
+static tt_status map_new(tt_segment *segment, char *why_out)
+{
+    int error = 0;
+    for (;;) {
+        segment->bytes = segment->arena_offset + segment->facts.arena_bytes;
+        if (ftruncate(segment->descriptor, (off_t)segment->bytes) == 0) {
+            segment->memory = map_aligned(segment->descriptor, segment->bytes);
+        }
+        error = errno;
+        if (segment->memory != NULL) {
+            return TT_OK;
+        }
+        if (segment->facts.arena_bytes == ARENA_BYTES_MIN) {
+            return fail(TT_ERR_NO_RESOURCE, why_out, "address space (ulimit -v)", error);
+        }
+        segment->facts.arena_bytes = tt_round_up(segment->facts.arena_bytes / 2, HUGE_PAGE_BYTES);
+    }
+}
+
+static tt_status prepare_new(tt_segment *segment, char *why_out)
+{
+    const tt_segment_config *facts = &segment->facts;
+    if (fallocate(segment->descriptor, FALLOC_FL_KEEP_SIZE, 0,
+                  (off_t)(CONTROL_BYTES + facts->local_count * ring_stride(facts->ring_bytes))) !=
+        0) {
+        return fail(TT_ERR_NO_RESOURCE, why_out, "shared memory for the rings", errno);
+    }
+    if (fcntl(segment->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        return fail(TT_ERR_SYSTEM, why_out, "cannot seal the memfd", errno);
+    }
+    const segment_header header = {
+        .magic = SEGMENT_MAGIC,
+        .version = SEGMENT_VERSION,
+        .local_index = facts->local_index,
+        .local_count = facts->local_count,
+        .ring_bytes = facts->ring_bytes,
+        .arena_bytes = facts->arena_bytes,
+    };
+    memcpy(segment->memory, &header, sizeof header);
+    const tt_arena_span span = {
+        .memory = segment->memory + segment->arena_offset,
+        .bytes = facts->arena_bytes,
+        .file_offset = segment->arena_offset,
+        .descriptor = segment->descriptor,
+    };
+    const tt_status status = tt_arena_create(&span, &segment->arena);
+    return status == TT_OK ? TT_OK : fail(status, why_out, "heap memory", 0);
+}
+
+tt_status tt_segment_create(const tt_segment_config *config, tt_segment **segment_out,
+                            char why_out[TT_SEGMENT_WHY_BYTES])
+{
+    tt_segment *segment = calloc(1, sizeof *segment);
+    if (segment == NULL) {
+        return fail(TT_ERR_NO_MEMORY, why_out, "heap memory", 0);
+    }
+    atomic_init(&segment->references, 1);
+    segment->facts = *config;
+    if (segment->facts.ring_bytes == 0) {
+        segment->facts.ring_bytes = TT_SEGMENT_RING_BYTES_DEFAULT;
+    }
+    if (segment->facts.arena_bytes == 0) {
+        segment->facts.arena_bytes = physical_bytes();
+    }
+    segment->facts.arena_bytes = tt_round_up(segment->facts.arena_bytes, HUGE_PAGE_BYTES);
+    if (!facts_are_valid(&segment->facts)) {
+        free(segment);
+        return fail(TT_ERR_BAD_ARGUMENT, why_out, "sizes out of range", 0);
+    }
+    segment->arena_offset = arena_offset_for(&segment->facts);
+    segment->descriptor = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    tt_status status = TT_OK;
+    if (segment->descriptor < 0) {
+        status = fail(TT_ERR_NO_RESOURCE, why_out, "memfd_create", errno);
+    }
+    if (status == TT_OK) {
+        status = map_new(segment, why_out);
+    }
+    if (status == TT_OK) {
+        status = prepare_new(segment, why_out);
+    }
+    if (status != TT_OK) {
+        tt_segment_release(segment);
+        return status;
+    }
+    *segment_out = segment;
+    return TT_OK;
+}
+
+/* Size and seals first: they are the kernel's word. Then the header, from a private copy. */
+static tt_status check_foreign(int descriptor, const tt_segment_config *expected,
+                               tt_segment *segment, char *why_out)
+{
+    struct stat facts;
+    if (fstat(descriptor, &facts) != 0) {
+        return fail(TT_ERR_SYSTEM, why_out, "fstat", errno);
+    }
+    const int seals = fcntl(descriptor, F_GET_SEALS);
+    if (!S_ISREG(facts.st_mode) || seals < 0 ||
+        (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's descriptor is no sealed memfd", 0);
+    }
+    segment_header header;
+    if (pread(descriptor, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+        header.magic != SEGMENT_MAGIC || header.version != SEGMENT_VERSION) {
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's segment has a foreign header", 0);
+    }
+    segment->facts = (tt_segment_config){
+        .local_index = header.local_index,
+        .local_count = header.local_count,
+        .ring_bytes = header.ring_bytes,
+        .arena_bytes = header.arena_bytes,
+    };
+    if (!facts_are_valid(&segment->facts) || header.local_index != expected->local_index ||
+        header.local_count != expected->local_count) {
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's segment does not fit this host", 0);
+    }
+    segment->arena_offset = arena_offset_for(&segment->facts);
+    segment->bytes = segment->arena_offset + segment->facts.arena_bytes;
+    if (facts.st_size < 0 || (uint64_t)facts.st_size != segment->bytes) {
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's segment has a wrong size", 0);
+    }
+    return TT_OK;
+}
+
+tt_status tt_segment_attach(int descriptor, const tt_segment_config *expected,
+                            tt_segment **segment_out, char why_out[TT_SEGMENT_WHY_BYTES])
+{
+    tt_segment *segment = calloc(1, sizeof *segment);
+    if (segment == NULL) {
+        return fail(TT_ERR_NO_MEMORY, why_out, "heap memory", 0);
+    }
+    atomic_init(&segment->references, 1);
+    segment->descriptor = -1;
+    tt_status status = check_foreign(descriptor, expected, segment, why_out);
+    if (status == TT_OK) {
+        segment->memory = map_aligned(descriptor, segment->bytes);
+        if (segment->memory == NULL) {
+            status = fail(TT_ERR_NO_RESOURCE, why_out, "address space (ulimit -v)", errno);
+        }
+    }
+    if (status != TT_OK) {
+        tt_segment_release(segment);
+        return status;
+    }
+    *segment_out = segment;
+    return TT_OK;
+}
+
+tt_segment *tt_segment_retain(tt_segment *segment)
+{
+    const uint32_t before = atomic_fetch_add(&segment->references, 1);
+    TT_ASSERT(before > 0);
+    return segment;
+}
+
+void tt_segment_release(tt_segment *segment)
+{
+    if (segment == NULL || atomic_fetch_sub(&segment->references, 1) != 1) {
+        return;
+    }
+    tt_arena_destroy(segment->arena);
+    if (segment->memory != NULL) {
+        munmap(segment->memory, segment->bytes);
+    }
+    if (segment->descriptor >= 0) {
+        close(segment->descriptor);
+    }
+    free(segment);
+}
+
+int tt_segment_descriptor(const tt_segment *segment)
+{
+    return segment->descriptor;
+}
+
+const tt_segment_config *tt_segment_facts(const tt_segment *segment)
+{
+    return &segment->facts;
+}
+
+_Atomic uint32_t *tt_segment_wake_word(const tt_segment *segment)
+{
+    return (_Atomic uint32_t *)(void *)(segment->memory + WAKE_OFFSET);
+}
+
+void *tt_segment_ring(const tt_segment *segment, uint32_t sender)
+{
+    TT_ASSERT(sender < segment->facts.local_count);
+    return segment->memory + CONTROL_BYTES + sender * ring_stride(segment->facts.ring_bytes);
+}
+
+tt_arena *tt_segment_arena(const tt_segment *segment)
+{
+    return segment->arena;
+}
+
+void *tt_segment_view(const tt_segment *segment, uint64_t offset, size_t bytes)
+{
+    const uint64_t arena_bytes = segment->facts.arena_bytes;
+    if (offset > arena_bytes || bytes > arena_bytes - offset) {
+        return NULL;
+    }
+    return segment->memory + segment->arena_offset + offset;
+}
+
+void tt_segment_child_after_fork(tt_segment *segment)
+{
+    if (segment->descriptor >= 0) {
+        /* A private mapping cannot be made writable to the parent's pages again. */
+        (void)mmap(segment->memory, segment->bytes, PROT_READ,
+                   MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, segment->descriptor, 0);
+        close(segment->descriptor);
+        segment->descriptor = -1;
+    } else {
+        (void)mprotect(segment->memory, segment->bytes, PROT_READ);
+    }
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shm.c - frames through rings in shared memory; see shm.h for the invariants, ring.h for the
+ * format and segment.h for where the rings lie.
+ *
+ * Waking, both ways, by one argument: the one side stores (a line; free lines) with a full
+ * barrier and then reads the peer's wake word; the other side stores ASLEEP with a full barrier
+ * and then looks at the ring. At least one of them sees the other. Who exchanges ASLEEP away
+ * rings, so one sleep costs one byte however many senders there are.
+ */
+#include "transport/shm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "transport/frame_queue.h"
+#include "transport/ring.h"
+
+enum { POLL_BYTES_MAX = 256 * 1024 };
+
+/* The frame that is being written. */
+typedef struct outgoing {
+    tt_queued_frame frame;
+    uint32_t bytes_written;
+    bool active;
+    bool begun;
+    bool tells_sent; /* the payload is borrowed: `sent` is due */
+} outgoing;
+
+/* The frame that is being read. */
+typedef struct incoming {
+    tt_head head;
+    uint8_t *sink; /* NULL: drop */
+    uint32_t bytes_read;
+    bool active;
+    bool is_inline;
+} incoming;
+
+typedef struct shm_link {
+    tt_link link;
+    tt_segment *own, *theirs;
+    _Atomic uint32_t *peer_wake;
+    tt_ring_out out;
+    tt_ring_in in;
+    outgoing current;
+    incoming arriving;
+    tt_frame_queue queue;
+    uint8_t *bounce;      /* TT_INLINE_BYTES_MAX: small payloads of several lines */
+    uint8_t *recall_copy; /* TT_PAYLOAD_BYTES_MAX: the rest of a recalled frame */
+    const char *gone;     /* the peer is gone, and how it was seen; NULL while it lives */
+    int socket, pidfd;
+    bool starved; /* as told to the peer */
+    bool closing, goodbye_put;
+} shm_link;
+
+static shm_link *shm_of(tt_link *link)
+{
+    return TT_CONTAINER_OF(link, shm_link, link);
+}
+
+static void end(shm_link *shm, tt_link_state state, const char *why)
+{
+    shm->link.state = state;
+    snprintf(shm->link.why, sizeof shm->link.why, "%s", why);
+    shm->current.active = false;
+    shm->arriving.active = false;
+    shm->queue.count = 0;
+}
+
+static void end_malformed(shm_link *shm)
+{
+    end(shm, TT_LINK_DOWN, "malformed frame in shared memory");
+}
+
+static void wake_peer(shm_link *shm)
+{
+    if (atomic_load_explicit(shm->peer_wake, memory_order_seq_cst) != TT_WAKE_ASLEEP ||
+        atomic_exchange_explicit(shm->peer_wake, TT_WAKE_DRIVING, memory_order_seq_cst) !=
+            TT_WAKE_ASLEEP) {
+        return;
+    }
+    /* A full socket has rung already; a broken one shows in its own time. */
+    const char bell = 0;
+    (void)!send(shm->socket, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Room for a fragment. Who finds none asks to be told, and looks once more. */
+static bool has_room(shm_link *shm, tt_ring_kind kind, uint32_t bytes)
+{
+    tt_status status = tt_ring_room(&shm->out, kind, bytes);
+    if (status == TT_IN_PROGRESS && !shm->starved) {
+        shm->starved = true;
+        tt_ring_set_starved(&shm->out, true);
+        status = tt_ring_room(&shm->out, kind, bytes);
+    }
+    if (status == TT_ERR_BAD_WIRE) {
+        end_malformed(shm);
+    }
+    return status == TT_OK;
+}
+
+/* Write fragments of the current frame while there is room; true when it is out. */
+static bool write_current(shm_link *shm, uint32_t *budget)
+{
+    outgoing *current = &shm->current;
+    const uint32_t total = current->frame.head.payload_bytes;
+    do {
+        const tt_ring_kind kind = current->begun ? TT_RING_NEXT : TT_RING_FIRST;
+        const uint32_t bytes = (uint32_t)tt_min_u64(total - current->bytes_written,
+                                                    tt_ring_fragment_bytes_max(&shm->out, kind));
+        if (*budget == 0 || !has_room(shm, kind, bytes)) {
+            return false;
+        }
+        const uint8_t *payload = current->frame.payload;
+        tt_ring_put(&shm->out, kind, &current->frame.head,
+                    bytes > 0 ? payload + current->bytes_written : NULL, bytes);
+        wake_peer(shm);
+        current->begun = true;
+        current->bytes_written += bytes;
+        *budget -= (uint32_t)tt_min_u64(*budget, bytes + TT_RING_LINE_BYTES);
+    } while (current->bytes_written < total);
+    current->active = false;
+    shm->link.bytes_sent += total;
+    shm->link.frames_sent++;
+    return true;
+}
+
+static tt_status shm_send(tt_link *link, const tt_send *send)
+{
+    shm_link *shm = shm_of(link);
+    TT_ASSERT(send->head->payload_bytes <= TT_PAYLOAD_BYTES_MAX);
+    TT_ASSERT(send->payload != NULL || send->head->payload_bytes == 0);
+    if (link->state != TT_LINK_UP) {
+        return link->state == TT_LINK_LEFT ? TT_ERR_PEER_LEFT : TT_ERR_PEER_DOWN;
+    }
+    if (shm->closing) {
+        return TT_ERR_SHUT_DOWN;
+    }
+    if (!shm->current.active && shm->queue.count == 0) {
+        shm->current = (outgoing){
+            .frame = {.head = *send->head, .payload = send->payload, .token = send->token},
+            .active = true,
+        };
+        uint32_t budget = UINT32_MAX;
+        if (write_current(shm, &budget)) {
+            return TT_OK;
+        }
+        if (link->state != TT_LINK_UP) {
+            return TT_ERR_PEER_DOWN;
+        }
+        if (shm->current.begun) {
+            shm->current.tells_sent = true;
+            return TT_IN_PROGRESS;
+        }
+        shm->current.active = false;
+    }
+    const tt_status status = tt_frame_queue_push(&shm->queue, send);
+    return status == TT_OK ? TT_IN_PROGRESS : status;
+}
+
+static void shm_recall(tt_link *link, uint64_t token)
+{
+    shm_link *shm = shm_of(link);
+    outgoing *current = &shm->current;
+    if (current->active && current->tells_sent && current->frame.token == token) {
+        const uint32_t rest = current->frame.head.payload_bytes - current->bytes_written;
+        memcpy(shm->recall_copy + current->bytes_written,
+               (const uint8_t *)current->frame.payload + current->bytes_written, rest);
+        current->frame.payload = shm->recall_copy;
+        current->tells_sent = false;
+        return;
+    }
+    (void)tt_frame_queue_remove(&shm->queue, token);
+}
+
+static void shm_discard(tt_link *link)
+{
+    incoming *arriving = &shm_of(link)->arriving;
+    if (arriving->active && !arriving->is_inline) {
+        arriving->sink = NULL;
+    }
+}
+
+static bool put_goodbye(shm_link *shm)
+{
+    if (!has_room(shm, TT_RING_GOODBYE, 0)) {
+        return false;
+    }
+    tt_ring_put(&shm->out, TT_RING_GOODBYE, NULL, NULL, 0);
+    wake_peer(shm);
+    shm->goodbye_put = true;
+    return true;
+}
+
+/* Make the most urgent waiting frame the current one, but only once it can begin: until then a
+ * more urgent one may still pass it. */
+static bool begin_next(shm_link *shm)
+{
+    const tt_queued_frame *top = tt_frame_queue_top(&shm->queue);
+    if (top == NULL) {
+        return false;
+    }
+    const uint32_t bytes_max = tt_ring_fragment_bytes_max(&shm->out, TT_RING_FIRST);
+    const uint32_t bytes = (uint32_t)tt_min_u64(top->head.payload_bytes, bytes_max);
+    if (!has_room(shm, TT_RING_FIRST, bytes)) {
+        return false;
+    }
+    shm->current = (outgoing){.active = true, .tells_sent = true};
+    return tt_frame_queue_pop(&shm->queue, &shm->current.frame);
+}
+
+/* Write what waits. */
+static bool pump_out(shm_link *shm)
+{
+    const tt_machine *machine = shm->link.machine;
+    uint32_t budget = POLL_BYTES_MAX;
+    while (shm->link.state == TT_LINK_UP && budget > 0) {
+        outgoing *current = &shm->current;
+        if (!current->active && !begin_next(shm)) {
+            break;
+        }
+        if (!write_current(shm, &budget)) {
+            break;
+        }
+        if (current->tells_sent) {
+            machine->ops->sent(machine->self, current->frame.token);
+        }
+    }
+    if (shm->link.state != TT_LINK_UP) {
+        return true;
+    }
+    const bool drained = !shm->current.active && shm->queue.count == 0;
+    bool moved = budget < POLL_BYTES_MAX;
+    if (drained && shm->closing && !shm->goodbye_put) {
+        moved |= put_goodbye(shm);
+    }
+    if (drained && shm->starved && shm->closing == shm->goodbye_put) {
+        shm->starved = false;
+        tt_ring_set_starved(&shm->out, false);
+    }
+    return moved;
+}
+
+/* A frame begins. False: it makes no sense. */
+static bool begin_frame(shm_link *shm, const tt_ring_fragment *fragment)
+{
+    incoming *arriving = &shm->arriving;
+    memcpy(&arriving->head, fragment->first, sizeof arriving->head);
+    const uint32_t total = arriving->head.payload_bytes;
+    if (total > TT_PAYLOAD_BYTES_MAX || fragment->bytes > total ||
+        (fragment->bytes == 0 && total > 0)) {
+        return false;
+    }
+    arriving->active = true;
+    arriving->bytes_read = 0;
+    arriving->is_inline = total <= TT_INLINE_BYTES_MAX;
+    arriving->sink = shm->bounce;
+    if (!arriving->is_inline) {
+        const tt_machine *machine = shm->link.machine;
+        void *sink = machine->ops->frame(machine->self, shm->link.peer, &arriving->head, NULL);
+        arriving->sink = sink;
+    }
+    return true;
+}
+
+static void finish_frame(shm_link *shm)
+{
+    const tt_machine *machine = shm->link.machine;
+    /* The upcall may send, recall or discard; the state is settled before it. */
+    const tt_head head = shm->arriving.head;
+    const bool has_sink = shm->arriving.sink != NULL;
+    shm->arriving.active = false;
+    shm->link.bytes_received += head.payload_bytes;
+    shm->link.frames_received++;
+    if (shm->arriving.is_inline) {
+        (void)machine->ops->frame(machine->self, shm->link.peer, &head, shm->bounce);
+    } else if (has_sink) {
+        machine->ops->payload(machine->self, shm->link.peer, &head);
+    }
+}
+
+/* Take one checked fragment. False: it does not fit what came before. */
+static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
+{
+    incoming *arriving = &shm->arriving;
+    if (fragment->kind == TT_RING_GOODBYE) {
+        if (arriving->active || fragment->bytes != 0) {
+            return false;
+        }
+        tt_ring_take(&shm->in, fragment, NULL);
+        end(shm, TT_LINK_LEFT, "left");
+        return true;
+    }
+    if (arriving->active != (fragment->kind == TT_RING_NEXT)) {
+        return false;
+    }
+    if (fragment->kind == TT_RING_FIRST && !begin_frame(shm, fragment)) {
+        return false;
+    }
+    const uint32_t rest = arriving->head.payload_bytes - arriving->bytes_read;
+    if (fragment->bytes > rest || (fragment->bytes == 0 && rest > 0)) {
+        return false;
+    }
+    uint8_t *target = arriving->sink == NULL ? NULL : arriving->sink + arriving->bytes_read;
+    tt_ring_take(&shm->in, fragment, target);
+    arriving->bytes_read += fragment->bytes;
+    if (arriving->bytes_read == arriving->head.payload_bytes) {
+        finish_frame(shm);
+    }
+    return true;
+}
+
+/* Read what has arrived; `*empty_out` tells that the ring has nothing left. */
+static bool pump_in(shm_link *shm, bool *empty_out)
+{
+    uint32_t bytes = 0;
+    tt_status status = TT_OK;
+    while (shm->link.state == TT_LINK_UP && bytes < POLL_BYTES_MAX) {
+        tt_ring_fragment fragment;
+        status = tt_ring_peek(&shm->in, &fragment);
+        if (status == TT_IN_PROGRESS) {
+            break;
+        }
+        if (status != TT_OK || !take_fragment(shm, &fragment)) {
+            end_malformed(shm);
+            return true;
+        }
+        bytes += fragment.bytes + TT_RING_LINE_BYTES;
+    }
+    *empty_out = status == TT_IN_PROGRESS;
+    if (bytes > 0 && tt_ring_announce(&shm->in)) {
+        wake_peer(shm);
+    }
+    return bytes > 0;
+}
+
+/* Empty the bell, and see whether the peer is gone. */
+static void look_at_descriptors(shm_link *shm)
+{
+    char bells[64];
+    ssize_t count = 0;
+    do {
+        count = recv(shm->socket, bells, sizeof bells, MSG_DONTWAIT);
+    } while (count == (ssize_t)sizeof bells || (count < 0 && errno == EINTR));
+    if (count == 0 || (count < 0 && errno != EAGAIN)) {
+        shm->gone = "connection closed";
+    }
+    struct pollfd exit_watch = {.fd = shm->pidfd, .events = POLLIN};
+    if (shm->pidfd >= 0 && poll(&exit_watch, 1, 0) == 1 && exit_watch.revents != 0) {
+        shm->gone = "exited";
+    }
+}
+
+static bool shm_poll(tt_link *link)
+{
+    shm_link *shm = shm_of(link);
+    if (link->state != TT_LINK_UP) {
+        return false;
+    }
+    if (link->ready) {
+        link->ready = false;
+        look_at_descriptors(shm); /* before the ring: what a dead peer sent is there by now */
+    }
+    bool empty = false;
+    bool moved = pump_in(shm, &empty);
+    if (link->state == TT_LINK_UP) {
+        moved |= pump_out(shm);
+    }
+    if (link->state == TT_LINK_UP && shm->gone != NULL && empty) {
+        end(shm, TT_LINK_DOWN, shm->gone);
+        moved = true;
+    }
+    return moved;
+}
+
+static void shm_descriptors(const tt_link *link, int fds_out[2], bool wants_write_out[2])
+{
+    const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
+    fds_out[0] = shm->socket;
+    fds_out[1] = shm->pidfd;
+    wants_write_out[0] = false;
+    wants_write_out[1] = false;
+}
+
+static void shm_close(tt_link *link)
+{
+    shm_of(link)->closing = true;
+}
+
+static bool shm_closed(const tt_link *link)
+{
+    const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
+    return link->state != TT_LINK_UP || shm->goodbye_put;
+}
+
+static void shm_destroy(tt_link *link)
+{
+    shm_link *shm = shm_of(link);
+    close(shm->socket);
+    if (shm->pidfd >= 0) {
+        close(shm->pidfd);
+    }
+    tt_segment_release(shm->own);
+    tt_segment_release(shm->theirs);
+    tt_frame_queue_fini(&shm->queue);
+    free(shm->bounce);
+    free(shm->recall_copy);
+    free(shm);
+}
+
+const tt_link_ops tt_shm_link_ops = {
+    .name = "shm",
+    .polls_memory = true,
+    .send = shm_send,
+    .recall = shm_recall,
+    .discard = shm_discard,
+    .poll = shm_poll,
+    .descriptors = shm_descriptors,
+    .close = shm_close,
+    .closed = shm_closed,
+    .destroy = shm_destroy,
+};
+
+tt_status tt_shm_link_create(const tt_shm_config *config, tt_link **link_out)
+{
+    const tt_segment_config *own = tt_segment_facts(config->own);
+    const tt_segment_config *theirs = tt_segment_facts(config->theirs);
+    TT_ASSERT(own->local_index != theirs->local_index);
+    TT_ASSERT(own->local_count == theirs->local_count);
+    shm_link *shm = calloc(1, sizeof *shm);
+    uint8_t *bounce = malloc(TT_INLINE_BYTES_MAX);
+    uint8_t *recall_copy = malloc(TT_PAYLOAD_BYTES_MAX);
+    if (shm == NULL || bounce == NULL || recall_copy == NULL) {
+        free(shm);
+        free(bounce);
+        free(recall_copy);
+        return TT_ERR_NO_MEMORY;
+    }
+    shm->link.ops = &tt_shm_link_ops;
+    shm->link.machine = config->machine;
+    shm->link.peer = config->peer;
+    shm->bounce = bounce;
+    shm->recall_copy = recall_copy;
+    shm->own = tt_segment_retain(config->own);
+    shm->theirs = tt_segment_retain(config->theirs);
+    shm->socket = config->socket;
+    shm->pidfd = config->pidfd;
+    shm->peer_wake = tt_segment_wake_word(config->theirs);
+    tt_ring_out_init(&shm->out, tt_segment_ring(config->theirs, own->local_index),
+                     theirs->ring_bytes);
+    tt_ring_in_init(&shm->in, tt_segment_ring(config->own, theirs->local_index), own->ring_bytes);
+    *link_out = &shm->link;
+    return TT_OK;
+}
