@@ -3,12 +3,13 @@
  * arena_test.c - the heap against a model: random allocations, each filled with its own pattern;
  * overlap, loss, dirt and leaks all show.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>

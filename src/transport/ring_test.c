@@ -2,11 +2,12 @@
  *
  * ring_test.c - fragments through the smallest ring, at every alignment, and words that lie.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,11 +2,12 @@
  *
  * segment_test.c - a segment maps for a peer, and everything that is no segment is refused.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include <fcntl.h>
 #include <string.h>

@@ -3,11 +3,12 @@
  * shm_test.c - two ends of a link in one process, driven by hand, by two threads, and with a
  * hostile or dying peer. A small recording machine stands above each end.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include <errno.h>
 #include <poll.h>
