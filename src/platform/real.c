@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * real.c - the platform's table and the pass.
+ *
+ * A pass costs one cache line per live shm link plus the machine's step. Everything that needs a
+ * system call or the clock is done in every n-th pass only, n depending on what kinds of links
+ * there are; going to sleep always does it.
+ */
+#include "platform/real.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "platform/real_internal.h"
+
+enum {
+    MEMORY_ALIGN = 64,
+    /* Powers of two. */
+    LOOK_PASSES_MIXED = 8,  /* shm and sockets: a look costs some passes */
+    LOOK_PASSES_SHM = 1024, /* shm alone: only exits and wakes are to be seen there */
+    TIMER_PASSES = 16,
+};
+
+static tt_real *real_of(tt_platform *platform)
+{
+    return TT_CONTAINER_OF(platform, tt_real, platform);
+}
+
+uint64_t tt_real_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t tt_real_now(tt_real *real)
+{
+    if (real->now_ns != 0) {
+        return real->now_ns;
+    }
+    const uint64_t now_ns = tt_real_clock();
+    /* Outside of a pass nothing is cached: an hour may have gone by since the last one. */
+    real->now_ns = real->in_pass ? now_ns : 0;
+    return now_ns;
+}
+
+static uint64_t real_now(tt_platform *platform)
+{
+    return tt_real_now(real_of(platform));
+}
+
+/* SplitMix64. */
+static uint64_t real_random(tt_platform *platform)
+{
+    tt_real *real = real_of(platform);
+    real->random_state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t value = real->random_state;
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
+
+static tt_arena *own_arena(const tt_real *real)
+{
+    tt_segment *own = real->peers[real->rank].given.segment;
+    return own == NULL ? NULL : tt_segment_arena(own);
+}
+
+static void *real_allocate(tt_platform *platform, tt_memory_kind kind, size_t bytes)
+{
+    void *memory = NULL;
+    if (kind == TT_MEMORY_SHARED) {
+        tt_arena *arena = own_arena(real_of(platform));
+        if (arena == NULL || tt_arena_allocate(arena, bytes, &memory, NULL) != TT_OK) {
+            return NULL;
+        }
+        return memory;
+    }
+    if (bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    memory = aligned_alloc(MEMORY_ALIGN, tt_round_up(tt_max_u64(bytes, 1), MEMORY_ALIGN));
+    if (memory != NULL) {
+        memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+static void real_release(tt_platform *platform, tt_memory_kind kind, void *memory, size_t bytes)
+{
+    (void)bytes;
+    if (kind == TT_MEMORY_PRIVATE) {
+        free(memory);
+    } else if (memory != NULL) {
+        tt_arena_release(own_arena(real_of(platform)), memory);
+    }
+}
+
+static void real_timer(tt_platform *platform, uint64_t at_ns)
+{
+    real_of(platform)->timer_at_ns = at_ns;
+}
+
+static tt_status real_send(tt_platform *platform, const tt_send *send)
+{
+    tt_real *real = real_of(platform);
+    TT_ASSERT(send->peer < real->rank_count);
+    tt_link *link = real->peers[send->peer].given.link;
+    TT_ASSERT(link != NULL);
+    const tt_status status = link->ops->send(link, send);
+    if (status != TT_OK && !link->ops->polls_memory) {
+        tt_real_mark_ready(real, send->peer);
+    }
+    return status;
+}
+
+static void real_recall(tt_platform *platform, uint32_t peer, uint64_t token)
+{
+    tt_real *real = real_of(platform);
+    TT_ASSERT(peer < real->rank_count);
+    tt_link *link = real->peers[peer].given.link;
+    TT_ASSERT(link != NULL);
+    link->ops->recall(link, token);
+}
+
+static void real_discard(tt_platform *platform, uint32_t peer)
+{
+    tt_real *real = real_of(platform);
+    TT_ASSERT(peer < real->rank_count);
+    tt_link *link = real->peers[peer].given.link;
+    TT_ASSERT(link != NULL);
+    link->ops->discard(link);
+}
+
+static void *real_view(tt_platform *platform, uint32_t peer, tt_place place, size_t bytes)
+{
+    tt_real *real = real_of(platform);
+    TT_ASSERT(peer < real->rank_count);
+    tt_segment *segment = real->peers[peer].given.segment;
+    if (segment == NULL || place.region != 0) {
+        return NULL;
+    }
+    return tt_segment_view(segment, place.offset, bytes);
+}
+
+static bool real_locate(tt_platform *platform, const void *memory, size_t bytes,
+                        tt_place *place_out)
+{
+    const tt_arena *arena = own_arena(real_of(platform));
+    uint64_t offset = 0;
+    if (arena == NULL || !tt_arena_locate(arena, memory, bytes, &offset)) {
+        return false;
+    }
+    *place_out = (tt_place){.region = 0, .offset = offset};
+    return true;
+}
+
+static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+{
+    (void)platform;
+    (void)kind;
+    (void)bytes;
+}
+
+const tt_platform_ops tt_real_ops = {
+    .now = real_now,
+    .random = real_random,
+    .allocate = real_allocate,
+    .release = real_release,
+    .timer = real_timer,
+    .send = real_send,
+    .recall = real_recall,
+    .discard = real_discard,
+    .view = real_view,
+    .locate = real_locate,
+    .spend = real_spend,
+};
+
+/* A link has ended: nothing of it is watched any more, then the machine is told. */
+static void end_peer(tt_real *real, uint32_t peer)
+{
+    real_peer *state = &real->peers[peer];
+    const tt_link *link = state->given.link;
+    tt_real_epoll_remove(real, peer);
+    state->ended = true;
+    if (link->ops->polls_memory) {
+        uint32_t at = 0;
+        while (real->memory_peers[at] != peer) {
+            at++;
+        }
+        real->memory_peers[at] = real->memory_peers[--real->memory_count];
+    } else {
+        real->socket_count--;
+    }
+    const tt_peer_event event = link->state == TT_LINK_LEFT ? TT_PEER_LEFT : TT_PEER_DOWN;
+    real->machine.ops->peer(real->machine.self, peer, event, link->why);
+}
+
+/* True if anything moved. Ends the peer if its link has ended. */
+static bool poll_link(tt_real *real, uint32_t peer)
+{
+    real_peer *state = &real->peers[peer];
+    tt_link *link = state->given.link;
+    bool moved = link->ops->poll(link);
+    if (moved && state->silent) {
+        state->silent = false;
+        real->machine.ops->peer(real->machine.self, peer, TT_PEER_BACK, "running again");
+    }
+    if (link->state != TT_LINK_UP) {
+        end_peer(real, peer);
+        moved = true;
+    }
+    return moved;
+}
+
+/* Links whose descriptors are ready; those that moved stay, because they may have more. */
+static bool poll_ready(tt_real *real)
+{
+    const uint32_t count = real->ready_count;
+    uint32_t *batch = real->ready_peers;
+    bool moved = false;
+    real->ready_peers = real->ready_spare; /* upcalls may mark others meanwhile */
+    real->ready_spare = batch;
+    real->ready_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t peer = batch[i];
+        real_peer *state = &real->peers[peer];
+        state->queued = false;
+        if (state->ended) {
+            continue;
+        }
+        const bool link_moved = poll_link(real, peer);
+        moved |= link_moved;
+        if (state->ended) {
+            continue;
+        }
+        tt_real_epoll_update(real, peer);
+        if (link_moved) {
+            tt_real_mark_ready(real, peer);
+        } else {
+            state->given.link->ready = state->queued;
+        }
+    }
+    return moved;
+}
+
+static uint32_t look_passes(const tt_real *real)
+{
+    if (real->memory_count == 0) {
+        return 1;
+    }
+    return real->socket_count > 0 ? LOOK_PASSES_MIXED : LOOK_PASSES_SHM;
+}
+
+static bool run_timer(tt_real *real)
+{
+    if (real->timer_at_ns == UINT64_MAX) {
+        return false;
+    }
+    if (tt_real_now(real) < real->timer_at_ns) {
+        return false;
+    }
+    real->timer_at_ns = UINT64_MAX; /* before the upcall, which may set it again */
+    real->machine.ops->timer(real->machine.self);
+    return true;
+}
+
+bool tt_real_poll(tt_real *real)
+{
+    TT_ASSERT(!real->in_pass);
+    const bool look = real->look || (real->pass & (look_passes(real) - 1)) == 0;
+    const bool check_timer = look || (real->pass & (TIMER_PASSES - 1)) == 0;
+    bool moved = false;
+    real->pass++;
+    real->look = false;
+    real->in_pass = true;
+    if (look) {
+        tt_real_epoll_look(real);
+        moved |= real->woken;
+        real->woken = false;
+    }
+    for (uint32_t i = 0; i < real->memory_count;) {
+        const uint32_t peer = real->memory_peers[i];
+        moved |= poll_link(real, peer);
+        i += !real->peers[peer].ended; /* else another took its place */
+    }
+    if (real->ready_count > 0) {
+        moved |= poll_ready(real);
+    }
+    if (check_timer) {
+        moved |= run_timer(real);
+    }
+    moved |= real->machine.ops->step(real->machine.self);
+    real->in_pass = false;
+    real->now_ns = 0;
+    return moved;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * real.h - the driver that runs a machine on this host: links, clock, timer, sleep.
+ *
+ * Who holds the rank's baton calls tt_real_poll as long as it has work, and sleeps when it has
+ * none. A pass over links through shared memory makes no system call; sockets, exits of peers and
+ * the wake descriptor are looked at every few passes through one epoll.
+ *
+ * Sleeping with a baton that must be let go:
+ *     if (tt_real_sleep_begin(real, until, &until)) {
+ *         ...let go of the baton...   tt_real_sleep_block(real, until);   ...take it again...
+ *         tt_real_sleep_end(real);
+ *     }
+ *
+ * Layer:   platform; may include transport/ and base/.
+ * Threads: the baton's holder; tt_real_wake and tt_real_sleep_block from any thread.
+ * Memory:  nothing is allocated after create but what the machine asks for.
+ */
+#ifndef TUTTI_PLATFORM_REAL_H
+#define TUTTI_PLATFORM_REAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+#include "platform/platform.h"
+#include "transport/segment.h"
+#include "transport/transport.h"
+
+typedef struct tt_real tt_real;
+
+typedef struct tt_real_peer {
+    tt_link *link;       /* adopted on success; NULL for oneself */
+    tt_segment *segment; /* retained; the peer's, or the own one; NULL where memory is not shared */
+    pid_t pid;           /* of another process on this host, proven by the kernel; 0: none */
+} tt_real_peer;
+
+typedef struct tt_real_config {
+    uint32_t rank, rank_count;
+    const tt_real_peer *peers; /* rank_count of them; copied */
+    uint64_t seed;
+    bool spins; /* the ranks of this host fit its affinity mask: waiting may spin for a moment */
+} tt_real_config;
+
+/* The caller ends it with tt_real_close. */
+tt_status tt_real_create(const tt_real_config *config, tt_real **real_out);
+
+/* The table a machine is created with; lives as long as the driver. */
+tt_platform *tt_real_platform(tt_real *real);
+
+/* From now on `machine` (copied) gets the upcalls. Before the first poll. */
+void tt_real_attach(tt_real *real, const tt_machine *machine);
+
+/* One pass: links, timer, peer events, step. True if anything happened or the machine wants
+ * another step: call again before sleeping. */
+bool tt_real_poll(tt_real *real);
+
+/* Monotonic nanoseconds, as tt_platform_ops.now. */
+uint64_t tt_real_now(tt_real *real);
+
+/* Say goodbye on every link and give it until `until_ns` to get out, polling all the while; then
+ * destroy everything. 0: no goodbye. The machine gets upcalls until this returns. */
+void tt_real_close(tt_real *real, uint64_t until_ns);
+
+/* Peers ring only a sleeping rank. Both are cheap when the rank is awake: the shared word is
+ * written only to leave sleep, because each write costs every sender a cache miss. */
+void tt_real_drive(tt_real *real);  /* somebody polls from now on */
+void tt_real_linger(tt_real *real); /* nobody polls right now, somebody soon will */
+
+/* Tell peers to ring, and look once more. False: there is work, do not sleep. True: sleep until
+ * `*until_ns_out`, the earlier of `until_ns` and the machine's timer. */
+bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_out);
+void tt_real_sleep_block(tt_real *real, uint64_t until_ns);
+void tt_real_sleep_end(tt_real *real);
+
+/* The three in one, for who need not let go of anything. UINT64_MAX: no limit. */
+void tt_real_sleep(tt_real *real, uint64_t until_ns);
+
+/* End the sleep of whoever sleeps, or the next one. Any thread, also a signal handler. */
+void tt_real_wake(tt_real *real);
+
+/* Poll until `done`, or until it was quiet for so long that sleeping is better: a spin that adapts
+ * to earlier waits, or yields where ranks outnumber cores. True if done. */
+bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns);
+
+/* While waiting: report peers of this host that are stopped as SILENT, and BACK when they run
+ * again. Looks at most once a second; returns when the next look is due. */
+uint64_t tt_real_watch(tt_real *real);
+
+/* Poll, spin and sleep until `done` (TT_OK) or `until_ns` (TT_ERR_TIMED_OUT). */
+tt_status tt_real_wait(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns);
+
+/* In a forked child: close the descriptors and make shared memory read-only. Safe after fork.
+ * Afterwards nothing here may be called in the child; the memory is left as it is. */
+void tt_real_child_after_fork(tt_real *real);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * real_internal.h - what the files of the real driver share.
+ *
+ * Layer:   platform.
+ * Threads: the baton's holder, but for epoll_fd and event_fd, which are constant.
+ */
+#ifndef TUTTI_PLATFORM_REAL_INTERNAL_H
+#define TUTTI_PLATFORM_REAL_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "platform/real.h"
+
+typedef struct real_peer {
+    tt_real_peer given;
+    int fds[2];          /* registered with epoll; -1: not */
+    bool wants_write[2]; /* as registered */
+    bool ended;          /* LEFT or DOWN was reported */
+    bool queued;         /* stands in ready_peers */
+    bool silent;
+} real_peer;
+
+struct tt_real {
+    tt_platform platform;
+    tt_machine machine;
+    uint32_t rank, rank_count;
+    real_peer *peers;
+    uint32_t *memory_peers; /* live links that are polled on every pass */
+    uint32_t memory_count;
+    uint32_t socket_count; /* live links that wait for descriptors */
+    uint32_t *ready_peers; /* those of them that have work now */
+    uint32_t *ready_spare;
+    uint32_t ready_count;
+    uint32_t pass;
+    bool look;  /* look at descriptors in the next pass */
+    bool woken; /* the wake descriptor had rung */
+    bool in_pass;
+    bool spins;
+    uint64_t now_ns; /* of this pass; 0: not read yet */
+    uint64_t timer_at_ns;
+    uint64_t random_state;
+    uint64_t spin_ns;     /* how long a quiet spin lasts, as learnt */
+    uint64_t watch_at_ns; /* next look for stopped peers */
+    _Atomic uint32_t *wake_word;
+    _Atomic uint32_t wake_word_alone; /* stands in where no memory is shared */
+    int epoll_fd, event_fd;
+};
+
+uint64_t tt_real_clock(void);
+
+/* real.c */
+extern const tt_platform_ops tt_real_ops;
+
+/* real_epoll.c */
+tt_status tt_real_epoll_create(tt_real *real);
+tt_status tt_real_epoll_add(tt_real *real, uint32_t peer);
+void tt_real_epoll_update(tt_real *real, uint32_t peer); /* after its link was polled */
+void tt_real_epoll_remove(tt_real *real, uint32_t peer);
+void tt_real_epoll_look(tt_real *real); /* marks links ready; never waits */
+
+/* The link of `peer` has work that no descriptor tells. */
+void tt_real_mark_ready(tt_real *real, uint32_t peer);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * real_life.c - making, closing and forking the driver.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "platform/real_internal.h"
+
+enum { SPIN_NS_FIRST = 50 * 1000 };
+
+/* Stands above the links until a machine is attached: drops everything. */
+static void *nobody_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+{
+    (void)machine;
+    (void)peer;
+    (void)head;
+    (void)payload;
+    return NULL;
+}
+
+static void nobody_payload(void *machine, uint32_t peer, const tt_head *head)
+{
+    (void)machine;
+    (void)peer;
+    (void)head;
+}
+
+static void nobody_sent(void *machine, uint64_t token)
+{
+    (void)machine;
+    (void)token;
+}
+
+static void nobody_timer(void *machine)
+{
+    (void)machine;
+}
+
+static void nobody_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
+{
+    (void)machine;
+    (void)peer;
+    (void)event;
+    (void)why;
+}
+
+static bool nobody_step(void *machine)
+{
+    (void)machine;
+    return false;
+}
+
+static const tt_machine_ops NOBODY = {
+    .frame = nobody_frame,
+    .payload = nobody_payload,
+    .sent = nobody_sent,
+    .timer = nobody_timer,
+    .peer = nobody_peer,
+    .step = nobody_step,
+};
+
+/* Everything but the links, which stay the caller's until create has succeeded. */
+static void free_driver(tt_real *real)
+{
+    if (real->peers != NULL) {
+        for (uint32_t i = 0; i < real->rank_count; i++) {
+            tt_segment_release(real->peers[i].given.segment);
+        }
+    }
+    if (real->epoll_fd >= 0) {
+        close(real->epoll_fd);
+    }
+    if (real->event_fd >= 0) {
+        close(real->event_fd);
+    }
+    free(real->peers);
+    free(real->memory_peers);
+    free(real->ready_peers);
+    free(real->ready_spare);
+    free(real);
+}
+
+static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
+{
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        real_peer *state = &real->peers[i];
+        state->fds[0] = -1;
+        state->fds[1] = -1;
+        state->given = config->peers[i];
+        if (state->given.segment != NULL) {
+            tt_segment_retain(state->given.segment);
+        }
+    }
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        tt_link *link = real->peers[i].given.link;
+        TT_ASSERT((link == NULL) == (i == real->rank));
+        if (link == NULL) {
+            continue;
+        }
+        TT_TRY(tt_real_epoll_add(real, i));
+        link->machine = &real->machine;
+        if (link->ops->polls_memory) {
+            real->memory_peers[real->memory_count++] = i;
+        } else {
+            real->socket_count++;
+            tt_real_mark_ready(real, i);
+        }
+    }
+    return TT_OK;
+}
+
+tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
+{
+    TT_ASSERT(config->rank < config->rank_count);
+    tt_real *real = calloc(1, sizeof *real);
+    if (real == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    real->platform.ops = &tt_real_ops;
+    real->machine = (tt_machine){.ops = &NOBODY};
+    real->rank = config->rank;
+    real->rank_count = config->rank_count;
+    real->random_state = config->seed;
+    real->spins = config->spins;
+    real->spin_ns = SPIN_NS_FIRST;
+    real->timer_at_ns = UINT64_MAX;
+    real->epoll_fd = -1;
+    real->event_fd = -1;
+    real->peers = calloc(config->rank_count, sizeof *real->peers);
+    real->memory_peers = calloc(config->rank_count, sizeof *real->memory_peers);
+    real->ready_peers = calloc(config->rank_count, sizeof *real->ready_peers);
+    real->ready_spare = calloc(config->rank_count, sizeof *real->ready_spare);
+    tt_status status = TT_ERR_NO_MEMORY;
+    if (real->peers != NULL && real->memory_peers != NULL && real->ready_peers != NULL &&
+        real->ready_spare != NULL) {
+        status = tt_real_epoll_create(real);
+    }
+    if (status == TT_OK) {
+        status = adopt_peers(real, config);
+    }
+    if (status != TT_OK) {
+        free_driver(real);
+        return status;
+    }
+    tt_segment *own = config->peers[config->rank].segment;
+    real->wake_word = own != NULL ? tt_segment_wake_word(own) : &real->wake_word_alone;
+    *real_out = real;
+    return TT_OK;
+}
+
+tt_platform *tt_real_platform(tt_real *real)
+{
+    return &real->platform;
+}
+
+void tt_real_attach(tt_real *real, const tt_machine *machine)
+{
+    TT_ASSERT(!real->in_pass);
+    real->machine = *machine;
+}
+
+static bool all_closed(void *argument)
+{
+    const tt_real *real = argument;
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        const tt_link *link = real->peers[i].given.link;
+        if (link != NULL && !real->peers[i].ended && !link->ops->closed(link)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void tt_real_close(tt_real *real, uint64_t until_ns)
+{
+    for (uint32_t i = 0; i < real->rank_count && until_ns > 0; i++) {
+        tt_link *link = real->peers[i].given.link;
+        if (link != NULL && !real->peers[i].ended) {
+            link->ops->close(link);
+            tt_real_mark_ready(real, i);
+        }
+    }
+    if (until_ns > 0) {
+        (void)tt_real_wait(real, all_closed, real, until_ns);
+    }
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        tt_link *link = real->peers[i].given.link;
+        if (link != NULL) {
+            tt_real_epoll_remove(real, i);
+            link->ops->destroy(link);
+        }
+    }
+    free_driver(real);
+}
+
+void tt_real_child_after_fork(tt_real *real)
+{
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        const tt_link *link = real->peers[i].given.link;
+        int fds[2] = {-1, -1};
+        bool wants_write[2];
+        if (link != NULL) {
+            link->ops->descriptors(link, fds, wants_write);
+        }
+        for (int k = 0; k < 2; k++) {
+            if (fds[k] >= 0) {
+                close(fds[k]);
+            }
+        }
+        if (real->peers[i].given.segment != NULL) {
+            tt_segment_child_after_fork(real->peers[i].given.segment);
+        }
+    }
+    close(real->epoll_fd);
+    close(real->event_fd);
+    real->epoll_fd = -1;
+    real->event_fd = -1;
+}
