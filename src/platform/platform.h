@@ -160,7 +160,7 @@ static inline uint64_t tt_now(tt_platform *platform)
     return platform->ops->now(platform);
 }
 
-static inline uint64_t tt_random(tt_platform *platform)
+static inline uint64_t tt_platform_random(tt_platform *platform)
 {
     return platform->ops->random(platform);
 }

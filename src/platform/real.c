@@ -52,15 +52,9 @@ static uint64_t real_now(tt_platform *platform)
     return tt_real_now(real_of(platform));
 }
 
-/* SplitMix64. */
 static uint64_t real_random(tt_platform *platform)
 {
-    tt_real *real = real_of(platform);
-    real->random_state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t value = real->random_state;
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
+    return tt_random_u64(&real_of(platform)->random);
 }
 
 static tt_arena *own_arena(const tt_real *real)
@@ -95,7 +89,8 @@ static void real_release(tt_platform *platform, tt_memory_kind kind, void *memor
     if (kind == TT_MEMORY_PRIVATE) {
         free(memory);
     } else if (memory != NULL) {
-        tt_arena_release(own_arena(real_of(platform)), memory);
+        const tt_status status = tt_arena_release(own_arena(real_of(platform)), memory);
+        TT_ASSERT(status == TT_OK);
     }
 }
 

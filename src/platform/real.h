@@ -11,6 +11,9 @@
  *         ...let go of the baton...   tt_real_sleep_block(real, until);   ...take it again...
  *         tt_real_sleep_end(real);
  *     }
+ * Whoever takes the baton while another thread blocks calls tt_real_drive. Before letting go of it
+ * again it calls tt_real_sleep_begin until that is true, or tt_real_wake: else peers take the rank
+ * for awake, do not ring, and the blocked thread sleeps on.
  *
  * Layer:   platform; may include transport/ and base/.
  * Threads: the baton's holder; tt_real_wake and tt_real_sleep_block from any thread.

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/philox.h"
 #include "platform/real.h"
 
 typedef struct real_peer {
@@ -41,7 +42,7 @@ struct tt_real {
     bool spins;
     uint64_t now_ns; /* of this pass; 0: not read yet */
     uint64_t timer_at_ns;
-    uint64_t random_state;
+    tt_random random;
     uint64_t spin_ns;     /* how long a quiet spin lasts, as learnt */
     uint64_t watch_at_ns; /* next look for stopped peers */
     _Atomic uint32_t *wake_word;

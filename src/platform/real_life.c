@@ -124,7 +124,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     real->machine = (tt_machine){.ops = &NOBODY};
     real->rank = config->rank;
     real->rank_count = config->rank_count;
-    real->random_state = config->seed;
+    tt_random_init(&real->random, config->seed, config->rank);
     real->spins = config->spins;
     real->spin_ns = SPIN_NS_FIRST;
     real->timer_at_ns = UINT64_MAX;

@@ -523,24 +523,26 @@ static void test_shared_memory_is_viewed_where_its_owner_located_it(void **state
     assert_null(platforms[1]->ops->view(platforms[1], 0, place, 1));
     assert_false(platforms[0]->ops->locate(platforms[0], &place, 1, &place));
     platforms[0]->ops->release(platforms[0], TT_MEMORY_SHARED, memory, 1000);
-    uint8_t *private_memory = tt_allocate(platforms[0], 100);
+    uint8_t *private_memory = tt_platform_allocate(platforms[0], 100);
     assert_int_equal((uintptr_t)private_memory % 64, 0);
     assert_false(platforms[0]->ops->locate(platforms[0], private_memory, 1, &place));
-    tt_release(platforms[0], private_memory, 100);
-    assert_null(tt_allocate(platforms[0], SIZE_MAX));
+    tt_platform_release(platforms[0], private_memory, 100);
+    assert_null(tt_platform_allocate(platforms[0], SIZE_MAX));
     table_destroy(both);
 }
 
-static void test_random_numbers_follow_the_seed(void **state)
+static void test_random_numbers_follow_seed_and_rank(void **state)
 {
     (void)state;
     table *both = table_create(false);
+    table *again = table_create(false);
     for (int i = 0; i < 10; i++) {
-        const uint64_t left = tt_random(tt_real_platform(both->players[0].real));
-        assert_int_equal(left, tt_random(tt_real_platform(both->players[1].real)));
-        assert_int_not_equal(left, 0);
+        const uint64_t value = tt_platform_random(tt_real_platform(both->players[0].real));
+        assert_int_equal(value, tt_platform_random(tt_real_platform(again->players[0].real)));
+        assert_int_not_equal(value, tt_platform_random(tt_real_platform(both->players[1].real)));
     }
     table_destroy(both);
+    table_destroy(again);
 }
 
 static int open_descriptor_count(void)
@@ -585,7 +587,7 @@ int main(void)
         cmocka_unit_test(test_a_wake_before_or_during_sleep_ends_it),
         cmocka_unit_test(test_a_frame_that_came_before_the_last_look_prevents_sleep),
         cmocka_unit_test(test_shared_memory_is_viewed_where_its_owner_located_it),
-        cmocka_unit_test(test_random_numbers_follow_the_seed),
+        cmocka_unit_test(test_random_numbers_follow_seed_and_rank),
         cmocka_unit_test(test_a_forked_child_keeps_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

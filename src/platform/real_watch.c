@@ -40,8 +40,11 @@ static void watch_peer(tt_real *real, uint32_t peer)
         return;
     }
     state->silent = stopped;
+    real->in_pass = true; /* one time of day for the upcall */
     real->machine.ops->peer(real->machine.self, peer, stopped ? TT_PEER_SILENT : TT_PEER_BACK,
                             stopped ? "its process is stopped" : "running again");
+    real->in_pass = false;
+    real->now_ns = 0;
 }
 
 uint64_t tt_real_watch(tt_real *real)

@@ -82,7 +82,7 @@ static void block_absorb(block *left, block *right)
     free(right);
 }
 
-static block *block_free(block *freed)
+static void block_free(block *freed)
 {
     freed->used = false;
     if (freed->next != NULL && !freed->next->used) {
@@ -92,7 +92,6 @@ static block *block_free(block *freed)
         freed = freed->previous;
         block_absorb(freed, freed->next);
     }
-    return freed;
 }
 
 /* Split so that [start, start + bytes) of the free block `found` is a used block of its own. */
@@ -283,24 +282,27 @@ tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
     return status;
 }
 
-void tt_arena_release(tt_arena *arena, void *memory)
+tt_status tt_arena_release(tt_arena *arena, void *memory)
 {
     uint64_t offset = 0;
-    const bool inside = tt_arena_locate(arena, memory, 1, &offset);
-    TT_ASSERT(inside);
+    if (!tt_arena_locate(arena, memory, 1, &offset)) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
     pthread_mutex_lock(&arena->mutex);
     block *at = arena->first;
     while (at != NULL && at->offset != offset) {
         at = at->next;
     }
-    TT_ASSERT(at != NULL);
-    TT_ASSERT(at->used);
-    if (at->bytes >= HOLE_BYTES_MIN) {
-        punch_hole(arena, at);
+    const bool found = at != NULL && at->used;
+    if (found) {
+        if (at->bytes >= HOLE_BYTES_MIN) {
+            punch_hole(arena, at);
+        }
+        arena->bytes_used -= at->bytes;
+        block_free(at);
     }
-    arena->bytes_used -= at->bytes;
-    block_free(at);
     pthread_mutex_unlock(&arena->mutex);
+    return found ? TT_OK : TT_ERR_BAD_ARGUMENT;
 }
 
 bool tt_arena_locate(const tt_arena *arena, const void *memory, size_t bytes, uint64_t *offset_out)

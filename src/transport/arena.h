@@ -41,8 +41,9 @@ void tt_arena_destroy(tt_arena *arena);
 tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
                             char why_out[TT_ARENA_WHY_BYTES]);
 
-/* `memory` came from tt_arena_allocate. */
-void tt_arena_release(tt_arena *arena, void *memory);
+/* TT_ERR_BAD_ARGUMENT if `memory` is nothing that tt_arena_allocate gave and that is still in use.
+ */
+tt_status tt_arena_release(tt_arena *arena, void *memory);
 
 /* Offset of memory[0..bytes) from the arena's start; false if it does not lie in the arena. */
 bool tt_arena_locate(const tt_arena *arena, const void *memory, size_t bytes, uint64_t *offset_out);

@@ -72,7 +72,7 @@ static void test_blocks_are_zeroed_aligned_and_never_overlap(void **state)
         slot *chosen = &slots[next_random(&seed) % SLOT_COUNT];
         if (chosen->memory != NULL) {
             assert_true(all_bytes_are(chosen, chosen->pattern));
-            tt_arena_release(arena, chosen->memory);
+            assert_int_equal(tt_arena_release(arena, chosen->memory), TT_OK);
             chosen->memory = NULL;
             continue;
         }
@@ -90,7 +90,7 @@ static void test_blocks_are_zeroed_aligned_and_never_overlap(void **state)
     for (int i = 0; i < SLOT_COUNT; i++) {
         if (slots[i].memory != NULL) {
             assert_true(all_bytes_are(&slots[i], slots[i].pattern));
-            tt_arena_release(arena, slots[i].memory);
+            assert_int_equal(tt_arena_release(arena, slots[i].memory), TT_OK);
         }
     }
     assert_int_equal(tt_arena_bytes_used(arena), 0);
@@ -114,7 +114,7 @@ static void test_a_full_arena_names_itself_and_stays_usable(void **state)
     assert_int_equal(tt_arena_allocate(arena, 0, &second, why), TT_ERR_BAD_ARGUMENT);
     assert_int_equal(tt_arena_allocate(arena, SIZE_MAX, &second, why), TT_ERR_NO_MEMORY);
     assert_null(second);
-    tt_arena_release(arena, first);
+    assert_int_equal(tt_arena_release(arena, first), TT_OK);
     assert_int_equal(tt_arena_allocate(arena, 4 * MIB, &second, NULL), TT_OK);
     tt_segment_release(segment);
 }
@@ -133,6 +133,21 @@ static void test_more_than_the_host_has_is_an_error_and_no_signal(void **state)
     tt_segment_release(segment);
 }
 
+static void test_what_was_never_given_cannot_be_released(void **state)
+{
+    (void)state;
+    tt_segment *segment = make_segment(4 * MIB);
+    tt_arena *arena = tt_segment_arena(segment);
+    void *memory = NULL;
+    assert_int_equal(tt_arena_allocate(arena, 1000, &memory, NULL), TT_OK);
+    assert_int_equal(tt_arena_release(arena, (uint8_t *)memory + 64), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_arena_release(arena, &memory), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_arena_release(arena, NULL), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_arena_release(arena, memory), TT_OK);
+    assert_int_equal(tt_arena_release(arena, memory), TT_ERR_BAD_ARGUMENT);
+    tt_segment_release(segment);
+}
+
 static void test_release_gives_pages_back(void **state)
 {
     (void)state;
@@ -145,7 +160,7 @@ static void test_release_gives_pages_back(void **state)
     assert_int_equal(fstat(tt_segment_descriptor(segment), &before), 0);
     assert_int_equal(tt_arena_allocate(arena, 8 * MIB, &memory, NULL), TT_OK);
     assert_int_equal(fstat(tt_segment_descriptor(segment), &between), 0);
-    tt_arena_release(arena, memory);
+    assert_int_equal(tt_arena_release(arena, memory), TT_OK);
     assert_int_equal(fstat(tt_segment_descriptor(segment), &after), 0);
     assert_true(between.st_blocks >= before.st_blocks + 8 * MIB / 512);
     assert_int_equal(after.st_blocks, before.st_blocks);
@@ -179,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_blocks_are_zeroed_aligned_and_never_overlap),
         cmocka_unit_test(test_a_full_arena_names_itself_and_stays_usable),
         cmocka_unit_test(test_more_than_the_host_has_is_an_error_and_no_signal),
+        cmocka_unit_test(test_what_was_never_given_cannot_be_released),
         cmocka_unit_test(test_release_gives_pages_back),
         cmocka_unit_test(test_locate_and_view_agree_and_refuse_what_lies_outside),
     };

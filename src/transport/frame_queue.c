@@ -72,6 +72,9 @@ void tt_frame_queue_fini(tt_frame_queue *queue)
 
 tt_status tt_frame_queue_push(tt_frame_queue *queue, const tt_send *send)
 {
+    if (queue->count == TT_FRAME_QUEUE_MAX) {
+        return TT_ERR_NO_RESOURCE;
+    }
     if (queue->count == queue->capacity) {
         const size_t capacity = queue->capacity == 0 ? CAPACITY_FIRST : 2 * queue->capacity;
         tt_queued_frame *frames = realloc(queue->frames, capacity * sizeof *frames);

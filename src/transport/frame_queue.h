@@ -4,7 +4,8 @@
  *
  * Layer:   transport; may include platform/platform.h and base/.
  * Threads: one at a time.
- * Memory:  the array only grows, by doubling; heads are copied, payloads borrowed.
+ * Memory:  the array only grows, by doubling, to TT_FRAME_QUEUE_MAX; heads are copied, payloads
+ * borrowed.
  */
 #ifndef TUTTI_TRANSPORT_FRAME_QUEUE_H
 #define TUTTI_TRANSPORT_FRAME_QUEUE_H
@@ -15,6 +16,8 @@
 
 #include "base/status.h"
 #include "platform/platform.h"
+
+enum { TT_FRAME_QUEUE_MAX = 1 << 16 };
 
 typedef struct tt_queued_frame {
     tt_head head;
@@ -33,6 +36,7 @@ typedef struct tt_frame_queue {
 /* A zeroed queue is empty and ready. */
 void tt_frame_queue_fini(tt_frame_queue *queue);
 
+/* TT_ERR_NO_RESOURCE when full. */
 tt_status tt_frame_queue_push(tt_frame_queue *queue, const tt_send *send);
 
 /* The next to go; NULL if it is empty. Valid until the queue changes. */

@@ -33,6 +33,7 @@ enum {
     ARENA_BYTES_MIN = HUGE_PAGE_BYTES,
 };
 
+static const uint64_t ADDRESS_BYTES = UINT64_C(1) << 45;  /* a quarter of what a process has */
 static const uint64_t SEGMENT_MAGIC = 0x746e656d67657354; /* "Tsegment" */
 
 typedef struct segment_header {
@@ -119,14 +120,17 @@ static uint8_t *map_aligned(int descriptor, uint64_t bytes)
     return start;
 }
 
-static uint64_t physical_bytes(void)
+/* As much as the host has, but so that all local ranks' segments fit one address space. */
+static uint64_t default_arena_bytes(uint32_t local_count)
 {
+    const uint64_t share = ADDRESS_BYTES / (local_count > 0 ? local_count : 1);
+
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page_bytes <= 0) {
-        return UINT64_C(1) << 30;
+        return tt_min_u64(share, UINT64_C(1) << 30);
     }
-    return (uint64_t)pages * (uint64_t)page_bytes;
+    return tt_min_u64(share, (uint64_t)pages * (uint64_t)page_bytes);
 }
 
 /* Size the file and map it; halves the arena as long as it cannot be mapped. */
@@ -192,7 +196,7 @@ tt_status tt_segment_create(const tt_segment_config *config, tt_segment **segmen
         segment->facts.ring_bytes = TT_SEGMENT_RING_BYTES_DEFAULT;
     }
     if (segment->facts.arena_bytes == 0) {
-        segment->facts.arena_bytes = physical_bytes();
+        segment->facts.arena_bytes = default_arena_bytes(config->local_count);
     }
     segment->facts.arena_bytes = tt_round_up(segment->facts.arena_bytes, HUGE_PAGE_BYTES);
     if (!facts_are_valid(&segment->facts)) {
@@ -270,6 +274,10 @@ tt_status tt_segment_attach(int descriptor, const tt_segment_config *expected,
         if (segment->memory == NULL) {
             status = fail(TT_ERR_NO_RESOURCE, why_out, "address space (ulimit -v)", errno);
         }
+    }
+    if (status == TT_OK) {
+        /* A core file need not hold the tensors of every rank of the host. */
+        (void)madvise(segment->memory, segment->bytes, MADV_DONTDUMP);
     }
     if (status != TT_OK) {
         tt_segment_release(segment);
