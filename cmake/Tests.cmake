@@ -58,6 +58,7 @@ function(tutti_test name source labels)
     endforeach()
   endif()
   set_property(TEST ${name} PROPERTY LABELS ${labels})
+  set_property(TEST ${name} PROPERTY SKIP_RETURN_CODE 77)
 endfunction()
 
 function(tutti_test_program target)

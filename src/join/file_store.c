@@ -109,7 +109,9 @@ static bool publish(int directory, const char *name, const void *bytes, size_t b
 {
     char aside[NAME_BYTES + 32];
     uint64_t nonce = 0;
-    (void)getrandom(&nonce, sizeof(nonce), 0);
+    if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) {
+        return false;
+    }
     (void)snprintf(aside, sizeof(aside), ".%s.%016" PRIx64, name, nonce);
     const int fd = openat(directory, aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {

@@ -8,9 +8,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-
-/* Same promise as base/crc32c.h: 0 to start, the last result to go on. */
-uint32_t tt_crc32c(uint32_t crc, const void *bytes, size_t count);
+#include "base/crc32c.h"
 
 enum {
     SUBKEY_HEAD = 1,
