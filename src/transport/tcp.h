@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp.h - the link over TCP: two connected sockets per peer, one for each direction.
+ *
+ * A frame on the wire is what seal.h says for the mode. A head whose payload_bytes is
+ * UINT32_MAX is the goodbye: it never reaches the machine, nothing follows it, and it takes no
+ * bit of the head away from the layers above.
+ *
+ * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age.
+ * (2) The kernel holds at most two chunks that are not on the wire yet, so an urgent frame waits
+ *     for no more than that.
+ * (3) What cannot be verified is never reported as arrived: the link goes DOWN and says why.
+ * (4) Silence is not failure. A vanished host is noticed by keepalive on the receiving socket,
+ *     which never holds unacknowledged bytes; there is no user timeout.
+ * (5) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
+ *     They also shut the sockets, so that the peer learns of it.
+ *
+ * Layer:   transport.
+ * Threads: used by the baton's holder only.
+ * Memory:  create takes about 1.3 MiB of address space per link, touched only when used. The
+ *          queue's nodes lie in a pool that only grows, up to TT_TCP_QUEUE_MAX.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_H
+#define TUTTI_TRANSPORT_TCP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "transport/seal.h"
+#include "transport/transport.h"
+
+enum {
+    TT_TCP_CHUNK_BYTES = 256 * 1024, /* what one poll moves each way, about */
+    TT_TCP_QUEUE_MAX = 1 << 16,      /* frames that wait; beyond: send says TT_ERR_NO_RESOURCE */
+    TT_TCP_KEEPALIVE_S = 30,
+};
+
+/* Both ends must agree on `mode`; the mesh checks that they do (configuration digest). */
+typedef struct tt_tcp_config {
+    uint32_t peer;
+    int send_fd;    /* adopted on success: the link closes it */
+    int receive_fd; /* the same */
+    uint8_t send_key[TT_SEAL_KEY_BYTES];
+    uint8_t receive_key[TT_SEAL_KEY_BYTES];
+    tt_seal_mode mode;
+    uint32_t keepalive_s;      /* 0: TT_TCP_KEEPALIVE_S */
+    uint32_t unsent_bytes;     /* bound of (2); 0: TT_TCP_CHUNK_BYTES */
+    const tt_machine *machine; /* may be set later in the link, before the first poll */
+} tt_tcp_config;
+
+extern const tt_link_ops tt_tcp_link_ops;
+
+/* `*link_out` is set only on TT_OK; destroy it through its table. */
+tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_internal.h - the body of a TCP link, shared by tcp.c, tcp_queue.c, tcp_send.c and
+ * tcp_receive.c.
+ *
+ * Layer:   transport; private to tcp*.c.
+ * Threads: used by the baton's holder only.
+ * Memory:  see tcp.h.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_INTERNAL_H
+#define TUTTI_TRANSPORT_TCP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/seal.h"
+#include "transport/tcp.h"
+
+enum {
+    TT_TCP_STAGE_BYTES = 128 * 1024,
+    TT_TCP_STAGE_FILL = 32 * 1024, /* small frames are coalesced up to here */
+    TT_TCP_COPY_BYTES = 4 * 1024,  /* payloads up to here are copied while they wait... */
+    TT_TCP_COPY_MAX = 256,         /* ...but never more of them than this at a time */
+    TT_TCP_BUFFER_BYTES = 128 * 1024,
+    TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
+};
+#define TT_TCP_GOODBYE UINT32_MAX
+
+_Static_assert(sizeof(tt_head) == TT_SEAL_HEAD_BYTES, "heads are sealed as they are");
+_Static_assert(TT_INLINE_BYTES_MAX <= TT_SEAL_BLOCK_BYTES_MAX, "an inline payload is one block");
+_Static_assert(TT_TCP_STAGE_FILL + TT_SEAL_SEALED_HEAD_BYTES + TT_SEAL_BLOCK_BYTES_MAX +
+                       TT_SEAL_TAG_BYTES <=
+                   TT_TCP_STAGE_BYTES,
+               "a small frame, or a head and a block, fit behind what was coalesced");
+_Static_assert(TT_SEAL_BLOCK_BYTES_MAX + TT_SEAL_TAG_BYTES < TT_TCP_BUFFER_BYTES,
+               "a sealed block is opened in the buffer");
+
+typedef struct tt_tcp_node {
+    tt_head head;
+    const uint8_t *payload;
+    uint64_t token;
+    uint64_t age;
+    int32_t urgency;
+    bool borrowed;    /* `sent` is owed */
+    uint8_t *storage; /* TT_TCP_COPY_BYTES, or NULL */
+    struct tt_tcp_node *next_free;
+} tt_tcp_node;
+
+/* Frames that wait: a binary heap, most urgent and then oldest first. */
+typedef struct tt_tcp_queue {
+    tt_tcp_node **heap;
+    size_t count;
+    size_t capacity;
+    size_t node_count;
+    size_t copy_count;
+    uint64_t age_next;
+    tt_tcp_node *free_plain;
+    tt_tcp_node *free_copy;
+} tt_tcp_queue;
+
+void tt_tcp_queue_fini(tt_tcp_queue *queue);
+/* A node with storage if `copy`, else without; NULL if there is none left. */
+tt_tcp_node *tt_tcp_node_take(tt_tcp_queue *queue, bool copy);
+void tt_tcp_node_give(tt_tcp_queue *queue, tt_tcp_node *node);
+void tt_tcp_queue_push(tt_tcp_queue *queue, tt_tcp_node *node); /* room was made by take */
+tt_tcp_node *tt_tcp_queue_pop(tt_tcp_queue *queue);             /* NULL if empty */
+/* Takes the node that borrowed the payload of `token` out of the heap; NULL if none did. */
+tt_tcp_node *tt_tcp_queue_remove(tt_tcp_queue *queue, uint64_t token);
+
+typedef struct tt_tcp_sender {
+    int fd;
+    tt_seal seal;
+    tt_tcp_queue queue;
+    /* Wire bytes ready to go: heads, small frames, sealed blocks. They go before `current`. */
+    uint8_t *stage;
+    size_t stage_begin;
+    size_t stage_end;
+    /* The long frame that has begun, or NULL; its head is already staged. `position` counts what
+     * left this node: payload and trailer bytes written, or (sealed) payload bytes staged. */
+    tt_tcp_node *current;
+    size_t position;
+    uint8_t trailer[TT_SEAL_CRC_BYTES];
+    uint8_t *kept; /* TT_PAYLOAD_BYTES_MAX: what recall rescued of `current` */
+    bool broken;   /* writing failed; the receiving side decides when the link is DOWN */
+    bool closing;  /* the goodbye comes after what is queued */
+    bool said;     /* the goodbye is staged */
+    bool finished; /* all is written and the sending side is shut */
+    char why[TT_LINK_WHY_BYTES];
+} tt_tcp_sender;
+
+typedef enum tt_tcp_phase {
+    TT_TCP_PHASE_HEAD,
+    TT_TCP_PHASE_SMALL,
+    TT_TCP_PHASE_LONG,
+    TT_TCP_PHASE_TRAILER,
+    TT_TCP_PHASE_ENDED,
+} tt_tcp_phase;
+
+typedef struct tt_tcp_receiver {
+    int fd;
+    tt_seal seal;
+    tt_tcp_phase phase;
+    uint8_t *buffer; /* unread bytes lie in [begin, end) */
+    size_t begin;
+    size_t end;
+    tt_head head;
+    uint8_t *sink;   /* of the long frame; NULL: dropped */
+    size_t position; /* payload bytes arrived */
+    uint32_t crc;
+    bool after_long; /* the next read takes little: a long payload probably follows its head */
+} tt_tcp_receiver;
+
+typedef struct tt_tcp {
+    tt_link link;
+    tt_seal_mode mode;
+    tt_tcp_sender sender;
+    tt_tcp_receiver receiver;
+} tt_tcp;
+
+/* First failure wins: the state is DOWN, `why` holds the text, both sockets are shut. */
+void tt_tcp_fail(tt_tcp *tcp, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The peer said goodbye, or ended its stream after ours. */
+void tt_tcp_leave(tt_tcp *tcp);
+
+tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send);
+void tt_tcp_sender_recall(tt_tcp *tcp, uint64_t token);
+bool tt_tcp_sender_poll(tt_tcp *tcp);
+bool tt_tcp_sender_has_work(const tt_tcp *tcp);
+/* Forgets every frame that waits; payloads are the machine's again, without `sent`. */
+void tt_tcp_sender_drop(tt_tcp *tcp);
+/* Last words to a peer that left: a goodbye if no frame is half written, then the end. */
+void tt_tcp_sender_end(tt_tcp *tcp);
+
+bool tt_tcp_receiver_poll(tt_tcp *tcp);
+void tt_tcp_receiver_discard(tt_tcp *tcp);
+
+#endif

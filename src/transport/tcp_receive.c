@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_receive.c - from the socket to the machine.
+ *
+ * Heads and small frames are read through a buffer, several with one call. The payload of a long
+ * frame goes straight into the machine's sink, with a little of what follows into the buffer, so
+ * that trailer and next head cost no call of their own. The bytes came from a peer: a length is
+ * checked before anything is done with it, and no answer depends on an unverified head.
+ *
+ * Invariants:
+ *  (1) The buffer is empty whenever a long payload is read from the socket.
+ *  (2) Every head and block takes the next counter; a gap, a repeat or a flip fails to open.
+ *  (3) The phase is set before each upcall, because the machine may call discard from it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/assert.h"
+#include "transport/tcp_internal.h"
+
+static size_t buffered(const tt_tcp_receiver *receiver)
+{
+    return receiver->end - receiver->begin;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The stream is over. Nothing is lost if the peer said all it wanted, or we no longer listen. */
+static void stream_ended(tt_tcp *tcp, int error)
+{
+    tcp->receiver.phase = TT_TCP_PHASE_ENDED;
+    if (tcp->sender.finished) {
+        tt_tcp_leave(tcp);
+        return;
+    }
+    char text[64];
+    const char *cause = error == 0 ? "connection closed" : strerror_r(error, text, sizeof(text));
+    if (error == 0 && tcp->sender.broken) {
+        cause = tcp->sender.why;
+    }
+    tt_tcp_fail(tcp, "%s", cause);
+}
+
+/* One read into `pieces`; 0 if nothing is there, or the stream has ended. */
+static size_t read_once(tt_tcp *tcp, struct iovec *pieces, size_t piece_count)
+{
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = piece_count};
+    ssize_t received;
+    do {
+        received = recvmsg(tcp->receiver.fd, &message, MSG_DONTWAIT);
+    } while (received < 0 && errno == EINTR);
+    if (received > 0) {
+        tcp->link.bytes_received += (uint64_t)received;
+        return (size_t)received;
+    }
+    if (received == 0) {
+        stream_ended(tcp, 0);
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        stream_ended(tcp, errno);
+    }
+    return 0;
+}
+
+/* Reads into the buffer. Returns the bytes that came. */
+static size_t fill_buffer(tt_tcp *tcp, size_t bytes_max)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    if (receiver->begin > 0) {
+        memmove(receiver->buffer, receiver->buffer + receiver->begin, buffered(receiver));
+        receiver->end -= receiver->begin;
+        receiver->begin = 0;
+    }
+    TT_ASSERT(receiver->end < TT_TCP_BUFFER_BYTES);
+    struct iovec piece = {.iov_base = receiver->buffer + receiver->end,
+                          .iov_len = least(bytes_max, TT_TCP_BUFFER_BYTES - receiver->end)};
+    const size_t received = read_once(tcp, &piece, 1);
+    receiver->end += received;
+    return received;
+}
+
+/* Wire bytes of a small payload with its proof. */
+static size_t small_bytes(const tt_tcp *tcp)
+{
+    return tt_seal_payload_wire_bytes(tcp->mode, tcp->receiver.head.payload_bytes);
+}
+
+static size_t block_bytes(const tt_tcp_receiver *receiver)
+{
+    return least(TT_SEAL_BLOCK_BYTES_MAX, receiver->head.payload_bytes - receiver->position);
+}
+
+static void checksum_differs(tt_tcp *tcp)
+{
+    tt_tcp_fail(tcp, "payload checksum of frame from rank %u differs", tcp->link.peer);
+}
+
+static void take_head(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    const uint8_t *wire = receiver->buffer + receiver->begin;
+    receiver->begin += TT_SEAL_SEALED_HEAD_BYTES;
+    if (tt_open_head(&receiver->seal, wire, (uint8_t *)&receiver->head) != TT_OK) {
+        tt_tcp_fail(tcp, "head of frame from rank %u is not authentic", tcp->link.peer);
+        return;
+    }
+    const uint32_t payload_bytes = receiver->head.payload_bytes;
+    if (payload_bytes == TT_TCP_GOODBYE) {
+        receiver->phase = TT_TCP_PHASE_ENDED;
+        tt_tcp_leave(tcp);
+        return;
+    }
+    if (payload_bytes > TT_PAYLOAD_BYTES_MAX) {
+        tt_tcp_fail(tcp, "frame from rank %u claims %u bytes, at most %u are allowed",
+                    tcp->link.peer, payload_bytes, (unsigned)TT_PAYLOAD_BYTES_MAX);
+        return;
+    }
+    tcp->link.frames_received++;
+    receiver->position = 0;
+    receiver->crc = 0;
+    receiver->sink = NULL;
+    const tt_machine *machine = tcp->link.machine;
+    if (payload_bytes == 0) {
+        (void)machine->ops->frame(machine->self, tcp->link.peer, &receiver->head, wire);
+        return;
+    }
+    if (payload_bytes <= TT_INLINE_BYTES_MAX) {
+        receiver->phase = TT_TCP_PHASE_SMALL;
+        return;
+    }
+    receiver->phase = TT_TCP_PHASE_LONG;
+    receiver->sink = machine->ops->frame(machine->self, tcp->link.peer, &receiver->head, NULL);
+}
+
+static void take_small(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    uint8_t *wire = receiver->buffer + receiver->begin;
+    const size_t payload_bytes = receiver->head.payload_bytes;
+    receiver->begin += small_bytes(tcp);
+    receiver->phase = TT_TCP_PHASE_HEAD;
+    receiver->after_long = false;
+    if (tcp->mode == TT_SEAL_CRC) {
+        const uint32_t crc = tt_seal_crc_add(0, wire, payload_bytes);
+        if (tt_seal_crc_check(crc, wire + payload_bytes) != TT_OK) {
+            checksum_differs(tcp);
+            return;
+        }
+    } else if (tcp->mode == TT_SEAL_AEAD &&
+               tt_open_payload_block(&receiver->seal, wire, payload_bytes, wire + payload_bytes,
+                                     wire) != TT_OK) {
+        tt_tcp_fail(tcp, "payload of frame from rank %u is not authentic", tcp->link.peer);
+        return;
+    }
+    const tt_machine *machine = tcp->link.machine;
+    (void)machine->ops->frame(machine->self, tcp->link.peer, &receiver->head, wire);
+}
+
+static void finish_long(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    const bool stored = receiver->sink != NULL;
+    receiver->sink = NULL;
+    receiver->phase = TT_TCP_PHASE_HEAD;
+    receiver->after_long = true;
+    if (stored) {
+        const tt_machine *machine = tcp->link.machine;
+        machine->ops->payload(machine->self, tcp->link.peer, &receiver->head);
+    }
+}
+
+static void take_trailer(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    const uint8_t *trailer = receiver->buffer + receiver->begin;
+    receiver->begin += TT_SEAL_CRC_BYTES;
+    if (tt_seal_crc_check(receiver->crc, trailer) != TT_OK) {
+        checksum_differs(tcp);
+        return;
+    }
+    finish_long(tcp);
+}
+
+static void long_arrived(tt_tcp *tcp, const uint8_t *bytes, size_t count)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    receiver->position += count;
+    if (tcp->mode == TT_SEAL_CRC) {
+        receiver->crc = tt_seal_crc_add(receiver->crc, bytes, count);
+    }
+    if (receiver->position < receiver->head.payload_bytes) {
+        return;
+    }
+    if (tcp->mode == TT_SEAL_CRC) {
+        receiver->phase = TT_TCP_PHASE_TRAILER;
+    } else {
+        finish_long(tcp);
+    }
+}
+
+static void take_sealed_block(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    uint8_t *wire = receiver->buffer + receiver->begin;
+    const size_t plain_bytes = block_bytes(receiver);
+    uint8_t *target = receiver->sink == NULL ? wire : receiver->sink + receiver->position;
+    receiver->begin += plain_bytes + TT_SEAL_TAG_BYTES;
+    if (tt_open_payload_block(&receiver->seal, wire, plain_bytes, wire + plain_bytes, target) !=
+        TT_OK) {
+        tt_tcp_fail(tcp, "payload of frame from rank %u is not authentic", tcp->link.peer);
+        return;
+    }
+    long_arrived(tcp, target, plain_bytes);
+}
+
+/* Payload bytes that came with the buffer: copied out, or dropped where they lie. */
+static void take_buffered_payload(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    const uint8_t *bytes = receiver->buffer + receiver->begin;
+    const size_t rest = receiver->head.payload_bytes - receiver->position;
+    const size_t count = least(rest, buffered(receiver));
+    receiver->begin += count;
+    if (receiver->sink != NULL) {
+        memcpy(receiver->sink + receiver->position, bytes, count);
+    }
+    long_arrived(tcp, bytes, count);
+}
+
+/* Straight from the socket into the sink. Returns the bytes that came. */
+static size_t read_into_sink(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    TT_ASSERT(buffered(receiver) == 0);
+    receiver->begin = receiver->end = 0;
+    uint8_t *target = receiver->sink + receiver->position;
+    const size_t rest = receiver->head.payload_bytes - receiver->position;
+    struct iovec pieces[2] = {
+        {.iov_base = target, .iov_len = rest},
+        {.iov_base = receiver->buffer, .iov_len = TT_TCP_PEEK_BYTES},
+    };
+    const size_t received = read_once(tcp, pieces, 2);
+    if (received == 0) {
+        return 0;
+    }
+    const size_t stored = least(received, rest);
+    receiver->end = received - stored;
+    long_arrived(tcp, target, stored);
+    return received;
+}
+
+/* How many buffered bytes the next step needs; 0 if it reads the socket by itself. */
+static size_t bytes_needed(const tt_tcp *tcp)
+{
+    const tt_tcp_receiver *receiver = &tcp->receiver;
+    switch (receiver->phase) {
+    case TT_TCP_PHASE_HEAD:
+        return TT_SEAL_SEALED_HEAD_BYTES;
+    case TT_TCP_PHASE_SMALL:
+        return small_bytes(tcp);
+    case TT_TCP_PHASE_TRAILER:
+        return TT_SEAL_CRC_BYTES;
+    case TT_TCP_PHASE_LONG:
+        if (tcp->mode == TT_SEAL_AEAD) {
+            return block_bytes(receiver) + TT_SEAL_TAG_BYTES;
+        }
+        return receiver->sink == NULL ? 1 : 0;
+    case TT_TCP_PHASE_ENDED:
+        break;
+    }
+    return 0;
+}
+
+static void take_step(tt_tcp *tcp)
+{
+    switch (tcp->receiver.phase) {
+    case TT_TCP_PHASE_HEAD:
+        take_head(tcp);
+        break;
+    case TT_TCP_PHASE_SMALL:
+        take_small(tcp);
+        break;
+    case TT_TCP_PHASE_TRAILER:
+        take_trailer(tcp);
+        break;
+    case TT_TCP_PHASE_LONG:
+        if (tcp->mode == TT_SEAL_AEAD) {
+            take_sealed_block(tcp);
+        } else {
+            take_buffered_payload(tcp);
+        }
+        break;
+    case TT_TCP_PHASE_ENDED:
+        break;
+    }
+}
+
+bool tt_tcp_receiver_poll(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    size_t moved_bytes = 0;
+    while (tcp->link.state == TT_LINK_UP && receiver->phase != TT_TCP_PHASE_ENDED) {
+        const size_t needed = bytes_needed(tcp);
+        if (needed == 0 ? buffered(receiver) > 0 : buffered(receiver) >= needed) {
+            take_step(tcp);
+            continue;
+        }
+        if (moved_bytes >= TT_TCP_CHUNK_BYTES) {
+            break;
+        }
+        size_t received;
+        if (needed == 0) {
+            received = read_into_sink(tcp);
+        } else {
+            const size_t little = needed < TT_TCP_PEEK_BYTES ? TT_TCP_PEEK_BYTES : needed;
+            received = fill_buffer(tcp, receiver->after_long && receiver->phase == TT_TCP_PHASE_HEAD
+                                            ? little
+                                            : TT_TCP_BUFFER_BYTES);
+        }
+        if (received == 0) {
+            break;
+        }
+        moved_bytes += received;
+    }
+    return moved_bytes > 0;
+}
+
+void tt_tcp_receiver_discard(tt_tcp *tcp)
+{
+    if (tcp->receiver.phase == TT_TCP_PHASE_LONG || tcp->receiver.phase == TT_TCP_PHASE_TRAILER) {
+        tcp->receiver.sink = NULL;
+    }
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tcp_send.c - from the queue to the socket.
+ *
+ * Small frames, heads and sealed blocks are copied into the stage and leave it in one write; the
+ * payload of a long frame follows straight from the borrowed memory, its trailer behind it.
+ *
+ * Invariants:
+ *  (1) While `current` is set nothing but its own bytes is appended to the stage.
+ *  (2) Only poll makes upcalls; before each the state is whole, because `sent` may call send.
+ *  (3) send writes at once only if nothing waits, so that it never finishes another's frame.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "transport/tcp_internal.h"
+
+static size_t stage_bytes(const tt_tcp_sender *sender)
+{
+    return sender->stage_end - sender->stage_begin;
+}
+
+static bool is_small(uint32_t payload_bytes)
+{
+    return payload_bytes <= TT_INLINE_BYTES_MAX;
+}
+
+static void stage_head(tt_tcp_sender *sender, const tt_head *head)
+{
+    TT_ASSERT(sender->stage_end + TT_SEAL_SEALED_HEAD_BYTES <= TT_TCP_STAGE_BYTES);
+    uint8_t *wire = sender->stage + sender->stage_end;
+    const tt_status status = tt_seal_head(&sender->seal, (const uint8_t *)head, wire);
+    TT_ASSERT(status == TT_OK); /* a sending seal fails only after 2^64 heads */
+    sender->stage_end += TT_SEAL_SEALED_HEAD_BYTES;
+}
+
+static void stage_block(tt_tcp_sender *sender, const uint8_t *plain, size_t plain_bytes)
+{
+    TT_ASSERT(sender->stage_end + plain_bytes + TT_SEAL_TAG_BYTES <= TT_TCP_STAGE_BYTES);
+    uint8_t *wire = sender->stage + sender->stage_end;
+    const tt_status status =
+        tt_seal_payload_block(&sender->seal, plain, plain_bytes, wire, wire + plain_bytes);
+    TT_ASSERT(status == TT_OK);
+    sender->stage_end += plain_bytes + TT_SEAL_TAG_BYTES;
+}
+
+/* A whole small frame; its payload is free afterwards. */
+static void stage_small(tt_tcp *tcp, const tt_head *head, const void *payload)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    const size_t payload_bytes = head->payload_bytes;
+    TT_ASSERT(is_small(head->payload_bytes));
+
+    stage_head(sender, head);
+    tcp->link.frames_sent++;
+    if (payload_bytes == 0) {
+        return;
+    }
+    if (tcp->mode == TT_SEAL_AEAD) {
+        stage_block(sender, payload, payload_bytes);
+        return;
+    }
+    uint8_t *wire = sender->stage + sender->stage_end;
+    memcpy(wire, payload, payload_bytes);
+    sender->stage_end += payload_bytes;
+    if (tcp->mode == TT_SEAL_CRC) {
+        tt_seal_crc_encode(tt_seal_crc_add(0, wire, payload_bytes), wire + payload_bytes);
+        sender->stage_end += TT_SEAL_CRC_BYTES;
+    }
+}
+
+/* The head of a long frame is staged; from here on the frame has begun. */
+static void begin_long(tt_tcp *tcp, tt_tcp_node *node)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    TT_ASSERT(sender->current == NULL);
+    stage_head(sender, &node->head);
+    sender->current = node;
+    sender->position = 0;
+    if (tcp->mode == TT_SEAL_CRC) {
+        const uint32_t crc = tt_seal_crc_add(0, node->payload, node->head.payload_bytes);
+        tt_seal_crc_encode(crc, sender->trailer);
+    }
+}
+
+static size_t current_bytes(const tt_tcp *tcp)
+{
+    const size_t trailer_bytes = tcp->mode == TT_SEAL_CRC ? TT_SEAL_CRC_BYTES : 0;
+    return tcp->sender.current->head.payload_bytes + trailer_bytes;
+}
+
+/* Gives the node back and makes the upcall it owes; the upcall may send. */
+static void finish_node(tt_tcp *tcp, tt_tcp_node *node)
+{
+    const bool owes_upcall = node->borrowed;
+    const uint64_t token = node->token;
+    tt_tcp_node_give(&tcp->sender.queue, node);
+    if (owes_upcall) {
+        tcp->link.machine->ops->sent(tcp->link.machine->self, token);
+    }
+}
+
+static void stage_current_blocks(tt_tcp_sender *sender)
+{
+    const tt_tcp_node *node = sender->current;
+    while (sender->position < node->head.payload_bytes) {
+        const size_t rest = node->head.payload_bytes - sender->position;
+        const size_t block_bytes = tt_min_u64(rest, TT_SEAL_BLOCK_BYTES_MAX);
+        if (sender->stage_end + block_bytes + TT_SEAL_TAG_BYTES > TT_TCP_STAGE_BYTES) {
+            return;
+        }
+        stage_block(sender, node->payload + sender->position, block_bytes);
+        sender->position += block_bytes;
+    }
+}
+
+/* Takes a finished long frame off the link; NULL if there is none. */
+static tt_tcp_node *take_finished(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    tt_tcp_node *node = sender->current;
+    if (node == NULL || sender->position < current_bytes(tcp)) {
+        return NULL;
+    }
+    sender->current = NULL;
+    tcp->link.frames_sent++;
+    return node;
+}
+
+static void say_goodbye(tt_tcp_sender *sender)
+{
+    const tt_head goodbye = {.payload_bytes = TT_TCP_GOODBYE};
+    stage_head(sender, &goodbye);
+    sender->said = true;
+}
+
+/* Moves what may go next into the stage. Only for poll: it may make upcalls. */
+static void refill(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    while (sender->current == NULL && sender->stage_end <= TT_TCP_STAGE_FILL && !sender->broken) {
+        tt_tcp_node *node = tt_tcp_queue_pop(&sender->queue);
+        if (node == NULL) {
+            break;
+        }
+        if (is_small(node->head.payload_bytes)) {
+            stage_small(tcp, &node->head, node->payload);
+            finish_node(tcp, node);
+        } else {
+            begin_long(tcp, node);
+        }
+    }
+    if (sender->current != NULL && tcp->mode == TT_SEAL_AEAD) {
+        stage_current_blocks(sender);
+    }
+    if (sender->closing && !sender->said && sender->current == NULL && sender->queue.count == 0 &&
+        sender->stage_end <= TT_TCP_STAGE_FILL) {
+        say_goodbye(sender);
+    }
+}
+
+static void break_off(tt_tcp *tcp, int error)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    char text[64];
+    const char *cause = strerror_r(error, text, sizeof(text));
+    strncpy(sender->why, cause, sizeof(sender->why) - 1);
+    sender->broken = true;
+    tt_tcp_sender_drop(tcp);
+    /* The peer may learn from this that we are through, and end its own stream. */
+    (void)shutdown(sender->fd, SHUT_RDWR);
+}
+
+static int gather(const tt_tcp *tcp, struct iovec pieces[3])
+{
+    const tt_tcp_sender *sender = &tcp->sender;
+    int piece_count = 0;
+    if (stage_bytes(sender) > 0) {
+        pieces[piece_count++] = (struct iovec){.iov_base = sender->stage + sender->stage_begin,
+                                               .iov_len = stage_bytes(sender)};
+    }
+    if (sender->current == NULL || tcp->mode == TT_SEAL_AEAD) {
+        return piece_count;
+    }
+    const size_t payload_bytes = sender->current->head.payload_bytes;
+    size_t trailer_sent = 0;
+    if (sender->position < payload_bytes) {
+        uint8_t *rest = (uint8_t *)(uintptr_t)(sender->current->payload + sender->position);
+        pieces[piece_count++] =
+            (struct iovec){.iov_base = rest, .iov_len = payload_bytes - sender->position};
+    } else {
+        trailer_sent = sender->position - payload_bytes;
+    }
+    if (tcp->mode == TT_SEAL_CRC) {
+        pieces[piece_count++] =
+            (struct iovec){.iov_base = (uint8_t *)(uintptr_t)sender->trailer + trailer_sent,
+                           .iov_len = TT_SEAL_CRC_BYTES - trailer_sent};
+    }
+    return piece_count;
+}
+
+/* One write. Returns the bytes that went; 0 if the kernel is full, or the socket broken. */
+static size_t write_once(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    struct iovec pieces[3];
+    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)gather(tcp, pieces)};
+    if (message.msg_iovlen == 0) {
+        return 0;
+    }
+    ssize_t written;
+    do {
+        written = sendmsg(sender->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (written < 0 && errno == EINTR);
+    if (written < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
+            break_off(tcp, errno);
+        }
+        return 0;
+    }
+    const size_t moved = (size_t)written;
+    const size_t staged = moved < stage_bytes(sender) ? moved : stage_bytes(sender);
+    sender->stage_begin += staged;
+    if (sender->stage_begin == sender->stage_end) {
+        sender->stage_begin = sender->stage_end = 0;
+    }
+    if (moved > staged) {
+        sender->position += moved - staged;
+    }
+    tcp->link.bytes_sent += moved;
+    return moved;
+}
+
+bool tt_tcp_sender_has_work(const tt_tcp *tcp)
+{
+    const tt_tcp_sender *sender = &tcp->sender;
+    if (sender->broken || sender->finished) {
+        return false;
+    }
+    return stage_bytes(sender) > 0 || sender->current != NULL || sender->queue.count > 0 ||
+           sender->closing;
+}
+
+static bool is_idle(const tt_tcp_sender *sender)
+{
+    return stage_bytes(sender) == 0 && sender->current == NULL && sender->queue.count == 0;
+}
+
+static void fill_node(tt_tcp_node *node, const tt_send *send, bool borrowed)
+{
+    node->head = *send->head;
+    node->payload = send->payload;
+    node->token = send->token;
+    node->urgency = send->urgency;
+    node->borrowed = borrowed;
+}
+
+static tt_status send_long_now(tt_tcp *tcp, const tt_send *send)
+{
+    tt_tcp_node *node = tt_tcp_node_take(&tcp->sender.queue, false);
+    if (node == NULL) {
+        return TT_ERR_NO_RESOURCE;
+    }
+    fill_node(node, send, true);
+    begin_long(tcp, node);
+    if (tcp->mode == TT_SEAL_AEAD) {
+        stage_current_blocks(&tcp->sender);
+    }
+    (void)write_once(tcp);
+    if (tcp->sender.broken) {
+        return TT_ERR_PEER_DOWN;
+    }
+    node = take_finished(tcp);
+    if (node == NULL) {
+        return TT_IN_PROGRESS;
+    }
+    tt_tcp_node_give(&tcp->sender.queue, node);
+    return TT_OK;
+}
+
+static tt_status send_later(tt_tcp *tcp, const tt_send *send)
+{
+    tt_tcp_queue *queue = &tcp->sender.queue;
+    const size_t payload_bytes = send->head->payload_bytes;
+    tt_tcp_node *node = NULL;
+    if (payload_bytes > 0 && payload_bytes <= TT_TCP_COPY_BYTES) {
+        node = tt_tcp_node_take(queue, true);
+    }
+    const bool copied = node != NULL;
+    if (node == NULL) {
+        node = tt_tcp_node_take(queue, false);
+    }
+    if (node == NULL) {
+        return TT_ERR_NO_RESOURCE;
+    }
+    const bool borrowed = !copied && payload_bytes > 0;
+    fill_node(node, send, borrowed);
+    if (copied) {
+        memcpy(node->storage, send->payload, payload_bytes);
+        node->payload = node->storage;
+    }
+    tt_tcp_queue_push(queue, node);
+    return borrowed ? TT_IN_PROGRESS : TT_OK;
+}
+
+tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    if (tcp->link.state == TT_LINK_LEFT) {
+        return TT_ERR_PEER_LEFT;
+    }
+    if (tcp->link.state == TT_LINK_DOWN || sender->broken) {
+        return TT_ERR_PEER_DOWN;
+    }
+    if (sender->closing) {
+        return TT_ERR_SHUT_DOWN;
+    }
+    if (send->head->payload_bytes > TT_PAYLOAD_BYTES_MAX) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (!is_idle(sender)) {
+        return send_later(tcp, send);
+    }
+    if (!is_small(send->head->payload_bytes)) {
+        return send_long_now(tcp, send);
+    }
+    stage_small(tcp, send->head, send->payload);
+    (void)write_once(tcp);
+    return sender->broken ? TT_ERR_PEER_DOWN : TT_OK;
+}
+
+void tt_tcp_sender_recall(tt_tcp *tcp, uint64_t token)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    tt_tcp_node *node = sender->current;
+    if (node == NULL || !node->borrowed || node->token != token) {
+        node = tt_tcp_queue_remove(&sender->queue, token);
+        if (node != NULL) {
+            tt_tcp_node_give(&sender->queue, node);
+        }
+        return;
+    }
+    const size_t payload_bytes = node->head.payload_bytes;
+    if (sender->position < payload_bytes) {
+        memcpy(sender->kept + sender->position, node->payload + sender->position,
+               payload_bytes - sender->position);
+    }
+    node->payload = sender->kept;
+    node->borrowed = false;
+}
+
+void tt_tcp_sender_drop(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    for (tt_tcp_node *node; (node = tt_tcp_queue_pop(&sender->queue)) != NULL;) {
+        tt_tcp_node_give(&sender->queue, node);
+    }
+    if (sender->current != NULL) {
+        tt_tcp_node_give(&sender->queue, sender->current);
+        sender->current = NULL;
+    }
+    sender->stage_begin = sender->stage_end = 0;
+}
+
+void tt_tcp_sender_end(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    if (sender->finished || sender->broken) {
+        return;
+    }
+    /* A half-written frame cannot be followed by a goodbye; the peer left and will not mind. */
+    if (sender->current == NULL && !sender->said && sender->stage_end <= TT_TCP_STAGE_FILL) {
+        say_goodbye(sender);
+    }
+    (void)write_once(tcp);
+    if (!sender->broken) {
+        tt_tcp_sender_drop(tcp);
+        (void)shutdown(sender->fd, SHUT_WR);
+    }
+    sender->finished = true;
+}
+
+bool tt_tcp_sender_poll(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    size_t moved_bytes = 0;
+    while (moved_bytes < TT_TCP_CHUNK_BYTES && tt_tcp_sender_has_work(tcp)) {
+        refill(tcp);
+        const size_t written = write_once(tcp);
+        moved_bytes += written;
+        tt_tcp_node *node = sender->broken ? NULL : take_finished(tcp);
+        if (node != NULL) {
+            finish_node(tcp, node);
+        }
+        if (sender->said && stage_bytes(sender) == 0 && !sender->broken && !sender->finished) {
+            (void)shutdown(sender->fd, SHUT_WR);
+            sender->finished = true;
+        }
+        if (written == 0) {
+            break;
+        }
+    }
+    return moved_bytes > 0;
+}
