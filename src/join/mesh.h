@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mesh.h - from "I am rank 3 of 8, rank 0 is there" to a connection with every peer.
+ *
+ * Two phases in one event loop. Meet: every rank connects to rank 0, proves the job's secret and
+ * leaves its record; rank 0 answers all with the whole table. Link: of each pair the higher rank
+ * dials the lower, over a Unix socket where both can share memory, else over two TCP connections,
+ * one per direction. A rank that has all its peers tells rank 0; when all have, rank 0 says go.
+ *
+ * (1) All or none: if a rank is missing or fails before the go, every rank that can be reached
+ *     fails with the same text, which names the culprit.
+ * (2) A stranger gets 256 bytes and five seconds; at most 64 are listened to at a time, the oldest
+ *     goes first. It can neither stop nor stall the job.
+ * (3) Nothing of a peer is believed before the handshake; nothing after it goes unchecked.
+ * (4) After the call no socket listens any more.
+ *
+ * Layer:   join; may include base/ and, of transport/, the handshake and the seal.
+ * Threads: no state outside the call; any number of ranks may establish in one process.
+ * Memory:  what is taken depends on the number of ranks, never on a peer's word.
+ */
+#ifndef TUTTI_JOIN_MESH_H
+#define TUTTI_JOIN_MESH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/log.h"
+#include "join/address.h"
+#include "transport/seal.h"
+
+enum {
+    TT_MESH_TIMEOUT_MS = 60000,
+    TT_MESH_STRANGER_MS = 5000,
+    TT_MESH_STRANGERS_MAX = 64,
+    TT_MESH_HOST_BYTES = 40,
+};
+
+typedef enum tt_mesh_kind {
+    TT_MESH_SELF,
+    TT_MESH_TCP,
+    TT_MESH_LOCAL, /* a Unix socket, memory can be shared */
+} tt_mesh_kind;
+
+typedef struct tt_mesh_peer {
+    tt_mesh_kind kind;
+    uint32_t host_index;  /* hosts are numbered by their lowest rank */
+    uint32_t local_index; /* among the ranks of its host, by rank */
+    pid_t pid;            /* LOCAL: proven by the kernel; 0 where it cannot see the peer */
+    bool same_process;    /* LOCAL: the peer is a thread of ours */
+    /* The caller takes a descriptor by setting it to -1 here. */
+    int send_fd;    /* TCP */
+    int receive_fd; /* TCP */
+    int socket_fd;  /* LOCAL */
+    int segment_fd; /* LOCAL: the peer's memory; -1 if it gave none */
+    uint8_t send_key[TT_SEAL_KEY_BYTES];
+    uint8_t receive_key[TT_SEAL_KEY_BYTES];
+    char host[TT_MESH_HOST_BYTES]; /* for people */
+} tt_mesh_peer;
+
+typedef struct tt_mesh {
+    uint32_t rank;
+    uint32_t size;
+    uint64_t incarnation; /* the same on all ranks, never seen before */
+    uint32_t host_count;
+    uint32_t local_count; /* ranks of this host, this one included */
+    tt_mesh_peer *peers;  /* by rank */
+} tt_mesh;
+
+typedef struct tt_mesh_config {
+    const tt_join_identity *identity;
+    const tt_join_source *source;
+    const uint8_t *secret; /* TT_NOISE_KEY_BYTES */
+    int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
+    uint64_t host_id;
+    bool can_share_memory;
+    uint64_t digest;      /* of all settings that must agree; ranks that differ do not meet */
+    uint64_t timeout_ms;  /* 0: TT_MESH_TIMEOUT_MS */
+    uint16_t version_min; /* 0: what this release speaks */
+    uint16_t version_max;
+    const tt_log *log;
+
+    /* Called once, after the meeting, if this rank may share memory with others of its host: the
+     * descriptor to pass them, which stays the caller's, or -1 for none. NULL: none. */
+    tt_status (*segment)(void *user, uint32_t local_index, uint32_t local_count, int *fd_out);
+    void *user;
+} tt_mesh_config;
+
+/* Blocks until all ranks are connected, a rank failed, or time is out. `*mesh_out` is set only on
+ * TT_OK; the caller then owns it. */
+tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_join_why *why);
+
+/* Closes the descriptors that were not taken, and wipes the keys. */
+void tt_mesh_fini(tt_mesh *mesh);
+
+#endif

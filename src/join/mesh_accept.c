@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mesh_accept.c - the door: who comes in is a stranger until it has proven otherwise.
+ *
+ * At most TT_MESH_STRANGERS_MAX are on the doorstep; more wait in the kernel's queue until there is
+ * room. Who dawdles is pushed off when others wait, and in any case when its five seconds are over.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "join/mesh_internal.h"
+
+enum {
+    ACCEPT_BATCH = 32,
+    ACCEPT_PAUSE_MS = 5,
+    PATIENCE_MS = 20,
+    PATIENCE_ANSWERED_MS = 1000,
+};
+
+static bool is_stranger(const tt_mesh_connection *connection)
+{
+    return !connection->outgoing && (connection->phase == TT_MESH_PHASE_GREETING ||
+                                     connection->phase == TT_MESH_PHASE_LEAVING);
+}
+
+/* Makes room for one more by pushing somebody off: the oldest of those that have proven nothing,
+ * else the oldest of all; but nobody who has just come, a rank needs a moment to answer.
+ * Connections are kept in the order of their arrival. */
+static bool make_room(tt_mesh_work *work, size_t strangers_max)
+{
+    const uint64_t now_ns = tt_join_now_ns();
+    tt_mesh_connection *victim = NULL;
+    size_t stranger_count = 0;
+    for (size_t i = 0; i < work->connection_count; i++) {
+        tt_mesh_connection *each = work->connections[i];
+        if (!is_stranger(each)) {
+            continue;
+        }
+        stranger_count++;
+        const uint64_t patience_ms = each->answered ? PATIENCE_ANSWERED_MS : PATIENCE_MS;
+        if (now_ns - each->created_ns >= patience_ms * 1000000 &&
+            (victim == NULL || (victim->answered && !each->answered))) {
+            victim = each;
+        }
+    }
+    if (stranger_count < strangers_max) {
+        return true;
+    }
+    if (victim != NULL) {
+        tt_mesh_connection_close(victim);
+    }
+    return victim != NULL;
+}
+
+void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection)
+{
+    const tt_hello_refusal refusal = tt_handshake_refusal(&connection->handshake);
+    char name[96];
+    char text[TT_HANDSHAKE_TEXT_BYTES];
+    (void)tt_mesh_connection_name(connection, name);
+    (void)tt_handshake_explain(&connection->handshake, text, sizeof(text));
+    TT_ASSERT((size_t)refusal < TT_ARRAY_COUNT(work->refused_count));
+    (void)snprintf(work->last_refusal, sizeof(work->last_refusal), "%s: %.150s", name, text);
+    if (work->refused_count[refusal]++ == 0) {
+        tt_log_write(work->config->log, TT_LOG_WARN,
+                     "refused a connection from %s: %s (further ones of this kind are not logged)",
+                     name, text);
+    }
+}
+
+/* -1: nobody is waiting, or the kernel has no descriptor to give. */
+static int take_one(tt_mesh_work *work, int listen_fd, tt_join_address *address)
+{
+    address->bytes = sizeof(address->storage);
+    const int fd = accept4(listen_fd, (struct sockaddr *)&address->storage, &address->bytes,
+                           SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+        (void)make_room(work, 1);
+        work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+    }
+    return fd;
+}
+
+static bool is_same_user(int fd, pid_t *pid_out)
+{
+    struct ucred credentials;
+    socklen_t bytes = sizeof(credentials);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
+        return false;
+    }
+    *pid_out = credentials.pid;
+    return credentials.uid == geteuid();
+}
+
+static void welcome(tt_mesh_work *work, int fd, const tt_join_address *address, bool local)
+{
+    pid_t pid = 0;
+    if (local && !is_same_user(fd, &pid)) {
+        (void)close(fd);
+        return;
+    }
+    tt_mesh_connection *connection = tt_mesh_connection_create(work);
+    if (connection == NULL) {
+        (void)close(fd);
+        return;
+    }
+    const int one = 1;
+    if (!local) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    }
+    connection->fd = fd;
+    connection->local = local;
+    connection->pid = pid;
+    connection->address = *address;
+    connection->peer = TT_HELLO_RANK_UNKNOWN;
+    connection->deadline_ns = tt_join_deadline_after_ms(TT_MESH_STRANGER_MS);
+    tt_mesh_connection_greet(work, connection);
+    if (work->status == TT_OK) {
+        tt_mesh_connection_progress(work, connection);
+    }
+}
+
+void tt_mesh_accept(tt_mesh_work *work, int listen_fd, bool local)
+{
+    for (int i = 0; i < ACCEPT_BATCH && work->status == TT_OK && !work->going; i++) {
+        if (!make_room(work, TT_MESH_STRANGERS_MAX)) {
+            work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+            return;
+        }
+        tt_join_address address;
+        const int fd = take_one(work, listen_fd, &address);
+        if (fd < 0) {
+            return;
+        }
+        welcome(work, fd, &address, local);
+    }
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mesh_place.c - where this rank listens, and where rank 0 is to be found.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "join/mesh_internal.h"
+#include "join/pmi.h"
+
+enum { RESOLVE_AGAIN_NS = 200 * 1000 * 1000 };
+
+static const char root_key[] = "root";
+
+/* The address a socket is bound to, port included. */
+static tt_status bound_address(int fd, tt_join_address *address)
+{
+    address->bytes = sizeof(address->storage);
+    return getsockname(fd, (struct sockaddr *)&address->storage, &address->bytes) == 0
+               ? TT_OK
+               : TT_ERR_SYSTEM;
+}
+
+static tt_status listen_anywhere(tt_mesh_work *work, const tt_join_address *address)
+{
+    tt_join_listen_request request = {.address = *address};
+    TT_TRY(tt_join_port_range(work->config->source, &request, work->why));
+    request.address = *address;
+    request.allow_any = false;
+    tt_join_listener listener;
+    TT_TRY(tt_join_listen(&request, &listener, work->why));
+    work->meeting.fds[0] = listener.fd;
+    work->meeting.fd_count = 1;
+    work->meeting.port = listener.port;
+    return TT_OK;
+}
+
+tt_status tt_mesh_place_record(tt_mesh_work *work)
+{
+    const tt_mesh_config *config = work->config;
+    tt_mesh_record *record = &work->records[work->mesh->rank];
+    record->rank = work->mesh->rank;
+    record->host_id = config->host_id;
+    record->digest = config->digest;
+    record->pid = (uint32_t)getpid();
+    record->flags = work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0;
+    char host[TT_JOIN_HOST_BYTES] = "";
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
+        strcpy(host, "unnamed");
+    }
+    for (size_t i = 0; i < TT_MESH_HOST_BYTES - 1 && host[i] > ' ' && host[i] <= '~'; i++) {
+        record->host[i] = host[i];
+    }
+    return bound_address(work->meeting.fds[0], &record->address);
+}
+
+socklen_t tt_mesh_unix_address(const uint8_t name[TT_MESH_NAME_BYTES], struct sockaddr_un *address)
+{
+    char hex[2 * TT_MESH_NAME_BYTES + 1];
+    (void)sodium_bin2hex(hex, sizeof(hex), name, TT_MESH_NAME_BYTES);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length =
+        snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "tutti-%s", hex);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+/* An abstract name, random, so that nobody can sit on it before us. */
+tt_status tt_mesh_place_listen_local(tt_mesh_work *work)
+{
+    if (!work->config->can_share_memory) {
+        return TT_OK;
+    }
+    uint8_t *name = work->records[work->mesh->rank].name;
+    struct sockaddr_un address;
+    randombytes_buf(name, TT_MESH_NAME_BYTES);
+    const socklen_t bytes = tt_mesh_unix_address(name, &address);
+    work->unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (work->unix_fd < 0 || bind(work->unix_fd, (struct sockaddr *)&address, bytes) != 0 ||
+        listen(work->unix_fd, 4096) != 0) {
+        return tt_mesh_work_fail(work, TT_ERR_SYSTEM, "rank %u cannot listen on a Unix socket: %s",
+                                 work->mesh->rank, strerror(errno));
+    }
+    return TT_OK;
+}
+
+/* "tcp://10.0.0.7:40001", as parse takes it. */
+static void meeting_text(const tt_join_address *address, uint16_t port,
+                         char text_out[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+{
+    tt_join_rendezvous meet = {.kind = TT_JOIN_RENDEZVOUS_TCP, .port_first = port, .port_count = 1};
+    tt_join_address_format(address, meet.host);
+    tt_join_rendezvous_format(&meet, text_out);
+}
+
+static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+{
+    tt_join_pmi *pmi = NULL;
+    TT_TRY(tt_join_pmi_create(work->config->source, work->timeout_ms, &pmi, work->why));
+    tt_status status = TT_OK;
+    if (tt_mesh_work_is_root(work)) {
+        status = tt_join_pmi_put(pmi, "tutti-root", text, work->why);
+    }
+    if (status == TT_OK) {
+        status = tt_join_pmi_barrier(pmi, work->why);
+    }
+    if (status == TT_OK && !tt_mesh_work_is_root(work)) {
+        status = tt_join_pmi_get(pmi, "tutti-root", text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, work->why);
+    }
+    tt_join_pmi_destroy(pmi);
+    return status;
+}
+
+static tt_status adopt_listener(tt_mesh_work *work)
+{
+    const int fd = work->config->listen_fd;
+    const int flags = fcntl(fd, F_GETFL);
+    work->meeting.fds[0] = fd;
+    work->meeting.fd_count = 1;
+    int listening = 0;
+    socklen_t bytes = sizeof(listening);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) != 0 || listening == 0) {
+        return tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
+                                 "descriptor %d is not a listening socket; TUTTI_LISTEN_FD must "
+                                 "name one that the launcher passed on",
+                                 fd);
+    }
+    return TT_OK;
+}
+
+tt_status tt_mesh_place_root(tt_mesh_work *work)
+{
+    const tt_join_identity *identity = work->config->identity;
+    if (work->config->listen_fd >= 0) {
+        return adopt_listener(work);
+    }
+    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_TCP) {
+        return tt_join_meeting_listen(&identity->rendezvous, &work->meeting, work->why);
+    }
+    tt_join_address address;
+    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    TT_TRY(
+        tt_join_address_choose(work->config->source, &identity->rendezvous, &address, work->why));
+    TT_TRY(listen_anywhere(work, &address));
+    meeting_text(&address, work->meeting.port, text);
+    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI) {
+        return pmi_exchange(work, text);
+    }
+    TT_TRY(tt_join_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
+                                   identity->incarnation, work->why));
+    work->has_store = true;
+    (void)tt_join_file_store_sweep(&work->store);
+    return tt_join_file_store_put(&work->store, root_key, text, strlen(text), work->why);
+}
+
+void tt_mesh_place_withdraw(tt_mesh_work *work)
+{
+    if (work->has_store && tt_mesh_work_is_root(work)) {
+        tt_join_file_store_remove(&work->store, root_key);
+    }
+}
+
+static tt_status resolve(tt_mesh_work *work)
+{
+    for (;;) {
+        const tt_status status = tt_join_resolve(work->meet.host, &work->meet_addresses, work->why);
+        if (status == TT_OK || tt_join_wait_time(RESOLVE_AGAIN_NS, work->deadline_ns) != TT_OK) {
+            return status;
+        }
+    }
+}
+
+/* What the store holds now; it may be left from an earlier run, so it is read again later. */
+static tt_status read_store(tt_mesh_work *work, uint64_t deadline_ns)
+{
+    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    tt_join_blob blob = {.bytes = text, .capacity = sizeof(text) - 1};
+    TT_TRY(tt_join_file_store_get(&work->store, root_key, deadline_ns, &blob, work->why));
+    text[blob.count] = '\0';
+    return tt_join_rendezvous_parse(text, &work->meet, work->why);
+}
+
+tt_status tt_mesh_place_find(tt_mesh_work *work)
+{
+    const tt_join_identity *identity = work->config->identity;
+    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    switch (identity->rendezvous.kind) {
+    case TT_JOIN_RENDEZVOUS_TCP:
+        work->meet = identity->rendezvous;
+        break;
+    case TT_JOIN_RENDEZVOUS_PMI:
+        TT_TRY(pmi_exchange(work, text));
+        TT_TRY(tt_join_rendezvous_parse(text, &work->meet, work->why));
+        break;
+    case TT_JOIN_RENDEZVOUS_FILE:
+        TT_TRY(tt_join_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
+                                       identity->incarnation, work->why));
+        work->has_store = true;
+        TT_TRY(read_store(work, work->deadline_ns));
+        break;
+    case TT_JOIN_RENDEZVOUS_NONE:
+        return tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
+                                 "rank %u of %u has no meeting point; set TUTTI_RENDEZVOUS",
+                                 work->mesh->rank, work->mesh->size);
+    }
+    if (work->meet.kind != TT_JOIN_RENDEZVOUS_TCP) {
+        return tt_mesh_work_fail(work, TT_ERR_BAD_WIRE, "rank 0 published no TCP address");
+    }
+    TT_TRY(resolve(work));
+    tt_join_address address;
+    TT_TRY(tt_join_address_choose(work->config->source, &work->meet, &address, work->why));
+    return listen_anywhere(work, &address);
+}
+
+void tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
+{
+    tt_join_why ignored;
+    tt_join_why *why = work->why;
+    work->why = &ignored; /* an old address is better than none */
+    if (work->has_store && read_store(work, tt_join_now_ns()) == TT_OK) {
+        (void)tt_join_resolve(work->meet.host, &work->meet_addresses, &ignored);
+    }
+    work->why = why;
+    if (!tt_join_meeting_candidate(&work->meet_addresses, &work->meet, work->meet_turn++,
+                                   &connection->address)) {
+        work->meet_turn = 1;
+        (void)tt_join_meeting_candidate(&work->meet_addresses, &work->meet, 0,
+                                        &connection->address);
+    }
+}
