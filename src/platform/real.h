@@ -62,8 +62,11 @@ bool tt_real_poll(tt_real *real);
 /* Monotonic nanoseconds, as tt_platform_ops.now. */
 uint64_t tt_real_now(tt_real *real);
 
-/* Say goodbye on every link and give it until `until_ns` to get out, polling all the while; then
- * destroy everything. 0: no goodbye. The machine gets upcalls until this returns. */
+/* Say goodbye on every link and give it until `until_ns` to get out, polling all the while. */
+void tt_real_goodbye(tt_real *real, uint64_t until_ns);
+
+/* Goodbye, unless `until_ns` is 0, then destroy everything. The machine gets upcalls during the
+ * goodbye only; a machine whose memory came from this platform is destroyed between the two. */
 void tt_real_close(tt_real *real, uint64_t until_ns);
 
 /* Peers ring only a sleeping rank. Both are cheap when the rank is awake: the shared word is

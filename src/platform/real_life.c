@@ -175,17 +175,22 @@ static bool all_closed(void *argument)
     return true;
 }
 
-void tt_real_close(tt_real *real, uint64_t until_ns)
+void tt_real_goodbye(tt_real *real, uint64_t until_ns)
 {
-    for (uint32_t i = 0; i < real->rank_count && until_ns > 0; i++) {
+    for (uint32_t i = 0; i < real->rank_count; i++) {
         tt_link *link = real->peers[i].given.link;
         if (link != NULL && !real->peers[i].ended) {
             link->ops->close(link);
             tt_real_mark_ready(real, i);
         }
     }
+    (void)tt_real_wait(real, all_closed, real, until_ns);
+}
+
+void tt_real_close(tt_real *real, uint64_t until_ns)
+{
     if (until_ns > 0) {
-        (void)tt_real_wait(real, all_closed, real, until_ns);
+        tt_real_goodbye(real, until_ns);
     }
     for (uint32_t i = 0; i < real->rank_count; i++) {
         tt_link *link = real->peers[i].given.link;

@@ -92,9 +92,15 @@ static tt_status from_descriptor(const tt_secret_sources *sources, const char *v
         say(text, "TUTTI_SECRET_FD is not a descriptor number; the launcher must pass one");
         return TT_ERR_REFUSED;
     }
+    /* A file can be read again by the next context of this process; a pipe is used up. */
+    const bool is_file = lseek((int)number, 0, SEEK_SET) == 0;
     const bool good = read_key((int)number, secret->key);
-    (void)close((int)number);
-    sources->forget(sources->user, "TUTTI_SECRET_FD");
+    if (is_file) {
+        (void)fcntl((int)number, F_SETFD, FD_CLOEXEC);
+    } else {
+        (void)close((int)number);
+        sources->forget(sources->user, "TUTTI_SECRET_FD");
+    }
     if (!good) {
         say(text,
             "TUTTI_SECRET_FD=%ld holds no key; the launcher must write 32 bytes or 64 hex digits "

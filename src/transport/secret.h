@@ -5,7 +5,8 @@
  * The first source that is named wins, and if it is bad the search ends there: a rank must never
  * fall through to another key than its peers.
  *
- *     TUTTI_SECRET_FD    descriptor inherited from the launcher; read to its end, then closed
+ *     TUTTI_SECRET_FD    descriptor inherited from the launcher: a file (memfd), which every
+ *                        context of the process reads, or a pipe, read once and closed
  *     TUTTI_SECRET_FILE  regular file of this user, mode 0600 or stricter, no symbolic link
  *     TUTTI_SECRET       64 hex digits; others can read it in /proc, so it is warned of and unset
  *     the caller's blob  from a launcher's key-value store
@@ -15,7 +16,7 @@
  * Descriptor and file hold 32 raw bytes, or 64 hex digits and perhaps a newline.
  *
  * Layer:   transport; may include base/ only. Reads files; the environment through a callback.
- * Threads: any; call once per process, since FD and TUTTI_SECRET are used up.
+ * Threads: any; a pipe in FD and TUTTI_SECRET are used up by the first call.
  * Memory:  caller's storage; every copy made here is wiped. Key bytes never reach a text.
  */
 #ifndef TUTTI_TRANSPORT_SECRET_H

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * build.c - the composition root: from the environment to a running machine.
+ *
+ * Identity (join), secret, mesh, one link per peer, the real driver, the machine. Each step that
+ * fails leaves its reason in `why`; tt_build_undo takes down what was built. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "aggregate/registry.h"
+#include "api/api_internal.h"
+#include "base/base.h"
+#include "base/hash64.h"
+#include "join/mesh.h"
+#include "transport/secret.h"
+#include "transport/shm.h"
+#include "transport/tcp.h"
+
+/* What the options say goes before the environment. */
+typedef struct build_source {
+    const tutti_options *options;
+    char rank[16], size[16];
+} build_source;
+
+typedef struct build {
+    tutti_context *context;
+    const tutti_options *options;
+    tt_text *why;
+    build_source variables;
+    tt_join_source source;
+    char command[512];
+    tt_join_identity identity;
+    tt_secret secret;
+    tt_mesh mesh;
+    tt_real_peer *peers;
+} build;
+
+static const char *lookup(void *user, const char *name)
+{
+    const build_source *source = user;
+    const tutti_options *options = source->options;
+    const struct {
+        const char *name, *value;
+    } given[] = {
+        {"TUTTI_RANK", source->rank[0] != 0 ? source->rank : NULL},
+        {"TUTTI_SIZE", source->size[0] != 0 ? source->size : NULL},
+        {"TUTTI_RENDEZVOUS", options->rendezvous},
+        {"TUTTI_JOB_ID", options->job_id},
+        {"TUTTI_TRANSPORT", options->transport},
+    };
+    for (size_t i = 0; i < TT_ARRAY_COUNT(given); i++) {
+        if (given[i].value != NULL && strcmp(given[i].name, name) == 0) {
+            return given[i].value;
+        }
+    }
+    return tt_config_environment.lookup(tt_config_environment.user, name);
+}
+
+static void forget(void *user, const char *name)
+{
+    (void)user;
+    (void)unsetenv(name);
+}
+
+static void random_fill(void *user, uint8_t *bytes, size_t count)
+{
+    (void)user;
+    randombytes_buf(bytes, count);
+}
+
+/* ---- steps ---- */
+
+static tt_status load_settings(build *work)
+{
+    tutti_context *context = work->context;
+    const tt_config_source source = {.lookup = lookup, .user = &work->variables};
+    TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
+    const tt_settings *settings = &context->settings;
+    if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
+        tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are", settings->algorithm);
+        for (size_t i = 0; tt_algorithm_at(i) != NULL; i++) {
+            tt_text_add(work->why, " %s", tt_algorithm_at(i)->name);
+        }
+        return TT_ERR_BAD_CONFIG;
+    }
+    if (settings->segment_bytes % 64 != 0 ||
+        (settings->ring_bytes & (settings->ring_bytes - 1)) != 0) {
+        tt_text_add(work->why, "TUTTI_SEGMENT must be a multiple of 64, TUTTI_RING a power of two");
+        return TT_ERR_BAD_CONFIG;
+    }
+    context->log = (tt_log){.level = settings->log_level,
+                            .write = work->options->log,
+                            .user = work->options->log_user};
+    return TT_OK;
+}
+
+static tt_status identify(build *work)
+{
+    tutti_context *context = work->context;
+    tt_join_why why = {.text = ""};
+    work->source = tt_join_source_process(work->command, sizeof(work->command));
+    work->source.lookup = lookup;
+    work->source.context = &work->variables;
+    const tt_status status = tt_join_identify(&work->source, &work->identity, &why);
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s", why.text);
+        return status;
+    }
+    context->rank = (int)work->identity.rank;
+    context->size = (int)work->identity.size;
+    context->log.rank = work->identity.rank;
+    context->log.size = work->identity.size;
+    tt_join_describe(&work->identity, context->family);
+    tt_log_write(&context->log, TT_LOG_INFO, "%s", context->family);
+    if (work->identity.warning[0] != 0) {
+        tt_log_write(&context->log, TT_LOG_WARN, "%s", work->identity.warning);
+    }
+    return TT_OK;
+}
+
+static tt_status find_secret(build *work)
+{
+    if (work->options->secret != NULL) {
+        memcpy(work->secret.key, work->options->secret, sizeof(work->secret.key));
+        return TT_OK;
+    }
+    char text[TT_SECRET_TEXT_BYTES] = "";
+    const tt_secret_sources sources = {.lookup = lookup,
+                                       .forget = forget,
+                                       .user = &work->variables,
+                                       .job_id = work->identity.job_id,
+                                       .random = {.fill = random_fill}};
+    const tt_status status = tt_secret_find(&sources, &work->secret, text);
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s", text);
+    } else if (text[0] != 0) {
+        tt_log_write(&work->context->log, TT_LOG_WARN, "%s", text);
+    }
+    return status;
+}
+
+/* The own segment, once it is known how many ranks this host has. */
+static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_count, int *fd_out)
+{
+    build *work = user;
+    tutti_context *context = work->context;
+    char why[TT_SEGMENT_WHY_BYTES] = "";
+    const tt_segment_config config = {.local_index = local_index,
+                                      .local_count = local_count,
+                                      .ring_bytes = (uint32_t)context->settings.ring_bytes,
+                                      .arena_bytes = context->settings.arena_bytes};
+    tt_segment *segment = NULL;
+    const tt_status status = tt_segment_create(&config, &segment, why);
+    if (status != TT_OK) {
+        if (context->settings.transport == TT_TRANSPORT_SHM || local_count > 1) {
+            tt_text_add(work->why, "shared memory: %s; TUTTI_TRANSPORT=tcp does without", why);
+            return status;
+        }
+        *fd_out = -1;
+        return TT_OK;
+    }
+    context->segment = segment;
+    *fd_out = tt_segment_descriptor(segment);
+    return TT_OK;
+}
+
+/* Can this process make shared memory at all? Told to the peers before they choose links. */
+static bool can_share(const tutti_context *context)
+{
+    const tt_segment_config config = {.local_index = 0,
+                                      .local_count = 1,
+                                      .ring_bytes = TT_SEGMENT_RING_BYTES_MIN,
+                                      .arena_bytes = 4 * 1024 * 1024};
+    char why[TT_SEGMENT_WHY_BYTES] = "";
+    tt_segment *probe = NULL;
+    if (context->settings.transport == TT_TRANSPORT_TCP) {
+        return false;
+    }
+    if (tt_segment_create(&config, &probe, why) != TT_OK) {
+        tt_log_write(&context->log, TT_LOG_WARN, "no shared memory (%s): using TCP", why);
+        return false;
+    }
+    tt_segment_release(probe);
+    return true;
+}
+
+/* Everything that must be equal on all ranks for frames to be understood. */
+static uint64_t settings_digest(const tt_settings *settings)
+{
+    uint64_t digest = tt_hash64(settings->algorithm, strlen(settings->algorithm), 5);
+    digest = tt_hash64_mix(digest, settings->segment_bytes);
+    digest = tt_hash64_mix(digest, settings->eager_bytes);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
+    return tt_hash64_mix(digest, (uint64_t)settings->transport);
+}
+
+/* The launcher's listening socket stays open for the next tutti_init of this process. */
+static int inherited_listener(const build *work)
+{
+    const char *value = work->identity.rank == 0 && work->options->rendezvous == NULL
+                            ? lookup((void *)(uintptr_t)&work->variables, "TUTTI_LISTEN_FD")
+                            : NULL;
+    int64_t fd;
+    if (value == NULL || !tt_config_parse_int(value, &fd) || fd < 0 || fd > INT_MAX) {
+        return -1;
+    }
+    (void)fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+    return fcntl((int)fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static tt_status meet(build *work)
+{
+    tutti_context *context = work->context;
+    tt_join_why why = {.text = ""};
+    const double timeout_s = work->options->timeout_s;
+    const tt_mesh_config config = {
+        .identity = &work->identity,
+        .source = &work->source,
+        .secret = work->secret.key,
+        .listen_fd = inherited_listener(work),
+        .host_id = tt_join_host_id(&work->source),
+        .can_share_memory = can_share(context),
+        .digest = settings_digest(&context->settings),
+        .timeout_ms = timeout_s > 0.0 ? (uint64_t)(timeout_s * 1e3)
+                                      : context->settings.start_timeout_ns / 1000000,
+        .log = &context->log,
+        .segment = make_segment,
+        .user = work,
+    };
+    const tt_status status = tt_mesh_establish(&config, &work->mesh, &why);
+    if (status != TT_OK && work->why->length == 0) {
+        tt_text_add(work->why, "%s", why.text);
+    }
+    return status;
+}
+
+/* ---- links ---- */
+
+static tt_status link_local(build *work, uint32_t rank)
+{
+    tutti_context *context = work->context;
+    tt_mesh_peer *peer = &work->mesh.peers[rank];
+    tt_real_peer *made = &work->peers[rank];
+    char why[TT_SEGMENT_WHY_BYTES] = "its memory is missing";
+    const tt_segment_config expected = {.local_index = peer->local_index,
+                                        .local_count = work->mesh.local_count};
+    tt_status status = TT_ERR_NO_RESOURCE;
+    if (peer->same_process) {
+        made->segment = tt_process_find_segment(peer->segment_fd);
+        status = made->segment != NULL ? TT_OK : TT_ERR_NO_RESOURCE;
+    } else if (peer->segment_fd >= 0) {
+        status = tt_segment_attach(peer->segment_fd, &expected, &made->segment, why);
+    }
+    if (status != TT_OK) {
+        tt_text_add(work->why, "shared memory of rank %u: %s", rank, why);
+        return status;
+    }
+    int pidfd = -1;
+    if (!peer->same_process && peer->pid > 0) {
+        made->pid = peer->pid;
+        pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+    }
+    const tt_shm_config config = {.peer = rank,
+                                  .own = context->segment,
+                                  .theirs = made->segment,
+                                  .socket = peer->socket_fd,
+                                  .pidfd = pidfd};
+    status = tt_shm_link_create(&config, &made->link);
+    if (status != TT_OK) {
+        if (pidfd >= 0) {
+            (void)close(pidfd);
+        }
+        tt_text_add(work->why, "link to rank %u: %s", rank, tt_status_text(status));
+        return status;
+    }
+    peer->socket_fd = -1;
+    return TT_OK;
+}
+
+static tt_status link_tcp(build *work, uint32_t rank)
+{
+    static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
+    const tt_settings *settings = &work->context->settings;
+    tt_mesh_peer *peer = &work->mesh.peers[rank];
+    tt_tcp_config config = {.peer = rank,
+                            .send_fd = peer->send_fd,
+                            .receive_fd = peer->receive_fd,
+                            .mode = modes[settings->integrity],
+                            .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000)};
+    memcpy(config.send_key, peer->send_key, sizeof(config.send_key));
+    memcpy(config.receive_key, peer->receive_key, sizeof(config.receive_key));
+    const tt_status status = tt_tcp_link_create(&config, &work->peers[rank].link);
+    sodium_memzero(&config, sizeof(config));
+    if (status != TT_OK) {
+        tt_text_add(work->why, "link to rank %u: %s", rank, tt_status_text(status));
+        return status;
+    }
+    peer->send_fd = peer->receive_fd = -1;
+    return TT_OK;
+}
+
+static tt_status make_links(build *work)
+{
+    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
+        switch (work->mesh.peers[rank].kind) {
+        case TT_MESH_SELF:
+            work->peers[rank].segment = work->context->segment;
+            break;
+        case TT_MESH_LOCAL:
+            TT_TRY(link_local(work, rank));
+            break;
+        case TT_MESH_TCP:
+            TT_TRY(link_tcp(work, rank));
+            break;
+        }
+    }
+    return TT_OK;
+}
+
+/* ---- driver and machine ---- */
+
+static bool cores_suffice(uint32_t local_count)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 &&
+           (uint32_t)CPU_COUNT(&cores) >= local_count;
+}
+
+static tt_status make_driver(build *work)
+{
+    tutti_context *context = work->context;
+    const tt_real_config config = {
+        .rank = work->identity.rank,
+        .rank_count = work->identity.size,
+        .peers = work->peers,
+        .seed = work->mesh.incarnation ^ work->identity.rank,
+        .spins = context->settings.spins && cores_suffice(work->mesh.local_count),
+    };
+    const tt_status status = tt_real_create(&config, &context->real);
+    if (status != TT_OK) {
+        tt_text_add(work->why, "driver: %s", tt_status_text(status));
+        return status;
+    }
+    for (uint32_t rank = 0; rank < work->identity.size; rank++) {
+        work->peers[rank].link = NULL; /* adopted */
+    }
+    return TT_OK;
+}
+
+static void report(void *owner, int level, const char *text)
+{
+    const tutti_context *context = owner;
+    tt_log_write(&context->log, level, "%s", text);
+}
+
+static tt_status make_machine(build *work)
+{
+    tutti_context *context = work->context;
+    const tt_settings *settings = &context->settings;
+    uint32_t *host_of = calloc(work->mesh.size, sizeof(*host_of));
+    if (host_of == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    bool has_views = context->segment != NULL;
+    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
+        host_of[rank] = work->mesh.peers[rank].host_index;
+    }
+    const uint32_t own_host = host_of[work->identity.rank];
+    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
+        const bool is_remote = host_of[rank] != own_host;
+        has_views = has_views && (is_remote || work->peers[rank].segment != NULL);
+    }
+    const tt_world world = {.rank = work->identity.rank,
+                            .size = work->identity.size,
+                            .epoch = (uint32_t)work->mesh.incarnation,
+                            .host_of = host_of,
+                            .has_views = has_views};
+    tt_control_config config;
+    tt_control_config_init(&config);
+    config.segment_bytes = (uint32_t)settings->segment_bytes;
+    config.eager_bytes_max = (uint32_t)settings->eager_bytes;
+    config.stall_ns = settings->stall_ns > 0 ? settings->stall_ns : UINT64_MAX / 2;
+    config.deadline_ns = settings->timeout_ns;
+    config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
+    const tt_control_listener listener = {.owner = context, .report = report};
+    const tt_status status = tt_control_create(tt_real_platform(context->real), &world, &config,
+                                               &listener, &context->control);
+    free(host_of);
+    if (status == TT_OK) {
+        const tt_machine machine = tt_control_machine(context->control);
+        tt_real_attach(context->real, &machine);
+    }
+    return status;
+}
+
+static void take_places(build *work)
+{
+    tutti_context *context = work->context;
+    const tt_mesh_peer *self = &work->mesh.peers[work->identity.rank];
+    context->local_rank = (int)self->local_index;
+    context->local_size = (int)work->mesh.local_count;
+    context->cross_rank = (int)self->host_index;
+    context->cross_size = (int)work->mesh.host_count;
+}
+
+static void drop_peers(build *work)
+{
+    for (uint32_t rank = 0; work->peers != NULL && rank < work->identity.size; rank++) {
+        if (work->peers[rank].link != NULL) {
+            work->peers[rank].link->ops->destroy(work->peers[rank].link);
+        }
+        if (work->peers[rank].segment != NULL && rank != work->identity.rank) {
+            tt_segment_release(work->peers[rank].segment); /* the driver holds its own reference */
+        }
+    }
+    free(work->peers);
+}
+
+static tt_status connect_and_create(build *work)
+{
+    work->peers = calloc(work->identity.size, sizeof(*work->peers));
+    if (work->peers == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    TT_TRY(make_links(work));
+    take_places(work);
+    TT_TRY(make_driver(work));
+    return make_machine(work);
+}
+
+tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)
+{
+    build work = {.context = context, .options = options, .why = why};
+    work.variables.options = options;
+    if (options->rank >= 0) {
+        (void)snprintf(work.variables.rank, sizeof(work.variables.rank), "%d", options->rank);
+    }
+    if (options->size >= 0) {
+        (void)snprintf(work.variables.size, sizeof(work.variables.size), "%d", options->size);
+    }
+    if (sodium_init() < 0) {
+        tt_text_add(why, "libsodium cannot be initialised");
+        return TT_ERR_SYSTEM;
+    }
+    TT_TRY(load_settings(&work));
+    TT_TRY(identify(&work));
+    tt_status status = work.identity.size > 1 ? find_secret(&work) : TT_OK;
+    if (status == TT_OK) {
+        status = meet(&work);
+    }
+    if (status == TT_OK) {
+        status = connect_and_create(&work);
+        tt_mesh_fini(&work.mesh);
+    }
+    drop_peers(&work);
+    tt_secret_wipe(&work.secret);
+    return status;
+}
+
+void tt_build_undo(tutti_context *context)
+{
+    if (context->control != NULL) {
+        tt_control_destroy(context->control);
+    }
+    if (context->real != NULL) {
+        tt_real_close(context->real, 0);
+    }
+    if (context->segment != NULL) {
+        tt_segment_release(context->segment);
+    }
+    context->control = NULL;
+    context->real = NULL;
+    context->segment = NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * context.c - joining, leaving, and what a context tells about itself. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "api/api_internal.h"
+#include "base/dtype.h"
+
+#define TEXT_OF(x) #x
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *tutti_version(void)
+{
+    return VERSION_TEXT(TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+}
+
+const char *tutti_status_text(tutti_status status)
+{
+    return tt_status_text((tt_status)status);
+}
+
+size_t tutti_dtype_bytes(tutti_dtype dtype)
+{
+    return tt_dtype_is_valid((int)dtype) ? tt_dtype_bytes((tt_dtype)dtype) : 0;
+}
+
+static void sync_init(tutti_context *context)
+{
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&context->sleep_lock, NULL);
+    (void)pthread_mutex_init(&context->handle_lock, NULL);
+    (void)pthread_cond_init(&context->changed, &monotonic);
+    (void)pthread_cond_init(&context->progress_due, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    tt_queue_init(&context->submitted);
+    context->finished_end = &context->finished;
+    atomic_init(&context->event_fd, -1);
+}
+
+static void context_free(tutti_context *context)
+{
+    const int event_fd = atomic_load(&context->event_fd);
+    tt_build_undo(context);
+    tt_process_remove(context);
+    tt_call_release_all(context);
+    if (event_fd >= 0) {
+        (void)close(event_fd);
+    }
+    (void)pthread_cond_destroy(&context->progress_due);
+    (void)pthread_cond_destroy(&context->changed);
+    (void)pthread_mutex_destroy(&context->handle_lock);
+    (void)pthread_mutex_destroy(&context->sleep_lock);
+    free(context);
+}
+
+tutti_status tutti_init(const tutti_options *options, tutti_context **context_out)
+{
+    const tutti_options none = TUTTI_OPTIONS_INIT;
+    if (context_out == NULL) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context_out is NULL");
+    }
+    if (options != NULL && options->struct_bytes != sizeof(tutti_options)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "options: begin with TUTTI_OPTIONS_INIT");
+    }
+    tutti_context *context = aligned_alloc(64, sizeof(*context));
+    if (context == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a context");
+    }
+    memset(context, 0, sizeof(*context));
+    sync_init(context);
+    tt_process_add(context);
+    tt_text why = {0};
+    tutti_status status =
+        (tutti_status)tt_build(context, options != NULL ? options : &none, &why);
+    if (status == TUTTI_OK) {
+        status = tt_drive_start(context);
+    } else {
+        (void)tt_error_set(status, "%s",
+                           why.length > 0 ? why.bytes : tutti_status_text(status));
+    }
+    if (status != TUTTI_OK) {
+        context_free(context);
+        return status;
+    }
+    *context_out = context;
+    return TUTTI_OK;
+}
+
+/* Let failing ops end: peers must say that they no longer touch their memory. */
+static void settle_ops(tutti_context *context)
+{
+    tt_control_shut_down(context->control, TT_ERR_SHUT_DOWN, "the context was shut down");
+    const uint64_t until_ns = tt_clock_ns() + context->settings.goodbye_ns;
+    while (tt_control_pending(context->control) > 0 && tt_clock_ns() < until_ns) {
+        if (!tt_real_poll(context->real)) {
+            tt_real_sleep(context->real, tt_clock_ns() + UINT64_C(1000000));
+        }
+    }
+    tt_control_shut_down(context->control, TT_ERR_SHUT_DOWN, "the context was shut down");
+}
+
+tutti_status tutti_shutdown(tutti_context *context)
+{
+    const tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (tt_error_in_callback()) {
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not shut down its context");
+    }
+    atomic_store(&context->is_closing, true);
+    tt_drive_stop(context);
+    tt_drive_acquire(context);
+    tt_drive_drain(context);
+    settle_ops(context);
+    tt_drive_deliver(context);
+    tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
+    context_free(context);
+    return TUTTI_OK;
+}
+
+int tutti_rank(const tutti_context *context)
+{
+    return context->rank;
+}
+
+int tutti_size(const tutti_context *context)
+{
+    return context->size;
+}
+
+int tutti_local_rank(const tutti_context *context)
+{
+    return context->local_rank;
+}
+
+int tutti_local_size(const tutti_context *context)
+{
+    return context->local_size;
+}
+
+int tutti_cross_rank(const tutti_context *context)
+{
+    return context->cross_rank;
+}
+
+int tutti_cross_size(const tutti_context *context)
+{
+    return context->cross_size;
+}
+
+int tutti_event_fd(tutti_context *context)
+{
+    if (tt_call_check(context) != TUTTI_OK) {
+        return -1;
+    }
+    int fd = atomic_load(&context->event_fd);
+    if (fd >= 0) {
+        return fd;
+    }
+    const int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made < 0) {
+        (void)tt_error_set(TUTTI_ERR_NO_RESOURCE, "eventfd: %s", strerror(errno));
+        return -1;
+    }
+    if (!atomic_compare_exchange_strong(&context->event_fd, &fd, made)) {
+        (void)close(made);
+        return fd;
+    }
+    return made;
+}
+
+tutti_status tutti_event_clear(tutti_context *context)
+{
+    const tutti_status status = tt_call_check(context);
+    const int fd = status == TUTTI_OK ? atomic_load(&context->event_fd) : -1;
+    uint64_t count;
+    if (fd >= 0) {
+        (void)!read(fd, &count, sizeof(count));
+    }
+    return status;
+}
+
+size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes)
+{
+    const int length = snprintf(
+        buffer, buffer_bytes,
+        "tutti %s: rank %d of %d, local %d of %d, host %d of %d; %s; memory of this host is %s; "
+        "segment %llu bytes, eager up to %llu bytes, algorithm %s",
+        tutti_version(), context->rank, context->size, context->local_rank, context->local_size,
+        context->cross_rank, context->cross_size, context->family,
+        context->segment != NULL ? "shared" : "not shared",
+        (unsigned long long)context->settings.segment_bytes,
+        (unsigned long long)context->settings.eager_bytes,
+        context->settings.algorithm[0] != 0 ? context->settings.algorithm : "by size");
+    return length > 0 ? (size_t)length : 0;
+}

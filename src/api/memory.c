@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * memory.c - tensors in the shared arena, private memory where there is none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api_internal.h"
+#include "base/base.h"
+
+enum { ALIGNMENT = 64 };
+
+void *tt_memory_allocate(tutti_context *context, size_t bytes)
+{
+    void *memory = NULL;
+    const size_t rounded = tt_round_up(bytes > 0 ? bytes : 1, ALIGNMENT);
+    if (rounded < bytes) {
+        return NULL;
+    }
+    if (context->segment != NULL) {
+        char why[TT_ARENA_WHY_BYTES] = "";
+        if (tt_arena_allocate(tt_segment_arena(context->segment), rounded, &memory, why) ==
+            TT_OK) {
+            return memory;
+        }
+        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "%s", why);
+        return NULL;
+    }
+    memory = aligned_alloc(ALIGNMENT, rounded);
+    if (memory == NULL) {
+        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory: %zu bytes", bytes);
+        return NULL;
+    }
+    memset(memory, 0, rounded);
+    return memory;
+}
+
+void tt_memory_release(tutti_context *context, void *memory)
+{
+    if (context->segment == NULL) {
+        free(memory);
+        return;
+    }
+    if (tt_arena_release(tt_segment_arena(context->segment), memory) != TT_OK) {
+        tt_log_write(&context->log, TT_LOG_ERROR, "tutti_free: %p did not come from tutti_alloc",
+                     memory);
+    }
+}
+
+void *tutti_alloc(tutti_context *context, size_t bytes)
+{
+    return tt_call_check(context) == TUTTI_OK ? tt_memory_allocate(context, bytes) : NULL;
+}
+
+void tutti_free(tutti_context *context, void *memory)
+{
+    if (memory != NULL && tt_call_check(context) == TUTTI_OK) {
+        tt_memory_release(context, memory);
+    }
+}
+
+/* Private memory needs no preparation today: it is staged. The calls exist so that programs are
+ * ready for transports that pin memory. */
+tutti_status tutti_register(tutti_context *context, void *memory, size_t bytes)
+{
+    const tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return memory == NULL || bytes == 0
+               ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "nothing to register")
+               : TUTTI_OK;
+}
+
+tutti_status tutti_unregister(tutti_context *context, void *memory)
+{
+    const tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return memory == NULL ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "nothing to unregister")
+                          : TUTTI_OK;
+}
