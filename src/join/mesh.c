@@ -301,6 +301,9 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
                          .timeout_ms = timeout_ms,
                          .deadline_ns = tt_join_deadline_after_ms(timeout_ms)};
     TT_ASSERT(mesh.rank < mesh.size);
+    if (config->listen_fd >= 0) {
+        work.meeting = (tt_join_meeting){.fds = {config->listen_fd}, .fd_count = 1};
+    }
     why->text[0] = '\0';
     tt_status status = work_init(&work);
     if (status == TT_OK && mesh.size == 1) {

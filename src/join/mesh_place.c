@@ -122,8 +122,6 @@ static tt_status adopt_listener(tt_mesh_work *work)
 {
     const int fd = work->config->listen_fd;
     const int flags = fcntl(fd, F_GETFL);
-    work->meeting.fds[0] = fd;
-    work->meeting.fd_count = 1;
     int listening = 0;
     socklen_t bytes = sizeof(listening);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||

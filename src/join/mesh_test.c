@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -226,8 +227,6 @@ static void test_one_rank_is_a_mesh(void **state)
     (void)state;
     member self;
     job_init(&self, 1, AF_INET);
-    close(self.config.listen_fd);
-    self.config.listen_fd = -1;
     job_run(&self, 1);
     assert_int_equal(self.status, TT_OK);
     assert_int_equal(self.mesh.local_count, 1);
@@ -520,7 +519,48 @@ static void test_ranks_find_each_other_through_a_directory(void **state)
     assert_int_equal(rmdir(path), 0); /* rank 0 left nothing behind */
 }
 
-static void test_any_number_of_ranks_fits_sixty_four(void **state)
+/* Ends when the parent closes its socket. Never returns. */
+static void be_rank_1(member *self)
+{
+    uint8_t byte;
+    (void)establish(self);
+    if (self->status == TT_OK) {
+        while (recv(self->mesh.peers[0].socket_fd, &byte, 1, 0) < 0 && errno == EAGAIN) {
+            struct pollfd polled = {.fd = self->mesh.peers[0].socket_fd, .events = POLLIN};
+            (void)poll(&polled, 1, -1);
+        }
+    }
+    _exit(self->status == TT_OK && !self->mesh.peers[0].same_process &&
+                  self->mesh.peers[0].pid == getppid()
+              ? 0
+              : 1);
+}
+
+static void test_the_kernel_tells_which_process_a_local_peer_is(void **state)
+{
+    (void)state;
+    member members[2];
+    job_init(members, 2, AF_INET);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        be_rank_1(&members[1]);
+    }
+    (void)establish(&members[0]);
+    assert_int_equal(members[0].status, TT_OK);
+    assert_int_equal(members[0].mesh.peers[1].pid, child);
+    assert_false(members[0].mesh.peers[1].same_process);
+    uint32_t owner = 99;
+    assert_int_equal(pread(members[0].mesh.peers[1].segment_fd, &owner, 4, 0), 4);
+    assert_int_equal(owner, 1);
+    tt_mesh_fini(&members[0].mesh);
+    close(members[0].segment_fd);
+    int result = -1;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+static void test_sixty_four_ranks_on_eight_hosts_are_a_mesh(void **state)
 {
     (void)state;
     mesh_of(64, 8, AF_INET);
@@ -547,7 +587,8 @@ int main(void)
         cmocka_unit_test(test_strangers_that_keep_coming_do_not_harm_the_job),
         cmocka_unit_test(test_after_the_mesh_nobody_listens),
         cmocka_unit_test(test_ranks_find_each_other_through_a_directory),
-        cmocka_unit_test(test_any_number_of_ranks_fits_sixty_four),
+        cmocka_unit_test(test_the_kernel_tells_which_process_a_local_peer_is),
+        cmocka_unit_test(test_sixty_four_ranks_on_eight_hosts_are_a_mesh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

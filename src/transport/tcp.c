@@ -79,11 +79,10 @@ static bool tcp_closed(const tt_link *link)
 static void tcp_descriptors(const tt_link *link, int fds_out[2], bool wants_write_out[2])
 {
     const tt_tcp *tcp = TT_CONTAINER_OF(link, const tt_tcp, link);
-    const bool has_work = tt_tcp_sender_has_work(tcp);
-    /* With nothing to write, its end of stream would only wake the driver in vain. */
-    fds_out[0] = has_work && !tcp_closed(link) ? tcp->sender.fd : -1;
+    const bool can_write = !tcp_closed(link) && !tcp->sender.broken && !tcp->sender.finished;
+    fds_out[0] = can_write ? tcp->sender.fd : -1;
     fds_out[1] = tcp_closed(link) ? -1 : tcp->receiver.fd;
-    wants_write_out[0] = has_work;
+    wants_write_out[0] = can_write && tt_tcp_sender_has_work(tcp);
     wants_write_out[1] = false;
 }
 
