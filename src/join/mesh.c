@@ -55,11 +55,11 @@ static uint64_t handle_time(tt_mesh_work *work)
 {
     const uint64_t now_ns = tt_join_now_ns();
     uint64_t wake_ns = work->deadline_ns;
-    if (now_ns >= work->deadline_ns && work->lingering) {
+    if (now_ns >= work->deadline_ns && (work->lingering || work->going)) {
         work->over = true;
         return now_ns;
     }
-    if (now_ns >= work->deadline_ns && !work->going) {
+    if (now_ns >= work->deadline_ns) {
         tt_mesh_meet_timed_out(work);
         return now_ns;
     }

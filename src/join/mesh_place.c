@@ -53,11 +53,10 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->pid = (uint32_t)getpid();
     record->flags = work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0;
     char host[TT_JOIN_HOST_BYTES] = "";
-    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
-        strcpy(host, "unnamed");
-    }
-    for (size_t i = 0; i < TT_MESH_HOST_BYTES - 1 && host[i] > ' ' && host[i] <= '~'; i++) {
-        record->host[i] = host[i];
+    const bool named = gethostname(host, sizeof(host) - 1) == 0 && host[0] > ' ' && host[0] <= '~';
+    const char *source = named ? host : "unnamed";
+    for (size_t i = 0; i < TT_MESH_HOST_BYTES - 1 && source[i] > ' ' && source[i] <= '~'; i++) {
+        record->host[i] = source[i];
     }
     return bound_address(work->meeting.fds[0], &record->address);
 }

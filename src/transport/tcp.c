@@ -95,6 +95,8 @@ static void tcp_free(tt_tcp *tcp)
 {
     tt_seal_fini(&tcp->sender.seal);
     tt_seal_fini(&tcp->receiver.seal);
+    tt_frame_queue_fini(&tcp->sender.queue);
+    free(tcp->sender.copies.slots);
     free(tcp->sender.stage);
     free(tcp->sender.kept);
     free(tcp->receiver.buffer);
@@ -105,7 +107,6 @@ static void tcp_destroy(tt_link *link)
 {
     tt_tcp *tcp = tcp_of(link);
     tt_tcp_sender_drop(tcp);
-    tt_tcp_queue_fini(&tcp->sender.queue);
     (void)close(tcp->sender.fd);
     (void)close(tcp->receiver.fd);
     tcp_free(tcp);
@@ -141,9 +142,14 @@ tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
     tcp->sender.stage = malloc(TT_TCP_STAGE_BYTES);
     tcp->sender.kept = malloc(TT_PAYLOAD_BYTES_MAX);
     tcp->receiver.buffer = malloc(TT_TCP_BUFFER_BYTES);
-    if (tcp->sender.stage == NULL || tcp->sender.kept == NULL || tcp->receiver.buffer == NULL) {
+    tcp->sender.copies.slots = malloc((size_t)TT_TCP_COPY_MAX * TT_TCP_COPY_BYTES);
+    if (tcp->sender.stage == NULL || tcp->sender.kept == NULL || tcp->receiver.buffer == NULL ||
+        tcp->sender.copies.slots == NULL) {
         tcp_free(tcp);
         return TT_ERR_NO_MEMORY;
+    }
+    for (uint16_t slot = 0; slot < TT_TCP_COPY_MAX; slot++) {
+        tcp->sender.copies.free_slots[tcp->sender.copies.free_count++] = slot;
     }
     if (tt_seal_init(&tcp->sender.seal, config->send_key) != TT_OK ||
         tt_seal_init(&tcp->receiver.seal, config->receive_key) != TT_OK) {
@@ -165,6 +171,7 @@ tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
 
 const tt_link_ops tt_tcp_link_ops = {
     .name = "tcp",
+    .polls_memory = false,
     .send = tcp_send,
     .recall = tcp_recall,
     .discard = tcp_discard,

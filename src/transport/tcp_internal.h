@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_internal.h - the body of a TCP link, shared by tcp.c, tcp_queue.c, tcp_send.c and
- * tcp_receive.c.
+ * tcp_internal.h - the body of a TCP link, shared by tcp.c, tcp_send.c and tcp_receive.c.
  *
  * Layer:   transport; private to tcp*.c.
  * Threads: used by the baton's holder only.
@@ -14,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/frame_queue.h"
 #include "transport/seal.h"
 #include "transport/tcp.h"
 
@@ -26,6 +26,8 @@ enum {
     TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
 };
 #define TT_TCP_GOODBYE UINT32_MAX
+/* Of frames whose payload was copied: nobody recalls them. */
+#define TT_TCP_NO_TOKEN UINT64_MAX
 
 _Static_assert(sizeof(tt_head) == TT_SEAL_HEAD_BYTES, "heads are sealed as they are");
 _Static_assert(TT_INLINE_BYTES_MAX <= TT_SEAL_BLOCK_BYTES_MAX, "an inline payload is one block");
@@ -36,49 +38,27 @@ _Static_assert(TT_TCP_STAGE_FILL + TT_SEAL_SEALED_HEAD_BYTES + TT_SEAL_BLOCK_BYT
 _Static_assert(TT_SEAL_BLOCK_BYTES_MAX + TT_SEAL_TAG_BYTES < TT_TCP_BUFFER_BYTES,
                "a sealed block is opened in the buffer");
 
-typedef struct tt_tcp_node {
-    tt_head head;
-    const uint8_t *payload;
-    uint64_t token;
-    uint64_t age;
-    int32_t urgency;
-    bool borrowed;    /* `sent` is owed */
-    uint8_t *storage; /* TT_TCP_COPY_BYTES, or NULL */
-    struct tt_tcp_node *next_free;
-} tt_tcp_node;
-
-/* Frames that wait: a binary heap, most urgent and then oldest first. */
-typedef struct tt_tcp_queue {
-    tt_tcp_node **heap;
-    size_t count;
-    size_t capacity;
-    size_t node_count;
-    size_t copy_count;
-    uint64_t age_next;
-    tt_tcp_node *free_plain;
-    tt_tcp_node *free_copy;
-} tt_tcp_queue;
-
-void tt_tcp_queue_fini(tt_tcp_queue *queue);
-/* A node with storage if `copy`, else without; NULL if there is none left. */
-tt_tcp_node *tt_tcp_node_take(tt_tcp_queue *queue, bool copy);
-void tt_tcp_node_give(tt_tcp_queue *queue, tt_tcp_node *node);
-void tt_tcp_queue_push(tt_tcp_queue *queue, tt_tcp_node *node); /* room was made by take */
-tt_tcp_node *tt_tcp_queue_pop(tt_tcp_queue *queue);             /* NULL if empty */
-/* Takes the node that borrowed the payload of `token` out of the heap; NULL if none did. */
-tt_tcp_node *tt_tcp_queue_remove(tt_tcp_queue *queue, uint64_t token);
+/* Memory for small payloads that wait: slots of TT_TCP_COPY_BYTES. */
+typedef struct tt_tcp_copies {
+    uint8_t *slots;
+    uint16_t free_slots[TT_TCP_COPY_MAX];
+    size_t free_count;
+} tt_tcp_copies;
 
 typedef struct tt_tcp_sender {
     int fd;
     tt_seal seal;
-    tt_tcp_queue queue;
+    tt_frame_queue queue;
+    tt_tcp_copies copies;
     /* Wire bytes ready to go: heads, small frames, sealed blocks. They go before `current`. */
     uint8_t *stage;
     size_t stage_begin;
     size_t stage_end;
-    /* The long frame that has begun, or NULL; its head is already staged. `position` counts what
-     * left this node: payload and trailer bytes written, or (sealed) payload bytes staged. */
-    tt_tcp_node *current;
+    /* The long frame that has begun, if `has_current`; its head is already staged. `position`
+     * counts what left it: payload and trailer bytes written, or (AEAD) payload bytes staged. */
+    bool has_current;
+    bool owes_sent; /* for `current`: its payload is still borrowed */
+    tt_queued_frame current;
     size_t position;
     uint8_t trailer[TT_SEAL_CRC_BYTES];
     uint8_t *kept; /* TT_PAYLOAD_BYTES_MAX: what recall rescued of `current` */

@@ -74,15 +74,17 @@ static void stage_small(tt_tcp *tcp, const tt_head *head, const void *payload)
 }
 
 /* The head of a long frame is staged; from here on the frame has begun. */
-static void begin_long(tt_tcp *tcp, tt_tcp_node *node)
+static void begin_long(tt_tcp *tcp, const tt_queued_frame *frame)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    TT_ASSERT(sender->current == NULL);
-    stage_head(sender, &node->head);
-    sender->current = node;
+    TT_ASSERT(!sender->has_current);
+    stage_head(sender, &frame->head);
+    sender->has_current = true;
+    sender->owes_sent = true;
+    sender->current = *frame;
     sender->position = 0;
     if (tcp->mode == TT_SEAL_CRC) {
-        const uint32_t crc = tt_seal_crc_add(0, node->payload, node->head.payload_bytes);
+        const uint32_t crc = tt_seal_crc_add(0, frame->payload, frame->head.payload_bytes);
         tt_seal_crc_encode(crc, sender->trailer);
     }
 }
@@ -90,45 +92,62 @@ static void begin_long(tt_tcp *tcp, tt_tcp_node *node)
 static size_t current_bytes(const tt_tcp *tcp)
 {
     const size_t trailer_bytes = tcp->mode == TT_SEAL_CRC ? TT_SEAL_CRC_BYTES : 0;
-    return tcp->sender.current->head.payload_bytes + trailer_bytes;
+    return tcp->sender.current.head.payload_bytes + trailer_bytes;
 }
 
-/* Gives the node back and makes the upcall it owes; the upcall may send. */
-static void finish_node(tt_tcp *tcp, tt_tcp_node *node)
+/* NULL if every slot is taken: then the payload is borrowed. */
+static uint8_t *copy_take(tt_tcp_copies *copies)
 {
-    const bool owes_upcall = node->borrowed;
-    const uint64_t token = node->token;
-    tt_tcp_node_give(&tcp->sender.queue, node);
-    if (owes_upcall) {
-        tcp->link.machine->ops->sent(tcp->link.machine->self, token);
+    if (copies->free_count == 0) {
+        return NULL;
+    }
+    return copies->slots + (size_t)copies->free_slots[--copies->free_count] * TT_TCP_COPY_BYTES;
+}
+
+/* True if `payload` was a slot, which is free again. */
+static bool copy_give(tt_tcp_copies *copies, const void *payload)
+{
+    const uintptr_t offset = (uintptr_t)payload - (uintptr_t)copies->slots;
+    if (offset >= (uintptr_t)TT_TCP_COPY_MAX * TT_TCP_COPY_BYTES) {
+        return false;
+    }
+    copies->free_slots[copies->free_count++] = (uint16_t)(offset / TT_TCP_COPY_BYTES);
+    return true;
+}
+
+/* A small frame is staged; its memory goes back to where it came from. May make an upcall. */
+static void small_done(tt_tcp *tcp, const tt_queued_frame *frame)
+{
+    if (frame->head.payload_bytes > 0 && !copy_give(&tcp->sender.copies, frame->payload)) {
+        tcp->link.machine->ops->sent(tcp->link.machine->self, frame->token);
     }
 }
 
 static void stage_current_blocks(tt_tcp_sender *sender)
 {
-    const tt_tcp_node *node = sender->current;
-    while (sender->position < node->head.payload_bytes) {
-        const size_t rest = node->head.payload_bytes - sender->position;
-        const size_t block_bytes = tt_min_u64(rest, TT_SEAL_BLOCK_BYTES_MAX);
+    const size_t payload_bytes = sender->current.head.payload_bytes;
+    const uint8_t *payload = sender->current.payload;
+    while (sender->position < payload_bytes) {
+        const size_t block_bytes =
+            tt_min_u64(payload_bytes - sender->position, TT_SEAL_BLOCK_BYTES_MAX);
         if (sender->stage_end + block_bytes + TT_SEAL_TAG_BYTES > TT_TCP_STAGE_BYTES) {
             return;
         }
-        stage_block(sender, node->payload + sender->position, block_bytes);
+        stage_block(sender, payload + sender->position, block_bytes);
         sender->position += block_bytes;
     }
 }
 
-/* Takes a finished long frame off the link; NULL if there is none. */
-static tt_tcp_node *take_finished(tt_tcp *tcp)
+/* True once for each long frame that has left: it is no longer current. */
+static bool take_finished(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    tt_tcp_node *node = sender->current;
-    if (node == NULL || sender->position < current_bytes(tcp)) {
-        return NULL;
+    if (!sender->has_current || sender->position < current_bytes(tcp)) {
+        return false;
     }
-    sender->current = NULL;
+    sender->has_current = false;
     tcp->link.frames_sent++;
-    return node;
+    return true;
 }
 
 static void say_goodbye(tt_tcp_sender *sender)
@@ -142,22 +161,20 @@ static void say_goodbye(tt_tcp_sender *sender)
 static void refill(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    while (sender->current == NULL && sender->stage_end <= TT_TCP_STAGE_FILL && !sender->broken) {
-        tt_tcp_node *node = tt_tcp_queue_pop(&sender->queue);
-        if (node == NULL) {
-            break;
-        }
-        if (is_small(node->head.payload_bytes)) {
-            stage_small(tcp, &node->head, node->payload);
-            finish_node(tcp, node);
+    tt_queued_frame frame;
+    while (!sender->has_current && sender->stage_end <= TT_TCP_STAGE_FILL && !sender->broken &&
+           tt_frame_queue_pop(&sender->queue, &frame)) {
+        if (is_small(frame.head.payload_bytes)) {
+            stage_small(tcp, &frame.head, frame.payload);
+            small_done(tcp, &frame);
         } else {
-            begin_long(tcp, node);
+            begin_long(tcp, &frame);
         }
     }
-    if (sender->current != NULL && tcp->mode == TT_SEAL_AEAD) {
+    if (sender->has_current && tcp->mode == TT_SEAL_AEAD) {
         stage_current_blocks(sender);
     }
-    if (sender->closing && !sender->said && sender->current == NULL && sender->queue.count == 0 &&
+    if (sender->closing && !sender->said && !sender->has_current && sender->queue.count == 0 &&
         sender->stage_end <= TT_TCP_STAGE_FILL) {
         say_goodbye(sender);
     }
@@ -183,13 +200,13 @@ static int gather(const tt_tcp *tcp, struct iovec pieces[3])
         pieces[piece_count++] = (struct iovec){.iov_base = sender->stage + sender->stage_begin,
                                                .iov_len = stage_bytes(sender)};
     }
-    if (sender->current == NULL || tcp->mode == TT_SEAL_AEAD) {
+    if (!sender->has_current || tcp->mode == TT_SEAL_AEAD) {
         return piece_count;
     }
-    const size_t payload_bytes = sender->current->head.payload_bytes;
+    const size_t payload_bytes = sender->current.head.payload_bytes;
     size_t trailer_sent = 0;
     if (sender->position < payload_bytes) {
-        uint8_t *rest = (uint8_t *)(uintptr_t)(sender->current->payload + sender->position);
+        uint8_t *rest = (uint8_t *)(uintptr_t)sender->current.payload + sender->position;
         pieces[piece_count++] =
             (struct iovec){.iov_base = rest, .iov_len = payload_bytes - sender->position};
     } else {
@@ -241,32 +258,20 @@ bool tt_tcp_sender_has_work(const tt_tcp *tcp)
     if (sender->broken || sender->finished) {
         return false;
     }
-    return stage_bytes(sender) > 0 || sender->current != NULL || sender->queue.count > 0 ||
+    return stage_bytes(sender) > 0 || sender->has_current || sender->queue.count > 0 ||
            sender->closing;
 }
 
 static bool is_idle(const tt_tcp_sender *sender)
 {
-    return stage_bytes(sender) == 0 && sender->current == NULL && sender->queue.count == 0;
-}
-
-static void fill_node(tt_tcp_node *node, const tt_send *send, bool borrowed)
-{
-    node->head = *send->head;
-    node->payload = send->payload;
-    node->token = send->token;
-    node->urgency = send->urgency;
-    node->borrowed = borrowed;
+    return stage_bytes(sender) == 0 && !sender->has_current && sender->queue.count == 0;
 }
 
 static tt_status send_long_now(tt_tcp *tcp, const tt_send *send)
 {
-    tt_tcp_node *node = tt_tcp_node_take(&tcp->sender.queue, false);
-    if (node == NULL) {
-        return TT_ERR_NO_RESOURCE;
-    }
-    fill_node(node, send, true);
-    begin_long(tcp, node);
+    const tt_queued_frame frame = {
+        .head = *send->head, .payload = send->payload, .token = send->token};
+    begin_long(tcp, &frame);
     if (tcp->mode == TT_SEAL_AEAD) {
         stage_current_blocks(&tcp->sender);
     }
@@ -274,37 +279,28 @@ static tt_status send_long_now(tt_tcp *tcp, const tt_send *send)
     if (tcp->sender.broken) {
         return TT_ERR_PEER_DOWN;
     }
-    node = take_finished(tcp);
-    if (node == NULL) {
-        return TT_IN_PROGRESS;
-    }
-    tt_tcp_node_give(&tcp->sender.queue, node);
-    return TT_OK;
+    return take_finished(tcp) ? TT_OK : TT_IN_PROGRESS;
 }
 
 static tt_status send_later(tt_tcp *tcp, const tt_send *send)
 {
-    tt_tcp_queue *queue = &tcp->sender.queue;
+    tt_tcp_sender *sender = &tcp->sender;
     const size_t payload_bytes = send->head->payload_bytes;
-    tt_tcp_node *node = NULL;
-    if (payload_bytes > 0 && payload_bytes <= TT_TCP_COPY_BYTES) {
-        node = tt_tcp_node_take(queue, true);
+    const bool fits = payload_bytes > 0 && payload_bytes <= TT_TCP_COPY_BYTES;
+    uint8_t *copy = fits ? copy_take(&sender->copies) : NULL;
+    if (copy == NULL) {
+        TT_TRY(tt_frame_queue_push(&sender->queue, send));
+        return payload_bytes > 0 ? TT_IN_PROGRESS : TT_OK;
     }
-    const bool copied = node != NULL;
-    if (node == NULL) {
-        node = tt_tcp_node_take(queue, false);
+    memcpy(copy, send->payload, payload_bytes);
+    tt_send copied = *send;
+    copied.payload = copy;
+    copied.token = TT_TCP_NO_TOKEN;
+    const tt_status status = tt_frame_queue_push(&sender->queue, &copied);
+    if (status != TT_OK) {
+        (void)copy_give(&sender->copies, copy);
     }
-    if (node == NULL) {
-        return TT_ERR_NO_RESOURCE;
-    }
-    const bool borrowed = !copied && payload_bytes > 0;
-    fill_node(node, send, borrowed);
-    if (copied) {
-        memcpy(node->storage, send->payload, payload_bytes);
-        node->payload = node->storage;
-    }
-    tt_tcp_queue_push(queue, node);
-    return borrowed ? TT_IN_PROGRESS : TT_OK;
+    return status;
 }
 
 tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send)
@@ -336,33 +332,31 @@ tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send)
 void tt_tcp_sender_recall(tt_tcp *tcp, uint64_t token)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    tt_tcp_node *node = sender->current;
-    if (node == NULL || !node->borrowed || node->token != token) {
-        node = tt_tcp_queue_remove(&sender->queue, token);
-        if (node != NULL) {
-            tt_tcp_node_give(&sender->queue, node);
-        }
+    tt_queued_frame *frame = &sender->current;
+    if (token == TT_TCP_NO_TOKEN) {
         return;
     }
-    const size_t payload_bytes = node->head.payload_bytes;
+    if (!sender->has_current || !sender->owes_sent || frame->token != token) {
+        (void)tt_frame_queue_remove(&sender->queue, token);
+        return;
+    }
+    const size_t payload_bytes = frame->head.payload_bytes;
     if (sender->position < payload_bytes) {
-        memcpy(sender->kept + sender->position, node->payload + sender->position,
+        memcpy(sender->kept + sender->position, (const uint8_t *)frame->payload + sender->position,
                payload_bytes - sender->position);
     }
-    node->payload = sender->kept;
-    node->borrowed = false;
+    frame->payload = sender->kept;
+    sender->owes_sent = false;
 }
 
 void tt_tcp_sender_drop(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    for (tt_tcp_node *node; (node = tt_tcp_queue_pop(&sender->queue)) != NULL;) {
-        tt_tcp_node_give(&sender->queue, node);
+    tt_queued_frame frame;
+    while (tt_frame_queue_pop(&sender->queue, &frame)) {
+        (void)copy_give(&sender->copies, frame.payload);
     }
-    if (sender->current != NULL) {
-        tt_tcp_node_give(&sender->queue, sender->current);
-        sender->current = NULL;
-    }
+    sender->has_current = false;
     sender->stage_begin = sender->stage_end = 0;
 }
 
@@ -373,7 +367,7 @@ void tt_tcp_sender_end(tt_tcp *tcp)
         return;
     }
     /* A half-written frame cannot be followed by a goodbye; the peer left and will not mind. */
-    if (sender->current == NULL && !sender->said && sender->stage_end <= TT_TCP_STAGE_FILL) {
+    if (!sender->has_current && !sender->said && sender->stage_end <= TT_TCP_STAGE_FILL) {
         say_goodbye(sender);
     }
     (void)write_once(tcp);
@@ -392,9 +386,8 @@ bool tt_tcp_sender_poll(tt_tcp *tcp)
         refill(tcp);
         const size_t written = write_once(tcp);
         moved_bytes += written;
-        tt_tcp_node *node = sender->broken ? NULL : take_finished(tcp);
-        if (node != NULL) {
-            finish_node(tcp, node);
+        if (!sender->broken && take_finished(tcp) && sender->owes_sent) {
+            tcp->link.machine->ops->sent(tcp->link.machine->self, sender->current.token);
         }
         if (sender->said && stage_bytes(sender) == 0 && !sender->broken && !sender->finished) {
             (void)shutdown(sender->fd, SHUT_WR);
