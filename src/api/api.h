@@ -13,12 +13,16 @@
 
 #include "base/config.h"
 
-typedef enum tt_transport_choice { TT_TRANSPORT_AUTO, TT_TRANSPORT_SHM, TT_TRANSPORT_TCP } tt_transport_choice;
+typedef enum tt_transport_choice {
+    TT_TRANSPORT_AUTO,
+    TT_TRANSPORT_SHM,
+    TT_TRANSPORT_TCP
+} tt_transport_choice;
 
 /* Filled from TUTTI_* variables by the table below. */
 typedef struct tt_settings {
-    int transport;          /* tt_transport_choice */
-    int integrity;          /* index: crc, none, aead */
+    int transport; /* tt_transport_choice */
+    int integrity; /* index: crc, none, aead */
     int log_level;
     tt_config_string algorithm;
     uint64_t segment_bytes;

@@ -35,9 +35,9 @@ struct tutti_handle {
     tutti_handle *next; /* in finished or free lists */
     tt_request request;
     _Atomic(int) state;
-    bool has_event;    /* completion is told through the event descriptor */
+    bool has_event; /* completion is told through the event descriptor */
     bool is_persistent;
-    bool is_abandoned; /* freed by its own callback */
+    bool is_abandoned;   /* freed by its own callback */
     tutti_status status; /* valid in HANDLE_DONE */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
     void *done_user;
@@ -72,8 +72,8 @@ struct tutti_context {
     atomic_int waiting; /* threads that wait for the baton or for a handle */
     atomic_int drivers; /* threads that drive, or sleep while waiting for their own call */
     atomic_int progress_state;
-    atomic_bool stops; /* the progress thread is to end */
-    tt_queue submitted; /* any thread pushes, the baton's holder pops */
+    atomic_bool stops;      /* the progress thread is to end */
+    tt_queue submitted;     /* any thread pushes, the baton's holder pops */
     tutti_handle *finished; /* baton; their owners are not told yet */
     tutti_handle **finished_end;
 

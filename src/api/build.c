@@ -85,7 +85,8 @@ static tt_status load_settings(build *work)
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
     const tt_settings *settings = &context->settings;
     if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
-        tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are", settings->algorithm);
+        tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
+                    settings->algorithm);
         for (size_t i = 0; tt_algorithm_at(i) != NULL; i++) {
             tt_text_add(work->why, " %s", tt_algorithm_at(i)->name);
         }
@@ -96,9 +97,8 @@ static tt_status load_settings(build *work)
         tt_text_add(work->why, "TUTTI_SEGMENT must be a multiple of 64, TUTTI_RING a power of two");
         return TT_ERR_BAD_CONFIG;
     }
-    context->log = (tt_log){.level = settings->log_level,
-                            .write = work->options->log,
-                            .user = work->options->log_user};
+    context->log = (tt_log){
+        .level = settings->log_level, .write = work->options->log, .user = work->options->log_user};
     return TT_OK;
 }
 
@@ -369,20 +369,14 @@ static tt_status make_machine(build *work)
     if (host_of == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    bool has_views = context->segment != NULL;
     for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
         host_of[rank] = work->mesh.peers[rank].host_index;
-    }
-    const uint32_t own_host = host_of[work->identity.rank];
-    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
-        const bool is_remote = host_of[rank] != own_host;
-        has_views = has_views && (is_remote || work->peers[rank].segment != NULL);
     }
     const tt_world world = {.rank = work->identity.rank,
                             .size = work->identity.size,
                             .epoch = (uint32_t)work->mesh.incarnation,
                             .host_of = host_of,
-                            .has_views = has_views};
+                            .has_views = work->mesh.all_share_memory};
     tt_control_config config;
     tt_control_config_init(&config);
     config.segment_bytes = (uint32_t)settings->segment_bytes;

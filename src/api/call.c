@@ -245,8 +245,7 @@ tutti_status tutti_restart(tutti_handle *handle)
     return TUTTI_OK;
 }
 
-tutti_status tutti_start(tutti_context *context, const tutti_call *call,
-                         tutti_handle **handle_out)
+tutti_status tutti_start(tutti_context *context, const tutti_call *call, tutti_handle **handle_out)
 {
     return tutti_start_group(context, call, 1, handle_out);
 }
@@ -308,10 +307,9 @@ tutti_status tutti_poll(tutti_handle *handle)
 
 const char *tutti_handle_error(const tutti_handle *handle)
 {
-    const bool has_failed = handle != NULL &&
-                            atomic_load(&((tutti_handle *)(uintptr_t)handle)->state) ==
-                                HANDLE_DONE &&
-                            handle->status < 0;
+    const bool has_failed =
+        handle != NULL && atomic_load(&((tutti_handle *)(uintptr_t)handle)->state) == HANDLE_DONE &&
+        handle->status < 0;
     return has_failed ? handle->request.error : "";
 }
 

@@ -77,13 +77,11 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
     sync_init(context);
     tt_process_add(context);
     tt_text why = {0};
-    tutti_status status =
-        (tutti_status)tt_build(context, options != NULL ? options : &none, &why);
+    tutti_status status = (tutti_status)tt_build(context, options != NULL ? options : &none, &why);
     if (status == TUTTI_OK) {
         status = tt_drive_start(context);
     } else {
-        (void)tt_error_set(status, "%s",
-                           why.length > 0 ? why.bytes : tutti_status_text(status));
+        (void)tt_error_set(status, "%s", why.length > 0 ? why.bytes : tutti_status_text(status));
     }
     if (status != TUTTI_OK) {
         context_free(context);

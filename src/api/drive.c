@@ -29,8 +29,8 @@
 
 enum {
     LINGER_NS = 2 * 1000 * 1000,
-    LINGER_LOOKS = 5,                 /* without any call before the progress thread sleeps */
-    STAND_BY_NS = 50 * 1000 * 1000,   /* between looks while a waiter drives */
+    LINGER_LOOKS = 5,               /* without any call before the progress thread sleeps */
+    STAND_BY_NS = 50 * 1000 * 1000, /* between looks while a waiter drives */
 };
 
 uint64_t tt_clock_ns(void)
@@ -297,9 +297,8 @@ static bool progress_drive(tutti_context *context)
 /* Sleep in epoll without the baton. */
 static void progress_sleep(tutti_context *context)
 {
-    uint64_t until_ns = tt_control_pending(context->control) > 0
-                            ? tt_real_watch(context->real)
-                            : UINT64_MAX;
+    uint64_t until_ns =
+        tt_control_pending(context->control) > 0 ? tt_real_watch(context->real) : UINT64_MAX;
     atomic_store(&context->progress_state, PROGRESS_ASLEEP);
     if (tt_queue_is_empty(&context->submitted) && !atomic_load(&context->stops) &&
         tt_real_sleep_begin(context->real, until_ns, &until_ns)) {

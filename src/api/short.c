@@ -71,8 +71,8 @@ tutti_status tutti_reducescatter(tutti_context *context, const void *input, void
     return tt_call_run(context, &call, 0);
 }
 
-tutti_status tutti_alltoall(tutti_context *context, const void *input, void *output,
-                            uint64_t count, tutti_dtype dtype)
+tutti_status tutti_alltoall(tutti_context *context, const void *input, void *output, uint64_t count,
+                            tutti_dtype dtype)
 {
     const tutti_call call = call_of(TUTTI_ALLTOALL, input, output, count, dtype);
     return tt_call_run(context, &call, 0);

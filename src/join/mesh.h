@@ -63,8 +63,9 @@ typedef struct tt_mesh {
     uint32_t size;
     uint64_t incarnation; /* the same on all ranks, never seen before */
     uint32_t host_count;
-    uint32_t local_count; /* ranks of this host, this one included */
-    tt_mesh_peer *peers;  /* by rank */
+    uint32_t local_count;  /* ranks of this host, this one included */
+    bool all_share_memory; /* each rank with the others of its host; the same on all ranks */
+    tt_mesh_peer *peers;   /* by rank */
 } tt_mesh;
 
 typedef struct tt_mesh_config {
@@ -80,7 +81,7 @@ typedef struct tt_mesh_config {
     uint16_t version_max;
     const tt_log *log;
 
-    /* Called once, after the meeting, if this rank may share memory with others of its host: the
+    /* Called once, after the meeting, if this rank may share memory: the
      * descriptor to pass them, which stays the caller's, or -1 for none. NULL: none. */
     tt_status (*segment)(void *user, uint32_t local_index, uint32_t local_count, int *fd_out);
     void *user;

@@ -66,14 +66,17 @@ static tt_status number_hosts(tt_mesh_work *work)
     return TT_OK;
 }
 
+/* Also where nobody else of this host shares: whether memory is shared must not depend on who
+ * looks, because algorithms are chosen by it. */
 static void ask_for_segment(tt_mesh_work *work)
 {
-    const tt_mesh *mesh = work->mesh;
-    bool anyone = false;
+    tt_mesh *mesh = work->mesh;
+    mesh->all_share_memory = true;
     for (uint32_t rank = 0; rank < mesh->size; rank++) {
-        anyone = anyone || (rank != mesh->rank && shares_memory(work, rank));
+        const bool shares = (work->records[rank].flags & TT_MESH_SHARES_MEMORY) != 0;
+        mesh->all_share_memory = mesh->all_share_memory && shares;
     }
-    if (!anyone || work->config->segment == NULL) {
+    if (!shares_memory(work, mesh->rank) || work->config->segment == NULL) {
         return;
     }
     const tt_status status =
