@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * launch.h - start a job on one or many hosts, show its output, and see that it ends.
+ *
+ * Layer:   cli.
+ * Threads: one; it blocks signals and takes over the process until the job is over.
+ * Memory:  everything in tt_launch is borrowed.
+ */
+#ifndef TUTTI_CLI_LAUNCH_H
+#define TUTTI_CLI_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "hostfile.h"
+#include "option.h"
+
+typedef struct tt_launch {
+    const char *title;     /* in front of messages: "tutti run" */
+    const tt_hosts *hosts; /* placement: hosts are filled in order */
+    int rank_count;
+    char **program;                  /* NULL-terminated */
+    const tt_option_list *variables; /* "NAME=value", or "NAME" to pass on */
+    const char *rsh;                 /* remote shell with its arguments */
+    const char *remote_tutti;        /* path of this program on remote hosts; NULL: as here */
+    const char *interface;           /* NULL: choose */
+    const char *output_folder;
+    double start_timeout_s;
+    double grace_s; /* from asking the others to stop to killing them */
+    bool binds_cores;
+    bool wants_stdin;
+    bool has_prefix;
+    bool is_quiet;
+} tt_launch;
+
+/* The exit status for the shell: 0 if every rank succeeded, else the first failing rank's code or
+ * 128 + its signal. */
+int tt_launch_run(const tt_launch *launch);
+
+#endif

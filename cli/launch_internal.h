@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * launch_internal.h - the state shared by the launcher's event loop and its hosts.
+ *
+ * Layer:   cli; for launch*.c only.
+ * Threads: one.
+ * Memory:  a tt_launch_job owns its arrays and channels.
+ */
+#ifndef TUTTI_CLI_LAUNCH_INTERNAL_H
+#define TUTTI_CLI_LAUNCH_INTERNAL_H
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include "channel.h"
+#include "launch.h"
+#include "output.h"
+
+typedef enum tt_launch_phase {
+    TT_LAUNCH_GREETING, /* waiting for the supervisor's first word */
+    TT_LAUNCH_SPEC,     /* waiting for READY */
+    TT_LAUNCH_READY,    /* waiting for the other hosts */
+    TT_LAUNCH_RUNNING,
+    TT_LAUNCH_GONE, /* the supervisor's end is closed */
+} tt_launch_phase;
+
+typedef struct tt_launch_host {
+    const char *name;
+    bool is_local;
+    tt_launch_phase phase;
+    tt_channel channel;
+    pid_t process; /* the supervisor, or the remote shell that leads to it */
+    int rank_first;
+    int rank_count;
+    int rank_left;
+    char real_name[256]; /* as the host calls itself */
+} tt_launch_host;
+
+typedef struct tt_launch_job {
+    const tt_launch *launch;
+    tt_launch_host *hosts;
+    int host_count;
+    pid_t *processes; /* by rank; 0 until started */
+    bool *is_over;    /* by rank */
+    tt_output *output;
+    struct pollfd *polls;
+    char rendezvous[512];
+    uint8_t secret[TT_WIRE_SECRET_BYTES];
+    char job_id[17];
+    int signal_fd;
+    int64_t deadline_ns; /* of what comes next: start, kill or giving up; 0: none */
+    int fatal_count;     /* SIGINT, SIGTERM, SIGHUP seen */
+    bool is_stopping;    /* a rank failed: the rest was asked to stop */
+    bool is_killing;
+    bool has_failed;
+    int exit_code;     /* of the first failure */
+    bool awaits_taken; /* a chunk of input is under way */
+    bool has_input_ended;
+} tt_launch_job;
+
+void __attribute__((format(printf, 2, 3)))
+tt_launch_say(tt_launch_job *job, const char *format, ...);
+
+/* Start the supervisor of `host`; false with a message. */
+bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host);
+/* Queue the job description for `host`. */
+void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host);
+bool tt_launch_host_is_local(const char *name);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * listen.h - the socket that rank 0 receives its peers on, bound before anyone is told its port.
+ *
+ * Layer:   cli.
+ * Threads: any.
+ */
+#ifndef TUTTI_CLI_LISTEN_H
+#define TUTTI_CLI_LISTEN_H
+
+#include "wire.h"
+
+/* Listen on a free port: on loopback if the whole job is here, else on `spec->interface`, else on
+ * the interface that leads to the first peer, else on the first one that is up.
+ * `url` receives "tcp://address:port". Returns the descriptor (close-on-exec), or -1 with the
+ * reason in `url`. */
+int tt_listen_open(const tt_wire_spec *spec, char *url, size_t url_bytes);
+
+#endif

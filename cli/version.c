@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * version.c - `tutti version`. */
+#include <stdio.h>
+
+#include "commands.h"
+#include "tutti/tutti.h"
+
+static int run(const void *values, int operand_count, char **operands)
+{
+    (void)values;
+    (void)operand_count;
+    (void)operands;
+    printf("tutti %s\n", tutti_version());
+    return 0;
+}
+
+const tt_command tt_command_version = {
+    .name = "version",
+    .summary = "Print the version of the library.",
+    .operands = "",
+    .description = "Prints the version of the library this program runs with.",
+    .run = run,
+};
