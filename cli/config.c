@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config.c - `tutti config`: every TUTTI_* variable, its value here, and what it means. */
+#include <stdio.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "environment.h"
+#include "library.h"
+
+typedef struct config_values {
+    bool has_changed_only;
+    bool has_launcher;
+} config_values;
+
+static const tt_option options[] = {
+    {'\0', "set", TT_OPTION_FLAG, offsetof(config_values, has_changed_only), NULL,
+     "show only variables that are set", NULL, NULL, NULL, 0, 0},
+    {'a', "all", TT_OPTION_FLAG, offsetof(config_values, has_launcher), NULL,
+     "show those that launchers set, too", NULL, NULL, NULL, 0, 0},
+};
+
+static int run(const void *raw_values, int operand_count, char **operands)
+{
+    const config_values *values = raw_values;
+    (void)operand_count;
+    (void)operands;
+    const tt_library_variable *variable;
+    for (size_t i = 0; (variable = tt_library_variable_at(i)) != NULL; i++) {
+        const char *value = tt_environment_get(variable->name);
+        const bool is_shown = (value != NULL || !values->has_changed_only) &&
+                              (!variable->is_set_by_launcher || values->has_launcher);
+        if (is_shown) {
+            printf("# %s%s\n%s=%s\n", variable->help, value == NULL ? "" : " (set)", variable->name,
+                   value != NULL ? value : variable->default_text);
+        }
+    }
+    return 0;
+}
+
+const tt_command tt_command_config = {
+    .name = "config",
+    .summary = "List the configuration: every TUTTI_* variable, its value and meaning.",
+    .operands = "",
+    .description = "The library reads its configuration from variables that begin with TUTTI_.",
+    .options = options,
+    .option_count = TT_ARRAY_COUNT(options),
+    .values_bytes = sizeof(config_values),
+    .run = run,
+};

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * doctor.c - `tutti doctor`: checks with a verdict each, and the cure where one is needed.
+ *
+ * A check is one function in the table at the end; it fills in verdict, finding and cure. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "environment.h"
+#include "library.h"
+#include "machine.h"
+#include "nearest.h"
+
+typedef enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } verdict;
+
+typedef struct finding {
+    verdict verdict;
+    char text[512];
+    char cure[512]; /* "" when all is well */
+} finding;
+
+typedef struct check {
+    const char *name;
+    void (*run)(const tt_machine *machine, finding *finding);
+} check;
+
+typedef struct doctor_values {
+    bool is_json;
+} doctor_values;
+
+static const tt_option options[] = {
+    {'\0', "json", TT_OPTION_FLAG, offsetof(doctor_values, is_json), NULL,
+     "print a JSON array of findings", NULL, NULL, NULL, 0, 0},
+};
+
+static void __attribute__((format(printf, 2, 3))) say(finding *found, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(found->text, sizeof(found->text), format, arguments);
+    va_end(arguments);
+}
+
+static void advise(finding *found, verdict how_bad, const char *cure)
+{
+    found->verdict = how_bad;
+    snprintf(found->cure, sizeof(found->cure), "%s", cure);
+}
+
+static void check_memfd(const tt_machine *machine, finding *found)
+{
+    say(found, machine->has_memfd ? "memory files can be created, sealed and mapped"
+                                  : "memfd_create does not work here");
+    if (!machine->has_memfd) {
+        advise(found, VERDICT_FAIL,
+               "allow memfd_create in the container's seccomp profile; kernel 3.17 or newer");
+    }
+}
+
+static void check_shm(const tt_machine *machine, finding *found)
+{
+    const uint64_t low = (uint64_t)256 << 20;
+    say(found, "/dev/shm has %" PRIu64 " MiB free", machine->shm_free_bytes >> 20);
+    if (!machine->has_shm) {
+        say(found, "/dev/shm is missing or cannot be written");
+        advise(found, VERDICT_WARN, "mount a tmpfs at /dev/shm; other libraries need it");
+    } else if (machine->shm_free_bytes < low) {
+        advise(found, VERDICT_WARN,
+               "frameworks' data loaders need more: docker run --shm-size=1g, or remount it");
+    }
+}
+
+static void check_files(const tt_machine *machine, finding *found)
+{
+    enum { FILES_WANTED = 1024, FILES_NEEDED = 128 };
+    say(found, "%" PRIu64 " open files allowed", machine->file_limit);
+    if (machine->file_limit < FILES_WANTED) {
+        advise(found, machine->file_limit < FILES_NEEDED ? VERDICT_FAIL : VERDICT_WARN,
+               "raise it: ulimit -n 4096 (large jobs need about two per rank)");
+    }
+}
+
+static void check_locked(const tt_machine *machine, finding *found)
+{
+    const uint64_t low = (uint64_t)64 << 20;
+    if (machine->lock_limit_bytes == UINT64_MAX) {
+        say(found, "locked memory is unlimited");
+        return;
+    }
+    say(found, "%" PRIu64 " KiB may be locked", machine->lock_limit_bytes >> 10);
+    if (machine->lock_limit_bytes < low) {
+        advise(found, VERDICT_WARN,
+               "only RDMA engines need more: ulimit -l unlimited, or docker run --ulimit "
+               "memlock=-1");
+    }
+}
+
+static void check_pidfd(const tt_machine *machine, finding *found)
+{
+    say(found, machine->has_pidfd ? "exits of peers are seen at once (pidfd)"
+                                  : "pidfd_open does not work here");
+    if (!machine->has_pidfd) {
+        advise(found, VERDICT_WARN,
+               "a dead peer is then noticed by its socket only; kernel 5.3 or newer helps");
+    }
+}
+
+/* Listen, connect, accept on 127.0.0.1. */
+static bool try_loopback(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(address);
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_good = listener >= 0 && client >= 0 &&
+                         bind(listener, (void *)&address, bytes) == 0 && listen(listener, 1) == 0 &&
+                         getsockname(listener, (void *)&address, &bytes) == 0 &&
+                         connect(client, (void *)&address, bytes) == 0;
+    const int error = errno;
+    close(listener);
+    close(client);
+    errno = error;
+    return is_good;
+}
+
+static void check_loopback(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    say(found, "TCP over 127.0.0.1 connects");
+    if (!try_loopback()) {
+        say(found, "TCP over 127.0.0.1 fails: %s", strerror(errno));
+        advise(found, VERDICT_FAIL, "bring up the loopback interface: ip link set lo up");
+    }
+}
+
+static void check_host_name(const tt_machine *machine, finding *found)
+{
+    struct addrinfo *result = NULL;
+    const int error = getaddrinfo(machine->host, NULL, NULL, &result);
+    if (error != 0) {
+        say(found, "host name '%s' does not resolve: %s", machine->host, gai_strerror(error));
+        advise(found, VERDICT_WARN, "add it to /etc/hosts; jobs on one host do not need it");
+        return;
+    }
+    freeaddrinfo(result);
+    say(found, "host name '%s' resolves", machine->host);
+}
+
+/* A key that others can read is no key; the library refuses it. */
+static void check_key_file(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    const char *path = tt_environment_get("TUTTI_SECRET_FILE");
+    const char *home = tt_environment_get("HOME");
+    char home_path[4096];
+    if (path == NULL) {
+        snprintf(home_path, sizeof(home_path), "%s/.config/tutti/key", home != NULL ? home : "");
+        path = home_path;
+    }
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        say(found, "no key file %.300s (not needed under 'tutti run')", path);
+        if (tt_environment_get("TUTTI_SECRET_FILE") != NULL) {
+            advise(found, VERDICT_FAIL, "TUTTI_SECRET_FILE names a file that cannot be read");
+        }
+    } else if (status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
+        say(found, "key file %.300s can be read by others", path);
+        advise(found, VERDICT_FAIL, "make it yours alone: chown it to you and chmod 600");
+    } else {
+        say(found, "key file %.300s is private", path);
+    }
+}
+
+static void check_launcher(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    const char *launcher = tt_library_launcher();
+    if (launcher == NULL) {
+        say(found, "no launcher in the environment: a job started here has one rank");
+    } else {
+        say(found, "the environment is that of %s", launcher);
+    }
+    if (tt_environment_get("SLURM_PROCID") != NULL &&
+        tt_environment_get("SLURM_STEP_NODELIST") == NULL) {
+        advise(found, VERDICT_WARN,
+               "this is a batch script, not a step: start ranks with srun or tutti run");
+    }
+}
+
+static void check_variables(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    const char *item;
+    say(found, "every TUTTI_ variable is known");
+    for (size_t i = 0; (item = tt_environment_at(i)) != NULL; i++) {
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(item, "="), item);
+        if (strncmp(name, "TUTTI_", 6) != 0 || tt_library_variable_find(name) != NULL) {
+            continue;
+        }
+        tt_nearest nearest;
+        tt_nearest_init(&nearest, name);
+        const tt_library_variable *known;
+        for (size_t j = 0; (known = tt_library_variable_at(j)) != NULL; j++) {
+            tt_nearest_offer(&nearest, known->name);
+        }
+        say(found, "unknown variable %s", name);
+        char cure[256] = "'tutti config' lists the known ones";
+        if (nearest.best != NULL) {
+            snprintf(cure, sizeof(cure), "did you mean %s?", nearest.best);
+        }
+        advise(found, VERDICT_WARN, cure);
+        return;
+    }
+}
+
+static void check_clock(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    const int64_t built = INT64_C(1735689600); /* 2025-01-01: older than any release */
+    struct timespec resolution;
+    if (time(NULL) < built) {
+        say(found, "the clock stands before 2025");
+        advise(found, VERDICT_WARN, "set it (NTP): traces of several hosts will not line up");
+    } else if (clock_getres(CLOCK_MONOTONIC, &resolution) != 0 || resolution.tv_sec > 0 ||
+               resolution.tv_nsec > 1000) {
+        say(found, "the monotonic clock is coarser than a microsecond");
+        advise(found, VERDICT_WARN, "use a kernel clock source such as tsc or kvm-clock");
+    } else {
+        say(found, "the clock is set and fine-grained");
+    }
+}
+
+static const check checks[] = {
+    {"memfd", check_memfd},          {"shared memory", check_shm}, {"open files", check_files},
+    {"locked memory", check_locked}, {"pidfd", check_pidfd},       {"loopback", check_loopback},
+    {"host name", check_host_name},  {"key file", check_key_file}, {"launcher", check_launcher},
+    {"variables", check_variables},  {"clock", check_clock},
+};
+
+static void print(json_t *array, const char *name, const finding *found)
+{
+    static const char *const words[] = {"ok", "warn", "fail"};
+    if (array != NULL) {
+        (void)json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s}", "check", name,
+                                                     "verdict", words[found->verdict], "finding",
+                                                     found->text, "cure", found->cure));
+        return;
+    }
+    printf("%-5s %-15s%s\n", words[found->verdict], name, found->text);
+    if (found->cure[0] != '\0') {
+        printf("%20s  -> %s\n", "", found->cure);
+    }
+}
+
+static int run(const void *raw_values, int operand_count, char **operands)
+{
+    const doctor_values *values = raw_values;
+    (void)operand_count;
+    (void)operands;
+    tt_machine machine;
+    tt_machine_read(&machine);
+    json_t *array = values->is_json ? json_array() : NULL;
+    bool has_failed = false;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(checks); i++) {
+        finding found = {.verdict = VERDICT_OK};
+        checks[i].run(&machine, &found);
+        has_failed = has_failed || found.verdict == VERDICT_FAIL;
+        print(array, checks[i].name, &found);
+    }
+    if (array != NULL) {
+        (void)json_dumpf(array, stdout, JSON_INDENT(2));
+        fputc('\n', stdout);
+        json_decref(array);
+    }
+    return has_failed ? 1 : 0;
+}
+
+const tt_command tt_command_doctor = {
+    .name = "doctor",
+    .summary = "Check this machine and environment; name the cure for what is wrong.",
+    .operands = "",
+    .description = "Every check ends in ok, warn or fail. The exit code is 1 if one failed: jobs "
+                   "will not run well, or not at all, before it is cured.",
+    .options = options,
+    .option_count = TT_ARRAY_COUNT(options),
+    .values_bytes = sizeof(doctor_values),
+    .run = run,
+};

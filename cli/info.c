@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * info.c - `tutti info`: what the library finds on this machine, ready to paste into a report. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "environment.h"
+#include "library.h"
+#include "machine.h"
+#include "tutti/tutti.h"
+
+typedef struct info_values {
+    bool is_json;
+} info_values;
+
+static const tt_option options[] = {
+    {'\0', "json", TT_OPTION_FLAG, offsetof(info_values, is_json), NULL, "print one JSON object",
+     NULL, NULL, NULL, 0, 0},
+};
+
+/* Facts go to a JSON object, or to the screen when there is none. */
+static void __attribute__((format(printf, 3, 4)))
+put(json_t *object, const char *name, const char *format, ...)
+{
+    char value[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof(value), format, arguments);
+    va_end(arguments);
+    if (object == NULL) {
+        printf("%-20s%s\n", name, value);
+        return;
+    }
+    json_t *list = json_object_get(object, name);
+    if (list == NULL) {
+        (void)json_object_set_new(object, name, json_string(value));
+    } else if (json_is_array(list)) {
+        (void)json_array_append_new(list, json_string(value));
+    }
+}
+
+static void put_interface(void *user, const char *text)
+{
+    put(user, "interface", "%s", text);
+}
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (double)(1 << 30);
+}
+
+static void put_machine(json_t *object, const tt_machine *machine)
+{
+    put(object, "host", "%s", machine->host);
+    put(object, "kernel", "%s", machine->kernel);
+    put(object, "processor", "%s", machine->processor);
+    put(object, "instructions", "%s", machine->features);
+    put(object, "cores", "%d (%d allowed)", machine->core_count, machine->allowed_core_count);
+    put(object, "memory", "%.1f GiB (%.1f GiB available)", gib(machine->memory_bytes),
+        gib(machine->memory_free_bytes));
+    put(object, "/dev/shm", "%.1f GiB (%.1f GiB free)", gib(machine->shm_bytes),
+        gib(machine->shm_free_bytes));
+    put(object, "open files", "%" PRIu64 " (may be raised to %" PRIu64 ")", machine->file_limit,
+        machine->file_limit_max);
+    if (machine->lock_limit_bytes == UINT64_MAX) {
+        put(object, "locked memory", "unlimited");
+    } else {
+        put(object, "locked memory", "%" PRIu64 " KiB", machine->lock_limit_bytes >> 10);
+    }
+    put(object, "memfd", "%s", machine->has_memfd ? "yes" : "no");
+    put(object, "pidfd", "%s", machine->has_pidfd ? "yes" : "no");
+}
+
+static void put_configuration(json_t *object)
+{
+    const tt_library_variable *variable;
+    for (size_t i = 0; (variable = tt_library_variable_at(i)) != NULL; i++) {
+        const char *value = tt_environment_get(variable->name);
+        if (value != NULL) {
+            put(object, variable->name, "%s", value);
+        } else if (!variable->is_set_by_launcher) {
+            put(object, variable->name, "%s (default)", variable->default_text);
+        }
+    }
+}
+
+static int run(const void *raw_values, int operand_count, char **operands)
+{
+    const info_values *values = raw_values;
+    const char *launcher = tt_library_launcher();
+    tt_machine machine;
+    (void)operand_count;
+    (void)operands;
+    json_t *object = values->is_json ? json_object() : NULL;
+    if (object != NULL) {
+        (void)json_object_set_new(object, "interface", json_array());
+    }
+    put(object, "tutti", "%s", tutti_version());
+    tt_machine_read(&machine);
+    put_machine(object, &machine);
+    tt_machine_interfaces(put_interface, object);
+    put(object, "launcher", "%s", launcher != NULL ? launcher : "none");
+    put_configuration(object);
+    if (object != NULL) {
+        (void)json_dumpf(object, stdout, JSON_INDENT(2));
+        fputc('\n', stdout);
+        json_decref(object);
+    }
+    return 0;
+}
+
+const tt_command tt_command_info = {
+    .name = "info",
+    .summary = "Show the machine, the library and its configuration.",
+    .operands = "",
+    .description = "Prints what a bug report should contain. It holds no secrets.",
+    .options = options,
+    .option_count = TT_ARRAY_COUNT(options),
+    .values_bytes = sizeof(info_values),
+    .run = run,
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * man.c - `tutti man`: manual pages in roff, from the same tables that parse. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "tutti/tutti.h"
+
+/* Hyphens stay hyphens, backslashes stay themselves, and no line begins with a request. */
+static void put_text(const char *text)
+{
+    bool is_line_start = true;
+    for (; *text != '\0'; text++) {
+        if (is_line_start && (*text == '.' || *text == '\'')) {
+            fputs("\\&", stdout);
+        }
+        is_line_start = *text == '\n';
+        if (*text == '\n') {
+            fputs("\n.PP\n", stdout);
+        } else if (*text == '-' || *text == '\\') {
+            fputs(*text == '-' ? "\\-" : "\\e", stdout);
+        } else {
+            fputc(*text, stdout);
+        }
+    }
+    fputc('\n', stdout);
+}
+
+static void put_heading(const char *page)
+{
+    printf(".TH %s 1 \"\" \"Tutti %s\" \"Tutti Manual\"\n", page, tutti_version());
+}
+
+static void put_option(const tt_option *option)
+{
+    char text[96];
+    tt_option_format(option, text, sizeof(text));
+    fputs(".TP\n.B ", stdout);
+    put_text(text + strspn(text, " "));
+    put_text(option->help);
+    if (option->default_text != NULL) {
+        fputs("Default: ", stdout);
+        put_text(option->default_text);
+    }
+    if (option->aliases != NULL) {
+        fputs("Also: ", stdout);
+        put_text(option->aliases);
+    }
+}
+
+static void put_command_page(const tt_command *command)
+{
+    char page[64];
+    snprintf(page, sizeof(page), "tutti-%s", command->name);
+    put_heading(page);
+    printf(".SH NAME\ntutti\\-%s \\- ", command->name);
+    put_text(command->summary);
+    printf(".SH SYNOPSIS\n.B tutti %s\n", command->name);
+    if (command->option_count > 0) {
+        fputs("[\\fIOPTION\\fR...]\n", stdout);
+    }
+    put_text(command->operands);
+    fputs(".SH DESCRIPTION\n", stdout);
+    put_text(command->description);
+    if (command->option_count > 0) {
+        fputs(".SH OPTIONS\n", stdout);
+    }
+    for (size_t i = 0; i < command->option_count; i++) {
+        put_option(&command->options[i]);
+    }
+    fputs(".SH SEE ALSO\n.BR tutti (1)\n", stdout);
+}
+
+static void put_program_page(void)
+{
+    put_heading("tutti");
+    fputs(".SH NAME\ntutti \\- gradient communication for data\\-parallel training\n"
+          ".SH SYNOPSIS\n.B tutti\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n"
+          ".SH COMMANDS\n",
+          stdout);
+    for (size_t i = 0; tt_commands[i] != NULL; i++) {
+        if (!tt_commands[i]->is_internal) {
+            printf(".TP\n.BR tutti\\-%s (1)\n", tt_commands[i]->name);
+            put_text(tt_commands[i]->summary);
+        }
+    }
+}
+
+static int run(const void *values, int operand_count, char **operands)
+{
+    (void)values;
+    if (operand_count == 0) {
+        put_program_page();
+        return 0;
+    }
+    const tt_command *command = tt_command_find(operands[0]);
+    if (command == NULL) {
+        fprintf(stderr, "tutti man: no command '%s'; 'tutti --help' lists them\n", operands[0]);
+        return 2;
+    }
+    put_command_page(command);
+    return 0;
+}
+
+const tt_command tt_command_man = {
+    .name = "man",
+    .summary = "Print a manual page.",
+    .operands = "[COMMAND]",
+    .description = "Prints the page in roff; read it with: tutti man run | man -l -",
+    .run = run,
+};
