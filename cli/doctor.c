@@ -167,7 +167,13 @@ static void check_key_file(const tt_machine *machine, finding *found)
     const char *home = tt_environment_get("HOME");
     char home_path[4096];
     if (path == NULL) {
-        snprintf(home_path, sizeof(home_path), "%s/.config/tutti/key", home != NULL ? home : "");
+        const char *folder = tt_environment_get("XDG_CONFIG_HOME");
+        const bool has_folder = folder != NULL && folder[0] == '/';
+        snprintf(home_path, sizeof(home_path), "%s%s/tutti/key",
+                 has_folder     ? folder
+                 : home != NULL ? home
+                                : "",
+                 has_folder ? "" : "/.config");
         path = home_path;
     }
     struct stat status;

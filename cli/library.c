@@ -20,6 +20,7 @@ static const tt_library_variable variables[] = {
     {"TUTTI_LISTEN_FD", "", "descriptor on which rank 0 already listens", true},
     {"TUTTI_SECRET_FD", "", "descriptor from which the job's 32-byte secret is read", true},
     {"TUTTI_SECRET_FILE", "", "file with the job's secret; must be private to its owner", false},
+    {"TUTTI_SECRET", "", "the secret as 64 hex digits; others can read it, so avoid it", false},
     {"TUTTI_TRANSPORT", "auto", "auto, shm or tcp", false},
     {"TUTTI_START_TIMEOUT", "60", "seconds to wait for all ranks to join", false},
     {"TUTTI_TIMEOUT", "0", "seconds until a call fails; 0 waits for ever", false},
