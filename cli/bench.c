@@ -329,7 +329,9 @@ static int run(const void *raw_values, int operand_count, char **operands)
         fprintf(stderr, "tutti bench: %s has no in-place form\n", operands[0]);
         return EXIT_USAGE;
     }
-    return tt_library_launcher() != NULL ? join_and_run(values, collective) : launch_self(values);
+    tt_library_place place;
+    tt_library_place_find(&place);
+    return place.is_launched ? join_and_run(values, collective) : launch_self(values);
 }
 
 const tt_command tt_command_bench = {

@@ -193,43 +193,48 @@ static void check_key_file(const tt_machine *machine, finding *found)
 static void check_launcher(const tt_machine *machine, finding *found)
 {
     (void)machine;
-    const char *launcher = tt_library_launcher();
-    if (launcher == NULL) {
-        say(found, "no launcher in the environment: a job started here has one rank");
-    } else {
-        say(found, "the environment is that of %s", launcher);
+    tt_library_place place;
+    tt_library_place_find(&place);
+    say(found, "%s", place.text);
+    if (place.is_broken) {
+        say(found, "the launcher's variables contradict each other");
+        advise(found, VERDICT_FAIL, place.text);
+    } else if (place.warning[0] != '\0') {
+        advise(found, VERDICT_WARN, place.warning);
     }
-    if (tt_environment_get("SLURM_PROCID") != NULL &&
-        tt_environment_get("SLURM_STEP_NODELIST") == NULL) {
-        advise(found, VERDICT_WARN,
-               "this is a batch script, not a step: start ranks with srun or tutti run");
+}
+
+/* " TUTTI_RNAK (did you mean TUTTI_RANK?)", appended. */
+static void add_unknown(finding *found, const char *name)
+{
+    tt_nearest nearest;
+    const tt_library_variable *known;
+    const size_t used = strlen(found->text);
+    tt_nearest_init(&nearest, name);
+    for (size_t i = 0; (known = tt_library_variable_at(i)) != NULL; i++) {
+        tt_nearest_offer(&nearest, known->name);
     }
+    snprintf(found->text + used, sizeof(found->text) - used, " %s%s%s%s", name,
+             nearest.best != NULL ? " (did you mean " : "",
+             nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?)" : "");
 }
 
 static void check_variables(const tt_machine *machine, finding *found)
 {
     (void)machine;
     const char *item;
-    say(found, "every TUTTI_ variable is known");
+    say(found, "unknown:");
     for (size_t i = 0; (item = tt_environment_at(i)) != NULL; i++) {
         char name[128];
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(item, "="), item);
-        if (strncmp(name, "TUTTI_", 6) != 0 || tt_library_variable_find(name) != NULL) {
-            continue;
+        if (strncmp(name, "TUTTI_", 6) == 0 && tt_library_variable_find(name) == NULL) {
+            add_unknown(found, name);
+            advise(found, VERDICT_WARN,
+                   "unset or rename them; 'tutti config' lists the known ones");
         }
-        tt_nearest nearest;
-        tt_nearest_init(&nearest, name);
-        const tt_library_variable *known;
-        for (size_t j = 0; (known = tt_library_variable_at(j)) != NULL; j++) {
-            tt_nearest_offer(&nearest, known->name);
-        }
-        say(found, "unknown variable %s", name);
-        char cure[256] = "'tutti config' lists the known ones";
-        if (nearest.best != NULL) {
-            snprintf(cure, sizeof(cure), "did you mean %s?", nearest.best);
-        }
-        advise(found, VERDICT_WARN, cure);
-        return;
+    }
+    if (found->verdict == VERDICT_OK) {
+        say(found, "every TUTTI_ variable is known");
     }
 }
 

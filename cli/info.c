@@ -91,7 +91,7 @@ static void put_configuration(json_t *object)
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const info_values *values = raw_values;
-    const char *launcher = tt_library_launcher();
+    tt_library_place place;
     tt_machine machine;
     (void)operand_count;
     (void)operands;
@@ -103,7 +103,8 @@ static int run(const void *raw_values, int operand_count, char **operands)
     tt_machine_read(&machine);
     put_machine(object, &machine);
     tt_machine_interfaces(put_interface, object);
-    put(object, "launcher", "%s", launcher != NULL ? launcher : "none");
+    tt_library_place_find(&place);
+    put(object, "launcher", "%s", place.text);
     put_configuration(object);
     if (object != NULL) {
         (void)json_dumpf(object, stdout, JSON_INDENT(2));

@@ -131,6 +131,11 @@ bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host)
         return false;
     }
     tt_launch_host_describe(job, host);
+    if (tt_buffer_bytes(&host->channel.pending) > TT_WIRE_HEAD_BYTES + TT_WIRE_PAYLOAD_BYTES_MAX) {
+        tt_launch_say(job, "arguments and variables exceed %d MiB; pass less",
+                      TT_WIRE_PAYLOAD_BYTES_MAX >> 20);
+        return false;
+    }
     return true;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * library.c - the variables of the launcher contract and those tutti.h names. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "environment.h"
+#include "join/join.h"
 #include "library.h"
 
 static const tt_library_variable variables[] = {
@@ -26,27 +27,6 @@ static const tt_library_variable variables[] = {
     {"TUTTI_TIMEOUT", "0", "seconds until a call fails; 0 waits for ever", false},
 };
 
-typedef struct family {
-    const char *name;
-    const char *variable; /* its presence gives the family away */
-} family;
-
-/* In the order in which the library looks. */
-static const family families[] = {
-    {"tutti run", "TUTTI_RANK"},
-    {"horovodrun", "HOROVOD_RANK"},
-    {"torchrun", "TORCHELASTIC_RUN_ID"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK"},
-    {"PMI (MPICH, Intel MPI)", "PMI_RANK"},
-    {"MVAPICH2", "MV2_COMM_WORLD_RANK"},
-    {"PALS", "PALS_RANKID"},
-    {"Flux", "FLUX_TASK_RANK"},
-    {"PMIx", "PMIX_RANK"},
-    {"jsrun", "JSM_NAMESPACE_RANK"},
-    {"Slurm", "SLURM_STEP_NODELIST"},
-    {"plain RANK and WORLD_SIZE", "WORLD_SIZE"},
-};
-
 const tt_library_variable *tt_library_variable_at(size_t index)
 {
     return index < TT_ARRAY_COUNT(variables) ? &variables[index] : NULL;
@@ -62,12 +42,21 @@ const tt_library_variable *tt_library_variable_find(const char *name)
     return NULL;
 }
 
-const char *tt_library_launcher(void)
+void tt_library_place_find(tt_library_place *place_out)
 {
-    for (size_t i = 0; i < TT_ARRAY_COUNT(families); i++) {
-        if (tt_environment_get(families[i].variable) != NULL) {
-            return families[i].name;
-        }
+    char command[512];
+    tt_join_identity identity;
+    tt_join_why why = {0};
+    char description[TT_JOIN_DESCRIPTION_BYTES];
+    const tt_join_source source = tt_join_source_process(command, sizeof(command));
+    *place_out = (tt_library_place){.is_launched = true};
+    if (tt_join_identify(&source, &identity, &why) != TT_OK) {
+        place_out->is_broken = true;
+        snprintf(place_out->text, sizeof(place_out->text), "%s", why.text);
+        return;
     }
-    return NULL;
+    tt_join_describe(&identity, description);
+    place_out->is_launched = strcmp(identity.family, "none") != 0;
+    snprintf(place_out->text, sizeof(place_out->text), "%s", description);
+    snprintf(place_out->warning, sizeof(place_out->warning), "%s", identity.warning);
 }

@@ -22,7 +22,14 @@ typedef struct tt_library_variable {
 const tt_library_variable *tt_library_variable_at(size_t index);
 const tt_library_variable *tt_library_variable_find(const char *name);
 
-/* Name of the launcher family that the environment shows, or NULL; the library would choose it. */
-const char *tt_library_launcher(void);
+/* What the library would make of the environment. */
+typedef struct tt_library_place {
+    bool is_launched; /* some launcher gave this process a rank */
+    bool is_broken;   /* the variables make no sense; `text` says why and how to cure it */
+    char text[1024];
+    char warning[1024]; /* "" if there is none */
+} tt_library_place;
+
+void tt_library_place_find(tt_library_place *place_out);
 
 #endif

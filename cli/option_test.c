@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * option_test.c - the option parser over a small table that has every kind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "nearest.h"
+#include "option.h"
+
+typedef struct values {
+    bool flag;
+    int64_t number;
+    uint64_t bytes;
+    double seconds;
+    const char *text;
+    int choice;
+    tt_option_list list;
+} values;
+
+static const tt_option options[] = {
+    {'v', "verbose", TT_OPTION_FLAG, offsetof(values, flag), NULL, "", NULL, NULL, NULL, 0, 0},
+    {'n', "ranks", TT_OPTION_INT, offsetof(values, number), "N", "", "1", NULL, "-np --num-proc", 1,
+     100},
+    {'b', "bytes", TT_OPTION_BYTES, offsetof(values, bytes), "B", "", "4K", NULL, NULL, 0, 0},
+    {'\0', "wait", TT_OPTION_SECONDS, offsetof(values, seconds), "S", "", "1.5", NULL, NULL, 0, 0},
+    {'H', "hosts", TT_OPTION_STRING, offsetof(values, text), "H", "", NULL, NULL, NULL, 0, 0},
+    {'\0', "bind", TT_OPTION_CHOICE, offsetof(values, choice), NULL, "", "none", "none|core", NULL,
+     0, 0},
+    {'x', "env", TT_OPTION_LIST, offsetof(values, list), "V", "", NULL, NULL, NULL, 0, 0},
+};
+
+static const tt_command command = {.name = "test",
+                                   .summary = "",
+                                   .operands = "",
+                                   .options = options,
+                                   .option_count = TT_ARRAY_COUNT(options),
+                                   .values_bytes = sizeof(values)};
+
+typedef struct fixture {
+    char *argv[16];
+    values values;
+    tt_option_result result;
+    tt_status status;
+} fixture;
+
+/* Parse words separated by blanks. */
+static void parse(fixture *f, const tt_command *table, const char *line)
+{
+    static char storage[256];
+    int argc = 0;
+    strncpy(storage, line, sizeof(storage) - 1);
+    for (char *rest = storage, *word; (word = strsep(&rest, " ")) != NULL;) {
+        f->argv[argc++] = word;
+    }
+    f->argv[argc] = NULL;
+    f->status = tt_option_parse(table, &f->values, argc, f->argv, &f->result);
+}
+
+static void expect_error(const char *line, const char *text)
+{
+    fixture f;
+    parse(&f, &command, line);
+    assert_int_equal(f.status, TT_ERR_BAD_ARGUMENT);
+    assert_non_null(strstr(f.result.error, text));
+    tt_option_release(&command, &f.values);
+}
+
+static void test_defaults_hold_without_arguments(void **state)
+{
+    (void)state;
+    fixture f;
+    parse(&f, &command, "operand");
+    assert_int_equal(f.status, TT_OK);
+    assert_false(f.values.flag);
+    assert_int_equal(f.values.number, 1);
+    assert_int_equal(f.values.bytes, 4096);
+    assert_true(f.values.seconds == 1.5);
+    assert_null(f.values.text);
+    assert_int_equal(f.values.choice, 0);
+    assert_int_equal(f.values.list.count, 0);
+    assert_int_equal(f.result.operand_count, 1);
+}
+
+static void test_every_spelling_of_a_value_is_the_same(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"-n 7",  "-n7",   "--ranks 7",    "--ranks=7",
+                                        "-np 7", "-np=7", "--num-proc=7", "--num-proc 7"};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(lines); i++) {
+        fixture f;
+        parse(&f, &command, lines[i]);
+        assert_int_equal(f.status, TT_OK);
+        assert_int_equal(f.values.number, 7);
+        assert_int_equal(f.result.operand_count, 0);
+    }
+}
+
+static void test_operands_may_stand_between_options(void **state)
+{
+    (void)state;
+    fixture f;
+    parse(&f, &command, "one -v two --bind core -- -n three");
+    assert_int_equal(f.status, TT_OK);
+    assert_true(f.values.flag);
+    assert_int_equal(f.values.choice, 1);
+    assert_int_equal(f.result.operand_count, 4);
+    assert_string_equal(f.argv[1], "two");
+    assert_string_equal(f.argv[2], "-n");
+    assert_null(f.argv[4]);
+}
+
+static void test_first_operand_ends_our_options_where_asked(void **state)
+{
+    (void)state;
+    fixture f;
+    tt_command strict = command;
+    strict.options_first = true;
+    parse(&f, &strict, "-n 3 program -n 4 --help");
+    assert_int_equal(f.status, TT_OK);
+    assert_int_equal(f.values.number, 3);
+    assert_false(f.result.wants_help);
+    assert_int_equal(f.result.operand_count, 4);
+    assert_string_equal(f.argv[0], "program");
+    assert_string_equal(f.argv[3], "--help");
+}
+
+static void test_list_keeps_its_order(void **state)
+{
+    (void)state;
+    fixture f;
+    parse(&f, &command, "-x A=1 --env B=2=3 -xC");
+    assert_int_equal(f.status, TT_OK);
+    assert_int_equal(f.values.list.count, 3);
+    assert_string_equal(f.values.list.items[1], "B=2=3");
+    assert_string_equal(f.values.list.items[2], "C");
+    tt_option_release(&command, &f.values);
+    assert_int_equal(f.values.list.count, 0);
+}
+
+static void test_errors_name_culprit_and_cure(void **state)
+{
+    (void)state;
+    expect_error("--rnaks 4", "did you mean '--ranks'?");
+    expect_error("--completely-different", "'tutti test --help' lists them");
+    expect_error("-z", "unknown option '-z'");
+    expect_error("--ranks", "--ranks needs a value");
+    expect_error("--ranks four", "'four' is not a whole number");
+    expect_error("--ranks 101", "101 is not between 1 and 100");
+    expect_error("--ranks 99999999999999999999", "is not a whole number");
+    expect_error("--bytes 4Q", "'4Q' is not a size");
+    expect_error("--bytes -1", "is not a size");
+    expect_error("--wait -1", "is not a number of seconds");
+    expect_error("--wait nan", "is not a number of seconds");
+    expect_error("--bind socket", "'socket' is none of none|core");
+    expect_error("--verbose=yes", "--verbose takes no value");
+}
+
+static void test_sizes_have_suffixes_and_do_not_overflow(void **state)
+{
+    (void)state;
+    uint64_t bytes = 7;
+    assert_int_equal(tt_option_parse_bytes("64M", &bytes), TT_OK);
+    assert_int_equal(bytes, 64 << 20);
+    assert_int_equal(tt_option_parse_bytes("1GiB", &bytes), TT_OK);
+    assert_int_equal(bytes, 1 << 30);
+    assert_int_equal(tt_option_parse_bytes("17179869184G", &bytes), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_option_parse_bytes("", &bytes), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(bytes, 1 << 30);
+}
+
+static void test_nearest_prefers_the_closest_and_knows_when_to_be_silent(void **state)
+{
+    (void)state;
+    tt_nearest nearest;
+    tt_nearest_init(&nearest, "--hsots");
+    tt_nearest_offer(&nearest, "--hostfile");
+    tt_nearest_offer(&nearest, "--hosts");
+    tt_nearest_offer(&nearest, "--rsh");
+    assert_string_equal(nearest.best, "--hosts");
+    tt_nearest_init(&nearest, "--zzzzzz");
+    tt_nearest_offer(&nearest, "--hosts");
+    assert_null(nearest.best);
+}
+
+/* What the tables promise: defaults parse, and no spelling has two meanings. */
+static void test_tables_of_all_commands_are_sound(void **state)
+{
+    (void)state;
+    for (size_t i = 0; tt_commands[i] != NULL; i++) {
+        const tt_command *item = tt_commands[i];
+        tt_option_result result;
+        char *argv[1] = {NULL};
+        void *memory = calloc(1, item->values_bytes + 1);
+        assert_int_equal(tt_option_parse(item, memory, 0, argv, &result), TT_OK);
+        tt_option_release(item, memory);
+        free(memory);
+        for (size_t j = 0; j < item->option_count; j++) {
+            for (size_t k = j + 1; k < item->option_count; k++) {
+                assert_string_not_equal(item->options[j].name, item->options[k].name);
+                assert_true(item->options[j].letter == '\0' ||
+                            item->options[j].letter != item->options[k].letter);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_hold_without_arguments),
+        cmocka_unit_test(test_every_spelling_of_a_value_is_the_same),
+        cmocka_unit_test(test_operands_may_stand_between_options),
+        cmocka_unit_test(test_first_operand_ends_our_options_where_asked),
+        cmocka_unit_test(test_list_keeps_its_order),
+        cmocka_unit_test(test_errors_name_culprit_and_cure),
+        cmocka_unit_test(test_sizes_have_suffixes_and_do_not_overflow),
+        cmocka_unit_test(test_nearest_prefers_the_closest_and_knows_when_to_be_silent),
+        cmocka_unit_test(test_tables_of_all_commands_are_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
