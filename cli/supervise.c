@@ -455,6 +455,7 @@ static int run(const void *values, int operand_count, char **operands)
                                  sizeof(*self.polls));
     tt_buffer_append(&self.channel.pending, TT_WIRE_GREETING, strlen(TT_WIRE_GREETING));
     const int code = supervise(&self);
+    tt_channel_fini(&self.channel);
     tt_wire_spec_release(&self.spec);
     tt_buffer_fini(&self.spec_memory);
     tt_buffer_fini(&self.input);
