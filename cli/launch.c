@@ -500,13 +500,24 @@ static void flush_rest(tt_launch_job *job)
     }
 }
 
+/* Under nohup, or in the background of a script, whoever started us has decided that hang-ups or
+ * interrupts do not concern us; the ranks inherit that decision. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return (number == SIGHUP || number == SIGINT) && sigaction(number, NULL, &action) == 0 &&
+           action.sa_handler == SIG_IGN;
+}
+
 static int open_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
     for (size_t i = 0; i < TT_ARRAY_COUNT(numbers); i++) {
-        sigaddset(&set, numbers[i]);
+        if (!is_ignored(numbers[i])) {
+            sigaddset(&set, numbers[i]);
+        }
     }
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
