@@ -28,8 +28,8 @@ typedef enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } verdict;
 
 typedef struct finding {
     verdict verdict;
-    char text[512];
-    char cure[512]; /* "" when all is well */
+    char text[1024];
+    char cure[1024]; /* "" when all is well */
 } finding;
 
 typedef struct check {
