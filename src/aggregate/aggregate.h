@@ -34,18 +34,18 @@
 #include "platform/platform.h"
 
 typedef enum tt_collective { /* values are public ABI and travel on the wire */
-    TT_ALLREDUCE,
-    TT_REDUCE,
-    TT_BROADCAST,
-    TT_ALLGATHER,
-    TT_GATHER,
-    TT_SCATTER,
-    TT_REDUCESCATTER,
-    TT_ALLTOALL,
-    TT_SEND,
-    TT_RECEIVE,
-    TT_BARRIER,
-    TT_COLLECTIVE_COUNT,
+                             TT_ALLREDUCE,
+                             TT_REDUCE,
+                             TT_BROADCAST,
+                             TT_ALLGATHER,
+                             TT_GATHER,
+                             TT_SCATTER,
+                             TT_REDUCESCATTER,
+                             TT_ALLTOALL,
+                             TT_SEND,
+                             TT_RECEIVE,
+                             TT_BARRIER,
+                             TT_COLLECTIVE_COUNT,
 } tt_collective;
 
 const char *tt_collective_name(tt_collective collective);
@@ -53,12 +53,12 @@ const char *tt_collective_name(tt_collective collective);
 /* Who shares memory with whom inside a process set. Members of a host are listed together. */
 typedef struct tt_topology {
     uint32_t host_count;
-    uint32_t rail_count;           /* smallest number of members on any host */
-    const uint32_t *host_of;       /* [size] host index of a member */
-    const uint32_t *local_of;      /* [size] its number among the members of its host */
-    const uint32_t *host_first;    /* [host_count + 1] into host_members */
-    const uint32_t *host_members;  /* [size] members, host by host, ascending */
-    bool has_views;                /* members of one host can see each other's arena */
+    uint32_t rail_count;          /* smallest number of members on any host */
+    const uint32_t *host_of;      /* [size] host index of a member */
+    const uint32_t *local_of;     /* [size] its number among the members of its host */
+    const uint32_t *host_first;   /* [host_count + 1] into host_members */
+    const uint32_t *host_members; /* [size] members, host by host, ascending */
+    bool has_views;               /* members of one host can see each other's arena */
 } tt_topology;
 
 /* What a member tells the others of its host before memory is shared: where its buffers lie. */

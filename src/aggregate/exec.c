@@ -434,8 +434,7 @@ static tt_status workspace_lay_out(tt_exec *exec)
 static void take_notes(tt_exec *exec)
 {
     tt_note note;
-    while (tt_flow_note_take(exec->flow, &exec->arriving,
-                             pair_peer(exec), &note)) {
+    while (tt_flow_note_take(exec->flow, &exec->arriving, pair_peer(exec), &note)) {
         const uint32_t member = tt_exec_member(exec, note.peer);
         if (member == UINT32_MAX || note.head.descriptor != exec->identity.descriptor) {
             fail(exec, TT_ERR_MISMATCH, member);
@@ -544,8 +543,7 @@ void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const v
         exec->flow->frames_dropped++;
         return NULL;
     }
-    if (bit_get(lane->received,
-                (uint64_t)head->round * exec->plan.fan + slot_of(exec, member))) {
+    if (bit_get(lane->received, (uint64_t)head->round * exec->plan.fan + slot_of(exec, member))) {
         exec->flow->frames_dropped++; /* a duplicate must not be added twice */
         return NULL;
     }

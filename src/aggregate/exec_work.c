@@ -70,8 +70,7 @@ static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bo
     if (fact->is_shared != 0) {
         place.offset = (is_output ? fact->output_offset : fact->input_offset) + first;
     } else {
-        place.offset =
-            fact->input_offset + lane->number % TT_LANES_MAX * exec->plan.slot_bytes;
+        place.offset = fact->input_offset + lane->number % TT_LANES_MAX * exec->plan.slot_bytes;
     }
     void *view = platform->ops->view(platform, exec->members[member], place, bytes);
     if (view == NULL) { /* its facts were wrong */
@@ -132,8 +131,8 @@ static void views_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move,
                 memcpy((void *)(uintptr_t)outputs[i], target, block);
             }
         } else {
-            tt_reduce_many(problem->dtype, problem->redop, (void *const *)(uintptr_t)outputs,
-                           count, exec->pointers, count, elements);
+            tt_reduce_many(problem->dtype, problem->redop, (void *const *)(uintptr_t)outputs, count,
+                           exec->pointers, count, elements);
         }
         advance(exec->pointers, count, block);
         advance(outputs, count, block);
@@ -173,8 +172,7 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
         break;
     }
     lane->work_done += bytes;
-    exec->flow->platform->ops->spend(exec->flow->platform,
-                                     move->work == TT_WORK_COPY ? TT_SPEND_COPY : TT_SPEND_REDUCE,
-                                     bytes);
+    exec->flow->platform->ops->spend(
+        exec->flow->platform, move->work == TT_WORK_COPY ? TT_SPEND_COPY : TT_SPEND_REDUCE, bytes);
     return lane->work_done == move->bytes;
 }

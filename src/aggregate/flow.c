@@ -38,7 +38,8 @@ void tt_flow_fini(tt_flow *flow)
     release_notes(flow, flow->notes);
     release_notes(flow, flow->notes_free);
     for (uint32_t i = 0; flow->peers != NULL && i < flow->peer_count; i++) {
-        tt_platform_release(flow->platform, flow->peers[i].block, TT_CREDIT_FRAMES * entry_bytes(flow));
+        tt_platform_release(flow->platform, flow->peers[i].block,
+                            TT_CREDIT_FRAMES * entry_bytes(flow));
     }
     tt_platform_release(flow->platform, flow->peers, flow->peer_count * sizeof(*flow->peers));
     flow->peers = NULL;

@@ -2,12 +2,12 @@
  *
  * agree.c - one verdict for everyone when a call cannot succeed.
  *
- * The first member of a set (of a pair: the sender) decides. A rank that sees a foreign descriptor
- * stops its op and sends DISPUTE with its claim; the first member asks all for claims and decides
- * when all are in or verdict_ns has passed. A rank that cannot take part (wrong arguments, no
- * memory, cancel, deadline) fails its op at once and sends OBJECT; the first member passes it on.
- * Either way the members get one VERDICT. What arrives before its op is kept as its fate. A rank
- * whose op had succeeded already learns of it at its next call.
+ * The first member of a set that is still there (of a pair: the sender) decides. A rank that sees a
+ * foreign descriptor stops its op and sends DISPUTE with its claim; the first member asks all for
+ * claims and decides when all are in or verdict_ns has passed. A rank that cannot take part (wrong
+ * arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the first member
+ * passes it on. Either way the members get one VERDICT. What arrives before its op is kept as its
+ * fate. A rank whose op had succeeded already learns of it at its next call.
  *
  * Ops that wait long ask the first member who is missing (PROBE, STALL), which also uncovers calls
  * that differ so much that no frame passes between them.
@@ -142,8 +142,10 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
 {
     const tt_set *set = tt_set_find(control, key->set);
     const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
-    const bool is_first =
-        set != NULL && (is_pair ? (key->flags & TT_FLAG_REPLY) != 0 : set->self == 0);
+    bool is_first = set != NULL && (!is_pair || (key->flags & TT_FLAG_REPLY) != 0);
+    for (uint32_t member = 0; is_first && !is_pair && member < set->self; member++) {
+        is_first = control->peers[set->members[member]].is_gone;
+    }
     if (!is_first) {
         return NULL;
     }
@@ -321,16 +323,16 @@ static void decide_mismatch(tt_control *control, tt_case *found)
     for (uint32_t i = 0; i < found->size; i++) {
         bool is_first = found->has_claimed[i];
         for (uint32_t j = 0; j < i; j++) {
-            is_first = is_first && !(found->has_claimed[j] &&
-                                     memcmp(&found->claims[i], &found->claims[j],
-                                            sizeof(tt_claim)) == 0);
+            is_first =
+                is_first && !(found->has_claimed[j] &&
+                              memcmp(&found->claims[i], &found->claims[j], sizeof(tt_claim)) == 0);
         }
         if (!is_first) {
             continue;
         }
         for (uint32_t j = 0; j < found->size; j++) {
-            wanted[j] = found->has_claimed[j] && memcmp(&found->claims[i], &found->claims[j],
-                                                        sizeof(tt_claim)) == 0;
+            wanted[j] = found->has_claimed[j] &&
+                        memcmp(&found->claims[i], &found->claims[j], sizeof(tt_claim)) == 0;
         }
         tt_text_add(&text, " ");
         add_ranks(&text, control, found, wanted);
@@ -401,7 +403,7 @@ void tt_agree_dispute(tt_op *op)
     op->phase = OP_DISPUTED;
     op->disputed_ns = tt_now(control->platform);
     tt_control_watch(control);
-    const uint32_t first = tt_op_member_rank(op, 0);
+    const uint32_t first = tt_op_first(op);
     if (first != control->world.rank) {
         const tt_head head = tt_op_identity(op, TT_FRAME_CLAIM);
         tt_letter_send(control, first, head, &op->claim, sizeof(op->claim));
@@ -415,13 +417,13 @@ void tt_agree_dispute(tt_op *op)
         return;
     }
     case_dispute(control, found);
-    case_claim(control, found, 0, &claim);
+    case_claim(control, found, case_member(control, found, control->world.rank), &claim);
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
 {
     tt_control *control = op->control;
-    const uint32_t first = tt_op_member_rank(op, 0);
+    const uint32_t first = tt_op_first(op);
     tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
     head.argument = (uint64_t)(int64_t)status;
     if (first != control->world.rank) {
@@ -462,7 +464,8 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     for (uint32_t i = 0; i < found->size; i++) {
-        const bool is_here = i == 0 ? own != NULL : found->has_probed[i];
+        const bool is_self = case_rank(control, found, i) == control->world.rank;
+        const bool is_here = is_self ? own != NULL : found->has_probed[i];
         missing[i] = !is_here;
         missing_any = missing_any || !is_here;
     }
@@ -562,7 +565,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
 static void probe(tt_op *op, bool wants_answer)
 {
     tt_control *control = op->control;
-    const uint32_t first = tt_op_member_rank(op, 0);
+    const uint32_t first = tt_op_first(op);
     tt_head head = tt_op_identity(op, TT_FRAME_PROBE);
     head.argument = wants_answer ? 1 : 0;
     if (first != control->world.rank) {
@@ -577,8 +580,8 @@ static void probe(tt_op *op, bool wants_answer)
     tt_text who = {0};
     bool *missing = found->has_claimed;
     bool missing_any = false;
-    for (uint32_t i = 1; i < found->size && !found->is_disputed; i++) {
-        missing[i] = !found->has_probed[i];
+    for (uint32_t i = 0; i < found->size && !found->is_disputed; i++) {
+        missing[i] = !found->has_probed[i] && case_rank(control, found, i) != control->world.rank;
         missing_any = missing_any || missing[i];
     }
     if (missing_any) {
@@ -598,7 +601,8 @@ static void patrol_op(tt_op *op, uint64_t now)
         tt_text text = {0};
         tt_text_add(&text, "rank %u: ", op->control->world.rank);
         add_claim(&text, &op->claim);
-        tt_text_add(&text, " not over after %g s", (double)(op->deadline_ns - op->submitted_ns) / 1e9);
+        tt_text_add(&text, " not over after %g s",
+                    (double)(op->deadline_ns - op->submitted_ns) / 1e9);
         if (op->stall_text[0] != 0) {
             tt_text_add(&text, ", missing: %s", op->stall_text);
         }

@@ -44,8 +44,8 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
     tt_op *op = tt_op_find(control, peer, head);
-    const bool is_running = op != NULL && op->exec.is_running &&
-                            (op->phase == OP_FACTS || op->phase == OP_DATA);
+    const bool is_running =
+        op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
     const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
     const bool is_early = is_running ? head->stage == 1 && stage == 0
                                      : op == NULL && tt_op_is_future(control, peer, head);
@@ -76,8 +76,8 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
 static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     tt_op *op = tt_op_find(control, peer, head);
-    const bool is_running = op != NULL && op->exec.is_running &&
-                            (op->phase == OP_FACTS || op->phase == OP_DATA);
+    const bool is_running =
+        op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
     const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
     if (is_running && head->stage == stage) {
         const uint32_t member = tt_exec_member(&op->exec, peer);

@@ -70,8 +70,8 @@ typedef struct tt_request {
     uint64_t output_capacity; /* elements; 0: as the collective implies */
     const uint64_t *input_counts;
     uint64_t *output_counts;
-    bool is_uneven;    /* parts differ: counts are exchanged first */
-    uint64_t salt;     /* more that must be equal on all ranks (rank list of a new set) */
+    bool is_uneven; /* parts differ: counts are exchanged first */
+    uint64_t salt;  /* more that must be equal on all ranks (rank list of a new set) */
     double prescale, postscale;
     uint64_t deadline_ns; /* from submission; 0: the configured one */
 

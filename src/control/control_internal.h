@@ -47,14 +47,14 @@ typedef struct tt_set {
     tt_op *ops[OPS_AHEAD_MAX];
     tt_op *queue; /* submitted, waiting for a place in `ops` */
     tt_op **queue_end;
-    tt_op *pairs;         /* sends and receives that are not over */
-    uint64_t *pair_next;  /* [2 * size] next sequence: to, from each member */
-    tt_status broken;     /* a member is gone: nothing works here any more */
+    tt_op *pairs;        /* sends and receives that are not over */
+    uint64_t *pair_next; /* [2 * size] next sequence: to, from each member */
+    tt_status broken;    /* a member is gone: nothing works here any more */
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
     uint32_t failed_count;
-    tt_status late;       /* an op that had succeeded here failed elsewhere */
+    tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
 } tt_set;
 
@@ -176,6 +176,7 @@ void tt_op_stopped(tt_op *op, uint32_t member);
 void tt_op_release_all(tt_control *control);
 uint32_t tt_op_size(const tt_op *op);
 uint32_t tt_op_self(const tt_op *op);
+uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
 /* prepare.c */
@@ -205,8 +206,8 @@ void tt_letter_sent(tt_control *control, uint64_t token);
 void tt_letter_release_all(tt_control *control);
 
 /* failure.c */
-/* Members have gone before this op began: fail it if it needs them. */
-void tt_failure_check(tt_op *op);
+/* Members have gone: false if the op needed one of them, and has failed. */
+bool tt_failure_allows(tt_op *op);
 void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);

@@ -4,21 +4,23 @@
  *
  * A rank that is down breaks every set it belongs to: pending ops fail, later ones too, and the
  * word is passed on (ABORT), since another rank may have no link to it of its own. A rank that
- * left in order fails only what still needs it. */
+ * left in order fails only what still needs something from it, now or later. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/control_internal.h"
 
-void tt_failure_check(tt_op *op)
+bool tt_failure_allows(tt_op *op)
 {
-    for (uint32_t member = 0; member < tt_op_size(op) && op->phase == OP_DATA; member++) {
+    for (uint32_t member = 0; member < tt_op_size(op); member++) {
         const uint32_t rank = tt_op_member_rank(op, member);
         if (op->control->peers[rank].is_gone && tt_exec_needs(&op->exec, member)) {
-            tt_op_fail(op, op->set->broken, op->set->broken_text);
+            tt_agree_object(op, op->set->broken, op->set->broken_text);
+            return false;
         }
     }
+    return true;
 }
 
 /* Does this op have to end because `rank` is gone? */
@@ -32,8 +34,8 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
     if (member == UINT32_MAX) {
         return false;
     }
-    if (status == TT_ERR_PEER_LEFT && (op->phase == OP_FACTS || op->phase == OP_DATA)) {
-        return tt_exec_needs(&op->exec, member);
+    if (status == TT_ERR_PEER_LEFT && op->phase != OP_STOPPING) {
+        return (op->phase == OP_FACTS || op->phase == OP_DATA) && tt_exec_needs(&op->exec, member);
     }
     return true;
 }
@@ -47,6 +49,8 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
         }
         if (op->phase == OP_STOPPING) {
             tt_op_stopped(op, op->set->member_of[rank]);
+        } else if (status == TT_ERR_PEER_LEFT) {
+            tt_agree_object(op, status, text); /* others may not need it, but need this rank */
         } else {
             tt_op_fail(op, status, text);
         }
@@ -55,8 +59,7 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
 
 static void pass_on(tt_control *control, uint32_t rank, const char *why)
 {
-    const tt_head head = {
-        .kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
+    const tt_head head = {.kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
     for (uint32_t peer = 0; peer < control->world.size; peer++) {
         if (peer != control->world.rank && !control->peers[peer].is_gone) {
             tt_letter_send(control, peer, head, why, strlen(why));

@@ -24,6 +24,16 @@ uint32_t tt_op_self(const tt_op *op)
     return op->set->self;
 }
 
+/* Who decides about this op: the first member that is still there. */
+uint32_t tt_op_first(const tt_op *op)
+{
+    uint32_t member = 0;
+    while (member < tt_op_self(op) && op->control->peers[tt_op_member_rank(op, member)].is_gone) {
+        member++;
+    }
+    return tt_op_member_rank(op, member);
+}
+
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member)
 {
     return op->is_pair ? op->pair_members[member] : op->set->members[member];
@@ -314,10 +324,6 @@ static void begin_data(tt_op *op)
     if (status == TT_OK) {
         status = tt_exec_start(&op->exec);
     }
-    if (status == TT_OK && op->set->broken < 0) {
-        tt_failure_check(op);
-        return;
-    }
     if (status != TT_OK) {
         if (text.length == 0) {
             tt_text_add(&text, "%s", tt_status_text(status));
@@ -329,7 +335,7 @@ static void begin_data(tt_op *op)
 static void op_begin(tt_op *op)
 {
     op->phase = OP_DATA;
-    if (op->set->broken < 0) {
+    if (op->set->broken == TT_ERR_PEER_DOWN) {
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return;
     }
@@ -378,6 +384,9 @@ static void exec_failed(tt_op *op)
 void tt_op_settle(tt_op *op)
 {
     while (op->phase == OP_FACTS || op->phase == OP_DATA) {
+        if (op->set->broken < 0 && op->exec.is_running && !tt_failure_allows(op)) {
+            return;
+        }
         if (op->exec.status < 0) {
             exec_failed(op);
             return;
@@ -485,8 +494,9 @@ void tt_control_submit(tt_control *control, tt_request *request)
         return;
     }
     if (set == NULL || set->is_removed || set->self == UINT32_MAX) {
-        tt_text_add(&text, set == NULL || set->is_removed ? "process set %u does not exist"
-                                                          : "not a member of process set %u",
+        tt_text_add(&text,
+                    set == NULL || set->is_removed ? "process set %u does not exist"
+                                                   : "not a member of process set %u",
                     request->set);
         refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
         return;

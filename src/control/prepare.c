@@ -100,9 +100,9 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
                               tt_text *text)
 {
     const bool is_root = !is_rooted(request->collective) || request->root == self;
-    const bool has_counts =
-        request->collective == TT_REDUCESCATTER || request->collective == TT_ALLTOALL ||
-        (request->collective == TT_SCATTER && is_root);
+    const bool has_counts = request->collective == TT_REDUCESCATTER ||
+                            request->collective == TT_ALLTOALL ||
+                            (request->collective == TT_SCATTER && is_root);
     if (request->is_uneven && has_counts && request->input_counts == NULL) {
         tt_text_add(text, "input_counts is NULL");
         return TT_ERR_BAD_ARGUMENT;
@@ -145,15 +145,13 @@ tt_status tt_op_check(const tt_request *request, uint32_t self, uint32_t size, t
         tt_text_add(text, "unknown dtype %d", (int)request->dtype);
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (is_reduction(request->collective) &&
-        (!tt_redop_is_valid((int)request->redop) ||
-         !tt_redop_allowed(request->dtype, request->redop))) {
+    if (is_reduction(request->collective) && (!tt_redop_is_valid((int)request->redop) ||
+                                              !tt_redop_allowed(request->dtype, request->redop))) {
         tt_text_add(text, "op %s does not exist for dtype %s", tt_redop_name(request->redop),
                     tt_dtype_name(request->dtype));
         return TT_ERR_BAD_ARGUMENT;
     }
-    if ((is_rooted(request->collective) || is_pair(request->collective)) &&
-        request->root >= size) {
+    if ((is_rooted(request->collective) || is_pair(request->collective)) && request->root >= size) {
         tt_text_add(text, "%s %d is not in the process set of %u ranks",
                     is_pair(request->collective) ? "peer" : "root", (int)request->root, size);
         return TT_ERR_BAD_ARGUMENT;
@@ -444,8 +442,8 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
         TT_TRY(facts_reserve(op));
         TT_TRY(apply_counts(op, text));
     } else if (request->output == NULL) {
-        TT_TRY(output_reserve(
-            op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)), text));
+        TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
+                              text));
     }
     if (has_facts && op->exec.algorithm->needs_facts) {
         op->exec.problem.facts = op->facts;

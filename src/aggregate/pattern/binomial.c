@@ -3,7 +3,7 @@
  * binomial.c - trees of depth ceil(log2 P): reduce to a root, broadcast from it, or both.
  *
  * Ranks are renumbered so that the root is 0. In turn t a rank whose lowest set bit is t hands its
- * sum to the rank without that bit. A broadcast runs the same tree downwards. Long vectors travel
+ * sum to the rank without that bit; a broadcast runs the same turns backwards. Long vectors travel
  * in lanes, one behind the other, so that all levels work at once.
  */
 #include "aggregate/pattern/pattern.h"
@@ -24,7 +24,7 @@ static void binomial_plan(const tt_problem *problem, tt_plan *plan_out)
     *plan_out = (tt_plan){
         .lane_count = lanes_for(problem->bytes, segment),
         .lane_bytes = segment,
-        .fan = problem->collective == TT_REDUCE ? 1 : problem->size,
+        .fan = 1,
         .partner_max = depth + 1,
         .frame_bytes = (uint32_t)frame_bytes,
         /* the sum on its way, and one arrival slot per turn */
@@ -35,10 +35,10 @@ static void binomial_plan(const tt_problem *problem, tt_plan *plan_out)
         plan_out->round_count = depth + 2; /* copy, turns, finish */
         break;
     case TT_BROADCAST:
-        plan_out->round_count = 2; /* from the parent, to the children */
+        plan_out->round_count = depth + 1; /* copy, turns */
         break;
     default:
-        plan_out->round_count = depth + 4;
+        plan_out->round_count = 2 * depth + 2;
         break;
     }
 }
@@ -75,34 +75,14 @@ static bool up_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_m
     return true;
 }
 
-static bool from_parent_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
+/* Turn t of the way down, the highest first: the mirror image of the way up. */
+static bool down_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
-    const uint32_t number = number_of(problem);
-    if (number == 0 || at.index > 0) {
+    if (!up_move(problem, turn, at, move_out)) {
         return false;
     }
-    move_out->kind = TT_MOVE_STORE;
-    move_out->peer = member_of(problem, number & (number - 1));
+    move_out->kind = move_out->kind == TT_MOVE_SEND ? TT_MOVE_STORE : TT_MOVE_SEND;
     return true;
-}
-
-/* The index-th child, the one with the deepest subtree first. */
-static bool to_child_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
-{
-    const uint32_t number = number_of(problem);
-    uint32_t index = 0;
-    for (uint32_t turn = log2_ceil(problem->size); turn-- > 0;) {
-        const uint32_t bit = UINT32_C(1) << turn;
-        if (number % (UINT64_C(2) * bit) != 0 || (uint64_t)number + bit >= problem->size) {
-            continue;
-        }
-        if (index++ == at.index) {
-            move_out->kind = TT_MOVE_SEND;
-            move_out->peer = member_of(problem, number + bit);
-            return true;
-        }
-    }
-    return false;
 }
 
 static bool work_move(tt_work work, tt_cursor at, tt_spot source, tt_spot target, tt_move *move_out)
@@ -118,14 +98,12 @@ static bool broadcast_move(const tt_problem *problem, const tt_plan *plan, tt_cu
                            tt_move *move_out)
 {
     const tt_spot output = spot_at(TT_OUTPUT, at.lane * plan->lane_bytes);
-    const bool is_root = problem->self == problem->root;
-    move_out->target = output;
-    move_out->source = output;
-    if (at.round == 0 && is_root) {
-        return work_move(TT_WORK_COPY, at, spot_at(TT_INPUT, output.offset), output, move_out);
+    move_out->source = move_out->target = output;
+    if (at.round == 0) {
+        return problem->self == problem->root &&
+               work_move(TT_WORK_COPY, at, spot_at(TT_INPUT, output.offset), output, move_out);
     }
-    return at.round == 0 ? from_parent_move(problem, at, move_out)
-                         : to_child_move(problem, at, move_out);
+    return down_move(problem, log2_ceil(problem->size) - at.round, at, move_out);
 }
 
 static bool binomial_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
@@ -151,8 +129,7 @@ static bool binomial_move(const tt_problem *problem, const tt_plan *plan, tt_cur
         return problem->self == problem->root &&
                work_move(TT_WORK_FINISH, at, sum, output, move_out);
     }
-    return at.round == depth + 2 ? from_parent_move(problem, at, move_out)
-                                 : to_child_move(problem, at, move_out);
+    return down_move(problem, 2 * depth + 1 - at.round, at, move_out);
 }
 
 const tt_algorithm tt_algorithm_binomial = {

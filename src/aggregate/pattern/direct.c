@@ -18,9 +18,8 @@ static void direct_plan(const tt_problem *problem, tt_plan *plan_out)
     const uint64_t segment = problem->segment_bytes;
     const uint64_t bytes = is_allreduce ? problem->bytes : tt_part_bytes_max(problem);
     const uint64_t lane_bytes = is_allreduce ? segment * problem->size : segment;
-    const uint64_t slice_max = is_allreduce
-                                   ? bytes / problem->size + problem->element_bytes
-                                   : bytes;
+    const uint64_t slice_max =
+        is_allreduce ? bytes / problem->size + problem->element_bytes : bytes;
     const uint64_t frame_bytes = slice_max < segment ? slice_max : segment;
     *plan_out = (tt_plan){
         .lane_count = lanes_for(bytes, lane_bytes),
@@ -34,8 +33,8 @@ static void direct_plan(const tt_problem *problem, tt_plan *plan_out)
 }
 
 /* Where the slice of `owner` lies in the vector, as far as this lane covers it. */
-static uint64_t owned(const tt_problem *problem, const tt_plan *plan, uint64_t lane,
-                      uint32_t owner, uint64_t *bytes_out)
+static uint64_t owned(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t owner,
+                      uint64_t *bytes_out)
 {
     if (problem->collective == TT_REDUCESCATTER) {
         *bytes_out = lane_length(tt_part_bytes(problem, owner), plan->lane_bytes, lane);

@@ -75,8 +75,7 @@ static bool fold_move(const tt_problem *problem, bool is_unfold, tt_cursor at, t
     return true;
 }
 
-static bool exchange_move(const tt_problem *problem, uint32_t turn, tt_cursor at,
-                          tt_move *move_out)
+static bool exchange_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
     const uint32_t rest = problem->size - (UINT32_C(1) << log2_floor(problem->size));
     if (at.index > 1 || (problem->self < 2 * rest && problem->self % 2 == 0)) {

@@ -122,8 +122,8 @@ static bool allreduce_move(const tt_problem *problem, const tt_plan *plan, tt_cu
 }
 
 /* Where the piece of part `index` that lane covers begins in a vector of all parts. */
-static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t lane,
-                      uint32_t index, uint64_t *bytes_out)
+static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t index,
+                      uint64_t *bytes_out)
 {
     *bytes_out = lane_length(tt_part_bytes(problem, index), plan->lane_bytes, lane);
     return tt_part_offset(problem, index) + lane * plan->lane_bytes;
