@@ -102,6 +102,8 @@ static void welcome(tt_mesh_work *work, int fd, const tt_join_address *address, 
 {
     pid_t pid = 0;
     if (local && !is_same_user(fd, &pid)) {
+        tt_log_write(work->config->log, TT_LOG_WARN,
+                     "refused local process %d: it runs as another user", (int)pid);
         (void)close(fd);
         return;
     }

@@ -255,6 +255,15 @@ static void connected(tt_mesh_work *work, tt_mesh_connection *connection)
     tt_mesh_connection_greet(work, connection);
 }
 
+/* Hanging up is what a full house does, and another program may sit where rank 0 is looked for;
+ * but rank 0 also hangs up on who does not hold the secret. */
+static bool may_be_silent_again(const tt_mesh_work *work, tt_mesh_connection *connection)
+{
+    const size_t places = work->meet_addresses.count * work->meet.port_count;
+    return work->linking || work->has_store ||
+           ++connection->silent_count < TT_MESH_SILENT_MAX * places;
+}
+
 /* Our own handshake was refused for a cause that trying again will not cure. */
 static void we_are_refused(tt_mesh_work *work, tt_mesh_connection *connection)
 {
@@ -265,9 +274,7 @@ static void we_are_refused(tt_mesh_work *work, tt_mesh_connection *connection)
     const bool silent = tt_handshake_refusal(&connection->handshake) == TT_REFUSAL_CLOSED;
     const bool stranger = tt_handshake_refusal(&connection->handshake) == TT_REFUSAL_BAD_MAGIC ||
                           tt_handshake_refusal(&connection->handshake) == TT_REFUSAL_WRONG_JOB;
-    /* Hanging up is what a full house does, and another program may sit on a port of the range;
-     * but rank 0 also hangs up on who does not hold the secret. */
-    if (silent ? work->linking || connection->attempt < TT_MESH_SILENT_ATTEMPTS : stranger) {
+    if (silent ? may_be_silent_again(work, connection) : stranger) {
         (void)snprintf(connection->cause, sizeof(connection->cause), "%s: %.90s", name, text);
         tt_mesh_connection_retry(work, connection);
         return;

@@ -29,9 +29,9 @@
 #include "transport/handshake.h"
 
 enum {
-    TT_MESH_OUT_BYTES = 512,     /* room of a connection before it needs more */
-    TT_MESH_GRACE_MS = 5000,     /* others wait longer than rank 0, for its word */
-    TT_MESH_SILENT_ATTEMPTS = 8, /* how often rank 0 may hang up without a word */
+    TT_MESH_OUT_BYTES = 512, /* room of a connection before it needs more */
+    TT_MESH_GRACE_MS = 5000, /* others wait longer than rank 0, for its word */
+    TT_MESH_SILENT_MAX = 8,  /* how often rank 0 may hang up without a word */
     TT_MESH_RETRY_MS_FIRST = 5,
     TT_MESH_RETRY_MS_LAST = 250,
     TT_MESH_REFUSAL_COUNT = 12,
@@ -60,6 +60,7 @@ typedef struct tt_mesh_connection {
     uint64_t created_ns;
     uint64_t deadline_ns; /* WAITING: when to dial; incoming: when patience ends */
     uint32_t attempt;
+    uint32_t silent_count; /* how often the other side hung up without a word */
     pid_t pid;
     char cause[256]; /* why the last attempt failed */
 

@@ -327,6 +327,30 @@ static void test_a_wrong_secret_is_refused_and_said(void **state)
     job_fini(members, 3);
 }
 
+static void *establish_late(void *argument)
+{
+    /* Long enough that the others were turned away several times; nothing is asserted on it. */
+    (void)poll(NULL, 0, 300);
+    return establish(argument);
+}
+
+static void test_a_rank_0_that_comes_late_is_found(void **state)
+{
+    (void)state;
+    member members[3];
+    pthread_t late;
+    job_init(members, 3, AF_INET);
+    close(members[0].config.listen_fd);
+    members[0].config.listen_fd = -1; /* it listens by itself, at the same place */
+    members[0].absent = true;
+    assert_int_equal(pthread_create(&late, NULL, establish_late, &members[0]), 0);
+    job_run(members, 3);
+    assert_int_equal(pthread_join(late, NULL), 0);
+    members[0].absent = false;
+    check_job(members, 3);
+    job_fini(members, 3);
+}
+
 static void test_version_skew_names_both_versions(void **state)
 {
     (void)state;
@@ -578,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_a_missing_rank_is_named_to_everyone),
         cmocka_unit_test(test_a_missing_rank_0_is_named_with_its_place),
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
+        cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
         cmocka_unit_test(test_version_skew_names_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),
         cmocka_unit_test(test_other_settings_are_refused_for_everyone),
