@@ -2,7 +2,7 @@
  *
  * join.h - the door of the join layer: how a process finds out who it is and where to meet.
  *
- * Layer:   join; may include base/ only.
+ * Layer:   join; may include base/ and transport/ (the mesh shakes hands).
  * Threads: see each header.
  * Memory:  see each header.
  */
@@ -13,6 +13,7 @@
 #include "join/deadline.h"
 #include "join/family.h"
 #include "join/file_store.h"
+#include "join/mesh.h"
 #include "join/nodelist.h"
 #include "join/pmi.h"
 #include "join/rendezvous.h"
