@@ -4,7 +4,7 @@
  *
  * Up to TT_LANES_MAX lanes are open at once, each in one round at a time. Sends of a round are
  * issued when it is entered (and granted), arrivals are taken whenever their lane is open, the
- * reduce waits for its round. See aggregate.h for what algorithms promise.
+ * reduce waits for its round. See algorithm.h for what algorithms promise.
  *
  * Layer:   aggregate.
  * Threads: one at a time, as the machine.
@@ -13,7 +13,7 @@
 #ifndef TUTTI_AGGREGATE_EXEC_H
 #define TUTTI_AGGREGATE_EXEC_H
 
-#include "aggregate/aggregate.h"
+#include "aggregate/algorithm.h"
 #include "aggregate/flow.h"
 
 enum { TT_LANES_MAX = 8 };

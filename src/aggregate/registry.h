@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "aggregate/aggregate.h"
+#include "aggregate/algorithm.h"
 
 extern const tt_algorithm tt_algorithm_ring;
 extern const tt_algorithm tt_algorithm_direct;

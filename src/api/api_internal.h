@@ -19,8 +19,8 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "join/join.h"
-#include "platform/real.h"
-#include "transport/segment.h"
+#include "platform/registry.h"
+#include "transport/registry.h"
 #include "tutti/tutti.h"
 
 typedef enum tt_handle_state {

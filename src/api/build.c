@@ -19,10 +19,6 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 #include "base/hash64.h"
-#include "join/mesh.h"
-#include "transport/secret.h"
-#include "transport/shm.h"
-#include "transport/tcp.h"
 
 /* What the options say goes before the environment. */
 typedef struct build_source {

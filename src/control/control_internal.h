@@ -9,7 +9,7 @@
 #ifndef TUTTI_CONTROL_CONTROL_INTERNAL_H
 #define TUTTI_CONTROL_CONTROL_INTERNAL_H
 
-#include "aggregate/exec.h"
+#include "aggregate/aggregate.h"
 #include "base/text.h"
 #include "control/control.h"
 

@@ -40,10 +40,10 @@ static uint64_t owned(const tt_problem *problem, const tt_plan *plan, uint64_t l
         *bytes_out = lane_length(tt_part_bytes(problem, owner), plan->lane_bytes, lane);
         return tt_part_offset(problem, owner) + lane * plan->lane_bytes;
     }
-    tt_spot spot = spot_at(TT_OUTPUT, lane * plan->lane_bytes);
-    tt_slice(lane_length(problem->bytes, plan->lane_bytes, lane), problem->element_bytes,
-             problem->size, owner, &spot, bytes_out);
-    return spot.offset;
+    const tt_span span = tt_slice(lane_length(problem->bytes, plan->lane_bytes, lane),
+                                  problem->element_bytes, problem->size, owner);
+    *bytes_out = span.bytes;
+    return lane * plan->lane_bytes + span.first;
 }
 
 static bool direct_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,

@@ -36,20 +36,17 @@ static void halving_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-/* The range `rank` (of 2^k) is responsible for after `turns` halvings of `bytes`. */
-static void range_after(const tt_problem *problem, uint32_t rank, uint32_t turns, uint64_t bytes,
-                        uint64_t *first_out, uint64_t *bytes_out)
+/* The range of `bytes` that `rank` (of 2^k) is responsible for after `turns` halvings. */
+static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t turns,
+                           uint64_t bytes)
 {
-    uint64_t first = 0;
+    tt_span range = {.first = 0, .bytes = bytes};
     for (uint32_t turn = 0; turn < turns; turn++) {
-        tt_spot spot = spot_at(TT_OUTPUT, 0);
-        uint64_t half;
-        tt_slice(bytes, problem->element_bytes, 2, (rank >> turn) & 1, &spot, &half);
-        first += spot.offset;
-        bytes = half;
+        const tt_span half = tt_slice(range.bytes, problem->element_bytes, 2, (rank >> turn) & 1);
+        range.first += half.first;
+        range.bytes = half.bytes;
     }
-    *first_out = first;
-    *bytes_out = bytes;
+    return range;
 }
 
 /* Where arrivals of halving `turn` wait. */
@@ -88,12 +85,11 @@ static void exchange_move(const tt_problem *problem, uint32_t turn, bool is_halv
     const uint32_t rank = problem->self < 2 * rest ? problem->self / 2 : problem->self - rest;
     const uint32_t partner = rank ^ (UINT32_C(1) << turn);
     const uint32_t owner = is_send == is_halving ? partner : rank;
-    uint64_t first, bytes;
-    range_after(problem, owner, turn + 1, move_out->bytes, &first, &bytes);
+    const tt_span range = range_after(problem, owner, turn + 1, move_out->bytes);
     move_out->peer = partner < rest ? 2 * partner + 1 : partner + rest;
-    move_out->source = spot_plus(move_out->source, first);
-    move_out->target = spot_plus(move_out->target, first);
-    move_out->bytes = bytes;
+    move_out->source = spot_plus(move_out->source, range.first);
+    move_out->target = spot_plus(move_out->target, range.first);
+    move_out->bytes = range.bytes;
     if (is_send) {
         move_out->kind = TT_MOVE_SEND;
     } else {
@@ -117,11 +113,10 @@ static bool work_move(const tt_problem *problem, const tt_plan *plan, tt_cursor 
     if (problem->self < 2 * rest && problem->self % 2 == 0) {
         return false;
     }
-    uint64_t first, bytes;
-    range_after(problem, rank, exchanges, move_out->bytes, &first, &bytes);
+    const tt_span range = range_after(problem, rank, exchanges, move_out->bytes);
     move_out->work = TT_WORK_FINISH;
-    move_out->bytes = bytes;
-    move_out->source = move_out->target = spot_at(TT_OUTPUT, lane_first + first);
+    move_out->bytes = range.bytes;
+    move_out->source = move_out->target = spot_at(TT_OUTPUT, lane_first + range.first);
     return at.index == 0;
 }
 

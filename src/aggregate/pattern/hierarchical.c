@@ -109,18 +109,17 @@ static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt
     if (local >= topology->rail_count) {
         return false;
     }
-    tt_spot rail = spot_at(TT_OUTPUT, 0);
-    uint64_t rail_bytes;
-    tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local, &rail, &rail_bytes);
+    const tt_span rail =
+        tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local);
     if (at.round == ROUND_SUM || at.round == round_spread) {
         move_out->kind = TT_MOVE_WORK;
         move_out->work = at.round == ROUND_SUM ? TT_WORK_VIEWS : TT_WORK_SPREAD;
-        move_out->bytes = rail_bytes;
-        move_out->offset = rail.offset;
+        move_out->bytes = rail.bytes;
+        move_out->offset = rail.first;
         move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
         return at.index == 0;
     }
-    return rail_move(problem, rail_bytes, at, move_out);
+    return rail_move(problem, rail.bytes, at, move_out);
 }
 
 const tt_algorithm tt_algorithm_hierarchical = {

@@ -9,7 +9,7 @@
 #ifndef TUTTI_AGGREGATE_PATTERN_PATTERN_H
 #define TUTTI_AGGREGATE_PATTERN_PATTERN_H
 
-#include "aggregate/aggregate.h"
+#include "aggregate/algorithm.h"
 
 /* `spot` moved by `bytes`. */
 static inline tt_spot spot_plus(tt_spot spot, uint64_t bytes)

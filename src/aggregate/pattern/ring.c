@@ -19,9 +19,9 @@ uint32_t tt_ring_round_count(uint32_t count)
 static uint64_t ring_slice(const tt_ring *ring, uint32_t shift, uint64_t *bytes_out)
 {
     const uint32_t index = (uint32_t)(((uint64_t)ring->position + shift) % ring->count);
-    tt_spot spot = {.buffer = TT_OUTPUT, .offset = 0};
-    tt_slice(ring->bytes, ring->element_bytes, ring->count, index, &spot, bytes_out);
-    return spot.offset;
+    const tt_span span = tt_slice(ring->bytes, ring->element_bytes, ring->count, index);
+    *bytes_out = span.bytes;
+    return span.first;
 }
 
 static void ring_send(const tt_ring *ring, uint32_t shift, tt_spot base, tt_move *move_out)

@@ -60,14 +60,14 @@ static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_o
 static void sum_move(const tt_problem *problem, uint64_t chunk_bytes, tt_move *move_out)
 {
     const uint64_t whole = chunk_bytes / LINE_BYTES * LINE_BYTES;
-    tt_spot spot = spot_at(TT_OUTPUT, 0);
-    tt_slice(whole, LINE_BYTES, problem->size, problem->self, &spot, &move_out->bytes);
+    const tt_span span = tt_slice(whole, LINE_BYTES, problem->size, problem->self);
+    move_out->bytes = span.bytes;
     if (problem->self == problem->size - 1) {
         move_out->bytes += chunk_bytes - whole;
     }
     move_out->kind = TT_MOVE_WORK;
     move_out->work = TT_WORK_VIEWS;
-    move_out->offset = spot.offset;
+    move_out->offset = span.first;
     move_out->target = spot_at(TT_OUTPUT, 0);
 }
 

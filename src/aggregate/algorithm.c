@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * aggregate.c - parts, slices and names that every algorithm shares. */
-#include "aggregate/aggregate.h"
+ * algorithm.c - parts, slices and names that every algorithm shares. */
+#include "aggregate/algorithm.h"
 
 #include "aggregate/pattern/pattern.h"
 #include "base/assert.h"
@@ -48,8 +48,7 @@ uint64_t tt_part_bytes_max(const tt_problem *problem)
     return bytes_max;
 }
 
-void tt_slice(uint64_t bytes, uint32_t element_bytes, uint32_t count, uint32_t index,
-              tt_spot *spot_out, uint64_t *bytes_out)
+tt_span tt_slice(uint64_t bytes, uint32_t element_bytes, uint32_t count, uint32_t index)
 {
     TT_ASSERT(index < count);
     TT_ASSERT(bytes % element_bytes == 0);
@@ -57,6 +56,6 @@ void tt_slice(uint64_t bytes, uint32_t element_bytes, uint32_t count, uint32_t i
     const uint64_t each = elements / count;
     const uint64_t longer = elements % count; /* the first ones take one more */
     const uint64_t first = index * each + (index < longer ? index : longer);
-    spot_out->offset += first * element_bytes;
-    *bytes_out = (each + (index < longer ? 1 : 0)) * element_bytes;
+    return (tt_span){.first = first * element_bytes,
+                     .bytes = (each + (index < longer ? 1 : 0)) * element_bytes};
 }

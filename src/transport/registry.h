@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * registry.h - every kind of link Tutti has, and what a context needs to make them.
+ *
+ * Layer:   transport; for the composition root and tests.
+ * Threads: see each header.
+ * Memory:  see each header.
+ */
+#ifndef TUTTI_TRANSPORT_REGISTRY_H
+#define TUTTI_TRANSPORT_REGISTRY_H
+
+#include "transport/secret.h"
+#include "transport/segment.h"
+#include "transport/shm.h"
+#include "transport/tcp.h"
+#include "transport/transport.h"
+
+#endif
