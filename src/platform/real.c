@@ -99,6 +99,14 @@ static void real_timer(tt_platform *platform, uint64_t at_ns)
     real_of(platform)->timer_at_ns = at_ns;
 }
 
+static bool wants_to_write(const tt_link *link)
+{
+    int fds[2] = {-1, -1};
+    bool wants_write[2] = {false, false};
+    link->ops->descriptors(link, fds, wants_write);
+    return wants_write[0] || wants_write[1];
+}
+
 static tt_status real_send(tt_platform *platform, const tt_send *send)
 {
     tt_real *real = real_of(platform);
@@ -106,7 +114,9 @@ static tt_status real_send(tt_platform *platform, const tt_send *send)
     tt_link *link = real->peers[send->peer].given.link;
     TT_ASSERT(link != NULL);
     const tt_status status = link->ops->send(link, send);
-    if (status != TT_OK && !link->ops->polls_memory) {
+    /* A link that copied the frame says TT_OK but may still have to write it; one that broke has to
+     * be seen to. Neither shows at a descriptor before the link was polled. */
+    if (!link->ops->polls_memory && (status < 0 || wants_to_write(link))) {
         tt_real_mark_ready(real, send->peer);
     }
     return status;

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -305,6 +306,7 @@ static void fellow_start(fellow *pair, void (*body)(player *, pid_t))
     pair->own = place.own;
     pair->theirs = place.theirs;
     if (rank == 1) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         body(&pair->self, parent);
         _exit(0);
     }
@@ -545,6 +547,104 @@ static void test_random_numbers_follow_seed_and_rank(void **state)
     table_destroy(again);
 }
 
+/* A link over a descriptor that copies on send and writes in poll. */
+typedef struct lazy_link {
+    tt_link link;
+    int fd;
+    uint32_t unwritten, poll_count;
+} lazy_link;
+
+static tt_status lazy_send(tt_link *link, const tt_send *send)
+{
+    (void)send;
+    ((lazy_link *)link)->unwritten++;
+    return TT_OK;
+}
+
+static void lazy_recall(tt_link *link, uint64_t token)
+{
+    (void)link;
+    (void)token;
+}
+
+static void lazy_nothing(tt_link *link)
+{
+    (void)link;
+}
+
+/* Writes one frame in every second poll, so that it also has to wait for its descriptor. */
+static bool lazy_poll(tt_link *link)
+{
+    lazy_link *self = (lazy_link *)link;
+    self->poll_count++;
+    if (self->unwritten == 0 || self->poll_count % 2 == 1) {
+        return false;
+    }
+    self->unwritten--;
+    return true;
+}
+
+static void lazy_descriptors(const tt_link *link, int fds_out[2], bool wants_write_out[2])
+{
+    const lazy_link *self = (const lazy_link *)link;
+    fds_out[0] = self->fd;
+    fds_out[1] = -1;
+    wants_write_out[0] = self->unwritten > 0;
+    wants_write_out[1] = false;
+}
+
+static bool lazy_closed(const tt_link *link)
+{
+    (void)link;
+    return true;
+}
+
+static const tt_link_ops LAZY_OPS = {
+    .name = "lazy",
+    .send = lazy_send,
+    .recall = lazy_recall,
+    .discard = lazy_nothing,
+    .poll = lazy_poll,
+    .descriptors = lazy_descriptors,
+    .close = lazy_nothing,
+    .closed = lazy_closed,
+    .destroy = lazy_nothing,
+};
+
+static bool has_written(void *argument)
+{
+    return ((const lazy_link *)argument)->unwritten == 0;
+}
+
+static void test_a_copied_frame_is_written_and_an_idle_socket_link_left_alone(void **state)
+{
+    (void)state;
+    int sockets[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    lazy_link lazy = {.link = {.ops = &LAZY_OPS, .peer = 1}, .fd = sockets[0]};
+    const tt_real_peer peers[2] = {{0}, {.link = &lazy.link}};
+    const tt_real_config config = {.rank_count = 2, .peers = peers};
+    player self = {.event = -1};
+    assert_int_equal(tt_real_create(&config, &self.real), TT_OK);
+    const tt_machine machine = {.ops = &PLAYER_OPS, .self = &self};
+    tt_real_attach(self.real, &machine);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(send_bytes(&self, 1, "x", 1), TT_OK);
+        const uint64_t until_ns = tt_real_now(self.real) + 20 * SECOND;
+        assert_int_equal(tt_real_wait(self.real, has_written, &lazy, until_ns), TT_OK);
+    }
+    while (tt_real_poll(self.real)) {
+    }
+    const uint32_t poll_count = lazy.poll_count;
+    for (int i = 0; i < 100; i++) {
+        assert_false(tt_real_poll(self.real));
+    }
+    assert_in_range(lazy.poll_count, poll_count, poll_count + 1);
+    tt_real_close(self.real, 0);
+    close(sockets[0]);
+    close(sockets[1]);
+}
+
 static int open_descriptor_count(void)
 {
     int count = 0;
@@ -588,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_a_frame_that_came_before_the_last_look_prevents_sleep),
         cmocka_unit_test(test_shared_memory_is_viewed_where_its_owner_located_it),
         cmocka_unit_test(test_random_numbers_follow_seed_and_rank),
+        cmocka_unit_test(test_a_copied_frame_is_written_and_an_idle_socket_link_left_alone),
         cmocka_unit_test(test_a_forked_child_keeps_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

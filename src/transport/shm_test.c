@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -537,10 +538,12 @@ static void test_two_threads_exchange_a_storm_of_frames(void **state)
 static void doomed_child(pair *ends, int ready_pipe)
 {
     uint8_t buffer[128];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     send_frame(ends->links[0], 1, buffer, 128, 0);
     send_frame(ends->links[0], 2, buffer, 128, 0);
     const pid_t grandchild = fork();
     if (grandchild == 0) {
+        alarm(60); /* whatever becomes of the test */
         pause();
         _exit(0);
     }
