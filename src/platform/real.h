@@ -11,9 +11,9 @@
  *         ...let go of the baton...   tt_real_sleep_block(real, until);   ...take it again...
  *         tt_real_sleep_end(real);
  *     }
- * Whoever takes the baton while another thread blocks calls tt_real_drive. Before letting go of it
- * again it calls tt_real_sleep_begin until that is true, or tt_real_wake: else peers take the rank
- * for awake, do not ring, and the blocked thread sleeps on.
+ * Whoever takes the baton while another thread blocks calls tt_real_drive; before it lets go again
+ * tt_real_sleep_begin or tt_real_linger. Else peers take the rank for awake, do not ring, and the
+ * blocked thread sleeps on.
  *
  * Layer:   platform; may include transport/ and base/.
  * Threads: the baton's holder; tt_real_wake and tt_real_sleep_block from any thread.
@@ -71,8 +71,9 @@ void tt_real_close(tt_real *real, uint64_t until_ns);
 
 /* Peers ring only a sleeping rank. Both are cheap when the rank is awake: the shared word is
  * written only to leave sleep, because each write costs every sender a cache miss. */
-void tt_real_drive(tt_real *real);  /* somebody polls from now on */
-void tt_real_linger(tt_real *real); /* nobody polls right now, somebody soon will */
+void tt_real_drive(tt_real *real); /* somebody polls from now on */
+void tt_real_linger(
+    tt_real *real); /* nobody polls right now, somebody soon will: wakes who blocks */
 
 /* Tell peers to ring, and look once more. False: there is work, do not sleep. True: sleep until
  * `*until_ns_out`, the earlier of `until_ns` and the machine's timer. */

@@ -40,6 +40,10 @@ void tt_real_drive(tt_real *real)
 void tt_real_linger(tt_real *real)
 {
     set_awake(real, TT_WAKE_LINGERING);
+    if (real->sleepers > 0) {
+        /* It went to sleep when peers were told to ring; now they are not. */
+        tt_real_wake(real);
+    }
 }
 
 bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_out)
@@ -51,6 +55,7 @@ bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_ou
         return false;
     }
     *until_ns_out = tt_min_u64(until_ns, real->timer_at_ns);
+    real->sleepers++;
     return true;
 }
 
@@ -70,6 +75,8 @@ void tt_real_sleep_block(tt_real *real, uint64_t until_ns)
 
 void tt_real_sleep_end(tt_real *real)
 {
+    TT_ASSERT(real->sleepers > 0);
+    real->sleepers--;
     tt_real_drive(real);
     real->look = true;
 }

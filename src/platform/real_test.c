@@ -505,6 +505,27 @@ static void test_a_frame_that_came_before_the_last_look_prevents_sleep(void **st
     table_destroy(both);
 }
 
+static void test_lingering_wakes_a_thread_that_blocks(void **state)
+{
+    (void)state;
+    table *both = table_create(false);
+    tt_real *real = both->players[1].real;
+    while (tt_real_poll(real)) {
+    }
+    uint64_t until_ns = 0;
+    const uint64_t limit_ns = tt_real_now(real) + 20 * SECOND;
+    assert_true(tt_real_sleep_begin(real, limit_ns, &until_ns));
+    tt_real_drive(real);  /* another thread takes over, */
+    tt_real_linger(real); /* and lets go: from now on peers do not ring */
+    assert_int_equal(send_bytes(&both->players[0], 1, "x", 1), TT_OK);
+    tt_real_sleep_block(real, until_ns);
+    assert_true(tt_real_now(real) < limit_ns);
+    tt_real_sleep_end(real);
+    tt_real_poll(real);
+    assert_int_equal(both->players[1].frame_count, 1);
+    table_destroy(both);
+}
+
 static void test_shared_memory_is_viewed_where_its_owner_located_it(void **state)
 {
     (void)state;
@@ -686,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_the_timer_ends_a_sleep_and_comes_once),
         cmocka_unit_test(test_a_wake_before_or_during_sleep_ends_it),
         cmocka_unit_test(test_a_frame_that_came_before_the_last_look_prevents_sleep),
+        cmocka_unit_test(test_lingering_wakes_a_thread_that_blocks),
         cmocka_unit_test(test_shared_memory_is_viewed_where_its_owner_located_it),
         cmocka_unit_test(test_random_numbers_follow_seed_and_rank),
         cmocka_unit_test(test_a_copied_frame_is_written_and_an_idle_socket_link_left_alone),
