@@ -28,7 +28,7 @@
 #include "base/status.h"
 
 enum {
-    TT_INLINE_BYTES_MAX = 16 * 1024,   /* payloads up to here lie in memory at `frame` */
+    TT_INLINE_BYTES_MAX = 16 * 1024,    /* payloads up to here lie in memory at `frame` */
     TT_PAYLOAD_BYTES_MAX = 1024 * 1024, /* longest payload of one frame */
 };
 

@@ -37,8 +37,7 @@ static void halving_plan(const tt_problem *problem, tt_plan *plan_out)
 }
 
 /* The range of `bytes` that `rank` (of 2^k) is responsible for after `turns` halvings. */
-static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t turns,
-                           uint64_t bytes)
+static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t turns, uint64_t bytes)
 {
     tt_span range = {.first = 0, .bytes = bytes};
     for (uint32_t turn = 0; turn < turns; turn++) {

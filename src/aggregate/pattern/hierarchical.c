@@ -109,8 +109,7 @@ static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt
     if (local >= topology->rail_count) {
         return false;
     }
-    const tt_span rail =
-        tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local);
+    const tt_span rail = tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local);
     if (at.round == ROUND_SUM || at.round == round_spread) {
         move_out->kind = TT_MOVE_WORK;
         move_out->work = at.round == ROUND_SUM ? TT_WORK_VIEWS : TT_WORK_SPREAD;
