@@ -25,14 +25,14 @@ static int run(const void *raw_values, int operand_count, char **operands)
     const config_values *values = raw_values;
     (void)operand_count;
     (void)operands;
-    const tt_library_variable *variable;
-    for (size_t i = 0; (variable = tt_library_variable_at(i)) != NULL; i++) {
-        const char *value = tt_environment_get(variable->name);
+    tt_library_variable variable;
+    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
+        const char *value = tt_environment_get(variable.name);
         const bool is_shown = (value != NULL || !values->has_changed_only) &&
-                              (!variable->is_set_by_launcher || values->has_launcher);
+                              (!variable.is_set_by_launcher || values->has_launcher);
         if (is_shown) {
-            printf("# %s%s\n%s=%s\n", variable->help, value == NULL ? "" : " (set)", variable->name,
-                   value != NULL ? value : variable->default_text);
+            printf("# %s%s\n%s=%s\n", variable.help, value == NULL ? "" : " (set)", variable.name,
+                   value != NULL ? value : variable.default_text);
         }
     }
     return 0;

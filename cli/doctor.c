@@ -208,15 +208,19 @@ static void check_launcher(const tt_machine *machine, finding *found)
 static void add_unknown(finding *found, const char *name)
 {
     tt_nearest nearest;
-    const tt_library_variable *known;
+    tt_library_variable known;
     const size_t used = strlen(found->text);
     tt_nearest_init(&nearest, name);
-    for (size_t i = 0; (known = tt_library_variable_at(i)) != NULL; i++) {
-        tt_nearest_offer(&nearest, known->name);
+    char best[sizeof(known.name)] = "";
+    for (size_t i = 0; tt_library_variable_at(i, &known); i++) {
+        tt_nearest_offer(&nearest, known.name);
+        if (nearest.best == known.name) {
+            memcpy(best, known.name, sizeof(best));
+            nearest.best = best;
+        }
     }
     snprintf(found->text + used, sizeof(found->text) - used, " %s%s%s%s", name,
-             nearest.best != NULL ? " (did you mean " : "",
-             nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?)" : "");
+             nearest.best != NULL ? " (did you mean " : "", best, nearest.best != NULL ? "?)" : "");
 }
 
 static void check_variables(const tt_machine *machine, finding *found)
@@ -227,7 +231,7 @@ static void check_variables(const tt_machine *machine, finding *found)
     for (size_t i = 0; (item = tt_environment_at(i)) != NULL; i++) {
         char name[128];
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(item, "="), item);
-        if (strncmp(name, "TUTTI_", 6) == 0 && tt_library_variable_find(name) == NULL) {
+        if (strncmp(name, "TUTTI_", 6) == 0 && !tt_library_variable_is_known(name)) {
             add_unknown(found, name);
             advise(found, VERDICT_WARN,
                    "unset or rename them; 'tutti config' lists the known ones");

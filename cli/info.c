@@ -77,13 +77,13 @@ static void put_machine(json_t *object, const tt_machine *machine)
 
 static void put_configuration(json_t *object)
 {
-    const tt_library_variable *variable;
-    for (size_t i = 0; (variable = tt_library_variable_at(i)) != NULL; i++) {
-        const char *value = tt_environment_get(variable->name);
+    tt_library_variable variable;
+    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
+        const char *value = tt_environment_get(variable.name);
         if (value != NULL) {
-            put(object, variable->name, "%s", value);
-        } else if (!variable->is_set_by_launcher) {
-            put(object, variable->name, "%s (default)", variable->default_text);
+            put(object, variable.name, "%s", value);
+        } else if (!variable.is_set_by_launcher) {
+            put(object, variable.name, "%s (default)", variable.default_text);
         }
     }
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * library.c - the variables of the launcher contract and those tutti.h names. */
+ * library.c - what the library reads from the environment. */
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/base.h"
 #include "join/join.h"
 #include "library.h"
@@ -22,24 +23,38 @@ static const tt_library_variable variables[] = {
     {"TUTTI_SECRET_FD", "", "descriptor from which the job's 32-byte secret is read", true},
     {"TUTTI_SECRET_FILE", "", "file with the job's secret; must be private to its owner", false},
     {"TUTTI_SECRET", "", "the secret as 64 hex digits; others can read it, so avoid it", false},
-    {"TUTTI_TRANSPORT", "auto", "auto, shm or tcp", false},
-    {"TUTTI_START_TIMEOUT", "60", "seconds to wait for all ranks to join", false},
-    {"TUTTI_TIMEOUT", "0", "seconds until a call fails; 0 waits for ever", false},
+    {"TUTTI_LAUNCHER", "", "launcher family to believe where several left variables", false},
+    {"TUTTI_INTERFACE", "", "network interfaces: prefixes, ^ to exclude, = for exact names", false},
+    {"TUTTI_PORT_RANGE", "", "ports to listen on: first-last", false},
+    {"TUTTI_HOSTID", "", "identity of this host; ranks with the same one share memory", false},
+    {"TUTTI_INCARNATION", "0", "restart count of the job", false},
 };
 
-const tt_library_variable *tt_library_variable_at(size_t index)
+bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
 {
-    return index < TT_ARRAY_COUNT(variables) ? &variables[index] : NULL;
+    if (index < TT_ARRAY_COUNT(variables)) {
+        *variable_out = variables[index];
+        return true;
+    }
+    index -= TT_ARRAY_COUNT(variables);
+    if (index >= tt_settings_table.entry_count) {
+        return false;
+    }
+    const tt_config_entry *entry = &tt_settings_table.entries[index];
+    *variable_out = (tt_library_variable){.default_text = entry->fallback, .help = entry->help};
+    (void)snprintf(variable_out->name, sizeof(variable_out->name), "TUTTI_%s", entry->name);
+    return true;
 }
 
-const tt_library_variable *tt_library_variable_find(const char *name)
+bool tt_library_variable_is_known(const char *name)
 {
-    for (size_t i = 0; i < TT_ARRAY_COUNT(variables); i++) {
-        if (strcmp(variables[i].name, name) == 0) {
-            return &variables[i];
+    tt_library_variable variable;
+    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
+        if (strcmp(variable.name, name) == 0) {
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 void tt_library_place_find(tt_library_place *place_out)

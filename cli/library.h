@@ -12,15 +12,16 @@
 #include <stddef.h>
 
 typedef struct tt_library_variable {
-    const char *name;         /* "TUTTI_TRANSPORT" */
+    char name[48];            /* "TUTTI_TRANSPORT" */
     const char *default_text; /* "" if it has none */
     const char *help;         /* one sentence */
     bool is_set_by_launcher;  /* users read it but do not set it */
 } tt_library_variable;
 
-/* Entry `index`, or NULL beyond the last. */
-const tt_library_variable *tt_library_variable_at(size_t index);
-const tt_library_variable *tt_library_variable_find(const char *name);
+/* Entry `index`: first those of the launcher contract, then the settings of a context. False
+ * beyond the last. */
+bool tt_library_variable_at(size_t index, tt_library_variable *variable_out);
+bool tt_library_variable_is_known(const char *name);
 
 /* What the library would make of the environment. */
 typedef struct tt_library_place {

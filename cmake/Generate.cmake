@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # cmake -DTUTTI=<program> -DINTO=<folder> -P Generate.cmake: let the program write its manual
-# page and its shell completion. An option that it refuses leaves no file.
+# pages and its shell completions.
 file(REMOVE_RECURSE ${INTO})
 file(MAKE_DIRECTORY ${INTO})
-foreach(pair "--man;tutti.1" "--completion;tutti.bash")
-  list(GET pair 0 option)
-  list(GET pair 1 file)
-  execute_process(COMMAND ${TUTTI} ${option}
-    RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_QUIET)
-  if(result EQUAL 0 AND text)
-    file(WRITE ${INTO}/${file} "${text}")
+function(write_words file)
+  execute_process(COMMAND ${TUTTI} ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE text)
+  if(NOT result EQUAL 0 OR NOT text)
+    message(FATAL_ERROR "tutti ${ARGN} failed: ${result}")
   endif()
+  file(WRITE ${INTO}/${file} "${text}")
+endfunction()
+write_words(tutti.1 man)
+foreach(command run bench info doctor config)
+  write_words(tutti-${command}.1 man ${command})
 endforeach()
+write_words(tutti completion bash)
+write_words(_tutti completion zsh)
+write_words(tutti.fish completion fish)
 file(WRITE ${INTO}/stamp "")

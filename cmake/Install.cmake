@@ -38,8 +38,12 @@ if(TARGET tutti_cli)
       DEPENDS tutti_cli ${PROJECT_SOURCE_DIR}/cmake/Generate.cmake
       COMMENT "Manual page and completion" VERBATIM)
     add_custom_target(tutti_generated ALL DEPENDS ${generated}/stamp)
-    install(FILES ${generated}/tutti.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
-    install(FILES ${generated}/tutti.bash RENAME tutti OPTIONAL
+    install(DIRECTORY ${generated}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+      FILES_MATCHING PATTERN "*.1")
+    install(FILES ${generated}/tutti
       DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${generated}/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${generated}/tutti.fish
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   endif()
 endif()
