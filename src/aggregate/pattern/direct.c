@@ -18,8 +18,10 @@ static void direct_plan(const tt_problem *problem, tt_plan *plan_out)
     const uint64_t segment = problem->segment_bytes;
     const uint64_t bytes = is_allreduce ? problem->bytes : tt_part_bytes_max(problem);
     const uint64_t lane_bytes = is_allreduce ? segment * problem->size : segment;
+    const uint64_t elements = bytes / problem->element_bytes;
     const uint64_t slice_max =
-        is_allreduce ? bytes / problem->size + problem->element_bytes : bytes;
+        is_allreduce ? (elements + problem->size - 1) / problem->size * problem->element_bytes
+                     : bytes;
     const uint64_t frame_bytes = slice_max < segment ? slice_max : segment;
     *plan_out = (tt_plan){
         .lane_count = lanes_for(bytes, lane_bytes),

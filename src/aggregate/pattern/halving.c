@@ -52,10 +52,10 @@ static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t tu
 static uint64_t slot_of(const tt_problem *problem, const tt_plan *plan, uint32_t turn)
 {
     uint64_t slot = plan->frame_bytes;
-    uint64_t half = plan->frame_bytes;
+    uint64_t elements = plan->frame_bytes / problem->element_bytes;
     for (uint32_t i = 0; i < turn; i++) {
-        half = half / 2 + problem->element_bytes;
-        slot += half;
+        elements = (elements + 1) / 2;
+        slot += elements * problem->element_bytes;
     }
     return slot;
 }
