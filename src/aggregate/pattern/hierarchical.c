@@ -76,7 +76,9 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
     if (!tt_ring_move(&ring, turn, at.index, move_out)) {
         return false;
     }
-    move_out->peer = topology->host_members[topology->host_first[move_out->peer] + local];
+    if (move_out->kind != TT_MOVE_WORK) { /* work has no peer */
+        move_out->peer = topology->host_members[topology->host_first[move_out->peer] + local];
+    }
     return true;
 }
 
