@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local.h - what the simulated drivers share: the memory of ranks that live in one process.
+ *
+ * Every shared allocation is a region of its own, so that views are bounds-checked exactly.
+ * Released regions stay mapped, as the seam promises, and are poisoned: a store that comes later
+ * is found when the rank is destroyed.
+ *
+ * Layer:   platform; private to sim and shuffle.
+ * Threads: one at a time.
+ * Memory:  malloc; released blocks are counted, regions kept until tt_local_fini.
+ */
+#ifndef TUTTI_PLATFORM_LOCAL_H
+#define TUTTI_PLATFORM_LOCAL_H
+
+#include "platform/platform.h"
+
+typedef struct tt_local_region {
+    uint8_t *memory;
+    size_t bytes;
+    bool is_released;
+} tt_local_region;
+
+/* Which allocation of a whole world fails; shared by its ranks. */
+typedef struct tt_local_shortage {
+    uint64_t attempts;
+    uint64_t fail_at; /* from 1; 0: never */
+    bool is_lasting;
+} tt_local_shortage;
+
+typedef struct tt_local {
+    tt_local_shortage *shortage;
+    tt_local_region *regions;
+    uint32_t region_count, region_capacity;
+    uint64_t live_count; /* allocations not released */
+    uint64_t live_bytes;
+} tt_local;
+
+void tt_local_init(tt_local *local, tt_local_shortage *shortage);
+/* False: a region was written to after its release. */
+bool tt_local_fini(tt_local *local);
+
+void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes);
+void tt_local_release(tt_local *local, tt_memory_kind kind, void *memory, size_t bytes);
+void *tt_local_view(const tt_local *local, tt_place place, size_t bytes);
+bool tt_local_locate(const tt_local *local, const void *memory, size_t bytes, tt_place *place_out);
+
+/* Memory of the driver itself; never NULL. */
+void *tt_local_take(size_t bytes);
+
+/* A frame under way. */
+typedef struct tt_parcel {
+    tt_send send;
+    tt_head head;
+    uint32_t from;
+    bool is_borrowed; /* `send.payload` is the sender's, and it awaits `sent` */
+    bool is_announced;
+    bool is_discarded;
+    bool is_cut; /* the sender died while it was sending */
+    void *sink;
+    uint64_t sequence;
+    struct tt_parcel *next;
+} tt_parcel;
+
+tt_parcel *tt_parcel_make(uint32_t from, const tt_send *send, bool is_borrowed);
+/* Copy the payload, so that the sender may have it back. */
+void tt_parcel_own(tt_parcel *parcel);
+void tt_parcel_release(tt_parcel *parcel);
+
+/* Tell `machine` of the frame. True: a payload upcall must follow. */
+bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine);
+void tt_parcel_complete(tt_parcel *parcel, const tt_machine *machine);
+
+#endif

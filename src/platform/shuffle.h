@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shuffle.h - the smallest driver: ranks in one process, frames in a bag, a seed that picks.
+ *
+ * Time passes only when nothing else can happen: then the earliest timer rings. Frames of one link
+ * come in any order unless `is_ordered`. All ranks are one host and see each other's regions.
+ *
+ * Layer:   platform.
+ * Threads: one at a time.
+ * Memory:  malloc; what machines allocate can be made to fail, and is counted.
+ */
+#ifndef TUTTI_PLATFORM_SHUFFLE_H
+#define TUTTI_PLATFORM_SHUFFLE_H
+
+#include "platform/platform.h"
+
+typedef struct tt_shuffle tt_shuffle;
+
+typedef struct tt_shuffle_config {
+    uint32_t size;
+    uint64_t seed;
+    bool is_ordered;    /* frames of a link come in the order they were sent */
+    bool is_borrowing;  /* payloads stay borrowed for a while; else copied at once */
+    uint64_t fail_at;   /* this allocation of a machine fails, from 1; 0: none */
+    bool fails_forever; /* and all after it */
+} tt_shuffle_config;
+
+tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config);
+/* False: a machine left allocations behind, or wrote to a region after its release. Machines must
+ * have been destroyed. */
+bool tt_shuffle_destroy(tt_shuffle *shuffle);
+
+tt_platform *tt_shuffle_platform(tt_shuffle *shuffle, uint32_t rank);
+/* Before the first step. */
+void tt_shuffle_attach(tt_shuffle *shuffle, uint32_t rank, tt_machine machine);
+
+/* One upcall, if any is due; false: nothing is under way and no timer is set. */
+bool tt_shuffle_step(tt_shuffle *shuffle);
+/* Like step, but timers do not ring: false when no frame is under way. */
+bool tt_shuffle_step_frames(tt_shuffle *shuffle);
+
+/* Allocations that machines tried so far. */
+uint64_t tt_shuffle_allocations(const tt_shuffle *shuffle);
+
+#endif
