@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim.c - ranks of the simulated world and their platform's table; see sim.h. */
+#include "platform/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "platform/sim_internal.h"
+
+void tt_sim_config_init(tt_sim_config *config)
+{
+    *config = (tt_sim_config){
+        .size = 1,
+        .latency_ns = 20 * 1000,
+        .local_latency_ns = 500,
+        .jitter_ns = 2000,
+        .bytes_per_us = 1250,
+        .local_bytes_per_us = 5000,
+        .upcall_ns = 100,
+        .work_bytes_per_us = 8000,
+        .detect_ns = 1000 * 1000,
+        .silence_ns = UINT64_C(2000) * 1000 * 1000,
+        .borrow = 500,
+        .noise = {.spike_ns = 5 * 1000 * 1000, .resend_ns = UINT64_C(200) * 1000 * 1000},
+    };
+}
+
+/* ---- downcalls ---- */
+
+static tt_sim_rank *rank_of(tt_platform *platform)
+{
+    return (tt_sim_rank *)platform;
+}
+
+static uint64_t sim_now(tt_platform *platform)
+{
+    return rank_of(platform)->now;
+}
+
+static uint64_t sim_random(tt_platform *platform)
+{
+    return tt_random_u64(&rank_of(platform)->random);
+}
+
+static void *sim_allocate(tt_platform *platform, tt_memory_kind kind, size_t bytes)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    if (kind == TT_MEMORY_SHARED && !rank->sim->config.has_views) {
+        return NULL;
+    }
+    return tt_local_allocate(&rank->local, kind, bytes);
+}
+
+static void sim_release(tt_platform *platform, tt_memory_kind kind, void *memory, size_t bytes)
+{
+    tt_local_release(&rank_of(platform)->local, kind, memory, bytes);
+}
+
+static void sim_timer(tt_platform *platform, uint64_t at_ns)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    if (at_ns == UINT64_MAX) {
+        if (rank->timer != NULL) {
+            tt_sim_event_drop(rank->sim, rank->timer);
+            rank->timer = NULL;
+        }
+    } else if (rank->timer != NULL) {
+        tt_sim_event_move(rank->sim, rank->timer, at_ns);
+    } else {
+        rank->timer = tt_sim_event_add(rank->sim, TT_SIM_TIMER, rank->rank, at_ns);
+    }
+}
+
+static tt_status sim_send(tt_platform *platform, const tt_send *send)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    TT_ASSERT(send->peer < rank->sim->config.size);
+    TT_ASSERT(send->peer != rank->rank);
+    if (rank->life != TT_SIM_ALIVE) {
+        return TT_ERR_SHUT_DOWN; /* its machine is being taken apart */
+    }
+    return tt_sim_link_send(rank->sim, rank->rank, send);
+}
+
+static void sim_recall(tt_platform *platform, uint32_t peer, uint64_t token)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    tt_sim_link_recall(rank->sim, rank->rank, peer, token);
+}
+
+static void sim_discard(tt_platform *platform, uint32_t peer)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    tt_sim_link *link = tt_sim_link_find(rank->sim, peer, rank->rank);
+    if (link != NULL && link->arriving != NULL) {
+        link->arriving->is_discarded = true;
+    }
+}
+
+static void *sim_view(tt_platform *platform, uint32_t peer, tt_place place, size_t bytes)
+{
+    tt_sim *sim = rank_of(platform)->sim;
+    const bool is_near = sim->host_of[peer] == sim->host_of[rank_of(platform)->rank];
+    return sim->config.has_views && is_near ? tt_local_view(&sim->ranks[peer].local, place, bytes)
+                                            : NULL;
+}
+
+static bool sim_locate(tt_platform *platform, const void *memory, size_t bytes, tt_place *place_out)
+{
+    return tt_local_locate(&rank_of(platform)->local, memory, bytes, place_out);
+}
+
+static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    (void)kind;
+    rank->busy_until += bytes * 1000 / rank->sim->config.work_bytes_per_us;
+}
+
+static const tt_platform_ops sim_ops = {
+    .now = sim_now,
+    .random = sim_random,
+    .allocate = sim_allocate,
+    .release = sim_release,
+    .timer = sim_timer,
+    .send = sim_send,
+    .recall = sim_recall,
+    .discard = sim_discard,
+    .view = sim_view,
+    .locate = sim_locate,
+    .spend = sim_spend,
+};
+
+/* ---- life ---- */
+
+static void rank_init(tt_sim *sim, uint32_t number)
+{
+    tt_sim_rank *rank = &sim->ranks[number];
+    rank->base.ops = &sim_ops;
+    rank->sim = sim;
+    rank->rank = number;
+    rank->now = rank->busy_until = 1;
+    tt_random_init(&rank->random, sim->config.seed, 1000 + (uint64_t)number);
+    tt_local_init(&rank->local, &sim->shortage);
+}
+
+tt_sim *tt_sim_create(const tt_sim_config *config)
+{
+    TT_ASSERT(config->size > 0);
+    TT_ASSERT(config->bytes_per_us > 0 && config->local_bytes_per_us > 0);
+    TT_ASSERT(config->work_bytes_per_us > 0);
+    tt_sim *sim = tt_local_take(sizeof(*sim));
+    sim->config = *config;
+    sim->now = 1;
+    sim->hash = config->seed;
+    sim->shortage.fail_at = config->fail_at;
+    tt_random_init(&sim->random, config->seed, 2);
+    sim->host_of = tt_local_take(config->size * sizeof(*sim->host_of));
+    if (config->host_of != NULL) {
+        memcpy(sim->host_of, config->host_of, config->size * sizeof(*sim->host_of));
+    }
+    sim->config.host_of = sim->host_of;
+    tt_sim_events_init(sim);
+    sim->ranks = tt_local_take(config->size * sizeof(*sim->ranks));
+    for (uint32_t i = 0; i < config->size; i++) {
+        rank_init(sim, i);
+    }
+    return sim;
+}
+
+bool tt_sim_destroy(tt_sim *sim)
+{
+    bool is_clean = true;
+    tt_sim_events_fini(sim);
+    tt_sim_links_fini(sim);
+    for (uint32_t i = 0; i < sim->config.size; i++) {
+        is_clean = is_clean && sim->ranks[i].local.live_count == 0;
+        is_clean = tt_local_fini(&sim->ranks[i].local) && is_clean;
+    }
+    free(sim->ranks);
+    free(sim->host_of);
+    free(sim);
+    return is_clean;
+}
+
+tt_platform *tt_sim_platform(tt_sim *sim, uint32_t rank)
+{
+    TT_ASSERT(rank < sim->config.size);
+    return &sim->ranks[rank].base;
+}
+
+void tt_sim_attach(tt_sim *sim, uint32_t rank, tt_machine machine)
+{
+    TT_ASSERT(rank < sim->config.size);
+    sim->ranks[rank].machine = machine;
+    sim->ranks[rank].has_machine = true;
+}
+
+void tt_sim_call(tt_sim *sim, uint32_t rank, uint64_t at_ns, tt_sim_call_fn *call, void *argument)
+{
+    tt_sim_event *event = tt_sim_event_add(sim, TT_SIM_CALL, rank, at_ns);
+    event->call = call;
+    event->argument = argument;
+}
+
+void tt_sim_watch(tt_sim *sim, tt_sim_spy spy)
+{
+    sim->spy = spy;
+}
+
+uint64_t tt_sim_now(const tt_sim *sim)
+{
+    return sim->now;
+}
+
+uint64_t tt_sim_events(const tt_sim *sim)
+{
+    return sim->event_count;
+}
+
+uint64_t tt_sim_hash(const tt_sim *sim)
+{
+    return sim->hash;
+}
+
+uint64_t tt_sim_allocations(const tt_sim *sim)
+{
+    return sim->shortage.attempts;
+}
+
+uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank)
+{
+    return sim->ranks[rank].local.live_count;
+}
+
+bool tt_sim_is_alive(const tt_sim *sim, uint32_t rank)
+{
+    return sim->ranks[rank].life == TT_SIM_ALIVE;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim.h - the simulated world: ranks, links and faults as seeded discrete events.
+ *
+ * Every rank has a clock that upcalls and local work advance. Every pair has a link per direction
+ * with latency, bandwidth, jitter and a queue in which urgency overtakes. The same seed and calls
+ * give the same events, which `tt_sim_hash` proves.
+ *
+ * Calls into a machine (submit) are made from a call event, so that they happen at a time of the
+ * rank and never inside another upcall.
+ *
+ * Layer:   platform.
+ * Threads: one at a time.
+ * Memory:  malloc; links when first used, events from a free list.
+ */
+#ifndef TUTTI_PLATFORM_SIM_H
+#define TUTTI_PLATFORM_SIM_H
+
+#include "platform/platform.h"
+
+typedef struct tt_sim tt_sim;
+
+/* How often something goes wrong with a frame, of 1000. */
+typedef struct tt_sim_noise {
+    uint32_t spike;     /* late by up to spike_ns */
+    uint32_t drop;      /* lost and sent again: late by resend_ns */
+    uint32_t reorder;   /* overtakes frames sent before it */
+    uint32_t duplicate; /* comes twice: breaks promise (2) of platform.h, machines must bear it */
+    uint64_t spike_ns, resend_ns;
+} tt_sim_noise;
+
+typedef struct tt_sim_config {
+    uint32_t size;
+    uint64_t seed;
+    const uint32_t *host_of; /* [size], or NULL: one host; copied */
+    bool has_views;          /* ranks of one host see each other's regions */
+    uint64_t latency_ns, local_latency_ns;
+    uint64_t jitter_ns;
+    uint64_t bytes_per_us, local_bytes_per_us;
+    uint64_t upcall_ns;         /* cost of one upcall */
+    uint64_t work_bytes_per_us; /* of copies and sums */
+    uint64_t detect_ns;         /* until an exit is known */
+    uint64_t silence_ns;        /* until a stopped rank is called silent */
+    uint32_t borrow;            /* of 1000 payloads, borrowed until they are on the wire */
+    tt_sim_noise noise;
+    uint64_t fail_at; /* this allocation of the machines fails, from 1; 0: none */
+} tt_sim_config;
+
+/* A plain cluster without faults; set size and seed. */
+void tt_sim_config_init(tt_sim_config *config);
+
+tt_sim *tt_sim_create(const tt_sim_config *config);
+/* Machines must have been destroyed. False: memory left behind, or a region written to after its
+ * release. */
+bool tt_sim_destroy(tt_sim *sim);
+
+tt_platform *tt_sim_platform(tt_sim *sim, uint32_t rank);
+void tt_sim_attach(tt_sim *sim, uint32_t rank, tt_machine machine);
+
+/* Call `call(argument)` as rank `rank` at `at_ns`, as soon as it is running. */
+typedef void tt_sim_call_fn(void *argument);
+void tt_sim_call(tt_sim *sim, uint32_t rank, uint64_t at_ns, tt_sim_call_fn *call, void *argument);
+
+/* One event; false: there is none left. */
+bool tt_sim_step(tt_sim *sim);
+/* Events until nothing is left or the next one is later than `until_ns`. */
+void tt_sim_run(tt_sim *sim, uint64_t until_ns);
+
+uint64_t tt_sim_now(const tt_sim *sim);
+uint64_t tt_sim_events(const tt_sim *sim);
+uint64_t tt_sim_hash(const tt_sim *sim);
+uint64_t tt_sim_allocations(const tt_sim *sim);
+uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank);
+
+/* ---- faults, now ---- */
+
+/* The process is gone: no more upcalls. What was on the wire still comes, except that a long frame
+ * may be cut in the middle; then the others are told DOWN. */
+void tt_sim_kill(tt_sim *sim, uint32_t rank);
+/* It says goodbye: what it sent still comes, then LEFT. Its machine gets no more upcalls. */
+void tt_sim_leave(tt_sim *sim, uint32_t rank);
+/* No upcalls until then; others are told SILENT and BACK. */
+void tt_sim_stop(tt_sim *sim, uint32_t rank, uint64_t until_ns);
+/* Frames between the two are held until then. */
+void tt_sim_cut(tt_sim *sim, uint32_t a, uint32_t b, uint64_t until_ns);
+/* The link between the two is lost for good: both are told DOWN. */
+void tt_sim_sever(tt_sim *sim, uint32_t a, uint32_t b);
+
+bool tt_sim_is_alive(const tt_sim *sim, uint32_t rank);
+
+/* For tests of what machines do with bytes they must not trust: put a frame into the world as if
+ * `from` had sent it. The payload is copied. */
+void tt_sim_forge(tt_sim *sim, uint32_t from, const tt_send *send);
+
+/* Called for every frame that is announced; may be NULL. */
+typedef struct tt_sim_spy {
+    void *owner;
+    void (*seen)(void *owner, uint32_t from, const tt_send *send);
+} tt_sim_spy;
+
+void tt_sim_watch(tt_sim *sim, tt_sim_spy spy);
+
+#endif

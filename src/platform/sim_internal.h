@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim_internal.h - what the files of the simulated driver share.
+ *
+ * sim.c ranks and the platform's table | sim_event.c the heap of events and what they do |
+ * sim_network.c links and parcels | sim_fault.c kills, stops, cuts.
+ *
+ * Layer:   platform; private to sim*.c.
+ * Threads: one at a time.
+ * Memory:  see sim.h.
+ */
+#ifndef TUTTI_PLATFORM_SIM_INTERNAL_H
+#define TUTTI_PLATFORM_SIM_INTERNAL_H
+
+#include "base/heap.h"
+#include "base/philox.h"
+#include "platform/local.h"
+#include "platform/sim.h"
+
+typedef struct tt_sim_link tt_sim_link;
+
+typedef enum tt_sim_event_kind {
+    TT_SIM_DEPART,  /* link: the wire is free again */
+    TT_SIM_ARRIVE,  /* parcel */
+    TT_SIM_PAYLOAD, /* parcel, its second half */
+    TT_SIM_SENT,    /* rank, token */
+    TT_SIM_TIMER,   /* rank */
+    TT_SIM_WORK,    /* rank: step */
+    TT_SIM_PEER,    /* rank is told about peer */
+    TT_SIM_CALL,    /* rank, call */
+} tt_sim_event_kind;
+
+typedef struct tt_sim_event {
+    tt_heap_node node;
+    struct tt_sim_event *next; /* in the free list */
+    uint64_t at;
+    uint64_t sequence;
+    tt_sim_event_kind kind;
+    uint32_t rank, peer;
+    tt_peer_event peer_event;
+    const char *why;
+    uint64_t token;
+    tt_parcel *parcel;
+    tt_sim_link *link;
+    tt_sim_call_fn *call;
+    void *argument;
+} tt_sim_event;
+
+/* One direction between two ranks. */
+struct tt_sim_link {
+    uint32_t from, to;
+    tt_parcel *queue;    /* most urgent first */
+    bool is_busy;        /* a departure is due */
+    uint64_t free_at;    /* of the wire */
+    bool is_down;        /* `to` knows, or will soon, that nothing more comes */
+    bool has_said_down;  /* `to` has been told */
+    uint32_t under_way;  /* parcels on the wire or half arrived */
+    tt_parcel *arriving; /* long frame, half here */
+    uint64_t held_until; /* cut */
+    uint64_t latest;     /* arrival of the latest parcel, to keep order */
+};
+
+typedef enum tt_sim_life { TT_SIM_ALIVE, TT_SIM_KILLED, TT_SIM_LEFT } tt_sim_life;
+
+typedef struct tt_sim_rank {
+    tt_platform base; /* first */
+    tt_sim *sim;
+    uint32_t rank;
+    tt_sim_life life;
+    tt_machine machine;
+    bool has_machine;
+    bool is_stepping; /* a WORK event is due */
+    uint64_t now;     /* of the upcall in progress */
+    uint64_t busy_until;
+    uint64_t stopped_until;
+    tt_sim_event *timer;
+    tt_local local;
+    tt_random random;
+} tt_sim_rank;
+
+struct tt_sim {
+    tt_sim_config config;
+    uint32_t *host_of;
+    tt_random random;
+    tt_local_shortage shortage;
+    tt_heap heap;
+    tt_sim_event *events_free;
+    uint64_t sequence;
+    uint64_t now;
+    uint64_t event_count;
+    uint64_t hash;
+    tt_sim_rank *ranks;
+    tt_sim_link **links; /* open hashing by (from, to) */
+    size_t link_count, link_capacity;
+    tt_sim_spy spy;
+};
+
+/* sim_event.c */
+tt_sim_event *tt_sim_event_add(tt_sim *sim, tt_sim_event_kind kind, uint32_t rank, uint64_t at);
+void tt_sim_event_move(tt_sim *sim, tt_sim_event *event, uint64_t at);
+void tt_sim_event_drop(tt_sim *sim, tt_sim_event *event);
+void tt_sim_events_init(tt_sim *sim);
+void tt_sim_events_fini(tt_sim *sim);
+/* Drop `sent` of (rank, peer, token), or all to `peer` if `is_all`. */
+void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all);
+
+/* sim_network.c */
+tt_sim_link *tt_sim_link_of(tt_sim *sim, uint32_t from, uint32_t to);
+/* NULL: never used. */
+tt_sim_link *tt_sim_link_find(const tt_sim *sim, uint32_t from, uint32_t to);
+void tt_sim_links_fini(tt_sim *sim);
+tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send);
+void tt_sim_link_recall(tt_sim *sim, uint32_t from, uint32_t to, uint64_t token);
+void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link);
+void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event);
+void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event);
+/* Forget what waits to be sent. */
+void tt_sim_link_empty(tt_sim *sim, tt_sim_link *link);
+
+/* sim_fault.c */
+/* Tell event->rank about event->peer, once all has come; true: the event is used up. */
+bool tt_sim_peer_told(tt_sim *sim, tt_sim_event *event);
+
+#endif
