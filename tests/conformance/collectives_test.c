@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collectives_test.c - every collective gives the oracle's bits on every test driver.
+ * Labels: asan
+ * Timeout: 300
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "aggregate/registry.h"
+#include "base/base.h"
+#include "conformance/world.h"
+
+static const uint32_t all_ranks[CASE_SIZE_MAX] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                  8, 9, 10, 11, 12, 13, 14, 15};
+
+typedef struct case_suite {
+    test_world *world;
+    world_config config;
+    uint64_t hash;
+    uint32_t cases, failures;
+    uint32_t skip; /* take every skip-th case */
+} case_suite;
+
+static void try_case(const collective_case *one, void *owner)
+{
+    case_suite *suite = owner;
+    if (suite->cases++ % suite->skip != suite->config.seed % suite->skip) {
+        return;
+    }
+    if (one->algorithm != NULL && (suite->world == NULL || suite->config.algorithm == NULL ||
+                                   strcmp(suite->config.algorithm, one->algorithm) != 0)) {
+        return;
+    }
+    case_run *run = case_start(suite->world, one, 0, all_ranks);
+    const bool is_over = world_run(suite->world);
+    const char *error = case_finish(run, &suite->hash);
+    if (!is_over && error == NULL) {
+        error = "deadlock";
+    }
+    if (error != NULL) {
+        char text[256];
+        case_describe(one, text, sizeof(text));
+        print_error("driver %d seed %llu segment %u eager %u hosts %u: %s: %s\n",
+                    (int)suite->config.driver, (unsigned long long)suite->config.seed,
+                    suite->config.segment_bytes, suite->config.eager_bytes_max,
+                    suite->config.host_count, text, error);
+        suite->failures++;
+        if (suite->failures > 10 || !is_over) {
+            fail_msg("%s", error);
+        }
+    }
+}
+
+static void suite_run(case_suite *suite, bool is_by_algorithm)
+{
+    suite->world = world_create(&suite->config);
+    assert_non_null(suite->world);
+    if (is_by_algorithm) {
+        cases_for_each_algorithm(suite->config.size, try_case, suite);
+    } else {
+        cases_for_each(suite->config.size, try_case, suite);
+    }
+    assert_true(world_destroy(suite->world));
+    assert_int_equal(suite->failures, 0);
+}
+
+static const uint32_t sizes[] = {1, 2, 3, 4, 5, 8};
+
+/* Tiny segments, so that lanes, grants and parking are all used. */
+static case_suite suite_make(world_driver driver, uint32_t size, uint64_t seed)
+{
+    return (case_suite){.config = {.driver = driver,
+                                   .size = size,
+                                   .host_count = (uint32_t)(1 + seed % 3),
+                                   .seed = seed,
+                                   .segment_bytes = seed % 2 == 0 ? 128 : 1024,
+                                   .eager_bytes_max = seed % 4 < 2 ? 64 : 1024,
+                                   .is_shared = seed % 3 == 1},
+                        .skip = 1};
+}
+
+static void run_types(world_driver driver, uint32_t skip)
+{
+    for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
+        case_suite suite = suite_make(driver, sizes[s], s);
+        suite.skip = skip;
+        suite_run(&suite, false);
+    }
+}
+
+static void test_every_collective_type_and_operator_by_shuffle(void **state)
+{
+    (void)state;
+    run_types(WORLD_SHUFFLE, 1);
+}
+
+static void test_every_collective_type_and_operator_by_sim(void **state)
+{
+    (void)state;
+    run_types(WORLD_SIM, 1);
+}
+
+static void test_every_algorithm_by_name(void **state)
+{
+    (void)state;
+    for (size_t a = 0; tt_algorithm_at(a) != NULL; a++) {
+        for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
+            for (uint64_t seed = 0; seed < 6; seed++) {
+                case_suite suite =
+                    suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, sizes[s], seed / 2 + s);
+                suite.config.algorithm = tt_algorithm_at(a)->name;
+                suite_run(&suite, true);
+            }
+        }
+    }
+}
+
+/* The same inputs, whatever the driver, order and cutting: the same bits. */
+static void test_drivers_and_seeds_give_the_same_bits(void **state)
+{
+    (void)state;
+    uint64_t hash = 0;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        case_suite suite = suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, 4, seed);
+        suite.skip = 1;
+        suite.config.algorithm = "ring";
+        suite.config.segment_bytes = 256;
+        suite_run(&suite, false);
+        if (seed == 0) {
+            hash = suite.hash;
+        }
+        assert_true(suite.hash == hash);
+    }
+}
+
+/* Long frames: payloads that come after their heads. */
+static void try_long(const collective_case *one, void *owner)
+{
+    collective_case longer = *one;
+    if (one->count == 1025 && one->dtype == TT_F32) {
+        longer.count = 60001;
+        try_case(&longer, owner);
+    }
+}
+
+static void test_long_frames(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        case_suite suite = suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, 3, seed);
+        suite.config.segment_bytes = 64 * 1024;
+        suite.config.is_shared = false;
+        suite.world = world_create(&suite.config);
+        cases_for_each(3, try_long, &suite);
+        assert_true(world_destroy(suite.world));
+        assert_int_equal(suite.failures, 0);
+    }
+}
+
+/* Ops of overlapping sets, all in flight at once. */
+static void test_sets_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    enum { SIZE = 5, RUNS = 24 };
+    static const uint32_t odd[] = {3, 1}, most[] = {4, 0, 2, 1};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        case_suite suite = suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, SIZE, seed);
+        test_world *world = world_create(&suite.config);
+        assert_non_null(world);
+        for (uint32_t rank = 0; rank < SIZE; rank++) {
+            uint32_t set;
+            assert_int_equal(tt_control_set_create(world_control(world, rank), odd, 2, &set),
+                             TT_OK);
+            assert_int_equal(set, 1);
+            assert_int_equal(tt_control_set_create(world_control(world, rank), most, 4, &set),
+                             TT_OK);
+            assert_int_equal(set, 2);
+        }
+        case_run *runs[RUNS];
+        for (uint32_t i = 0; i < RUNS; i++) {
+            static const uint32_t *const members[] = {all_ranks, odd, most};
+            static const uint32_t set_sizes[] = {SIZE, 2, 4};
+            const uint32_t set = (uint32_t)((seed + i) % 3);
+            const tt_collective collective = (tt_collective)(i % TT_SEND);
+            const collective_case one = {.collective = collective,
+                                         .dtype = TT_I32,
+                                         .redop = TT_SUM,
+                                         .size = set_sizes[set],
+                                         .root = i % set_sizes[set],
+                                         .count = 37 * i,
+                                         .prescale = 1.0,
+                                         .postscale = 1.0,
+                                         .salt = i};
+            runs[i] = case_start(world, &one, set, members[set]);
+        }
+        assert_true(world_run(world));
+        uint64_t hash = 0;
+        for (uint32_t i = 0; i < RUNS; i++) {
+            const char *error = case_finish(runs[i], &hash);
+            if (error != NULL) {
+                fail_msg("seed %u op %u: %s", (unsigned)seed, i, error);
+            }
+        }
+        assert_true(world_destroy(world));
+    }
+}
+
+/* Whichever allocation fails: no leak, no hang; all ranks succeed or all learn of it. */
+static void test_every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    const collective_case one = {.collective = TT_ALLREDUCE,
+                                 .dtype = TT_F32,
+                                 .redop = TT_SUM,
+                                 .size = 3,
+                                 .count = 500,
+                                 .prescale = 1.0,
+                                 .postscale = 1.0};
+    uint64_t allocations = 1;
+    for (uint64_t fail_at = 1; fail_at <= allocations; fail_at++) {
+        case_suite suite = suite_make(WORLD_SHUFFLE, 3, 6);
+        suite.config.fail_at = fail_at;
+        suite.config.is_shared = false;
+        test_world *world = world_create(&suite.config);
+        if (world == NULL) {
+            allocations++;
+            continue;
+        }
+        case_run *run = case_start(world, &one, 0, all_ranks);
+        if (!world_run(world)) {
+            fail_msg("allocation %u: a call never ends", (unsigned)fail_at);
+        }
+        const tt_status status = case_status(run);
+        uint64_t hash = 0;
+        const char *error = case_finish(run, &hash);
+        assert_true(status == TT_OK ? error == NULL : status == TT_ERR_NO_MEMORY);
+        allocations = world_allocations(world);
+        assert_true(world_destroy(world));
+    }
+    assert_true(allocations > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_collective_type_and_operator_by_shuffle),
+        cmocka_unit_test(test_every_collective_type_and_operator_by_sim),
+        cmocka_unit_test(test_every_algorithm_by_name),
+        cmocka_unit_test(test_drivers_and_seeds_give_the_same_bits),
+        cmocka_unit_test(test_long_frames),
+        cmocka_unit_test(test_sets_do_not_disturb_each_other),
+        cmocka_unit_test(test_every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

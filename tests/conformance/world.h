@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * world.h - a job of several ranks on one of the test drivers, and cases run on it.
+ *
+ * Layer:   tests.
+ */
+#ifndef TUTTI_TESTS_CONFORMANCE_WORLD_H
+#define TUTTI_TESTS_CONFORMANCE_WORLD_H
+
+#include "conformance/cases.h"
+#include "control/control.h"
+
+typedef enum world_driver { WORLD_SHUFFLE, WORLD_SIM } world_driver;
+
+typedef struct world_config {
+    world_driver driver;
+    uint32_t size;
+    uint32_t host_count; /* sim: ranks are dealt to hosts in turn */
+    uint64_t seed;
+    uint32_t segment_bytes, eager_bytes_max;
+    const char *algorithm;
+    bool is_shared; /* buffers lie in the arena */
+    uint64_t fail_at;
+    bool fails_forever;
+} world_config;
+
+typedef struct test_world test_world;
+
+/* NULL: creating a machine failed (fail_at). */
+test_world *world_create(const world_config *config);
+/* False: memory was left behind. */
+bool world_destroy(test_world *world);
+
+tt_control *world_control(test_world *world, uint32_t rank);
+uint64_t world_allocations(const test_world *world);
+
+/* Memory for a buffer of `rank`, in the arena if the world is_shared. */
+void *world_take(test_world *world, uint32_t rank, size_t bytes);
+void world_give(test_world *world, uint32_t rank, void *memory, size_t bytes);
+
+/* Hand the request to the rank's machine, in due course. */
+void world_submit(test_world *world, uint32_t rank, tt_request *request);
+/* Until no request of any rank is pending; false: nothing moves any more. */
+bool world_run(test_world *world);
+
+/* One case on all members of `set` (a member number is a rank's number in the case). */
+typedef struct case_run case_run;
+case_run *case_start(test_world *world, const collective_case *one, uint32_t set,
+                     const uint32_t *ranks);
+/* What was wrong, or NULL. `*hash_io` takes in all outputs. Releases the run. */
+const char *case_finish(case_run *run, uint64_t *hash_io);
+/* The worst status among the ranks; before case_finish. */
+tt_status case_status(const case_run *run);
+
+#endif
