@@ -368,7 +368,7 @@ def files_below(root):
 def compiles_alone(root, name):
     """What the compiler says first of a file that includes only this header; None: nothing."""
     command = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Isrc",
-               "-Iinclude", "-I.", "-x", "c", "-"]
+               "-Iinclude", "-Itests", "-I.", "-x", "c", "-"]
     run = subprocess.run(command, input=f'#include "{root / name}"\n', cwd=root, text=True,
                          stderr=subprocess.PIPE, check=False)
     if run.returncode == 0:

@@ -18,6 +18,11 @@
 #include "base/base.h"
 #include "control/control_internal.h"
 
+typedef struct tt_failure {
+    tt_status status;
+    const char *text;
+} tt_failure;
+
 static bool same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {
     const uint8_t pair = TT_FLAG_PAIR;
@@ -136,17 +141,30 @@ static tt_case *case_create(tt_control *control, uint32_t peer, const tt_head *k
     return made;
 }
 
+/* Does this rank decide about the op that `key` names? */
+static bool is_first_member(const tt_control *control, const tt_head *key)
+{
+    const tt_set *set = tt_set_find(control, key->set);
+    if (set == NULL || set->self == UINT32_MAX) {
+        return false;
+    }
+    if ((key->flags & TT_FLAG_PAIR) != 0) {
+        return (key->flags & TT_FLAG_REPLY) != 0;
+    }
+    for (uint32_t member = 0; member < set->self; member++) {
+        if (!control->peers[set->members[member]].is_gone) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The case of the op that `key` names, made if there is none. NULL: not ours to decide, over, or
  * no memory. */
 static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
 {
-    const tt_set *set = tt_set_find(control, key->set);
     const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
-    bool is_first = set != NULL && (!is_pair || (key->flags & TT_FLAG_REPLY) != 0);
-    for (uint32_t member = 0; is_first && !is_pair && member < set->self; member++) {
-        is_first = control->peers[set->members[member]].is_gone;
-    }
-    if (!is_first) {
+    if (!is_first_member(control, key)) {
         return NULL;
     }
     for (tt_case *found = control->cases; found != NULL; found = found->next) {
@@ -157,7 +175,7 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
     if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key)) {
         return NULL;
     }
-    return case_create(control, peer, key, is_pair ? 2 : set->size);
+    return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
 }
 
 static uint32_t case_member(const tt_control *control, const tt_case *found, uint32_t rank)
@@ -299,18 +317,33 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
     }
 }
 
-static void case_decide(tt_control *control, tt_case *found, tt_status status, const char *text,
-                        uint32_t except)
+static tt_case *case_find(const tt_control *control, uint32_t peer, const tt_head *key)
 {
-    if (found->is_decided) {
+    tt_case *found = control->cases;
+    while (found != NULL && !same_key(&found->key, found->peer, key, peer)) {
+        found = found->next;
+    }
+    return found;
+}
+
+/* Decide about the op that `key` names, once. Needs no memory: without a case a second verdict may
+ * follow, which nobody heeds. `except` (a rank) knows already. */
+static void decide(tt_control *control, uint32_t peer, tt_head key, const tt_failure *failure,
+                   uint32_t except)
+{
+    tt_case *found = case_find(control, peer, &key);
+    const tt_set *set = tt_set_find(control, key.set);
+    const tt_case bare = {
+        .key = key, .peer = peer, .size = (key.flags & TT_FLAG_PAIR) != 0 ? 2 : set->size};
+    if (found != NULL && found->is_decided) {
         return;
     }
-    found->is_decided = true;
-    const tt_head key = found->key; /* failing the op may forget the case */
-    const uint32_t peer = found->peer;
-    verdict_send(control, found, status, text, except);
+    if (found != NULL) {
+        found->is_decided = true;
+    }
+    verdict_send(control, &bare, failure->status, failure->text, except);
     if (except != control->world.rank) {
-        verdict_apply(control, peer, &key, status, text);
+        verdict_apply(control, peer, &key, failure->status, failure->text);
     }
 }
 
@@ -349,7 +382,8 @@ static void decide_mismatch(tt_control *control, tt_case *found)
     } else {
         text.bytes[--text.length] = 0; /* the last semicolon */
     }
-    case_decide(control, found, TT_ERR_MISMATCH, text.bytes, UINT32_MAX);
+    const tt_failure failure = {.status = TT_ERR_MISMATCH, .text = text.bytes};
+    decide(control, found->peer, found->key, &failure, UINT32_MAX);
 }
 
 /* ---- disputes ---- */
@@ -429,11 +463,8 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
     if (first != control->world.rank) {
         tt_letter_send(control, first, head, text, strlen(text));
     } else {
-        const tt_head key = arriving_key(op);
-        tt_case *found = case_of(control, op->peer, &key);
-        if (found != NULL) {
-            case_decide(control, found, status, text, control->world.rank);
-        }
+        const tt_failure failure = {.status = status, .text = text};
+        decide(control, op->peer, arriving_key(op), &failure, control->world.rank);
     }
     tt_op_fail(op, status, text);
 }
@@ -498,29 +529,45 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
+/* The sender waits for an op that has failed here, and has not heard why. */
+static void answer_failed(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_set *set = tt_set_find(control, head->set);
+    for (uint32_t i = 0; set != NULL && i < FAILED_KEPT; i++) {
+        if (set->failed[i] == head->op + 1 && (head->flags & TT_FLAG_PAIR) == 0) {
+            tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
+            reply.argument = (uint64_t)(int64_t)TT_ERR_MISMATCH;
+            tt_text text = {0};
+            tt_text_add(&text, "call %llu failed on rank %u", (unsigned long long)head->op,
+                        control->world.rank);
+            tt_letter_send(control, peer, reply, text.bytes, text.length);
+            return;
+        }
+    }
+}
+
 static void to_first_member(tt_control *control, uint32_t peer, const tt_head *head,
                             const void *payload, const char *text)
 {
-    tt_case *found = case_of(control, peer, head);
-    if (found == NULL) {
+    if (!is_first_member(control, head)) {
         return;
     }
-    switch (head->kind) {
-    case TT_FRAME_CLAIM:
-        if (head->payload_bytes == sizeof(tt_claim)) {
-            tt_claim claim;
-            memcpy(&claim, payload, sizeof(claim));
-            const uint32_t member = case_member(control, found, peer);
-            case_dispute(control, found);
-            case_claim(control, found, member, &claim);
-        }
-        break;
-    case TT_FRAME_OBJECT:
-        case_decide(control, found, (tt_status)(int64_t)head->argument, text, peer);
-        break;
-    default:
+    if (head->kind == TT_FRAME_OBJECT) {
+        const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
+        decide(control, peer, *head, &failure, peer);
+        return;
+    }
+    tt_case *found = case_of(control, peer, head);
+    if (found == NULL) {
+        answer_failed(control, peer, head);
+    } else if (head->kind == TT_FRAME_PROBE) {
         probe_frame(control, peer, head, found);
-        break;
+    } else if (head->payload_bytes == sizeof(tt_claim)) {
+        tt_claim claim;
+        memcpy(&claim, payload, sizeof(claim));
+        const uint32_t member = case_member(control, found, peer);
+        case_dispute(control, found);
+        case_claim(control, found, member, &claim);
     }
 }
 

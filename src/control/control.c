@@ -49,9 +49,14 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
     const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
     const bool is_early = is_running ? head->stage == 1 && stage == 0
                                      : op == NULL && tt_op_is_future(control, peer, head);
-    if (is_early && head->payload_bytes <= control->flow.eager_bytes_max &&
-        tt_flow_park(&control->flow, peer, head, payload) == TT_OK) {
-        return NULL;
+    if (is_early && head->payload_bytes <= control->flow.eager_bytes_max) {
+        const tt_status status = tt_flow_park(&control->flow, peer, head, payload);
+        if (status == TT_OK) {
+            return NULL;
+        }
+        if (status == TT_ERR_NO_MEMORY) {
+            tt_failure_memory(control, head->set);
+        }
     }
     const uint32_t member = is_running ? tt_exec_member(&op->exec, peer) : UINT32_MAX;
     if (!is_running || head->stage != stage || member == UINT32_MAX) {
@@ -95,7 +100,9 @@ static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head
     }
     if ((is_running && head->stage > stage) ||
         (op == NULL && tt_op_is_future(control, peer, head))) {
-        (void)tt_flow_note(&control->flow, peer, head);
+        if (tt_flow_note(&control->flow, peer, head) == TT_ERR_NO_MEMORY) {
+            tt_failure_memory(control, head->set);
+        }
     }
 }
 
@@ -298,6 +305,9 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
         }
         uint32_t set;
         status = tt_control_set_create(control, ranks, world->size, &set);
+    }
+    if (status == TT_OK) {
+        status = tt_op_reserve(control);
     }
     tt_platform_release(platform, ranks, world->size * sizeof(uint32_t));
     if (status != TT_OK) {

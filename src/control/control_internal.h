@@ -166,6 +166,8 @@ tt_set *tt_set_find(const tt_control *control, uint32_t id);
 void tt_set_destroy(tt_control *control, tt_set *set);
 
 /* op.c */
+/* The op that is always kept; once, at creation. */
+tt_status tt_op_reserve(tt_control *control);
 tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head);
 /* Is the op of this frame still to be submitted here? False: it is over. */
 bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
@@ -208,6 +210,8 @@ void tt_letter_release_all(tt_control *control);
 /* failure.c */
 /* Members have gone: false if the op needed one of them, and has failed. */
 bool tt_failure_allows(tt_op *op);
+/* What a peer sent for an op to come could not be kept: nothing on this set can succeed. */
+void tt_failure_memory(tt_control *control, uint32_t set_id);
 void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);

@@ -15,7 +15,8 @@ bool tt_failure_allows(tt_op *op)
 {
     for (uint32_t member = 0; member < tt_op_size(op); member++) {
         const uint32_t rank = tt_op_member_rank(op, member);
-        if (op->control->peers[rank].is_gone && tt_exec_needs(&op->exec, member)) {
+        if (rank != op->control->world.rank && op->control->peers[rank].is_gone &&
+            tt_exec_needs(&op->exec, member)) {
             tt_agree_object(op, op->set->broken, op->set->broken_text);
             return false;
         }
@@ -53,6 +54,23 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
             tt_agree_object(op, status, text); /* others may not need it, but need this rank */
         } else {
             tt_op_fail(op, status, text);
+        }
+    }
+}
+
+void tt_failure_memory(tt_control *control, uint32_t set_id)
+{
+    tt_set *set = tt_set_find(control, set_id);
+    tt_text text = {0};
+    tt_text_add(&text, "rank %u is out of memory", control->world.rank);
+    if (set == NULL || set->broken < 0) {
+        return;
+    }
+    set->broken = TT_ERR_NO_MEMORY;
+    memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        if (control->ops[i]->phase != OP_FREE && control->ops[i]->set == set) {
+            tt_agree_object(control->ops[i], TT_ERR_NO_MEMORY, text.bytes);
         }
     }
 }

@@ -119,25 +119,37 @@ static tt_status ops_grow(tt_control *control)
     return TT_OK;
 }
 
-static tt_op *op_take(tt_control *control)
+static tt_status op_make(tt_control *control)
 {
-    tt_op *op = control->free_ops;
-    if (op != NULL) {
-        control->free_ops = op->next;
-        op->next = NULL;
-        return op;
+    if (control->op_count == control->op_capacity) {
+        TT_TRY(ops_grow(control));
     }
-    if (control->op_count == control->op_capacity && ops_grow(control) != TT_OK) {
-        return NULL;
-    }
-    op = tt_platform_allocate(control->platform, sizeof(*op));
+    tt_op *op = tt_platform_allocate(control->platform, sizeof(*op));
     if (op == NULL) {
-        return NULL;
+        return TT_ERR_NO_MEMORY;
     }
     op->index = control->op_count;
     op->control = control;
     op->exec.flow = &control->flow;
+    op->next = control->free_ops;
+    control->free_ops = op;
     control->ops[control->op_count++] = op;
+    return TT_OK;
+}
+
+tt_status tt_op_reserve(tt_control *control)
+{
+    return op_make(control);
+}
+
+/* One op is always kept, to tell the peers when there is no memory for another: `*is_last_out`. */
+static tt_op *op_take(tt_control *control, bool *is_last_out)
+{
+    tt_op *op = control->free_ops;
+    *is_last_out = op->next == NULL && op_make(control) != TT_OK;
+    op = control->free_ops;
+    control->free_ops = op->next;
+    op->next = NULL;
     return op;
 }
 
@@ -507,11 +519,8 @@ void tt_control_submit(tt_control *control, tt_request *request)
         refuse(request, status, text.bytes); /* no peer to tell */
         return;
     }
-    tt_op *op = op_take(control);
-    if (op == NULL) {
-        refuse(request, TT_ERR_NO_MEMORY, "out of memory for another call");
-        return;
-    }
+    bool is_last;
+    tt_op *op = op_take(control, &is_last);
     op_reset(op, request, set);
     take_place(op);
     tt_op_describe(op);
@@ -521,6 +530,10 @@ void tt_control_submit(tt_control *control, tt_request *request)
         tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
                     tt_collective_name(request->collective), text.bytes);
         place_and_object(op, status, full.bytes);
+    } else if (is_last || set->broken == TT_ERR_NO_MEMORY) {
+        tt_text full = {0};
+        tt_text_add(&full, "rank %u is out of memory", control->world.rank);
+        place_and_object(op, TT_ERR_NO_MEMORY, full.bytes);
     } else if (set->late < 0) {
         const tt_status late = set->late;
         set->late = TT_OK;
