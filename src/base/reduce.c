@@ -14,6 +14,13 @@
 #include "base/base.h"
 #include "base/reduce_internal.h"
 
+/* Every processor with AVX2 has F16C, but a hypervisor may hide it. clang cannot ask. */
+#if defined(__clang__)
+#define HAS_F16C true
+#else
+#define HAS_F16C __builtin_cpu_supports("f16c")
+#endif
+
 enum {
     BLOCK_BYTES = 4096, /* of a block shared by several targets: leaves L1 to the sources */
 };
@@ -21,8 +28,8 @@ enum {
 const tt_reduce_isa *tt_reduce_isa_at(size_t index)
 {
 #if defined(__x86_64__)
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                          __builtin_cpu_supports("f16c");
+    const bool has_avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HAS_F16C;
     const bool has_avx512 =
         has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -75,6 +75,7 @@ struct tt_op {
     tt_request *request;
     tt_set *set;
     bool is_pair, is_sender;
+    bool has_views; /* peers of this host may be touching its buffers */
     uint32_t peer; /* pairs: world rank */
     uint32_t pair_members[2];
     uint64_t sequence;

@@ -290,7 +290,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
         return;
     }
     TT_ASSERT(status < 0);
-    const bool is_shared = op->phase == OP_DATA && op->exec.algorithm->needs_facts;
+    const bool is_shared = op->has_views;
     tt_request *request = op->request;
     tt_text error = {0};
     tt_text_add(&error, "%s", text);
@@ -334,6 +334,7 @@ static void begin_data(tt_op *op)
     op->phase = OP_DATA;
     exec_prepare(op, 1);
     if (status == TT_OK) {
+        op->has_views = op->exec.problem.facts != NULL;
         status = tt_exec_start(&op->exec);
     }
     if (status != TT_OK) {
@@ -456,6 +457,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
     op->report_ns = now + control->config.stall_ns;
     op->is_probed = false;
+    op->has_views = false;
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
     op->exec.is_running = false;
@@ -488,8 +490,6 @@ static void place_and_object(tt_op *op, tt_status status, const char *text)
 {
     tt_set *set = op->set;
     op->phase = OP_DATA;
-    op->exec.algorithm = tt_algorithm_choose(
-        &(tt_problem){.collective = TT_BARRIER, .size = 1, .element_bytes = 1}, NULL);
     if (op->is_pair) {
         op->next = set->pairs;
         set->pairs = op;
