@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of a rank under load: the others learn at once who it was, and can leave in order.
+
+Each kill comes at a random moment of a running load. Every survivor's pending call must end with
+an error that names the dead rank; the time from the kill to that return is the survivor's own, on
+the monotonic clock. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks for more.
+
+Timeout: 240
+"""
+import os
+import random
+import signal
+import time
+import unittest
+
+import ranks
+
+PEER_DOWN = -6
+LATENCY_S_MAX = 2.0  # the promise is 1 s; the machine may be busy
+SEED = int(os.environ.get("TUTTI_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+KILLS = int(os.environ.get("TUTTI_TEST_KILLS", "64"))
+LOADS = ["allreduce:1", "allreduce:3000", "allreduce:2000000", "broadcast:500000", "broadcast:7",
+         "alltoall:100000", "alltoall:3", "ring:200000", "allgather:50000", "reducescatter:100000",
+         "barrier", "mixed:20000"]
+
+
+class Kill(unittest.TestCase):
+    latencies = []
+
+    def survive(self, rank, victim, at_ns):
+        match = rank.expect(r"^failed (-?\d+) (\d+) \d+ (.*)$")
+        self.assertEqual(int(match[1]), PEER_DOWN, rank.story())
+        self.assertRegex(match[3], rf"\brank {victim}\b", rank.story())
+        self.latencies.append((int(match[2]) - at_ns) / 1e9)
+        self.assertLess(self.latencies[-1], LATENCY_S_MAX, rank.story())
+
+    def leave(self, rank, victim):
+        """A later call fails at once for the same cause; shutting down leaves nothing."""
+        self.assertEqual(rank.code(), 0, rank.story())
+        calls = [line for line in rank.lines if line.startswith("failed")]
+        self.assertEqual(len(calls), 2, rank.story())
+        self.assertRegex(calls[1], rf"^failed {PEER_DOWN} .*\brank {victim}\b", rank.story())
+        self.assertIsNotNone(rank.find(r"^shutdown 0 "), rank.story())
+        self.assertIsNotNone(rank.find(r"^leaks 0 0$"), rank.story())
+
+    def one(self, chance, forks=False):
+        size = chance.choice([2, 3, 4])
+        load = chance.choice(LOADS)
+        transport = chance.choice(["shm", "tcp"])
+        memory = chance.choice(["private", "arena"])
+        victim = chance.randrange(size)
+        verbs = ["init", f"memory:{memory}", f"root:{chance.randrange(size)}",
+                 *(["fork"] if forks else []), f"storm:{load}", f"try:{load}", "shutdown", "leaks"]
+        names = ranks.shared_memory_names()
+        with ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
+            children = [int(match[1]) for match in job.expect(r"^child (\d+)$")] if forks else []
+            try:
+                job.expect("^going$")
+                time.sleep(chance.uniform(0.0, 0.05))
+                at_ns = ranks.kill(job[victim].pid)
+                others = [rank for index, rank in enumerate(job) if index != victim]
+                for rank in others:
+                    self.survive(rank, victim, at_ns)
+                for rank in others:
+                    self.leave(rank, victim)
+                self.assertTrue(all(ranks.is_alive(child) for child in children))
+            finally:
+                for child in children:
+                    os.kill(child, signal.SIGKILL)
+        self.assertEqual(ranks.shared_memory_names() - names, set())
+
+    def kill_many(self, first, count, **keywords):
+        for index in range(first, first + count):
+            with self.subTest(seed=SEED, kill=index):
+                self.one(random.Random(SEED * 1000003 + index), **keywords)
+
+    def test_every_survivor_learns_who_died(self):
+        self.kill_many(0, KILLS * 7 // 8)
+
+    def test_a_forked_child_does_not_hide_the_death(self):
+        self.kill_many(KILLS, KILLS - KILLS * 7 // 8, forks=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.latencies:
+            ordered = sorted(cls.latencies)
+            print(f"{len(ordered)} survivors; kill to error: median {ordered[len(ordered) // 2]:.4f}"
+                  f" s, longest {ordered[-1]:.4f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks started one by one, without a launcher, so that a test can hurt each as it likes.
+
+Every wait has a deadline; nothing that a job started outlives its `with` block.
+"""
+import os
+import pathlib
+import re
+import secrets
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")).resolve()
+WORKER = str(BIN / "tutti-worker")
+PATIENCE_S = 30  # for events that must come; long, because the machine may be busy
+OUR_VARIABLES = re.compile(r"TUTTI_|OMPI_|PMI|SLURM_|HOROVOD_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|TORCH")
+
+
+def clean_environment():
+    """This process's, less whatever could make a rank believe that somebody launched it."""
+    kept = {name: value for name, value in os.environ.items() if not OUR_VARIABLES.match(name)}
+    kept["LSAN_OPTIONS"] = "detect_leaks=0"
+    return kept
+
+
+class Rank:
+    """One process. Its lines are read at once, so that a full pipe never holds it up."""
+
+    def __init__(self, arguments, environment, **keywords):
+        self.process = subprocess.Popen(arguments, env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, **keywords)
+        self.pid = self.process.pid
+        self.lines, self.log = [], []
+        self.changed = threading.Condition()
+        self.readers = [threading.Thread(target=self.read, args=pair, daemon=True)
+                        for pair in ((self.process.stdout, self.lines),
+                                     (self.process.stderr, self.log))]
+        for reader in self.readers:
+            reader.start()
+
+    def read(self, stream, into):
+        for line in stream:
+            with self.changed:
+                into.append(line.rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
+
+    def find(self, pattern, lines=None):
+        for line in self.lines if lines is None else lines:
+            match = re.search(pattern, line)
+            if match:
+                return match
+        return None
+
+    def story(self):
+        return f"pid {self.pid}, said {self.lines[-6:]}, logged {self.log[-6:]}"
+
+    def expect(self, pattern, of_log=False):
+        lines = self.log if of_log else self.lines
+        reader = self.readers[of_log]
+        deadline = time.monotonic() + PATIENCE_S
+        with self.changed:
+            while True:
+                match = self.find(pattern, lines)
+                if match:
+                    return match
+                left = deadline - time.monotonic()
+                if left <= 0 or not reader.is_alive():
+                    raise AssertionError(f"no line like {pattern!r}: {self.story()}")
+                self.changed.wait(min(left, 0.5))
+
+    def say(self, text="go"):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def code(self):
+        try:
+            code = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"never ended: {self.story()}") from None
+        for reader in self.readers:
+            reader.join(PATIENCE_S)
+        return code
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for reader in self.readers:
+            reader.join(1)
+        self.process.stdin.close()
+
+
+class Ranks:
+    """A job. `verbs` is one list for all ranks, or a function of the rank."""
+
+    def __init__(self, size, verbs, program=WORKER, variables=None, per_rank=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="tutti-ranks-")
+        folder = pathlib.Path(self.folder.name)
+        key = folder / "key"
+        key.touch(0o600)
+        key.write_text(secrets.token_hex(32))
+        self.ranks = []
+        for rank in range(size):
+            environment = clean_environment()
+            environment.update({
+                "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(size),
+                "TUTTI_RENDEZVOUS": f"file://{folder}/meet", "TUTTI_SECRET_FILE": str(key),
+                "TUTTI_JOB_ID": folder.name, "TUTTI_START_TIMEOUT": str(PATIENCE_S)})
+            environment.update(variables or {})
+            environment.update(per_rank(rank) if per_rank else {})
+            environment = {name: value for name, value in environment.items() if value is not None}
+            words = verbs(rank) if callable(verbs) else verbs
+            self.ranks.append(Rank([program, *words], environment))
+
+    def __getitem__(self, index):
+        return self.ranks[index]
+
+    def __iter__(self):
+        return iter(self.ranks)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for rank in self.ranks:
+            rank.end()
+        self.folder.cleanup()
+
+    def expect(self, pattern):
+        return [rank.expect(pattern) for rank in self.ranks]
+
+    def codes(self):
+        return [rank.code() for rank in self.ranks]
+
+
+def is_alive(pid):
+    """A zombie is not alive: its parent has merely not looked yet."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+def shared_memory_names():
+    """What a job could leave behind by name."""
+    shm = pathlib.Path("/dev/shm")
+    return {name.name for name in shm.iterdir()} if shm.is_dir() else set()
+
+
+def kill(pid):
+    """When it was done, on the clock that the workers print."""
+    at_ns = time.monotonic_ns()
+    os.kill(pid, signal.SIGKILL)
+    return at_ns
