@@ -30,9 +30,14 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
     if (op->phase == OP_FREE) {
         return false;
     }
-    const uint32_t member = op->is_pair ? (op->peer == rank ? (op->is_sender ? 1 : 0) : UINT32_MAX)
-                                        : op->set->member_of[rank];
-    if (member == UINT32_MAX) {
+    if (op->set->member_of[rank] == UINT32_MAX) {
+        return false;
+    }
+    if (status == TT_ERR_PEER_DOWN) {
+        return true; /* also sends between others: the set is broken */
+    }
+    const uint32_t member = !op->is_pair ? op->set->member_of[rank] : (op->is_sender ? 1 : 0);
+    if (op->is_pair && op->peer != rank) {
         return false;
     }
     if (status == TT_ERR_PEER_LEFT && op->phase != OP_STOPPING) {
