@@ -58,7 +58,8 @@ bool tt_flow_take(tt_flow *flow, uint32_t peer)
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
 {
     TT_ASSERT(head->payload_bytes == 0);
-    const tt_send send = {.peer = peer, .urgency = TT_URGENCY_CONTROL, .head = head};
+    const tt_send send = {
+        .peer = peer, .urgency = TT_URGENCY_CONTROL, .token = TT_TOKEN_NONE, .head = head};
     (void)flow->platform->ops->send(flow->platform, &send);
 }
 

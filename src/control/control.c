@@ -188,6 +188,9 @@ static void on_payload(void *machine, uint32_t peer, const tt_head *head)
 static void on_sent(void *machine, uint64_t token)
 {
     tt_control *control = machine;
+    if (token == TT_TOKEN_NONE) {
+        return;
+    }
     if ((token & TOKEN_LETTER) != 0) {
         tt_letter_sent(control, token);
         return;

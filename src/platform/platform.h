@@ -52,6 +52,9 @@ _Static_assert(sizeof(tt_head) == 48, "tt_head is a wire format");
 
 enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of all data */
 
+/* Token of frames that nobody waits for; never recalled, and `sent` for it means nothing. */
+#define TT_TOKEN_NONE UINT64_MAX
+
 /* One frame to send. */
 typedef struct tt_send {
     uint32_t peer;

@@ -26,8 +26,6 @@ enum {
     TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
 };
 #define TT_TCP_GOODBYE UINT32_MAX
-/* Of frames whose payload was copied: nobody recalls them. */
-#define TT_TCP_NO_TOKEN UINT64_MAX
 
 _Static_assert(sizeof(tt_head) == TT_SEAL_HEAD_BYTES, "heads are sealed as they are");
 _Static_assert(TT_INLINE_BYTES_MAX <= TT_SEAL_BLOCK_BYTES_MAX, "an inline payload is one block");

@@ -295,7 +295,7 @@ static tt_status send_later(tt_tcp *tcp, const tt_send *send)
     memcpy(copy, send->payload, payload_bytes);
     tt_send copied = *send;
     copied.payload = copy;
-    copied.token = TT_TCP_NO_TOKEN;
+    copied.token = TT_TOKEN_NONE;
     const tt_status status = tt_frame_queue_push(&sender->queue, &copied);
     if (status != TT_OK) {
         (void)copy_give(&sender->copies, copy);
@@ -333,7 +333,7 @@ void tt_tcp_sender_recall(tt_tcp *tcp, uint64_t token)
 {
     tt_tcp_sender *sender = &tcp->sender;
     tt_queued_frame *frame = &sender->current;
-    if (token == TT_TCP_NO_TOKEN) {
+    if (token == TT_TOKEN_NONE) {
         return;
     }
     if (!sender->has_current || !sender->owes_sent || frame->token != token) {
