@@ -52,7 +52,8 @@ class Kill(unittest.TestCase):
         verbs = ["init", f"memory:{memory}", f"root:{chance.randrange(size)}",
                  *(["fork"] if forks else []), f"storm:{load}", f"try:{load}", "shutdown", "leaks"]
         names = ranks.shared_memory_names()
-        with ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
+        with self.subTest(load=load, transport=transport, memory=memory, victim=victim, size=size), \
+                ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
             children = [int(match[1]) for match in job.expect(r"^child (\d+)$")] if forks else []
             try:
                 job.expect("^going$")

@@ -96,7 +96,8 @@ class Rank:
         self.process.wait()
         for reader in self.readers:
             reader.join(1)
-        self.process.stdin.close()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
 
 
 class Ranks:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that leaves in order, or not, while others still call: each is told which and who.
+
+Timeout: 120
+"""
+import signal
+import unittest
+
+import ranks
+
+PEER_DOWN, PEER_LEFT = -6, -7
+
+
+class Leave(unittest.TestCase):
+    def leave(self, last, status, word, load="allreduce:1000"):
+        """Rank 2 of 3 ends with the verbs `last`; the others must hear `status` and its name."""
+        for transport in ("shm", "tcp"):
+            with self.subTest(last=last, transport=transport, load=load), \
+                    ranks.Ranks(3, lambda rank: ["init", f"steps:5:{load}"] +
+                                (last if rank == 2 else [f"storm:{load}", f"try:{load}",
+                                                         "shutdown", "leaks"]),
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                for rank in job.ranks[:2]:
+                    match = rank.expect(r"^failed (-?\d+) \d+ \d+ (.*)$")
+                    self.assertEqual(int(match[1]), status, rank.story())
+                    self.assertRegex(match[2], rf"\brank 2\b.*{word}", rank.story())
+                    self.assertEqual(rank.code(), 0, rank.story())
+                yield job[2].code()
+
+    def test_shutdown_is_a_goodbye(self):
+        for load in ("allreduce:1", "allreduce:1000000", "broadcast:100000", "alltoall:5000",
+                     "barrier"):
+            for code in self.leave(["shutdown", "leaks"], PEER_LEFT, "left", load):
+                self.assertEqual(code, 0)
+
+    def test_exit_without_shutdown_is_a_death(self):
+        for code in self.leave(["die:exit"], PEER_DOWN, "down"):
+            self.assertEqual(code, 0)
+        for code in self.leave(["die:_exit"], PEER_DOWN, "down"):
+            self.assertEqual(code, 0)
+
+    def test_crashes_are_deaths(self):
+        for how, number in (("abort", signal.SIGABRT), ("segv", signal.SIGSEGV)):
+            for code in self.leave([f"die:{how}"], PEER_DOWN, "down"):
+                self.assertEqual(code, -number)
+
+    def test_all_leave_at_once(self):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport), \
+                    ranks.Ranks(4, ["init", "steps:3:mixed:1000", "shutdown", "leaks"],
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                self.assertEqual(job.codes(), [0] * 4, [rank.story() for rank in job])
+
+    def test_joining_again_after_leaving(self):
+        with ranks.Ranks(3, ["init", "steps:3:mixed:1000", "shutdown", "init",
+                             "steps:3:mixed:1000", "shutdown", "leaks"]) as job:
+            self.assertEqual(job.codes(), [0] * 3, [rank.story() for rank in job])
+
+    def test_two_deaths_at_once_name_one_of_them(self):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport), \
+                    ranks.Ranks(4, ["init", "storm:allreduce:1000", "shutdown", "leaks"],
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                job.expect("^going$")
+                ranks.kill(job[1].pid)
+                ranks.kill(job[3].pid)
+                for rank in (job[0], job[2]):
+                    match = rank.expect(r"^failed (-?\d+) \d+ \d+ (.*)$")
+                    self.assertEqual(int(match[1]), PEER_DOWN, rank.story())
+                    self.assertRegex(match[2], r"\brank [13]\b", rank.story())
+                    self.assertEqual(rank.code(), 0, rank.story())
+
+
+class Disagree(unittest.TestCase):
+    MISMATCH = -5
+
+    def disagree(self, size, odd, other, words):
+        """Rank 1 calls `odd` where the others call `other`; afterwards all agree again."""
+        for transport in ("shm", "tcp"):
+            with self.subTest(odd=odd, other=other, transport=transport), \
+                    ranks.Ranks(size, lambda rank: ["init", "steps:3:mixed:100"] +
+                                (odd if rank == 1 else other) + ["root:0", "steps:9:mixed:100",
+                                                                 "shutdown", "leaks"],
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                self.assertEqual(job.codes(), [0] * size, [rank.story() for rank in job])
+                texts = set()
+                for rank in job:
+                    match = rank.find(r"^failed (-?\d+) \d+ (\d+) (.*)$")
+                    self.assertIsNotNone(match, rank.story())
+                    self.assertEqual(int(match[1]), self.MISMATCH, rank.story())
+                    self.assertLess(int(match[2]), 2e9, rank.story())
+                    texts.add(match[3])
+                self.assertEqual(len(texts), 1, texts)
+                for word in words:
+                    self.assertIn(word, texts.pop() if len(texts) > 1 else min(texts))
+
+    def test_count(self):
+        self.disagree(3, ["try:allreduce:101"], ["try:allreduce:100"], ["rank 1:", "101", "100"])
+        self.disagree(2, ["try:allreduce:1000000"], ["try:allreduce:7"], ["1000000", "7"])
+
+    def test_collective(self):
+        self.disagree(3, ["try:allgather:100"], ["try:allreduce:100"], ["allgather", "allreduce"])
+        self.disagree(4, ["try:barrier"], ["try:alltoall:1000"], ["barrier", "alltoall"])
+
+    def test_root(self):
+        self.disagree(3, ["root:1", "try:broadcast:5"], ["root:0", "try:broadcast:5"],
+                      ["root 1", "root 0"])
+        self.disagree(3, ["root:1", "try:broadcast:500000"], ["root:0", "try:broadcast:500000"],
+                      ["root 1", "root 0"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stopped rank is not dead: it is named and waited for, at no cost, and the job goes on.
+
+Timeout: 120
+"""
+import signal
+import time
+import unittest
+
+import ranks
+
+STOP_S = 3.0
+CPU_SHARE_MAX = 0.05
+
+
+class Stop(unittest.TestCase):
+    def stop_one(self, transport, load, size=3, victim=1):
+        """Rank `victim` is stopped between two batches; the others wait for it all the while."""
+        verbs = ["init", f"steps:20:{load}", "cpu", "on:1", "wait", f"steps:1:{load}", "cpu",
+                 f"steps:50:{load}", "shutdown", "leaks"]
+        variables = {"TUTTI_TRANSPORT": transport, "TUTTI_STALL_WARNING": "1"}
+        with ranks.Ranks(size, verbs, variables=variables) as job:
+            job[victim].expect("^waiting$")
+            job[victim].signal(signal.SIGSTOP)
+            others = [rank for index, rank in enumerate(job) if index != victim]
+            for rank in others:
+                rank.expect(r"^cpu")
+            begin = time.monotonic()
+            time.sleep(STOP_S)
+            job[victim].signal(signal.SIGCONT)
+            waited = time.monotonic() - begin
+            job[victim].say()
+            self.assertEqual(job.codes(), [0] * size, [rank.story() for rank in job])
+            for rank in others:
+                used = float([line for line in rank.lines if line.startswith("cpu")][1].split()[1])
+                self.assertLess(used, CPU_SHARE_MAX * waited, rank.story())
+            return [line for rank in others for line in rank.log]
+
+    def test_shared_memory_names_the_stopped_rank(self):
+        log = self.stop_one("shm", "allreduce:1000")
+        self.assertTrue(any("warn" in line and "rank 1" in line and "stopped" in line
+                            for line in log), log)
+
+    def test_shared_memory_goes_on_after_large_calls(self):
+        self.stop_one("shm", "allreduce:1000000")
+
+    def test_tcp_names_the_missing_rank(self):
+        log = self.stop_one("tcp", "allreduce:100000")
+        self.assertTrue(any("warn" in line and "waited" in line and "rank 1" in line
+                            for line in log), log)
+
+    def test_a_stop_in_the_middle_of_calls_is_survived(self):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport), \
+                    ranks.Ranks(3, ["init", "steps:3:mixed:1", "describe",
+                                    "steps:150:mixed:30000", "shutdown", "leaks"],
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                job.expect("^describe")
+                for _ in range(5):
+                    for rank in job:
+                        rank.signal(signal.SIGSTOP)
+                        time.sleep(0.01)
+                        rank.signal(signal.SIGCONT)
+                self.assertEqual(job.codes(), [0] * 3, [rank.story() for rank in job])
+
+
+if __name__ == "__main__":
+    unittest.main()
