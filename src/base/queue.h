@@ -68,10 +68,16 @@ static inline tt_queue_node *tt_queue_pop(tt_queue *queue)
     return node;
 }
 
-/* A plain load: cheap enough for every turn of a polling loop. */
+/* The consumer's question. A plain load: cheap enough for every turn of a polling loop. */
 static inline bool tt_queue_is_empty(tt_queue *queue)
 {
     return queue->taken == NULL && atomic_load(&queue->pushed) == NULL;
+}
+
+/* Anyone's question: has something been pushed that the consumer has not begun to take? */
+static inline bool tt_queue_has_pushed(tt_queue *queue)
+{
+    return atomic_load(&queue->pushed) != NULL;
 }
 
 #endif
