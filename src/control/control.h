@@ -26,10 +26,12 @@
 
 #include "aggregate/aggregate.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "platform/platform.h"
 
 typedef struct tt_control tt_control;
 typedef struct tt_op tt_op;
+typedef struct tt_set tt_set;
 
 enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 64 };
 
@@ -72,6 +74,8 @@ typedef struct tt_request {
     uint64_t *output_counts;
     bool is_uneven; /* parts differ: counts are exchanged first */
     uint64_t salt;  /* more that must be equal on all ranks (rank list of a new set) */
+    /* Negative: this rank cannot take part, `error` says why; the call fails on all ranks. */
+    tt_status objection;
     double prescale, postscale;
     uint64_t deadline_ns; /* from submission; 0: the configured one */
 
@@ -116,11 +120,18 @@ uint32_t tt_control_pending(const tt_control *control);
  * Numbers are given in order, so they agree. `ranks` are world ranks, copied. */
 tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
                                 uint32_t *set_out);
+/* The same in two steps, of which the second cannot fail; or give the prepared set up. */
+tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
+                                 tt_set **set_out);
+uint32_t tt_control_set_commit(tt_control *control, tt_set *set);
+void tt_control_set_drop(tt_control *control, tt_set *set);
 tt_status tt_control_set_remove(tt_control *control, uint32_t set);
 /* Member number of this rank, or -1; size, or -1 for an unknown set. */
 int tt_control_set_rank(const tt_control *control, uint32_t set);
 int tt_control_set_size(const tt_control *control, uint32_t set);
 
+/* Is the request right on its face, on member `self` of `size`? If not, `text` says why. */
+tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text);
 /* Elements the output of `request` holds on this rank of a set of `size`; uneven: 0. */
 uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint32_t size);
 

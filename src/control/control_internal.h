@@ -34,7 +34,7 @@ typedef struct tt_claim {
 
 _Static_assert(sizeof(tt_claim) == 104, "tt_claim is a wire format");
 
-typedef struct tt_set {
+struct tt_set {
     struct tt_set *next;
     uint32_t id;
     uint32_t size;
@@ -56,7 +56,7 @@ typedef struct tt_set {
     uint32_t failed_count;
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
-} tt_set;
+};
 
 typedef enum tt_op_phase {
     OP_FREE,
@@ -183,7 +183,6 @@ uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
 /* prepare.c */
-tt_status tt_op_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text);
 void tt_op_describe(tt_op *op);
 /* The problem as far as the request tells, and its algorithm. */
 void tt_op_choose(tt_op *op);

@@ -513,7 +513,12 @@ void tt_control_submit(tt_control *control, tt_request *request)
         refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
         return;
     }
-    const tt_status status = tt_op_check(request, set->self, set->size, &text);
+    tt_status status = request->objection;
+    if (status < 0) {
+        tt_text_add(&text, "%s", request->error);
+    } else {
+        status = tt_request_check(request, set->self, set->size, &text);
+    }
     const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
     if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
         refuse(request, status, text.bytes); /* no peer to tell */

@@ -132,7 +132,7 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
     return TT_OK;
 }
 
-tt_status tt_op_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text)
+tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text)
 {
     if ((uint32_t)request->collective >= TT_COLLECTIVE_COUNT) {
         tt_text_add(text, "unknown collective %d", (int)request->collective);

@@ -90,8 +90,8 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_platform_release(platform, set, sizeof(*set));
 }
 
-tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
-                                uint32_t *set_out)
+tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
+                                 tt_set **set_out)
 {
     if (rank_count == 0 || rank_count > control->world.size) {
         return TT_ERR_BAD_ARGUMENT;
@@ -109,18 +109,38 @@ tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint
     }
     set->self = set->member_of[control->world.rank];
     topology_build(control, set);
+    *set_out = set;
+    return TT_OK;
+}
+
+void tt_control_set_drop(tt_control *control, tt_set *set)
+{
+    tt_set_destroy(control, set);
+}
+
+uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
+{
     set->id = control->next_set++;
     set->next = control->sets;
     control->sets = set;
-    for (uint32_t i = 0; i < rank_count; i++) {
-        if (control->peers[ranks[i]].is_gone) {
+    for (uint32_t i = 0; i < set->size; i++) {
+        const uint32_t rank = set->members[i];
+        if (control->peers[rank].is_gone) {
             tt_text text = {0};
-            tt_text_add(&text, "rank %u is gone", ranks[i]);
-            set->broken = control->peers[ranks[i]].status;
+            tt_text_add(&text, "rank %u is gone", rank);
+            set->broken = control->peers[rank].status;
             memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
         }
     }
-    *set_out = set->id;
+    return set->id;
+}
+
+tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
+                                uint32_t *set_out)
+{
+    tt_set *set;
+    TT_TRY(tt_control_set_prepare(control, ranks, rank_count, &set));
+    *set_out = tt_control_set_commit(control, set);
     return TT_OK;
 }
 
