@@ -26,24 +26,39 @@
 typedef enum tt_handle_state {
     HANDLE_IDLE,    /* declared, not started */
     HANDLE_STARTED, /* in the queue or in the machine */
+    HANDLE_CALLING, /* over; its callback runs, so waiters stay away */
     HANDLE_DONE,
+    HANDLE_ABANDONED, /* nobody's: goes back to the pool when it is over */
 } tt_handle_state;
 
 struct tutti_handle {
     tt_queue_node node; /* in context->submitted */
     tutti_context *context;
-    tutti_handle *next; /* in finished or free lists */
+    tutti_handle *next;     /* in finished or free lists */
+    tutti_handle *next_all; /* in context->all_handles */
     tt_request request;
     _Atomic(int) state;
     bool has_event; /* completion is told through the event descriptor */
     bool is_persistent;
-    bool is_abandoned;   /* freed by its own callback */
-    tutti_status status; /* valid in HANDLE_DONE */
+    tutti_status status; /* valid in HANDLE_CALLING and HANDLE_DONE */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
     void *done_user;
     void **result_out;
+    void *output; /* as the caller gave it; the request's may be the library's */
     char name[256];
 };
+
+/* What a call carries beyond its descriptor. */
+typedef struct tt_call_extra {
+    uint64_t salt;          /* see tt_request */
+    tutti_status objection; /* negative: this rank cannot take part; `text` says why */
+    const char *text;
+} tt_call_extra;
+
+/* This rank's place in a process set. */
+typedef struct tt_set_place {
+    uint32_t set, self, size; /* self: UINT32_MAX if no member */
+} tt_set_place;
 
 /* What the progress thread is doing. Who submits wakes it from the last two. */
 typedef enum tt_progress_state {
@@ -65,12 +80,13 @@ struct tutti_context {
     tt_segment *segment; /* own; NULL: nothing is shared */
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
-    uint32_t set_count;  /* baton */
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
-    atomic_int waiting; /* threads that wait for the baton or for a handle */
-    atomic_int drivers; /* threads that drive, or sleep while waiting for their own call */
+    atomic_int waiting;  /* threads that wait for the baton or for a handle */
+    atomic_int drivers;  /* threads that drive, or sleep while waiting for their own call */
+    atomic_int sleepers; /* threads in the driver's sleep, without the baton */
+    atomic_int inside;   /* threads in a call that may wait; the last of them lets shutdown go on */
     atomic_int progress_state;
     atomic_bool stops;      /* the progress thread is to end */
     tt_queue submitted;     /* any thread pushes, the baton's holder pops */
@@ -84,8 +100,11 @@ struct tutti_context {
     pthread_t progress;
     bool has_progress;
 
-    pthread_mutex_t handle_lock; /* guards free_handles, handle_count, privates */
+    pthread_mutex_t handle_lock; /* guards the lists of handles and of sets */
     tutti_handle *free_handles;
+    tutti_handle *all_handles;
+    tt_set_place *sets;
+    size_t set_count, set_capacity;
     atomic_int event_fd; /* -1 until asked for */
     atomic_uint calls;   /* recent activity, for the progress thread */
 };
@@ -96,10 +115,13 @@ void tt_process_remove(tutti_context *context);
 /* The segment behind `descriptor` if a context of this process owns it (retained), else NULL. */
 tt_segment *tt_process_find_segment(int descriptor);
 
-/* error.c: the last error of each thread. */
+/* error.c: the last error of each thread, by context. */
+/* What this thread fails with from here on is about `context`; NULL: about no context. */
+void tt_error_about(const tutti_context *context);
+/* A new context has no errors, whatever was at its address before. */
+void tt_error_forget(const tutti_context *context);
 tutti_status tt_error_set(tutti_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-const char *tt_error_text(void);
 bool tt_error_in_callback(void);
 void tt_error_enter_callback(void);
 void tt_error_leave_callback(void);
@@ -123,6 +145,8 @@ void tt_drive_drain(tutti_context *context);
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns);
 /* Baton's holder: tell the owners of finished calls; callbacks run without the baton. */
 void tt_drive_deliver(tutti_context *context);
+/* Baton's holder: let every thread that waits see its call's end and go. */
+void tt_drive_send_away(tutti_context *context);
 /* Called by the machine. */
 void tt_drive_finished(tt_request *request);
 
@@ -130,15 +154,22 @@ void tt_drive_finished(tt_request *request);
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle);
 tutti_status tt_call_check(const tutti_context *context);
 /* Start and wait on a handle of the caller's stack. */
-tutti_status tt_call_run(tutti_context *context, const tutti_call *call, uint64_t salt);
+tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
+                         const tt_call_extra *extra);
 
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);
+
+/* set.c */
+/* False: there is no such set. */
+bool tt_set_place_find(tutti_context *context, uint32_t set, tt_set_place *place_out);
 
 /* memory.c */
 void *tt_memory_allocate(tutti_context *context, size_t bytes);
 void tt_memory_release(tutti_context *context, void *memory);
 
 uint64_t tt_clock_ns(void);
+/* Nanoseconds; 0 for what is not positive, at most some thirty years. */
+uint64_t tt_seconds_to_ns(double seconds);
 
 #endif

@@ -225,8 +225,9 @@ static tt_status meet(build *work)
         .host_id = tt_join_host_id(&work->source),
         .can_share_memory = can_share(context),
         .digest = settings_digest(&context->settings),
-        .timeout_ms = timeout_s > 0.0 ? (uint64_t)(timeout_s * 1e3)
-                                      : context->settings.start_timeout_ns / 1000000,
+        .timeout_ms =
+            (timeout_s > 0.0 ? tt_seconds_to_ns(timeout_s) : context->settings.start_timeout_ns) /
+            1000000,
         .log = &context->log,
         .segment = make_segment,
         .user = work,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * call.c - handles: start, wait, poll, cancel, persistent calls. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status 
 
 tutti_status tt_call_check(const tutti_context *context)
 {
+    tt_error_about(context);
     if (context == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context is NULL: tutti_init comes first");
     }
@@ -52,25 +54,27 @@ static bool is_uneven(const tutti_call *call)
     }
 }
 
-static tutti_status check_call(const tutti_call *call)
+static void object(tt_request *request, tutti_status status, const char *text)
 {
-    if (call == NULL || call->struct_bytes != sizeof(tutti_call)) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
-    }
+    request->objection = (tt_status)status;
+    (void)snprintf(request->error, sizeof(request->error), "%s", text);
+}
+
+/* What the machine never sees: this rank cannot take part, but the call has its place. */
+static void check_call(const tutti_call *call, tutti_handle *handle)
+{
     if (call->device >= 0 || call->stream != NULL) {
-        return tt_error_set(TUTTI_ERR_UNSUPPORTED,
-                            "device %d: only host memory is supported; set device to -1",
-                            call->device);
+        object(&handle->request, TUTTI_ERR_UNSUPPORTED,
+               "device: only host memory is supported; set it to -1 and stream to NULL");
+    } else if (call->name != NULL && strlen(call->name) >= sizeof(handle->name)) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
+    } else if (call->timeout_s < 0.0 || call->timeout_s != call->timeout_s) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "timeout_s is not a duration");
     }
-    if (call->name != NULL && strlen(call->name) > 255) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
-    }
-    return TUTTI_OK;
 }
 
 static void fill_request(const tutti_call *call, tutti_handle *handle)
 {
-    const double timeout_s = call->timeout_s > 0.0 ? call->timeout_s : 0.0;
     const bool is_barrier = call->collective == TUTTI_BARRIER;
     handle->request = (tt_request){
         .collective = (tt_collective)call->collective,
@@ -89,7 +93,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
         .is_uneven = is_uneven(call),
         .prescale = call->prescale,
         .postscale = call->postscale,
-        .deadline_ns = timeout_s > 0.0 ? (uint64_t)(timeout_s * 1e9) : 0,
+        .deadline_ns = tt_seconds_to_ns(call->timeout_s),
         .allocate = call->result_out != NULL ? allocate_output : NULL,
         .finished = tt_drive_finished,
         .owner = handle,
@@ -98,65 +102,91 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
 
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
 {
-    const tutti_status status = check_call(call);
-    if (status != TUTTI_OK) {
-        return status;
+    if (call == NULL || call->struct_bytes != sizeof(tutti_call)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
     }
     handle->context = context;
-    handle->name[0] = 0;
-    if (call->name != NULL) {
-        memcpy(handle->name, call->name, strlen(call->name) + 1);
-    }
+    (void)snprintf(handle->name, sizeof(handle->name), "%s", call->name != NULL ? call->name : "");
     handle->done = call->done;
     handle->done_user = call->done_user;
     handle->result_out = call->result_out;
+    handle->output = call->output;
     handle->is_persistent = false;
-    handle->is_abandoned = false;
     handle->has_event = false;
     handle->status = TUTTI_IN_PROGRESS;
     fill_request(call, handle);
+    check_call(call, handle);
     return TUTTI_OK;
 }
 
 /* Give the request to the machine: directly with the baton, else through the queue. */
-static void submit(tutti_handle *handle)
+static void submit(tutti_handle *handle, tt_handle_state state)
 {
-    atomic_store(&handle->state, HANDLE_STARTED);
+    if (handle->result_out != NULL && handle->output == NULL) {
+        handle->request.output = NULL; /* not the one of an earlier start */
+    }
+    atomic_store(&handle->state, state);
     (void)tt_queue_push(&handle->context->submitted, &handle->node);
 }
 
 static tutti_status result_of(tutti_handle *handle)
 {
-    if (handle->status != TUTTI_OK) {
+    tt_error_about(handle->context);
+    if (handle->status < 0) {
         (void)tt_error_set(handle->status, "%s", handle->request.error);
     }
     return handle->status;
 }
 
-tutti_status tt_call_run(tutti_context *context, const tutti_call *call, uint64_t salt)
+/* Enter what may wait: shutdown lets everyone leave before it frees. */
+static tutti_status enter(tutti_context *context)
+{
+    tutti_status status = tt_call_check(context);
+    if (context != NULL && status == TUTTI_OK) {
+        atomic_fetch_add(&context->inside, 1);
+        status = tt_call_check(context); /* from here on, shutdown waits */
+        if (status != TUTTI_OK) {
+            atomic_fetch_sub(&context->inside, 1);
+        }
+    }
+    return status;
+}
+
+static void leave(tutti_context *context)
+{
+    atomic_fetch_sub(&context->inside, 1);
+}
+
+tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const tt_call_extra *extra)
 {
     tutti_handle handle;
     atomic_init(&handle.state, HANDLE_IDLE);
-    tutti_status status = tt_call_check(context);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (tt_error_in_callback()) {
+    if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
-    status = tt_call_prepare(context, call, &handle);
+    tutti_status status = enter(context);
     if (status != TUTTI_OK) {
         return status;
     }
-    handle.request.salt = salt;
-    submit(&handle);
-    (void)tt_drive_wait(&handle, UINT64_MAX);
-    return result_of(&handle);
+    status = tt_call_prepare(context, call, &handle);
+    if (status == TUTTI_OK) {
+        if (extra != NULL) {
+            handle.request.salt = extra->salt;
+            if (extra->objection < 0) {
+                object(&handle.request, extra->objection, extra->text);
+            }
+        }
+        submit(&handle, HANDLE_STARTED);
+        (void)tt_drive_wait(&handle, UINT64_MAX);
+        status = result_of(&handle);
+    }
+    leave(context);
+    return status;
 }
 
 tutti_status tutti_run(tutti_context *context, const tutti_call *call)
 {
-    return tt_call_run(context, call, 0);
+    return tt_call_run(context, call, NULL);
 }
 
 /* ---- handles ---- */
@@ -171,11 +201,17 @@ static tutti_handle *handle_take(tutti_context *context)
     (void)pthread_mutex_unlock(&context->handle_lock);
     if (handle == NULL) {
         handle = malloc(sizeof(*handle));
+        if (handle == NULL) {
+            return NULL;
+        }
+        (void)pthread_mutex_lock(&context->handle_lock);
+        handle->next_all = context->all_handles;
+        context->all_handles = handle;
+        (void)pthread_mutex_unlock(&context->handle_lock);
     }
-    if (handle != NULL) {
-        atomic_init(&handle->state, HANDLE_IDLE);
-        handle->next = NULL;
-    }
+    atomic_init(&handle->state, HANDLE_IDLE);
+    handle->context = context;
+    handle->next = NULL;
     return handle;
 }
 
@@ -190,11 +226,34 @@ void tt_call_recycle(tutti_handle *handle)
 
 void tt_call_release_all(tutti_context *context)
 {
-    while (context->free_handles != NULL) {
-        tutti_handle *next = context->free_handles->next;
-        free(context->free_handles);
-        context->free_handles = next;
+    while (context->all_handles != NULL) {
+        tutti_handle *next = context->all_handles->next_all;
+        free(context->all_handles);
+        context->all_handles = next;
     }
+}
+
+/* What this rank can see to be wrong before it starts; the text is the thread's last error. */
+static tutti_status check_request(tutti_context *context, const tt_request *request)
+{
+    tt_text text = {0};
+    tt_set_place place;
+    tt_status status = request->objection;
+    const char *what = tt_collective_name(request->collective);
+    if (!tt_set_place_find(context, request->set, &place)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "process set %u does not exist", request->set);
+    }
+    if (place.self == UINT32_MAX) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "not a member of process set %u", request->set);
+    }
+    if (status < 0) {
+        tt_text_add(&text, "%s", request->error);
+    } else {
+        status = tt_request_check(request, place.self, place.size, &text);
+    }
+    return status == TT_OK ? TUTTI_OK
+                           : tt_error_set((tutti_status)status, "rank %d: %s: %s", context->rank,
+                                          what, text.bytes);
 }
 
 tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
@@ -211,8 +270,10 @@ tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
     }
-    handle->context = context;
     status = tt_call_prepare(context, call, handle);
+    if (status == TUTTI_OK) {
+        status = check_request(context, &handle->request);
+    }
     if (status != TUTTI_OK) {
         tt_call_recycle(handle);
         return status;
@@ -236,11 +297,12 @@ tutti_status tutti_restart(tutti_handle *handle)
     if (!handle->is_persistent) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "only declared calls can be restarted");
     }
-    if (atomic_load(&handle->state) == HANDLE_STARTED) {
+    const int state = atomic_load(&handle->state);
+    if (state != HANDLE_IDLE && state != HANDLE_DONE) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
     }
     handle->status = TUTTI_IN_PROGRESS;
-    submit(handle);
+    submit(handle, HANDLE_STARTED);
     tt_drive_notify(handle->context);
     return TUTTI_OK;
 }
@@ -250,13 +312,34 @@ tutti_status tutti_start(tutti_context *context, const tutti_call *call, tutti_h
     return tutti_start_group(context, call, 1, handle_out);
 }
 
-tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, int call_count,
-                               tutti_handle **handles_out)
+/* Take the group's places in the order with calls that nobody owns and that fail everywhere. What
+ * there is no memory for runs here and now, which takes no time: it ends as it begins. */
+static void object_all(tutti_context *context, const tutti_call *calls, int call_count,
+                       tutti_status status)
 {
-    if (call_count < 1 || calls == NULL || handles_out == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "calls, handles_out or call_count is missing");
+    char text[TT_ERROR_BYTES];
+    (void)snprintf(text, sizeof(text), "%s", tutti_last_error(context));
+    for (int i = 0; i < call_count; i++) {
+        tutti_handle own;
+        tutti_handle *handle = handle_take(context);
+        const bool is_own = handle == NULL;
+        handle = is_own ? &own : handle;
+        (void)tt_call_prepare(context, &calls[i], handle);
+        handle->done = NULL;
+        object(&handle->request, status, text);
+        submit(handle, is_own ? HANDLE_STARTED : HANDLE_ABANDONED);
+        if (is_own) {
+            (void)tt_drive_wait(handle, UINT64_MAX);
+        }
     }
-    /* All are checked before the first is started: a group starts whole or not at all. */
+    tt_drive_notify(context);
+    (void)tt_error_set(status, "%s", text);
+}
+
+/* The first wrong call, and what is wrong with it. */
+static tutti_status prepare_group(tutti_context *context, const tutti_call *calls, int call_count,
+                                  tutti_handle **handles_out)
+{
     for (int i = 0; i < call_count; i++) {
         const tutti_status status = tutti_declare(context, &calls[i], &handles_out[i]);
         if (status != TUTTI_OK) {
@@ -266,13 +349,48 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
             return status;
         }
     }
-    for (int i = 0; i < call_count; i++) {
-        handles_out[i]->is_persistent = false;
-        handles_out[i]->status = TUTTI_IN_PROGRESS;
-        submit(handles_out[i]);
-    }
-    tt_drive_notify(context);
     return TUTTI_OK;
+}
+
+tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, int call_count,
+                               tutti_handle **handles_out)
+{
+    tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (call_count < 1 || calls == NULL || handles_out == NULL) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "calls, handles_out or call_count is missing");
+    }
+    for (int i = 0; i < call_count; i++) { /* what cannot be read cannot be told to the peers */
+        if (calls[i].struct_bytes != sizeof(tutti_call)) {
+            return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
+        }
+    }
+    status = enter(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    /* All are checked before the first is started: a group starts whole or not at all. */
+    status = prepare_group(context, calls, call_count, handles_out);
+    if (status != TUTTI_OK) {
+        object_all(context, calls, call_count, status);
+    } else {
+        for (int i = 0; i < call_count; i++) {
+            handles_out[i]->is_persistent = false;
+            handles_out[i]->status = TUTTI_IN_PROGRESS;
+            submit(handles_out[i], HANDLE_STARTED);
+        }
+        tt_drive_notify(context);
+    }
+    leave(context);
+    return status;
+}
+
+static bool is_over(const tutti_handle *handle)
+{
+    const int state = atomic_load(&((tutti_handle *)(uintptr_t)handle)->state);
+    return state == HANDLE_DONE || state == HANDLE_IDLE;
 }
 
 tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
@@ -280,21 +398,23 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
-    const int state = atomic_load(&handle->state);
-    if (state == HANDLE_DONE || state == HANDLE_IDLE) {
+    if (is_over(handle)) {
         return result_of(handle);
     }
-    const tutti_status status = tt_call_check(handle->context);
+    tutti_context *context = handle->context;
+    if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+    }
+    tutti_status status = enter(context);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (tt_error_in_callback()) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
-    }
     const uint64_t until_ns = timeout_s < 0.0 || timeout_s > 1e9
                                   ? UINT64_MAX
-                                  : tt_clock_ns() + (uint64_t)(timeout_s * 1e9);
-    return tt_drive_wait(handle, until_ns) ? result_of(handle) : TUTTI_IN_PROGRESS;
+                                  : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
+    status = tt_drive_wait(handle, until_ns) ? result_of(handle) : TUTTI_IN_PROGRESS;
+    leave(context);
+    return status;
 }
 
 tutti_status tutti_poll(tutti_handle *handle)
@@ -307,10 +427,12 @@ tutti_status tutti_poll(tutti_handle *handle)
 
 const char *tutti_handle_error(const tutti_handle *handle)
 {
-    const bool has_failed =
-        handle != NULL && atomic_load(&((tutti_handle *)(uintptr_t)handle)->state) == HANDLE_DONE &&
-        handle->status < 0;
-    return has_failed ? handle->request.error : "";
+    if (handle == NULL) {
+        return "";
+    }
+    const int state = atomic_load(&((tutti_handle *)(uintptr_t)handle)->state);
+    const bool is_told = state == HANDLE_DONE || state == HANDLE_CALLING;
+    return is_told && handle->status < 0 ? handle->request.error : "";
 }
 
 tutti_status tutti_cancel(tutti_handle *handle)
@@ -330,8 +452,8 @@ tutti_status tutti_cancel(tutti_handle *handle)
     tt_drive_drain(context);
     const bool is_cancelled =
         handle->request.op != NULL && tt_control_cancel(context->control, &handle->request);
+    tt_drive_deliver(context);
     tt_drive_release(context);
-    tt_drive_notify(context); /* it tells the owner */
     return is_cancelled ? TUTTI_OK : TUTTI_IN_PROGRESS;
 }
 
@@ -340,15 +462,19 @@ void tutti_handle_free(tutti_handle *handle)
     if (handle == NULL) {
         return;
     }
-    if (atomic_load(&handle->state) == HANDLE_STARTED) {
-        if (tt_error_in_callback()) {
-            handle->is_abandoned = true;
-            return;
+    tutti_context *context = handle->context;
+    if (!is_over(handle) && tt_error_in_callback()) { /* its own, or one that still runs */
+        int state = atomic_load(&handle->state);
+        while (state == HANDLE_STARTED || state == HANDLE_CALLING) {
+            if (atomic_compare_exchange_weak(&handle->state, &state, HANDLE_ABANDONED)) {
+                return;
+            }
         }
-        if (tt_call_check(handle->context) != TUTTI_OK) {
-            return;
-        }
-        (void)tt_drive_wait(handle, UINT64_MAX);
     }
+    if (enter(context) != TUTTI_OK) {
+        return; /* the context frees it */
+    }
+    (void)tt_drive_wait(handle, UINT64_MAX);
     tt_call_recycle(handle);
+    leave(context);
 }

@@ -50,6 +50,7 @@ static void context_free(tutti_context *context)
     tt_build_undo(context);
     tt_process_remove(context);
     tt_call_release_all(context);
+    free(context->sets);
     if (event_fd >= 0) {
         (void)close(event_fd);
     }
@@ -63,6 +64,7 @@ static void context_free(tutti_context *context)
 tutti_status tutti_init(const tutti_options *options, tutti_context **context_out)
 {
     const tutti_options none = TUTTI_OPTIONS_INIT;
+    tt_error_about(NULL);
     if (context_out == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context_out is NULL");
     }
@@ -87,6 +89,7 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
         context_free(context);
         return status;
     }
+    tt_error_forget(context);
     *context_out = context;
     return TUTTI_OK;
 }
@@ -118,7 +121,7 @@ tutti_status tutti_shutdown(tutti_context *context)
     tt_drive_acquire(context);
     tt_drive_drain(context);
     settle_ops(context);
-    tt_drive_deliver(context);
+    tt_drive_send_away(context);
     tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
     context_free(context);
     return TUTTI_OK;

@@ -15,6 +15,8 @@
  *      LINGER_NS while there is activity, and sleeps in epoll when there is none. While a waiter
  *      drives, also from within its own sleep, the progress thread only stands by.
  *  (5) Callbacks run without the baton.
+ *  (6) Who stops driving while another thread sleeps in the driver wakes it: the word that tells
+ *      peers whether to ring is no longer that of a sleeper.
  */
 #include <errno.h>
 #include <limits.h>
@@ -31,6 +33,7 @@ enum {
     LINGER_NS = 2 * 1000 * 1000,
     LINGER_LOOKS = 5,               /* without any call before the progress thread sleeps */
     STAND_BY_NS = 50 * 1000 * 1000, /* between looks while a waiter drives */
+    SEND_AWAY_NS = 100 * 1000,
 };
 
 uint64_t tt_clock_ns(void)
@@ -38,6 +41,14 @@ uint64_t tt_clock_ns(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t tt_seconds_to_ns(double seconds)
+{
+    if (!(seconds > 0.0)) { /* NaN too */
+        return 0;
+    }
+    return (uint64_t)((seconds < 1e9 ? seconds : 1e9) * 1e9);
 }
 
 /* ---- completion ---- */
@@ -67,11 +78,10 @@ static void tell_event(tutti_context *context)
     }
 }
 
-/* The handle belongs to its owner from the store on: nothing of it is read afterwards. */
+/* The handle belongs to its owner from the exchange on: nothing of it is read afterwards. */
 static void complete(tutti_context *context, tutti_handle *handle)
 {
     void (*done)(void *, tutti_handle *, tutti_status) = handle->done;
-    void *user = handle->done_user;
     const bool has_event = handle->has_event;
     const tutti_status status = (tutti_status)handle->request.status;
     handle->status = status;
@@ -79,14 +89,14 @@ static void complete(tutti_context *context, tutti_handle *handle)
         *handle->result_out = handle->request.output;
     }
     if (done != NULL) {
+        int started = HANDLE_STARTED; /* or abandoned: then it stays so */
+        (void)atomic_compare_exchange_strong(&handle->state, &started, HANDLE_CALLING);
         tt_error_enter_callback();
-        done(user, handle, status);
+        done(handle->done_user, handle, status);
         tt_error_leave_callback();
     }
-    if (handle->is_abandoned) { /* freed inside its callback */
+    if (atomic_exchange(&handle->state, HANDLE_DONE) == HANDLE_ABANDONED) {
         tt_call_recycle(handle);
-    } else {
-        atomic_store(&handle->state, HANDLE_DONE);
     }
     if (has_event) {
         tell_event(context);
@@ -108,6 +118,9 @@ void tt_drive_deliver(tutti_context *context)
     }
     if (has_callbacks) {
         atomic_store(&context->baton, 0);
+        if (atomic_load(&context->waiting) > 0) {
+            broadcast(context);
+        }
     }
     while (handle != NULL) {
         tutti_handle *next = handle->next;
@@ -119,6 +132,21 @@ void tt_drive_deliver(tutti_context *context)
     }
     if (has_callbacks) {
         tt_drive_acquire(context);
+    }
+}
+
+void tt_drive_send_away(tutti_context *context)
+{
+    tt_drive_deliver(context);
+    while (atomic_load(&context->inside) > 0) {
+        atomic_store(&context->baton, 0);
+        tt_real_wake(context->real);
+        broadcast(context);
+        const struct timespec nap = {.tv_nsec = SEND_AWAY_NS};
+        (void)nanosleep(&nap, NULL);
+        tt_drive_acquire(context);
+        tt_drive_drain(context);
+        tt_drive_deliver(context);
     }
 }
 
@@ -166,7 +194,7 @@ void tt_drive_release(tutti_context *context)
     atomic_store(&context->baton, 0);
     if (atomic_load(&context->waiting) > 0) {
         broadcast(context);
-    } else if (is_outstanding || !tt_queue_is_empty(&context->submitted)) {
+    } else if (is_outstanding || tt_queue_has_pushed(&context->submitted)) {
         tt_drive_notify(context);
     }
 }
@@ -192,7 +220,32 @@ static bool is_done(void *handle)
 static bool has_news(void *argument)
 {
     tutti_context *context = argument;
-    return context->finished != NULL || !tt_queue_is_empty(&context->submitted);
+    return context->finished != NULL || tt_queue_has_pushed(&context->submitted);
+}
+
+/* Sleep in the driver without the baton. */
+static void sleep_apart(tutti_context *context, uint64_t until_ns)
+{
+    atomic_fetch_add(&context->sleepers, 1);
+    atomic_store(&context->baton, 0);
+    if (atomic_load(&context->waiting) > 0) {
+        broadcast(context);
+    }
+    if (!tt_queue_has_pushed(&context->submitted)) {
+        tt_real_sleep_block(context->real, until_ns);
+    }
+    tt_drive_acquire(context);
+    atomic_fetch_sub(&context->sleepers, 1);
+    tt_real_sleep_end(context->real);
+}
+
+/* Nobody polls from here on, for a while: see (4) and (6). */
+static void stop_driving(tutti_context *context)
+{
+    tt_real_linger(context->real);
+    if (atomic_load(&context->sleepers) > 0) {
+        tt_real_wake(context->real);
+    }
 }
 
 /* Drive with the baton in hand until the handle is done or time is out. */
@@ -219,19 +272,11 @@ static void drive_for(tutti_handle *handle, uint64_t until_ns)
         uint64_t wake_ns = tt_real_watch(real);
         wake_ns = wake_ns < until_ns ? wake_ns : until_ns;
         if (tt_real_sleep_begin(real, wake_ns, &wake_ns)) {
-            atomic_store(&context->baton, 0);
-            if (atomic_load(&context->waiting) > 0) {
-                broadcast(context);
-            }
-            if (tt_queue_is_empty(&context->submitted)) {
-                tt_real_sleep_block(real, wake_ns);
-            }
-            tt_drive_acquire(context);
-            tt_real_sleep_end(real);
+            sleep_apart(context, wake_ns);
         }
         tt_drive_deliver(context);
     }
-    tt_real_linger(real);
+    stop_driving(context);
 }
 
 static void deadline_of(uint64_t until_ns, struct timespec *time_out)
@@ -287,10 +332,10 @@ static bool progress_drive(tutti_context *context)
     do {
         tt_drive_drain(context);
         while (context->finished == NULL && tt_real_poll(context->real) &&
-               atomic_load(&context->waiting) == 0 && tt_queue_is_empty(&context->submitted)) {
+               atomic_load(&context->waiting) == 0 && !tt_queue_has_pushed(&context->submitted)) {
         }
         tt_drive_deliver(context);
-    } while (!tt_queue_is_empty(&context->submitted));
+    } while (tt_queue_has_pushed(&context->submitted));
     return tt_control_pending(context->control) > 0;
 }
 
@@ -300,15 +345,9 @@ static void progress_sleep(tutti_context *context)
     uint64_t until_ns =
         tt_control_pending(context->control) > 0 ? tt_real_watch(context->real) : UINT64_MAX;
     atomic_store(&context->progress_state, PROGRESS_ASLEEP);
-    if (tt_queue_is_empty(&context->submitted) && !atomic_load(&context->stops) &&
+    if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops) &&
         tt_real_sleep_begin(context->real, until_ns, &until_ns)) {
-        atomic_store(&context->baton, 0);
-        if (atomic_load(&context->waiting) > 0) {
-            broadcast(context);
-        }
-        tt_real_sleep_block(context->real, until_ns);
-        tt_drive_acquire(context);
-        tt_real_sleep_end(context->real);
+        sleep_apart(context, until_ns);
     }
     atomic_store(&context->progress_state, PROGRESS_RUNNING);
 }
@@ -321,11 +360,25 @@ static void progress_linger(tutti_context *context)
     deadline_of(tt_clock_ns() + pause_ns, &deadline);
     (void)pthread_mutex_lock(&context->sleep_lock);
     atomic_store(&context->progress_state, PROGRESS_LINGERING);
-    if (tt_queue_is_empty(&context->submitted) && !atomic_load(&context->stops)) {
+    if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops)) {
         (void)pthread_cond_timedwait(&context->progress_due, &context->sleep_lock, &deadline);
     }
     atomic_store(&context->progress_state, PROGRESS_RUNNING);
     (void)pthread_mutex_unlock(&context->sleep_lock);
+}
+
+/* Some waiter drives, or is about to. */
+static bool is_driven(tutti_context *context)
+{
+    return atomic_load(&context->waiting) > 0 || atomic_load(&context->drivers) > 0;
+}
+
+static void progress_release(tutti_context *context)
+{
+    atomic_store(&context->baton, 0);
+    if (atomic_load(&context->waiting) > 0) {
+        broadcast(context);
+    }
 }
 
 static void *progress_main(void *argument)
@@ -336,26 +389,21 @@ static void *progress_main(void *argument)
         const unsigned calls = atomic_load_explicit(&context->calls, memory_order_relaxed);
         quiet = calls == seen ? quiet + 1 : 0;
         seen = calls;
-        if (atomic_load(&context->waiting) > 0 || atomic_load(&context->drivers) > 0 ||
+        /* A waiter asleep in the driver does not see the queue: then it is looked after here. */
+        if ((is_driven(context) && !tt_queue_has_pushed(&context->submitted)) ||
             !tt_drive_try_acquire(context)) {
             progress_linger(context);
             continue;
         }
         const bool is_outstanding = progress_drive(context);
-        if (is_outstanding || quiet >= LINGER_LOOKS) {
+        if (!is_driven(context) && (is_outstanding || quiet >= LINGER_LOOKS)) {
             progress_sleep(context);
             tt_drive_deliver(context);
-            atomic_store(&context->baton, 0);
-            if (atomic_load(&context->waiting) > 0) {
-                broadcast(context);
-            }
+            progress_release(context);
             continue;
         }
-        tt_real_linger(context->real);
-        atomic_store(&context->baton, 0);
-        if (atomic_load(&context->waiting) > 0) {
-            broadcast(context);
-        }
+        stop_driving(context);
+        progress_release(context);
         progress_linger(context);
     }
     return NULL;

@@ -6,97 +6,196 @@
 #include "api/api_internal.h"
 #include "base/hash64.h"
 
-/* All ranks must call with the same ranks: a barrier whose descriptor holds their hash. */
-static tutti_status agree(tutti_context *context, uint64_t salt)
+/* All ranks must call with the same ranks: a barrier whose descriptor holds their hash. A rank that
+ * cannot take part says so in its stead. */
+static tutti_status agree(tutti_context *context, const tt_call_extra *extra)
 {
     tutti_call call = TUTTI_CALL_INIT;
     call.collective = TUTTI_BARRIER;
-    return tt_call_run(context, &call, salt);
+    return tt_call_run(context, &call, extra);
+}
+
+/* ---- places ---- */
+
+bool tt_set_place_find(tutti_context *context, uint32_t set, tt_set_place *place_out)
+{
+    if (set == TUTTI_WORLD) {
+        *place_out =
+            (tt_set_place){.self = (uint32_t)context->rank, .size = (uint32_t)context->size};
+        return true;
+    }
+    bool is_found = false;
+    (void)pthread_mutex_lock(&context->handle_lock);
+    for (size_t i = 0; i < context->set_count && !is_found; i++) {
+        if (context->sets[i].set == set) {
+            *place_out = context->sets[i];
+            is_found = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&context->handle_lock);
+    return is_found;
+}
+
+static bool places_reserve(tutti_context *context)
+{
+    (void)pthread_mutex_lock(&context->handle_lock);
+    bool is_good = context->set_count < context->set_capacity;
+    if (!is_good) {
+        const size_t capacity = 2 * context->set_capacity + 4;
+        tt_set_place *sets = realloc(context->sets, capacity * sizeof(*sets));
+        is_good = sets != NULL;
+        if (is_good) {
+            context->sets = sets;
+            context->set_capacity = capacity;
+        }
+    }
+    (void)pthread_mutex_unlock(&context->handle_lock);
+    return is_good;
+}
+
+static void place_add(tutti_context *context, tt_set_place place)
+{
+    (void)pthread_mutex_lock(&context->handle_lock);
+    context->sets[context->set_count++] = place;
+    (void)pthread_mutex_unlock(&context->handle_lock);
+}
+
+static void place_remove(tutti_context *context, uint32_t set)
+{
+    (void)pthread_mutex_lock(&context->handle_lock);
+    for (size_t i = 0; i < context->set_count; i++) {
+        if (context->sets[i].set == set) {
+            context->sets[i] = context->sets[--context->set_count];
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&context->handle_lock);
+}
+
+/* ---- creation ---- */
+
+static tutti_status check_ranks(const tutti_context *context, const int *ranks, int rank_count,
+                                tt_text *text)
+{
+    if (ranks == NULL || rank_count < 1 || rank_count > context->size) {
+        tt_text_add(text, "a process set has 1 to %d ranks, not %d", context->size,
+                    ranks == NULL ? 0 : rank_count);
+        return TUTTI_ERR_BAD_ARGUMENT;
+    }
+    for (int i = 0; i < rank_count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= context->size) {
+            tt_text_add(text, "rank %d is not in the job of %d ranks", ranks[i], context->size);
+            return TUTTI_ERR_BAD_ARGUMENT;
+        }
+        for (int j = 0; j < i; j++) {
+            if (ranks[i] == ranks[j]) {
+                tt_text_add(text, "rank %d is listed twice in a process set", ranks[i]);
+                return TUTTI_ERR_BAD_ARGUMENT;
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Everything that can fail, before the ranks agree: afterwards the set exists on all of them. */
+static tutti_status prepare(tutti_context *context, const int *ranks, int rank_count,
+                            tt_set **set_out, tt_text *text)
+{
+    const tutti_status status = check_ranks(context, ranks, rank_count, text);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    uint32_t *members = calloc((size_t)rank_count, sizeof(*members));
+    bool is_good = members != NULL && places_reserve(context);
+    if (is_good) {
+        for (int i = 0; i < rank_count; i++) {
+            members[i] = (uint32_t)ranks[i];
+        }
+        tt_drive_acquire(context);
+        is_good = tt_control_set_prepare(context->control, members, (uint32_t)rank_count,
+                                         set_out) == TT_OK;
+        tt_drive_release(context);
+    }
+    free(members);
+    if (!is_good) {
+        tt_text_add(text, "out of memory for a process set");
+    }
+    return is_good ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
 }
 
 tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank_count,
                               tutti_set *set_out)
 {
     tutti_status status = tt_call_check(context);
+    tt_text text = {0};
+    tt_set *set = NULL;
     if (status != TUTTI_OK) {
         return status;
     }
-    if (ranks == NULL || rank_count < 1 || rank_count > context->size || set_out == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a process set has 1 to %d ranks, not %d",
-                            context->size, rank_count);
+    if (set_out == NULL) {
+        tt_text_add(&text, "set_out is NULL");
+        status = TUTTI_ERR_BAD_ARGUMENT;
+    } else {
+        status = prepare(context, ranks, rank_count, &set, &text);
     }
-    uint32_t *members = calloc((size_t)rank_count, sizeof(*members));
-    if (members == NULL) {
-        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a process set");
-    }
-    for (int i = 0; i < rank_count; i++) {
-        members[i] = (uint32_t)ranks[i];
-        for (int j = 0; j < i; j++) {
-            if (ranks[i] == ranks[j]) {
-                free(members);
-                return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "rank %d is listed twice", ranks[i]);
-            }
-        }
-        if (ranks[i] < 0 || ranks[i] >= context->size) {
-            free(members);
-            return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "rank %d is not in the job of %d ranks",
-                                ranks[i], context->size);
-        }
-    }
-    status = agree(context, tt_hash64(members, (size_t)rank_count * sizeof(*members), 3) | 1);
+    tt_call_extra extra = {.objection = status, .text = text.bytes};
     if (status == TUTTI_OK) {
-        uint32_t set;
-        tt_drive_acquire(context);
-        status = (tutti_status)tt_control_set_create(context->control, members,
-                                                     (uint32_t)rank_count, &set);
-        tt_drive_release(context);
-        if (status == TUTTI_OK) {
-            *set_out = set;
-        } else {
-            (void)tt_error_set(status, "process set: %s", tutti_status_text(status));
-        }
+        extra.salt = tt_hash64(ranks, (size_t)rank_count * sizeof(*ranks), 3) | 1;
     }
-    free(members);
+    status = agree(context, &extra);
+    if (set == NULL) {
+        return status;
+    }
+    tt_drive_acquire(context);
+    if (status == TUTTI_OK) {
+        *set_out = tt_control_set_commit(context->control, set);
+        const int self = tt_control_set_rank(context->control, *set_out);
+        place_add(context, (tt_set_place){.set = *set_out,
+                                          .self = self >= 0 ? (uint32_t)self : UINT32_MAX,
+                                          .size = (uint32_t)rank_count});
+    } else {
+        tt_control_set_drop(context->control, set);
+    }
+    tt_drive_release(context);
     return status;
 }
 
 tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
 {
     tutti_status status = tt_call_check(context);
+    tt_text text = {0};
+    tt_set_place place;
     if (status != TUTTI_OK) {
         return status;
     }
-    status = agree(context, tt_hash64_mix(set, 4) | 1);
+    tt_call_extra extra = {.salt = tt_hash64_mix(set, 4) | 1};
+    if (set == TUTTI_WORLD || !tt_set_place_find(context, set, &place)) {
+        tt_text_add(&text, "process set %u does not exist or is the world", set);
+        extra.objection = TUTTI_ERR_BAD_ARGUMENT;
+        extra.text = text.bytes;
+    }
+    status = agree(context, &extra);
     if (status == TUTTI_OK) {
         tt_drive_acquire(context);
-        status = (tutti_status)tt_control_set_remove(context->control, set);
+        (void)tt_control_set_remove(context->control, set);
         tt_drive_release(context);
-        if (status != TUTTI_OK) {
-            (void)tt_error_set(status, "process set %u does not exist or is the world", set);
-        }
+        place_remove(context, set);
     }
     return status;
 }
 
-static int ask(const tutti_context *context, tutti_set set,
-               int (*question)(const tt_control *, uint32_t))
-{
-    tutti_context *mutable_context = (tutti_context *)(uintptr_t)context;
-    if (tt_call_check(context) != TUTTI_OK) {
-        return -1;
-    }
-    tt_drive_acquire(mutable_context);
-    const int answer = question(context->control, set);
-    tt_drive_release(mutable_context);
-    return answer;
-}
-
 int tutti_set_rank(const tutti_context *context, tutti_set set)
 {
-    return ask(context, set, tt_control_set_rank);
+    tt_set_place place;
+    const bool is_known = tt_call_check(context) == TUTTI_OK &&
+                          tt_set_place_find((tutti_context *)(uintptr_t)context, set, &place);
+    return is_known && place.self != UINT32_MAX ? (int)place.self : -1;
 }
 
 int tutti_set_size(const tutti_context *context, tutti_set set)
 {
-    return ask(context, set, tt_control_set_size);
+    tt_set_place place;
+    const bool is_known = tt_call_check(context) == TUTTI_OK &&
+                          tt_set_place_find((tutti_context *)(uintptr_t)context, set, &place);
+    return is_known ? (int)place.size : -1;
 }

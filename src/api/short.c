@@ -20,7 +20,7 @@ tutti_status tutti_allreduce(tutti_context *context, const void *input, void *ou
 {
     tutti_call call = call_of(TUTTI_ALLREDUCE, input, output, count, dtype);
     call.op = op;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_reduce(tutti_context *context, const void *input, void *output, uint64_t count,
@@ -29,7 +29,7 @@ tutti_status tutti_reduce(tutti_context *context, const void *input, void *outpu
     tutti_call call = call_of(TUTTI_REDUCE, input, output, count, dtype);
     call.op = op;
     call.root = root;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_broadcast(tutti_context *context, void *buffer, uint64_t count,
@@ -37,14 +37,14 @@ tutti_status tutti_broadcast(tutti_context *context, void *buffer, uint64_t coun
 {
     tutti_call call = call_of(TUTTI_BROADCAST, buffer, buffer, count, dtype);
     call.root = root;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_allgather(tutti_context *context, const void *input, void *output,
                              uint64_t count, tutti_dtype dtype)
 {
     const tutti_call call = call_of(TUTTI_ALLGATHER, input, output, count, dtype);
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_gather(tutti_context *context, const void *input, void *output, uint64_t count,
@@ -52,7 +52,7 @@ tutti_status tutti_gather(tutti_context *context, const void *input, void *outpu
 {
     tutti_call call = call_of(TUTTI_GATHER, input, output, count, dtype);
     call.root = root;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_scatter(tutti_context *context, const void *input, void *output, uint64_t count,
@@ -60,7 +60,7 @@ tutti_status tutti_scatter(tutti_context *context, const void *input, void *outp
 {
     tutti_call call = call_of(TUTTI_SCATTER, input, output, count, dtype);
     call.root = root;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_reducescatter(tutti_context *context, const void *input, void *output,
@@ -68,14 +68,14 @@ tutti_status tutti_reducescatter(tutti_context *context, const void *input, void
 {
     tutti_call call = call_of(TUTTI_REDUCESCATTER, input, output, count, dtype);
     call.op = op;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_alltoall(tutti_context *context, const void *input, void *output, uint64_t count,
                             tutti_dtype dtype)
 {
     const tutti_call call = call_of(TUTTI_ALLTOALL, input, output, count, dtype);
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_send(tutti_context *context, const void *buffer, uint64_t count,
@@ -83,7 +83,7 @@ tutti_status tutti_send(tutti_context *context, const void *buffer, uint64_t cou
 {
     tutti_call call = call_of(TUTTI_SEND, buffer, NULL, count, dtype);
     call.root = peer;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_receive(tutti_context *context, void *buffer, uint64_t count, tutti_dtype dtype,
@@ -91,11 +91,11 @@ tutti_status tutti_receive(tutti_context *context, void *buffer, uint64_t count,
 {
     tutti_call call = call_of(TUTTI_RECEIVE, NULL, buffer, count, dtype);
     call.root = peer;
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
 
 tutti_status tutti_barrier(tutti_context *context)
 {
     const tutti_call call = call_of(TUTTI_BARRIER, NULL, NULL, 0, TUTTI_U8);
-    return tt_call_run(context, &call, 0);
+    return tt_call_run(context, &call, NULL);
 }
