@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plant.h - bugs planted on purpose, to test that the tests find them.
+ *
+ * TT_PLANT(NAME) is 0 in every build but that of tutti-simulate-planted, where one bug can be
+ * chosen at run time.
+ *
+ * Layer:   base.
+ * Threads: choose before the first use.
+ * Memory:  none.
+ */
+#ifndef TUTTI_BASE_PLANT_H
+#define TUTTI_BASE_PLANT_H
+
+#include <stdbool.h>
+
+#define TT_PLANT_MAP(X)      \
+    X(DUPLICATE_ADDED_TWICE) \
+    X(EPOCH_IGNORED)         \
+    X(REDUCE_BEFORE_ROUND)   \
+    X(GRANT_ADDED_UP)        \
+    X(PARKED_CREDIT_LOST)    \
+    X(VERDICT_BEFORE_CLAIMS) \
+    X(SHORT_FRAME_TAKEN)     \
+    X(ABORT_WAITS_FOR_DEAD)  \
+    X(WRITES_AFTER_END)      \
+    X(SECOND_LIFE_OF_AN_OP)  \
+    X(LANE_OPENED_TOO_EARLY) \
+    X(PAYLOAD_KEPT_AFTER_END)
+
+typedef enum tt_plant_id {
+#define X(name) TT_PLANT_##name,
+    TT_PLANT_MAP(X)
+#undef X
+        TT_PLANT_COUNT
+} tt_plant_id;
+
+#ifdef TUTTI_PLANTED_BUGS
+bool tt_planted(tt_plant_id id);
+bool tt_plant_choose(const char *name);
+#define TT_PLANT(name) tt_planted(TT_PLANT_##name)
+#else
+#define TT_PLANT(name) 0
+/* False: this build has no planted bugs. */
+static inline bool tt_plant_choose(const char *name)
+{
+    (void)name;
+    return false;
+}
+#endif
+
+#endif

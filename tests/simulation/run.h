@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.h - runs a scenario over the simulated driver and judges it.
+ *
+ * Layer:   tests.
+ */
+#ifndef TUTTI_TESTS_SIMULATION_RUN_H
+#define TUTTI_TESTS_SIMULATION_RUN_H
+
+#include "simulation/scenario.h"
+
+typedef struct run_options {
+    uint64_t kill_at_event; /* kill `kill_rank` when so many events have passed; 0: never */
+    uint32_t kill_rank;
+    bool is_verbose;
+} run_options;
+
+typedef struct run_result {
+    bool is_good;
+    char reason[512];
+    uint64_t hash; /* of all events */
+    uint64_t event_count;
+    uint64_t simulated_ns;
+    uint64_t results_hash; /* of all statuses and outputs */
+} run_result;
+
+run_result run_scenario(const scenario *what, const run_options *options);
+
+#endif

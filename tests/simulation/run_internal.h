@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_internal.h - a run in progress: run.c drives it, slot.c makes calls, judge.c checks.
+ *
+ * Layer:   tests.
+ */
+#ifndef TUTTI_TESTS_SIMULATION_RUN_INTERNAL_H
+#define TUTTI_TESTS_SIMULATION_RUN_INTERNAL_H
+
+#include "base/philox.h"
+#include "simulation/run.h"
+
+enum { POISON = 0x9e, SLACK_BYTES = 64 };
+
+typedef struct simulation simulation;
+
+/* One request of one rank. */
+typedef struct call_slot {
+    simulation *simulation;
+    const scenario_call *call;
+    uint32_t call_index, member, rank;
+    bool is_receive; /* the second leg of send and receive */
+    tt_request request;
+    uint8_t *memory;
+    size_t bytes;
+    uint64_t counts[SCENARIO_SIZE_MAX], got_counts[SCENARIO_SIZE_MAX];
+    bool is_submitted, is_cancelled;
+    uint32_t finished_count;
+    struct call_slot *next; /* of the same rank, in the order of submission */
+} call_slot;
+
+typedef struct sim_rank_state {
+    simulation *simulation;
+    uint32_t rank;
+    tt_control *control;
+    call_slot *next; /* to submit */
+    uint32_t in_flight, unfinished;
+    bool is_dead;    /* killed */
+    bool is_severed; /* lost a link for good */
+    bool has_left;
+    bool is_pump_due;
+} sim_rank_state;
+
+struct simulation {
+    const scenario *what;
+    const run_options *options;
+    tt_sim *sim;
+    tt_random random;
+    sim_rank_state ranks[SCENARIO_SIZE_MAX];
+    call_slot *slots;
+    uint32_t slot_count;
+    bool is_over; /* requests that end now do so because they are swept up */
+    run_result result;
+};
+
+/* The first failure counts. */
+void run_fault(simulation *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* slot.c */
+void slots_make(simulation *run);
+void slots_release(simulation *run);
+/* Submit what may be submitted now; as a call event of the rank. */
+void slot_pump(void *rank_state);
+
+/* judge.c */
+/* A request has ended well: is its output right? */
+void judge_output(call_slot *slot);
+/* All have ended. */
+void judge_calls(simulation *run);
+/* Nothing was written after the end. */
+void judge_poison(simulation *run);
+
+#endif

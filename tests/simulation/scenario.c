@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scenario.c - see scenario.h. Each seed switches some dimensions off (a swarm), so that rare
+ * combinations are not drowned by common ones. */
+#include "simulation/scenario.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "aggregate/registry.h"
+#include "base/base.h"
+#include "base/philox.h"
+
+#define MS UINT64_C(1000000)
+
+static uint32_t below(tt_random *random, uint32_t limit)
+{
+    return (uint32_t)tt_random_below(random, limit);
+}
+
+static bool one_in(tt_random *random, uint32_t count)
+{
+    return below(random, count) == 0;
+}
+
+/* ---- where ---- */
+
+static void draw_places(scenario *drawn, tt_random *random)
+{
+    drawn->size = 1 + below(random, SCENARIO_SIZE_MAX);
+    if (drawn->size == 1 && !one_in(random, 4)) {
+        drawn->size = 2;
+    }
+    const uint32_t host_count = 1 + below(random, 3);
+    for (uint32_t i = 0; i < drawn->size; i++) {
+        drawn->host_of[i] = one_in(random, 3) ? below(random, host_count) : i % host_count;
+    }
+    drawn->set_count = 1 + below(random, SCENARIO_SETS_MAX);
+    for (uint32_t set = 0; set < drawn->set_count; set++) {
+        uint32_t *members = drawn->members[set];
+        for (uint32_t i = 0; i < drawn->size; i++) {
+            members[i] = i;
+        }
+        drawn->set_size[set] = drawn->size;
+        if (set == 0) {
+            continue;
+        }
+        for (uint32_t i = drawn->size; i > 1; i--) { /* shuffle */
+            const uint32_t j = below(random, i);
+            const uint32_t kept = members[i - 1];
+            members[i - 1] = members[j];
+            members[j] = kept;
+        }
+        drawn->set_size[set] = 1 + below(random, drawn->size);
+    }
+}
+
+/* ---- what ---- */
+
+static bool is_reduction(tt_collective collective)
+{
+    return collective == TT_ALLREDUCE || collective == TT_REDUCE || collective == TT_REDUCESCATTER;
+}
+
+static bool is_rooted(tt_collective collective)
+{
+    return collective == TT_REDUCE || collective == TT_BROADCAST || collective == TT_GATHER ||
+           collective == TT_SCATTER;
+}
+
+static bool flaw_fits(const scenario_call *call, uint32_t size)
+{
+    const tt_collective collective = call->one.collective;
+    if (size < 2 || call->one.is_uneven) {
+        return call->flaw == FLAW_CANCEL && size >= 2;
+    }
+    switch (call->flaw) {
+    case FLAW_REDOP:
+        return is_reduction(collective);
+    case FLAW_ROOT:
+        return is_rooted(collective);
+    case FLAW_COUNT:
+    case FLAW_DTYPE:
+        return collective != TT_BARRIER;
+    case FLAW_KIND:
+    case FLAW_ARGUMENT:
+        return collective != TT_SEND;
+    default:
+        return true;
+    }
+}
+
+static tt_collective draw_collective(tt_random *random, uint32_t size)
+{
+    static const tt_collective some[] = {TT_ALLREDUCE,     TT_ALLREDUCE, TT_ALLREDUCE, TT_REDUCE,
+                                         TT_BROADCAST,     TT_ALLGATHER, TT_GATHER,    TT_SCATTER,
+                                         TT_REDUCESCATTER, TT_ALLTOALL,  TT_BARRIER,   TT_SEND};
+    const tt_collective collective = some[below(random, TT_ARRAY_COUNT(some))];
+    return collective == TT_SEND && size == 1 ? TT_BARRIER : collective;
+}
+
+static void draw_call(scenario *drawn, tt_random *random, uint32_t flaw_rate, uint32_t index)
+{
+    static const uint32_t counts[] = {0, 1, 5, 16, 63, 200, 700, 2500};
+    static const tt_dtype dtypes[] = {TT_F32, TT_F32, TT_F64, TT_I32, TT_U8, TT_BF16};
+    scenario_call *call = &drawn->calls[index];
+    call->set = below(random, drawn->set_count);
+    const uint32_t size = drawn->set_size[call->set];
+    call->one = (collective_case){
+        .collective = draw_collective(random, size),
+        .dtype = dtypes[below(random, TT_ARRAY_COUNT(dtypes))],
+        .redop = (tt_redop)below(random, TT_PRODUCT),
+        .size = size,
+        .count = counts[below(random, TT_ARRAY_COUNT(counts))],
+        .prescale = one_in(random, 8) ? 2.0 : 1.0,
+        .postscale = one_in(random, 8) ? 0.5 : 1.0,
+        .salt = drawn->seed * 1000 + index,
+    };
+    const tt_collective collective = call->one.collective;
+    call->one.root = is_rooted(collective) ? below(random, size) : 0;
+    call->one.is_uneven =
+        (collective == TT_ALLGATHER || collective == TT_GATHER || collective == TT_SCATTER ||
+         collective == TT_ALLTOALL || collective == TT_REDUCESCATTER) &&
+        one_in(random, 3);
+    call->one.is_in_place = (collective == TT_ALLREDUCE || collective == TT_REDUCE ||
+                             collective == TT_BROADCAST || collective == TT_ALLGATHER) &&
+                            one_in(random, 3);
+    if (!is_reduction(collective)) {
+        call->one.prescale = call->one.postscale = 1.0;
+    }
+    call->urgency = (int32_t)below(random, 5) - 2;
+    call->is_shared = one_in(random, 2) && drawn->sim.has_views;
+    call->culprit = below(random, size);
+    call->flaw = flaw_rate > 0 && one_in(random, flaw_rate)
+                     ? (call_flaw)(1 + below(random, FLAW_COUNT_ - 1))
+                     : FLAW_NONE;
+    if (!flaw_fits(call, size)) {
+        call->flaw = FLAW_NONE;
+    }
+}
+
+static void draw_program(scenario *drawn, tt_random *random)
+{
+    const uint32_t flaw_rate = one_in(random, 2) ? 0 : 3;
+    drawn->call_count = 1 + below(random, 14);
+    const bool is_crowd = one_in(random, 60);
+    if (is_crowd) { /* more calls than places in the order window */
+        drawn->call_count = 300 + below(random, 300);
+    }
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        draw_call(drawn, random, flaw_rate, i);
+        if (is_crowd) {
+            scenario_call *call = &drawn->calls[i];
+            call->one.count = call->one.count % 7;
+            call->flaw = i % 37 == 0 ? call->flaw : FLAW_NONE;
+        }
+    }
+    drawn->window = one_in(random, 3) ? 1 + below(random, 4) : 0;
+    drawn->is_shuffled = drawn->window == 0 && one_in(random, 2);
+    static const uint64_t gaps[] = {0, 0, 1000, 100 * 1000, 20 * 1000 * 1000, 400 * 1000 * 1000};
+    drawn->gap_ns = gaps[below(random, TT_ARRAY_COUNT(gaps))];
+}
+
+/* ---- how, and what goes wrong ---- */
+
+static void draw_config(scenario *drawn, tt_random *random)
+{
+    static const uint32_t segments[] = {64, 128, 192, 1024, 40 * 1024};
+    static const uint32_t eager[] = {0, 64, 128, 1024, 4096};
+    tt_control_config_init(&drawn->control);
+    drawn->control.segment_bytes = segments[below(random, TT_ARRAY_COUNT(segments))];
+    drawn->control.eager_bytes_max = eager[below(random, TT_ARRAY_COUNT(eager))];
+    drawn->control.probe_ns = 100 * MS;
+    drawn->control.verdict_ns = 500 * MS;
+    drawn->control.stall_ns = 5000 * MS;
+    size_t algorithm_count = 0;
+    while (tt_algorithm_at(algorithm_count) != NULL) {
+        algorithm_count++;
+    }
+    if (one_in(random, 2)) {
+        drawn->control.algorithm = tt_algorithm_at(below(random, (uint32_t)algorithm_count))->name;
+    }
+    tt_sim_config_init(&drawn->sim);
+    drawn->sim.size = drawn->size;
+    drawn->sim.seed = drawn->seed;
+    drawn->sim.host_of = drawn->host_of;
+    drawn->sim.has_views = !one_in(random, 4);
+    drawn->sim.borrow = below(random, 3) * 500;
+    if (one_in(random, 2)) {
+        drawn->sim.noise.spike = below(random, 200);
+        drawn->sim.noise.reorder = below(random, 500);
+        drawn->sim.noise.drop = below(random, 30);
+        drawn->sim.noise.resend_ns = 30 * MS;
+    }
+}
+
+static void draw_faults(scenario *drawn, tt_random *random)
+{
+    drawn->leaves_early = one_in(random, 3);
+    drawn->has_stale = one_in(random, 4);
+    drawn->has_duplicates = one_in(random, 8);
+    drawn->sim.noise.duplicate = drawn->has_duplicates ? 100 : 0;
+    if (one_in(random, 2) || drawn->size < 2) {
+        return;
+    }
+    static const uint64_t spans[] = {100 * 1000, 2 * 1000 * 1000, 100 * 1000 * 1000};
+    const uint64_t span = spans[below(random, TT_ARRAY_COUNT(spans))];
+    drawn->fault_count = 1 + below(random, SCENARIO_FAULTS_MAX - 1);
+    for (uint32_t i = 0; i < drawn->fault_count; i++) {
+        scenario_fault *fault = &drawn->faults[i];
+        fault->kind = (fault_kind)below(random, FAULT_KIND_COUNT);
+        if (fault->kind == FAULT_SEVER && !one_in(random, 3)) {
+            fault->kind = FAULT_KILL;
+        }
+        fault->at_ns = 1 + tt_random_below(random, span);
+        fault->duration_ns = 1 + tt_random_below(random, 3000 * MS);
+        fault->a = below(random, drawn->size);
+        fault->b = (fault->a + 1 + below(random, drawn->size - 1)) % drawn->size;
+    }
+}
+
+void scenario_draw(scenario *drawn, uint64_t seed)
+{
+    tt_random random;
+    memset(drawn, 0, sizeof(*drawn));
+    tt_random_init(&random, seed, 77);
+    drawn->seed = seed;
+    draw_places(drawn, &random);
+    draw_config(drawn, &random);
+    draw_program(drawn, &random);
+    draw_faults(drawn, &random);
+}
+
+void scenario_small(scenario *drawn)
+{
+    tt_random random;
+    memset(drawn, 0, sizeof(*drawn));
+    tt_random_init(&random, 1, 78);
+    drawn->seed = 1;
+    drawn->size = drawn->set_size[0] = 3;
+    drawn->set_count = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        drawn->members[0][i] = drawn->host_of[i] = i;
+    }
+    draw_config(drawn, &random);
+    drawn->control.segment_bytes = 128;
+    drawn->control.eager_bytes_max = 64;
+    drawn->control.algorithm = "ring";
+    drawn->sim.has_views = false;
+    drawn->sim.noise = (tt_sim_noise){0};
+    drawn->call_count = 4;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        drawn->calls[i].one = (collective_case){.collective = TT_ALLREDUCE,
+                                                .dtype = TT_F32,
+                                                .redop = TT_SUM,
+                                                .size = 3,
+                                                .count = i % 2 == 0 ? 300 : 12,
+                                                .prescale = 1.0,
+                                                .postscale = 1.0,
+                                                .salt = i};
+    }
+}
+
+/* ---- questions ---- */
+
+bool scenario_is_member(const scenario *what, uint32_t set, uint32_t rank, uint32_t *member_out)
+{
+    for (uint32_t i = 0; i < what->set_size[set]; i++) {
+        if (what->members[set][i] == rank) {
+            *member_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool scenario_has_fault(const scenario *what, fault_kind kind)
+{
+    for (uint32_t i = 0; i < what->fault_count; i++) {
+        if (what->faults[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void scenario_describe(const scenario *what)
+{
+    static const char *const flaws[] = {"",      "dtype", "redop",    "root",
+                                        "count", "kind",  "argument", "cancel"};
+    static const char *const faults[] = {"kill", "stop", "cut", "sever"};
+    printf("seed %llu: %u ranks, %u sets, %u calls, segment %u, eager %u, algorithm %s, window %u"
+           "%s%s%s%s%s\n",
+           (unsigned long long)what->seed, what->size, what->set_count, what->call_count,
+           what->control.segment_bytes, what->control.eager_bytes_max,
+           what->control.algorithm != NULL ? what->control.algorithm : "chosen", what->window,
+           what->is_shuffled ? ", shuffled" : "", what->leaves_early ? ", leaving early" : "",
+           what->has_stale ? ", stale frames" : "", what->has_duplicates ? ", duplicates" : "",
+           what->sim.has_views ? ", views" : "");
+    printf("  hosts:");
+    for (uint32_t i = 0; i < what->size; i++) {
+        printf(" %u", what->host_of[i]);
+    }
+    printf("\n");
+    for (uint32_t i = 0; i < what->call_count && i < 20; i++) {
+        char text[256];
+        case_describe(&what->calls[i].one, text, sizeof(text));
+        printf("  call %u on set %u: %s%s%s\n", i, what->calls[i].set, text,
+               what->calls[i].flaw != FLAW_NONE ? ", flaw " : "", flaws[what->calls[i].flaw]);
+    }
+    for (uint32_t i = 0; i < what->fault_count; i++) {
+        printf("  %s of %u (%u) at %llu us for %llu us\n", faults[what->faults[i].kind],
+               what->faults[i].a, what->faults[i].b,
+               (unsigned long long)(what->faults[i].at_ns / 1000),
+               (unsigned long long)(what->faults[i].duration_ns / 1000));
+    }
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scenario.h - what one seed means: ranks, sets, a program of calls, and what goes wrong.
+ *
+ * Layer:   tests.
+ */
+#ifndef TUTTI_TESTS_SIMULATION_SCENARIO_H
+#define TUTTI_TESTS_SIMULATION_SCENARIO_H
+
+#include "conformance/cases.h"
+#include "control/control.h"
+#include "platform/sim.h"
+
+enum {
+    SCENARIO_SIZE_MAX = 9,
+    SCENARIO_SETS_MAX = 3,
+    SCENARIO_CALLS_MAX = 640,
+    SCENARIO_FAULTS_MAX = 4,
+};
+
+/* How one member's call differs from the others'. */
+typedef enum call_flaw {
+    FLAW_NONE,
+    FLAW_DTYPE,
+    FLAW_REDOP,
+    FLAW_ROOT,
+    FLAW_COUNT,
+    FLAW_KIND,
+    FLAW_ARGUMENT,
+    FLAW_CANCEL,
+    FLAW_COUNT_,
+} call_flaw;
+
+typedef struct scenario_call {
+    collective_case one;
+    uint32_t set;
+    call_flaw flaw;
+    uint32_t culprit; /* member */
+    int32_t urgency;
+    bool is_shared; /* buffers in the arena */
+} scenario_call;
+
+typedef enum fault_kind {
+    FAULT_KILL,
+    FAULT_STOP,
+    FAULT_CUT,
+    FAULT_SEVER,
+    FAULT_KIND_COUNT
+} fault_kind;
+
+typedef struct scenario_fault {
+    fault_kind kind;
+    uint64_t at_ns;
+    uint64_t duration_ns;
+    uint32_t a, b;
+} scenario_fault;
+
+typedef struct scenario {
+    uint64_t seed;
+    uint32_t size;
+    uint32_t host_of[SCENARIO_SIZE_MAX];
+    uint32_t set_count; /* the world is set 0 */
+    uint32_t set_size[SCENARIO_SETS_MAX];
+    uint32_t members[SCENARIO_SETS_MAX][SCENARIO_SIZE_MAX];
+    scenario_call calls[SCENARIO_CALLS_MAX];
+    uint32_t call_count;
+    uint32_t window;     /* calls of a rank in flight; 0: no limit */
+    bool is_shuffled;    /* ranks begin calls of different sets in different orders */
+    uint64_t gap_ns;     /* between calls of a rank, at most */
+    bool leaves_early;   /* ranks say goodbye as soon as they are done */
+    bool has_stale;      /* frames of an older epoch come along */
+    bool has_duplicates; /* the world breaks the promise that frames come once */
+    scenario_fault faults[SCENARIO_FAULTS_MAX];
+    uint32_t fault_count;
+    tt_sim_config sim;
+    tt_control_config control;
+} scenario;
+
+/* Everything above from the seed. */
+void scenario_draw(scenario *drawn, uint64_t seed);
+/* A small fixed one, for kills at every event. */
+void scenario_small(scenario *drawn);
+
+bool scenario_is_member(const scenario *what, uint32_t set, uint32_t rank, uint32_t *member_out);
+bool scenario_has_fault(const scenario *what, fault_kind kind);
+void scenario_describe(const scenario *what);
+
+#endif

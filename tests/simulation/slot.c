@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * slot.c - the requests of a run: buffers, flaws, order, submission, end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "simulation/run_internal.h"
+
+/* ---- buffers ---- */
+
+static void *memory_take(call_slot *slot, size_t bytes)
+{
+    tt_platform *platform = tt_sim_platform(slot->simulation->sim, slot->rank);
+    void *memory = slot->call->is_shared
+                       ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
+                       : malloc(bytes);
+    TT_ASSERT(memory != NULL);
+    return memory;
+}
+
+static void buffers_make(call_slot *slot)
+{
+    const collective_case *one = &slot->call->one;
+    const size_t width = tt_dtype_bytes(one->dtype);
+    const size_t in = case_input_count(one, slot->member) * width;
+    const size_t out = case_output_count(one, slot->member) * width;
+    const size_t in_room = tt_round_up(in + SLACK_BYTES, 64);
+    slot->bytes = in_room + out + 3 * SLACK_BYTES; /* flaws ask for a little more */
+    slot->memory = memory_take(slot, slot->bytes);
+    memset(slot->memory, POISON, slot->bytes);
+    uint8_t *input = slot->memory, *output = slot->memory + in_room;
+    if (one->is_in_place && out >= in) {
+        const bool is_gather = one->collective == TT_ALLGATHER;
+        input = output + (is_gather ? case_own_offset(one, slot->member) * width : 0);
+    }
+    case_fill_input(one, slot->member, input);
+    slot->request.input = input;
+    slot->request.output = output;
+}
+
+/* ---- requests ---- */
+
+static void on_finished(tt_request *request);
+
+static void request_fill(call_slot *slot)
+{
+    const collective_case *one = &slot->call->one;
+    const uint32_t member = slot->member, size = one->size;
+    const bool is_pair = one->collective == TT_SEND;
+    tt_request *request = &slot->request;
+    const bool is_gathered = one->collective == TT_ALLGATHER || one->collective == TT_GATHER;
+    for (uint32_t to = 0; to < size; to++) {
+        slot->counts[to] = case_part(one, member, to);
+    }
+    request->collective = slot->is_receive ? TT_RECEIVE : one->collective;
+    request->dtype = one->dtype;
+    request->redop = one->redop;
+    request->set = slot->call->set;
+    request->root = one->root;
+    if (is_pair) {
+        request->root = slot->is_receive ? (member + size - 1) % size : (member + 1) % size;
+    }
+    request->urgency = slot->call->urgency;
+    request->count = one->count;
+    if (one->is_uneven) {
+        request->count = is_gathered ? case_input_count(one, member) : 0;
+        request->output_capacity = case_output_count(one, member);
+        request->input_counts = slot->counts;
+        request->output_counts = slot->got_counts;
+        request->is_uneven = true;
+    }
+    request->prescale = one->prescale;
+    request->postscale = one->postscale;
+    request->finished = on_finished;
+    request->owner = slot;
+    request->status = TT_IN_PROGRESS;
+}
+
+static void flaw_apply(call_slot *slot)
+{
+    tt_request *request = &slot->request;
+    switch (slot->call->flaw) {
+    case FLAW_DTYPE:
+        request->dtype = request->dtype == TT_I8 ? TT_U8 : TT_I8;
+        request->redop = TT_SUM;
+        break;
+    case FLAW_REDOP:
+        request->redop = request->redop == TT_MAX ? TT_MIN : TT_MAX;
+        break;
+    case FLAW_ROOT:
+        request->root = (request->root + 1) % slot->call->one.size;
+        request->count = 0; /* the new root has no buffers for it */
+        break;
+    case FLAW_COUNT:
+        request->count += request->count == 0 ? 1 : UINT64_MAX;
+        break;
+    case FLAW_KIND:
+        request->collective = request->collective == TT_BARRIER ? TT_ALLREDUCE : TT_BARRIER;
+        request->count = 1;
+        break;
+    case FLAW_ARGUMENT:
+        request->collective = TT_ALLREDUCE;
+        request->dtype = (tt_dtype)99;
+        break;
+    default:
+        break;
+    }
+}
+
+static void do_cancel(void *argument)
+{
+    call_slot *slot = argument;
+    if (slot->finished_count == 0) {
+        slot->is_cancelled =
+            tt_control_cancel(slot->simulation->ranks[slot->rank].control, &slot->request);
+    }
+}
+
+static void submit(call_slot *slot)
+{
+    simulation *run = slot->simulation;
+    sim_rank_state *rank = &run->ranks[slot->rank];
+    const bool is_culprit = slot->member == slot->call->culprit && !slot->is_receive;
+    buffers_make(slot);
+    request_fill(slot);
+    if (is_culprit) {
+        flaw_apply(slot);
+    }
+    slot->is_submitted = true;
+    rank->in_flight++;
+    tt_control_submit(rank->control, &slot->request);
+    if (is_culprit && slot->call->flaw == FLAW_CANCEL && slot->finished_count == 0) {
+        if (tt_random_below(&run->random, 2) == 0) {
+            do_cancel(slot);
+        } else {
+            tt_sim_call(run->sim, slot->rank,
+                        tt_sim_now(run->sim) + tt_random_below(&run->random, 200000), do_cancel,
+                        slot);
+        }
+    }
+}
+
+static void pump_later(sim_rank_state *rank, uint64_t delay_ns)
+{
+    simulation *run = rank->simulation;
+    if (!rank->is_pump_due && rank->next != NULL) {
+        rank->is_pump_due = true;
+        tt_sim_call(run->sim, rank->rank, tt_sim_now(run->sim) + delay_ns, slot_pump, rank);
+    }
+}
+
+static bool may_submit(const sim_rank_state *rank)
+{
+    const uint32_t window = rank->simulation->what->window;
+    return rank->next != NULL &&
+           (window == 0 || rank->in_flight < window || rank->next->is_receive);
+}
+
+void slot_pump(void *rank_state)
+{
+    sim_rank_state *rank = rank_state;
+    simulation *run = rank->simulation;
+    rank->is_pump_due = false;
+    while (may_submit(rank)) {
+        call_slot *slot = rank->next;
+        rank->next = slot->next;
+        submit(slot);
+        const uint64_t gap = run->what->gap_ns;
+        if (gap > 0 && rank->next != NULL && !rank->next->is_receive) {
+            pump_later(rank, tt_random_below(&run->random, gap));
+            return;
+        }
+    }
+}
+
+static void do_leave(void *argument)
+{
+    sim_rank_state *rank = argument;
+    rank->has_left = true;
+    tt_sim_leave(rank->simulation->sim, rank->rank);
+}
+
+static void on_finished(tt_request *request)
+{
+    call_slot *slot = request->owner;
+    simulation *run = slot->simulation;
+    sim_rank_state *rank = &run->ranks[slot->rank];
+    slot->finished_count++;
+    if (run->is_over || rank->is_dead) {
+        return;
+    }
+    if (slot->finished_count > 1) {
+        run_fault(run, "call %u of rank %u ended twice", slot->call_index, slot->rank);
+        return;
+    }
+    if (request->status == TT_OK) {
+        judge_output(slot);
+    }
+    memset(slot->memory, POISON, slot->bytes); /* the caller's again */
+    rank->in_flight--;
+    rank->unfinished--;
+    pump_later(rank, 0);
+    if (rank->unfinished == 0 && run->what->leaves_early) {
+        tt_sim_call(run->sim, rank->rank, tt_sim_now(run->sim) + 1, do_leave, rank);
+    }
+}
+
+/* ---- the list ---- */
+
+/* Calls of one set keep their order on every rank; sets may be interleaved differently. */
+static void order_calls(simulation *run, uint32_t *order)
+{
+    const scenario *what = run->what;
+    uint32_t next[SCENARIO_SETS_MAX] = {0};
+    for (uint32_t at = 0; at < what->call_count; at++) {
+        uint32_t set = what->calls[at].set;
+        if (what->is_shuffled) {
+            set = (uint32_t)tt_random_below(&run->random, what->set_count);
+        }
+        for (uint32_t tried = 0;; tried++) {
+            while (next[set] < what->call_count && what->calls[next[set]].set != set) {
+                next[set]++;
+            }
+            if (next[set] < what->call_count) {
+                break;
+            }
+            TT_ASSERT(tried < what->set_count);
+            set = (set + 1) % what->set_count;
+        }
+        order[at] = next[set]++;
+    }
+}
+
+static void slot_add(simulation *run, uint32_t rank, uint32_t call_index, bool is_receive,
+                     call_slot ***end_io)
+{
+    call_slot *slot = &run->slots[run->slot_count++];
+    const scenario_call *call = &run->what->calls[call_index];
+    slot->simulation = run;
+    slot->call = call;
+    slot->call_index = call_index;
+    slot->rank = rank;
+    slot->is_receive = is_receive;
+    (void)scenario_is_member(run->what, call->set, rank, &slot->member);
+    **end_io = slot;
+    *end_io = &slot->next;
+    run->ranks[rank].unfinished++;
+}
+
+void slots_make(simulation *run)
+{
+    const scenario *what = run->what;
+    uint32_t order[SCENARIO_CALLS_MAX];
+    run->slots = calloc(2 * (size_t)what->call_count * what->size, sizeof(*run->slots));
+    TT_ASSERT(run->slots != NULL);
+    for (uint32_t rank = 0; rank < what->size; rank++) {
+        call_slot **end = &run->ranks[rank].next;
+        order_calls(run, order);
+        for (uint32_t i = 0; i < what->call_count; i++) {
+            const scenario_call *call = &what->calls[order[i]];
+            uint32_t member;
+            if (!scenario_is_member(what, call->set, rank, &member)) {
+                continue;
+            }
+            slot_add(run, rank, order[i], false, &end);
+            if (call->one.collective == TT_SEND) {
+                slot_add(run, rank, order[i], true, &end);
+            }
+        }
+    }
+}
+
+void slots_release(simulation *run)
+{
+    for (uint32_t i = 0; i < run->slot_count; i++) {
+        call_slot *slot = &run->slots[i];
+        tt_platform *platform = tt_sim_platform(run->sim, slot->rank);
+        if (slot->memory == NULL) {
+            continue;
+        }
+        if (slot->call->is_shared) {
+            platform->ops->release(platform, TT_MEMORY_SHARED, slot->memory, slot->bytes);
+        } else {
+            free(slot->memory);
+        }
+    }
+    free(run->slots);
+}
