@@ -34,7 +34,9 @@ void judge_output(call_slot *slot)
         has_output ? case_output_count(one, slot->member) * tt_dtype_bytes(one->dtype) : 0;
     uint8_t *expected = calloc(1, bytes + 1);
     TT_ASSERT(expected != NULL);
-    case_fill_expected(one, slot->member, expected);
+    if (has_output) {
+        case_fill_expected(one, slot->member, expected);
+    }
     const uint8_t *output = slot->request.output;
     if (bytes > 0 && memcmp(expected, output, bytes) != 0) {
         run_fault(run, "call %u of rank %u: wrong result", slot->call_index, slot->rank);
