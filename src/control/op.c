@@ -349,6 +349,7 @@ static void op_begin(tt_op *op)
 {
     op->phase = OP_DATA;
     if (op->set->broken == TT_ERR_PEER_DOWN) {
+        op->phase = OP_DISPUTED; /* it has no algorithm yet */
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return;
     }
