@@ -637,6 +637,36 @@ bool tt_exec_step(tt_exec *exec)
     return exec->has_work && exec->status == TT_OK;
 }
 
+/* Is an arrival of `member` in a lane that is not yet open still to come? Lane 0 has a frame for
+ * every pair that has any; early frames are parked. */
+static bool needs_later(const tt_exec *exec, uint32_t member)
+{
+    const uint32_t peer = exec->members[member];
+    bool is_source = false;
+    for (uint64_t number = 0; number < exec->plan.lane_count; number++) {
+        const tt_lane lane = {.number = number};
+        tt_move move = {0};
+        for (uint32_t round = 0; round < exec->plan.round_count; round++) {
+            for (uint32_t m = 0; move_at(exec, &lane, round, m, &move); m++) {
+                const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
+                if (!is_arrival || move.peer != member) {
+                    continue;
+                }
+                is_source = true;
+                if (number >= exec->lanes_opened &&
+                    !tt_flow_has(exec->flow, &exec->arriving, peer, number, round)) {
+                    return true;
+                }
+            }
+        }
+        if (!is_source) {
+            return false;
+        }
+        number = number == 0 && exec->lanes_opened > 0 ? exec->lanes_opened - 1 : number;
+    }
+    return false;
+}
+
 bool tt_exec_needs(const tt_exec *exec, uint32_t member)
 {
     if (!exec->is_running) {
@@ -657,7 +687,7 @@ bool tt_exec_needs(const tt_exec *exec, uint32_t member)
             }
         }
     }
-    return exec->lanes_opened < exec->plan.lane_count;
+    return exec->lanes_opened < exec->plan.lane_count && needs_later(exec, member);
 }
 
 bool tt_exec_is_untouched(const tt_exec *exec)

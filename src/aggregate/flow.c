@@ -152,6 +152,18 @@ tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_en
     return NULL;
 }
 
+bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, uint64_t lane,
+                 uint32_t round)
+{
+    for (const tt_parked *parked = flow->parked; parked != NULL; parked = parked->next) {
+        if (parked->peer == peer && parked->head.lane == lane && parked->head.round == round &&
+            is_for(&parked->head, peer, identity, peer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
 {
     const uint32_t peer = parked->peer;

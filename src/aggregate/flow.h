@@ -85,6 +85,9 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
  * or NULL. Give it back with tt_flow_unpark when done. For pairs `peer` must match too. */
 tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_end, uint32_t peer);
 void tt_flow_unpark(tt_flow *flow, tt_parked *parked);
+/* Is the frame of `peer` for (lane, round) of this op parked? */
+bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, uint64_t lane,
+                 uint32_t round);
 
 /* Remember a GRANT or WANT; a later one of the same kind and identity replaces it.
  * TT_ERR_BAD_WIRE: too many of this peer. */

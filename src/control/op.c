@@ -384,8 +384,10 @@ static void exec_failed(tt_op *op)
         return;
     }
     if (status == TT_ERR_PEER_DOWN) {
-        tt_text_add(&text, "rank %u is gone", tt_op_member_rank(op, member));
-        tt_op_fail(op, status, text.bytes);
+        const uint32_t rank = tt_op_member_rank(op, member);
+        const bool has_left = op->control->peers[rank].status == TT_ERR_PEER_LEFT;
+        tt_text_add(&text, has_left ? "rank %u has left the job" : "rank %u is gone", rank);
+        tt_op_fail(op, has_left ? TT_ERR_PEER_LEFT : status, text.bytes);
         return;
     }
     tt_text_add(&text, "%s", tt_status_text(status));
