@@ -125,7 +125,9 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
 {
     char why[TT_ERROR_BYTES] = {0};
     memcpy(why, payload != NULL ? payload : "", tt_min_u64(head->payload_bytes, sizeof(why) - 1));
-    if (head->argument < control->world.size && head->argument != peer) {
+    if (head->argument == control->world.rank) {
+        tt_failure_excluded(control, peer);
+    } else if (head->argument < control->world.size && head->argument != peer) {
         tt_failure_peer(control, (uint32_t)head->argument, TT_ERR_PEER_DOWN, why);
     }
 }
@@ -135,7 +137,9 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     tt_control *control = machine;
     TT_ASSERT(peer < control->world.size);
     control->counters.frames_received++;
-    if (head->epoch != control->world.epoch || control->peers[peer].is_gone) {
+    /* A peer that is gone by hearsay still learns that its memory is not touched. */
+    const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP;
+    if (head->epoch != control->world.epoch || is_gone) {
         control->flow.frames_dropped++;
         return NULL;
     }

@@ -213,6 +213,8 @@ bool tt_failure_allows(tt_op *op);
 /* What a peer sent for an op to come could not be kept: nothing on this set can succeed. */
 void tt_failure_memory(tt_control *control, uint32_t set_id);
 void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
+/* `peer` has heard that this rank is down, and will not work with it. */
+void tt_failure_excluded(tt_control *control, uint32_t peer);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
 

@@ -80,19 +80,38 @@ void tt_failure_memory(tt_control *control, uint32_t set_id)
     }
 }
 
+/* Tell everyone, the rank itself too: if it lives, it must know that it is counted out. */
 static void pass_on(tt_control *control, uint32_t rank, const char *why)
 {
     const tt_head head = {.kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
     for (uint32_t peer = 0; peer < control->world.size; peer++) {
-        if (peer != control->world.rank && !control->peers[peer].is_gone) {
+        if (peer != control->world.rank && (peer == rank || !control->peers[peer].is_gone)) {
             tt_letter_send(control, peer, head, why, strlen(why));
+        }
+    }
+}
+
+/* Nothing is expected of `rank` any more: `text` says why. */
+static void count_out(tt_control *control, uint32_t rank, tt_status status, const tt_text *text)
+{
+    tt_peer_state *state = &control->peers[rank];
+    state->is_gone = true;
+    state->status = status;
+    if (control->flow.peers[rank].arriving != NULL) { /* gone by hearsay: its frame still comes */
+        control->platform->ops->discard(control->platform, rank);
+        control->flow.peers[rank].arriving = NULL;
+    }
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->member_of[rank] != UINT32_MAX && set->broken != TT_ERR_PEER_DOWN) {
+            set->broken = status;
+            memcpy(set->broken_text, text->bytes, sizeof(set->broken_text));
         }
     }
 }
 
 void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
-    tt_peer_state *state = &control->peers[rank];
+    const tt_peer_state *state = &control->peers[rank];
     if (rank == control->world.rank || (state->is_gone && state->status == TT_ERR_PEER_DOWN)) {
         return;
     }
@@ -106,20 +125,24 @@ void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const
         tt_text_add(&text, "rank %u is down: ", rank);
         tt_text_add_quoted(&text, why, TT_ERROR_BYTES / 2);
     }
-    state->is_gone = true;
-    state->status = status;
-    control->flow.peers[rank].arriving = NULL;
-    for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        if (set->member_of[rank] != UINT32_MAX && set->broken != TT_ERR_PEER_DOWN) {
-            set->broken = status;
-            memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
-        }
-    }
+    count_out(control, rank, status, &text);
     if (status == TT_ERR_PEER_DOWN) {
         pass_on(control, rank, why);
         tt_control_report(control, LEVEL_ERROR, &text);
     }
     hit_ops(control, rank, status, text.bytes);
+}
+
+void tt_failure_excluded(tt_control *control, uint32_t peer)
+{
+    if (control->peers[peer].is_gone) {
+        return;
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "rank %u is counted as down by rank %u", control->world.rank, peer);
+    count_out(control, peer, TT_ERR_PEER_DOWN, &text);
+    tt_control_report(control, LEVEL_ERROR, &text);
+    hit_ops(control, peer, TT_ERR_PEER_DOWN, text.bytes);
 }
 
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/frame.h"
 #include "base/assert.h"
 #include "base/base.h"
 #include "simulation/run_internal.h"
@@ -63,6 +64,15 @@ static void rank_create(simulation *run, uint32_t number)
     tt_sim_attach(run->sim, number, tt_control_machine(rank->control));
 }
 
+/* The same frame once more, though drivers promise that none comes twice. Not early ones: a credit
+ * pays for one frame. */
+static void duplicate(simulation *run, uint32_t from, const tt_send *send)
+{
+    if ((send->head->flags & TT_FLAG_EAGER) == 0 && tt_random_below(&run->random, 8) == 0) {
+        tt_sim_forge(run->sim, from, send);
+    }
+}
+
 /* Some frames are followed by one of an earlier life of the job. */
 static void on_seen(void *owner, uint32_t from, const tt_send *send)
 {
@@ -75,13 +85,18 @@ static void on_seen(void *owner, uint32_t from, const tt_send *send)
                head->set, (unsigned long long)head->op, head->stage, head->lane, head->round,
                head->payload_bytes, head->flags, (unsigned long long)head->argument);
     }
-    if (!run->what->has_stale || send->head->epoch != EPOCH || !tt_sim_is_alive(run->sim, from) ||
-        tt_random_below(&run->random, 8) != 0) {
+    if (send->head->epoch != EPOCH || !tt_sim_is_alive(run->sim, from)) {
+        return;
+    }
+    if (run->what->has_duplicates) {
+        duplicate(run, from, send);
+    }
+    if (!run->what->has_stale || tt_random_below(&run->random, 8) != 0) {
         return;
     }
     tt_head head = *send->head;
     head.epoch = EPOCH - 1;
-    head.flags &= (uint8_t)~1u;
+    head.flags &= (uint8_t)~TT_FLAG_EAGER;
     head.op += tt_random_below(&run->random, 2);
     uint8_t *garbage = malloc((size_t)head.payload_bytes + 1);
     TT_ASSERT(garbage != NULL);

@@ -199,7 +199,6 @@ static void draw_faults(scenario *drawn, tt_random *random)
     drawn->leaves_early = one_in(random, 3);
     drawn->has_stale = one_in(random, 4);
     drawn->has_duplicates = one_in(random, 8);
-    drawn->sim.noise.duplicate = drawn->has_duplicates ? 100 : 0;
     if (one_in(random, 2) || drawn->size < 2) {
         return;
     }
