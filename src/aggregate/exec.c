@@ -637,57 +637,67 @@ bool tt_exec_step(tt_exec *exec)
     return exec->has_work && exec->status == TT_OK;
 }
 
-/* Is an arrival of `member` in a lane that is not yet open still to come? Lane 0 has a frame for
- * every pair that has any; early frames are parked. */
-static bool needs_later(const tt_exec *exec, uint32_t member)
+/* Is `move`, of a round of this lane that is not over, still to come from its peer or to go to it? */
+static bool is_ahead(const tt_exec *exec, const tt_lane *lane, uint32_t round, const tt_move *move)
 {
-    const uint32_t peer = exec->members[member];
-    bool is_source = false;
-    for (uint64_t number = 0; number < exec->plan.lane_count; number++) {
-        const tt_lane lane = {.number = number};
-        tt_move move = {0};
-        for (uint32_t round = 0; round < exec->plan.round_count; round++) {
-            for (uint32_t m = 0; move_at(exec, &lane, round, m, &move); m++) {
-                const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
-                if (!is_arrival || move.peer != member) {
-                    continue;
-                }
-                is_source = true;
-                if (number >= exec->lanes_opened &&
-                    !tt_flow_has(exec->flow, &exec->arriving, peer, number, round)) {
-                    return true;
-                }
+    const uint64_t slot = slot_of(exec, move->peer);
+    if (move->kind == TT_MOVE_SEND) {
+        return round > lane->round || !lane->is_entered || !bit_get(lane->issued, slot);
+    }
+    return !bit_get(lane->received, (uint64_t)round * exec->plan.fan + slot);
+}
+
+/* The same for a lane that is not open yet; early frames are parked. */
+static bool is_ahead_unopened(const tt_exec *exec, uint64_t number, uint32_t round,
+                              const tt_move *move)
+{
+    return move->kind == TT_MOVE_SEND ||
+           !tt_flow_has(exec->flow, &exec->arriving, exec->members[move->peer], number, round);
+}
+
+/* Does `lane`, from its round on, still need `member`? `has_edge_out`: do they exchange at all? */
+static bool lane_needs(const tt_exec *exec, const tt_lane *lane, uint32_t member,
+                       bool *has_edge_out)
+{
+    tt_move move = {0};
+    for (uint32_t round = lane->round; round < exec->plan.round_count; round++) {
+        for (uint32_t m = 0; move_at(exec, lane, round, m, &move); m++) {
+            const bool is_exchange = move.kind == TT_MOVE_SEND || move.kind == TT_MOVE_STORE ||
+                                     move.kind == TT_MOVE_REDUCE;
+            if (!is_exchange || move.peer != member) {
+                continue;
+            }
+            *has_edge_out = true;
+            if (lane->is_open ? is_ahead(exec, lane, round, &move)
+                              : is_ahead_unopened(exec, lane->number, round, &move)) {
+                return true;
             }
         }
-        if (!is_source) {
-            return false;
-        }
-        number = number == 0 && exec->lanes_opened > 0 ? exec->lanes_opened - 1 : number;
     }
     return false;
 }
 
 bool tt_exec_needs(const tt_exec *exec, uint32_t member)
 {
-    if (!exec->is_running) {
-        return false;
-    }
-    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
-        const tt_lane *lane = &exec->lanes[i];
-        tt_move move = {0};
-        for (uint32_t round = lane->round; lane->is_open && round < exec->plan.round_count;
-             round++) {
-            for (uint32_t m = 0; move_at(exec, lane, round, m, &move); m++) {
-                const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
-                const uint64_t slot = slot_of(exec, move.peer);
-                if (is_arrival && move.peer == member &&
-                    !bit_get(lane->received, (uint64_t)round * exec->plan.fan + slot)) {
-                    return true;
-                }
-            }
+    bool has_edge = false;
+    for (uint32_t i = 0; exec->is_running && i < TT_LANES_MAX; i++) {
+        if (exec->lanes[i].is_open && lane_needs(exec, &exec->lanes[i], member, &has_edge)) {
+            return true;
         }
     }
-    return exec->lanes_opened < exec->plan.lane_count && needs_later(exec, member);
+    /* Lane 0 has a frame for every pair that has any: without one the later lanes have none. */
+    for (uint64_t number = exec->lanes_opened; exec->is_running && number < exec->plan.lane_count;
+         number++) {
+        const tt_lane lane = {.number = number};
+        const tt_lane first = {.number = 0};
+        if (!lane_needs(exec, &first, member, &has_edge) && !has_edge) {
+            return false;
+        }
+        if (lane_needs(exec, &lane, member, &has_edge)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool tt_exec_is_untouched(const tt_exec *exec)

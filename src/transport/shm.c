@@ -65,18 +65,36 @@ static shm_link *shm_of(tt_link *link)
     return TT_CONTAINER_OF(link, shm_link, link);
 }
 
-static void end(shm_link *shm, tt_link_state state, const char *why)
+static void end(shm_link *shm, const char *why)
 {
-    shm->link.state = state;
+    shm->link.state = TT_LINK_DOWN;
     snprintf(shm->link.why, sizeof shm->link.why, "%s", why);
     shm->current.active = false;
     shm->arriving.active = false;
     shm->queue.count = 0;
 }
 
+/* The peer has left and will not read what waits for it: payloads are their owners' again. */
+static void leave(shm_link *shm)
+{
+    const tt_machine *machine = shm->link.machine;
+    const outgoing current = shm->current;
+    shm->current.active = false;
+    shm->arriving.active = false;
+    shm->link.state = TT_LINK_LEFT;
+    snprintf(shm->link.why, sizeof shm->link.why, "left");
+    if (current.active && current.tells_sent) {
+        machine->ops->sent(machine->self, current.frame.token);
+    }
+    tt_queued_frame frame;
+    while (tt_frame_queue_pop(&shm->queue, &frame)) {
+        machine->ops->sent(machine->self, frame.token);
+    }
+}
+
 static void end_malformed(shm_link *shm)
 {
-    end(shm, TT_LINK_DOWN, "malformed frame in shared memory");
+    end(shm, "malformed frame in shared memory");
 }
 
 static void wake_peer(shm_link *shm)
@@ -295,7 +313,7 @@ static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
             return false;
         }
         tt_ring_take(&shm->in, fragment, NULL);
-        end(shm, TT_LINK_LEFT, "left");
+        leave(shm);
         return true;
     }
     if (arriving->active != (fragment->kind == TT_RING_NEXT)) {
@@ -374,7 +392,7 @@ static bool shm_poll(tt_link *link)
         moved |= pump_out(shm);
     }
     if (link->state == TT_LINK_UP && shm->gone != NULL && empty) {
-        end(shm, TT_LINK_DOWN, shm->gone);
+        end(shm, shm->gone);
         moved = true;
     }
     return moved;

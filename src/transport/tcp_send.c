@@ -360,10 +360,27 @@ void tt_tcp_sender_drop(tt_tcp *tcp)
     sender->stage_begin = sender->stage_end = 0;
 }
 
+/* The peer has left and will not read what waits for it: payloads are their owners' again. */
+static void give_back(tt_tcp *tcp)
+{
+    tt_tcp_sender *sender = &tcp->sender;
+    const bool owes_sent = sender->has_current && sender->owes_sent;
+    sender->has_current = false;
+    sender->stage_begin = sender->stage_end = 0;
+    if (owes_sent) {
+        tcp->link.machine->ops->sent(tcp->link.machine->self, sender->current.token);
+    }
+    tt_queued_frame frame;
+    while (tt_frame_queue_pop(&sender->queue, &frame)) {
+        small_done(tcp, &frame);
+    }
+}
+
 void tt_tcp_sender_end(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
     if (sender->finished || sender->broken) {
+        give_back(tcp);
         return;
     }
     /* A half-written frame cannot be followed by a goodbye; the peer left and will not mind. */
@@ -372,10 +389,10 @@ void tt_tcp_sender_end(tt_tcp *tcp)
     }
     (void)write_once(tcp);
     if (!sender->broken) {
-        tt_tcp_sender_drop(tcp);
         (void)shutdown(sender->fd, SHUT_WR);
     }
     sender->finished = true;
+    give_back(tcp);
 }
 
 bool tt_tcp_sender_poll(tt_tcp *tcp)
