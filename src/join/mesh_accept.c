@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ enum {
     ACCEPT_PAUSE_MS = 5,
     PATIENCE_MS = 20,
     PATIENCE_ANSWERED_MS = 1000,
+    SHORTAGE_MS = 2000,
 };
 
 static bool is_stranger(const tt_mesh_connection *connection)
@@ -74,6 +76,25 @@ void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection)
     }
 }
 
+/* No descriptor for who knocks. Strangers make room; if that does not help for long, nothing will.
+ */
+static void run_short(tt_mesh_work *work, int error)
+{
+    const uint64_t now_ns = tt_join_now_ns();
+    (void)make_room(work, 1);
+    work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+    if (work->accept_short_ns == 0) {
+        work->accept_short_ns = now_ns;
+    }
+    if (now_ns - work->accept_short_ns > (uint64_t)SHORTAGE_MS * 1000000) {
+        char text[64];
+        (void)tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE,
+                                "rank %u has no descriptor left for its peers: %s; raise the limit "
+                                "of open files (ulimit -n)",
+                                work->mesh->rank, strerror_r(error, text, sizeof(text)));
+    }
+}
+
 /* -1: nobody is waiting, or the kernel has no descriptor to give. */
 static int take_one(tt_mesh_work *work, int listen_fd, tt_join_address *address)
 {
@@ -81,8 +102,9 @@ static int take_one(tt_mesh_work *work, int listen_fd, tt_join_address *address)
     const int fd = accept4(listen_fd, (struct sockaddr *)&address->storage, &address->bytes,
                            SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-        (void)make_room(work, 1);
-        work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+        run_short(work, errno);
+    } else if (fd >= 0) {
+        work->accept_short_ns = 0;
     }
     return fd;
 }

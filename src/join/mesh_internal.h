@@ -106,6 +106,7 @@ typedef struct tt_mesh_work {
     tt_join_meeting meeting; /* rank 0: where all meet and link; others: where peers link */
     int unix_fd;
     uint64_t accept_again_ns;
+    uint64_t accept_short_ns; /* since when the kernel has no descriptor to give; 0: it has */
 
     tt_mesh_connection **connections;
     size_t connection_count, connection_max;

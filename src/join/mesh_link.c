@@ -241,6 +241,13 @@ static void take_theirs(tt_mesh_work *work, tt_mesh_connection *connection)
         header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int))) {
         memcpy(&connection->received_fd, CMSG_DATA(header), sizeof(int));
     }
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+        (void)tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE,
+                                "rank %u has no descriptor left for the memory of rank %u; raise "
+                                "the limit of open files (ulimit -n)",
+                                work->mesh->rank, connection->peer);
+        return;
+    }
     if (received != 1 || byte > 1 || (byte == 1) != (connection->received_fd >= 0)) {
         passing_broke(work, connection);
         return;
