@@ -169,23 +169,31 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
 }
 
 /* Can this process make shared memory at all? Told to the peers before they choose links. */
-static bool can_share(const tutti_context *context)
+static tt_status can_share(build *work, bool *can_out)
 {
+    const tutti_context *context = work->context;
     const tt_segment_config config = {.local_index = 0,
                                       .local_count = 1,
                                       .ring_bytes = TT_SEGMENT_RING_BYTES_MIN,
                                       .arena_bytes = 4 * 1024 * 1024};
     char why[TT_SEGMENT_WHY_BYTES] = "";
     tt_segment *probe = NULL;
+    *can_out = false;
     if (context->settings.transport == TT_TRANSPORT_TCP) {
-        return false;
+        return TT_OK;
     }
-    if (tt_segment_create(&config, &probe, why) != TT_OK) {
+    const tt_status status = tt_segment_create(&config, &probe, why);
+    if (status != TT_OK && context->settings.transport == TT_TRANSPORT_SHM) {
+        tt_text_add(work->why, "%s; TUTTI_TRANSPORT=shm needs it, auto does without", why);
+        return status;
+    }
+    if (status != TT_OK) {
         tt_log_write(&context->log, TT_LOG_WARN, "no shared memory (%s): using TCP", why);
-        return false;
+        return TT_OK;
     }
     tt_segment_release(probe);
-    return true;
+    *can_out = true;
+    return TT_OK;
 }
 
 /* Everything that must be equal on all ranks for frames to be understood. */
@@ -217,13 +225,15 @@ static tt_status meet(build *work)
     tutti_context *context = work->context;
     tt_join_why why = {.text = ""};
     const double timeout_s = work->options->timeout_s;
+    bool can_share_memory = false;
+    TT_TRY(can_share(work, &can_share_memory));
     const tt_mesh_config config = {
         .identity = &work->identity,
         .source = &work->source,
         .secret = work->secret.key,
         .listen_fd = inherited_listener(work),
         .host_id = tt_join_host_id(&work->source),
-        .can_share_memory = can_share(context),
+        .can_share_memory = can_share_memory,
         .digest = settings_digest(&context->settings),
         .timeout_ms =
             (timeout_s > 0.0 ? tt_seconds_to_ns(timeout_s) : context->settings.start_timeout_ns) /
@@ -343,7 +353,10 @@ static tt_status make_driver(build *work)
     };
     const tt_status status = tt_real_create(&config, &context->real);
     if (status != TT_OK) {
-        tt_text_add(work->why, "driver: %s", tt_status_text(status));
+        tt_text_add(work->why, status == TT_ERR_NO_RESOURCE
+                                   ? "no descriptor left for epoll; raise the limit of open files "
+                                     "(ulimit -n)"
+                                   : "out of memory for the driver");
         return status;
     }
     for (uint32_t rank = 0; rank < work->identity.size; rank++) {

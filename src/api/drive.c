@@ -22,6 +22,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -413,7 +414,10 @@ tutti_status tt_drive_start(tutti_context *context)
 {
     const int error = pthread_create(&context->progress, NULL, progress_main, context);
     if (error != 0) {
-        return tt_error_set(TUTTI_ERR_NO_RESOURCE, "cannot start a thread (errno %d)", error);
+        return tt_error_set(TUTTI_ERR_NO_RESOURCE,
+                            "cannot start a thread: %s; raise the limits of processes and memory "
+                            "(ulimit -u, ulimit -v)",
+                            strerror(error));
     }
     context->has_progress = true;
     return TUTTI_OK;

@@ -146,8 +146,8 @@ static tt_status load_key_file(const char *path, uint8_t key_out[TT_SECRET_BYTES
 
     if (fd < 0) {
         const int error = errno;
-        say(text, "cannot open secret file %.300s: %s", path,
-            error == ELOOP ? "it is a symbolic link; name the file itself" : strerror(error));
+        say(text, "cannot open secret file %.300s: %s; TUTTI_SECRET_FILE names another", path,
+            error == ELOOP ? "it is a symbolic link, name the file itself" : strerror(error));
         return error == ENOENT ? TT_IN_PROGRESS : TT_ERR_REFUSED;
     }
     const bool private_file = is_private_file(fd, path, text);

@@ -207,7 +207,10 @@ tt_status tt_segment_create(const tt_segment_config *config, tt_segment **segmen
     segment->descriptor = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     tt_status status = TT_OK;
     if (segment->descriptor < 0) {
-        status = fail(TT_ERR_NO_RESOURCE, why_out, "memfd_create", errno);
+        const bool is_full = errno == EMFILE || errno == ENFILE;
+        status =
+            fail(TT_ERR_NO_RESOURCE, why_out,
+                 is_full ? "no descriptor for memfd_create (ulimit -n)" : "memfd_create", errno);
     }
     if (status == TT_OK) {
         status = map_new(segment, why_out);
