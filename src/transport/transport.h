@@ -41,8 +41,9 @@ typedef struct tt_link_ops {
     void (*discard)(tt_link *link);
 
     /* Move what can be moved in both directions without blocking; makes upcalls frame, payload
-     * and sent, the latter also for what a peer that left will not read. Bounded work (about 256 KiB), so that other links get their turn. True if
-     * anything moved. May change link->state; never makes the upcall `peer`. */
+     * and sent, the latter also for what a peer that left will not read. Bounded work (about
+     * 256 KiB), so that other links get their turn. True if anything moved. May change
+     * link->state; never makes the upcall `peer`. */
     bool (*poll)(tt_link *link);
 
     /* Descriptors whose readiness means poll() has work; up to 2; -1 for none. `wants_write_out`

@@ -52,7 +52,7 @@ class Kill(unittest.TestCase):
         verbs = ["init", f"memory:{memory}", f"root:{chance.randrange(size)}",
                  *(["fork"] if forks else []), f"storm:{load}", f"try:{load}", "shutdown", "leaks"]
         names = ranks.shared_memory_names()
-        with self.subTest(load=load, transport=transport, memory=memory, victim=victim, size=size), \
+        with self.subTest(load=load, over=transport, memory=memory, victim=victim, size=size), \
                 ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
             children = [int(match[1]) for match in job.expect(r"^child (\d+)$")] if forks else []
             try:
@@ -85,8 +85,8 @@ class Kill(unittest.TestCase):
     def tearDownClass(cls):
         if cls.latencies:
             ordered = sorted(cls.latencies)
-            print(f"{len(ordered)} survivors; kill to error: median {ordered[len(ordered) // 2]:.4f}"
-                  f" s, longest {ordered[-1]:.4f} s")
+            print(f"{len(ordered)} survivors; from kill to error: median "
+                  f"{ordered[len(ordered) // 2]:.4f} s, longest {ordered[-1]:.4f} s")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ import time
 BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")).resolve()
 WORKER = str(BIN / "tutti-worker")
 PATIENCE_S = 30  # for events that must come; long, because the machine may be busy
-OUR_VARIABLES = re.compile(r"TUTTI_|OMPI_|PMI|SLURM_|HOROVOD_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|TORCH")
+OUR_VARIABLES = re.compile(
+    r"TUTTI_|OMPI_|PMI|SLURM_|HOROVOD_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|TORCH")
 
 
 def clean_environment():
