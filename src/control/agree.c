@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "control/control_internal.h"
 
 typedef struct tt_failure {
@@ -107,6 +108,16 @@ bool tt_agree_take_fate(tt_op *op)
     return false;
 }
 
+/* What this rank believed an op to be that has succeeded here; NULL: it has not, or long ago. */
+static const tt_claim *done_claim(const tt_control *control, const tt_head *key)
+{
+    const tt_set *set = tt_set_find(control, key->set);
+    const uint64_t place = key->op % DONE_KEPT;
+    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
+    return set != NULL && !is_pair && set->done[place] == key->op + 1 ? &set->done_claims[place]
+                                                                      : NULL;
+}
+
 /* ---- cases ---- */
 
 static void case_destroy(tt_control *control, tt_case *found)
@@ -172,7 +183,8 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
             return found;
         }
     }
-    if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key)) {
+    if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
+        done_claim(control, key) == NULL) {
         return NULL;
     }
     return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
@@ -418,8 +430,11 @@ static void case_dispute(tt_control *control, tt_case *found)
         }
     }
     tt_op *op = tt_op_find(control, found->peer, &found->key);
+    const tt_claim *done = done_claim(control, &found->key);
     if (op != NULL) {
         tt_agree_dispute(op);
+    } else if (done != NULL) {
+        case_claim(control, found, case_member(control, found, control->world.rank), done);
     } else {
         fate_add(control, found->peer, &found->key, TT_OK, "");
     }
@@ -479,7 +494,10 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     found->has_probed[member] = true;
-    if (own != NULL && own->descriptor != head->descriptor) {
+    const tt_claim *done = done_claim(control, head);
+    const uint64_t done_hash = done != NULL ? tt_hash64(done, sizeof(*done), found->size) : 0;
+    if (own != NULL ? own->descriptor != head->descriptor
+                    : done != NULL && done_hash != head->descriptor) {
         case_dispute(control, found);
         return;
     }
@@ -496,7 +514,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
     for (uint32_t i = 0; i < found->size; i++) {
         const bool is_self = case_rank(control, found, i) == control->world.rank;
-        const bool is_here = is_self ? own != NULL : found->has_probed[i];
+        const bool is_here = is_self ? own != NULL || done != NULL : found->has_probed[i];
         missing[i] = !is_here;
         missing_any = missing_any || !is_here;
     }
@@ -593,6 +611,9 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
             fate_add(control, peer, head, TT_OK, "");
+        } else if (done_claim(control, head) != NULL) {
+            tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM),
+                           done_claim(control, head), sizeof(tt_claim));
         }
         break;
     case TT_FRAME_VERDICT:
@@ -687,7 +708,12 @@ void tt_agree_patrol(tt_control *control)
             link = &control->cases; /* deciding may have removed any of them */
             continue;
         }
-        if (found->is_decided && is_due) {
+        /* Of an op that is over here, a case is kept while others may still ask. */
+        const bool is_idle = !found->is_disputed &&
+                             now - found->opened_ns >= 2 * control->config.stall_ns &&
+                             tt_op_find(control, found->peer, &found->key) == NULL &&
+                             !tt_op_is_future(control, found->peer, &found->key);
+        if ((found->is_decided && is_due) || is_idle) {
             *link = found->next;
             case_destroy(control, found);
             continue;

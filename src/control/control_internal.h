@@ -17,6 +17,7 @@ enum {
     OPS_AHEAD_MAX = 256,    /* ops of one set in flight; later ones queue */
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
     PATROL_NS = 50 * 1000 * 1000,
+    DONE_KEPT = 64,   /* ops whose claim is remembered after success, for ranks that differ */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
 
@@ -53,6 +54,8 @@ struct tt_set {
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
+    uint64_t done[DONE_KEPT];     /* sequence + 1, at sequence % DONE_KEPT */
+    tt_claim done_claims[DONE_KEPT];
     uint32_t failed_count;
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];

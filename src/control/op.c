@@ -232,6 +232,10 @@ static void op_end(tt_op *op, tt_status status)
     control->pending--;
     if (status == TT_OK) {
         control->counters.ops_finished++;
+        if (!op->is_pair) {
+            set->done[op->sequence % DONE_KEPT] = op->sequence + 1;
+            set->done_claims[op->sequence % DONE_KEPT] = op->claim;
+        }
         request->error[0] = 0;
     } else {
         control->counters.ops_failed++;

@@ -141,9 +141,19 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
     }
 }
 
+/* A rank with a reason of its own, or told a second time, may say other words. */
+static bool has_own_words(const call_slot *slot)
+{
+    return strstr(slot->request.error, "an earlier call failed") != NULL ||
+           strstr(slot->request.error, " failed on rank ") != NULL;
+}
+
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */
 static bool tell_same(const call_slot *a, const call_slot *b)
 {
+    if (has_own_words(a) || has_own_words(b)) {
+        return true;
+    }
     return a->request.status == b->request.status &&
            strcmp(a->request.error, b->request.error) == 0;
 }
