@@ -486,6 +486,36 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
 
 /* ---- frames ---- */
 
+enum { PROBE_TELLS = 0, PROBE_ASKS = 1, PROBE_QUERY = 2 }; /* argument of PROBE */
+
+/* A rank whose part is over does not probe: ask the missing ones what they took the op for. */
+static void query(tt_control *control, const tt_case *found, const bool *missing)
+{
+    tt_head head = reply_head(control, &found->key, TT_FRAME_PROBE);
+    head.argument = PROBE_QUERY;
+    for (uint32_t i = 0; i < found->size; i++) {
+        const uint32_t rank = case_rank(control, found, i);
+        if (missing[i] && rank != control->world.rank) {
+            tt_flow_control(&control->flow, rank, &head);
+        }
+    }
+}
+
+static void query_frame(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_op *op = tt_op_find(control, peer, head);
+    const tt_claim *done = done_claim(control, head);
+    if (op == NULL && done == NULL) {
+        return;
+    }
+    tt_head reply = reply_head(control, head, TT_FRAME_PROBE);
+    reply.argument = PROBE_TELLS;
+    reply.descriptor = op != NULL ? op->descriptor
+                                  : tt_hash64(done, sizeof(*done),
+                                              tt_set_find(control, head->set)->size);
+    tt_flow_control(&control->flow, peer, &reply);
+}
+
 static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head, tt_case *found)
 {
     const uint32_t member = case_member(control, found, peer);
@@ -509,7 +539,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
     bool missing_any = false;
     bool *missing = found->has_claimed; /* undisputed: room for a selection */
-    if (found->is_disputed || head->argument == 0) {
+    if (found->is_disputed || head->argument == PROBE_TELLS) {
         return;
     }
     for (uint32_t i = 0; i < found->size; i++) {
@@ -523,6 +553,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         add_ranks(&text, control, found, missing);
         const tt_head reply = reply_head(control, head, TT_FRAME_STALL);
         tt_letter_send(control, peer, reply, text.bytes, text.length);
+        query(control, found, missing);
     }
     memset(missing, 0, found->size * sizeof(bool));
 }
@@ -623,6 +654,10 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         stall_frame(control, peer, head, text);
         break;
     default:
+        if (head->kind == TT_FRAME_PROBE && head->argument == PROBE_QUERY) {
+            query_frame(control, peer, head);
+            break;
+        }
         to_first_member(control, peer, head, payload, text);
         break;
     }
@@ -635,7 +670,7 @@ static void probe(tt_op *op, bool wants_answer)
     tt_control *control = op->control;
     const uint32_t first = tt_op_first(op);
     tt_head head = tt_op_identity(op, TT_FRAME_PROBE);
-    head.argument = wants_answer ? 1 : 0;
+    head.argument = wants_answer ? PROBE_ASKS : PROBE_TELLS;
     if (first != control->world.rank) {
         tt_flow_control(&control->flow, first, &head);
         return;
@@ -654,6 +689,7 @@ static void probe(tt_op *op, bool wants_answer)
     }
     if (missing_any) {
         add_ranks(&who, control, found, missing);
+        query(control, found, missing);
         memset(missing, 0, found->size * sizeof(bool));
         stall_frame(control, op->peer, &key, who.bytes);
     }

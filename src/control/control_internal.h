@@ -17,7 +17,7 @@ enum {
     OPS_AHEAD_MAX = 256,    /* ops of one set in flight; later ones queue */
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
     PATROL_NS = 50 * 1000 * 1000,
-    DONE_KEPT = 64,   /* ops whose claim is remembered after success, for ranks that differ */
+    DONE_KEPT = 256,  /* ops whose claim is remembered after success, for ranks that differ */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
 
