@@ -637,7 +637,7 @@ bool tt_exec_step(tt_exec *exec)
     return exec->has_work && exec->status == TT_OK;
 }
 
-/* Is `move`, of a round of this lane that is not over, still to come from its peer or to go to it? */
+/* Is `move`, of a round of this open lane, still to come from its peer or to go to it? */
 static bool is_ahead(const tt_exec *exec, const tt_lane *lane, uint32_t round, const tt_move *move)
 {
     const uint64_t slot = slot_of(exec, move->peer);

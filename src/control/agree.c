@@ -484,6 +484,28 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
     tt_op_fail(op, status, text);
 }
 
+void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_claim *claim = done_claim(control, head);
+    const tt_set *set = tt_set_find(control, head->set);
+    if (claim == NULL || tt_hash64(claim, sizeof(*claim), set->size) == head->descriptor) {
+        return;
+    }
+    if (is_first_member(control, head)) {
+        tt_case *found = case_of(control, peer, head);
+        if (found != NULL) {
+            case_dispute(control, found);
+        }
+        return;
+    }
+    uint32_t first = 0;
+    while (control->peers[set->members[first]].is_gone) {
+        first++;
+    }
+    tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), claim,
+                   sizeof(*claim));
+}
+
 /* ---- frames ---- */
 
 enum { PROBE_TELLS = 0, PROBE_ASKS = 1, PROBE_QUERY = 2 }; /* argument of PROBE */
@@ -510,9 +532,9 @@ static void query_frame(tt_control *control, uint32_t peer, const tt_head *head)
     }
     tt_head reply = reply_head(control, head, TT_FRAME_PROBE);
     reply.argument = PROBE_TELLS;
-    reply.descriptor = op != NULL ? op->descriptor
-                                  : tt_hash64(done, sizeof(*done),
-                                              tt_set_find(control, head->set)->size);
+    reply.descriptor = op != NULL
+                           ? op->descriptor
+                           : tt_hash64(done, sizeof(*done), tt_set_find(control, head->set)->size);
     tt_flow_control(&control->flow, peer, &reply);
 }
 

@@ -64,6 +64,9 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
         if ((head->flags & TT_FLAG_EAGER) != 0) {
             tt_flow_consumed(&control->flow, peer);
         }
+        if (op == NULL) {
+            tt_agree_late_frame(control, peer, head);
+        }
         return NULL;
     }
     if (head->descriptor != op->descriptor) {

@@ -79,7 +79,7 @@ struct tt_op {
     tt_set *set;
     bool is_pair, is_sender;
     bool has_views; /* peers of this host may be touching its buffers */
-    uint32_t peer; /* pairs: world rank */
+    uint32_t peer;  /* pairs: world rank */
     uint32_t pair_members[2];
     uint64_t sequence;
     tt_claim claim;
@@ -200,6 +200,8 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text);
 void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
 /* What was decided about `op` before it came; true if it is not to run. */
 bool tt_agree_take_fate(tt_op *op);
+/* Data for an op that has succeeded here: its sender may have meant another one. */
+void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
 void tt_agree_release_all(tt_control *control);
