@@ -8,6 +8,7 @@
 #include "aggregate/exec_internal.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "base/reduce.h"
 
 static void lane_run(tt_exec *exec, tt_lane *lane);
@@ -33,6 +34,11 @@ static bool bit_get(const uint64_t *bits, uint64_t index)
 static void bit_set(uint64_t *bits, uint64_t index)
 {
     bits[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+static bool reduces_early(const tt_exec *exec)
+{
+    return exec->plan.reduce_early || TT_PLANT(REDUCE_BEFORE_ROUND);
 }
 
 static uint64_t words_for(uint64_t bits)
@@ -111,7 +117,8 @@ static void grant_open_lanes(tt_exec *exec)
 {
     for (uint32_t i = 0; i < exec->partner_count; i++) {
         if (exec->partners[i].is_source || exec->partners[i].has_wanted) {
-            send_signal(exec, TT_FRAME_GRANT, exec->partners[i].member, exec->lanes_opened);
+            send_signal(exec, TT_FRAME_GRANT, exec->partners[i].member,
+                        exec->lanes_opened + (TT_PLANT(LANE_GRANTED_TOO_EARLY) ? 1 : 0));
         }
     }
 }
@@ -216,7 +223,7 @@ static void round_enter(tt_exec *exec, tt_lane *lane)
             const bool is_here = bit_get(lane->received, base + slot_of(exec, move.peer));
             lane->arrivals_open += is_here ? 0 : 1;
             if (move.kind == TT_MOVE_REDUCE) {
-                lane->is_reduced = is_here && exec->plan.reduce_early;
+                lane->is_reduced = is_here && reduces_early(exec);
             }
         }
     }
@@ -501,7 +508,7 @@ static void take_inline(tt_exec *exec, tt_lane *lane, const tt_move *move, const
 {
     const bool is_current = lane->is_entered && lane->round == head->round;
     if (move->kind == TT_MOVE_REDUCE &&
-        (exec->plan.reduce_early || (is_current && lane->sends_open == 0))) {
+        (reduces_early(exec) || (is_current && lane->sends_open == 0))) {
         apply_reduce(exec, lane, move, payload);
         lane->is_reduced = lane->is_reduced || is_current;
     } else if (move->bytes > 0) {
@@ -543,7 +550,8 @@ void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const v
         exec->flow->frames_dropped++;
         return NULL;
     }
-    if (bit_get(lane->received, (uint64_t)head->round * exec->plan.fan + slot_of(exec, member))) {
+    const uint64_t bit = (uint64_t)head->round * exec->plan.fan + slot_of(exec, member);
+    if (bit_get(lane->received, bit) && !TT_PLANT(DUPLICATE_ADDED_TWICE)) {
         exec->flow->frames_dropped++; /* a duplicate must not be added twice */
         return NULL;
     }
@@ -564,7 +572,7 @@ void tt_exec_payload(tt_exec *exec, uint32_t member, const tt_head *head)
     TT_ASSERT(lane != NULL);
     const bool is_expected = arrival_of(exec, lane, member, head, &move);
     TT_ASSERT(is_expected);
-    if (move.kind == TT_MOVE_REDUCE && exec->plan.reduce_early) {
+    if (move.kind == TT_MOVE_REDUCE && reduces_early(exec)) {
         apply_reduce(exec, lane, &move, lane->scratch + move.slot);
         lane->is_reduced = lane->is_reduced || (lane->is_entered && lane->round == head->round);
     }
@@ -583,6 +591,7 @@ static void run_waiting(tt_exec *exec)
 void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes)
 {
     tt_partner *partner = partner_of(exec, member);
+    lanes += TT_PLANT(GRANT_ADDED_UP) ? partner->granted : 0;
     if (lanes > partner->granted) {
         partner->granted = lanes;
         run_waiting(exec);
@@ -729,7 +738,7 @@ void tt_exec_stop(tt_exec *exec)
         for (uint32_t m = 0; lane->is_open && lane->is_entered && lane->sends_open > 0 &&
                              move_at(exec, lane, lane->round, m, &move);
              m++) {
-            if (move.kind == TT_MOVE_SEND) {
+            if (move.kind == TT_MOVE_SEND && !TT_PLANT(PAYLOAD_KEPT_AFTER_END)) {
                 platform->ops->recall(platform, exec->members[move.peer], exec->token + i);
             }
         }
@@ -737,7 +746,7 @@ void tt_exec_stop(tt_exec *exec)
     }
     for (uint32_t i = 0; i < exec->problem.size; i++) {
         tt_flow_peer *peer = &exec->flow->peers[exec->members[i]];
-        if (peer->arriving == exec) {
+        if (peer->arriving == exec && !TT_PLANT(SINK_KEPT_AFTER_END)) {
             platform->ops->discard(platform, exec->members[i]);
             peer->arriving = NULL;
         }

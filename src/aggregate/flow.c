@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 
 static size_t entry_bytes(const tt_flow *flow)
 {
@@ -167,8 +168,10 @@ bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, ui
 void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
 {
     const uint32_t peer = parked->peer;
-    parked->next = flow->peers[peer].free;
-    flow->peers[peer].free = parked;
+    if (!TT_PLANT(PARKED_ROOM_LOST)) {
+        parked->next = flow->peers[peer].free;
+        flow->peers[peer].free = parked;
+    }
     tt_flow_consumed(flow, peer);
 }
 

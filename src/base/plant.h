@@ -14,19 +14,20 @@
 
 #include <stdbool.h>
 
-#define TT_PLANT_MAP(X)      \
-    X(DUPLICATE_ADDED_TWICE) \
-    X(EPOCH_IGNORED)         \
-    X(REDUCE_BEFORE_ROUND)   \
-    X(GRANT_ADDED_UP)        \
-    X(PARKED_CREDIT_LOST)    \
-    X(VERDICT_BEFORE_CLAIMS) \
-    X(SHORT_FRAME_TAKEN)     \
-    X(ABORT_WAITS_FOR_DEAD)  \
-    X(WRITES_AFTER_END)      \
-    X(SECOND_LIFE_OF_AN_OP)  \
-    X(LANE_OPENED_TOO_EARLY) \
-    X(PAYLOAD_KEPT_AFTER_END)
+#define TT_PLANT_MAP(X)       \
+    X(DUPLICATE_ADDED_TWICE)  \
+    X(EPOCH_IGNORED)          \
+    X(REDUCE_BEFORE_ROUND)    \
+    X(GRANT_ADDED_UP)         \
+    X(PARKED_ROOM_LOST)       \
+    X(VERDICT_BEFORE_CLAIMS)  \
+    X(DESCRIPTOR_IGNORED)     \
+    X(ABORT_WAITS_FOR_DEAD)   \
+    X(SINK_KEPT_AFTER_END)    \
+    X(SECOND_LIFE_OF_AN_OP)   \
+    X(LANE_GRANTED_TOO_EARLY) \
+    X(PAYLOAD_KEPT_AFTER_END) \
+    X(STORES_NOT_AWAITED)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

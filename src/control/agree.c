@@ -17,12 +17,8 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
+#include "base/plant.h"
 #include "control/control_internal.h"
-
-typedef struct tt_failure {
-    tt_status status;
-    const char *text;
-} tt_failure;
 
 static bool same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {
@@ -83,6 +79,14 @@ static void fate_add(tt_control *control, uint32_t peer, const tt_head *key, tt_
     tt_text copy = {0};
     tt_text_add(&copy, "%s", text);
     memcpy(fate->text, copy.bytes, sizeof(fate->text));
+}
+
+void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
+                       const tt_failure *failure)
+{
+    if (tt_op_is_future(control, peer, head)) {
+        fate_add(control, peer, head, failure->status, failure->text);
+    }
 }
 
 bool tt_agree_take_fate(tt_op *op)
@@ -409,7 +413,7 @@ static void case_claim(tt_control *control, tt_case *found, uint32_t member, con
     found->claims[member] = *claim;
     found->claims[member].name[TT_NAME_BYTES - 1] = 0;
     found->claim_count++;
-    if (found->claim_count == found->size) {
+    if (found->claim_count == found->size || TT_PLANT(VERDICT_BEFORE_CLAIMS)) {
         decide_mismatch(control, found);
     }
 }

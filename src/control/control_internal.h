@@ -134,6 +134,11 @@ typedef struct tt_fate {
     char text[TT_ERROR_BYTES];
 } tt_fate;
 
+typedef struct tt_failure {
+    tt_status status;
+    const char *text;
+} tt_failure;
+
 typedef struct tt_peer_state {
     bool is_gone; /* left or down */
     tt_status status;
@@ -202,6 +207,9 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
 bool tt_agree_take_fate(tt_op *op);
 /* Data for an op that has succeeded here: its sender may have meant another one. */
 void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head);
+/* The op that `head` names will fail when it is submitted here. */
+void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
+                       const tt_failure *failure);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
 void tt_agree_release_all(tt_control *control);

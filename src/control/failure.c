@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "control/control_internal.h"
 
 bool tt_failure_allows(tt_op *op)
@@ -51,6 +52,9 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
         if (!is_hit(op, rank, status)) {
+            continue;
+        }
+        if (op->phase == OP_STOPPING && TT_PLANT(ABORT_WAITS_FOR_DEAD)) {
             continue;
         }
         if (op->phase == OP_STOPPING) {
@@ -163,6 +167,9 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
     if (op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS) && status < 0 &&
         status > -64) {
         tt_op_fail(op, (tt_status)status, text);
+    } else if (op == NULL && status < 0 && status > -64) {
+        const tt_failure failure = {.status = (tt_status)status, .text = text};
+        tt_agree_foretell(control, peer, head, &failure);
     }
     tt_flow_control(&control->flow, peer, &reply); /* nothing here touches its memory now */
 }

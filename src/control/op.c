@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "control/control_internal.h"
 
 enum { TOKEN_LANE_BITS = 4 };
@@ -89,7 +90,7 @@ bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *he
         return member != UINT32_MAX &&
                head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)];
     }
-    if (head->op >= set->next_sequence) {
+    if (head->op + (TT_PLANT(SECOND_LIFE_OF_AN_OP) ? 1 : 0) >= set->next_sequence) {
         return true;
     }
     for (const tt_op *op = set->queue; op != NULL; op = op->next) {
@@ -303,7 +304,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     if (op->phase == OP_FACTS || op->phase == OP_DATA) {
         tt_exec_stop(&op->exec);
     }
-    if (is_shared) {
+    if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         op->phase = OP_STOPPING;
         ask_to_stop(op);
         if (op->stops_open > 0) {

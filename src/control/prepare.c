@@ -334,6 +334,7 @@ tt_status tt_op_prepare_facts(tt_op *op)
         TT_TRY(prepare_input(op));
         TT_TRY(locate_buffers(op));
         facts_problem(op, TT_ALLGATHER, sizeof(tt_fact));
+        op->has_views = true; /* who has all places may store here from now on */
         op->exec.input = (const uint8_t *)&op->fact;
         op->exec.output = (uint8_t *)op->facts;
         return TT_OK;

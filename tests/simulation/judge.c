@@ -193,6 +193,9 @@ void judge_calls(simulation *run)
                       tt_status_text(slot->request.status), slot->request.error, wrong);
         }
         if (!is_disturbed(run)) {
+            if (strstr(slot->request.error, "no word from") != NULL) {
+                run_fault(run, "call %u: decided before all had claimed", slot->call_index);
+            }
             judge_agreement(run, slot, &failed[slot->call_index]);
         }
         run->result.results_hash =

@@ -101,7 +101,7 @@ static tt_collective draw_collective(tt_random *random, uint32_t size)
 
 static void draw_call(scenario *drawn, tt_random *random, uint32_t flaw_rate, uint32_t index)
 {
-    static const uint32_t counts[] = {0, 1, 5, 16, 63, 200, 700, 2500};
+    static const uint32_t counts[] = {0, 1, 5, 16, 63, 200, 700, 2500, 7000};
     static const tt_dtype dtypes[] = {TT_F32, TT_F32, TT_F64, TT_I32, TT_U8, TT_BF16};
     scenario_call *call = &drawn->calls[index];
     call->set = below(random, drawn->set_count);
@@ -197,6 +197,9 @@ static void draw_config(scenario *drawn, tt_random *random)
 static void draw_faults(scenario *drawn, tt_random *random)
 {
     drawn->leaves_early = one_in(random, 3);
+    for (uint32_t i = 0; i < drawn->call_count; i++) { /* who leaves cannot testify any more */
+        drawn->leaves_early = drawn->leaves_early && drawn->calls[i].flaw == FLAW_NONE;
+    }
     drawn->has_stale = one_in(random, 4);
     drawn->has_duplicates = one_in(random, 8);
     if (one_in(random, 2) || drawn->size < 2) {
