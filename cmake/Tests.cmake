@@ -142,4 +142,17 @@ if(TARGET tutti-simulate)
   set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
 endif()
 
+# The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.
+if(TARGET tutti-simulate)
+  get_target_property(simulate_sources tutti-simulate SOURCES)
+  set(planted_sources ${TUTTI_SOURCES})
+  list(FILTER planted_sources INCLUDE REGEX "/src/(base|aggregate|control)/|/platform/(sim|local)")
+  add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
+  target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)
+  target_include_directories(tutti-simulate-planted PRIVATE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(tutti-simulate-planted PRIVATE tutti_flags Threads::Threads
+    PkgConfig::CMOCKA m)
+endif()
+
 include(cmake/Fuzz.cmake)

@@ -11,9 +11,11 @@
  * Exit status 1 and one line per failing seed if anything is wrong.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/plant.h"
 #include "simulation/run.h"
@@ -29,6 +31,20 @@ typedef struct totals {
     uint64_t runs, events, simulated_ns;
     uint32_t failures;
 } totals;
+
+static uint64_t current_seed; /* for on_abort */
+
+/* A failed assertion must say which seed it was. */
+static void on_abort(int number)
+{
+    char text[64];
+    (void)number;
+    const int length =
+        snprintf(text, sizeof(text), "seed %" PRIu64 " failed: aborted\n", current_seed);
+    if (write(STDOUT_FILENO, text, (size_t)length) < 0) {
+        _exit(3);
+    }
+}
 
 static void add_result(totals *sum, const run_result *result, uint64_t seed, const char *extra)
 {
@@ -46,6 +62,7 @@ static void add_result(totals *sum, const run_result *result, uint64_t seed, con
 static void run_seed(uint64_t seed, bool is_verbose, totals *sum)
 {
     static scenario drawn; /* large */
+    current_seed = seed;
     scenario_draw(&drawn, seed);
     if (is_verbose) {
         scenario_describe(&drawn);
@@ -139,6 +156,7 @@ int main(int argc, char **argv)
                       "--file F | --kills  [--failures MAX] [--bug NAME]\n");
         return 2;
     }
+    (void)signal(SIGABRT, on_abort);
     if (parsed.file != NULL && run_file(parsed.file, &sum) != 0) {
         return 2;
     }
