@@ -102,26 +102,32 @@ class Rank:
 
 
 class Ranks:
-    """A job. `verbs` is one list for all ranks, or a function of the rank."""
+    """A job. `verbs` is one list for all ranks, or a function of the rank. Ranks that are not
+    among `first` come when `start` is called."""
 
-    def __init__(self, size, verbs, program=WORKER, variables=None, per_rank=None):
+    def __init__(self, size, verbs, variables=None, per_rank=None, first=None):
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-ranks-")
         folder = pathlib.Path(self.folder.name)
         key = folder / "key"
         key.touch(0o600)
         key.write_text(secrets.token_hex(32))
+        self.common = {
+            "TUTTI_SIZE": str(size), "TUTTI_RENDEZVOUS": f"file://{folder}/meet",
+            "TUTTI_SECRET_FILE": str(key), "TUTTI_JOB_ID": folder.name,
+            "TUTTI_START_TIMEOUT": str(PATIENCE_S), **(variables or {})}
+        self.per_rank = per_rank or (lambda rank: {})
+        self.verbs = verbs if callable(verbs) else lambda rank: verbs
         self.ranks = []
-        for rank in range(size):
-            environment = clean_environment()
-            environment.update({
-                "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(size),
-                "TUTTI_RENDEZVOUS": f"file://{folder}/meet", "TUTTI_SECRET_FILE": str(key),
-                "TUTTI_JOB_ID": folder.name, "TUTTI_START_TIMEOUT": str(PATIENCE_S)})
-            environment.update(variables or {})
-            environment.update(per_rank(rank) if per_rank else {})
-            environment = {name: value for name, value in environment.items() if value is not None}
-            words = verbs(rank) if callable(verbs) else verbs
-            self.ranks.append(Rank([program, *words], environment))
+        self.start(*(range(size) if first is None else first))
+
+    def environment(self, rank, **more):
+        environment = {**clean_environment(), **self.common, "TUTTI_RANK": str(rank),
+                       **self.per_rank(rank), **more}
+        return {name: value for name, value in environment.items() if value is not None}
+
+    def start(self, *numbers):
+        self.ranks += [Rank([WORKER, *self.verbs(rank)], self.environment(rank))
+                       for rank in numbers]
 
     def __getitem__(self, index):
         return self.ranks[index]

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers at the door of a job that is still gathering: refused, logged once per kind, and the
+job comes up as if they were not there. Once it is up, nothing listens any more.
+
+Timeout: 240
+"""
+import contextlib
+import pathlib
+import re
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+import unittest
+
+import ranks
+
+WORK = ["init", "steps:9:mixed:3000", "wait", "shutdown", "leaks"]
+OPENING_BYTES, MESSAGE_BYTES = 32, 112
+UP_S_MAX = 10  # from the last rank's start to a working job, whatever knocks
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def knock(port, text=b""):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=ranks.PATIENCE_S)
+    with contextlib.suppress(OSError):
+        connection.sendall(text)
+    return connection
+
+
+def hear(connection):
+    """What it says until it hangs up."""
+    heard = b""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        while True:
+            piece = connection.recv(4096)
+            if not piece:
+                break
+            heard += piece
+    connection.close()
+    return heard
+
+
+def record_opening(port):
+    """The first bytes of a genuine rank that dials `port`, which is ours."""
+    with socket.create_server(("127.0.0.1", port)) as door:
+        door.settimeout(ranks.PATIENCE_S)
+        connection, _ = door.accept()
+        with connection:
+            connection.settimeout(ranks.PATIENCE_S)
+            heard = b""
+            while len(heard) < OPENING_BYTES + MESSAGE_BYTES:
+                heard += connection.recv(OPENING_BYTES + MESSAGE_BYTES - len(heard))
+            return heard
+
+
+def listening(pid):
+    """Inodes of listening sockets that the process holds."""
+    held = set()
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            match = re.match(r"socket:\[(\d+)\]", str(link.readlink()))
+            held.update([match[1]] if match else [])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            found.update([words[9]] if words[3] == "0A" else [])
+    for line in pathlib.Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]:
+        words = line.split()
+        found.update([words[6]] if int(words[3], 16) & 0x10000 else [])
+    return held & found
+
+
+class Hostile(unittest.TestCase):
+    def attack(self, trouble, causes, transport="tcp"):
+        """`trouble(job, port)` happens while rank 2 is still missing."""
+        port = free_port()
+        variables = {"TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{port}", "TUTTI_TRANSPORT": transport}
+        with ranks.Ranks(3, WORK, variables=variables, first=[0, 1]) as job, \
+                contextlib.ExitStack() as later:
+            self.await_door(port)
+            later.callback(lambda lasting: [each.close() for each in lasting or []],
+                           trouble(job, port))
+            begin = time.monotonic()
+            job.start(2)
+            job.expect("^init 0 ok$")
+            self.assertLess(time.monotonic() - begin, UP_S_MAX)
+            job.expect("^waiting$")
+            for rank in job:
+                self.assertEqual(listening(rank.pid), set(), rank.story())
+                rank.say()
+            self.assertEqual(job.codes(), [0] * 3, [rank.story() for rank in job])
+            self.assertEqual([len(rank.log) for rank in job.ranks[1:]], [0, 0],
+                             [rank.story() for rank in job])
+            refused = [line for line in job[0].log if "refused a connection" in line]
+            kinds = [re.sub(r"from \S+:\d+", "", line) for line in refused]
+            self.assertEqual(len(kinds), len(set(kinds)), refused)
+            for cause in causes:
+                self.assertTrue(any(cause in line for line in refused), (cause, job[0].log))
+
+    @staticmethod
+    def await_door(port):
+        deadline = time.monotonic() + ranks.PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def test_garbage_and_other_protocols(self):
+        def trouble(_, port):
+            texts = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00" + b"\x01" * 600,
+                     b"\0" * 4096, b"\xff" * 4096, b"SSH-2.0-x\r\n", b"x"]
+            texts += [secrets.token_bytes(length) for length in (31, 32, 33, 144, 160, 256, 5000)]
+            for connection in [knock(port, text) for text in texts * 5]:
+                self.assertLessEqual(len(hear(connection)), 128)
+        self.attack(trouble, ["does not speak Tutti's protocol"])
+        self.attack(trouble, ["does not speak Tutti's protocol"], transport="shm")
+
+    def test_two_hundred_that_only_hold_the_line(self):
+        def trouble(_, port):
+            return [knock(port, b"T" * (number % 2)) for number in range(200)]
+        self.attack(trouble, [])
+
+    def test_slow_drip(self):
+        def trouble(_, port):
+            lasting = [knock(port) for _ in range(100)]
+
+            def drip():
+                for _ in range(40):
+                    for connection in lasting:
+                        with contextlib.suppress(OSError):
+                            connection.send(b"\0")
+                    time.sleep(0.05)
+            threading.Thread(target=drip, daemon=True).start()
+            return lasting
+        self.attack(trouble, [])
+
+    def stranger(self, job, rank, **variables):
+        return ranks.Rank([ranks.WORKER, "init"],
+                          job.environment(rank, TUTTI_START_TIMEOUT="5", **variables))
+
+    def test_wrong_secret_and_wrong_job(self):
+        def trouble(job, _):
+            wrong = [self.stranger(job, 2, TUTTI_SECRET_FILE=None, TUTTI_SECRET="ab" * 32),
+                     self.stranger(job, 2, TUTTI_JOB_ID="another"),
+                     self.stranger(job, 3, TUTTI_SIZE="4")]
+            for process in wrong:
+                self.assertEqual(process.code(), 3, process.story())
+                self.assertRegex(process.lines[0], "^init -(12|8) .*(secret|job|ranks)")
+                process.end()
+        self.attack(trouble, ["secret", "another job", "another number of ranks"])
+
+    def test_a_rank_that_comes_twice_is_named_to_all(self):
+        """It holds the secret: no stranger, but a job that was started wrongly."""
+        port = free_port()
+        with ranks.Ranks(3, WORK, variables={"TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{port}"},
+                         first=[0, 1]) as job:
+            self.await_door(port)
+            job.start(1)
+            for rank in job:
+                self.assertEqual(rank.code(), 3, rank.story())
+                self.assertIn("rank 1 joined twice", rank.lines[0])
+
+    def test_replayed_and_skewed_openings(self):
+        def trouble(job, port):
+            decoy = free_port()
+            genuine = self.stranger(job, 2, TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{decoy}")
+            opening = record_opening(decoy)
+            genuine.end()
+            for connection in [knock(port, opening) for _ in range(20)]:
+                self.assertLessEqual(len(hear(connection)), 128)
+            low, high = struct.unpack_from("<HH", opening, 8)
+            self.assertLessEqual(1, low)
+            self.assertLessEqual(low, high)
+            skewed = bytearray(opening)
+            struct.pack_into("<HH", skewed, 8, high + 7, high + 9)
+            for connection in [knock(port, bytes(skewed)) for _ in range(5)]:
+                self.assertGreater(len(hear(connection)), 0)
+            for place in range(0, len(opening), 7):
+                flipped = bytearray(opening)
+                flipped[place] ^= 1
+                connection = knock(port, bytes(flipped))
+                self.assertLessEqual(len(hear(connection)), 128)
+        self.attack(trouble, ["versions", "secret"])
+
+    def test_a_flood_of_connections_while_all_join(self):
+        def trouble(_, port):
+            ends = threading.Event()
+
+            def flood():
+                while not ends.is_set():
+                    with contextlib.suppress(OSError):
+                        connection = knock(port, b"GET /")
+                        select.select([connection], [], [], 0)
+                        connection.close()
+
+            class Flood:
+                def __init__(self):
+                    self.thread = threading.Thread(target=flood, daemon=True)
+                    self.thread.start()
+
+                def close(self):
+                    ends.set()
+                    self.thread.join()
+            return [Flood(), Flood()]
+        self.attack(trouble, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
