@@ -15,7 +15,7 @@ import unittest
 
 import ranks
 
-PEER_DOWN = -6
+PEER_DOWN, MISSED, FORKED = -6, -8, -15
 LATENCY_S_MAX = 2.0  # the promise is 1 s; the machine may be busy
 SEED = int(os.environ.get("TUTTI_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 KILLS = int(os.environ.get("TUTTI_TEST_KILLS", "64"))
@@ -56,6 +56,8 @@ class Kill(unittest.TestCase):
                 ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
             children = [int(match[1]) for match in job.expect(r"^child (\d+)$")] if forks else []
             try:
+                if forks:
+                    job.expect(rf"^forked {FORKED}$")
                 job.expect("^going$")
                 time.sleep(chance.uniform(0.0, 0.05))
                 at_ns = ranks.kill(job[victim].pid)
@@ -80,6 +82,24 @@ class Kill(unittest.TestCase):
 
     def test_a_forked_child_does_not_hide_the_death(self):
         self.kill_many(KILLS, KILLS - KILLS * 7 // 8, forks=True)
+
+    def test_a_death_while_joining_is_named_or_waited_out(self):
+        """Before all have met, a dead rank and a late one look alike: then time runs out."""
+        for index in range(KILLS // 4):
+            chance = random.Random(SEED * 1000003 + 2 * KILLS + index)
+            size, victim = chance.choice([2, 3, 4]), chance.randrange(2)
+            transport = chance.choice(["shm", "tcp"])
+            variables = {"TUTTI_TRANSPORT": transport, "TUTTI_START_TIMEOUT": "1.5"}
+            with self.subTest(seed=SEED, kill=index, size=size, victim=victim, over=transport), \
+                    ranks.Ranks(size, ["init", "storm:allreduce:1000", "shutdown", "leaks"],
+                                variables=variables) as job:
+                time.sleep(chance.uniform(0.0, 0.03))
+                ranks.kill(job[victim].pid)
+                for rank in (rank for number, rank in enumerate(job) if number != victim):
+                    match = rank.expect(r"^(?:failed|init) (-\d+) (.*)$")
+                    self.assertIn(int(match[1]), (PEER_DOWN, MISSED), rank.story())
+                    self.assertRegex(match[2], rf"\branks? (\d+, )*{victim}\b", rank.story())
+                    self.assertIn(rank.code(), (0, 3), rank.story())
 
     @classmethod
     def tearDownClass(cls):

@@ -49,6 +49,22 @@ class Stop(unittest.TestCase):
         self.assertTrue(any("warn" in line and "waited" in line and "rank 1" in line
                             for line in log), log)
 
+    def test_leaving_does_not_wait_for_a_stopped_rank(self):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport), \
+                    ranks.Ranks(3, ["init", "steps:3:mixed:1", "on:1", "wait", "on:0", "wait",
+                                    "on:2", "wait", "shutdown", "leaks"],
+                                variables={"TUTTI_TRANSPORT": transport}) as job:
+                job.expect("^waiting$")
+                job[1].signal(signal.SIGSTOP)
+                for rank in (job[0], job[2]):
+                    rank.say()
+                    self.assertEqual(rank.code(), 0, rank.story())
+                    self.assertLess(int(rank.find(r"^shutdown 0 (\d+)$")[1]), 5e9, rank.story())
+                job[1].signal(signal.SIGCONT)
+                job[1].say()
+                self.assertEqual(job[1].code(), 0, job[1].story())
+
     def test_a_stop_in_the_middle_of_calls_is_survived(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport), \

@@ -7,7 +7,7 @@
  *     limit:nofile:16     lower a limit (nofile, as)
  *     init                join; says "init STATUS TEXT" and ends with code 3 on failure
  *     memory:arena        tensors in shared memory (else private)
- *     fork                a child that does nothing; says "child PID"
+ *     fork                a child that makes one call and sleeps; "child PID", "forked STATUS"
  *     storm:KIND:COUNT    call again and again until a call fails; "going" after a few
  *     steps:N:KIND:COUNT  N calls, results checked
  *     soak:N              N calls of all kinds, results checked; memory and descriptors constant
@@ -362,11 +362,11 @@ static void verb_memory(worker *self, const char *text)
 
 static void verb_fork(worker *self, const char *text)
 {
-    (void)self;
     (void)text;
     (void)fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
+        say("forked %d", self->context != NULL ? tutti_barrier(self->context) : 0);
         (void)close(STDOUT_FILENO);
         (void)close(STDERR_FILENO);
         for (;;) {
