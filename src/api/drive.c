@@ -88,6 +88,8 @@ static void complete(tutti_context *context, tutti_handle *handle)
     handle->status = status;
     if (handle->result_out != NULL && status == TUTTI_OK) {
         *handle->result_out = handle->request.output;
+    } else if (handle->output == NULL && handle->request.output != NULL) {
+        tt_memory_release(context, handle->request.output); /* was for a result there is not */
     }
     if (done != NULL) {
         int started = HANDLE_STARTED; /* or abandoned: then it stays so */

@@ -294,8 +294,25 @@ static void add_ranks(tt_text *text, const tt_control *control, const tt_case *f
 
 /* ---- verdicts ---- */
 
-static void verdict_apply(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
-                          const char *text)
+/* An op that had succeeded here has failed all the same: this is told at the next call, once.
+ * False: it was known. */
+static void fail_late(tt_control *control, const tt_head *key, tt_status status,
+                      const tt_text *text)
+{
+    tt_set *set = tt_set_find(control, key->set);
+    bool is_known = set == NULL || (key->flags & TT_FLAG_PAIR) != 0;
+    for (uint32_t i = 0; !is_known && i < FAILED_KEPT; i++) {
+        is_known = set->failed[i] == key->op + 1;
+    }
+    if (!is_known) {
+        memcpy(set->late_text, text->bytes, sizeof(set->late_text));
+        set->late = status;
+        set->failed[set->failed_count++ % FAILED_KEPT] = key->op + 1;
+    }
+}
+
+void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
+                      const char *text)
 {
     tt_op *op = tt_op_find(control, peer, key);
     if (op != NULL) {
@@ -306,17 +323,9 @@ static void verdict_apply(tt_control *control, uint32_t peer, const tt_head *key
         fate_add(control, peer, key, status, text);
         return;
     }
-    tt_set *set = tt_set_find(control, key->set);
-    bool is_known = set == NULL || (key->flags & TT_FLAG_PAIR) != 0;
-    for (uint32_t i = 0; !is_known && i < FAILED_KEPT; i++) {
-        is_known = set->failed[i] == key->op + 1;
-    }
-    if (!is_known) { /* it had succeeded here: told at the next call */
-        tt_text late = {0};
-        tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
-        memcpy(set->late_text, late.bytes, sizeof(set->late_text));
-        set->late = status;
-    }
+    tt_text late = {0};
+    tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
+    fail_late(control, key, status, &late);
 }
 
 /* Tell all members; `except` (a rank) knows already. */
@@ -359,7 +368,7 @@ static void decide(tt_control *control, uint32_t peer, tt_head key, const tt_fai
     }
     verdict_send(control, &bare, failure->status, failure->text, except);
     if (except != control->world.rank) {
-        verdict_apply(control, peer, &key, failure->status, failure->text);
+        tt_agree_verdict(control, peer, &key, failure->status, failure->text);
     }
 }
 
@@ -473,26 +482,11 @@ void tt_agree_dispute(tt_op *op)
     case_claim(control, found, case_member(control, found, control->world.rank), &claim);
 }
 
-void tt_agree_object(tt_op *op, tt_status status, const char *text)
+void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
 {
-    tt_control *control = op->control;
-    const uint32_t first = tt_op_first(op);
-    tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
-    head.argument = (uint64_t)(int64_t)status;
-    if (first != control->world.rank) {
-        tt_letter_send(control, first, head, text, strlen(text));
-    } else {
-        const tt_failure failure = {.status = status, .text = text};
-        decide(control, op->peer, arriving_key(op), &failure, control->world.rank);
-    }
-    tt_op_fail(op, status, text);
-}
-
-void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head)
-{
-    const tt_claim *claim = done_claim(control, head);
     const tt_set *set = tt_set_find(control, head->set);
-    if (claim == NULL || tt_hash64(claim, sizeof(*claim), set->size) == head->descriptor) {
+    const tt_claim *done = done_claim(control, head);
+    if (done == NULL || tt_hash64(done, sizeof(*done), set->size) == head->descriptor) {
         return;
     }
     if (is_first_member(control, head)) {
@@ -506,8 +500,23 @@ void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head
     while (control->peers[set->members[first]].is_gone) {
         first++;
     }
-    tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), claim,
-                   sizeof(*claim));
+    tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), done,
+                   sizeof(*done));
+}
+
+void tt_agree_object(tt_op *op, tt_status status, const char *text)
+{
+    tt_control *control = op->control;
+    const uint32_t first = tt_op_first(op);
+    tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
+    head.argument = (uint64_t)(int64_t)status;
+    if (first != control->world.rank) {
+        tt_letter_send(control, first, head, text, strlen(text));
+    } else {
+        const tt_failure failure = {.status = status, .text = text};
+        decide(control, op->peer, arriving_key(op), &failure, control->world.rank);
+    }
+    tt_op_fail(op, status, text);
 }
 
 /* ---- frames ---- */
@@ -674,7 +683,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         }
         break;
     case TT_FRAME_VERDICT:
-        verdict_apply(control, peer, head, (tt_status)status, text);
+        tt_agree_verdict(control, peer, head, (tt_status)status, text);
         break;
     case TT_FRAME_STALL:
         stall_frame(control, peer, head, text);

@@ -62,11 +62,11 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
     const uint32_t member = is_running ? tt_exec_member(&op->exec, peer) : UINT32_MAX;
     if (!is_running || head->stage != stage || member == UINT32_MAX) {
         control->flow.frames_dropped++;
+        if (op == NULL && !is_early) {
+            tt_agree_stray(control, peer, head);
+        }
         if ((head->flags & TT_FLAG_EAGER) != 0) {
             tt_flow_consumed(&control->flow, peer);
-        }
-        if (op == NULL) {
-            tt_agree_late_frame(control, peer, head);
         }
         return NULL;
     }

@@ -78,7 +78,7 @@ struct tt_op {
     tt_request *request;
     tt_set *set;
     bool is_pair, is_sender;
-    bool has_views; /* peers of this host may be touching its buffers */
+    bool has_views; /* peers of this host know where its buffers lie, and may touch them */
     uint32_t peer;  /* pairs: world rank */
     uint32_t pair_members[2];
     uint64_t sequence;
@@ -195,7 +195,7 @@ void tt_op_describe(tt_op *op);
 /* The problem as far as the request tells, and its algorithm. */
 void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);
-tt_status tt_op_prepare_facts(tt_op *op);
+tt_status tt_op_prepare_facts(tt_op *op, tt_text *text);
 tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
 
 /* agree.c */
@@ -203,10 +203,14 @@ void tt_agree_dispute(tt_op *op);
 /* This rank cannot take part: end the op here and tell the others. */
 void tt_agree_object(tt_op *op, tt_status status, const char *text);
 void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
+/* The op that `key` names has failed elsewhere: it fails here, now or when it comes. */
+void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
+                      const char *text);
+/* Data has come for an op that is over here. No op ends before all its data is in, so the sender
+ * means another call. */
+void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head);
 /* What was decided about `op` before it came; true if it is not to run. */
 bool tt_agree_take_fate(tt_op *op);
-/* Data for an op that has succeeded here: its sender may have meant another one. */
-void tt_agree_late_frame(tt_control *control, uint32_t peer, const tt_head *head);
 /* The op that `head` names will fail when it is submitted here. */
 void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure);

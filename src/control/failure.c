@@ -164,8 +164,8 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
     reply.kind = TT_FRAME_STOPPED;
     reply.payload_bytes = 0;
     const int64_t status = (int64_t)head->argument;
-    if (op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS) && status < 0 &&
-        status > -64) {
+    const bool is_good = status < 0 && status > -64;
+    if (op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS) && is_good) {
         tt_op_fail(op, (tt_status)status, text);
     } else if (op == NULL && status < 0 && status > -64) {
         const tt_failure failure = {.status = (tt_status)status, .text = text};

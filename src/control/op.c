@@ -365,12 +365,13 @@ static void op_begin(tt_op *op)
     if (tt_op_needs_facts(op)) {
         op->phase = OP_FACTS;
         exec_prepare(op, 0);
-        tt_status status = tt_op_prepare_facts(op);
+        tt_text text = {0};
+        tt_status status = tt_op_prepare_facts(op, &text);
         if (status == TT_OK) {
             status = tt_exec_start(&op->exec);
         }
         if (status != TT_OK) {
-            tt_agree_object(op, status, tt_status_text(status));
+            tt_agree_object(op, status, text.length > 0 ? text.bytes : tt_status_text(status));
             return;
         }
     } else {

@@ -80,18 +80,19 @@ uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint3
     }
 }
 
-/* Input and output may not overlap, but for the in-place forms. */
-static bool overlaps_badly(const tt_request *request, uint32_t self, uint32_t size)
+/* Input and output may not overlap, but for the in-place forms: all of it, or of a gather the own
+ * part where it belongs. */
+static bool overlaps_badly(const tt_request *request, uint64_t in_count, uint64_t out_count,
+                           uint64_t own_offset)
 {
     const uint64_t element_bytes = tt_dtype_bytes(request->dtype);
-    const uint64_t in_bytes = input_count(request, self, size) * element_bytes;
-    const uint64_t out_bytes = tt_request_output_count(request, self, size) * element_bytes;
+    const uint64_t in_bytes = in_count * element_bytes, out_bytes = out_count * element_bytes;
     const uintptr_t in = (uintptr_t)request->input, out = (uintptr_t)request->output;
     if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) {
         return false;
     }
     if (request->collective == TT_ALLGATHER || request->collective == TT_GATHER) {
-        return in != out + self * in_bytes; /* the own part, where it belongs */
+        return in != out + own_offset * element_bytes;
     }
     return in != out || in_bytes != out_bytes;
 }
@@ -125,7 +126,8 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
                     (unsigned long long)request->output_capacity, (unsigned long long)output_count);
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (overlaps_badly(request, self, size)) {
+    const uint64_t in_count = input_count(request, self, size);
+    if (overlaps_badly(request, in_count, output_count, self * in_count)) {
         tt_text_add(text, "input and output overlap");
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -168,12 +170,11 @@ void tt_op_describe(tt_op *op)
     const tt_request *request = op->request;
     tt_claim *claim = &op->claim;
     const uint32_t size = op->set->size;
-    const bool hides_count = request->is_uneven && request->collective != TT_REDUCESCATTER;
     *claim = (tt_claim){
         .collective = (uint8_t)(op->is_pair ? TT_SEND : request->collective),
         .dtype = (uint8_t)request->dtype,
         .is_uneven = request->is_uneven ? 1 : 0,
-        .count = hides_count ? 0 : request->count,
+        .count = request->is_uneven ? 0 : request->count,
         .prescale = request->prescale,
         .postscale = request->postscale,
         .salt = request->salt,
@@ -317,6 +318,25 @@ static tt_status locate_buffers(tt_op *op)
     return TT_OK;
 }
 
+static tt_status output_reserve(tt_op *op, uint64_t count, tt_text *text)
+{
+    tt_request *request = op->request;
+    const size_t bytes = count * tt_dtype_bytes(request->dtype);
+    if (request->output == NULL && request->allocate != NULL) {
+        request->output = request->allocate(request, bytes > 0 ? bytes : 1);
+        if (request->output == NULL) {
+            tt_text_add(text, "no memory for an output of %zu bytes", bytes);
+            return TT_ERR_NO_MEMORY;
+        }
+    } else if (count > request->output_capacity && request->is_uneven &&
+               request->collective != TT_REDUCESCATTER) {
+        tt_text_add(text, "output has room for %llu elements, %llu are needed",
+                    (unsigned long long)request->output_capacity, (unsigned long long)count);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
 static void facts_problem(tt_op *op, tt_collective collective, uint64_t bytes)
 {
     op->exec.problem.collective = collective;
@@ -326,13 +346,17 @@ static void facts_problem(tt_op *op, tt_collective collective, uint64_t bytes)
     op->exec.algorithm = tt_algorithm_choose(&op->exec.problem, "pairwise");
 }
 
-tt_status tt_op_prepare_facts(tt_op *op)
+tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
     TT_TRY(facts_reserve(op));
     if (!exchanges_counts(op)) {
+        if (request->output == NULL) {
+            TT_TRY(output_reserve(op, request->count, text));
+        }
         TT_TRY(prepare_input(op));
         TT_TRY(locate_buffers(op));
+        op->has_views = true;
         facts_problem(op, TT_ALLGATHER, sizeof(tt_fact));
         op->has_views = true; /* who has all places may store here from now on */
         op->exec.input = (const uint8_t *)&op->fact;
@@ -363,25 +387,6 @@ static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t siz
         offsets[i + 1] = offsets[i] + counts[i] * element_bytes;
     }
     return true;
-}
-
-static tt_status output_reserve(tt_op *op, uint64_t count, tt_text *text)
-{
-    tt_request *request = op->request;
-    const size_t bytes = count * tt_dtype_bytes(request->dtype);
-    if (request->output == NULL && request->allocate != NULL) {
-        request->output = request->allocate(request, bytes > 0 ? bytes : 1);
-        if (request->output == NULL) {
-            tt_text_add(text, "no memory for an output of %zu bytes", bytes);
-            return TT_ERR_NO_MEMORY;
-        }
-    } else if (count > request->output_capacity && request->is_uneven &&
-               request->collective != TT_REDUCESCATTER) {
-        tt_text_add(text, "output has room for %llu elements, %llu are needed",
-                    (unsigned long long)request->output_capacity, (unsigned long long)count);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
 }
 
 /* Uneven parts: offsets from the counts that were exchanged, counts for the user. */
@@ -430,6 +435,11 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
         } else if (request->collective != TT_GATHER || is_root) {
             memcpy(request->output_counts, op->counts, size * sizeof(uint64_t));
         }
+    }
+    if (overlaps_badly(request, input_count(request, self, size), output_count,
+                       op->offsets[self] / problem->element_bytes)) {
+        tt_text_add(text, "input and output overlap");
+        return TT_ERR_BAD_ARGUMENT;
     }
     return output_reserve(op, output_count, text);
 }
