@@ -613,21 +613,28 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
-/* The sender waits for an op that has failed here, and has not heard why. */
-static void answer_failed(tt_control *control, uint32_t peer, const tt_head *head)
+/* `peer` waits for an op that is over here: it has failed, or the message was sent but differs from
+ * what the receiver claims to expect. */
+static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_set *set = tt_set_find(control, head->set);
-    for (uint32_t i = 0; set != NULL && i < FAILED_KEPT; i++) {
-        if (set->failed[i] == head->op + 1 && (head->flags & TT_FLAG_PAIR) == 0) {
-            tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
-            reply.argument = (uint64_t)(int64_t)TT_ERR_MISMATCH;
-            tt_text text = {0};
-            tt_text_add(&text, "call %llu failed on rank %u", (unsigned long long)head->op,
-                        control->world.rank);
-            tt_letter_send(control, peer, reply, text.bytes, text.length);
-            return;
-        }
+    const bool is_pair = (head->flags & TT_FLAG_PAIR) != 0;
+    bool is_failed = is_pair && head->kind == TT_FRAME_CLAIM;
+    for (uint32_t i = 0; !is_pair && !is_failed && i < FAILED_KEPT; i++) {
+        is_failed = set->failed[i] == head->op + 1;
     }
+    if (!is_failed) {
+        return;
+    }
+    tt_text text = {0};
+    tt_text_add(&text,
+                is_pair ? "ranks disagree about message %llu: rank %u sent another than rank %u "
+                          "expects"
+                        : "call %llu failed on rank %u, asked by rank %u",
+                (unsigned long long)head->op, control->world.rank, peer);
+    tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
+    reply.argument = (uint64_t)(int64_t)TT_ERR_MISMATCH;
+    tt_letter_send(control, peer, reply, text.bytes, text.length);
 }
 
 static void to_first_member(tt_control *control, uint32_t peer, const tt_head *head,
@@ -643,7 +650,7 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
     }
     tt_case *found = case_of(control, peer, head);
     if (found == NULL) {
-        answer_failed(control, peer, head);
+        answer_over(control, peer, head);
     } else if (head->kind == TT_FRAME_PROBE) {
         probe_frame(control, peer, head, found);
     } else if (head->payload_bytes == sizeof(tt_claim)) {
@@ -754,8 +761,8 @@ static void patrol_op(tt_op *op, uint64_t now)
         }
         return;
     }
-    if (!op->is_probed && now - op->submitted_ns >= config->probe_ns) {
-        op->is_probed = true;
+    if (now >= op->probe_ns && now < op->report_ns) {
+        op->probe_ns = now + (now - op->submitted_ns); /* others may have come since: ask again */
         probe(op, true);
     } else if (now >= op->report_ns) {
         op->report_ns = now + config->stall_ns;

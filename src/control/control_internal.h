@@ -84,8 +84,7 @@ struct tt_op {
     uint64_t sequence;
     tt_claim claim;
     uint64_t descriptor;
-    uint64_t submitted_ns, deadline_ns, report_ns;
-    bool is_probed;
+    uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
     tt_exec exec;
     tt_fact fact;       /* own */
     tt_fact *facts;     /* [size] */

@@ -331,6 +331,16 @@ static void exec_prepare(tt_op *op, uint16_t stage)
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;
 }
 
+/* This rank cannot go on with the op: say who it is and what it wanted. */
+static void object(tt_op *op, tt_status status, const tt_text *why)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "rank %u: %s: %s", op->control->world.rank,
+                tt_collective_name(op->request->collective),
+                why->length > 0 ? why->bytes : tt_status_text(status));
+    tt_agree_object(op, status, text.bytes);
+}
+
 /* Stage 1; or, if it cannot begin, the end. */
 static void begin_data(tt_op *op)
 {
@@ -343,10 +353,7 @@ static void begin_data(tt_op *op)
         status = tt_exec_start(&op->exec);
     }
     if (status != TT_OK) {
-        if (text.length == 0) {
-            tt_text_add(&text, "%s", tt_status_text(status));
-        }
-        tt_agree_object(op, status, text.bytes);
+        object(op, status, &text);
     }
 }
 
@@ -371,7 +378,7 @@ static void op_begin(tt_op *op)
             status = tt_exec_start(&op->exec);
         }
         if (status != TT_OK) {
-            tt_agree_object(op, status, text.length > 0 ? text.bytes : tt_status_text(status));
+            object(op, status, &text);
             return;
         }
     } else {
@@ -465,7 +472,8 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->submitted_ns = now;
     op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
     op->report_ns = now + control->config.stall_ns;
-    op->is_probed = false;
+    op->probe_ns =
+        now + tt_min_u64(control->config.probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
     op->has_views = false;
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
