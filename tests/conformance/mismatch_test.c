@@ -32,6 +32,12 @@ typedef struct scene {
     char long_name[300];
 } scene;
 
+static bool is_rooted(tutti_collective collective)
+{
+    return collective == TUTTI_REDUCE || collective == TUTTI_BROADCAST ||
+           collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
+}
+
 static void check_usable(ranks_self *self)
 {
     int32_t value = self->rank + 1;
@@ -79,7 +85,7 @@ static void post(ranks_self *self, tutti_status status)
 
 /* A rank whose part was over before the others saw the difference hears of it at a later call, and
  * so do all. */
-static void hear_late(ranks_self *self, const char *what)
+static void hear_late(ranks_self *self, tutti_status wanted, const char *what)
 {
     const board *shared = self->user;
     int failures = 0;
@@ -90,8 +96,8 @@ static void hear_late(ranks_self *self, const char *what)
         ranks_meet(self);
         EXPECT_SAY(status == shared->statuses[0], "%s: rank %d: %s", what, self->rank,
                    tutti_status_text(status));
-        EXPECT(status == TUTTI_OK || (status == TUTTI_ERR_MISMATCH &&
-                                      strstr(shared->texts[self->rank], "an earlier call")));
+        EXPECT(status == TUTTI_OK ||
+               (status == wanted && strstr(shared->texts[self->rank], "an earlier call") != NULL));
         good = status == TUTTI_OK && failures > 0 ? good + 1 : 0;
         failures += status != TUTTI_OK;
         ranks_meet(self);
@@ -103,10 +109,7 @@ static bool run_and_compare(scene *open, tutti_status wanted, const char *what)
 {
     ranks_self *self = open->self;
     board *shared = self->user;
-    const bool may_end_early =
-        wanted == TUTTI_ERR_MISMATCH &&
-        (open->call.collective == TUTTI_REDUCE || open->call.collective == TUTTI_BROADCAST ||
-         open->call.collective == TUTTI_GATHER || open->call.collective == TUTTI_SCATTER);
+    const bool may_end_early = is_rooted(open->call.collective);
     const double before_s = ranks_clock_s();
     const tutti_status status = tutti_run(self->context, &open->call);
     const double took_s = ranks_clock_s() - before_s;
@@ -126,7 +129,7 @@ static bool run_and_compare(scene *open, tutti_status wanted, const char *what)
                self->rank, shared->texts[self->rank]);
     ranks_meet(self);
     if (early > 0) {
-        hear_late(self, what);
+        hear_late(self, wanted, what);
     }
     check_usable(self);
     ranks_meet(self);
@@ -155,12 +158,6 @@ static bool is_reduction(tutti_collective collective)
 {
     return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCE ||
            collective == TUTTI_REDUCESCATTER;
-}
-
-static bool is_rooted(tutti_collective collective)
-{
-    return collective == TUTTI_REDUCE || collective == TUTTI_BROADCAST ||
-           collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
 }
 
 static bool applies(difference what, tutti_collective collective)
@@ -410,11 +407,12 @@ static void mistakes_body(ranks_self *self)
             err(&open, (mistake)what);
         }
         (void)snprintf(culprit, sizeof(culprit), "rank %d", what % self->size);
-        (void)run_and_compare(
+        const bool is_told = run_and_compare(
             &open, what == MISTAKE_DEVICE ? TUTTI_ERR_UNSUPPORTED : TUTTI_ERR_BAD_ARGUMENT, text);
-        EXPECT_SAY(strstr(shared->texts[0], culprit) != NULL, "%s: \"%s\"", text, shared->texts[0]);
-        EXPECT_SAY(strstr(shared->texts[0], mistake_words[what]) != NULL, "%s: \"%s\"", text,
+        EXPECT_SAY(!is_told || strstr(shared->texts[0], culprit) != NULL, "%s: \"%s\"", text,
                    shared->texts[0]);
+        EXPECT_SAY(!is_told || strstr(shared->texts[0], mistake_words[what]) != NULL, "%s: \"%s\"",
+                   text, shared->texts[0]);
         ranks_meet(self);
     }
     scene_close(&open);
@@ -434,6 +432,9 @@ static void start_body(ranks_self *self)
     tutti_call calls[3];
     scene_open(&open, self);
     for (int what = 0; what <= MISTAKE_CAPACITY; what++) {
+        if (what == MISTAKE_ROOT || what == MISTAKE_ROOT_NEGATIVE) {
+            continue; /* the root may be done before it hears */
+        }
         make_scene(&open, (mistake)what);
         calls[0] = calls[1] = calls[2] = open.call;
         if (self->rank == what % self->size) {
@@ -508,27 +509,33 @@ static void test_what_concerns_one_rank_stays_there(void **state)
 
 /* ---- pairs ---- */
 
+/* The sender of a short message may be done before the receiver sees that it is another. */
 static void pair_body(ranks_self *self)
 {
     scene open;
     scene_open(&open, self);
     for (int what = 0; what < 6; what++) {
-        scene_set(&open, self->rank == 0 ? TUTTI_SEND : TUTTI_RECEIVE, what % 2 == 0 ? 10 : 5000);
+        const bool is_short = what % 2 == 0;
+        scene_set(&open, self->rank == 0 ? TUTTI_SEND : TUTTI_RECEIVE, is_short ? 10 : 5000);
         open.call.root = 1 - self->rank;
         if (self->rank == what / 2 % 2) {
             differ(&open, what < 4 ? DIFFERENT_COUNT : DIFFERENT_DTYPE);
         }
-        (void)run_and_compare(&open, TUTTI_ERR_MISMATCH, "pair");
+        const tutti_status status = tutti_run(self->context, &open.call);
+        EXPECT_SAY(status == TUTTI_ERR_MISMATCH ||
+                       (status == TUTTI_OK && self->rank == 0 && is_short),
+                   "rank %d, difference %d: %s", self->rank, what, tutti_status_text(status));
+        EXPECT(status == TUTTI_OK || strstr(tutti_last_error(self->context), "disagree") != NULL);
+        check_usable(self);
     }
     scene_close(&open);
 }
 
-static void test_pairs_that_disagree_both_fail(void **state)
+static void test_pairs_that_disagree_fail(void **state)
 {
     (void)state;
-    board shared;
-    ranks_run(2, "shm", pair_body, &shared);
-    ranks_run(2, "tcp", pair_body, &shared);
+    ranks_run(2, "shm", pair_body, NULL);
+    ranks_run(2, "tcp", pair_body, NULL);
 }
 
 /* ---- deadlines ---- */
@@ -540,6 +547,7 @@ static void deadline_body(ranks_self *self)
     call.input = call.output = &value;
     call.count = 1;
     call.timeout_s = 0.6;
+    const board *shared = self->user;
     const int missing = self->size - 1;
     for (int i = 0; i < 2; i++) {
         if (self->rank != missing) {
@@ -551,8 +559,17 @@ static void deadline_body(ranks_self *self)
                        tutti_last_error(self->context));
         }
         ranks_meet(self);
-        if (self->rank == missing) { /* its own call comes too late */
-            EXPECT(tutti_run(self->context, &call) == TUTTI_ERR_TIMED_OUT);
+        if (self->rank == missing) { /* too late, unless all it needs has come before the verdict */
+            const tutti_status status = tutti_run(self->context, &call);
+            EXPECT_SAY(status == TUTTI_ERR_TIMED_OUT || status == TUTTI_OK, "size %d: %s: %s",
+                       self->size, tutti_status_text(status), tutti_last_error(self->context));
+            post(self, status);
+        }
+        ranks_meet(self);
+        const bool is_early = shared->statuses[missing] == TUTTI_OK;
+        ranks_meet(self);
+        if (is_early) {
+            hear_late(self, TUTTI_ERR_TIMED_OUT, "deadline");
         }
         check_usable(self);
         ranks_meet(self);
@@ -572,7 +589,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_call_fails_everywhere_and_names_the_culprit),
         cmocka_unit_test(test_a_wrong_call_fails_where_it_is_started),
         cmocka_unit_test(test_what_concerns_one_rank_stays_there),
-        cmocka_unit_test(test_pairs_that_disagree_both_fail),
+        cmocka_unit_test(test_pairs_that_disagree_fail),
         cmocka_unit_test(test_a_deadline_names_who_is_missing),
     };
     return cmocka_run_group_tests_name("mismatch", tests, NULL, NULL);
