@@ -267,12 +267,19 @@ static void ask_to_stop(tt_op *op)
             op->stopped[member / 64] |= UINT64_C(1) << member % 64;
         }
     }
+    tt_text why = {0}; /* as the peers are to see it */
+    const bool is_leaving = op->request->status == TT_ERR_SHUT_DOWN;
+    const tt_status status = is_leaving ? TT_ERR_PEER_LEFT : op->request->status;
+    if (is_leaving) {
+        tt_text_add(&why, "rank %u has left the job", op->control->world.rank);
+    } else {
+        tt_text_add(&why, "%s", op->request->error);
+    }
     for (uint32_t member = 0; member < op->set->size; member++) {
         if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_head stop = head;
-            stop.argument = (uint64_t)(int64_t)op->request->status;
-            tt_letter_send(op->control, op->set->members[member], stop, op->request->error,
-                           strlen(op->request->error));
+            stop.argument = (uint64_t)(int64_t)status;
+            tt_letter_send(op->control, op->set->members[member], stop, why.bytes, why.length);
         }
     }
 }
