@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # planted_test.sh - the simulation finds every bug that was planted on purpose (src/base/plant.h).
+# Labels: check
 # Timeout: 300
 set -u
 bugs=$(grep -oE 'X\([A-Z_]+\)' "$TUTTI_SOURCE/src/base/plant.h" | tr -d 'X()')
