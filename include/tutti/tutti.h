@@ -286,7 +286,7 @@ TUTTI_API tutti_status tutti_poll(tutti_handle *handle);
 /* Text of a failed call; "" otherwise. Valid as long as the handle. */
 TUTTI_API const char *tutti_handle_error(const tutti_handle *handle);
 /* Take the call back if it has not begun to move data: it then ends with TUTTI_ERR_CANCELLED on
- * every rank. TUTTI_IN_PROGRESS: too late, it goes on. */
+ * every rank. TUTTI_IN_PROGRESS: too late, it goes on or is over. */
 TUTTI_API tutti_status tutti_cancel(tutti_handle *handle);
 /* Free the handle; waits first if the call is not over. NULL is allowed. */
 TUTTI_API void tutti_handle_free(tutti_handle *handle);

@@ -445,8 +445,8 @@ tutti_status tutti_cancel(tutti_handle *handle)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (atomic_load(&handle->state) != HANDLE_STARTED) {
-        return result_of(handle);
+    if (atomic_load(&handle->state) != HANDLE_STARTED) { /* over: too late, or done before */
+        return handle->status == TUTTI_ERR_CANCELLED ? TUTTI_OK : TUTTI_IN_PROGRESS;
     }
     tt_drive_acquire(context);
     tt_drive_drain(context);
