@@ -122,6 +122,15 @@ static tt_status identify(build *work)
     return TT_OK;
 }
 
+/* Under PMI the launcher's key-value space carries a fresh secret, unless one is given. */
+static bool takes_secret_from_launcher(build *work)
+{
+    return work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI &&
+           work->options->secret == NULL && lookup(&work->variables, "TUTTI_SECRET_FD") == NULL &&
+           lookup(&work->variables, "TUTTI_SECRET_FILE") == NULL &&
+           lookup(&work->variables, "TUTTI_SECRET") == NULL;
+}
+
 static tt_status find_secret(build *work)
 {
     if (work->options->secret != NULL) {
@@ -230,7 +239,7 @@ static tt_status meet(build *work)
     const tt_mesh_config config = {
         .identity = &work->identity,
         .source = &work->source,
-        .secret = work->secret.key,
+        .secret = takes_secret_from_launcher(work) ? NULL : work->secret.key,
         .listen_fd = inherited_listener(work),
         .host_id = tt_join_host_id(&work->source),
         .can_share_memory = can_share_memory,
@@ -456,7 +465,8 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
     }
     TT_TRY(load_settings(&work));
     TT_TRY(identify(&work));
-    tt_status status = work.identity.size > 1 ? find_secret(&work) : TT_OK;
+    const bool needs_secret = work.identity.size > 1 && !takes_secret_from_launcher(&work);
+    tt_status status = needs_secret ? find_secret(&work) : TT_OK;
     if (status == TT_OK) {
         status = meet(&work);
     }

@@ -241,6 +241,7 @@ static void work_fini(tt_mesh_work *work)
     free(work->records);
     free(work->joined);
     free(work->ready);
+    sodium_memzero(work->secret, sizeof(work->secret));
 }
 
 /* Listen, then find rank 0 and start to dial it, or be found. */

@@ -71,7 +71,7 @@ typedef struct tt_mesh {
 typedef struct tt_mesh_config {
     const tt_join_identity *identity;
     const tt_join_source *source;
-    const uint8_t *secret; /* TT_NOISE_KEY_BYTES */
+    const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space */
     int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
     uint64_t host_id;
     bool can_share_memory;

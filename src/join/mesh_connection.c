@@ -203,7 +203,7 @@ void tt_mesh_connection_greet(tt_mesh_work *work, tt_mesh_connection *connection
     const tt_mesh_config *config = work->config;
     tt_handshake_setup setup = {
         .side = connection->outgoing ? TT_NOISE_INITIATOR : TT_NOISE_RESPONDER,
-        .psk = config->secret,
+        .psk = work->secret,
         .version_min = config->version_min != 0 ? config->version_min : TT_PROTOCOL_VERSION_MIN,
         .version_max = config->version_max != 0 ? config->version_max : TT_PROTOCOL_VERSION_MAX,
         .self = {.role = connection->outgoing ? connection->role : TT_HELLO_RENDEZVOUS,

@@ -99,19 +99,54 @@ static void meeting_text(const tt_join_address *address, uint16_t port,
     tt_join_rendezvous_format(&meet, text_out);
 }
 
+enum { SECRET_HEX_BYTES = 2 * TT_SEAL_KEY_BYTES + 1 };
+
+/* Without a secret of the caller's, rank 0 makes one: the launcher serves its own job only. */
+static tt_status pmi_put_secret(tt_mesh_work *work, tt_join_pmi *pmi)
+{
+    char hex[SECRET_HEX_BYTES];
+    randombytes_buf(work->secret, sizeof(work->secret));
+    (void)sodium_bin2hex(hex, sizeof(hex), work->secret, sizeof(work->secret));
+    const tt_status status = tt_join_pmi_put(pmi, "tutti-secret", hex, work->why);
+    sodium_memzero(hex, sizeof(hex));
+    return status;
+}
+
+static tt_status pmi_get_secret(tt_mesh_work *work, tt_join_pmi *pmi)
+{
+    char hex[SECRET_HEX_BYTES];
+    size_t bytes = 0;
+    TT_TRY(tt_join_pmi_get(pmi, "tutti-secret", hex, sizeof(hex), work->why));
+    const bool is_good = sodium_hex2bin(work->secret, sizeof(work->secret), hex, strlen(hex), NULL,
+                                        &bytes, NULL) == 0 &&
+                         bytes == sizeof(work->secret);
+    sodium_memzero(hex, sizeof(hex));
+    return is_good ? TT_OK
+                   : tt_join_fail(work->why, TT_ERR_REFUSED,
+                                  "the launcher's key-value space holds no good secret");
+}
+
 static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
 {
+    const bool is_root = tt_mesh_work_is_root(work);
+    const bool has_secret = work->config->secret != NULL;
     tt_join_pmi *pmi = NULL;
     TT_TRY(tt_join_pmi_create(work->config->source, work->timeout_ms, &pmi, work->why));
     tt_status status = TT_OK;
-    if (tt_mesh_work_is_root(work)) {
+    if (is_root) {
         status = tt_join_pmi_put(pmi, "tutti-root", text, work->why);
+    }
+    if (status == TT_OK && is_root && !has_secret) {
+        status = pmi_put_secret(work, pmi);
     }
     if (status == TT_OK) {
         status = tt_join_pmi_barrier(pmi, work->why);
     }
-    if (status == TT_OK && !tt_mesh_work_is_root(work)) {
+    if (status == TT_OK && !is_root) {
         status = tt_join_pmi_get(pmi, "tutti-root", text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, work->why);
+    }
+    if (status == TT_OK && !is_root && !has_secret) {
+        status = pmi_get_secret(work, pmi);
     }
     tt_join_pmi_destroy(pmi);
     return status;

@@ -46,6 +46,10 @@ class Launchers(unittest.TestCase):
     def test_mpich(self):
         self.launch("mpirun.mpich", "-n", "4", family="pmi")
 
+    def test_mpich_carries_the_secret(self):
+        self.environment = {**self.environment, "HOME": "/nonexistent", "XDG_CONFIG_HOME": ""}
+        self.launch("mpirun.mpich", "-n", "4", family="pmi")
+
     def test_open_mpi(self):
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         self.launch("mpirun.openmpi", *root, "--oversubscribe", "-n", "4", family="openmpi")
