@@ -77,7 +77,7 @@ struct tutti_context {
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;
 
-    tt_segment *segment; /* own; NULL: nothing is shared */
+    tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, as the next */
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
 
@@ -112,6 +112,9 @@ struct tutti_context {
 /* process.c: the one process-wide list, for forks and for ranks that are threads. */
 void tt_process_add(tutti_context *context);
 void tt_process_remove(tutti_context *context);
+/* Set or clear what other threads (of other ranks, or forking) look at. */
+void tt_process_set_segment(tutti_context *context, tt_segment *segment);
+void tt_process_set_driver(tutti_context *context, tt_real *real);
 /* The segment behind `descriptor` if a context of this process owns it (retained), else NULL. */
 tt_segment *tt_process_find_segment(int descriptor);
 

@@ -172,7 +172,7 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
         *fd_out = -1;
         return TT_OK;
     }
-    context->segment = segment;
+    tt_process_set_segment(context, segment);
     *fd_out = tt_segment_descriptor(segment);
     return TT_OK;
 }
@@ -360,7 +360,8 @@ static tt_status make_driver(build *work)
         .seed = work->mesh.incarnation ^ work->identity.rank,
         .spins = context->settings.spins && cores_suffice(work->mesh.local_count),
     };
-    const tt_status status = tt_real_create(&config, &context->real);
+    tt_real *real;
+    const tt_status status = tt_real_create(&config, &real);
     if (status != TT_OK) {
         tt_text_add(work->why, status == TT_ERR_NO_RESOURCE
                                    ? "no descriptor left for epoll; raise the limit of open files "
@@ -368,6 +369,7 @@ static tt_status make_driver(build *work)
                                    : "out of memory for the driver");
         return status;
     }
+    tt_process_set_driver(context, real);
     for (uint32_t rank = 0; rank < work->identity.size; rank++) {
         work->peers[rank].link = NULL; /* adopted */
     }
@@ -481,16 +483,18 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
 
 void tt_build_undo(tutti_context *context)
 {
+    tt_real *real = context->real;
+    tt_segment *segment = context->segment;
     if (context->control != NULL) {
         tt_control_destroy(context->control);
     }
-    if (context->real != NULL) {
-        tt_real_close(context->real, 0);
+    tt_process_set_driver(context, NULL);
+    tt_process_set_segment(context, NULL);
+    if (real != NULL) {
+        tt_real_close(real, 0);
     }
-    if (context->segment != NULL) {
-        tt_segment_release(context->segment);
+    if (segment != NULL) {
+        tt_segment_release(segment);
     }
     context->control = NULL;
-    context->real = NULL;
-    context->segment = NULL;
 }

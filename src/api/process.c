@@ -62,6 +62,20 @@ void tt_process_remove(tutti_context *context)
     (void)pthread_mutex_unlock(&process_lock);
 }
 
+void tt_process_set_segment(tutti_context *context, tt_segment *segment)
+{
+    (void)pthread_mutex_lock(&process_lock);
+    context->segment = segment;
+    (void)pthread_mutex_unlock(&process_lock);
+}
+
+void tt_process_set_driver(tutti_context *context, tt_real *real)
+{
+    (void)pthread_mutex_lock(&process_lock);
+    context->real = real;
+    (void)pthread_mutex_unlock(&process_lock);
+}
+
 tt_segment *tt_process_find_segment(int descriptor)
 {
     struct stat wanted, owned;
