@@ -15,6 +15,7 @@
 #   Labels: check               too slow for `make test`
 #   Timeout: 300                seconds
 #   Serial: yes                 never beside another test
+#   Wrap: malloc mmap           the program defines __wrap_malloc, __wrap_mmap (ld --wrap)
 #
 # Every test finds the programs in $TUTTI_BIN, the tree in $TUTTI_SOURCE, the build in $TUTTI_BUILD.
 
@@ -115,6 +116,12 @@ foreach(folder ${suites})
     else()
       string(REGEX REPLACE "_test$" "" file ${file})
       tutti_test_program(test_${suite}_${file} ${source} ${support})
+      file(STRINGS ${source} words LIMIT_COUNT 40 REGEX "^[ #*/]*Wrap: ")
+      string(REGEX MATCHALL " [a-z_]+" words "${words}")
+      foreach(word ${words})
+        string(STRIP "${word}" word)
+        target_link_options(test_${suite}_${file} PRIVATE "LINKER:--wrap=${word}")
+      endforeach()
       tutti_test(${suite}.${file} ${source} ${suite} test_${suite}_${file})
     endif()
   endforeach()
