@@ -212,13 +212,14 @@ static tt_status work_init(tt_mesh_work *work)
     work->joined = calloc(size, sizeof(*work->joined));
     work->ready = calloc(size, sizeof(*work->ready));
     work->mesh->peers = calloc(size, sizeof(*work->mesh->peers));
+    for (uint32_t rank = 0; work->mesh->peers != NULL && rank < size; rank++) {
+        tt_mesh_peer *peer =
+            &work->mesh->peers[rank]; /* before anything fails: 0 is a descriptor */
+        peer->send_fd = peer->receive_fd = peer->socket_fd = peer->segment_fd = -1;
+    }
     if (work->connections == NULL || work->records == NULL || work->joined == NULL ||
         work->ready == NULL || work->mesh->peers == NULL) {
         return tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for a job of %u ranks", size);
-    }
-    for (uint32_t rank = 0; rank < size; rank++) {
-        tt_mesh_peer *peer = &work->mesh->peers[rank];
-        peer->send_fd = peer->receive_fd = peer->socket_fd = peer->segment_fd = -1;
     }
     if (sodium_init() < 0) {
         return tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE, "libsodium could not be started");
