@@ -10,6 +10,7 @@
  * Wrap: malloc calloc realloc aligned_alloc mmap
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -193,14 +194,27 @@ static bool live_with_failure(const char *transport, long k, double patience_s, 
     return is_reached;
 }
 
+/* Bit i: descriptor i is open. */
+static uint64_t open_descriptors(void)
+{
+    uint64_t bits = 0;
+    for (int fd = 0; fd < 64; fd++) {
+        bits |= (uint64_t)(fcntl(fd, F_GETFD) >= 0) << fd;
+    }
+    return bits;
+}
+
 static void fail_each(const char *transport)
 {
     int failures = 0;
+    const uint64_t open_before = open_descriptors();
     long k = 1;
     const bool is_chatty = getenv("TUTTI_TEST_VERBOSE") != NULL;
     for (bool is_reached = true; is_reached; k++) {
         const double before_s = ranks_clock_s();
         is_reached = live_with_failure(transport, k, 0.4, &failures);
+        EXPECT_SAY(open_descriptors() == open_before, "allocation %ld: descriptors %llx, not %llx",
+                   k, (unsigned long long)open_descriptors(), (unsigned long long)open_before);
         if (is_chatty) {
             (void)fprintf(stderr, "%s: allocation %ld: %d calls failed, %.3f s\n", transport, k,
                           failures, ranks_clock_s() - before_s);
