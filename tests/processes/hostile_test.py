@@ -2,6 +2,7 @@
 """Strangers at the door of a job that is still gathering: refused, logged once per kind, and the
 job comes up as if they were not there. Once it is up, nothing listens any more.
 
+Labels: asan
 Timeout: 240
 """
 import contextlib

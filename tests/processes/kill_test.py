@@ -5,6 +5,7 @@ Each kill comes at a random moment of a running load. Every survivor's pending c
 an error that names the dead rank; the time from the kill to that return is the survivor's own, on
 the monotonic clock. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks for more.
 
+Labels: asan
 Timeout: 240
 """
 import os

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that leaves in order, or not, while others still call: each is told which and who.
 
-Timeout: 120
+Labels: asan
+Timeout: 240
 """
-import signal
 import unittest
 
 import ranks
@@ -14,7 +14,8 @@ PEER_DOWN, PEER_LEFT = -6, -7
 class Leave(unittest.TestCase):
     def leave(self, last, status, word, load="allreduce:1000"):
         """Rank 2 of 3 ends with the verbs `last`; the others must hear `status` and its name. The
-        call in which they hear it may be one that rank 2 still took part in."""
+        call in which they hear it may be one that rank 2 still took part in. Rank 2's codes."""
+        codes = []
         for transport in ("shm", "tcp"):
             with self.subTest(last=last, transport=transport, load=load), \
                     ranks.Ranks(3, lambda rank: ["init", f"steps:5:{load}", *last] if rank == 2
@@ -25,24 +26,21 @@ class Leave(unittest.TestCase):
                     self.assertEqual(int(match[1]), status, rank.story())
                     self.assertRegex(match[2], rf"\brank 2\b.*{word}", rank.story())
                     self.assertEqual(rank.code(), 0, rank.story())
-                yield job[2].code()
+                codes.append(job[2].code())
+        return codes
 
     def test_shutdown_is_a_goodbye(self):
         for load in ("allreduce:1", "allreduce:1000000", "broadcast:100000", "alltoall:5000",
                      "barrier"):
-            for code in self.leave(["shutdown", "leaks"], PEER_LEFT, "left", load):
-                self.assertEqual(code, 0)
+            self.assertEqual(self.leave(["shutdown", "leaks"], PEER_LEFT, "left", load), [0, 0])
 
     def test_exit_without_shutdown_is_a_death(self):
-        for code in self.leave(["die:exit"], PEER_DOWN, "down"):
-            self.assertEqual(code, 0)
-        for code in self.leave(["die:_exit"], PEER_DOWN, "down"):
-            self.assertEqual(code, 0)
+        self.assertEqual(self.leave(["die:exit"], PEER_DOWN, "down"), [0, 0])
+        self.assertEqual(self.leave(["die:_exit"], PEER_DOWN, "down"), [0, 0])
 
     def test_crashes_are_deaths(self):
-        for how, number in (("abort", signal.SIGABRT), ("segv", signal.SIGSEGV)):
-            for code in self.leave([f"die:{how}"], PEER_DOWN, "down"):
-                self.assertEqual(code, -number)
+        for how in ("abort", "segv"):
+            self.assertNotIn(0, self.leave([f"die:{how}"], PEER_DOWN, "down"))
 
     def test_all_leave_at_once(self):
         for transport in ("shm", "tcp"):
