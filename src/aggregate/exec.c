@@ -404,6 +404,12 @@ tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
     return TT_OK;
 }
 
+void tt_exec_forsake_slots(tt_exec *exec)
+{
+    exec->slots = NULL;
+    exec->slots_bytes = 0;
+}
+
 /* Lay out bits, partners, pointers and scratch in one block that is kept for the next op. */
 static tt_status workspace_lay_out(tt_exec *exec)
 {

@@ -96,6 +96,9 @@ void tt_exec_unblock(tt_exec *exec);
 /* Some local work; true if more is left. */
 bool tt_exec_step(tt_exec *exec);
 
+/* A peer may yet store to the staging slots: never use or free them again. */
+void tt_exec_forsake_slots(tt_exec *exec);
+
 /* Is anything still to come from or go to `member`? */
 bool tt_exec_needs(const tt_exec *exec, uint32_t member);
 

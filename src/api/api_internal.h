@@ -76,6 +76,7 @@ struct tutti_context {
     char family[TT_JOIN_DESCRIPTION_BYTES];
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;
+    atomic_bool keeps_memory; /* a stopped peer may yet store: no arena memory is used again */
 
     tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, as the next */
     tt_real *real;       /* baton */

@@ -20,6 +20,9 @@
 #include "base/base.h"
 #include "base/hash64.h"
 
+/* A dead rank is named within a second, even if another that may be storing is stopped. */
+enum { STOP_NS = 700 * 1000 * 1000 };
+
 /* What the options say goes before the environment. */
 typedef struct build_source {
     const tutti_options *options;
@@ -404,6 +407,7 @@ static tt_status make_machine(build *work)
     config.eager_bytes_max = (uint32_t)settings->eager_bytes;
     config.stall_ns = settings->stall_ns > 0 ? settings->stall_ns : UINT64_MAX / 2;
     config.deadline_ns = settings->timeout_ns;
+    config.stop_ns = STOP_NS;
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
     const tt_control_listener listener = {.owner = context, .report = report};
     const tt_status status = tt_control_create(tt_real_platform(context->real), &world, &config,

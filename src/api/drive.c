@@ -57,6 +57,9 @@ uint64_t tt_seconds_to_ns(double seconds)
 void tt_drive_finished(tt_request *request)
 {
     tutti_handle *handle = request->owner;
+    if (request->has_strays) {
+        atomic_store(&handle->context->keeps_memory, true);
+    }
     handle->next = NULL;
     *handle->context->finished_end = handle;
     handle->context->finished_end = &handle->next;

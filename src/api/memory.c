@@ -39,6 +39,9 @@ void tt_memory_release(tutti_context *context, void *memory)
         free(memory);
         return;
     }
+    if (atomic_load(&context->keeps_memory)) {
+        return; /* goes with the context */
+    }
     if (tt_arena_release(tt_segment_arena(context->segment), memory) != TT_OK) {
         tt_log_write(&context->log, TT_LOG_ERROR, "tutti_free: %p did not come from tutti_alloc",
                      memory);

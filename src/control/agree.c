@@ -740,9 +740,6 @@ static void probe(tt_op *op, bool wants_answer)
 static void patrol_op(tt_op *op, uint64_t now)
 {
     const tt_control_config *config = &op->control->config;
-    if (op->phase == OP_STOPPING) {
-        return;
-    }
     if (now >= op->deadline_ns) {
         tt_text text = {0};
         tt_text_add(&text, "rank %u: ", op->control->world.rank);
@@ -774,7 +771,7 @@ void tt_agree_patrol(tt_control *control)
 {
     const uint64_t now = tt_now(control->platform);
     for (uint32_t i = 0; i < control->op_count; i++) {
-        if (control->ops[i]->phase != OP_FREE) {
+        if (control->ops[i]->phase != OP_FREE && control->ops[i]->phase != OP_STOPPING) {
             patrol_op(control->ops[i], now);
         }
     }

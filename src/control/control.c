@@ -218,6 +218,7 @@ static void on_timer(void *machine)
     tt_control *control = machine;
     control->is_timer_set = false;
     tt_agree_patrol(control);
+    tt_op_patrol_stops(control);
     if (control->pending > 0 || control->cases != NULL) {
         tt_control_watch(control);
     }

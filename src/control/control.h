@@ -9,7 +9,8 @@
  * their claims to the set's first member, which sends one verdict to all.
  *
  *  (1) Every submitted request ends exactly once, whatever happens; after that its buffers are not
- *      touched, by this rank or by a peer.
+ *      touched, by this rank or by a peer; except by one that was stopped for longer than stop_ns
+ *      while it stored, which the request then says (has_strays).
  *  (2) A failed op consumes its place in the order: later ops still match.
  *  (3) All members of a failed op get the same status and text, except that an op may succeed on
  *      some ranks when a rank dies at its very end.
@@ -49,6 +50,7 @@ typedef struct tt_control_config {
     uint64_t probe_ns;        /* a call this old asks around */
     uint64_t verdict_ns;      /* how long claims are waited for */
     uint64_t stall_ns;        /* a call this old is reported, again and again */
+    uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
     const char *algorithm;    /* forced where it fits; NULL: by size and placement */
 } tt_control_config;
@@ -87,6 +89,7 @@ typedef struct tt_request {
     void *owner;
 
     tt_status status;
+    bool has_strays; /* failed, and a stopped peer may yet store a block to its buffers */
     char error[TT_ERROR_BYTES];
     tt_op *op; /* control's */
 } tt_request;

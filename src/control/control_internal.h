@@ -95,7 +95,7 @@ struct tt_op {
     size_t prescaled_bytes;
     uint32_t stops_open;
     uint64_t *stopped; /* bits of members, inside the facts block */
-    uint64_t disputed_ns;
+    uint64_t disputed_ns, stopping_ns;
     char stall_text[TT_ERROR_BYTES];
 };
 
@@ -183,6 +183,8 @@ tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
 void tt_op_settle(tt_op *op);
 void tt_op_fail(tt_op *op, tt_status status, const char *text);
 void tt_op_stopped(tt_op *op, uint32_t member);
+/* End calls whose peers were asked to stop storing and have not answered for stop_ns. */
+void tt_op_patrol_stops(tt_control *control);
 void tt_op_release_all(tt_control *control);
 uint32_t tt_op_size(const tt_op *op);
 uint32_t tt_op_self(const tt_op *op);

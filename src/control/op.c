@@ -296,6 +296,33 @@ void tt_op_stopped(tt_op *op, uint32_t member)
     }
 }
 
+static void abandon(tt_op *op)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "a call has failed; its memory is set aside, because no word came from");
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+            tt_text_add(&text, " rank %u", op->set->members[member]);
+        }
+    }
+    tt_control_report(op->control, LEVEL_WARN, &text);
+    tt_exec_forsake_slots(&op->exec);
+    op->request->has_strays = true;
+    op_end(op, op->request->status);
+}
+
+void tt_op_patrol_stops(tt_control *control)
+{
+    const uint64_t now = tt_now(control->platform);
+    const uint64_t patience_ns = control->config.stop_ns;
+    for (uint32_t i = 0; patience_ns > 0 && i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase == OP_STOPPING && now - op->stopping_ns >= patience_ns) {
+            abandon(op);
+        }
+    }
+}
+
 void tt_op_fail(tt_op *op, tt_status status, const char *text)
 {
     if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
@@ -313,6 +340,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     }
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         op->phase = OP_STOPPING;
+        op->stopping_ns = tt_now(op->control->platform);
         ask_to_stop(op);
         if (op->stops_open > 0) {
             return;
@@ -485,6 +513,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
     op->exec.is_running = false;
+    request->has_strays = false;
     request->op = op;
     control->pending++;
 }

@@ -65,6 +65,40 @@ class Stop(unittest.TestCase):
                 job[1].say()
                 self.assertEqual(job[1].code(), 0, job[1].story())
 
+    def test_a_death_is_named_while_another_rank_is_stopped(self):
+        """The stopped one may be storing into the others' memory; they need not wait for it."""
+        for load in ("allreduce:1000", "allreduce:2000000"):
+            for transport in ("shm", "tcp"):
+                with self.subTest(load=load, transport=transport), \
+                        ranks.Ranks(4, ["init", "memory:arena", f"storm:{load}", "shutdown",
+                                        "leaks"], variables={"TUTTI_TRANSPORT": transport,
+                                                             "TUTTI_GOODBYE": "0.2"}) as job:
+                    job.expect("^going$")
+                    job[1].signal(signal.SIGSTOP)
+                    at_ns = ranks.kill(job[2].pid)
+                    for rank in (job[0], job[3]):
+                        match = rank.expect(r"^failed -6 (\d+) \d+ rank 2 is down")
+                        self.assertLess(int(match[1]) - at_ns, 2e9, rank.story())
+                        self.assertEqual(rank.code(), 0, rank.story())
+                    job[1].signal(signal.SIGCONT)
+                    self.assertEqual(job[1].code(), 0, job[1].story())
+
+    def test_a_deadline_ends_a_call_with_a_stopped_rank(self):
+        for load in ("allreduce:1000", "allreduce:2000000"):
+            for transport in ("shm", "tcp"):
+                with self.subTest(load=load, transport=transport), \
+                        ranks.Ranks(3, ["init", "memory:arena", f"storm:{load}", "shutdown",
+                                        "leaks"], variables={"TUTTI_TRANSPORT": transport,
+                                                             "TUTTI_GOODBYE": "0.2",
+                                                             "TUTTI_TIMEOUT": "0.5"}) as job:
+                    job.expect("^going$")
+                    job[1].signal(signal.SIGSTOP)
+                    for rank in (job[0], job[2]):
+                        rank.expect(r"^failed -[78] \d+ \d+ .*rank 1\b")
+                        self.assertEqual(rank.code(), 0, rank.story())
+                    job[1].signal(signal.SIGCONT)
+                    self.assertEqual(job[1].code(), 0, job[1].story())
+
     def test_a_stop_in_the_middle_of_calls_is_survived(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport), \
