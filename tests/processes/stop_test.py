@@ -94,7 +94,7 @@ class Stop(unittest.TestCase):
                     job.expect("^going$")
                     job[1].signal(signal.SIGSTOP)
                     for rank in (job[0], job[2]):
-                        rank.expect(r"^failed -[78] \d+ \d+ .*rank 1\b")
+                        rank.expect(r"^failed -[78] \d+ \d+ .*ranks? (\d+, )*1\b")
                         self.assertEqual(rank.code(), 0, rank.story())
                     job[1].signal(signal.SIGCONT)
                     self.assertEqual(job[1].code(), 0, job[1].story())
