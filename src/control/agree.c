@@ -20,24 +20,6 @@
 #include "base/plant.h"
 #include "control/control_internal.h"
 
-static bool same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
-{
-    const uint8_t pair = TT_FLAG_PAIR;
-    return a->set == b->set && a->op == b->op && ((a->flags ^ b->flags) & pair) == 0 &&
-           ((a->flags & pair) == 0 ||
-            (peer_a == peer_b && ((a->flags ^ b->flags) & TT_FLAG_REPLY) == 0));
-}
-
-/* Key of an op as it stands in frames that arrive. */
-static tt_head arriving_key(const tt_op *op)
-{
-    tt_head head = tt_op_identity(op, TT_FRAME_DATA);
-    if (op->is_pair) {
-        head.flags ^= TT_FLAG_REPLY;
-    }
-    return head;
-}
-
 /* Heads of frames to send for the op that `key` (as it arrives) names. */
 static tt_head reply_head(const tt_control *control, const tt_head *key, tt_frame_kind kind)
 {
@@ -52,64 +34,12 @@ static tt_head reply_head(const tt_control *control, const tt_head *key, tt_fram
     return head;
 }
 
-/* ---- fates ---- */
-
-static void fate_add(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
-                     const char *text)
-{
-    tt_fate *fate = control->fates;
-    while (fate != NULL && !same_key(&fate->key, fate->peer, key, peer)) {
-        fate = fate->next;
-    }
-    if (fate != NULL && fate->is_verdict) {
-        return; /* the first verdict stands */
-    }
-    if (fate == NULL) {
-        fate = tt_platform_allocate(control->platform, sizeof(*fate));
-        if (fate == NULL) {
-            return; /* the op will probe, and hear again */
-        }
-        fate->next = control->fates;
-        fate->key = *key;
-        fate->peer = peer;
-        control->fates = fate;
-    }
-    fate->is_verdict = status < 0;
-    fate->status = status;
-    tt_text copy = {0};
-    tt_text_add(&copy, "%s", text);
-    memcpy(fate->text, copy.bytes, sizeof(fate->text));
-}
-
 void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure)
 {
     if (tt_op_is_future(control, peer, head)) {
-        fate_add(control, peer, head, failure->status, failure->text);
+        tt_fate_add(control, peer, head, failure);
     }
-}
-
-bool tt_agree_take_fate(tt_op *op)
-{
-    tt_control *control = op->control;
-    const tt_head key = arriving_key(op);
-    for (tt_fate **link = &control->fates; *link != NULL; link = &(*link)->next) {
-        tt_fate *fate = *link;
-        if (!same_key(&fate->key, fate->peer, &key, op->peer)) {
-            continue;
-        }
-        *link = fate->next;
-        const tt_fate taken = *fate;
-        tt_platform_release(control->platform, fate, sizeof(*fate));
-        if (taken.is_verdict) {
-            op->phase = OP_DISPUTED;
-            tt_op_fail(op, taken.status, taken.text);
-        } else {
-            tt_agree_dispute(op);
-        }
-        return true;
-    }
-    return false;
 }
 
 /* What this rank believed an op to be that has succeeded here; NULL: it has not, or long ago. */
@@ -183,7 +113,7 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
         return NULL;
     }
     for (tt_case *found = control->cases; found != NULL; found = found->next) {
-        if (same_key(&found->key, found->peer, key, peer)) {
+        if (tt_fate_same_key(&found->key, found->peer, key, peer)) {
             return found;
         }
     }
@@ -212,10 +142,10 @@ static uint32_t case_rank(const tt_control *control, const tt_case *found, uint3
 
 void tt_agree_forget(tt_control *control, const tt_op *op)
 {
-    const tt_head key = arriving_key(op);
+    const tt_head key = tt_op_arriving_key(op);
     for (tt_case **link = &control->cases; *link != NULL; link = &(*link)->next) {
         tt_case *found = *link;
-        if (same_key(&found->key, found->peer, &key, op->peer)) {
+        if (tt_fate_same_key(&found->key, found->peer, &key, op->peer)) {
             if (found->is_disputed && !found->is_decided) {
                 return;
             }
@@ -232,11 +162,6 @@ void tt_agree_release_all(tt_control *control)
         tt_case *next = control->cases->next;
         case_destroy(control, control->cases);
         control->cases = next;
-    }
-    while (control->fates != NULL) {
-        tt_fate *next = control->fates->next;
-        tt_platform_release(control->platform, control->fates, sizeof(tt_fate));
-        control->fates = next;
     }
 }
 
@@ -320,7 +245,8 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
         return;
     }
     if (tt_op_is_future(control, peer, key)) {
-        fate_add(control, peer, key, status, text);
+        const tt_failure failure = {.status = status, .text = text};
+        tt_fate_add(control, peer, key, &failure);
         return;
     }
     tt_text late = {0};
@@ -345,7 +271,7 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
 static tt_case *case_find(const tt_control *control, uint32_t peer, const tt_head *key)
 {
     tt_case *found = control->cases;
-    while (found != NULL && !same_key(&found->key, found->peer, key, peer)) {
+    while (found != NULL && !tt_fate_same_key(&found->key, found->peer, key, peer)) {
         found = found->next;
     }
     return found;
@@ -449,7 +375,7 @@ static void case_dispute(tt_control *control, tt_case *found)
     } else if (done != NULL) {
         case_claim(control, found, case_member(control, found, control->world.rank), done);
     } else {
-        fate_add(control, found->peer, &found->key, TT_OK, "");
+        tt_fate_add(control, found->peer, &found->key, NULL);
     }
 }
 
@@ -471,7 +397,7 @@ void tt_agree_dispute(tt_op *op)
         tt_letter_send(control, first, head, &op->claim, sizeof(op->claim));
         return;
     }
-    const tt_head key = arriving_key(op);
+    const tt_head key = tt_op_arriving_key(op);
     const tt_claim claim = op->claim;
     tt_case *found = case_of(control, op->peer, &key);
     if (found == NULL) {
@@ -514,7 +440,7 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
         tt_letter_send(control, first, head, text, strlen(text));
     } else {
         const tt_failure failure = {.status = status, .text = text};
-        decide(control, op->peer, arriving_key(op), &failure, control->world.rank);
+        decide(control, op->peer, tt_op_arriving_key(op), &failure, control->world.rank);
     }
     tt_op_fail(op, status, text);
 }
@@ -640,11 +566,15 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 static void to_first_member(tt_control *control, uint32_t peer, const tt_head *head,
                             const void *payload, const char *text)
 {
+    const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
+    if (head->kind == TT_FRAME_OBJECT && tt_set_find(control, head->set) == NULL) {
+        tt_agree_foretell(control, peer, head, &failure); /* a set that is still to come */
+        return;
+    }
     if (!is_first_member(control, head)) {
         return;
     }
     if (head->kind == TT_FRAME_OBJECT) {
-        const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
         decide(control, peer, *head, &failure, peer);
         return;
     }
@@ -683,7 +613,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         if (op != NULL) {
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
-            fate_add(control, peer, head, TT_OK, "");
+            tt_fate_add(control, peer, head, NULL);
         } else if (done_claim(control, head) != NULL) {
             tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM),
                            done_claim(control, head), sizeof(tt_claim));
@@ -717,7 +647,7 @@ static void probe(tt_op *op, bool wants_answer)
         tt_flow_control(&control->flow, first, &head);
         return;
     }
-    const tt_head key = arriving_key(op);
+    const tt_head key = tt_op_arriving_key(op);
     tt_case *found = case_of(control, op->peer, &key);
     if (found == NULL || !wants_answer) {
         return;

@@ -337,6 +337,7 @@ void tt_control_destroy(tt_control *control)
     TT_ASSERT(control->pending == 0);
     tt_op_release_all(control);
     tt_agree_release_all(control);
+    tt_fate_release_all(control);
     tt_letter_release_all(control);
     while (control->sets != NULL) {
         tt_set *next = control->sets->next;

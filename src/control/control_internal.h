@@ -180,6 +180,8 @@ tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
 /* Is the op of this frame still to be submitted here? False: it is over. */
 bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
 tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
+/* Key of an op as it stands in frames that arrive. */
+tt_head tt_op_arriving_key(const tt_op *op);
 void tt_op_settle(tt_op *op);
 void tt_op_fail(tt_op *op, tt_status status, const char *text);
 void tt_op_stopped(tt_op *op, uint32_t member);
@@ -210,14 +212,21 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
 /* Data has come for an op that is over here. No op ends before all its data is in, so the sender
  * means another call. */
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head);
-/* What was decided about `op` before it came; true if it is not to run. */
-bool tt_agree_take_fate(tt_op *op);
 /* The op that `head` names will fail when it is submitted here. */
 void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
 void tt_agree_release_all(tt_control *control);
+
+/* fate.c */
+/* Do two keys, as they arrive from these peers, name the same op? */
+bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b);
+/* Remember a verdict or (NULL) a dispute until the op comes. */
+void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict);
+/* What was said about `op` before it came; true if it is not to run. */
+bool tt_fate_take(tt_op *op);
+void tt_fate_release_all(tt_control *control);
 
 /* letter.c: frames with a payload of up to TT_ERROR_BYTES, copied here. */
 void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,

@@ -54,6 +54,15 @@ tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind)
     return head;
 }
 
+tt_head tt_op_arriving_key(const tt_op *op)
+{
+    tt_head head = tt_op_identity(op, TT_FRAME_DATA);
+    if (op->is_pair) {
+        head.flags ^= TT_FLAG_REPLY;
+    }
+    return head;
+}
+
 static tt_op *pair_find(const tt_set *set, uint32_t peer, const tt_head *head)
 {
     const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
@@ -400,7 +409,7 @@ static void op_begin(tt_op *op)
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return;
     }
-    if (tt_agree_take_fate(op)) {
+    if (tt_fate_take(op)) {
         return;
     }
     tt_op_choose(op);

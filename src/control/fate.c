@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fate.c - what was said about ops before they were submitted here. */
+#include <string.h>
+
+#include "base/base.h"
+#include "control/control_internal.h"
+
+bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
+{
+    const uint8_t pair = TT_FLAG_PAIR;
+    return a->set == b->set && a->op == b->op && ((a->flags ^ b->flags) & pair) == 0 &&
+           ((a->flags & pair) == 0 ||
+            (peer_a == peer_b && ((a->flags ^ b->flags) & TT_FLAG_REPLY) == 0));
+}
+
+void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict)
+{
+    tt_fate *fate = control->fates;
+    while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, peer)) {
+        fate = fate->next;
+    }
+    if (fate != NULL && fate->is_verdict) {
+        return; /* the first verdict stands */
+    }
+    if (fate == NULL) {
+        fate = tt_platform_allocate(control->platform, sizeof(*fate));
+        if (fate == NULL) {
+            return; /* the op will probe, and hear again */
+        }
+        fate->next = control->fates;
+        fate->key = *key;
+        fate->peer = peer;
+        control->fates = fate;
+    }
+    fate->is_verdict = verdict != NULL;
+    if (verdict != NULL) {
+        tt_text copy = {0};
+        tt_text_add(&copy, "%s", verdict->text);
+        memcpy(fate->text, copy.bytes, sizeof(fate->text));
+        fate->status = verdict->status;
+    }
+}
+
+bool tt_fate_take(tt_op *op)
+{
+    tt_control *control = op->control;
+    const tt_head key = tt_op_arriving_key(op);
+    for (tt_fate **link = &control->fates; *link != NULL; link = &(*link)->next) {
+        tt_fate *fate = *link;
+        if (!tt_fate_same_key(&fate->key, fate->peer, &key, op->peer)) {
+            continue;
+        }
+        *link = fate->next;
+        const tt_fate taken = *fate;
+        tt_platform_release(control->platform, fate, sizeof(*fate));
+        if (!taken.is_verdict) {
+            tt_agree_dispute(op);
+            return true;
+        }
+        op->phase = OP_DISPUTED;
+        if (taken.key.kind == TT_FRAME_OBJECT) { /* the others have not heard */
+            tt_agree_object(op, taken.status, taken.text);
+        } else {
+            tt_op_fail(op, taken.status, taken.text);
+        }
+        return true;
+    }
+    return false;
+}
+
+void tt_fate_release_all(tt_control *control)
+{
+    while (control->fates != NULL) {
+        tt_fate *next = control->fates->next;
+        tt_platform_release(control->platform, control->fates, sizeof(tt_fate));
+        control->fates = next;
+    }
+}
