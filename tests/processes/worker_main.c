@@ -542,12 +542,12 @@ static const struct {
     const char *name;
     void (*run)(worker *self, const char *text);
 } verbs[] = {
-    {"deny", verb_deny},     {"limit", verb_limit},   {"init", verb_init},
-    {"memory", verb_memory}, {"fork", verb_fork},     {"storm", verb_storm},
-    {"steps", verb_steps},   {"soak", verb_soak},     {"try", verb_try},
-    {"root", verb_root},     {"sleep", verb_sleep},   {"wait", verb_wait},
-    {"stop", verb_stop},     {"cpu", verb_cpu},       {"describe", verb_describe},
-    {"leaks", verb_leaks},   {"die", verb_die},       {"shutdown", verb_shutdown},
+    {"deny", verb_deny},     {"limit", verb_limit}, {"init", verb_init},
+    {"memory", verb_memory}, {"fork", verb_fork},   {"storm", verb_storm},
+    {"steps", verb_steps},   {"soak", verb_soak},   {"try", verb_try},
+    {"root", verb_root},     {"sleep", verb_sleep}, {"wait", verb_wait},
+    {"stop", verb_stop},     {"cpu", verb_cpu},     {"describe", verb_describe},
+    {"leaks", verb_leaks},   {"die", verb_die},     {"shutdown", verb_shutdown},
 };
 
 static void run_verb(worker *self, const char *argument)
