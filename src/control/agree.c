@@ -545,11 +545,12 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_set *set = tt_set_find(control, head->set);
     const bool is_pair = (head->flags & TT_FLAG_PAIR) != 0;
-    bool is_failed = is_pair && head->kind == TT_FRAME_CLAIM;
-    for (uint32_t i = 0; !is_pair && !is_failed && i < FAILED_KEPT; i++) {
-        is_failed = set->failed[i] == head->op + 1;
+    tt_status status = is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : TT_OK;
+    for (uint32_t i = 0; !is_pair && status == TT_OK && i < FAILED_KEPT; i++) {
+        status = set->failed[i] == head->op + 1 ? (tt_status)set->failed_status[i] : TT_OK;
     }
-    if (!is_failed) {
+    /* That a rank is gone it learns by itself. */
+    if (status == TT_OK || status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT) {
         return;
     }
     tt_text text = {0};
@@ -559,7 +560,7 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
                         : "call %llu failed on rank %u, asked by rank %u",
                 (unsigned long long)head->op, control->world.rank, peer);
     tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
-    reply.argument = (uint64_t)(int64_t)TT_ERR_MISMATCH;
+    reply.argument = (uint64_t)(int64_t)status;
     tt_letter_send(control, peer, reply, text.bytes, text.length);
 }
 

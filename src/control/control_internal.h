@@ -54,6 +54,7 @@ struct tt_set {
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
+    int8_t failed_status[FAILED_KEPT];
     uint64_t done[DONE_KEPT];     /* sequence + 1, at sequence % DONE_KEPT */
     tt_claim done_claims[DONE_KEPT];
     uint32_t failed_count;

@@ -250,6 +250,7 @@ static void op_end(tt_op *op, tt_status status)
     } else {
         control->counters.ops_failed++;
         if (!op->is_pair) {
+            set->failed_status[set->failed_count % FAILED_KEPT] = (int8_t)status;
             set->failed[set->failed_count++ % FAILED_KEPT] = op->sequence + 1;
         }
     }
