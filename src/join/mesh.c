@@ -307,6 +307,10 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
         work.meeting = (tt_join_meeting){.fds = {config->listen_fd}, .fd_count = 1};
     }
     why->text[0] = '\0';
+    if (config->secret != NULL) {
+        memcpy(work.secret, config->secret, sizeof(work.secret));
+        work.has_secret = true;
+    }
     tt_status status = work_init(&work);
     if (status == TT_OK && mesh.size == 1) {
         mesh.host_count = mesh.local_count = 1;

@@ -201,6 +201,7 @@ static uint32_t roles_accepted(const tt_mesh_work *work, const tt_mesh_connectio
 void tt_mesh_connection_greet(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     const tt_mesh_config *config = work->config;
+    TT_ASSERT(work->has_secret);
     tt_handshake_setup setup = {
         .side = connection->outgoing ? TT_NOISE_INITIATOR : TT_NOISE_RESPONDER,
         .psk = work->secret,

@@ -89,6 +89,7 @@ typedef struct tt_mesh_work {
     tt_mesh *mesh;
     tt_join_why *why;
     uint8_t secret[TT_SEAL_KEY_BYTES]; /* the caller's, or from the launcher's key-value space */
+    bool has_secret;
     uint8_t fingerprint[TT_HELLO_FINGERPRINT_BYTES];
     tt_join_rendezvous meet; /* what FILE and PMI led to, or the TCP one itself */
     tt_join_address_list meet_addresses;

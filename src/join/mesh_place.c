@@ -106,6 +106,7 @@ static tt_status pmi_put_secret(tt_mesh_work *work, tt_join_pmi *pmi)
 {
     char hex[SECRET_HEX_BYTES];
     randombytes_buf(work->secret, sizeof(work->secret));
+    work->has_secret = true;
     (void)sodium_bin2hex(hex, sizeof(hex), work->secret, sizeof(work->secret));
     const tt_status status = tt_join_pmi_put(pmi, "tutti-secret", hex, work->why);
     sodium_memzero(hex, sizeof(hex));
@@ -121,6 +122,7 @@ static tt_status pmi_get_secret(tt_mesh_work *work, tt_join_pmi *pmi)
                                         &bytes, NULL) == 0 &&
                          bytes == sizeof(work->secret);
     sodium_memzero(hex, sizeof(hex));
+    work->has_secret = is_good;
     return is_good ? TT_OK
                    : tt_join_fail(work->why, TT_ERR_REFUSED,
                                   "the launcher's key-value space holds no good secret");
