@@ -124,7 +124,9 @@ typedef struct tutti_handle tutti_handle;
 
 /* ---- joining and leaving ------------------------------------------------------------------ */
 
-/* Fill with TUTTI_OPTIONS_INIT, then set what you need. Everything has a TUTTI_* variable too. */
+/* Fill with TUTTI_OPTIONS_INIT, then set what you need. Everything has a TUTTI_* variable too.
+ * Structs begin with their size and only grow at the end: a program built with a later header works
+ * with this library as long as it leaves the new fields zero. */
 typedef struct tutti_options {
     size_t struct_bytes;
     int rank;                /* -1: from the environment */

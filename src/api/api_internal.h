@@ -172,6 +172,10 @@ bool tt_set_place_find(tutti_context *context, uint32_t set, tt_set_place *place
 void *tt_memory_allocate(tutti_context *context, size_t bytes);
 void tt_memory_release(tutti_context *context, void *memory);
 
+/* Can a struct of a caller be read? A later header's is longer; what this version does not know of
+ * must be zero. */
+bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes);
+
 uint64_t tt_clock_ns(void);
 /* Nanoseconds; 0 for what is not positive, at most some thirty years. */
 uint64_t tt_seconds_to_ns(double seconds);

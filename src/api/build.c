@@ -21,7 +21,7 @@
 #include "base/hash64.h"
 
 /* A dead rank is named within a second, even if another that may be storing is stopped. */
-enum { STOP_NS = 700 * 1000 * 1000 };
+enum { STOP_NS = 400 * 1000 * 1000 };
 
 /* What the options say goes before the environment. */
 typedef struct build_source {

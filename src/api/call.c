@@ -13,6 +13,26 @@ _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");
 _Static_assert((int)TUTTI_XOR == (int)TT_XOR, "ops are public ABI");
 _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status is public ABI");
 
+bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes)
+{
+    const uint8_t *bytes = given;
+    if (given_bytes < known_bytes) { /* the first version is the shortest there is */
+        return false;
+    }
+    for (size_t i = known_bytes; i < given_bytes && given_bytes < 4 * known_bytes; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return given_bytes < 4 * known_bytes;
+}
+
+/* Callers built with a later header have longer elements. */
+static const tutti_call *call_at(const tutti_call *calls, int index)
+{
+    return (const void *)((const uint8_t *)calls + (size_t)index * calls->struct_bytes);
+}
+
 tutti_status tt_call_check(const tutti_context *context)
 {
     tt_error_about(context);
@@ -102,11 +122,14 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
 
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
 {
-    if (call == NULL || call->struct_bytes != sizeof(tutti_call)) {
+    if (call == NULL || !tt_struct_is_known(call, call->struct_bytes, sizeof(*call))) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
     }
     handle->context = context;
-    (void)snprintf(handle->name, sizeof(handle->name), "%s", call->name != NULL ? call->name : "");
+    handle->name[0] = 0;
+    if (call->name != NULL) {
+        (void)snprintf(handle->name, sizeof(handle->name), "%s", call->name);
+    }
     handle->done = call->done;
     handle->done_user = call->done_user;
     handle->result_out = call->result_out;
@@ -324,7 +347,7 @@ static void object_all(tutti_context *context, const tutti_call *calls, int call
         tutti_handle *handle = handle_take(context);
         const bool is_own = handle == NULL;
         handle = is_own ? &own : handle;
-        (void)tt_call_prepare(context, &calls[i], handle);
+        (void)tt_call_prepare(context, call_at(calls, i), handle);
         handle->done = NULL;
         object(&handle->request, status, text);
         submit(handle, is_own ? HANDLE_STARTED : HANDLE_ABANDONED);
@@ -341,7 +364,7 @@ static tutti_status prepare_group(tutti_context *context, const tutti_call *call
                                   tutti_handle **handles_out)
 {
     for (int i = 0; i < call_count; i++) {
-        const tutti_status status = tutti_declare(context, &calls[i], &handles_out[i]);
+        const tutti_status status = tutti_declare(context, call_at(calls, i), &handles_out[i]);
         if (status != TUTTI_OK) {
             while (i-- > 0) {
                 tt_call_recycle(handles_out[i]);
@@ -363,7 +386,9 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "calls, handles_out or call_count is missing");
     }
     for (int i = 0; i < call_count; i++) { /* what cannot be read cannot be told to the peers */
-        if (calls[i].struct_bytes != sizeof(tutti_call)) {
+        const tutti_call *call = call_at(calls, i);
+        if (call->struct_bytes != calls->struct_bytes ||
+            !tt_struct_is_known(call, call->struct_bytes, sizeof(*call))) {
             return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
         }
     }

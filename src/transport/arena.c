@@ -23,6 +23,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/memory.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -139,23 +140,6 @@ static void punch_hole(const tt_arena *arena, const block *target)
                     (off_t)(arena->span.file_offset + target->offset), (off_t)target->bytes);
 }
 
-/* Memory the kernel could still give, or UINT64_MAX when it does not say. The kernel itself would
- * rather kill a process than refuse the pages. */
-static uint64_t memory_available(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kilobytes = 0;
-    bool found = false;
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        found = sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found ? kilobytes * 1024 : UINT64_MAX;
-}
-
 static void explain(char *why_out, const char *format, uint64_t wanted, uint64_t limit)
 {
     if (why_out != NULL) {
@@ -169,9 +153,11 @@ static tt_status block_populate(const tt_arena *arena, const block *target, char
 {
     uint8_t *memory = arena->span.memory + target->offset;
     if (target->bytes >= HOLE_BYTES_MIN) {
-        const uint64_t available = memory_available();
+        const uint64_t available = tt_memory_available();
         if (target->bytes > available) {
-            explain(why_out, "shared arena: %llu bytes wanted, the host has %llu bytes left",
+            explain(why_out,
+                    "shared arena: %llu bytes wanted, the host or its control group has %llu bytes "
+                    "left",
                     target->bytes, available);
             return TT_ERR_NO_MEMORY;
         }

@@ -655,6 +655,41 @@ static void test_pairs_exchange_in_either_order(void **state)
     on_both(3, pair_body);
 }
 
+/* ---- structs of a later header ---- */
+
+typedef struct later_call {
+    tutti_call call;
+    uint64_t news; /* a field that this library does not know */
+} later_call;
+
+static void later_body(ranks_self *self)
+{
+    int32_t values[2] = {1, 2};
+    later_call calls[2];
+    tutti_handle *handles[2];
+    memset(calls, 0, sizeof(calls));
+    for (int i = 0; i < 2; i++) {
+        calls[i].call = sum_call(&values[i], 1);
+        calls[i].call.struct_bytes = sizeof(later_call);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_start_group(self->context, &calls[0].call, 2, handles));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        EXPECT(values[i] == (i + 1) * self->size);
+        tutti_handle_free(handles[i]);
+    }
+    calls[0].news = 1;
+    EXPECT(tutti_run(self->context, &calls[0].call) == TUTTI_ERR_BAD_ARGUMENT);
+    calls[0].call.struct_bytes = 8;
+    EXPECT(tutti_run(self->context, &calls[0].call) == TUTTI_ERR_BAD_ARGUMENT);
+}
+
+static void test_structs_may_grow(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", later_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -673,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_process_sets_work_alone),
         cmocka_unit_test(test_ranks_that_disagree_about_a_set_all_fail),
         cmocka_unit_test(test_pairs_exchange_in_either_order),
+        cmocka_unit_test(test_structs_may_grow),
     };
     return cmocka_run_group_tests_name("handles", tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A control group that leaves too little memory: an error that names it, never an OOM kill.
+
+Timeout: 120
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["TUTTI_BIN"])
+MIB = 1 << 20
+
+
+def own_memory_group():
+    """Folder of the memory controller's group that this process is in, and its limit's file."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if "memory" in names.split(","):
+            return pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+        if names == "" and pathlib.Path(f"/sys/fs/cgroup{path}/memory.max").exists():
+            return pathlib.Path("/sys/fs/cgroup" + path), "memory.max"
+    return None, None
+
+
+class ControlGroup(unittest.TestCase):
+    def setUp(self):
+        parent, limit = own_memory_group()
+        if parent is None:
+            self.skipTest("no memory controller")
+        try:
+            self.group = pathlib.Path(tempfile.mkdtemp(prefix="tutti-test-", dir=parent))
+            self.addCleanup(self.group.rmdir)
+            (self.group / limit).write_text(str(256 * MIB))
+        except OSError as error:
+            self.skipTest(f"no control group can be made: {error}")
+
+    def enter(self):
+        (self.group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def bench(self, size):
+        return subprocess.run(
+            [BIN / "tutti", "bench", "allreduce", "-n", "2", "-b", size, "-e", size, "--arena",
+             "-i", "1", "-w", "0"], preexec_fn=self.enter, capture_output=True, text=True,
+            timeout=60)
+
+    def test_what_fits_works(self):
+        result = self.bench("1M")
+        self.assertEqual(result.returncode, 0, result)
+
+    def test_what_does_not_fit_is_an_error(self):
+        result = self.bench("1G")
+        self.assertNotEqual(result.returncode, 0, result)
+        self.assertIn("control group", result.stderr, result)
+        self.assertNotIn("SIGKILL", result.stderr, result)
+
+
+if __name__ == "__main__":
+    tests = unittest.main(exit=False).result
+    skipped_all = tests.testsRun == len(tests.skipped)
+    sys.exit(77 if skipped_all and tests.wasSuccessful() else not tests.wasSuccessful())
