@@ -38,7 +38,8 @@ struct tutti_handle {
     tutti_handle *next_all; /* in context->all_handles */
     tt_request request;
     _Atomic(int) state;
-    bool has_event; /* completion is told through the event descriptor */
+    atomic_int sleepers; /* threads that sleep in the driver until this call is over */
+    bool has_event;      /* completion is told through the event descriptor */
     bool is_persistent;
     tutti_status status; /* valid in HANDLE_CALLING and HANDLE_DONE */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
@@ -84,10 +85,9 @@ struct tutti_context {
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
-    atomic_int waiting;  /* threads that wait for the baton or for a handle */
-    atomic_int drivers;  /* threads that drive, or sleep while waiting for their own call */
-    atomic_int sleepers; /* threads in the driver's sleep, without the baton */
-    atomic_int inside;   /* threads in a call that may wait; the last of them lets shutdown go on */
+    atomic_int waiting; /* threads that wait for the baton or for a handle */
+    atomic_int drivers; /* threads that drive, or sleep while waiting for their own call */
+    atomic_int inside;  /* threads in a call that may wait; the last of them lets shutdown go on */
     atomic_int progress_state;
     atomic_bool stops;      /* the progress thread is to end */
     tt_queue submitted;     /* any thread pushes, the baton's holder pops */

@@ -44,8 +44,7 @@ tutti_status tt_call_check(const tutti_context *context)
         return tt_error_set(TUTTI_ERR_FORKED, "the context belongs to the parent process; a forked "
                                               "child must call tutti_init itself");
     }
-    if (atomic_load_explicit(&((tutti_context *)(uintptr_t)context)->is_closing,
-                             memory_order_relaxed)) {
+    if (atomic_load(&((tutti_context *)(uintptr_t)context)->is_closing)) {
         return tt_error_set(TUTTI_ERR_SHUT_DOWN, "the context is shut down");
     }
     return TUTTI_OK;
@@ -184,6 +183,7 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
 {
     tutti_handle handle;
     atomic_init(&handle.state, HANDLE_IDLE);
+    atomic_init(&handle.sleepers, 0);
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
@@ -233,6 +233,7 @@ static tutti_handle *handle_take(tutti_context *context)
         (void)pthread_mutex_unlock(&context->handle_lock);
     }
     atomic_init(&handle->state, HANDLE_IDLE);
+    atomic_init(&handle->sleepers, 0);
     handle->context = context;
     handle->next = NULL;
     return handle;
@@ -313,7 +314,7 @@ tutti_status tutti_restart(tutti_handle *handle)
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
-    const tutti_status status = tt_call_check(handle->context);
+    tutti_status status = tt_call_check(handle->context);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -324,9 +325,14 @@ tutti_status tutti_restart(tutti_handle *handle)
     if (state != HANDLE_IDLE && state != HANDLE_DONE) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
     }
+    status = enter(handle->context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     handle->status = TUTTI_IN_PROGRESS;
     submit(handle, HANDLE_STARTED);
     tt_drive_notify(handle->context);
+    leave(handle->context);
     return TUTTI_OK;
 }
 
@@ -466,12 +472,16 @@ tutti_status tutti_cancel(tutti_handle *handle)
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
     tutti_context *context = handle->context;
-    const tutti_status status = tt_call_check(context);
+    tutti_status status = tt_call_check(context);
     if (status != TUTTI_OK) {
         return status;
     }
     if (atomic_load(&handle->state) != HANDLE_STARTED) { /* over: too late, or done before */
         return handle->status == TUTTI_ERR_CANCELLED ? TUTTI_OK : TUTTI_IN_PROGRESS;
+    }
+    status = enter(context);
+    if (status != TUTTI_OK) {
+        return status;
     }
     tt_drive_acquire(context);
     tt_drive_drain(context);
@@ -479,6 +489,7 @@ tutti_status tutti_cancel(tutti_handle *handle)
         handle->request.op != NULL && tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);
+    leave(context);
     return is_cancelled ? TUTTI_OK : TUTTI_IN_PROGRESS;
 }
 
@@ -499,7 +510,9 @@ void tutti_handle_free(tutti_handle *handle)
     if (enter(context) != TUTTI_OK) {
         return; /* the context frees it */
     }
-    (void)tt_drive_wait(handle, UINT64_MAX);
+    if (!is_over(handle)) {
+        (void)tt_drive_wait(handle, UINT64_MAX);
+    }
     tt_call_recycle(handle);
     leave(context);
 }

@@ -116,7 +116,9 @@ tutti_status tutti_shutdown(tutti_context *context)
     if (tt_error_in_callback()) {
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not shut down its context");
     }
-    atomic_store(&context->is_closing, true);
+    if (atomic_exchange(&context->is_closing, true)) {
+        return tt_error_set(TUTTI_ERR_SHUT_DOWN, "another thread shuts the context down");
+    }
     tt_drive_stop(context);
     tt_drive_acquire(context);
     tt_drive_drain(context);

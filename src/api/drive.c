@@ -16,7 +16,8 @@
  *      drives, also from within its own sleep, the progress thread only stands by.
  *  (5) Callbacks run without the baton.
  *  (6) Who stops driving while another thread sleeps in the driver wakes it: the word that tells
- *      peers whether to ring is no longer that of a sleeper.
+ *      peers whether to ring is no longer that of a sleeper. So does who ends a sleeper's call.
+ *  (7) A waiter whose call is over goes, whoever drives; if nobody does, it sees to what is left.
  */
 #include <errno.h>
 #include <limits.h>
@@ -109,6 +110,16 @@ static void complete(tutti_context *context, tutti_handle *handle)
     }
 }
 
+/* Nobody polls from here on, for a while: see (4) and (6). */
+static void let_go(tutti_context *context)
+{
+    tt_real_linger(context->real);
+    atomic_store(&context->baton, 0);
+    if (atomic_load(&context->waiting) > 0) {
+        broadcast(context);
+    }
+}
+
 /* Tell the owners of finished calls. Takes the list with the baton, calls back without it. */
 void tt_drive_deliver(tutti_context *context)
 {
@@ -118,18 +129,16 @@ void tt_drive_deliver(tutti_context *context)
     }
     context->finished = NULL;
     context->finished_end = &context->finished;
-    bool has_callbacks = false;
+    bool has_callbacks = false, has_sleepers = false;
     for (tutti_handle *look = handle; look != NULL; look = look->next) {
         has_callbacks = has_callbacks || look->done != NULL;
     }
     if (has_callbacks) {
-        atomic_store(&context->baton, 0);
-        if (atomic_load(&context->waiting) > 0) {
-            broadcast(context);
-        }
+        let_go(context);
     }
     while (handle != NULL) {
         tutti_handle *next = handle->next;
+        has_sleepers = has_sleepers || atomic_load(&handle->sleepers) > 0;
         complete(context, handle);
         handle = next;
     }
@@ -138,6 +147,10 @@ void tt_drive_deliver(tutti_context *context)
     }
     if (has_callbacks) {
         tt_drive_acquire(context);
+        tt_real_linger(context->real); /* who went to sleep meanwhile may be among the owners */
+    }
+    if (has_sleepers && !has_callbacks) {
+        tt_real_wake(context->real);
     }
 }
 
@@ -164,19 +177,32 @@ bool tt_drive_try_acquire(tutti_context *context)
            atomic_exchange(&context->baton, 1) == 0;
 }
 
-void tt_drive_acquire(tutti_context *context)
+static bool is_done(void *handle)
 {
-    if (tt_drive_try_acquire(context)) {
-        return;
+    return atomic_load_explicit(&((tutti_handle *)handle)->state, memory_order_acquire) ==
+           HANDLE_DONE;
+}
+
+/* Take the baton. False: another thread has it, and `handle` (or NULL) is done. */
+static bool acquire_unless_done(tutti_context *context, tutti_handle *handle)
+{
+    bool has_baton = tt_drive_try_acquire(context);
+    if (has_baton) {
+        return true;
     }
     atomic_fetch_add(&context->waiting, 1);
-    tt_real_wake(context->real); /* the holder may be about to sleep for long */
     (void)pthread_mutex_lock(&context->sleep_lock);
-    while (!tt_drive_try_acquire(context)) {
+    while (!(has_baton = tt_drive_try_acquire(context)) && (handle == NULL || !is_done(handle))) {
         (void)pthread_cond_wait(&context->changed, &context->sleep_lock);
     }
     (void)pthread_mutex_unlock(&context->sleep_lock);
     atomic_fetch_sub(&context->waiting, 1);
+    return has_baton;
+}
+
+void tt_drive_acquire(tutti_context *context)
+{
+    (void)acquire_unless_done(context, NULL);
 }
 
 void tt_drive_notify(tutti_context *context)
@@ -197,10 +223,9 @@ void tt_drive_notify(tutti_context *context)
 void tt_drive_release(tutti_context *context)
 {
     const bool is_outstanding = tt_control_pending(context->control) > 0;
-    atomic_store(&context->baton, 0);
-    if (atomic_load(&context->waiting) > 0) {
-        broadcast(context);
-    } else if (is_outstanding || tt_queue_has_pushed(&context->submitted)) {
+    let_go(context);
+    if (atomic_load(&context->waiting) == 0 &&
+        (is_outstanding || tt_queue_has_pushed(&context->submitted))) {
         tt_drive_notify(context);
     }
 }
@@ -216,12 +241,6 @@ void tt_drive_drain(tutti_context *context)
 
 /* ---- waiting ---- */
 
-static bool is_done(void *handle)
-{
-    return atomic_load_explicit(&((tutti_handle *)handle)->state, memory_order_acquire) ==
-           HANDLE_DONE;
-}
-
 /* What ends a spin: a call of this context is over, or another was submitted. */
 static bool has_news(void *argument)
 {
@@ -229,33 +248,23 @@ static bool has_news(void *argument)
     return context->finished != NULL || tt_queue_has_pushed(&context->submitted);
 }
 
-/* Sleep in the driver without the baton. */
-static void sleep_apart(tutti_context *context, uint64_t until_ns)
+/* Sleep in the driver without the baton, and take it again. False as in acquire_unless_done. */
+static bool sleep_apart(tutti_context *context, tutti_handle *handle, uint64_t until_ns)
 {
-    atomic_fetch_add(&context->sleepers, 1);
     atomic_store(&context->baton, 0);
     if (atomic_load(&context->waiting) > 0) {
         broadcast(context);
     }
-    if (!tt_queue_has_pushed(&context->submitted)) {
-        tt_real_sleep_block(context->real, until_ns);
+    tt_real_sleep_block(context->real, tt_queue_has_pushed(&context->submitted) ? 0 : until_ns);
+    const bool has_baton = acquire_unless_done(context, handle);
+    if (has_baton) {
+        tt_real_sleep_end(context->real);
     }
-    tt_drive_acquire(context);
-    atomic_fetch_sub(&context->sleepers, 1);
-    tt_real_sleep_end(context->real);
+    return has_baton;
 }
 
-/* Nobody polls from here on, for a while: see (4) and (6). */
-static void stop_driving(tutti_context *context)
-{
-    tt_real_linger(context->real);
-    if (atomic_load(&context->sleepers) > 0) {
-        tt_real_wake(context->real);
-    }
-}
-
-/* Drive with the baton in hand until the handle is done or time is out. */
-static void drive_for(tutti_handle *handle, uint64_t until_ns)
+/* Drive with the baton in hand until the handle is done or time is out. False: without it now. */
+static bool drive_for(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
     tt_real *real = context->real;
@@ -278,11 +287,16 @@ static void drive_for(tutti_handle *handle, uint64_t until_ns)
         uint64_t wake_ns = tt_real_watch(real);
         wake_ns = wake_ns < until_ns ? wake_ns : until_ns;
         if (tt_real_sleep_begin(real, wake_ns, &wake_ns)) {
-            sleep_apart(context, wake_ns);
+            atomic_fetch_add(&handle->sleepers, 1);
+            const bool has_baton = sleep_apart(context, handle, wake_ns);
+            atomic_fetch_sub(&handle->sleepers, 1);
+            if (!has_baton) {
+                return false;
+            }
         }
         tt_drive_deliver(context);
     }
-    stop_driving(context);
+    return true;
 }
 
 static void deadline_of(uint64_t until_ns, struct timespec *time_out)
@@ -312,21 +326,29 @@ static void sleep_for(tutti_handle *handle, uint64_t until_ns)
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
+    bool is_owing = false; /* was perhaps woken to drive, and has not */
     atomic_fetch_add_explicit(&context->calls, 1, memory_order_relaxed);
     while (!is_done(handle)) {
         if (tt_drive_try_acquire(context)) {
             atomic_fetch_add(&context->drivers, 1);
-            drive_for(handle, until_ns);
+            is_owing = !drive_for(handle, until_ns);
             atomic_fetch_sub(&context->drivers, 1);
-            tt_drive_release(context);
+            if (!is_owing) {
+                tt_drive_release(context);
+            }
         } else {
             sleep_for(handle, until_ns);
+            is_owing = true;
         }
         if (until_ns != UINT64_MAX && tt_clock_ns() >= until_ns) {
             break;
         }
     }
-    return is_done(handle);
+    const bool is_over = is_done(handle);
+    if (is_owing && tt_drive_try_acquire(context)) {
+        tt_drive_release(context); /* (7) */
+    }
+    return is_over;
 }
 
 /* ---- the progress thread ---- */
@@ -353,7 +375,7 @@ static void progress_sleep(tutti_context *context)
     atomic_store(&context->progress_state, PROGRESS_ASLEEP);
     if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops) &&
         tt_real_sleep_begin(context->real, until_ns, &until_ns)) {
-        sleep_apart(context, until_ns);
+        (void)sleep_apart(context, NULL, until_ns);
     }
     atomic_store(&context->progress_state, PROGRESS_RUNNING);
 }
@@ -379,14 +401,6 @@ static bool is_driven(tutti_context *context)
     return atomic_load(&context->waiting) > 0 || atomic_load(&context->drivers) > 0;
 }
 
-static void progress_release(tutti_context *context)
-{
-    atomic_store(&context->baton, 0);
-    if (atomic_load(&context->waiting) > 0) {
-        broadcast(context);
-    }
-}
-
 static void *progress_main(void *argument)
 {
     tutti_context *context = argument;
@@ -405,11 +419,10 @@ static void *progress_main(void *argument)
         if (!is_driven(context) && (is_outstanding || quiet >= LINGER_LOOKS)) {
             progress_sleep(context);
             tt_drive_deliver(context);
-            progress_release(context);
+            let_go(context);
             continue;
         }
-        stop_driving(context);
-        progress_release(context);
+        let_go(context);
         progress_linger(context);
     }
     return NULL;

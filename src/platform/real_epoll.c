@@ -104,7 +104,10 @@ void tt_real_epoll_look(tt_real *real)
     for (int i = 0; i < count; i++) {
         if (events[i].data.u64 == WAKE_KEY) {
             uint64_t value = 0;
-            (void)!read(real->event_fd, &value, sizeof value);
+            /* Left standing for those who still sleep: it may be meant for one of them. */
+            if (atomic_load(&real->sleepers) == 0) {
+                (void)!read(real->event_fd, &value, sizeof value);
+            }
             real->woken = true;
             continue;
         }

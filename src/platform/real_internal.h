@@ -36,9 +36,9 @@ struct tt_real {
     uint32_t *ready_spare;
     uint32_t ready_count;
     uint32_t pass;
-    bool look;         /* look at descriptors in the next pass */
-    bool woken;        /* the wake descriptor had rung */
-    uint32_t sleepers; /* threads between sleep_begin and sleep_end */
+    bool look;                 /* look at descriptors in the next pass */
+    bool woken;                /* the wake descriptor had rung */
+    _Atomic uint32_t sleepers; /* threads between sleep_begin and the end of sleep_block */
     bool in_pass;
     bool spins;
     uint64_t now_ns; /* of this pass; 0: not read yet */

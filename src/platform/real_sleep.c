@@ -5,7 +5,8 @@
  * Nobody misses a line: the word says ASLEEP, with a full barrier, before the rings are looked at
  * for the last time; senders store their line, with a full barrier, before they read the word.
  * The sleep itself is a poll of the epoll descriptor: it takes no events away, so that it can be
- * done without the baton.
+ * done without the baton. Several threads may sleep; a wake is for all of them, so it is taken
+ * away only when none of them sleeps any more (real_epoll.c).
  */
 #include <poll.h>
 #include <sched.h>
@@ -40,7 +41,7 @@ void tt_real_drive(tt_real *real)
 void tt_real_linger(tt_real *real)
 {
     set_awake(real, TT_WAKE_LINGERING);
-    if (real->sleepers > 0) {
+    if (atomic_load(&real->sleepers) > 0) {
         /* It went to sleep when peers were told to ring; now they are not. */
         tt_real_wake(real);
     }
@@ -55,28 +56,24 @@ bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_ou
         return false;
     }
     *until_ns_out = tt_min_u64(until_ns, real->timer_at_ns);
-    real->sleepers++;
+    atomic_fetch_add(&real->sleepers, 1);
     return true;
 }
 
 void tt_real_sleep_block(tt_real *real, uint64_t until_ns)
 {
     struct pollfd watch = {.fd = real->epoll_fd, .events = POLLIN};
-    if (until_ns == UINT64_MAX) {
-        (void)ppoll(&watch, 1, NULL, NULL);
-        return;
-    }
-    const uint64_t now_ns = tt_real_clock();
+    const uint64_t now_ns = until_ns == UINT64_MAX ? 0 : tt_real_clock();
     const uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     const struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
                                   .tv_nsec = (long)(left_ns % NS_PER_S)};
-    (void)ppoll(&watch, 1, &left, NULL);
+    (void)ppoll(&watch, 1, until_ns == UINT64_MAX ? NULL : &left, NULL);
+    const uint32_t before = atomic_fetch_sub(&real->sleepers, 1);
+    TT_ASSERT(before > 0);
 }
 
 void tt_real_sleep_end(tt_real *real)
 {
-    TT_ASSERT(real->sleepers > 0);
-    real->sleepers--;
     tt_real_drive(real);
     real->look = true;
 }

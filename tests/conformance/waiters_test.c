@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * waiters_test.c - many threads of one rank wait at once: nobody is forgotten, nobody is held.
+ *
+ * Labels: asan tsan
+ * Timeout: 120
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "conformance/ranks.h"
+
+enum { WAITERS = 6, ROUNDS = 10 };
+
+static void nap_s(double seconds)
+{
+    const struct timespec time = {.tv_sec = (time_t)seconds,
+                                  .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)nanosleep(&time, NULL);
+}
+
+static void on_both(int size, ranks_fn *body)
+{
+    ranks_run(size, "shm", body, NULL);
+    ranks_run(size, "tcp", body, NULL);
+}
+
+static tutti_call sum_call(int32_t *value, tutti_set set)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    call.input = call.output = value;
+    call.count = 1;
+    call.dtype = TUTTI_I32;
+    call.set = set;
+    return call;
+}
+
+/* ---- shutdown ---- */
+
+static void *wait_main(void *handle)
+{
+    EXPECT_STATUS(TUTTI_ERR_SHUT_DOWN, tutti_wait(handle, -1.0));
+    return NULL;
+}
+
+static void shutdown_body(ranks_self *self)
+{
+    pthread_t threads[WAITERS];
+    int32_t values[WAITERS] = {0};
+    nap_s(0.05); /* the progress thread sleeps before the first of the waiters */
+    if (self->rank == 0) {
+        for (int i = 0; i < WAITERS; i++) {
+            tutti_handle *handle;
+            const tutti_call call = sum_call(&values[i], TUTTI_WORLD);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+            EXPECT(pthread_create(&threads[i], NULL, wait_main, handle) == 0);
+        }
+        nap_s(0.01);
+        EXPECT_STATUS(TUTTI_OK, tutti_shutdown(self->context));
+        self->context = NULL;
+        for (int i = 0; i < WAITERS; i++) {
+            EXPECT(pthread_join(threads[i], NULL) == 0);
+        }
+    }
+    ranks_meet(self);
+}
+
+static void test_shutdown_sends_all_waiters_away(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        on_both(2, shutdown_body);
+    }
+}
+
+/* ---- a busy thread ---- */
+
+typedef struct busy {
+    ranks_self *self;
+    tutti_set set;
+    atomic_bool is_over;
+} busy;
+
+/* Calls without pause on a set of its own until the other thread's call has returned. */
+static void *busy_main(void *argument)
+{
+    busy *work = argument;
+    for (int32_t goes_on = 1; goes_on > 0;) {
+        goes_on = work->self->rank == 0 && atomic_load(&work->is_over) ? 0 : 1;
+        int32_t value = goes_on;
+        tutti_call call = sum_call(&value, work->set);
+        call.op = TUTTI_MIN;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(work->self->context, &call));
+        goes_on = value;
+    }
+    return NULL;
+}
+
+/* Rank 0 waits for a call of which rank 1 takes its time, while other threads are busy. */
+static void busy_body(ranks_self *self)
+{
+    busy work = {.self = self};
+    pthread_t thread;
+    int32_t value = 1;
+    const int ranks[] = {0, 1};
+    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, ranks, 2, &work.set));
+    EXPECT(pthread_create(&thread, NULL, busy_main, &work) == 0);
+    for (int i = 0; i < 20; i++) {
+        if (self->rank == 1) {
+            nap_s(0.005);
+        }
+        const double began_s = ranks_clock_s();
+        value = 1;
+        EXPECT_STATUS(TUTTI_OK,
+                      tutti_allreduce(self->context, &value, &value, 1, TUTTI_I32, TUTTI_SUM));
+        EXPECT_SAY(ranks_clock_s() - began_s < 30.0, "rank %d", self->rank);
+    }
+    atomic_store(&work.is_over, true);
+    EXPECT(pthread_join(thread, NULL) == 0);
+}
+
+static void test_a_busy_thread_does_not_hold_a_waiter(void **state)
+{
+    (void)state;
+    on_both(2, busy_body);
+}
+
+/* ---- handles nobody started ---- */
+
+static void unstarted_body(ranks_self *self)
+{
+    tutti_handle *handle;
+    int32_t value = 0;
+    const tutti_call call = sum_call(&value, TUTTI_WORLD);
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+    tutti_handle_free(handle);
+}
+
+static void test_a_call_that_was_never_started_can_be_freed(void **state)
+{
+    (void)state;
+    ranks_run(1, NULL, unstarted_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_busy_thread_does_not_hold_a_waiter),
+        cmocka_unit_test(test_shutdown_sends_all_waiters_away),
+        cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
