@@ -91,6 +91,7 @@ void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot)
 
 /* ---- partners and grants ---- */
 
+/* NULL: there are more than the algorithm has, so one of them is none; the exec has failed. */
 static tt_partner *partner_of(tt_exec *exec, uint32_t member)
 {
     for (uint32_t i = 0; i < exec->partner_count; i++) {
@@ -98,7 +99,10 @@ static tt_partner *partner_of(tt_exec *exec, uint32_t member)
             return &exec->partners[i];
         }
     }
-    TT_ASSERT(exec->partner_count < exec->plan.partner_max);
+    if (exec->partner_count == exec->plan.partner_max) {
+        fail(exec, TT_ERR_BAD_WIRE, member); /* a signal of a rank that has no part in this */
+        return NULL;
+    }
     tt_partner *partner = &exec->partners[exec->partner_count++];
     *partner = (tt_partner){.member = member};
     return partner;
@@ -130,7 +134,9 @@ static void find_sources(tt_exec *exec)
     for (uint32_t round = 0; round < exec->plan.round_count; round++) {
         for (uint32_t i = 0; move_at(exec, &first, round, i, &move); i++) {
             if (move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE) {
-                partner_of(exec, move.peer)->is_source = true;
+                tt_partner *partner = partner_of(exec, move.peer);
+                TT_ASSERT(partner != NULL); /* no signal was taken yet */
+                partner->is_source = true;
             }
         }
     }
@@ -143,6 +149,9 @@ static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_
 {
     tt_partner *partner = partner_of(exec, member);
     *flags_out = 0;
+    if (partner == NULL) {
+        return false;
+    }
     if (partner->granted > lane->number) {
         return true;
     }
@@ -451,10 +460,13 @@ static void take_notes(tt_exec *exec)
         const uint32_t member = tt_exec_member(exec, note.peer);
         if (member == UINT32_MAX || note.head.descriptor != exec->identity.descriptor) {
             fail(exec, TT_ERR_MISMATCH, member);
-        } else if (note.head.kind == TT_FRAME_GRANT) {
-            partner_of(exec, member)->granted = note.head.argument;
-        } else {
-            partner_of(exec, member)->has_wanted = true;
+            continue;
+        }
+        tt_partner *partner = partner_of(exec, member);
+        if (partner != NULL && note.head.kind == TT_FRAME_GRANT) {
+            partner->granted = note.head.argument;
+        } else if (partner != NULL) {
+            partner->has_wanted = true;
         }
     }
 }
@@ -597,6 +609,9 @@ static void run_waiting(tt_exec *exec)
 void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes)
 {
     tt_partner *partner = partner_of(exec, member);
+    if (partner == NULL) {
+        return;
+    }
     lanes += TT_PLANT(GRANT_ADDED_UP) ? partner->granted : 0;
     if (lanes > partner->granted) {
         partner->granted = lanes;
@@ -606,8 +621,11 @@ void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes)
 
 void tt_exec_wanted(tt_exec *exec, uint32_t member)
 {
-    partner_of(exec, member)->has_wanted = true;
-    send_signal(exec, TT_FRAME_GRANT, member, exec->lanes_opened);
+    tt_partner *partner = partner_of(exec, member);
+    if (partner != NULL) {
+        partner->has_wanted = true;
+        send_signal(exec, TT_FRAME_GRANT, member, exec->lanes_opened);
+    }
 }
 
 void tt_exec_unblock(tt_exec *exec)

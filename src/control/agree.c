@@ -57,6 +57,7 @@ static const tt_claim *done_claim(const tt_control *control, const tt_head *key)
 static void case_destroy(tt_control *control, tt_case *found)
 {
     const size_t size = found->size;
+    control->peers[found->peer].case_count--;
     tt_platform_release(control->platform, found->has_probed, size * sizeof(bool));
     tt_platform_release(control->platform, found->has_claimed, size * sizeof(bool));
     tt_platform_release(control->platform, found->claims, size * sizeof(tt_claim));
@@ -65,10 +66,12 @@ static void case_destroy(tt_control *control, tt_case *found)
 
 static tt_case *case_create(tt_control *control, uint32_t peer, const tt_head *key, uint32_t size)
 {
-    tt_case *made = tt_platform_allocate(control->platform, sizeof(*made));
+    const bool has_room = control->peers[peer].case_count < CASES_MAX;
+    tt_case *made = has_room ? tt_platform_allocate(control->platform, sizeof(*made)) : NULL;
     if (made == NULL) {
         return NULL;
     }
+    control->peers[peer].case_count++;
     made->size = size;
     made->key = *key;
     made->peer = peer;
@@ -682,6 +685,9 @@ static void patrol_op(tt_op *op, uint64_t now)
         }
         tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
         return;
+    }
+    if (op->phase == OP_QUEUED) {
+        return; /* those before it ask */
     }
     if (op->phase == OP_DISPUTED) {
         if (now - op->disputed_ns > 2 * config->verdict_ns) {

@@ -18,6 +18,8 @@ enum {
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
     PATROL_NS = 50 * 1000 * 1000,
     DONE_KEPT = 256,  /* ops whose claim is remembered after success, for ranks that differ */
+    FATES_MAX = 4096, /* kept per peer; more than an honest one is ahead */
+    CASES_MAX = 4096, /* the same */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
 
@@ -48,6 +50,7 @@ struct tt_set {
     tt_op *ops[OPS_AHEAD_MAX];
     tt_op *queue; /* submitted, waiting for a place in `ops` */
     tt_op **queue_end;
+    bool is_pumping;     /* ops of the queue are being begun */
     tt_op *pairs;        /* sends and receives that are not over */
     uint64_t *pair_next; /* [2 * size] next sequence: to, from each member */
     tt_status broken;    /* a member is gone: nothing works here any more */
@@ -55,7 +58,7 @@ struct tt_set {
     char broken_text[TT_ERROR_BYTES];
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
     int8_t failed_status[FAILED_KEPT];
-    uint64_t done[DONE_KEPT];     /* sequence + 1, at sequence % DONE_KEPT */
+    uint64_t done[DONE_KEPT]; /* sequence + 1, at sequence % DONE_KEPT */
     tt_claim done_claims[DONE_KEPT];
     uint32_t failed_count;
     tt_status late; /* an op that had succeeded here failed elsewhere */
@@ -142,6 +145,7 @@ typedef struct tt_failure {
 typedef struct tt_peer_state {
     bool is_gone; /* left or down */
     tt_status status;
+    uint32_t fate_count, case_count; /* kept because of frames of this peer */
 } tt_peer_state;
 
 struct tt_control {

@@ -24,7 +24,8 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
         return; /* the first verdict stands */
     }
     if (fate == NULL) {
-        fate = tt_platform_allocate(control->platform, sizeof(*fate));
+        const bool has_room = control->peers[peer].fate_count < FATES_MAX;
+        fate = has_room ? tt_platform_allocate(control->platform, sizeof(*fate)) : NULL;
         if (fate == NULL) {
             return; /* the op will probe, and hear again */
         }
@@ -32,6 +33,7 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
         fate->key = *key;
         fate->peer = peer;
         control->fates = fate;
+        control->peers[peer].fate_count++;
     }
     fate->is_verdict = verdict != NULL;
     if (verdict != NULL) {
@@ -54,6 +56,7 @@ bool tt_fate_take(tt_op *op)
         *link = fate->next;
         const tt_fate taken = *fate;
         tt_platform_release(control->platform, fate, sizeof(*fate));
+        control->peers[taken.peer].fate_count--;
         if (!taken.is_verdict) {
             tt_agree_dispute(op);
             return true;

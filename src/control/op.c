@@ -189,20 +189,28 @@ static void list_remove(tt_op **link, const tt_op *op)
     }
 }
 
-static void queue_remove(tt_set *set, tt_op *op)
+static void queue_remove(tt_set *set, const tt_op *op)
 {
-    list_remove(&set->queue, op);
-    set->queue_end = &set->queue;
-    while (*set->queue_end != NULL) {
-        set->queue_end = &(*set->queue_end)->next;
+    tt_op **link = &set->queue;
+    while (*link != op) {
+        link = &(*link)->next;
+    }
+    *link = op->next;
+    if (op->next == NULL) {
+        set->queue_end = link;
     }
 }
 
 static void op_begin(tt_op *op);
 
-/* Begin queued ops whose place has become free. */
+/* Begin queued ops whose place has become free. Ops may be over as soon as they begin: the
+ * outermost call begins the next, so that the stack does not grow with their number. */
 static void queue_pump(tt_set *set)
 {
+    if (set->is_pumping) {
+        return;
+    }
+    set->is_pumping = true;
     while (set->queue != NULL && set->ops[set->queue->sequence % OPS_AHEAD_MAX] == NULL) {
         tt_op *op = set->queue;
         set->queue = op->next;
@@ -213,6 +221,7 @@ static void queue_pump(tt_set *set)
         set->ops[op->sequence % OPS_AHEAD_MAX] = op;
         op_begin(op);
     }
+    set->is_pumping = false;
 }
 
 static void op_end(tt_op *op, tt_status status)
@@ -257,7 +266,7 @@ static void op_end(tt_op *op, tt_status status)
     request->status = status;
     request->op = NULL;
     request->finished(request);
-    if (!was_queued) {
+    if (!was_queued && control->shut_down == TT_OK) {
         queue_pump(set);
     }
 }

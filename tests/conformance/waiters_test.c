@@ -131,6 +131,39 @@ static void test_a_busy_thread_does_not_hold_a_waiter(void **state)
     on_both(2, busy_body);
 }
 
+/* ---- more than fit ---- */
+
+enum { QUEUED = 30000 };
+
+/* Rank 1 leaves while rank 0 has many more calls in the queue than may be in flight. */
+static void queue_body(ranks_self *self)
+{
+    if (self->rank == 0) {
+        int32_t *values = calloc(QUEUED, sizeof(*values));
+        tutti_handle **handles = calloc(QUEUED, sizeof(tutti_handle *));
+        EXPECT(values != NULL && handles != NULL);
+        for (int i = 0; i < QUEUED; i++) {
+            const tutti_call call = sum_call(&values[i], TUTTI_WORLD);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+        }
+        ranks_meet(self);
+        for (int i = 0; i < QUEUED; i++) {
+            EXPECT_STATUS(TUTTI_ERR_PEER_LEFT, tutti_wait(handles[i], -1.0));
+            tutti_handle_free(handles[i]);
+        }
+        free(handles);
+        free(values);
+    } else {
+        ranks_meet(self);
+    }
+}
+
+static void test_a_long_queue_ends_when_a_rank_leaves(void **state)
+{
+    (void)state;
+    on_both(2, queue_body);
+}
+
 /* ---- handles nobody started ---- */
 
 static void unstarted_body(ranks_self *self)
@@ -154,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_busy_thread_does_not_hold_a_waiter),
         cmocka_unit_test(test_shutdown_sends_all_waiters_away),
+        cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
