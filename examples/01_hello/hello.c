@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * hello.c - the smallest program that uses Tutti: every rank gives a number, every rank gets the
- * sum.     tutti run -n 4 build/bin/01_hello
+ * sum.     tutti run -n 4 build/bin/hello
  */
 #include <stdio.h>
 

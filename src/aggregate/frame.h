@@ -16,11 +16,12 @@ typedef enum tt_frame_kind {
     TT_FRAME_WANT = 3,   /* the sender has no credit: grant when the op is here */
     TT_FRAME_CREDIT = 4, /* argument: eager frames of yours consumed so far (cumulative) */
 
-    TT_FRAME_DISPUTE = 16, /* to the first member: descriptors differ; from it: make your claim */
-    TT_FRAME_CLAIM = 17,   /* payload: what this rank believes the op to be */
+    TT_FRAME_DISPUTE = 16, /* from the first member: descriptors differ, make your claim */
+    TT_FRAME_CLAIM = 17,   /* to it, payload: what this rank believes the op to be; opens a case */
     TT_FRAME_OBJECT = 18,  /* argument: status, payload: text. This rank cannot take part */
     TT_FRAME_VERDICT = 19, /* argument: status, payload: text. The op failed, for everyone */
-    TT_FRAME_PROBE = 20,   /* this rank has submitted the op and waits */
+    TT_FRAME_PROBE = 20,   /* to the first member: this rank has the op (argument 0), who has not
+                            * (1)? From it (2): do you have the op, or had you? */
     TT_FRAME_STALL = 21,   /* payload: text. Who has not submitted it */
     TT_FRAME_ABORT = 22,   /* argument: rank that is gone, payload: how */
     TT_FRAME_STOP = 23,    /* the sender's op failed: say when you no longer touch its memory */

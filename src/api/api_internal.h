@@ -64,7 +64,7 @@ typedef struct tt_set_place {
 /* What the progress thread is doing. Who submits wakes it from the last two. */
 typedef enum tt_progress_state {
     PROGRESS_RUNNING,
-    PROGRESS_LINGERING, /* looks again in a millisecond, or when signalled */
+    PROGRESS_LINGERING, /* looks again after LINGER_NS, or when signalled */
     PROGRESS_ASLEEP,    /* in epoll; peers and sockets wake it */
 } tt_progress_state;
 

@@ -3,8 +3,8 @@
  * agree.c - one verdict for everyone when a call cannot succeed.
  *
  * The first member of a set that is still there (of a pair: the sender) decides. A rank that sees a
- * foreign descriptor stops its op and sends DISPUTE with its claim; the first member asks all for
- * claims and decides when all are in or verdict_ns has passed. A rank that cannot take part (wrong
+ * foreign descriptor stops its op and sends its CLAIM; the first member asks all for theirs
+ * (DISPUTE) and decides when all are in or verdict_ns has passed. A rank that cannot take part (wrong
  * arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the first member
  * passes it on. Either way the members get one VERDICT. What arrives before its op is kept as its
  * fate. A rank whose op had succeeded already learns of it at its next call.
@@ -193,9 +193,8 @@ static void add_claim(tt_text *text, const tt_claim *claim)
         tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);
     }
     if (claim->name[0] != 0) {
-        tt_text_add(text, " \"");
+        tt_text_add(text, " ");
         tt_text_add_quoted(text, claim->name, sizeof(claim->name));
-        tt_text_add(text, "\"");
     }
     if (claim->salt != 0) {
         tt_text_add(text, " (key %016llx)", (unsigned long long)claim->salt);
