@@ -6,8 +6,8 @@
  * foreign descriptor stops its op and sends its CLAIM; the first member asks all for theirs
  * (DISPUTE) and decides when all are in or verdict_ns has passed. A rank that cannot take part
  * (wrong arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the first
- * member passes it on. Either way the members get one VERDICT. What arrives before its op is kept as its
- * fate. A rank whose op had succeeded already learns of it at its next call.
+ * member passes it on. Either way the members get one VERDICT. What arrives before its op is kept
+ * as its fate. A rank whose op had succeeded already learns of it at its next call.
  *
  * Ops that wait long ask the first member who is missing (PROBE, STALL), which also uncovers calls
  * that differ so much that no frame passes between them.
