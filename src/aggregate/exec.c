@@ -394,31 +394,6 @@ static void lanes_open(tt_exec *exec)
 
 /* ---- life ---- */
 
-tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
-{
-    tt_platform *platform = exec->flow->platform;
-    const size_t bytes = slot_bytes * TT_LANES_MAX;
-    if (exec->slots_bytes >= bytes) {
-        return TT_OK;
-    }
-    if (exec->slots != NULL) {
-        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
-        exec->slots_bytes = 0;
-    }
-    exec->slots = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
-    if (exec->slots == NULL) {
-        return TT_ERR_NO_MEMORY;
-    }
-    exec->slots_bytes = bytes;
-    return TT_OK;
-}
-
-void tt_exec_forsake_slots(tt_exec *exec)
-{
-    exec->slots = NULL;
-    exec->slots_bytes = 0;
-}
-
 /* Lay out bits, partners, pointers and scratch in one block that is kept for the next op. */
 static tt_status workspace_lay_out(tt_exec *exec)
 {

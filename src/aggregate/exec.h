@@ -96,6 +96,8 @@ void tt_exec_unblock(tt_exec *exec);
 /* Some local work; true if more is left. */
 bool tt_exec_step(tt_exec *exec);
 
+/* Nobody uses the staging slots any more: give them back if much is kept already. */
+void tt_exec_trim_slots(tt_exec *exec);
 /* A peer may yet store to the staging slots: never use or free them again. */
 void tt_exec_forsake_slots(tt_exec *exec);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_work.c - the local work of rounds: copies, sums over slots, sums over views. */
+ * exec_work.c - the local work of rounds: copies, sums over slots, sums over views; and the staging
+ * slots that views of foreign buffers need. */
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
@@ -175,4 +176,43 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     exec->flow->platform->ops->spend(
         exec->flow->platform, move->work == TT_WORK_COPY ? TT_SPEND_COPY : TT_SPEND_REDUCE, bytes);
     return lane->work_done == move->bytes;
+}
+
+/* ---- staging slots ---- */
+
+tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
+{
+    tt_platform *platform = exec->flow->platform;
+    const size_t bytes = slot_bytes * TT_LANES_MAX;
+    if (exec->slots_bytes >= bytes) {
+        return TT_OK;
+    }
+    if (exec->slots != NULL) {
+        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
+        exec->flow->slots_bytes -= exec->slots_bytes;
+        exec->slots_bytes = 0;
+    }
+    exec->slots = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
+    if (exec->slots == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    exec->slots_bytes = bytes;
+    exec->flow->slots_bytes += bytes;
+    return TT_OK;
+}
+
+void tt_exec_trim_slots(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    if (exec->slots != NULL && exec->flow->slots_bytes > TT_SLOTS_KEPT_BYTES) {
+        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
+        tt_exec_forsake_slots(exec);
+    }
+}
+
+void tt_exec_forsake_slots(tt_exec *exec)
+{
+    exec->flow->slots_bytes -= exec->slots_bytes;
+    exec->slots = NULL;
+    exec->slots_bytes = 0;
 }

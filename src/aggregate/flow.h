@@ -24,7 +24,8 @@
 
 enum {
     TT_CREDIT_FRAMES = 64,
-    TT_NOTES_MAX = 4096, /* per peer; an honest one stays far below */
+    TT_SLOTS_KEPT_BYTES = 64 * 1024 * 1024, /* staging kept for later ops */
+    TT_NOTES_MAX = 4096,                    /* per peer; an honest one stays far below */
 };
 
 typedef struct tt_exec tt_exec;
@@ -66,6 +67,7 @@ typedef struct tt_flow {
     tt_note *notes;
     tt_note *notes_free;
     uint64_t frames_dropped; /* late or duplicate */
+    uint64_t slots_bytes;    /* shared staging that the ops hold or keep */
 } tt_flow;
 
 tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count,

@@ -17,9 +17,11 @@ enum {
     OPS_AHEAD_MAX = 256,    /* ops of one set in flight; later ones queue */
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
     PATROL_NS = 50 * 1000 * 1000,
-    DONE_KEPT = 256,  /* ops whose claim is remembered after success, for ranks that differ */
-    FATES_MAX = 4096, /* kept per peer; more than an honest one is ahead */
-    CASES_MAX = 4096, /* the same */
+    DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
+    STAGED_MAX = 32,       /* ops of one set in flight that hold staging slots; later ones queue */
+    PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
+    FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
+    CASES_MAX = 4096,      /* the same */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
 
@@ -50,10 +52,14 @@ struct tt_set {
     tt_op *ops[OPS_AHEAD_MAX];
     tt_op *queue; /* submitted, waiting for a place in `ops` */
     tt_op **queue_end;
-    bool is_pumping;     /* ops of the queue are being begun */
-    tt_op *pairs;        /* sends and receives that are not over */
-    uint64_t *pair_next; /* [2 * size] next sequence: to, from each member */
-    tt_status broken;    /* a member is gone: nothing works here any more */
+    uint32_t staged_count; /* ops in flight that hold staging slots */
+    tt_op **pair_queue_end;
+    tt_op *pair_queue;   /* sends and receives that wait for earlier ones of their pair */
+    uint32_t *pair_open; /* [2 * size] in flight: to, from each member */
+    bool is_pumping, is_pair_pumping; /* ops of the queue are being begun */
+    tt_op *pairs;                     /* sends and receives that are not over */
+    uint64_t *pair_next;              /* [2 * size] next sequence: to, from each member */
+    tt_status broken;                 /* a member is gone: nothing works here any more */
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
@@ -82,8 +88,10 @@ struct tt_op {
     tt_request *request;
     tt_set *set;
     bool is_pair, is_sender;
-    bool has_views; /* peers of this host know where its buffers lie, and may touch them */
-    uint32_t peer;  /* pairs: world rank */
+    bool is_counted;     /* in pair_open or staged_count of its set */
+    bool has_views;      /* peers of this host know where its buffers lie, and may touch them */
+    uint32_t peer;       /* pairs: world rank */
+    uint32_t pair_index; /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];
     uint64_t sequence;
     tt_claim claim;

@@ -63,10 +63,10 @@ tt_head tt_op_arriving_key(const tt_op *op)
     return head;
 }
 
-static tt_op *pair_find(const tt_set *set, uint32_t peer, const tt_head *head)
+static tt_op *pair_find(tt_op *list, uint32_t peer, const tt_head *head)
 {
     const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
-    for (tt_op *op = set->pairs; op != NULL; op = op->next) {
+    for (tt_op *op = list; op != NULL; op = op->next) {
         if (op->peer == peer && op->sequence == head->op && op->is_sender == is_sender) {
             return op;
         }
@@ -81,7 +81,7 @@ tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
         return NULL;
     }
     if ((head->flags & TT_FLAG_PAIR) != 0) {
-        return pair_find(set, peer, head);
+        return pair_find(set->pairs, peer, head);
     }
     tt_op *op = set->ops[head->op % OPS_AHEAD_MAX];
     return op != NULL && op->sequence == head->op ? op : NULL;
@@ -97,7 +97,8 @@ bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *he
         const uint32_t member = set->member_of[peer];
         const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
         return member != UINT32_MAX &&
-               head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)];
+               (head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)] ||
+                pair_find(set->pair_queue, peer, head) != NULL);
     }
     if (head->op + (TT_PLANT(SECOND_LIFE_OF_AN_OP) ? 1 : 0) >= set->next_sequence) {
         return true;
@@ -189,19 +190,78 @@ static void list_remove(tt_op **link, const tt_op *op)
     }
 }
 
-static void queue_remove(tt_set *set, const tt_op *op)
+static void queue_add(tt_op ***end, tt_op *op)
 {
-    tt_op **link = &set->queue;
+    op->phase = OP_QUEUED;
+    op->next = NULL;
+    **end = op;
+    *end = &op->next;
+}
+
+static void queue_remove(tt_op **link, tt_op ***end, const tt_op *op)
+{
     while (*link != op) {
         link = &(*link)->next;
     }
     *link = op->next;
     if (op->next == NULL) {
-        set->queue_end = link;
+        *end = link;
     }
 }
 
 static void op_begin(tt_op *op);
+
+/* May this op of the set, the next in its order, begin? The first that is not over always may,
+ * on every rank: so waiting for a place never closes a circle. */
+static bool has_place(const tt_set *set, const tt_op *op)
+{
+    return set->ops[op->sequence % OPS_AHEAD_MAX] == NULL && set->staged_count < STAGED_MAX;
+}
+
+static void pair_begin(tt_op *op)
+{
+    tt_set *set = op->set;
+    op->is_counted = true;
+    set->pair_open[op->pair_index]++;
+    op->next = set->pairs;
+    set->pairs = op;
+    op_begin(op);
+}
+
+/* One of a pair's ops is over: begin those that wait for it, in their order. */
+static void pair_pump(tt_set *set, uint32_t index)
+{
+    if (set->is_pair_pumping) {
+        return;
+    }
+    set->is_pair_pumping = true;
+    for (tt_op **link = &set->pair_queue; *link != NULL;) {
+        tt_op *op = *link;
+        if (set->pair_open[index] >= PAIRS_AHEAD_MAX) {
+            break;
+        }
+        if (op->pair_index != index) {
+            link = &op->next;
+            continue;
+        }
+        queue_remove(link, &set->pair_queue_end, op);
+        pair_begin(op);
+        link = &set->pair_queue; /* beginning may have ended any of them */
+    }
+    set->is_pair_pumping = false;
+}
+
+/* The op no longer counts among those in flight. */
+static void uncount(tt_op *op)
+{
+    if (op->is_counted && op->is_pair) {
+        op->set->pair_open[op->pair_index]--;
+    } else if (op->is_counted) {
+        op->set->staged_count--;
+    }
+    op->is_counted = false;
+    tt_exec_trim_slots(&op->exec);
+}
 
 /* Begin queued ops whose place has become free. Ops may be over as soon as they begin: the
  * outermost call begins the next, so that the stack does not grow with their number. */
@@ -211,12 +271,9 @@ static void queue_pump(tt_set *set)
         return;
     }
     set->is_pumping = true;
-    while (set->queue != NULL && set->ops[set->queue->sequence % OPS_AHEAD_MAX] == NULL) {
+    while (set->queue != NULL && has_place(set, set->queue)) {
         tt_op *op = set->queue;
-        set->queue = op->next;
-        if (set->queue == NULL) {
-            set->queue_end = &set->queue;
-        }
+        queue_remove(&set->queue, &set->queue_end, op);
         op->next = NULL;
         set->ops[op->sequence % OPS_AHEAD_MAX] = op;
         op_begin(op);
@@ -229,10 +286,13 @@ static void op_end(tt_op *op, tt_status status)
     tt_control *control = op->control;
     tt_set *set = op->set;
     tt_request *request = op->request;
-    const bool was_queued = op->phase == OP_QUEUED;
+    const bool was_queued = op->phase == OP_QUEUED, is_pair = op->is_pair;
+    const uint32_t pair_index = op->pair_index;
     TT_ASSERT(op->phase != OP_FREE);
-    if (was_queued) {
-        queue_remove(set, op);
+    if (was_queued && op->is_pair) {
+        queue_remove(&set->pair_queue, &set->pair_queue_end, op);
+    } else if (was_queued) {
+        queue_remove(&set->queue, &set->queue_end, op);
     } else if (op->is_pair) {
         list_remove(&set->pairs, op);
     } else if (set->ops[op->sequence % OPS_AHEAD_MAX] == op) {
@@ -244,6 +304,7 @@ static void op_end(tt_op *op, tt_status status)
         arriving.flags ^= op->is_pair ? TT_FLAG_REPLY : 0;
         tt_flow_purge(&control->flow, &arriving, op->peer);
     }
+    uncount(op);
     op->phase = OP_FREE;
     op->request = NULL;
     op->next = control->free_ops;
@@ -266,7 +327,12 @@ static void op_end(tt_op *op, tt_status status)
     request->status = status;
     request->op = NULL;
     request->finished(request);
-    if (!was_queued && control->shut_down == TT_OK) {
+    if (was_queued || control->shut_down < 0) {
+        return;
+    }
+    if (is_pair) {
+        pair_pump(set, pair_index);
+    } else {
         queue_pump(set);
     }
 }
@@ -510,7 +576,8 @@ static void take_place(tt_op *op)
     op->peer = set->members[member];
     op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
     op->pair_members[op->is_sender ? 1 : 0] = op->peer;
-    op->sequence = set->pair_next[2 * (size_t)member + (op->is_sender ? 0 : 1)]++;
+    op->pair_index = 2 * member + (op->is_sender ? 0 : 1);
+    op->sequence = set->pair_next[op->pair_index]++;
 }
 
 static void op_reset(tt_op *op, tt_request *request, tt_set *set)
@@ -528,7 +595,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->report_ns = now + control->config.stall_ns;
     op->probe_ns =
         now + tt_min_u64(control->config.probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
-    op->has_views = false;
+    op->has_views = op->is_counted = false;
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
     op->exec.is_running = false;
@@ -540,17 +607,16 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
 static void place_and_begin(tt_op *op)
 {
     tt_set *set = op->set;
-    if (op->is_pair) {
-        op->next = set->pairs;
-        set->pairs = op;
-        op_begin(op);
+    if (op->is_pair && set->pair_open[op->pair_index] >= PAIRS_AHEAD_MAX) {
+        queue_add(&set->pair_queue_end, op);
         return;
     }
-    if (set->queue != NULL || set->ops[op->sequence % OPS_AHEAD_MAX] != NULL) {
-        op->phase = OP_QUEUED;
-        op->next = NULL;
-        *set->queue_end = op;
-        set->queue_end = &op->next;
+    if (op->is_pair) {
+        pair_begin(op);
+        return;
+    }
+    if (set->queue != NULL || !has_place(set, op)) {
+        queue_add(&set->queue_end, op);
         return;
     }
     set->ops[op->sequence % OPS_AHEAD_MAX] = op;

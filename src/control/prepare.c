@@ -310,6 +310,8 @@ static tt_status locate_buffers(tt_op *op)
     }
     exec->algorithm->plan(&exec->problem, &exec->plan);
     TT_TRY(tt_exec_reserve_slots(exec, exec->plan.slot_bytes));
+    op->is_counted = true;
+    op->set->staged_count++;
     if (!platform->ops->locate(platform, exec->slots, exec->slots_bytes, &slots)) {
         return TT_ERR_NO_RESOURCE;
     }

@@ -67,12 +67,14 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
     }
     set->size = size;
     set->queue_end = &set->queue;
+    set->pair_queue_end = &set->pair_queue;
     set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
     set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));
     set->topology_memory = tt_platform_allocate(platform, topology_bytes(size));
     set->pair_next = tt_platform_allocate(platform, 2 * (size_t)size * sizeof(uint64_t));
-    if (set->members == NULL || set->member_of == NULL || set->topology_memory == NULL ||
-        set->pair_next == NULL) {
+    set->pair_open = tt_platform_allocate(platform, 2 * (size_t)size * sizeof(uint32_t));
+    if (set->pair_open == NULL || set->members == NULL || set->member_of == NULL ||
+        set->topology_memory == NULL || set->pair_next == NULL) {
         tt_set_destroy(control, set);
         return TT_ERR_NO_MEMORY;
     }
@@ -87,6 +89,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));
     tt_platform_release(platform, set->pair_next, 2 * (size_t)set->size * sizeof(uint64_t));
+    tt_platform_release(platform, set->pair_open, 2 * (size_t)set->size * sizeof(uint32_t));
     tt_platform_release(platform, set, sizeof(*set));
 }
 

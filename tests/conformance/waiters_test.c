@@ -164,6 +164,43 @@ static void test_a_long_queue_ends_when_a_rank_leaves(void **state)
     on_both(2, queue_body);
 }
 
+enum { MESSAGES = 5000, MESSAGE_COUNT = 4096 };
+
+/* All receives are posted before the first send; each message is too long to go unasked. */
+static void messages_body(ranks_self *self)
+{
+    const bool is_sender = self->rank == 1;
+    int32_t *values = calloc(MESSAGE_COUNT, sizeof(*values));
+    tutti_handle **handles = calloc(MESSAGES, sizeof(tutti_handle *));
+    EXPECT(values != NULL && handles != NULL);
+    if (is_sender) {
+        ranks_meet(self);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        tutti_call call = sum_call(values, TUTTI_WORLD);
+        call.collective = is_sender ? TUTTI_SEND : TUTTI_RECEIVE;
+        call.root = 1 - self->rank;
+        call.count = MESSAGE_COUNT;
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    if (!is_sender) {
+        EXPECT_STATUS(TUTTI_IN_PROGRESS, tutti_wait(handles[MESSAGES - 1], 0.1));
+        ranks_meet(self);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        tutti_handle_free(handles[i]);
+    }
+    free(handles);
+    free(values);
+}
+
+static void test_any_number_of_receives_can_be_posted_first(void **state)
+{
+    (void)state;
+    on_both(2, messages_body);
+}
+
 /* ---- handles nobody started ---- */
 
 static void unstarted_body(ranks_self *self)
@@ -188,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_a_busy_thread_does_not_hold_a_waiter),
         cmocka_unit_test(test_shutdown_sends_all_waiters_away),
         cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
+        cmocka_unit_test(test_any_number_of_receives_can_be_posted_first),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
