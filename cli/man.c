@@ -40,11 +40,11 @@ static void put_option(const tt_option *option)
     put_text(text + strspn(text, " "));
     put_text(option->help);
     if (option->default_text != NULL) {
-        fputs("Default: ", stdout);
+        fputs(".br\nDefault: ", stdout);
         put_text(option->default_text);
     }
     if (option->aliases != NULL) {
-        fputs("Also: ", stdout);
+        fputs(".br\nAlso: ", stdout);
         put_text(option->aliases);
     }
 }
