@@ -531,7 +531,9 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     tt_text_add_quoted(&text, who, TT_ERROR_BYTES - 1);
     memcpy(op->stall_text, text.bytes, sizeof(op->stall_text));
     const uint64_t waited_ns = tt_now(control->platform) - op->submitted_ns;
-    if (waited_ns >= control->config.stall_ns) {
+    if (waited_ns >= control->config.stall_ns &&
+        waited_ns - op->reported_after_ns >= control->config.stall_ns / 2) {
+        op->reported_after_ns = waited_ns;
         tt_text report = {0};
         add_claim(&report, &op->claim);
         tt_text_add(&report, " (call %llu) has waited %llu s for %s",

@@ -97,6 +97,7 @@ struct tt_op {
     tt_claim claim;
     uint64_t descriptor;
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
+    uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
     tt_fact fact;       /* own */
     tt_fact *facts;     /* [size] */

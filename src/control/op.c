@@ -593,6 +593,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->submitted_ns = now;
     op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
     op->report_ns = now + control->config.stall_ns;
+    op->reported_after_ns = 0;
     op->probe_ns =
         now + tt_min_u64(control->config.probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
     op->has_views = op->is_counted = false;
