@@ -44,8 +44,9 @@ struct tt_real {
     uint64_t now_ns; /* of this pass; 0: not read yet */
     uint64_t timer_at_ns;
     tt_random random;
-    uint64_t spin_ns;     /* how long a quiet spin lasts, as learnt */
-    uint64_t watch_at_ns; /* next look for stopped peers */
+    uint64_t spin_ns;        /* how long a quiet spin lasts, as learnt */
+    uint64_t quiet_since_ns; /* of the last vain spin */
+    uint64_t watch_at_ns;    /* next look for stopped peers */
     _Atomic uint32_t *wake_word;
     _Atomic uint32_t wake_word_alone; /* stands in where no memory is shared */
     int epoll_fd, event_fd;

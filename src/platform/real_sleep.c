@@ -20,6 +20,7 @@
 enum {
     SPIN_NS_MIN = 5 * 1000,
     SPIN_NS_MAX = 50 * 1000,
+    SPIN_WORTH_NS = 100 * 1000, /* a wait so short, being woken included, was worth a spin */
     YIELD_NS = 100 * 1000,
     CLOCK_PASSES = 16, /* a power of two: while spinning, the clock is read this seldom */
 };
@@ -31,6 +32,13 @@ static void set_awake(tt_real *real, tt_wake awake)
     if (atomic_load_explicit(real->wake_word, memory_order_relaxed) == TT_WAKE_ASLEEP) {
         atomic_exchange_explicit(real->wake_word, (uint32_t)awake, memory_order_seq_cst);
     }
+}
+
+/* A spin that was answered earns the next one more time, a vain one less. */
+static void learn(tt_real *real, bool answered)
+{
+    const uint64_t spin_ns = answered ? real->spin_ns * 2 : real->spin_ns * 3 / 4;
+    real->spin_ns = tt_max_u64(SPIN_NS_MIN, tt_min_u64(SPIN_NS_MAX, spin_ns));
 }
 
 void tt_real_drive(tt_real *real)
@@ -74,6 +82,10 @@ void tt_real_sleep_block(tt_real *real, uint64_t until_ns)
 
 void tt_real_sleep_end(tt_real *real)
 {
+    /* Else two ranks that answer each other in the time it takes to wake would sleep for ever. */
+    if (real->spins && tt_real_clock() - real->quiet_since_ns < SPIN_WORTH_NS) {
+        learn(real, true);
+    }
     tt_real_drive(real);
     real->look = true;
 }
@@ -102,13 +114,6 @@ static void relax(void)
 #endif
 }
 
-/* A spin that was answered earns the next one more time, a vain one less. */
-static void learn(tt_real *real, bool answered)
-{
-    const uint64_t spin_ns = answered ? real->spin_ns * 2 : real->spin_ns * 3 / 4;
-    real->spin_ns = tt_max_u64(SPIN_NS_MIN, tt_min_u64(SPIN_NS_MAX, spin_ns));
-}
-
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)
 {
     const uint64_t quiet_ns_max = real->spins ? real->spin_ns : YIELD_NS;
@@ -132,6 +137,7 @@ bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t 
         }
         if (now_ns - quiet_since_ns >= quiet_ns_max || now_ns >= until_ns) {
             learn(real, false);
+            real->quiet_since_ns = quiet_since_ns;
             return done(argument);
         }
     }
