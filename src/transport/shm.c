@@ -362,11 +362,11 @@ static bool pump_in(shm_link *shm, bool *empty_out)
 /* Empty the bell, and see whether the peer is gone. */
 static void look_at_descriptors(shm_link *shm)
 {
-    char bells[64];
+    char bells[256];
     ssize_t count = 0;
-    do {
+    do { /* what is left shows again: a peer that rings without end must not hold this rank */
         count = recv(shm->socket, bells, sizeof bells, MSG_DONTWAIT);
-    } while (count == (ssize_t)sizeof bells || (count < 0 && errno == EINTR));
+    } while (count < 0 && errno == EINTR);
     if (count == 0 || (count < 0 && errno != EAGAIN)) {
         shm->gone = "connection closed";
     }
