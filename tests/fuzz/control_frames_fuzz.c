@@ -280,8 +280,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
                             .has_views = (choice >> 1 & 1) != 0};
     tt_control_config config;
     tt_control_config_init(&config);
-    config.segment_bytes = 64 << (choice >> 2 & 3);
-    config.eager_bytes_max = 64 << (choice >> 4 & 3);
+    config.segment_bytes = UINT32_C(64) << (choice >> 2 & 3);
+    config.eager_bytes_max = UINT32_C(64) << (choice >> 4 & 3);
     config.deadline_ns = UINT64_C(3600000000000);
     const tt_control_listener listener = {.owner = NULL};
     tt_control *control;
