@@ -58,23 +58,6 @@ static bool barrier_move(const tt_problem *problem, tt_cursor at, tt_move *move_
     return true;
 }
 
-/* Fold (into the odd rank) and unfold (back to the even one). */
-static bool fold_move(const tt_problem *problem, bool is_unfold, tt_cursor at, tt_move *move_out)
-{
-    const uint32_t rest = problem->size - (UINT32_C(1) << log2_floor(problem->size));
-    if (problem->self >= 2 * rest || at.index > 0) {
-        return false;
-    }
-    const bool is_even = problem->self % 2 == 0;
-    move_out->peer = is_even ? problem->self + 1 : problem->self - 1;
-    if (is_even != is_unfold) {
-        move_out->kind = TT_MOVE_SEND;
-    } else {
-        move_out->kind = is_unfold ? TT_MOVE_STORE : TT_MOVE_REDUCE;
-    }
-    return true;
-}
-
 static bool exchange_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
     const uint32_t rest = problem->size - (UINT32_C(1) << log2_floor(problem->size));
@@ -108,7 +91,7 @@ static bool doubling_move(const tt_problem *problem, const tt_plan *plan, tt_cur
         return at.index == 0;
     }
     if (at.round == ROUND_FOLD || at.round == last - 1) {
-        return fold_move(problem, at.round != ROUND_FOLD, at, move_out);
+        return at.index == 0 && tt_fold_move(problem, at.round != ROUND_FOLD, move_out);
     }
     const uint32_t turn = at.round - ROUND_EXCHANGE;
     move_out->slot = (uint64_t)(turn + 1) * plan->frame_bytes;

@@ -60,22 +60,6 @@ static uint64_t slot_of(const tt_problem *problem, const tt_plan *plan, uint32_t
     return slot;
 }
 
-static bool fold_move(const tt_problem *problem, bool is_unfold, uint32_t rest, tt_move *move_out)
-{
-    if (problem->self >= 2 * rest) {
-        return false;
-    }
-    const bool is_even = problem->self % 2 == 0;
-    move_out->peer = is_even ? problem->self + 1 : problem->self - 1;
-    if (is_even != is_unfold) {
-        move_out->kind = TT_MOVE_SEND;
-    } else {
-        move_out->kind = is_unfold ? TT_MOVE_STORE : TT_MOVE_REDUCE;
-    }
-    move_out->slot = 0;
-    return true;
-}
-
 /* Exchange of turn `turn`: give the partner its half and reduce (or store) the own one. */
 static void exchange_move(const tt_problem *problem, uint32_t turn, bool is_halving,
                           tt_move *move_out, bool is_send)
@@ -132,7 +116,8 @@ static bool halving_move(const tt_problem *problem, const tt_plan *plan, tt_curs
         return work_move(problem, plan, at, move_out);
     }
     if (at.round == ROUND_FOLD || at.round == round_unfold) {
-        return at.index == 0 && fold_move(problem, at.round == round_unfold, rest, move_out);
+        move_out->slot = 0;
+        return at.index == 0 && tt_fold_move(problem, at.round == round_unfold, move_out);
     }
     if (at.index > 1 || (problem->self < 2 * rest && problem->self % 2 == 0)) {
         return false;

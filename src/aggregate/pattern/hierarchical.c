@@ -82,18 +82,6 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
     return true;
 }
 
-static bool copy_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
-                      tt_move *move_out)
-{
-    const bool is_in = at.round == ROUND_IN;
-    const uint64_t first = at.lane * plan->lane_bytes;
-    move_out->kind = TT_MOVE_WORK;
-    move_out->work = TT_WORK_COPY;
-    move_out->source = is_in ? spot_at(TT_INPUT, first) : spot_at(TT_SLOT, 0);
-    move_out->target = is_in ? spot_at(TT_SLOT, 0) : spot_at(TT_OUTPUT, first);
-    return at.index == 0 && problem->facts[problem->self].is_shared == 0;
-}
-
 static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                               tt_move *move_out)
 {
@@ -103,7 +91,8 @@ static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt
     const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
     move_out->bytes = chunk_bytes;
     if (at.round == ROUND_IN || at.round == round_spread + 2) {
-        return copy_move(problem, plan, at, move_out);
+        return at.index == 0 &&
+               tt_staging_move(problem, plan, at.lane, at.round == ROUND_IN, move_out);
     }
     if (at.round == ROUND_IN_READY || at.round == round_spread + 1) {
         return notify_move(problem, at, move_out);

@@ -72,6 +72,15 @@ typedef struct tt_ring {
     uint64_t slot;  /* of arrivals, in scratch */
 } tt_ring;
 
+/* With P not a power of two the first 2 r ranks, r = P - 2^floor(log2 P), fold in pairs (even into
+ * odd) before an exchange among 2^k ranks, and unfold after. False: this rank takes no part. */
+bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out);
+
+/* Copy the lane's chunk into the own shared slot, or out of it; false where the buffer itself is
+ * shared. */
+bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, bool is_in,
+                     tt_move *move_out);
+
 uint32_t tt_ring_round_count(uint32_t count);
 bool tt_ring_move(const tt_ring *ring, uint32_t round, uint32_t index, tt_move *move_out);
 

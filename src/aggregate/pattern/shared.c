@@ -71,17 +71,6 @@ static void sum_move(const tt_problem *problem, uint64_t chunk_bytes, tt_move *m
     move_out->target = spot_at(TT_OUTPUT, 0);
 }
 
-static bool copy_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at, bool is_in,
-                      tt_move *move_out)
-{
-    const uint64_t first = at.lane * plan->lane_bytes;
-    move_out->kind = TT_MOVE_WORK;
-    move_out->work = TT_WORK_COPY;
-    move_out->source = is_in ? spot_at(TT_INPUT, first) : spot_at(TT_SLOT, 0);
-    move_out->target = is_in ? spot_at(TT_SLOT, 0) : spot_at(TT_OUTPUT, first);
-    return at.index == 0 && problem->facts[problem->self].is_shared == 0;
-}
-
 static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {
@@ -92,7 +81,7 @@ static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_curso
     switch (phase) {
     case COPY_IN:
     case COPY_OUT:
-        return copy_move(problem, plan, at, phase == COPY_IN, move_out);
+        return at.index == 0 && tt_staging_move(problem, plan, at.lane, phase == COPY_IN, move_out);
     case SUM:
         sum_move(problem, chunk_bytes, move_out);
         return at.index == 0;
