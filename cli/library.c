@@ -9,41 +9,32 @@
 #include "join/join.h"
 #include "library.h"
 
-static const tt_library_variable variables[] = {
-    {"TUTTI_RANK", "", "this process's number in the job", true},
-    {"TUTTI_SIZE", "", "number of ranks", true},
-    {"TUTTI_LOCAL_RANK", "", "this process's number on its host", true},
-    {"TUTTI_LOCAL_SIZE", "", "number of ranks on this host", true},
-    {"TUTTI_CROSS_RANK", "", "number of this host in the job", true},
-    {"TUTTI_CROSS_SIZE", "", "number of hosts", true},
-    {"TUTTI_JOB_ID", "", "name of the job, random for each run", true},
-    {"TUTTI_RENDEZVOUS", "", "where rank 0 receives the others: tcp://host:port or file:///path",
-     true},
-    {"TUTTI_LISTEN_FD", "", "descriptor on which rank 0 already listens", true},
-    {"TUTTI_SECRET_FD", "", "descriptor from which the job's 32-byte secret is read", true},
-    {"TUTTI_SECRET_FILE", "", "file with the job's secret; must be private to its owner", false},
-    {"TUTTI_SECRET", "", "the secret as 64 hex digits; others can read it, so avoid it", false},
-    {"TUTTI_LAUNCHER", "", "launcher family to believe where several left variables", false},
-    {"TUTTI_INTERFACE", "", "network interfaces: prefixes, ^ to exclude, = for exact names", false},
-    {"TUTTI_PORT_RANGE", "", "ports to listen on: first-last", false},
-    {"TUTTI_HOSTID", "", "identity of this host; ranks with the same one share memory", false},
-    {"TUTTI_INCARNATION", "0", "restart count of the job", false},
+/* The tables, in the order in which they are shown. */
+static const struct {
+    const tt_config_table *table;
+    bool is_set_by_launcher;
+} tables[] = {
+    {&tt_join_launcher_variables, true},
+    {&tt_join_user_variables, false},
+    {&tt_settings_table, false},
 };
 
 bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
 {
-    if (index < TT_ARRAY_COUNT(variables)) {
-        *variable_out = variables[index];
-        return true;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(tables); i++) {
+        const tt_config_table *table = tables[i].table;
+        if (index < table->entry_count) {
+            const tt_config_entry *entry = &table->entries[index];
+            *variable_out =
+                (tt_library_variable){.default_text = entry->fallback,
+                                      .help = entry->help,
+                                      .is_set_by_launcher = tables[i].is_set_by_launcher};
+            (void)snprintf(variable_out->name, sizeof(variable_out->name), "TUTTI_%s", entry->name);
+            return true;
+        }
+        index -= table->entry_count;
     }
-    index -= TT_ARRAY_COUNT(variables);
-    if (index >= tt_settings_table.entry_count) {
-        return false;
-    }
-    const tt_config_entry *entry = &tt_settings_table.entries[index];
-    *variable_out = (tt_library_variable){.default_text = entry->fallback, .help = entry->help};
-    (void)snprintf(variable_out->name, sizeof(variable_out->name), "TUTTI_%s", entry->name);
-    return true;
+    return false;
 }
 
 bool tt_library_variable_is_known(const char *name)

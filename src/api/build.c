@@ -101,6 +101,25 @@ static tt_status load_settings(build *work)
     return TT_OK;
 }
 
+static void warn_unknown(void *user, const char *name, const char *nearest)
+{
+    const tutti_context *context = user;
+    tt_log_write(&context->log, TT_LOG_WARN, "%s is no setting of Tutti%s%s%s", name,
+                 nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
+                 nearest != NULL ? "?" : "");
+}
+
+/* A misspelt setting would be silently without effect. One rank says so for all. */
+static void look_for_typos(build *work)
+{
+    const tt_config_table tables[] = {tt_settings_table, tt_join_user_variables,
+                                      tt_join_launcher_variables};
+    if (work->identity.rank == 0) {
+        (void)tt_config_find_unknown(tables, TT_ARRAY_COUNT(tables), environ, warn_unknown,
+                                     work->context);
+    }
+}
+
 static tt_status identify(build *work)
 {
     tutti_context *context = work->context;
@@ -122,6 +141,7 @@ static tt_status identify(build *work)
     if (work->identity.warning[0] != 0) {
         tt_log_write(&context->log, TT_LOG_WARN, "%s", work->identity.warning);
     }
+    look_for_typos(work);
     return TT_OK;
 }
 

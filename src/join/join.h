@@ -19,5 +19,6 @@
 #include "join/rendezvous.h"
 #include "join/socket.h"
 #include "join/text.h"
+#include "join/variables.h"
 
 #endif
