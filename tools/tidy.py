@@ -18,20 +18,21 @@ import sys
 # ---- the rules as data --------------------------------------------------------------------------
 
 # layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all.
-BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "control", "sync",
-             "sim", "join", "observe"}
+BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "negotiate",
+             "control", "sync", "sim", "join", "observe"}
 MAY_INCLUDE = {
     "base": set(),
     "platform": set(),
     "observe": set(),
     "codec": set(),
     "tune": set(),
+    "negotiate": set(),
     "transport": {"platform"},
     "join": {"transport", "platform"},
     "aggregate": {"platform", "codec"},
     "schedule": {"aggregate", "codec", "platform", "tune"},
-    "control": {"schedule", "aggregate", "platform"},
-    "sync": {"control", "schedule", "aggregate", "codec", "platform"},
+    "control": {"schedule", "negotiate", "aggregate", "platform"},
+    "sync": {"control", "negotiate", "schedule", "aggregate", "codec", "platform"},
     "sim": BELOW_API - {"sim"},
     "api": BELOW_API,
     "cli": BELOW_API | {"api", "cli"},
@@ -42,7 +43,7 @@ MAY_ALSO_INCLUDE = [
 ]
 SEES_REGISTRIES = {"api", "sim", "cli"}  # and every test: may include <layer>/registry.h
 
-PURE_LAYERS = {"control", "schedule", "aggregate", "sync", "codec"}
+PURE_LAYERS = {"control", "negotiate", "schedule", "aggregate", "sync", "codec"}
 PURE_FILES = {"src/platform/platform.h"}
 PURE_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "math.h",
                 "stdalign.h", "float.h"}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * negotiate.h - which named tensors are ready on every member of a set, and in what order they run.
+ *
+ * A ticket is one named request of this rank. It waits here until every member has one of the same
+ * name and claim; then all members are told of it at the same place of one agreed order. Three ways
+ * lead there, and a rank climbs from the first to the last:
+ *
+ *   coordinator  Requests go up a tree, equal ones merged on the way, to member 0, which compares
+ *                them and sends the agreed list down.
+ *   bitvector    What was agreed once has a slot in a cache, the same slot everywhere. A round
+ *                intersects the members' vectors of pending slots (NSDI'22). A round starts when a
+ *                rank has something that was not in its last vector; the first frame of a round
+ *                makes the others join it; one round is in flight; nothing is sent when idle.
+ *   plan         Tensors that come in every step are promoted, all at the same place of the agreed
+ *                order. From then on a ticket of such a tensor goes ahead at once, under the name
+ *                (index, occurrence); no message is sent. A cut ends the plan: the members agree on
+ *                the highest occurrence of each tensor that any of them has begun; up to there a
+ *                tensor is still planned on every rank, beyond it is negotiated.
+ *
+ * `original` is Horovod before the cache, for comparison: every cycle a flat gather at member 0.
+ *
+ *  (1) `agreed` shows the same items in the same order on every member.
+ *  (2) Every ticket ends exactly once: in `agreed`, in `planned`, or in `failed`.
+ *  (3) Disagreement about a name fails it on all members with one text, made by the coordinator.
+ *  (4) Frames may come late, twice and in any order. Nothing in them is trusted.
+ *  (5) Caches are equal by construction; a digest in every round proves it. Where it does not, all
+ *      members forget their caches and plans and start anew from the coordinator.
+ *  (6) Memory does not grow with the number of members, except at the coordinator.
+ *
+ * Layer:   negotiate; may include base/. No I/O, no clock, no thread: the host below is its world.
+ * Threads: one at a time, as its host.
+ * Memory:  the host's allocator; entries per name, a cache of fixed capacity.
+ */
+#ifndef TUTTI_NEGOTIATE_NEGOTIATE_H
+#define TUTTI_NEGOTIATE_NEGOTIATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/text.h"
+
+enum {
+    TT_TICKET_NAME_BYTES_MAX = 255,
+    TT_TICKET_CLAIM_BYTES_MAX = 8192,
+    TT_NOTICE_BYTES_MAX = 16 * 1024, /* payload of one frame; longer messages go in parts */
+};
+
+typedef struct tt_negotiator tt_negotiator;
+
+typedef enum tt_negotiate_mode {
+    TT_NEGOTIATE_AUTO, /* climbs as far as it can */
+    TT_NEGOTIATE_COORDINATOR,
+    TT_NEGOTIATE_BITVECTOR,
+    TT_NEGOTIATE_PLAN, /* as auto, and says when a step was not planned */
+    TT_NEGOTIATE_ORIGINAL,
+} tt_negotiate_mode;
+
+/* The members, numbered from 0. The arrays are borrowed for the negotiator's life, so that many
+ * ranks of one process share them. */
+typedef struct tt_negotiate_members {
+    uint32_t size, self;
+    uint32_t host_count;
+    const uint32_t *host_of;      /* [size] numbered from 0 */
+    const uint32_t *host_first;   /* [host_count + 1] into host_members */
+    const uint32_t *host_members; /* [size] members by host; the first of a host leads it */
+} tt_negotiate_members;
+
+/* One named request. The host's memory until the ticket has ended. */
+typedef struct tt_ticket {
+    const char *name;
+    const void *claim; /* what must be equal on all members; the host's own format */
+    uint16_t name_bytes;
+    uint16_t claim_bytes;
+    uint64_t tensor_bytes; /* weight, for counters */
+    bool needs_all;        /* fails while a member has joined (all but reductions) */
+    void *owner;           /* the host's */
+
+    struct tt_ticket *next; /* from here on the negotiator's */
+    uint32_t entry;
+    uint64_t submitted_ns;
+} tt_ticket;
+
+/* One tensor that is to run now. */
+typedef struct tt_agreement {
+    tt_ticket *ticket; /* NULL: this member has joined, and takes part with the identity */
+    const char *name;
+    const void *claim;
+    uint16_t name_bytes, claim_bytes;
+    uint32_t active;     /* members that have not joined */
+    uint64_t order;      /* agreed: place in the agreed order. Planned: occurrence */
+    uint32_t index;      /* planned: number of the tensor among those of its plan's generation */
+    uint32_t generation; /* planned: of the plan; equal on all members */
+} tt_agreement;
+
+/* Who claims what, for the text of an error. Ranges of members are ascending. */
+typedef struct tt_claimant {
+    const void *claim;
+    uint16_t claim_bytes;
+    const uint32_t *members; /* [member_count] */
+    uint32_t member_count;
+} tt_claimant;
+
+/* A frame between two negotiators of one set. */
+typedef struct tt_notice {
+    uint8_t kind;
+    uint8_t flags;
+    uint32_t part; /* of a message in parts */
+    uint64_t round;
+    uint64_t digest;
+    uint32_t bytes;
+    const void *payload; /* copied by the host before send returns */
+} tt_notice;
+
+typedef struct tt_negotiate_host {
+    void *owner;
+    void *(*allocate)(void *owner, size_t bytes); /* zeroed, or NULL */
+    void (*release)(void *owner, void *memory, size_t bytes);
+    uint64_t (*now)(void *owner);
+    /* To a member other than oneself; never calls back. Reliable while both live. */
+    void (*send)(void *owner, uint32_t member, const tt_notice *notice);
+    /* Run these, in this order; what is agreed in one go may be fused. Tickets have ended. */
+    void (*agreed)(void *owner, const tt_agreement *items, uint32_t count);
+    /* Run this at once, under (generation, index, order). */
+    void (*planned)(void *owner, const tt_agreement *item);
+    void (*failed)(void *owner, tt_ticket *ticket, tt_status status, const char *text);
+    /* All members have joined; `last` is the one that did so last. */
+    void (*joined)(void *owner, uint32_t last);
+    /* Say in `text` how these claims about `name` differ. */
+    void (*explain)(void *owner, const char *name, const tt_claimant *claimants, uint32_t count,
+                    tt_text *text);
+    void (*report)(void *owner, int level, const char *text); /* levels of base/log.h */
+} tt_negotiate_host;
+
+typedef struct tt_negotiate_config {
+    tt_negotiate_mode mode;
+    uint32_t capacity;      /* slots of the cache; 0: none is kept */
+    uint32_t steps_to_plan; /* equal steps until a plan is made */
+    uint64_t cycle_ns;      /* original: time between gathers */
+    uint64_t stall_ns;      /* a ticket this old is asked about, and reported with who lacks it */
+    uint64_t stall_fail_ns; /* a ticket this old fails everywhere; 0: never */
+    uint32_t epoch;
+} tt_negotiate_config;
+
+/* Defaults in every field. */
+void tt_negotiate_config_init(tt_negotiate_config *config);
+
+/* `config` and `host` are copied. */
+tt_status tt_negotiator_create(const tt_negotiate_host *host, const tt_negotiate_members *members,
+                               const tt_negotiate_config *config, tt_negotiator **negotiator_out);
+/* All tickets must have ended (tt_negotiator_shut). */
+void tt_negotiator_destroy(tt_negotiator *negotiator);
+
+/* Take the ticket until it ends. A second one of a name that waits here fails at once, here only:
+ * its peers never hear of it. May call planned or failed before it returns. */
+void tt_negotiator_submit(tt_negotiator *negotiator, tt_ticket *ticket);
+/* A ticket that still waits ends with CANCELLED on every member; false: too late. */
+bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
+/* This member has no more to give: it takes part in reductions with the identity until all have
+ * joined. Ends a plan. */
+void tt_negotiator_join(tt_negotiator *negotiator);
+/* A planned tensor failed in its exchange, on all members alike: the plan is cut. */
+void tt_negotiator_upset(tt_negotiator *negotiator, uint32_t generation, uint32_t index);
+
+/* Start what is due: after a batch of submissions and frames, so that they share a round. */
+void tt_negotiator_flush(tt_negotiator *negotiator);
+/* A notice of `member`; its payload lies in memory for the time of the call. TT_ERR_BAD_WIRE: it
+ * is nothing an honest member sends. */
+tt_status tt_negotiator_notice(tt_negotiator *negotiator, uint32_t member, const tt_notice *notice);
+/* When tick is next needed; UINT64_MAX: not until something happens. */
+uint64_t tt_negotiator_due(const tt_negotiator *negotiator);
+void tt_negotiator_tick(tt_negotiator *negotiator);
+
+/* All tickets, and those to come, end with this. */
+void tt_negotiator_shut(tt_negotiator *negotiator, tt_status status, const char *text);
+
+typedef struct tt_negotiate_counters {
+    uint64_t rounds;            /* of bit vectors */
+    uint64_t coordinator_turns; /* gathers of uncached requests */
+    uint64_t notices_sent, bytes_sent;
+    uint64_t sizes_sent[16]; /* by log2 of bytes, from 16 */
+    uint64_t agreed, planned, failed;
+    uint64_t plans_made, plans_cut, evictions, invalidations, divergences;
+    uint64_t steps;      /* planned tensors that came again */
+    uint64_t waiting_ns; /* sum over tickets, from submission to their end here */
+} tt_negotiate_counters;
+
+const tt_negotiate_counters *tt_negotiator_count(const tt_negotiator *negotiator);
+/* "coordinator", "bitvector", "plan" or "original": what the last ticket went through. */
+const char *tt_negotiator_mode(const tt_negotiator *negotiator);
+
+#endif
