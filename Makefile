@@ -24,6 +24,7 @@ demo: all ## run four ranks on this machine
 # Configured anew because the test libraries may have arrived since the first configuration.
 test: ## build and run the tests
 	@tools/install-deps build test
+	@tools/python-env build/python
 	@cmake --preset default -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
 	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives on NumPy arrays, DLPack producers and plain buffers."""
+
+import array
+import asyncio
+import pickle
+
+import numpy as np
+import pytest
+
+import tutti
+from tutti import errors
+
+TYPES = ["u1", "i1", "u2", "i2", "i4", "i8", "f2", "f4", "f8"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_sums_are_exact_for_every_type(job, dtype):
+    mine = np.arange(7, dtype=dtype) + job.rank
+    expected = sum((np.arange(7, dtype=dtype) + rank for rank in range(job.size)))
+    assert (job.allreduce(mine) == expected).all()
+
+
+@pytest.mark.parametrize("op, fold", [("min", min), ("max", max), ("sum", sum)])
+def test_operators_fold_all_ranks(job, op, fold):
+    result = job.allreduce(np.array([float(job.rank + 1)]), op)
+    assert result[0] == fold([float(rank + 1) for rank in range(job.size)])
+
+
+def test_average_in_place_keeps_the_object(job):
+    mine = np.full(1000, float(job.rank), "f4")
+    assert job.allreduce(mine, "average", out=mine) is mine
+    assert (mine == (job.size - 1) / 2).all()
+
+
+def test_bool_is_or(job):
+    result = job.allreduce(np.array([job.rank == 0, False]))
+    assert result.tolist() == [True, False]
+
+
+def test_arena_arrays_are_zeroed_and_sum(job):
+    mine = job.empty((3, 5), "f8")
+    assert mine.shape == (3, 5) and not mine.any()
+    mine += job.rank
+    job.allreduce(mine, out=mine)
+    assert (mine == sum(range(job.size))).all()
+
+
+def test_gather_takes_different_lengths(job):
+    mine = np.full((job.rank + 1, 2), job.rank, "i4")
+    joined = job.allgather(mine)
+    expected = np.concatenate([np.full((r + 1, 2), r, "i4") for r in range(job.size)])
+    assert (joined == expected).all()
+
+
+def test_gather_takes_empty_parts(job):
+    mine = np.full((0 if job.rank == 0 else 2, 3), job.rank, "f4")
+    assert job.allgather(mine).shape == (2 * (job.size - 1), 3)
+
+
+def test_reducescatter_gives_the_first_ranks_the_rest(job):
+    rows = job.size + 1
+    part = job.reducescatter(np.arange(rows * 2, dtype="f8").reshape(rows, 2))
+    parts = np.array_split(np.arange(rows * 2, dtype="f8").reshape(rows, 2) * job.size, job.size)
+    assert (part == parts[job.rank]).all()
+
+
+def test_alltoall_returns_what_was_sent_here(job):
+    mine = np.repeat(np.arange(job.size), 2) + 100 * job.rank
+    received, splits = job.alltoall(mine)
+    assert splits == [2] * job.size
+    assert received.tolist() == [100 * r + job.rank for r in range(job.size) for _ in (0, 1)]
+
+
+def test_alltoall_with_uneven_splits(job):
+    mine = np.full(sum(range(job.size)), job.rank, "i8")
+    received, splits = job.alltoall(mine, list(range(job.size)))
+    assert splits == [job.rank] * job.size
+    assert received.tolist() == [r for r in range(job.size) for _ in range(job.rank)]
+
+
+def test_broadcast_fills_everyone(job):
+    mine = np.full(5, float(job.rank))
+    job.broadcast(mine, job.size - 1)
+    assert (mine == job.size - 1).all()
+
+
+def test_send_and_receive_go_round(job):
+    if job.size == 1:
+        pytest.skip("needs two ranks")
+    there, back = (job.rank + 1) % job.size, (job.rank - 1) % job.size
+    if job.rank % 2 == 0:
+        job.send(np.array([job.rank]), there)
+        got = job.receive(np.zeros(1, "i8"), back)
+    else:
+        got = job.receive(np.zeros(1, "i8"), back)
+        job.send(np.array([job.rank]), there)
+    assert got[0] == back
+
+
+def test_plain_buffers_need_out(job):
+    mine = array.array("d", [1.0, 2.0])
+    job.allreduce(mine, out=mine)
+    assert mine.tolist() == [job.size * 1.0, job.size * 2.0]
+    with pytest.raises(errors.BadArgument, match="give out="):
+        job.allreduce(mine)
+
+
+def test_dlpack_producers_are_read_without_a_copy(job):
+    class Producer:
+        def __init__(self, source):
+            self.source = source
+
+        def __dlpack__(self, **options):
+            return self.source.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.source.__dlpack_device__()
+
+    data = np.ones(4, "f4")
+    result = np.zeros(4, "f4")
+    job.allreduce(Producer(data), out=result)
+    assert (result == job.size).all()
+
+
+def test_zero_and_scalar_shapes(job):
+    assert job.allreduce(np.zeros((0, 3), "f4")).shape == (0, 3)
+    assert job.allreduce(np.array(2.0)).shape == ()
+
+
+@pytest.mark.parametrize("bad, kind", [
+    (np.zeros((4, 4))[:, ::2], errors.BadArgument),
+    (np.zeros(2, "c16"), errors.Unsupported),
+    (np.array(["text"]), errors.Unsupported),
+    (3.5, errors.BadArgument),
+])
+def test_bad_arrays_are_refused_before_anything_is_sent(job, bad, kind):
+    with pytest.raises(kind):
+        job.allreduce(bad)
+
+
+def test_unknown_op_names_the_choices(job):
+    with pytest.raises(errors.BadArgument, match="sum, average"):
+        job.allreduce(np.zeros(1), "total")
+
+
+def test_mismatch_is_the_same_error_everywhere_and_the_job_goes_on(job):
+    if job.size == 1:
+        pytest.skip("needs two ranks")
+    with pytest.raises(errors.Mismatch) as caught:
+        job.allreduce(np.zeros(job.rank + 1), timeout=20)
+    assert caught.value.rank == job.rank and caught.value.status == -5
+    assert job.allreduce(np.ones(1))[0] == job.size
+
+
+def test_errors_survive_pickling():
+    error = pickle.loads(pickle.dumps(errors.from_status(-5, "text", 3, "weight")))
+    assert isinstance(error, errors.Mismatch)
+    assert (str(error), error.rank, error.name, error.status) == ("text", 3, "weight", -5)
+
+
+def test_handles_can_be_awaited(job):
+    async def both():
+        first = job.start_allreduce(np.ones(3))
+        second = job.start_allreduce(np.full(3, 2.0))
+        return await asyncio.gather(_result(first), _result(second))
+
+    async def _result(handle):
+        return await handle
+
+    one, two = asyncio.run(both())
+    assert (one == job.size).all() and (two == 2 * job.size).all()
+
+
+def test_process_sets_work_on_their_own(job):
+    number = job.create_set([0])
+    assert job.set_size(number) == 1
+    if job.rank == 0:
+        assert job.allreduce(np.array([5.0]), process_set=number)[0] == 5.0
+    job.remove_set(number)
+
+
+def test_calls_after_shutdown_say_so():
+    # A job of one, beside the one of this test run.
+    alone = tutti.init(0, 1, rendezvous=None)
+    alone.shutdown()
+    alone.shutdown()
+    with pytest.raises(errors.ShutDown, match="tutti.init"):
+        alone.allreduce(np.zeros(1))

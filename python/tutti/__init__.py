@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tutti sums and moves tensors between the ranks of a data-parallel job.
+
+    import tutti
+
+    with tutti.init() as job:
+        job.allreduce(gradient, "average", out=gradient)
+
+started with `tutti run -n 4 python train.py`. For PyTorch see tutti.torch.
+"""
+
+from . import _library, errors
+from .context import Context, init
+from .errors import TuttiError
+from .handle import Handle
+
+__version__ = _library.library.tutti_version().decode()
+__all__ = ["Context", "Handle", "TuttiError", "errors", "init", "__version__"]

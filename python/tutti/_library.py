@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C library through ctypes: where it is found, its structs and its functions.
+
+Every function is called through CDLL, which lets other Python threads run meanwhile.
+"""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+
+ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER = range(6)
+REDUCESCATTER, ALLTOALL, SEND, RECEIVE, BARRIER = range(6, 11)
+
+U8, I8, U16, I16, I32, I64, F16, BF16, F32, F64, BOOL = range(11)
+ITEM_BYTES = (1, 1, 2, 2, 4, 8, 2, 2, 4, 8, 1)
+
+SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR = range(8)
+OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
+       "product": PRODUCT, "and": AND, "or": OR, "xor": XOR}
+
+OK, IN_PROGRESS = 0, 1
+
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+
+
+class Options(ctypes.Structure):
+    """tutti_options"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("rank", ctypes.c_int), ("size", ctypes.c_int),
+                ("rendezvous", ctypes.c_char_p), ("job_id", ctypes.c_char_p),
+                ("secret", ctypes.c_char_p), ("transport", ctypes.c_char_p), ("log", LOG),
+                ("log_user", ctypes.c_void_p), ("timeout_s", ctypes.c_double)]
+
+
+class Call(ctypes.Structure):
+    """tutti_call"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("collective", ctypes.c_int),
+                ("dtype", ctypes.c_int), ("op", ctypes.c_int), ("root", ctypes.c_int),
+                ("set", ctypes.c_uint32), ("priority", ctypes.c_int), ("name", ctypes.c_char_p),
+                ("input", ctypes.c_void_p), ("output", ctypes.c_void_p),
+                ("count", ctypes.c_uint64), ("output_capacity", ctypes.c_uint64),
+                ("input_counts", ctypes.POINTER(ctypes.c_uint64)),
+                ("output_counts", ctypes.POINTER(ctypes.c_uint64)),
+                ("result_out", ctypes.POINTER(ctypes.c_void_p)), ("prescale", ctypes.c_double),
+                ("postscale", ctypes.c_double), ("timeout_s", ctypes.c_double),
+                ("device", ctypes.c_int), ("stream", ctypes.c_void_p), ("done", DONE),
+                ("done_user", ctypes.c_void_p)]
+
+
+def new_call(collective):
+    """A call with the defaults of TUTTI_CALL_INIT."""
+    call = Call()
+    call.struct_bytes = ctypes.sizeof(Call)
+    call.collective = collective
+    call.dtype = F32
+    call.prescale = call.postscale = 1.0
+    call.device = -1
+    return call
+
+
+_PROTOTYPES = {
+    "tutti_version": (ctypes.c_char_p, []),
+    "tutti_init": (ctypes.c_int, [ctypes.POINTER(Options), ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_shutdown": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_rank": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_size": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_local_rank": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_local_size": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_cross_rank": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_cross_size": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_last_error": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "tutti_status_text": (ctypes.c_char_p, [ctypes.c_int]),
+    "tutti_alloc": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]),
+    "tutti_free": (None, [ctypes.c_void_p, ctypes.c_void_p]),
+    "tutti_set_create": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int),
+                                        ctypes.c_int, ctypes.POINTER(ctypes.c_uint32)]),
+    "tutti_set_remove": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32]),
+    "tutti_set_rank": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32]),
+    "tutti_set_size": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32]),
+    "tutti_start": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call),
+                                   ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_start_group": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call), ctypes.c_int,
+                                         ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_run": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call)]),
+    "tutti_wait": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_double]),
+    "tutti_poll": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_handle_error": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "tutti_cancel": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_handle_free": (None, [ctypes.c_void_p]),
+    "tutti_declare": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call),
+                                     ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_restart": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_event_fd": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_event_clear": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_describe": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
+}
+# Of later versions of the library; None where it lacks them.
+_OPTIONAL = {
+    "tutti_join": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int)]),
+}
+
+
+def candidates():
+    """Where the shared object may lie, best first."""
+    chosen = os.environ.get("TUTTI_LIBRARY")
+    if chosen:
+        return [chosen]
+    here = pathlib.Path(__file__).resolve().parent
+    places = [here / "lib" / "libtutti.so.0", here.parents[1] / "build" / "libtutti.so.0",
+              here.parents[1] / "build" / "lib" / "libtutti.so.0"]
+    found = [str(place) for place in places if place.exists()]
+    return found + ["libtutti.so.0"]
+
+
+def _load():
+    problems = []
+    for place in candidates():
+        try:
+            library = ctypes.CDLL(place)
+        except OSError as problem:
+            problems.append(f"{place}: {problem}")
+            continue
+        for name, (result, arguments) in _PROTOTYPES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+        for name, (result, arguments) in _OPTIONAL.items():
+            function = getattr(library, name, None)
+            if function is not None:
+                function.restype, function.argtypes = result, arguments
+            setattr(library, name, function)
+        return library
+    raise ImportError("libtutti.so.0 was not found; install Tutti, or set TUTTI_LIBRARY to the "
+                      "shared object. Tried: " + "; ".join(problems))
+
+
+library = _load()

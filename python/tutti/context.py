@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job, as one of its ranks sees it."""
+
+import ctypes
+import threading
+import weakref
+
+from . import _library as c
+from .buffers import Buffer, as_buffer
+from .errors import BadArgument, ShutDown, TuttiError, from_status
+from .handle import Bell, Handle, pointer_slot
+
+
+def _op(op):
+    if isinstance(op, int):
+        return op
+    try:
+        return c.OPS[op]
+    except KeyError:
+        raise BadArgument(f"op '{op}' does not exist; use one of {', '.join(c.OPS)}") from None
+
+
+def _counts(counts, size, what):
+    numbers = [int(count) for count in counts]
+    if len(numbers) != size or any(number < 0 for number in numbers):
+        raise BadArgument(f"{what} must be {size} numbers, one for each rank")
+    return (ctypes.c_uint64 * size)(*numbers)
+
+
+class Context:
+    """Membership of a job; made by tutti.init(). Leaves the job at the end of a with block.
+
+    Collectives take any array of the host: NumPy, DLPack, buffer protocol. `out` is where the
+    result goes; without it a new NumPy array is returned for NumPy input. Calls with a `name` match
+    by name, others by order. `start_*` forms return a Handle at once."""
+
+    def __init__(self, pointer, log):
+        self._pointer = pointer
+        self._log = log  # the C library calls it for as long as it lives
+        self._handles = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._bells = weakref.WeakKeyDictionary()
+        library = c.library
+        self.rank = library.tutti_rank(pointer)
+        self.size = library.tutti_size(pointer)
+        self.local_rank = library.tutti_local_rank(pointer)
+        self.local_size = library.tutti_local_size(pointer)
+        self.cross_rank = library.tutti_cross_rank(pointer)
+        self.cross_size = library.tutti_cross_size(pointer)
+
+    # ---- life ----
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.shutdown()
+
+    def shutdown(self):
+        """Leave the job. Calls that are not over end with ShutDown. May be repeated."""
+        with self._lock:
+            pointer, self._pointer = self._pointer, None
+            handles = list(self._handles)
+        if pointer is None:
+            return
+        for handle in handles:
+            handle._pointer = None
+        status = c.library.tutti_shutdown(pointer)
+        if status < 0:
+            raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
+
+    @property
+    def is_open(self):
+        """False once the job was left."""
+        return self._pointer is not None
+
+    def _forget(self, handle):
+        with self._lock:
+            self._handles.discard(handle)
+
+    def _error(self, status, name=None):
+        text = c.library.tutti_last_error(self._pointer).decode(errors="replace")
+        return from_status(status, text, self.rank, name)
+
+    def _checked(self):
+        if self._pointer is None:
+            raise ShutDown("the job was left; tutti.init() joins again", -10, self.rank)
+        return self._pointer
+
+    def _bell(self, loop):
+        bell = self._bells.get(loop)
+        if bell is None:
+            bell = self._bells[loop] = Bell(self, loop)
+        return bell
+
+    def describe(self):
+        """What is known about this membership, as text."""
+        pointer = self._checked()
+        need = c.library.tutti_describe(pointer, None, 0)
+        text = ctypes.create_string_buffer(need + 1)
+        c.library.tutti_describe(pointer, text, need + 1)
+        return text.value.decode(errors="replace")
+
+    # ---- memory ----
+
+    def empty(self, shape, dtype="float32"):
+        """A NumPy array in the memory that the ranks of this host share: the fastest place for
+        tensors. Zeroed."""
+        import numpy
+
+        dtype = numpy.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = 1
+        for extent in shape:
+            count *= extent
+        memory = self.allocate(max(1, count * dtype.itemsize))
+        return numpy.frombuffer(memory, dtype, count).reshape(shape)
+
+    def allocate(self, nbytes):
+        """`nbytes` of shared memory as a writable buffer, freed with its last user."""
+        pointer = self._checked()
+        address = c.library.tutti_alloc(pointer, nbytes)
+        if not address:
+            raise self._error(-1)
+        array = (ctypes.c_uint8 * nbytes).from_address(address)
+        weakref.finalize(array, _release, weakref.ref(self), address)
+        return array
+
+    # ---- process sets ----
+
+    def create_set(self, ranks):
+        """A process set of these world ranks, its number; every rank of the job calls it."""
+        ranks = [int(rank) for rank in ranks]
+        number = ctypes.c_uint32()
+        status = c.library.tutti_set_create(self._checked(), (ctypes.c_int * len(ranks))(*ranks),
+                                            len(ranks), ctypes.byref(number))
+        if status < 0:
+            raise self._error(status)
+        return number.value
+
+    def remove_set(self, number):
+        """End a process set; every rank of the job calls it."""
+        status = c.library.tutti_set_remove(self._checked(), number)
+        if status < 0:
+            raise self._error(status)
+
+    def set_rank(self, number):
+        """This rank's number in the set, -1 if it is no member."""
+        return c.library.tutti_set_rank(self._checked(), number)
+
+    def set_size(self, number):
+        """How many members the set has."""
+        size = c.library.tutti_set_size(self._checked(), number)
+        if size < 0:
+            raise BadArgument(f"process set {number} does not exist", -4, self.rank)
+        return size
+
+    # ---- calls ----
+
+    def start(self, call, keep=None, finish=None, name=None):
+        """Start a _library.Call; `keep` lives until it is over, then finish() makes the result."""
+        pointer = self._checked()
+        slot = pointer_slot()
+        status = c.library.tutti_start(pointer, call, ctypes.byref(slot))
+        if status < 0:
+            raise self._error(status, name)
+        handle = Handle(self, slot.value, call, keep, finish, name)
+        with self._lock:
+            self._handles.add(handle)
+        return handle
+
+    def _call(self, collective, name, process_set, priority=0, timeout=None):
+        call = c.new_call(collective)
+        call.set = process_set
+        call.priority = priority
+        call.timeout_s = timeout or 0.0
+        if name is not None:
+            encoded = name.encode()
+            if len(encoded) > 255:
+                raise BadArgument(f"name '{name[:40]}...' is longer than 255 bytes", -4, self.rank)
+            call.name = encoded
+        return call
+
+    def _output(self, out, source, shape):
+        """Buffer and result object for a result of `shape` and the type of `source`."""
+        if out is not None:
+            buffer = as_buffer(out)
+            if not buffer.is_writable:
+                raise BadArgument("out is read-only", -4, self.rank)
+            if buffer.dtype != source.dtype:
+                raise BadArgument("out has another type than the input", -4, self.rank)
+            return buffer, out
+        import numpy
+
+        if not isinstance(source.source, numpy.ndarray):
+            raise BadArgument(f"give out= for a {type(source.source).__name__}; only NumPy arrays "
+                              "get a new output", -4, self.rank)
+        array = numpy.empty(shape, source.source.dtype)
+        return as_buffer(array), array
+
+    def start_allreduce(self, array, op="sum", *, out=None, name=None, process_set=0, priority=0,
+                        prescale=1.0, postscale=1.0, timeout=None):
+        """Start the reduction of `array` over all ranks."""
+        source = as_buffer(array)
+        call = self._call(c.ALLREDUCE, name, process_set, priority, timeout)
+        target, result = self._output(out, source, source.shape)
+        if target.count != source.count:
+            raise BadArgument(f"out has {target.count} elements, the input {source.count}", -4,
+                              self.rank)
+        call.input, call.output, call.count = source.address, target.address, source.count
+        call.dtype, call.op = source.dtype, _op(op)
+        call.prescale, call.postscale = prescale, postscale
+        return self.start(call, (source, target), lambda: result, name)
+
+    def allreduce(self, array, op="sum", **options):
+        """The reduction of `array` over all ranks, on every rank."""
+        return self.start_allreduce(array, op, **options).wait()
+
+    def start_broadcast(self, array, root=0, *, name=None, process_set=0, priority=0,
+                        timeout=None):
+        """Start sending root's `array` into everyone's."""
+        buffer = as_buffer(array)
+        if not buffer.is_writable and self.set_rank(process_set) != root:
+            raise BadArgument("the array is read-only", -4, self.rank)
+        call = self._call(c.BROADCAST, name, process_set, priority, timeout)
+        call.input = call.output = buffer.address
+        call.count, call.dtype, call.root = buffer.count, buffer.dtype, root
+        return self.start(call, buffer, lambda: array, name)
+
+    def broadcast(self, array, root=0, **options):
+        """Root's `array` in everyone's, in place."""
+        return self.start_broadcast(array, root, **options).wait()
+
+    def start_allgather(self, array, *, name=None, process_set=0, priority=0, timeout=None):
+        """Start joining everyone's arrays along the first axis; lengths may differ."""
+        source = as_buffer(array)
+        if not source.shape:
+            raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
+        row = source.count // source.shape[0] if source.shape[0] else _row(source.shape)
+        size = self.set_size(process_set)
+        call = self._call(c.ALLGATHER, name, process_set, priority, timeout)
+        counts = (ctypes.c_uint64 * size)()
+        result = ctypes.c_void_p()
+        call.input, call.count, call.dtype = source.address, source.count, source.dtype
+        call.output_counts = counts
+        call.result_out = ctypes.pointer(result)
+
+        def finish():
+            lengths = [count // row if row else 0 for count in counts]
+            return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
+
+        return self.start(call, (source, counts, result), finish, name)
+
+    def allgather(self, array, **options):
+        """Everyone's arrays joined along the first axis, in rank order."""
+        return self.start_allgather(array, **options).wait()[0]
+
+    def start_reducescatter(self, array, op="sum", *, name=None, process_set=0, priority=0,
+                            prescale=1.0, postscale=1.0, timeout=None):
+        """Start a reduction of which every rank gets its part of the first axis; the first ranks
+        get one row more where they do not divide evenly."""
+        source = as_buffer(array)
+        size, member = self.set_size(process_set), self.set_rank(process_set)
+        if not source.shape:
+            raise BadArgument("a scalar cannot be scattered; give it one axis", -4, self.rank)
+        rows, row = source.shape[0], _row(source.shape)
+        parts = [rows // size + (1 if r < rows % size else 0) for r in range(size)]
+        counts = (ctypes.c_uint64 * size)(*[part * row for part in parts])
+        target, result = self._output(None, source,
+                                      (parts[max(member, 0)],) + tuple(source.shape[1:]))
+        call = self._call(c.REDUCESCATTER, name, process_set, priority, timeout)
+        call.input, call.output, call.dtype = source.address, target.address, source.dtype
+        call.op, call.prescale, call.postscale = _op(op), prescale, postscale
+        call.input_counts = counts
+        call.output_capacity = target.count
+        return self.start(call, (source, target, counts), lambda: result, name)
+
+    def reducescatter(self, array, op="sum", **options):
+        """This rank's part of the reduction."""
+        return self.start_reducescatter(array, op, **options).wait()
+
+    def start_alltoall(self, array, splits=None, *, name=None, process_set=0, priority=0,
+                       timeout=None):
+        """Start sending splits[r] rows of `array` to rank r; without splits, equal parts."""
+        source = as_buffer(array)
+        size = self.set_size(process_set)
+        if not source.shape:
+            raise BadArgument("a scalar cannot be split; give it one axis", -4, self.rank)
+        rows, row = source.shape[0], _row(source.shape)
+        if splits is None:
+            if rows % size:
+                raise BadArgument(f"{rows} rows do not divide by {size} ranks; give splits", -4,
+                                  self.rank)
+            splits = [rows // size] * size
+        inputs = _counts(splits, size, "splits")
+        if sum(inputs) != rows:
+            raise BadArgument(f"splits add up to {sum(inputs)}, but there are {rows} rows", -4,
+                              self.rank)
+        for i in range(size):
+            inputs[i] *= row
+        outputs = (ctypes.c_uint64 * size)()
+        result = ctypes.c_void_p()
+        call = self._call(c.ALLTOALL, name, process_set, priority, timeout)
+        call.input, call.dtype = source.address, source.dtype
+        call.input_counts, call.output_counts = inputs, outputs
+        call.result_out = ctypes.pointer(result)
+
+        def finish():
+            lengths = [count // row if row else 0 for count in outputs]
+            return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
+
+        return self.start(call, (source, inputs, outputs, result), finish, name)
+
+    def alltoall(self, array, splits=None, **options):
+        """What every rank sent to this one, joined along the first axis, and their splits."""
+        return self.start_alltoall(array, splits, **options).wait()
+
+    def send(self, array, peer, *, process_set=0, timeout=None):
+        """Send `array` to `peer`, which calls receive."""
+        source = as_buffer(array)
+        call = self._call(c.SEND, None, process_set, 0, timeout)
+        call.input, call.count, call.dtype = source.address, source.count, source.dtype
+        call.root = peer
+        self.start(call, source).wait()
+
+    def receive(self, array, peer, *, process_set=0, timeout=None):
+        """Fill `array` with what `peer` sends."""
+        target = as_buffer(array)
+        if not target.is_writable:
+            raise BadArgument("the array is read-only", -4, self.rank)
+        call = self._call(c.RECEIVE, None, process_set, 0, timeout)
+        call.output, call.count, call.dtype = target.address, target.count, target.dtype
+        call.root = peer
+        self.start(call, target).wait()
+        return array
+
+    def barrier(self, *, process_set=0, name=None, timeout=None):
+        """Wait until every rank of the set is here."""
+        self.start(self._call(c.BARRIER, name, process_set, 0, timeout), name=name).wait()
+
+    def _adopt(self, result, source, shape):
+        """A NumPy array over memory that the C library allocated."""
+        import numpy
+
+        count = 1
+        for extent in shape:
+            count *= extent
+        nbytes = count * c.ITEM_BYTES[source.dtype]
+        if not result.value:
+            return numpy.empty(shape, _numpy_dtype(source))
+        array = (ctypes.c_uint8 * max(nbytes, 1)).from_address(result.value)
+        weakref.finalize(array, _release, weakref.ref(self), result.value)
+        return numpy.frombuffer(array, _numpy_dtype(source), count).reshape(shape)
+
+
+def _row(shape):
+    row = 1
+    for extent in shape[1:]:
+        row *= extent
+    return row
+
+
+def _numpy_dtype(source):
+    import numpy
+
+    if isinstance(source.source, numpy.ndarray):
+        return source.source.dtype
+    names = {c.U8: "u1", c.I8: "i1", c.U16: "u2", c.I16: "i2", c.I32: "i4", c.I64: "i8",
+             c.F16: "f2", c.F32: "f4", c.F64: "f8", c.BOOL: "?", c.BF16: "u2"}
+    return numpy.dtype(names[source.dtype])
+
+
+def _release(context_ref, address):
+    context = context_ref()
+    if context is not None and context._pointer is not None:
+        c.library.tutti_free(context._pointer, address)
+
+
+def init(rank=None, size=None, *, rendezvous=None, job_id=None, secret=None, transport=None,
+         timeout=None, log=None):
+    """Join the job and return a Context, when every rank has joined.
+
+    Everything is found in the environment that `tutti run` (or mpirun, srun, torchrun) sets;
+    outside of a launcher the job has one rank. `log(level, text)` gets the library's messages,
+    which go to stderr otherwise."""
+    options = c.Options()
+    options.struct_bytes = ctypes.sizeof(c.Options)
+    options.rank = -1 if rank is None else rank
+    options.size = -1 if size is None else size
+    for field, value in (("rendezvous", rendezvous), ("job_id", job_id), ("transport", transport)):
+        setattr(options, field, None if value is None else value.encode())
+    if secret is not None and len(secret) != 32:
+        raise BadArgument("secret must be 32 bytes")
+    options.secret = secret
+    options.timeout_s = timeout or 0.0
+    if log is not None:
+        options.log = c.LOG(lambda _, level, text: log(level, text.decode(errors="replace")))
+    slot = pointer_slot()
+    status = c.library.tutti_init(ctypes.byref(options), ctypes.byref(slot))
+    if status < 0:
+        raise from_status(status, c.library.tutti_last_error(None).decode(errors="replace"))
+    return Context(slot.value, options.log)
+
+
+__all__ = ["Buffer", "Context", "TuttiError", "init"]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong. Every exception carries the status, the rank and the tensor's name."""
+
+
+class TuttiError(RuntimeError):
+    """A call failed. `status` is the C library's number, `rank` this process's rank or None before
+    the job is joined, `name` the tensor's name or None."""
+
+    status = 0
+
+    def __init__(self, text, status=None, rank=None, name=None):
+        super().__init__(text)
+        if status is not None:
+            self.status = status
+        self.rank = rank
+        self.name = name
+
+    def __reduce__(self):
+        return type(self), (self.args[0], self.status, self.rank, self.name)
+
+
+class OutOfMemory(TuttiError, MemoryError):
+    """No memory, here or on a peer."""
+
+
+class BadConfig(TuttiError):
+    """An option or environment variable is wrong; the text names it."""
+
+
+class BadWire(TuttiError):
+    """A peer sent malformed bytes."""
+
+
+class BadArgument(TuttiError, ValueError):
+    """This call's arguments are wrong. The peers' calls fail too."""
+
+
+class Mismatch(TuttiError):
+    """The ranks disagree about a call; the text says who asked for what."""
+
+
+class PeerDown(TuttiError):
+    """A process or host is gone; the text names the rank."""
+
+
+class PeerLeft(TuttiError):
+    """A rank has left the job while others still call it."""
+
+
+class TimedOut(TuttiError, TimeoutError):
+    """The call's deadline passed; the text names the ranks that are missing."""
+
+
+class Cancelled(TuttiError):
+    """The call was taken back, here or on a peer."""
+
+
+class ShutDown(TuttiError):
+    """The job was left meanwhile."""
+
+
+class NoResource(TuttiError, OSError):
+    """Descriptors, shared memory or ports have run out; the text names which."""
+
+
+class Refused(TuttiError, ConnectionError):
+    """Authentication failed, or no secret was found."""
+
+
+class Unsupported(TuttiError, NotImplementedError):
+    """This combination does not exist."""
+
+
+class SystemFailure(TuttiError, OSError):
+    """A system call failed; the text has its name."""
+
+
+class Forked(TuttiError):
+    """Called in a forked child, which must not use its parent's job."""
+
+
+class WrongThread(TuttiError):
+    """Waiting inside a callback."""
+
+
+_BY_STATUS = {
+    -1: OutOfMemory, -2: BadConfig, -3: BadWire, -4: BadArgument, -5: Mismatch, -6: PeerDown,
+    -7: PeerLeft, -8: TimedOut, -9: Cancelled, -10: ShutDown, -11: NoResource, -12: Refused,
+    -13: Unsupported, -14: SystemFailure, -15: Forked, -16: WrongThread,
+}
+
+
+def from_status(status, text, rank=None, name=None):
+    """The exception for a negative status of the C library."""
+    kind = _BY_STATUS.get(status, TuttiError)
+    return kind(text or f"status {status}", status, rank, name)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Started calls: wait, poll, cancel, await."""
+
+import ctypes
+
+from . import _library as c
+from .errors import ShutDown, from_status
+
+
+class Handle:
+    """One started call. `wait()` gives its result or raises; `await handle` does the same without
+    blocking the event loop. The buffers are kept alive until the call is over."""
+
+    __slots__ = ("_context", "_pointer", "_call", "_keep", "_finish", "_result", "_error",
+                 "_is_over", "name", "__weakref__")
+
+    def __init__(self, context, pointer, call, keep, finish, name):
+        self._context = context
+        self._pointer = pointer
+        self._call = call
+        self._keep = keep
+        self._finish = finish
+        self._result = self._error = None
+        self._is_over = False
+        self.name = name
+
+    def _settle(self, status):
+        if status < 0:
+            text = c.library.tutti_handle_error(self._pointer).decode(errors="replace")
+            self._error = from_status(status, text, self._context.rank, self.name)
+        elif self._finish is not None:
+            self._result = self._finish()
+        self._is_over = True
+        c.library.tutti_handle_free(self._pointer)
+        self._pointer = self._keep = self._finish = self._call = None
+        self._context._forget(self)
+
+    def _answer(self):
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _check_alive(self):
+        if self._pointer is None and not self._is_over:
+            raise ShutDown("the job was left before this call was waited for", -10, None, self.name)
+
+    def wait(self, timeout=None):
+        """The result, once the call is over; TimeoutError after `timeout` seconds (the call goes
+        on). Ctrl-C is answered at once; the call goes on."""
+        while not self._is_over:
+            self._check_alive()
+            slice_s = 0.25 if timeout is None else min(timeout, 0.25)
+            status = c.library.tutti_wait(self._pointer, slice_s)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+            elif timeout is not None:
+                timeout -= slice_s
+                if timeout <= 0:
+                    raise TimeoutError(f"call '{self.name or 'without a name'}' is not over yet")
+        return self._answer()
+
+    def poll(self):
+        """Is the call over? Never waits, never raises for a failed call."""
+        if not self._is_over:
+            self._check_alive()
+            status = c.library.tutti_poll(self._pointer)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+        return self._is_over
+
+    def cancel(self):
+        """Take the call back, on every rank; False if it has begun already."""
+        if self._is_over:
+            return False
+        self._check_alive()
+        return c.library.tutti_cancel(self._pointer) == c.OK
+
+    def __await__(self):
+        import asyncio  # here, because it costs 50 ms that few programs need
+
+        if not self.poll():
+            yield from self._context._bell(asyncio.get_running_loop()).ring_for(self).__await__()
+        return self._answer()
+
+    def __del__(self):
+        pointer = getattr(self, "_pointer", None)
+        if pointer is not None and c is not None and self._context._pointer is not None:
+            c.library.tutti_handle_free(pointer)  # waits: the buffers must not go before
+
+
+class Bell:
+    """Wakes the awaiting tasks of one event loop when calls end."""
+
+    def __init__(self, context, loop):
+        self._context = context
+        self._loop = loop
+        self._waiting = {}
+        self._fd = c.library.tutti_event_fd(context._pointer)
+        if self._fd < 0:
+            raise context._error(-14)
+
+    def ring_for(self, handle):
+        """A future that is done when `handle` is over."""
+        future = self._loop.create_future()
+        if not self._waiting:
+            self._loop.add_reader(self._fd, self._look)
+        self._waiting[future] = handle
+        self._loop.call_soon(self._look)  # it may have ended since it was polled
+        return future
+
+    def _look(self):
+        if self._context._pointer is None:
+            ended = list(self._waiting)
+        else:
+            c.library.tutti_event_clear(self._context._pointer)
+            ended = [future for future, handle in self._waiting.items()
+                     if future.cancelled() or handle.poll()]
+        for future in ended:
+            del self._waiting[future]
+            if not future.done():
+                future.set_result(None)
+        if not self._waiting:
+            self._loop.remove_reader(self._fd)
+
+
+def pointer_slot():
+    """A place for a pointer that the C library writes."""
+    return ctypes.c_void_p()

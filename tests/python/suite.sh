@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# suite.sh - sourced by the tests of this folder: run files of python/tests on 1, 2 and 4 ranks.
+set -euo pipefail
+
+python=${TUTTI_PYTHON:-$TUTTI_BUILD/python/bin/python}
+export PYTHONPATH=$TUTTI_SOURCE/python TUTTI_LIBRARY=$TUTTI_BUILD/libtutti.so.0
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+
+# needs MODULE...: skip the test where one of them is not installed.
+needs() {
+    for module in "$@"; do
+        if ! "$python" -c "import $module" >/dev/null 2>&1; then
+            printf 'skipped: no %s for %s; see tools/python-env\n' "$module" "$python"
+            exit 77
+        fi
+    done
+}
+
+# suite RANKS FILE...: the pytest files on so many ranks.
+suite() {
+    local ranks=$1
+    shift
+    (cd "$TUTTI_SOURCE/python/tests" &&
+        "$TUTTI_BIN/tutti" run -n "$ranks" "$python" -m pytest -q -x -p no:cacheprovider "$@")
+}
