@@ -20,9 +20,11 @@
 enum {
     SPIN_NS_MIN = 5 * 1000,
     SPIN_NS_MAX = 50 * 1000,
-    SPIN_WORTH_NS = 100 * 1000, /* a wait so short, being woken included, was worth a spin */
-    YIELD_NS = 100 * 1000,
-    CLOCK_PASSES = 16, /* a power of two: while spinning, the clock is read this seldom */
+    SPIN_WORTH_NS = 100 * 1000,  /* a wait so short, being woken included, was worth a spin */
+    YIELD_NS = 100 * 1000,       /* of this core's time, where ranks outnumber cores */
+    YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
+    YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
+    BURST_PASSES = 64,           /* of a spin before its first yield: one or two microseconds */
 };
 
 static const uint64_t NS_PER_S = 1000000000;
@@ -114,30 +116,45 @@ static void relax(void)
 #endif
 }
 
+/* A wait that finds nothing new. Its first passes only pause: an answer of a peer that runs is
+ * here within a microsecond. Later ones yield, even where every rank has a core by count: the
+ * kernel may have put two of them on one, and then the one that spins keeps the other from
+ * answering. What others ran for meanwhile is not counted as burnt. */
+typedef struct quiet_time {
+    uint64_t since_ns, last_ns; /* 0: take the time at the next look at the clock */
+    uint64_t burnt_ns;
+    uint32_t burst; /* passes left before the first yield */
+} quiet_time;
+
+/* True: enough is enough. */
+static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
+{
+    if (quiet->burst > 0) {
+        quiet->burst--;
+        relax();
+        return false;
+    }
+    sched_yield();
+    const uint64_t now_ns = tt_real_clock();
+    if (quiet->since_ns == 0) {
+        quiet->since_ns = quiet->last_ns = now_ns;
+    }
+    quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
+    quiet->last_ns = now_ns;
+    return quiet->burnt_ns >= (real->spins ? real->spin_ns : YIELD_NS) ||
+           now_ns - quiet->since_ns >= YIELD_WALL_NS || now_ns >= until_ns;
+}
+
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)
 {
-    const uint64_t quiet_ns_max = real->spins ? real->spin_ns : YIELD_NS;
-    uint64_t quiet_since_ns = 0; /* 0: take the time at the next look at the clock */
-    for (uint32_t pass = 0; !done(argument); pass++) {
+    const quiet_time begin = {.burst = real->spins ? BURST_PASSES : 0};
+    quiet_time quiet = begin;
+    while (!done(argument)) {
         if (tt_real_poll(real)) {
-            quiet_since_ns = 0;
-            continue;
-        }
-        if (!real->spins) {
-            sched_yield();
-        } else {
-            relax();
-            if ((pass & (CLOCK_PASSES - 1)) != 0) {
-                continue;
-            }
-        }
-        const uint64_t now_ns = tt_real_clock();
-        if (quiet_since_ns == 0) {
-            quiet_since_ns = now_ns;
-        }
-        if (now_ns - quiet_since_ns >= quiet_ns_max || now_ns >= until_ns) {
+            quiet = begin;
+        } else if (quiet_pass(real, &quiet, until_ns)) {
             learn(real, false);
-            real->quiet_since_ns = quiet_since_ns;
+            real->quiet_since_ns = quiet.since_ns;
             return done(argument);
         }
     }
