@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * worker.c - see worker.h.
+ *
+ * Wire, in lines of text: the worker says "RANK"; then for each line "BYTES ITERATIONS" it answers
+ * "NANOSECONDS WRONG", the time of one iteration and the number of wrong elements. */
+#include "worker.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+size_t worker_bytes_max(void)
+{
+    const char *text = getenv("BENCH_BYTES");
+    return text != NULL ? strtoull(text, NULL, 10) : (size_t)64 << 20;
+}
+
+/* A stream of text each way: one of both would have to seek between reading and writing. */
+static int controller_open(FILE **commands_out, FILE **answers_out)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = getenv("BENCH_SOCKET");
+    if (path == NULL || strlen(path) >= sizeof(address.sun_path)) {
+        return 1;
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        return 1;
+    }
+    *commands_out = fdopen(fd, "r");
+    *answers_out = fdopen(dup(fd), "w");
+    return *commands_out == NULL || *answers_out == NULL;
+}
+
+static void fill(const worker_library *library, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        library->values[i] = (float)(i % 16 + (size_t)library->rank);
+    }
+}
+
+/* One sum of known values; sums of the timed iterations run away but cost the same. */
+static size_t count_wrong(const worker_library *library, size_t count)
+{
+    const size_t ranks = (size_t)library->size;
+    size_t wrong = 0;
+    fill(library, count);
+    if (library->allreduce(library->self, library->values, count) != 0) {
+        return count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const float expected = (float)(i % 16 * ranks + ranks * (ranks - 1) / 2);
+        wrong += library->values[i] != expected;
+    }
+    return wrong;
+}
+
+int worker_serve(const worker_library *library)
+{
+    FILE *commands = NULL, *answers = NULL;
+    if (controller_open(&commands, &answers) != 0) {
+        fprintf(stderr, "worker: cannot reach BENCH_SOCKET\n");
+        return 1;
+    }
+    char line[128];
+    size_t wrong_total = 0;
+    fprintf(answers, "%d\n", library->rank);
+    fflush(answers);
+    while (fgets(line, sizeof(line), commands) != NULL) {
+        char *rest = NULL;
+        const size_t count = strtoull(line, &rest, 10) / sizeof(float);
+        const long iterations = strtol(rest, NULL, 10);
+        if (count > library->count_max || iterations < 1) {
+            return 1;
+        }
+        /* Wakes the ranks and the links, and is the only check. */
+        const size_t checked = count < 1 << 18 ? count : 1 << 18;
+        const size_t wrong = count_wrong(library, checked);
+        memset(library->values, 0, count * sizeof(float));
+        wrong_total += wrong;
+        if (library->barrier(library->self) != 0) {
+            return 1;
+        }
+        const uint64_t begin_ns = now_ns();
+        for (long i = 0; i < iterations; i++) {
+            if (library->allreduce(library->self, library->values, count) != 0) {
+                return 1;
+            }
+        }
+        fprintf(answers, "%.1f %zu\n", (double)(now_ns() - begin_ns) / (double)iterations, wrong);
+        fflush(answers);
+    }
+    fclose(commands);
+    fclose(answers);
+    return wrong_total == 0 ? 0 : 1;
+}
