@@ -21,6 +21,8 @@ enum {
     /* Powers of two. */
     LOOK_PASSES_MIXED = 8,  /* shm and sockets: a look costs some passes */
     LOOK_PASSES_SHM = 1024, /* shm alone: only exits and wakes are to be seen there */
+    LOOK_PASSES_FEW = 8,    /* few sockets: reading them at once is cheaper than asking first */
+    FEW_SOCKETS = 2,
     TIMER_PASSES = 16,
 };
 
@@ -184,6 +186,15 @@ const tt_platform_ops tt_real_ops = {
     .spend = real_spend,
 };
 
+static void remove_peer(uint32_t *peers, uint32_t *count, uint32_t peer)
+{
+    uint32_t at = 0;
+    while (peers[at] != peer) {
+        at++;
+    }
+    peers[at] = peers[--*count];
+}
+
 /* A link has ended: nothing of it is watched any more, then the machine is told. */
 static void end_peer(tt_real *real, uint32_t peer)
 {
@@ -192,13 +203,9 @@ static void end_peer(tt_real *real, uint32_t peer)
     tt_real_epoll_remove(real, peer);
     state->ended = true;
     if (link->ops->polls_memory) {
-        uint32_t at = 0;
-        while (real->memory_peers[at] != peer) {
-            at++;
-        }
-        real->memory_peers[at] = real->memory_peers[--real->memory_count];
+        remove_peer(real->memory_peers, &real->memory_count, peer);
     } else {
-        real->socket_count--;
+        remove_peer(real->socket_peers, &real->socket_count, peer);
     }
     const tt_peer_event event = link->state == TT_LINK_LEFT ? TT_PEER_LEFT : TT_PEER_DOWN;
     real->machine.ops->peer(real->machine.self, peer, event, link->why);
@@ -221,7 +228,7 @@ static bool poll_link(tt_real *real, uint32_t peer)
     return moved;
 }
 
-/* Links whose descriptors are ready; those that moved stay, because they may have more. */
+/* Links whose descriptors are ready; those that moved and have more stay. */
 static bool poll_ready(tt_real *real)
 {
     const uint32_t count = real->ready_count;
@@ -243,7 +250,7 @@ static bool poll_ready(tt_real *real)
             continue;
         }
         tt_real_epoll_update(real, peer);
-        if (link_moved) {
+        if (link_moved && state->given.link->ready) {
             tt_real_mark_ready(real, peer);
         } else {
             state->given.link->ready = state->queued;
@@ -252,10 +259,26 @@ static bool poll_ready(tt_real *real)
     return moved;
 }
 
+static bool has_few_sockets(const tt_real *real)
+{
+    return real->memory_count == 0 && real->socket_count <= FEW_SOCKETS;
+}
+
+/* Read every socket that is not waiting for room to write. */
+static void mark_few(tt_real *real)
+{
+    for (uint32_t i = 0; i < real->socket_count; i++) {
+        const real_peer *state = &real->peers[real->socket_peers[i]];
+        if (!state->wants_write[0] && !state->wants_write[1]) {
+            tt_real_mark_ready(real, real->socket_peers[i]);
+        }
+    }
+}
+
 static uint32_t look_passes(const tt_real *real)
 {
     if (real->memory_count == 0) {
-        return 1;
+        return has_few_sockets(real) ? LOOK_PASSES_FEW : 1;
     }
     return real->socket_count > 0 ? LOOK_PASSES_MIXED : LOOK_PASSES_SHM;
 }
@@ -286,6 +309,8 @@ bool tt_real_poll(tt_real *real)
         tt_real_epoll_look(real);
         moved |= real->woken;
         real->woken = false;
+    } else if (has_few_sockets(real)) {
+        mark_few(real);
     }
     for (uint32_t i = 0; i < real->memory_count;) {
         const uint32_t peer = real->memory_peers[i];

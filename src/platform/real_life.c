@@ -79,6 +79,7 @@ static void free_driver(tt_real *real)
     }
     free(real->peers);
     free(real->memory_peers);
+    free(real->socket_peers);
     free(real->ready_peers);
     free(real->ready_spare);
     free(real);
@@ -106,7 +107,7 @@ static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
         if (link->ops->polls_memory) {
             real->memory_peers[real->memory_count++] = i;
         } else {
-            real->socket_count++;
+            real->socket_peers[real->socket_count++] = i;
             tt_real_mark_ready(real, i);
         }
     }
@@ -132,11 +133,12 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     real->event_fd = -1;
     real->peers = calloc(config->rank_count, sizeof *real->peers);
     real->memory_peers = calloc(config->rank_count, sizeof *real->memory_peers);
+    real->socket_peers = calloc(config->rank_count, sizeof *real->socket_peers);
     real->ready_peers = calloc(config->rank_count, sizeof *real->ready_peers);
     real->ready_spare = calloc(config->rank_count, sizeof *real->ready_spare);
     tt_status status = TT_ERR_NO_MEMORY;
-    if (real->peers != NULL && real->memory_peers != NULL && real->ready_peers != NULL &&
-        real->ready_spare != NULL) {
+    if (real->peers != NULL && real->memory_peers != NULL && real->socket_peers != NULL &&
+        real->ready_peers != NULL && real->ready_spare != NULL) {
         status = tt_real_epoll_create(real);
     }
     if (status == TT_OK) {

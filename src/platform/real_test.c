@@ -637,33 +637,76 @@ static bool has_written(void *argument)
     return ((const lazy_link *)argument)->unwritten == 0;
 }
 
-static void test_a_copied_frame_is_written_and_an_idle_socket_link_left_alone(void **state)
+enum { LAZY_MAX = 3 };
+
+/* This rank and `count` peers, all over lazy links. */
+typedef struct lazy_world {
+    lazy_link links[LAZY_MAX];
+    int far_ends[LAZY_MAX];
+    player self;
+} lazy_world;
+
+static void lazy_create(lazy_world *world, uint32_t count)
+{
+    tt_real_peer peers[1 + LAZY_MAX] = {{0}};
+    *world = (lazy_world){.self = {.event = -1}};
+    for (uint32_t i = 0; i < count; i++) {
+        int sockets[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+        world->links[i] = (lazy_link){.link = {.ops = &LAZY_OPS, .peer = 1 + i}, .fd = sockets[0]};
+        world->far_ends[i] = sockets[1];
+        peers[1 + i].link = &world->links[i].link;
+    }
+    const tt_real_config config = {.rank_count = 1 + count, .peers = peers};
+    assert_int_equal(tt_real_create(&config, &world->self.real), TT_OK);
+    const tt_machine machine = {.ops = &PLAYER_OPS, .self = &world->self};
+    tt_real_attach(world->self.real, &machine);
+}
+
+static void lazy_destroy(lazy_world *world, uint32_t count)
+{
+    tt_real_close(world->self.real, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        close(world->links[i].fd);
+        close(world->far_ends[i]);
+    }
+}
+
+static void test_a_copied_frame_is_written_and_an_idle_one_of_many_sockets_left_alone(void **state)
 {
     (void)state;
-    int sockets[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    lazy_link lazy = {.link = {.ops = &LAZY_OPS, .peer = 1}, .fd = sockets[0]};
-    const tt_real_peer peers[2] = {{0}, {.link = &lazy.link}};
-    const tt_real_config config = {.rank_count = 2, .peers = peers};
-    player self = {.event = -1};
-    assert_int_equal(tt_real_create(&config, &self.real), TT_OK);
-    const tt_machine machine = {.ops = &PLAYER_OPS, .self = &self};
-    tt_real_attach(self.real, &machine);
+    lazy_world world;
+    lazy_create(&world, LAZY_MAX);
+    lazy_link *lazy = &world.links[0];
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(send_bytes(&self, 1, "x", 1), TT_OK);
-        const uint64_t until_ns = tt_real_now(self.real) + 20 * SECOND;
-        assert_int_equal(tt_real_wait(self.real, has_written, &lazy, until_ns), TT_OK);
+        assert_int_equal(send_bytes(&world.self, 1, "x", 1), TT_OK);
+        const uint64_t until_ns = tt_real_now(world.self.real) + 20 * SECOND;
+        assert_int_equal(tt_real_wait(world.self.real, has_written, lazy, until_ns), TT_OK);
     }
-    while (tt_real_poll(self.real)) {
+    while (tt_real_poll(world.self.real)) {
     }
-    const uint32_t poll_count = lazy.poll_count;
+    const uint32_t poll_count = lazy->poll_count;
     for (int i = 0; i < 100; i++) {
-        assert_false(tt_real_poll(self.real));
+        assert_false(tt_real_poll(world.self.real));
     }
-    assert_in_range(lazy.poll_count, poll_count, poll_count + 1);
-    tt_real_close(self.real, 0);
-    close(sockets[0]);
-    close(sockets[1]);
+    assert_in_range(lazy->poll_count, poll_count, poll_count + 1);
+    lazy_destroy(&world, LAZY_MAX);
+}
+
+static void test_few_sockets_are_read_without_asking_unless_they_wait_to_write(void **state)
+{
+    (void)state;
+    lazy_world world;
+    lazy_create(&world, 1);
+    lazy_link *lazy = &world.links[0];
+    for (int i = 0; i < 64; i++) {
+        assert_false(tt_real_poll(world.self.real));
+    }
+    assert_in_range(lazy->poll_count, 48, 64);
+    assert_int_equal(send_bytes(&world.self, 1, "x", 1), TT_OK);
+    const uint64_t until_ns = tt_real_now(world.self.real) + 20 * SECOND;
+    assert_int_equal(tt_real_wait(world.self.real, has_written, lazy, until_ns), TT_OK);
+    lazy_destroy(&world, 1);
 }
 
 static int open_descriptor_count(void)
@@ -710,7 +753,8 @@ int main(void)
         cmocka_unit_test(test_lingering_wakes_a_thread_that_blocks),
         cmocka_unit_test(test_shared_memory_is_viewed_where_its_owner_located_it),
         cmocka_unit_test(test_random_numbers_follow_seed_and_rank),
-        cmocka_unit_test(test_a_copied_frame_is_written_and_an_idle_socket_link_left_alone),
+        cmocka_unit_test(test_a_copied_frame_is_written_and_an_idle_one_of_many_sockets_left_alone),
+        cmocka_unit_test(test_few_sockets_are_read_without_asking_unless_they_wait_to_write),
         cmocka_unit_test(test_a_forked_child_keeps_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

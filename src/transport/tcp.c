@@ -68,6 +68,7 @@ static bool tcp_poll(tt_link *link)
     TT_ASSERT(link->machine != NULL);
     const bool received = tt_tcp_receiver_poll(tcp);
     const bool sent = tt_tcp_sender_poll(tcp);
+    link->ready = !tcp->receiver.is_drained || (sent && tt_tcp_sender_has_work(tcp));
     return received || sent;
 }
 

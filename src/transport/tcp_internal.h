@@ -24,6 +24,7 @@ enum {
     TT_TCP_COPY_MAX = 256,         /* ...but never more of them than this at a time */
     TT_TCP_BUFFER_BYTES = 128 * 1024,
     TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
+    TT_TCP_QUIET_READS = 16,      /* a power of two: how often acknowledgements are delayed anew */
 };
 #define TT_TCP_GOODBYE UINT32_MAX
 
@@ -86,7 +87,9 @@ typedef struct tt_tcp_receiver {
     uint8_t *sink;   /* of the long frame; NULL: dropped */
     size_t position; /* payload bytes arrived */
     uint32_t crc;
-    bool after_long; /* the next read takes little: a long payload probably follows its head */
+    bool after_long;      /* the next read takes little: a long payload probably follows its head */
+    bool is_drained;      /* the last read got less than it asked for */
+    uint32_t quiet_reads; /* since acknowledgements were last delayed */
 } tt_tcp_receiver;
 
 typedef struct tt_tcp {

@@ -13,6 +13,8 @@
  *  (3) The phase is set before each upcall, because the machine may call discard from it.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -46,14 +48,31 @@ static void stream_ended(tt_tcp *tcp, int error)
     tt_tcp_fail(tcp, "%s", cause);
 }
 
+/* Nothing is ever sent on this socket, so no acknowledgement rides on data, and the kernel sends
+ * one for every short message that is read: more work than the message itself. Delayed, one
+ * acknowledges many; long transfers are acknowledged every second segment all the same. The kernel
+ * forgets this wish when its timer had to acknowledge, so it is said again now and then. */
+static void delay_acknowledgement(tt_tcp_receiver *receiver)
+{
+    if ((receiver->quiet_reads++ & (TT_TCP_QUIET_READS - 1)) == 0) {
+        const int off = 0;
+        (void)setsockopt(receiver->fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
+    }
+}
+
 /* One read into `pieces`; 0 if nothing is there, or the stream has ended. */
 static size_t read_once(tt_tcp *tcp, struct iovec *pieces, size_t piece_count)
 {
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = piece_count};
+    size_t asked = 0;
+    for (size_t i = 0; i < piece_count; i++) {
+        asked += pieces[i].iov_len;
+    }
     ssize_t received;
     do {
         received = recvmsg(tcp->receiver.fd, &message, MSG_DONTWAIT);
     } while (received < 0 && errno == EINTR);
+    tcp->receiver.is_drained = received < (ssize_t)asked;
     if (received > 0) {
         tcp->link.bytes_received += (uint64_t)received;
         return (size_t)received;
@@ -303,13 +322,14 @@ bool tt_tcp_receiver_poll(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
     size_t moved_bytes = 0;
+    receiver->is_drained = false;
     while (tcp->link.state == TT_LINK_UP && receiver->phase != TT_TCP_PHASE_ENDED) {
         const size_t needed = bytes_needed(tcp);
         if (needed == 0 ? buffered(receiver) > 0 : buffered(receiver) >= needed) {
             take_step(tcp);
             continue;
         }
-        if (moved_bytes >= TT_TCP_CHUNK_BYTES) {
+        if (moved_bytes >= TT_TCP_CHUNK_BYTES || receiver->is_drained) {
             break;
         }
         size_t received;
@@ -325,6 +345,9 @@ bool tt_tcp_receiver_poll(tt_tcp *tcp)
             break;
         }
         moved_bytes += received;
+    }
+    if (moved_bytes > 0 && moved_bytes < TT_TCP_PEEK_BYTES) {
+        delay_acknowledgement(receiver);
     }
     return moved_bytes > 0;
 }

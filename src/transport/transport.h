@@ -64,7 +64,8 @@ struct tt_link {
     const tt_machine *machine; /* receives the upcalls; set before the first poll */
     uint32_t peer;
     tt_link_state state;
-    bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it */
+    bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it if
+                 * nothing is left that the descriptors would not tell */
     char why[TT_LINK_WHY_BYTES];
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
 };
