@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.h - the door of this folder: in which order communication happens.
+ *
+ * Layer:   schedule; may include tune/, aggregate/, codec/, platform/ and base/.
+ * Threads: see each header; nothing here starts a thread, sleeps or tells the time.
+ * Memory:  see each header; always from an allocator that is passed in.
+ */
+#ifndef TUTTI_SCHEDULE_SCHEDULE_H
+#define TUTTI_SCHEDULE_SCHEDULE_H
+
+#include "schedule/proxy.h"
+#include "schedule/scheduler.h"
+#include "schedule/task.h"
+
+#endif
