@@ -131,7 +131,7 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
 /* Is a frame of `from` with this head meant for the op `identity` (of the pair with `peer`)? */
 static bool is_for(const tt_head *head, uint32_t from, const tt_head *identity, uint32_t peer)
 {
-    const uint8_t kinds = TT_FLAG_PAIR | TT_FLAG_REPLY;
+    const uint8_t kinds = TT_FLAGS_SPACE;
     return head->op == identity->op && head->set == identity->set &&
            head->stage == identity->stage && ((head->flags ^ identity->flags) & kinds) == 0 &&
            ((identity->flags & TT_FLAG_PAIR) == 0 || from == peer);

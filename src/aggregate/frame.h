@@ -26,12 +26,17 @@ typedef enum tt_frame_kind {
     TT_FRAME_ABORT = 22,   /* argument: rank that is gone, payload: how */
     TT_FRAME_STOP = 23,    /* the sender's op failed: say when you no longer touch its memory */
     TT_FRAME_STOPPED = 24,
+    TT_FRAME_NOTICE = 25, /* between negotiators; see control/notice.c */
 } tt_frame_kind;
 
 enum {
-    TT_FLAG_EAGER = 1, /* took a credit */
-    TT_FLAG_PAIR = 2,  /* send and receive: op counts per pair and direction */
-    TT_FLAG_REPLY = 4, /* pair only: from the receiver back to the sender */
+    TT_FLAG_EAGER = 1,    /* took a credit */
+    TT_FLAG_PAIR = 2,     /* send and receive: op counts per pair and direction */
+    TT_FLAG_REPLY = 4,    /* pair only: from the receiver back to the sender */
+    TT_FLAG_AGREED = 8,   /* op counts in the order that was agreed for named tensors */
+    TT_FLAG_PLANNED = 16, /* op is (generation, index, occurrence, part) of a planned tensor */
+    /* With set and op these say which op is meant. */
+    TT_FLAGS_SPACE = TT_FLAG_PAIR | TT_FLAG_REPLY | TT_FLAG_AGREED | TT_FLAG_PLANNED,
 };
 
 #endif

@@ -16,7 +16,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
 #include "control/control_internal.h"
 
@@ -24,7 +23,7 @@
 static tt_head reply_head(const tt_control *control, const tt_head *key, tt_frame_kind kind)
 {
     tt_head head = {.kind = (uint8_t)kind,
-                    .flags = key->flags & (TT_FLAG_PAIR | TT_FLAG_REPLY),
+                    .flags = key->flags & TT_FLAGS_SPACE,
                     .set = key->set,
                     .op = key->op,
                     .epoch = control->world.epoch};
@@ -40,16 +39,6 @@ void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
     if (tt_op_is_future(control, peer, head)) {
         tt_fate_add(control, peer, head, failure);
     }
-}
-
-/* What this rank believed an op to be that has succeeded here; NULL: it has not, or long ago. */
-static const tt_claim *done_claim(const tt_control *control, const tt_head *key)
-{
-    const tt_set *set = tt_set_find(control, key->set);
-    const uint64_t place = key->op % DONE_KEPT;
-    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
-    return set != NULL && !is_pair && set->done[place] == key->op + 1 ? &set->done_claims[place]
-                                                                      : NULL;
 }
 
 /* ---- cases ---- */
@@ -121,7 +110,7 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
         }
     }
     if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
-        done_claim(control, key) == NULL) {
+        tt_order_done(control, key) == NULL) {
         return NULL;
     }
     return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
@@ -170,37 +159,6 @@ void tt_agree_release_all(tt_control *control)
 
 /* ---- words for people ---- */
 
-static void add_claim(tt_text *text, const tt_claim *claim)
-{
-    const tt_collective collective = (tt_collective)claim->collective;
-    tt_text_add(text, "%s", tt_collective_name(collective));
-    if (collective == TT_ALLREDUCE || collective == TT_REDUCE || collective == TT_REDUCESCATTER) {
-        tt_text_add(text, " %s", tt_redop_name((tt_redop)claim->redop));
-    }
-    if (collective != TT_BARRIER) {
-        if (claim->is_uneven != 0 && claim->count == 0) {
-            tt_text_add(text, " of uneven %s", tt_dtype_name((tt_dtype)claim->dtype));
-        } else {
-            tt_text_add(text, " of %llu %s", (unsigned long long)claim->count,
-                        tt_dtype_name((tt_dtype)claim->dtype));
-        }
-    }
-    if (collective == TT_REDUCE || collective == TT_BROADCAST || collective == TT_GATHER ||
-        collective == TT_SCATTER) {
-        tt_text_add(text, " root %u", claim->root);
-    }
-    if (claim->prescale != 1.0 || claim->postscale != 1.0) {
-        tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);
-    }
-    if (claim->name[0] != 0) {
-        tt_text_add(text, " ");
-        tt_text_add_quoted(text, claim->name, sizeof(claim->name));
-    }
-    if (claim->salt != 0) {
-        tt_text_add(text, " (key %016llx)", (unsigned long long)claim->salt);
-    }
-}
-
 /* "rank 3" or "ranks 0, 2" of the members for which `wanted` is true. */
 static void add_ranks(tt_text *text, const tt_control *control, const tt_case *found,
                       const bool *wanted)
@@ -221,21 +179,18 @@ static void add_ranks(tt_text *text, const tt_control *control, const tt_case *f
 
 /* ---- verdicts ---- */
 
-/* An op that had succeeded here has failed all the same: this is told at the next call, once.
- * False: it was known. */
+/* An op that had succeeded here has failed all the same: this is told at the next call, once. */
 static void fail_late(tt_control *control, const tt_head *key, tt_status status,
                       const tt_text *text)
 {
     tt_set *set = tt_set_find(control, key->set);
-    bool is_known = set == NULL || (key->flags & TT_FLAG_PAIR) != 0;
-    for (uint32_t i = 0; !is_known && i < FAILED_KEPT; i++) {
-        is_known = set->failed[i] == key->op + 1;
+    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
+    if (set == NULL || is_pair || tt_order_failed(control, key) < 0) {
+        return;
     }
-    if (!is_known) {
-        memcpy(set->late_text, text->bytes, sizeof(set->late_text));
-        set->late = status;
-        set->failed[set->failed_count++ % FAILED_KEPT] = key->op + 1;
-    }
+    memcpy(set->late_text, text->bytes, sizeof(set->late_text));
+    set->late = status;
+    tt_order_remember(set, key, NULL, status);
 }
 
 void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
@@ -309,21 +264,20 @@ static void decide_mismatch(tt_control *control, tt_case *found)
     for (uint32_t i = 0; i < found->size; i++) {
         bool is_first = found->has_claimed[i];
         for (uint32_t j = 0; j < i; j++) {
-            is_first =
-                is_first && !(found->has_claimed[j] &&
-                              memcmp(&found->claims[i], &found->claims[j], sizeof(tt_claim)) == 0);
+            is_first = is_first && !(found->has_claimed[j] &&
+                                     tt_claim_equals(&found->claims[i], &found->claims[j]));
         }
         if (!is_first) {
             continue;
         }
         for (uint32_t j = 0; j < found->size; j++) {
-            wanted[j] = found->has_claimed[j] &&
-                        memcmp(&found->claims[i], &found->claims[j], sizeof(tt_claim)) == 0;
+            wanted[j] =
+                found->has_claimed[j] && tt_claim_equals(&found->claims[i], &found->claims[j]);
         }
         tt_text_add(&text, " ");
         add_ranks(&text, control, found, wanted);
         tt_text_add(&text, ": ");
-        add_claim(&text, &found->claims[i]);
+        tt_claim_tell(&text, &found->claims[i]);
         tt_text_add(&text, ";");
     }
     if (found->claim_count < found->size) {
@@ -347,8 +301,7 @@ static void case_claim(tt_control *control, tt_case *found, uint32_t member, con
         return;
     }
     found->has_claimed[member] = true;
-    found->claims[member] = *claim;
-    found->claims[member].name[TT_NAME_BYTES - 1] = 0;
+    tt_claim_copy(&found->claims[member], claim);
     found->claim_count++;
     if (found->claim_count == found->size || TT_PLANT(VERDICT_BEFORE_CLAIMS)) {
         decide_mismatch(control, found);
@@ -371,7 +324,7 @@ static void case_dispute(tt_control *control, tt_case *found)
         }
     }
     tt_op *op = tt_op_find(control, found->peer, &found->key);
-    const tt_claim *done = done_claim(control, &found->key);
+    const tt_claim *done = tt_order_done(control, &found->key);
     if (op != NULL) {
         tt_agree_dispute(op);
     } else if (done != NULL) {
@@ -396,11 +349,12 @@ void tt_agree_dispute(tt_op *op)
     const uint32_t first = tt_op_first(op);
     if (first != control->world.rank) {
         const tt_head head = tt_op_identity(op, TT_FRAME_CLAIM);
-        tt_letter_send(control, first, head, &op->claim, sizeof(op->claim));
+        tt_letter_send(control, first, head, &op->claim, tt_claim_bytes(&op->claim));
         return;
     }
     const tt_head key = tt_op_arriving_key(op);
-    const tt_claim claim = op->claim;
+    tt_claim claim;
+    tt_claim_copy(&claim, &op->claim);
     tt_case *found = case_of(control, op->peer, &key);
     if (found == NULL) {
         tt_op_fail(op, TT_ERR_NO_MEMORY, "out of memory while ranks disagreed");
@@ -413,8 +367,8 @@ void tt_agree_dispute(tt_op *op)
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_set *set = tt_set_find(control, head->set);
-    const tt_claim *done = done_claim(control, head);
-    if (done == NULL || tt_hash64(done, sizeof(*done), set->size) == head->descriptor) {
+    const tt_claim *done = tt_order_done(control, head);
+    if (done == NULL || tt_claim_hash(done, set->size) == head->descriptor) {
         return;
     }
     if (is_first_member(control, head)) {
@@ -429,7 +383,7 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
         first++;
     }
     tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), done,
-                   sizeof(*done));
+                   tt_claim_bytes(done));
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
@@ -467,15 +421,14 @@ static void query(tt_control *control, const tt_case *found, const bool *missing
 static void query_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_op *op = tt_op_find(control, peer, head);
-    const tt_claim *done = done_claim(control, head);
+    const tt_claim *done = tt_order_done(control, head);
     if (op == NULL && done == NULL) {
         return;
     }
     tt_head reply = reply_head(control, head, TT_FRAME_PROBE);
     reply.argument = PROBE_TELLS;
-    reply.descriptor = op != NULL
-                           ? op->descriptor
-                           : tt_hash64(done, sizeof(*done), tt_set_find(control, head->set)->size);
+    reply.descriptor =
+        op != NULL ? op->descriptor : tt_claim_hash(done, tt_set_find(control, head->set)->size);
     tt_flow_control(&control->flow, peer, &reply);
 }
 
@@ -487,8 +440,8 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     found->has_probed[member] = true;
-    const tt_claim *done = done_claim(control, head);
-    const uint64_t done_hash = done != NULL ? tt_hash64(done, sizeof(*done), found->size) : 0;
+    const tt_claim *done = tt_order_done(control, head);
+    const uint64_t done_hash = done != NULL ? tt_claim_hash(done, found->size) : 0;
     if (own != NULL ? own->descriptor != head->descriptor
                     : done != NULL && done_hash != head->descriptor) {
         case_dispute(control, found);
@@ -535,7 +488,7 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
         waited_ns - op->reported_after_ns >= control->config.stall_ns / 2) {
         op->reported_after_ns = waited_ns;
         tt_text report = {0};
-        add_claim(&report, &op->claim);
+        tt_claim_tell(&report, &op->claim);
         tt_text_add(&report, " (call %llu) has waited %llu s for %s",
                     (unsigned long long)op->sequence,
                     (unsigned long long)(waited_ns / UINT64_C(1000000000)), text.bytes);
@@ -547,12 +500,9 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
  * what the receiver claims to expect. */
 static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 {
-    const tt_set *set = tt_set_find(control, head->set);
     const bool is_pair = (head->flags & TT_FLAG_PAIR) != 0;
-    tt_status status = is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : TT_OK;
-    for (uint32_t i = 0; !is_pair && status == TT_OK && i < FAILED_KEPT; i++) {
-        status = set->failed[i] == head->op + 1 ? (tt_status)set->failed_status[i] : TT_OK;
-    }
+    const tt_status status =
+        is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : tt_order_failed(control, head);
     /* That a rank is gone it learns by itself. */
     if (status == TT_OK || status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT) {
         return;
@@ -588,12 +538,13 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
         answer_over(control, peer, head);
     } else if (head->kind == TT_FRAME_PROBE) {
         probe_frame(control, peer, head, found);
-    } else if (head->payload_bytes == sizeof(tt_claim)) {
+    } else {
         tt_claim claim;
-        memcpy(&claim, payload, sizeof(claim));
         const uint32_t member = case_member(control, found, peer);
-        case_dispute(control, found);
-        case_claim(control, found, member, &claim);
+        if (tt_claim_read(&claim, payload, head->payload_bytes)) {
+            case_dispute(control, found);
+            case_claim(control, found, member, &claim);
+        }
     }
 }
 
@@ -619,9 +570,10 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
             tt_fate_add(control, peer, head, NULL);
-        } else if (done_claim(control, head) != NULL) {
-            tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM),
-                           done_claim(control, head), sizeof(tt_claim));
+        } else if (tt_order_done(control, head) != NULL) {
+            const tt_claim *done = tt_order_done(control, head);
+            tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM), done,
+                           tt_claim_bytes(done));
         }
         break;
     case TT_FRAME_VERDICT:
@@ -678,7 +630,7 @@ static void patrol_op(tt_op *op, uint64_t now)
     if (now >= op->deadline_ns) {
         tt_text text = {0};
         tt_text_add(&text, "rank %u: ", op->control->world.rank);
-        add_claim(&text, &op->claim);
+        tt_claim_tell(&text, &op->claim);
         tt_text_add(&text, " not over after %g s",
                     (double)(op->deadline_ns - op->submitted_ns) / 1e9);
         if (op->stall_text[0] != 0) {

@@ -19,6 +19,7 @@ void tt_control_config_init(tt_control_config *config)
         .verdict_ns = UINT64_C(1000000000),
         .stall_ns = UINT64_C(30000000000),
         .deadline_ns = 0,
+        .staged_max = 32,
         .algorithm = NULL,
     };
 }
@@ -143,8 +144,11 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     control->counters.frames_received++;
     /* A peer that is gone by hearsay still learns that its memory is not touched. */
     const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP;
+    const uint8_t space = head->flags & (TT_FLAGS_SPACE & ~TT_FLAG_REPLY);
+    const bool is_nonsense =
+        (space & (space - 1)) != 0 || ((head->flags & TT_FLAG_REPLY) != 0 && space != TT_FLAG_PAIR);
     const bool is_stale = head->epoch != control->world.epoch && !TT_PLANT(EPOCH_IGNORED);
-    if (is_stale || is_gone) {
+    if (is_stale || is_gone || is_nonsense) {
         control->flow.frames_dropped++;
         return NULL;
     }

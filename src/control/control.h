@@ -34,7 +34,7 @@ typedef struct tt_control tt_control;
 typedef struct tt_op tt_op;
 typedef struct tt_set tt_set;
 
-enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 64 };
+enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256 };
 
 /* Who is in the job. */
 typedef struct tt_world {
@@ -52,6 +52,7 @@ typedef struct tt_control_config {
     uint64_t stall_ns;        /* a call this old is reported, again and again */
     uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
+    uint32_t staged_max;      /* ops of one order in flight that hold staging slots */
     const char *algorithm;    /* forced where it fits; NULL: by size and placement */
 } tt_control_config;
 

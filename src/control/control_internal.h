@@ -9,35 +9,22 @@
 #ifndef TUTTI_CONTROL_CONTROL_INTERNAL_H
 #define TUTTI_CONTROL_CONTROL_INTERNAL_H
 
+#include <stddef.h>
+
 #include "aggregate/aggregate.h"
 #include "base/text.h"
 #include "control/control.h"
+#include "control/order.h"
 
 enum {
-    OPS_AHEAD_MAX = 256,    /* ops of one set in flight; later ones queue */
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
     PATROL_NS = 50 * 1000 * 1000,
-    DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
-    STAGED_MAX = 32,       /* ops of one set in flight that hold staging slots; later ones queue */
     PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
     FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
     CASES_MAX = 4096,      /* the same */
-    FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
-
-/* What a rank believes an op to be; hashed into every frame, sent when there is a dispute. */
-typedef struct tt_claim {
-    uint8_t collective, dtype, redop, is_uneven;
-    uint32_t root;
-    uint64_t count;
-    double prescale, postscale;
-    uint64_t salt; /* of set creation; of reducescatter: hash of the counts */
-    char name[TT_NAME_BYTES];
-} tt_claim;
-
-_Static_assert(sizeof(tt_claim) == 104, "tt_claim is a wire format");
 
 struct tt_set {
     struct tt_set *next;
@@ -48,25 +35,18 @@ struct tt_set {
     uint32_t *member_of; /* [world] member numbers or UINT32_MAX */
     tt_topology topology;
     uint32_t *topology_memory;
-    uint64_t next_sequence; /* of the next op */
-    tt_op *ops[OPS_AHEAD_MAX];
-    tt_op *queue; /* submitted, waiting for a place in `ops` */
-    tt_op **queue_end;
-    uint32_t staged_count; /* ops in flight that hold staging slots */
+    tt_order calls;
+    tt_order *agreed;           /* NULL: no named op yet */
+    tt_generation *generations; /* newest first */
     tt_op **pair_queue_end;
-    tt_op *pair_queue;   /* sends and receives that wait for earlier ones of their pair */
-    uint32_t *pair_open; /* [2 * size] in flight: to, from each member */
-    bool is_pumping, is_pair_pumping; /* ops of the queue are being begun */
-    tt_op *pairs;                     /* sends and receives that are not over */
-    uint64_t *pair_next;              /* [2 * size] next sequence: to, from each member */
-    tt_status broken;                 /* a member is gone: nothing works here any more */
+    tt_op *pair_queue;    /* sends and receives that wait for earlier ones of their pair */
+    uint32_t *pair_open;  /* [2 * size] in flight: to, from each member */
+    bool is_pair_pumping; /* ops of the queue are being begun */
+    tt_op *pairs;         /* sends and receives that are not over */
+    uint64_t *pair_next;  /* [2 * size] next sequence: to, from each member */
+    tt_status broken;     /* a member is gone: nothing works here any more */
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
-    uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
-    int8_t failed_status[FAILED_KEPT];
-    uint64_t done[DONE_KEPT]; /* sequence + 1, at sequence % DONE_KEPT */
-    tt_claim done_claims[DONE_KEPT];
-    uint32_t failed_count;
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
 };
@@ -87,13 +67,16 @@ struct tt_op {
     tt_control *control;
     tt_request *request;
     tt_set *set;
-    bool is_pair, is_sender;
-    bool is_counted;     /* in pair_open or staged_count of its set */
-    bool has_views;      /* peers of this host know where its buffers lie, and may touch them */
-    uint32_t peer;       /* pairs: world rank */
-    uint32_t pair_index; /* pairs: in pair_next and pair_open */
+    tt_space space;
+    bool is_pair, is_sender; /* is_pair: space is SPACE_PAIR */
+    bool is_counted;         /* in pair_open or staged_count of its set */
+    bool has_views;          /* peers of this host know where its buffers lie, and may touch them */
+    uint32_t peer;           /* pairs: world rank */
+    uint32_t pair_index;     /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];
     uint64_t sequence;
+    tt_planned *planned; /* SPACE_PLANNED */
+    uint32_t divisor;    /* of averages */
     tt_claim claim;
     uint64_t descriptor;
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
@@ -146,11 +129,6 @@ typedef struct tt_fate {
     char text[TT_ERROR_BYTES];
 } tt_fate;
 
-typedef struct tt_failure {
-    tt_status status;
-    const char *text;
-} tt_failure;
-
 typedef struct tt_peer_state {
     bool is_gone; /* left or down */
     tt_status status;
@@ -190,9 +168,6 @@ void tt_set_destroy(tt_control *control, tt_set *set);
 /* op.c */
 /* The op that is always kept; once, at creation. */
 tt_status tt_op_reserve(tt_control *control);
-tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head);
-/* Is the op of this frame still to be submitted here? False: it is over. */
-bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
 tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
 /* Key of an op as it stands in frames that arrive. */
 tt_head tt_op_arriving_key(const tt_op *op);
@@ -206,6 +181,18 @@ uint32_t tt_op_size(const tt_op *op);
 uint32_t tt_op_self(const tt_op *op);
 uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
+
+/* Where an op stands: a sequence in its space. CALLS and PAIR: the next, whatever is said. */
+typedef struct tt_standing {
+    tt_space space;
+    uint64_t sequence; /* SPACE_PLANNED: key */
+    uint32_t active;   /* members that have not joined; 0: all */
+} tt_standing;
+/* Give the request its place and begin it; `status` negative: it fails with `text` on all ranks. */
+void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
+                  const tt_standing *standing, const tt_failure *objection);
+/* End the request, which has no op. */
+void tt_request_refuse(tt_request *request, tt_status status, const char *text);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);

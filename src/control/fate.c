@@ -8,10 +8,9 @@
 
 bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {
-    const uint8_t pair = TT_FLAG_PAIR;
-    return a->set == b->set && a->op == b->op && ((a->flags ^ b->flags) & pair) == 0 &&
-           ((a->flags & pair) == 0 ||
-            (peer_a == peer_b && ((a->flags ^ b->flags) & TT_FLAG_REPLY) == 0));
+    const uint8_t spaces = TT_FLAGS_SPACE;
+    return a->set == b->set && a->op == b->op && ((a->flags ^ b->flags) & spaces) == 0 &&
+           ((a->flags & TT_FLAG_PAIR) == 0 || peer_a == peer_b);
 }
 
 void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict)

@@ -48,8 +48,18 @@ tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind)
                     .op = op->sequence,
                     .descriptor = op->descriptor,
                     .epoch = op->control->world.epoch};
-    if (op->is_pair) {
+    switch (op->space) {
+    case SPACE_CALLS:
+        break;
+    case SPACE_AGREED:
+        head.flags = TT_FLAG_AGREED;
+        break;
+    case SPACE_PLANNED:
+        head.flags = TT_FLAG_PLANNED;
+        break;
+    case SPACE_PAIR:
         head.flags = (uint8_t)(TT_FLAG_PAIR | (op->is_sender ? 0 : TT_FLAG_REPLY));
+        break;
     }
     return head;
 }
@@ -61,54 +71,6 @@ tt_head tt_op_arriving_key(const tt_op *op)
         head.flags ^= TT_FLAG_REPLY;
     }
     return head;
-}
-
-static tt_op *pair_find(tt_op *list, uint32_t peer, const tt_head *head)
-{
-    const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
-    for (tt_op *op = list; op != NULL; op = op->next) {
-        if (op->peer == peer && op->sequence == head->op && op->is_sender == is_sender) {
-            return op;
-        }
-    }
-    return NULL;
-}
-
-tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
-{
-    const tt_set *set = tt_set_find(control, head->set);
-    if (set == NULL || set->self == UINT32_MAX) {
-        return NULL;
-    }
-    if ((head->flags & TT_FLAG_PAIR) != 0) {
-        return pair_find(set->pairs, peer, head);
-    }
-    tt_op *op = set->ops[head->op % OPS_AHEAD_MAX];
-    return op != NULL && op->sequence == head->op ? op : NULL;
-}
-
-bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head)
-{
-    const tt_set *set = tt_set_find(control, head->set);
-    if (set == NULL) {
-        return head->set >= control->next_set;
-    }
-    if ((head->flags & TT_FLAG_PAIR) != 0) {
-        const uint32_t member = set->member_of[peer];
-        const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
-        return member != UINT32_MAX &&
-               (head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)] ||
-                pair_find(set->pair_queue, peer, head) != NULL);
-    }
-    if (head->op + (TT_PLANT(SECOND_LIFE_OF_AN_OP) ? 1 : 0) >= set->next_sequence) {
-        return true;
-    }
-    for (const tt_op *op = set->queue; op != NULL; op = op->next) {
-        if (op->sequence == head->op) {
-            return true; /* submitted, but not yet begun */
-        }
-    }
-    return false;
 }
 
 /* ---- storage ---- */
@@ -211,11 +173,12 @@ static void queue_remove(tt_op **link, tt_op ***end, const tt_op *op)
 
 static void op_begin(tt_op *op);
 
-/* May this op of the set, the next in its order, begin? The first that is not over always may,
- * on every rank: so waiting for a place never closes a circle. */
-static bool has_place(const tt_set *set, const tt_op *op)
+/* May this op, the next in its order, begin? The first that is not over always may, on every rank:
+ * so waiting for a place never closes a circle. */
+static bool has_place(const tt_order *order, const tt_op *op)
 {
-    return set->ops[op->sequence % OPS_AHEAD_MAX] == NULL && set->staged_count < STAGED_MAX;
+    const uint32_t staged_max = op->control->config.staged_max;
+    return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->staged_count < staged_max;
 }
 
 static void pair_begin(tt_op *op)
@@ -257,7 +220,7 @@ static void uncount(tt_op *op)
     if (op->is_counted && op->is_pair) {
         op->set->pair_open[op->pair_index]--;
     } else if (op->is_counted) {
-        op->set->staged_count--;
+        tt_order_of(op->set, op->space)->staged_count--;
     }
     op->is_counted = false;
     tt_exec_trim_slots(&op->exec);
@@ -265,20 +228,41 @@ static void uncount(tt_op *op)
 
 /* Begin queued ops whose place has become free. Ops may be over as soon as they begin: the
  * outermost call begins the next, so that the stack does not grow with their number. */
-static void queue_pump(tt_set *set)
+static void queue_pump(tt_order *order)
 {
-    if (set->is_pumping) {
+    if (order->is_pumping) {
         return;
     }
-    set->is_pumping = true;
-    while (set->queue != NULL && has_place(set, set->queue)) {
-        tt_op *op = set->queue;
-        queue_remove(&set->queue, &set->queue_end, op);
+    order->is_pumping = true;
+    while (order->queue != NULL && has_place(order, order->queue)) {
+        tt_op *op = order->queue;
+        queue_remove(&order->queue, &order->queue_end, op);
         op->next = NULL;
-        set->ops[op->sequence % OPS_AHEAD_MAX] = op;
+        order->ops[op->sequence % OPS_AHEAD_MAX] = op;
         op_begin(op);
     }
-    set->is_pumping = false;
+    order->is_pumping = false;
+}
+
+/* Take the op out of the list it is found by. */
+static void displace(tt_op *op)
+{
+    tt_set *set = op->set;
+    tt_order *order = tt_order_of(set, op->space);
+    const bool is_queued = op->phase == OP_QUEUED;
+    if (op->space == SPACE_PAIR && is_queued) {
+        queue_remove(&set->pair_queue, &set->pair_queue_end, op);
+    } else if (op->space == SPACE_PAIR) {
+        list_remove(&set->pairs, op);
+    } else if (op->space == SPACE_PLANNED) {
+        if (op->planned != NULL) {
+            list_remove(&op->planned->open, op);
+        }
+    } else if (is_queued) {
+        queue_remove(&order->queue, &order->queue_end, op);
+    } else if (order->ops[op->sequence % OPS_AHEAD_MAX] == op) {
+        order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
+    }
 }
 
 static void op_end(tt_op *op, tt_status status)
@@ -288,23 +272,16 @@ static void op_end(tt_op *op, tt_status status)
     tt_request *request = op->request;
     const bool was_queued = op->phase == OP_QUEUED, is_pair = op->is_pair;
     const uint32_t pair_index = op->pair_index;
+    tt_order *order = tt_order_of(set, op->space);
+    const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
-    if (was_queued && op->is_pair) {
-        queue_remove(&set->pair_queue, &set->pair_queue_end, op);
-    } else if (was_queued) {
-        queue_remove(&set->queue, &set->queue_end, op);
-    } else if (op->is_pair) {
-        list_remove(&set->pairs, op);
-    } else if (set->ops[op->sequence % OPS_AHEAD_MAX] == op) {
-        set->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
-    }
+    displace(op);
     tt_agree_forget(control, op);
     if (control->flow.parked != NULL || control->flow.notes != NULL) {
-        tt_head arriving = tt_op_identity(op, TT_FRAME_DATA);
-        arriving.flags ^= op->is_pair ? TT_FLAG_REPLY : 0;
-        tt_flow_purge(&control->flow, &arriving, op->peer);
+        tt_flow_purge(&control->flow, &key, op->peer);
     }
     uncount(op);
+    tt_order_remember(set, &key, &op->claim, status);
     op->phase = OP_FREE;
     op->request = NULL;
     op->next = control->free_ops;
@@ -312,17 +289,9 @@ static void op_end(tt_op *op, tt_status status)
     control->pending--;
     if (status == TT_OK) {
         control->counters.ops_finished++;
-        if (!op->is_pair) {
-            set->done[op->sequence % DONE_KEPT] = op->sequence + 1;
-            set->done_claims[op->sequence % DONE_KEPT] = op->claim;
-        }
         request->error[0] = 0;
     } else {
         control->counters.ops_failed++;
-        if (!op->is_pair) {
-            set->failed_status[set->failed_count % FAILED_KEPT] = (int8_t)status;
-            set->failed[set->failed_count++ % FAILED_KEPT] = op->sequence + 1;
-        }
     }
     request->status = status;
     request->op = NULL;
@@ -332,8 +301,8 @@ static void op_end(tt_op *op, tt_status status)
     }
     if (is_pair) {
         pair_pump(set, pair_index);
-    } else {
-        queue_pump(set);
+    } else if (order != NULL) {
+        queue_pump(order);
     }
 }
 
@@ -554,7 +523,7 @@ void tt_op_settle(tt_op *op)
 
 /* ---- submission ---- */
 
-static void refuse(tt_request *request, tt_status status, const char *text)
+void tt_request_refuse(tt_request *request, tt_status status, const char *text)
 {
     tt_text error = {0};
     tt_text_add(&error, "%s", text);
@@ -565,11 +534,19 @@ static void refuse(tt_request *request, tt_status status, const char *text)
 }
 
 /* The op's place in the order: per set, or per pair and direction. */
-static void take_place(tt_op *op)
+static void take_place(tt_op *op, const tt_standing *standing)
 {
     tt_set *set = op->set;
+    op->space = op->is_pair ? SPACE_PAIR : standing->space;
+    op->divisor = standing->active > 0 ? standing->active : set->size;
+    op->planned = NULL;
+    if (op->space == SPACE_PLANNED) {
+        op->sequence = standing->sequence;
+        op->planned = tt_planned_begin(op->control, set, op->sequence);
+        return;
+    }
     if (!op->is_pair) {
-        op->sequence = set->next_sequence++;
+        op->sequence = tt_order_of(set, op->space)->next++;
         return;
     }
     const uint32_t member = op->request->root;
@@ -616,65 +593,50 @@ static void place_and_begin(tt_op *op)
         pair_begin(op);
         return;
     }
-    if (set->queue != NULL || !has_place(set, op)) {
-        queue_add(&set->queue_end, op);
+    if (op->space == SPACE_PLANNED) {
+        op->next = op->planned->open;
+        op->planned->open = op;
+        op_begin(op);
         return;
     }
-    set->ops[op->sequence % OPS_AHEAD_MAX] = op;
+    tt_order *order = tt_order_of(set, op->space);
+    if (order->queue != NULL || !has_place(order, op)) {
+        queue_add(&order->queue_end, op);
+        return;
+    }
+    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
     op_begin(op);
 }
 
 /* This request is wrong on its face, or another failure must be told: end it on all ranks. */
 static void place_and_object(tt_op *op, tt_status status, const char *text)
 {
-    tt_set *set = op->set;
+    tt_op **list =
+        op->is_pair ? &op->set->pairs : (op->planned != NULL ? &op->planned->open : NULL);
     op->phase = OP_DATA;
-    if (op->is_pair) {
-        op->next = set->pairs;
-        set->pairs = op;
+    if (list != NULL) {
+        op->next = *list;
+        *list = op;
     }
     tt_agree_object(op, status, text);
 }
 
-void tt_control_submit(tt_control *control, tt_request *request)
+void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
+                  const tt_standing *standing, const tt_failure *objection)
 {
-    tt_set *set = tt_set_find(control, request->set);
-    tt_text text = {0};
-    if (control->shut_down < 0) {
-        refuse(request, control->shut_down, control->shut_down_text);
-        return;
-    }
-    if (set == NULL || set->is_removed || set->self == UINT32_MAX) {
-        tt_text_add(&text,
-                    set == NULL || set->is_removed ? "process set %u does not exist"
-                                                   : "not a member of process set %u",
-                    request->set);
-        refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
-        return;
-    }
-    tt_status status = request->objection;
-    if (status < 0) {
-        tt_text_add(&text, "%s", request->error);
-    } else {
-        status = tt_request_check(request, set->self, set->size, &text);
-    }
-    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
-        refuse(request, status, text.bytes); /* no peer to tell */
-        return;
-    }
     bool is_last;
     tt_op *op = op_take(control, &is_last);
     op_reset(op, request, set);
-    take_place(op);
+    take_place(op, standing);
     tt_op_describe(op);
     tt_control_watch(control);
-    if (status != TT_OK) {
+    const bool has_no_room = op->space == SPACE_PLANNED && op->planned == NULL;
+    if (objection != NULL) {
         tt_text full = {0};
         tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
-                    tt_collective_name(request->collective), text.bytes);
-        place_and_object(op, status, full.bytes);
-    } else if (is_last || set->broken == TT_ERR_NO_MEMORY) {
+                    tt_collective_name(request->collective), objection->text);
+        place_and_object(op, objection->status, full.bytes);
+    } else if (is_last || has_no_room || set->broken == TT_ERR_NO_MEMORY) {
         tt_text full = {0};
         tt_text_add(&full, "rank %u is out of memory", control->world.rank);
         place_and_object(op, TT_ERR_NO_MEMORY, full.bytes);
@@ -685,6 +647,38 @@ void tt_control_submit(tt_control *control, tt_request *request)
     } else {
         place_and_begin(op);
     }
+}
+
+void tt_control_submit(tt_control *control, tt_request *request)
+{
+    tt_set *set = tt_set_find(control, request->set);
+    tt_text text = {0};
+    if (control->shut_down < 0) {
+        tt_request_refuse(request, control->shut_down, control->shut_down_text);
+        return;
+    }
+    if (set == NULL || set->is_removed || set->self == UINT32_MAX) {
+        tt_text_add(&text,
+                    set == NULL || set->is_removed ? "process set %u does not exist"
+                                                   : "not a member of process set %u",
+                    request->set);
+        tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
+    tt_status status = request->objection;
+    if (status < 0) {
+        tt_text_add(&text, "%s", request->error);
+    } else {
+        status = tt_request_check(request, set->self, set->size, &text);
+    }
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
+        tt_request_refuse(request, status, text.bytes); /* no peer to tell */
+        return;
+    }
+    const tt_standing standing = {.space = SPACE_CALLS};
+    const tt_failure objection = {.status = status, .text = text.bytes};
+    tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
 }
 
 bool tt_control_cancel(tt_control *control, tt_request *request)

@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/reduce.h"
 #include "control/control_internal.h"
 
@@ -168,33 +167,13 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
 void tt_op_describe(tt_op *op)
 {
     const tt_request *request = op->request;
-    tt_claim *claim = &op->claim;
-    const uint32_t size = op->set->size;
-    *claim = (tt_claim){
-        .collective = (uint8_t)(op->is_pair ? TT_SEND : request->collective),
-        .dtype = (uint8_t)request->dtype,
-        .is_uneven = request->is_uneven ? 1 : 0,
-        .count = request->is_uneven ? 0 : request->count,
-        .prescale = request->prescale,
-        .postscale = request->postscale,
-        .salt = request->salt,
-    };
-    if (is_reduction(request->collective)) {
-        claim->redop = (uint8_t)request->redop;
-    }
-    if (is_rooted(request->collective)) {
-        claim->root = request->root;
-    }
-    if (request->collective == TT_REDUCESCATTER && request->is_uneven &&
-        request->input_counts != NULL) {
-        claim->salt ^= tt_hash64(request->input_counts, size * sizeof(uint64_t), 1);
-    }
+    tt_claim_make(&op->claim, request, op->set->size);
     if (request->name != NULL) {
-        const size_t length = strlen(request->name);
-        memcpy(claim->name, request->name, tt_min_u64(length, sizeof(claim->name) - 1));
-        claim->salt ^= length >= sizeof(claim->name) ? tt_hash64(request->name, length, 2) : 0;
+        const size_t length = tt_min_u64(strlen(request->name), sizeof(op->claim.name) - 1);
+        memcpy(op->claim.name, request->name, length);
+        op->claim.name[length] = 0;
     }
-    op->descriptor = tt_hash64(claim, sizeof(*claim), op->is_pair ? 2 : size);
+    op->descriptor = tt_claim_hash(&op->claim, op->is_pair ? 2 : op->set->size);
 }
 
 /* ---- buffers for facts, counts and offsets ---- */
@@ -246,7 +225,7 @@ void tt_op_choose(tt_op *op)
     };
     op->exec.algorithm = tt_algorithm_choose(&op->exec.problem, config->algorithm);
     op->exec.divisor =
-        is_reduction(request->collective) && request->redop == TT_AVERAGE ? op->set->size : 1;
+        is_reduction(request->collective) && request->redop == TT_AVERAGE ? op->divisor : 1;
 }
 
 static bool exchanges_counts(const tt_op *op)
@@ -310,8 +289,11 @@ static tt_status locate_buffers(tt_op *op)
     }
     exec->algorithm->plan(&exec->problem, &exec->plan);
     TT_TRY(tt_exec_reserve_slots(exec, exec->plan.slot_bytes));
-    op->is_counted = true;
-    op->set->staged_count++;
+    tt_order *order = tt_order_of(op->set, op->space);
+    if (order != NULL) { /* planned ops never wait for slots: see the README */
+        op->is_counted = true;
+        order->staged_count++;
+    }
     if (!platform->ops->locate(platform, exec->slots, exec->slots_bytes, &slots)) {
         return TT_ERR_NO_RESOURCE;
     }

@@ -66,7 +66,7 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
         return TT_ERR_NO_MEMORY;
     }
     set->size = size;
-    set->queue_end = &set->queue;
+    tt_order_init(&set->calls);
     set->pair_queue_end = &set->pair_queue;
     set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
     set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));
@@ -85,6 +85,8 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
 void tt_set_destroy(tt_control *control, tt_set *set)
 {
     tt_platform *platform = control->platform;
+    tt_planned_release_all(control, set);
+    tt_platform_release(platform, set->agreed, sizeof(*set->agreed));
     tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order.c - which op a number means: calls, agreed and planned tensors, pairs.
+ *
+ * Calls and agreed tensors have one sequence each, the same on all members, and a window of ops in
+ * flight; what is over is remembered for a while. A planned tensor has a key of its own for every
+ * occurrence; at most one occurrence is open on a rank, so there is no window. What is not known
+ * here is still to come: an occurrence later than the last, a tensor or generation not yet begun.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/plant.h"
+#include "control/control_internal.h"
+
+/* ---- planned tensors ---- */
+
+/* generation : 14, index : 16, occurrence : 22, part : 12, from the top. Generations and
+ * occurrences wrap; no frame is half a turn late. */
+enum { PART_BITS = 12, OCCURRENCE_BITS = 22, INDEX_BITS = 16, GENERATION_BITS = 14 };
+
+_Static_assert(PART_BITS + OCCURRENCE_BITS + INDEX_BITS + GENERATION_BITS == 64, "a key is a word");
+
+static uint64_t low_bits(uint64_t value, uint32_t bits)
+{
+    return value & ((UINT64_C(1) << bits) - 1);
+}
+
+uint64_t tt_planned_key(uint32_t generation, uint32_t index, uint64_t occurrence, uint32_t part)
+{
+    TT_ASSERT(index < 1 << INDEX_BITS && part < 1 << PART_BITS);
+    uint64_t key = low_bits(generation, GENERATION_BITS);
+    key = key << INDEX_BITS | index;
+    key = key << OCCURRENCE_BITS | low_bits(occurrence, OCCURRENCE_BITS);
+    return key << PART_BITS | part;
+}
+
+static uint32_t key_generation(uint64_t key)
+{
+    return (uint32_t)(key >> (INDEX_BITS + OCCURRENCE_BITS + PART_BITS));
+}
+
+static uint32_t key_index(uint64_t key)
+{
+    return (uint32_t)low_bits(key >> (OCCURRENCE_BITS + PART_BITS), INDEX_BITS);
+}
+
+static uint64_t key_occurrence(uint64_t key)
+{
+    return low_bits(key >> PART_BITS, OCCURRENCE_BITS);
+}
+
+/* Does the occurrence of `key` come at `next` or later? */
+static bool is_coming(uint64_t key, uint64_t next)
+{
+    const uint64_t ahead = low_bits(key_occurrence(key) - key_occurrence(next), OCCURRENCE_BITS);
+    return ahead < UINT64_C(1) << (OCCURRENCE_BITS - 1);
+}
+
+static tt_planned *planned_find(const tt_set *set, uint64_t key)
+{
+    const tt_generation *generation = set->generations;
+    while (generation != NULL && generation->number != key_generation(key)) {
+        generation = generation->next;
+    }
+    return generation != NULL && key_index(key) < generation->capacity
+               ? generation->tensors[key_index(key)]
+               : NULL;
+}
+
+static void generation_release(tt_control *control, tt_generation *generation)
+{
+    for (uint32_t i = 0; i < generation->capacity; i++) {
+        tt_platform_release(control->platform, generation->tensors[i], sizeof(tt_planned));
+    }
+    tt_platform_release(control->platform, generation->tensors,
+                        generation->capacity * sizeof(*generation->tensors));
+    tt_platform_release(control->platform, generation, sizeof(*generation));
+}
+
+void tt_planned_release_all(tt_control *control, tt_set *set)
+{
+    while (set->generations != NULL) {
+        tt_generation *next = set->generations->next;
+        generation_release(control, set->generations);
+        set->generations = next;
+    }
+}
+
+/* Forget what is long past. */
+static void generations_trim(tt_control *control, tt_set *set)
+{
+    uint32_t kept = 0;
+    for (tt_generation **link = &set->generations; *link != NULL;) {
+        tt_generation *generation = *link;
+        bool is_open = kept++ < GENERATIONS_KEPT;
+        for (uint32_t i = 0; !is_open && i < generation->capacity; i++) {
+            is_open = generation->tensors[i] != NULL && generation->tensors[i]->open != NULL;
+        }
+        if (is_open) {
+            link = &generation->next;
+        } else {
+            *link = generation->next;
+            generation_release(control, generation);
+        }
+    }
+}
+
+static tt_generation *generation_make(tt_control *control, tt_set *set, uint32_t number)
+{
+    tt_generation *generation = set->generations;
+    while (generation != NULL && generation->number != number) {
+        generation = generation->next;
+    }
+    if (generation == NULL) {
+        generations_trim(control, set);
+        generation = tt_platform_allocate(control->platform, sizeof(*generation));
+        if (generation != NULL) {
+            generation->number = number;
+            generation->next = set->generations;
+            set->generations = generation;
+        }
+    }
+    return generation;
+}
+
+static bool generation_reserve(tt_control *control, tt_generation *generation, uint32_t index)
+{
+    if (index < generation->capacity) {
+        return true;
+    }
+    const uint32_t capacity = (uint32_t)tt_round_up((uint64_t)index + 1 + generation->capacity, 64);
+    tt_planned **tensors = tt_platform_allocate(control->platform, capacity * sizeof(*tensors));
+    if (tensors == NULL) {
+        return false;
+    }
+    if (generation->capacity > 0) {
+        memcpy(tensors, generation->tensors, generation->capacity * sizeof(*tensors));
+    }
+    tt_platform_release(control->platform, generation->tensors,
+                        generation->capacity * sizeof(*tensors));
+    generation->tensors = tensors;
+    generation->capacity = capacity;
+    return true;
+}
+
+tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
+{
+    tt_planned *planned = planned_find(set, key);
+    if (planned == NULL) {
+        tt_generation *generation = generation_make(control, set, key_generation(key));
+        if (generation == NULL || !generation_reserve(control, generation, key_index(key))) {
+            return NULL;
+        }
+        planned = tt_platform_allocate(control->platform, sizeof(*planned));
+        if (planned == NULL) {
+            return NULL;
+        }
+        generation->tensors[key_index(key)] = planned;
+    }
+    planned->next = key + (UINT64_C(1) << PART_BITS); /* only its occurrence is looked at */
+    return planned;
+}
+
+/* ---- ordered spaces ---- */
+
+void tt_order_init(tt_order *order)
+{
+    order->queue_end = &order->queue;
+}
+
+tt_order *tt_order_of(tt_set *set, tt_space space)
+{
+    switch (space) {
+    case SPACE_CALLS:
+        return &set->calls;
+    case SPACE_AGREED:
+        return set->agreed;
+    default:
+        return NULL;
+    }
+}
+
+static tt_order *order_of_head(const tt_set *set, const tt_head *head)
+{
+    return (head->flags & TT_FLAG_AGREED) != 0 ? set->agreed : (tt_order *)(uintptr_t)&set->calls;
+}
+
+/* ---- finding ---- */
+
+static tt_op *pair_find(tt_op *list, uint32_t peer, const tt_head *head)
+{
+    const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
+    for (tt_op *op = list; op != NULL; op = op->next) {
+        if (op->peer == peer && op->sequence == head->op && op->is_sender == is_sender) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_set *set = tt_set_find(control, head->set);
+    if (set == NULL || set->self == UINT32_MAX) {
+        return NULL;
+    }
+    if ((head->flags & TT_FLAG_PAIR) != 0) {
+        return pair_find(set->pairs, peer, head);
+    }
+    if ((head->flags & TT_FLAG_PLANNED) != 0) {
+        const tt_planned *planned = planned_find(set, head->op);
+        tt_op *open = planned != NULL ? planned->open : NULL;
+        while (open != NULL && open->sequence != head->op) {
+            open = open->next;
+        }
+        return open;
+    }
+    const tt_order *order = order_of_head(set, head);
+    tt_op *op = order != NULL ? order->ops[head->op % OPS_AHEAD_MAX] : NULL;
+    return op != NULL && op->sequence == head->op ? op : NULL;
+}
+
+static bool pair_is_future(const tt_set *set, uint32_t peer, const tt_head *head)
+{
+    const uint32_t member = set->member_of[peer];
+    const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
+    return member != UINT32_MAX &&
+           (head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)] ||
+            pair_find(set->pair_queue, peer, head) != NULL);
+}
+
+bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head)
+{
+    const tt_set *set = tt_set_find(control, head->set);
+    if (set == NULL) {
+        return head->set >= control->next_set;
+    }
+    if ((head->flags & TT_FLAG_PAIR) != 0) {
+        return pair_is_future(set, peer, head);
+    }
+    if ((head->flags & TT_FLAG_PLANNED) != 0) {
+        const tt_planned *planned = planned_find(set, head->op);
+        return planned == NULL || is_coming(head->op, planned->next);
+    }
+    const tt_order *order = order_of_head(set, head);
+    if (order == NULL || head->op + (TT_PLANT(SECOND_LIFE_OF_AN_OP) ? 1 : 0) >= order->next) {
+        return true;
+    }
+    for (const tt_op *op = order->queue; op != NULL; op = op->next) {
+        if (op->sequence == head->op) {
+            return true; /* submitted, but not yet begun */
+        }
+    }
+    return false;
+}
+
+/* ---- what is over ---- */
+
+const tt_claim *tt_order_done(const tt_control *control, const tt_head *key)
+{
+    const tt_set *set = tt_set_find(control, key->set);
+    if (set == NULL || (key->flags & TT_FLAG_PAIR) != 0) {
+        return NULL;
+    }
+    if ((key->flags & TT_FLAG_PLANNED) != 0) {
+        const tt_planned *planned = planned_find(set, key->op);
+        return planned != NULL && planned->over == key->op + 1 && planned->status == TT_OK
+                   ? &planned->claim
+                   : NULL;
+    }
+    const tt_order *order = order_of_head(set, key);
+    const uint64_t place = key->op % DONE_KEPT;
+    return order != NULL && order->done[place] == key->op + 1 ? &order->done_claims[place] : NULL;
+}
+
+tt_status tt_order_failed(const tt_control *control, const tt_head *key)
+{
+    const tt_set *set = tt_set_find(control, key->set);
+    if (set == NULL || (key->flags & TT_FLAG_PAIR) != 0) {
+        return TT_OK;
+    }
+    if ((key->flags & TT_FLAG_PLANNED) != 0) {
+        const tt_planned *planned = planned_find(set, key->op);
+        return planned != NULL && planned->over == key->op + 1 ? planned->status : TT_OK;
+    }
+    const tt_order *order = order_of_head(set, key);
+    for (uint32_t i = 0; order != NULL && i < FAILED_KEPT; i++) {
+        if (order->failed[i] == key->op + 1) {
+            return (tt_status)order->failed_status[i];
+        }
+    }
+    return TT_OK;
+}
+
+void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, tt_status status)
+{
+    if ((key->flags & TT_FLAG_PAIR) != 0) {
+        return;
+    }
+    if ((key->flags & TT_FLAG_PLANNED) != 0) {
+        tt_planned *planned = planned_find(set, key->op);
+        if (planned != NULL) {
+            planned->over = key->op + 1;
+            planned->status = status;
+            if (claim != NULL) {
+                tt_claim_copy(&planned->claim, claim);
+            }
+        }
+        return;
+    }
+    tt_order *order = order_of_head(set, key);
+    if (order == NULL) {
+        return;
+    }
+    if (status < 0) {
+        order->failed_status[order->failed_count % FAILED_KEPT] = (int8_t)status;
+        order->failed[order->failed_count++ % FAILED_KEPT] = key->op + 1;
+    } else {
+        order->done[key->op % DONE_KEPT] = key->op + 1;
+        tt_claim_copy(&order->done_claims[key->op % DONE_KEPT], claim);
+    }
+}

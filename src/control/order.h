@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order.h - what an op is said to be, and which op a number means.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  as control.h.
+ */
+#ifndef TUTTI_CONTROL_ORDER_H
+#define TUTTI_CONTROL_ORDER_H
+
+#include <stddef.h>
+
+#include "aggregate/aggregate.h"
+#include "base/text.h"
+#include "control/control.h"
+
+enum {
+    OPS_AHEAD_MAX = 256,   /* ops of one set in flight; later ones queue */
+    DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
+    GENERATIONS_KEPT = 16, /* of plans; nothing older is still under way */
+    FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
+};
+
+/* What a rank believes an op to be; hashed into every frame, sent when there is a dispute: all up
+ * to the end of the name. */
+typedef struct tt_claim {
+    uint8_t collective, dtype, redop, is_uneven;
+    uint32_t root;
+    uint64_t count;
+    double prescale, postscale;
+    uint64_t salt; /* of set creation; of reducescatter: hash of the counts */
+    char name[TT_NAME_BYTES];
+} tt_claim;
+
+enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
+
+_Static_assert(CLAIM_FIXED_BYTES == 40, "tt_claim is a wire format");
+_Static_assert(sizeof(tt_claim) <= TT_ERROR_BYTES, "a letter holds a claim");
+
+/* Whose numbers count ops. Told apart in heads by TT_FLAG_*. */
+typedef enum tt_space {
+    SPACE_CALLS,   /* collectives without a name: the order of calls */
+    SPACE_AGREED,  /* named: the order the negotiator gave */
+    SPACE_PLANNED, /* named, of a plan: (generation, index, occurrence, part), in any order */
+    SPACE_PAIR,    /* send and receive: per pair and direction */
+} tt_space;
+
+typedef struct tt_failure {
+    tt_status status;
+    const char *text;
+} tt_failure;
+
+/* Ops of one space of a set whose order all members share. */
+typedef struct tt_order {
+    uint64_t next; /* sequence of the next op */
+    tt_op *ops[OPS_AHEAD_MAX];
+    tt_op *queue; /* submitted, waiting for a place in `ops` */
+    tt_op **queue_end;
+    uint32_t staged_count;        /* ops in flight that hold staging slots */
+    bool is_pumping;              /* ops of the queue are being begun */
+    uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
+    int8_t failed_status[FAILED_KEPT];
+    uint32_t failed_count;
+    uint64_t done[DONE_KEPT]; /* sequence + 1, at sequence % DONE_KEPT */
+    tt_claim done_claims[DONE_KEPT];
+} tt_order;
+
+/* One tensor of a plan, as far as it has come on this rank. */
+typedef struct tt_planned {
+    uint64_t next;    /* key of the occurrence to come */
+    tt_op *open;      /* parts of the last occurrence that are not over */
+    uint64_t over;    /* key of the part that was over last, + 1 */
+    tt_status status; /* of it */
+    tt_claim claim;   /* of it */
+} tt_planned;
+
+/* The tensors of one generation of the plan, by index; NULL: not begun here. */
+typedef struct tt_generation {
+    struct tt_generation *next; /* older */
+    uint32_t number;
+    uint32_t capacity;
+    tt_planned **tensors;
+} tt_generation;
+
+/* order.c */
+tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head);
+/* Is the op of this frame still to be submitted here? False: it is over. */
+bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
+/* What this rank believed an op to be that has succeeded here; NULL: it has not, or long ago. */
+const tt_claim *tt_order_done(const tt_control *control, const tt_head *key);
+/* How an op failed that has failed here; OK: it has not, or long ago. */
+tt_status tt_order_failed(const tt_control *control, const tt_head *key);
+/* The op of `key` is over with `status`, or was and is now known to have failed. */
+void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, tt_status status);
+/* NULL: there is none (planned ops, pairs). */
+tt_order *tt_order_of(tt_set *set, tt_space space);
+void tt_order_init(tt_order *order);
+/* Key of a planned op; parts number the ops of one group. */
+uint64_t tt_planned_key(uint32_t generation, uint32_t index, uint64_t occurrence, uint32_t part);
+/* The tensor that `key` is about, made if need be; NULL: no memory. Occurrences up to that of `key`
+ * are no longer to come. */
+tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key);
+void tt_planned_release_all(tt_control *control, tt_set *set);
+
+/* claim.c */
+/* What must be equal on all ranks, without the name. */
+void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size);
+uint64_t tt_claim_hash(const tt_claim *claim, uint32_t size);
+bool tt_claim_equals(const tt_claim *a, const tt_claim *b);
+void tt_claim_copy(tt_claim *target, const tt_claim *source);
+/* On the wire: bytes up to the end of the name. */
+size_t tt_claim_bytes(const tt_claim *claim);
+bool tt_claim_read(tt_claim *claim, const void *bytes, size_t byte_count);
+/* For people. */
+void tt_claim_tell(tt_text *text, const tt_claim *claim);
+
+#endif
