@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce.c - choose the instruction set, cut work into blocks, fill identities.
- *
- * One target is written by the kernel itself. Several targets share a block on the stack: it is
- * computed once, in L1, and copied to each, so all targets get the same bits and each source line
- * is read from memory once. A block is complete before any target is written, which is what lets
- * targets be sources. */
+ * reduce.c - choose the instruction set, check arguments, fill identities. */
 #include "base/reduce.h"
 
 #include <string.h>
@@ -20,10 +15,6 @@
 #else
 #define HAS_F16C __builtin_cpu_supports("f16c")
 #endif
-
-enum {
-    BLOCK_BYTES = 4096, /* of a block shared by several targets: leaves L1 to the sources */
-};
 
 const tt_reduce_isa *tt_reduce_isa_at(size_t index)
 {
@@ -44,35 +35,18 @@ const tt_reduce_isa *tt_reduce_isa_at(size_t index)
 }
 
 void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop,
-                        void *const targets[], size_t target_count, const tt_fold *fold)
+                        const tt_fold *fold)
 {
     TT_ASSERT(tt_redop_allowed(dtype, redop));
-    tt_fold_fn *const kernel = isa->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop];
-    if (target_count == 1) {
-        kernel(targets[0], fold);
-        return;
-    }
-
-    const size_t elem_bytes = tt_dtype_bytes(dtype);
-    const size_t block_count = BLOCK_BYTES / elem_bytes;
-    _Alignas(64) unsigned char block[BLOCK_BYTES];
-    for (size_t done = 0; done < fold->count; done += block_count) {
-        tt_fold part = *fold;
-        part.start += done;
-        part.count = tt_min_u64(block_count, fold->count - done);
-        kernel(block, &part);
-        for (size_t t = 0; t < target_count; t++) {
-            memcpy((char *)targets[t] + done * elem_bytes, block, part.count * elem_bytes);
-        }
-    }
+    TT_ASSERT(fold->source_count >= 2);
+    isa->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop](fold);
 }
 
 void tt_reduce(tt_dtype dtype, tt_redop redop, void *target, const void *a, const void *b,
                size_t count)
 {
     const void *const sources[2] = {a, b};
-    const tt_fold fold = {.sources = sources, .source_count = 2, .count = count};
-    tt_reduce_isa_many(tt_reduce_isa_at(0), dtype, redop, &target, 1, &fold);
+    tt_reduce_many(dtype, redop, &target, 1, sources, 2, count);
 }
 
 void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_t target_count,
@@ -85,8 +59,12 @@ void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_
         }
         return;
     }
-    const tt_fold fold = {.sources = sources, .source_count = source_count, .count = count};
-    tt_reduce_isa_many(tt_reduce_isa_at(0), dtype, redop, targets, target_count, &fold);
+    const tt_fold fold = {.targets = targets,
+                          .target_count = target_count,
+                          .sources = sources,
+                          .source_count = source_count,
+                          .count = count};
+    tt_reduce_isa_many(tt_reduce_isa_at(0), dtype, redop, &fold);
 }
 
 void tt_scale(tt_dtype dtype, void *target, const void *source, size_t count, double factor)

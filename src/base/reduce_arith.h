@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_arith.h - the arithmetic of one element, for reduce_kernel.h: apply, scale, divide.
+ * reduce_arith.h - the arithmetic of one element, for reduce_kernel.h: scale, divide.
  *
  * Everything is inlined, so that it is compiled for the instruction set of the including file.
  *
@@ -8,70 +8,6 @@
  * Threads: pure.
  */
 #define TT_INLINE static inline __attribute__((always_inline))
-
-/* `redop` is a constant at every call, so only one arm remains. `wide` is an unsigned type that
- * neither overflows nor is promoted to a signed one. */
-#define TT_INTEGER_APPLY(name, type, wide)                      \
-    TT_INLINE type apply_##name(tt_redop redop, type a, type b) \
-    {                                                           \
-        switch (redop) {                                        \
-        case TT_MIN:                                            \
-            return b < a ? b : a;                               \
-        case TT_MAX:                                            \
-            return b > a ? b : a;                               \
-        case TT_PRODUCT:                                        \
-            return (type)((wide)a * (wide)b);                   \
-        case TT_AND:                                            \
-            return (type)(a & b);                               \
-        case TT_OR:                                             \
-            return (type)(a | b);                               \
-        case TT_XOR:                                            \
-            return (type)(a ^ b);                               \
-        default:                                                \
-            return (type)((wide)a + (wide)b);                   \
-        }                                                       \
-    }
-
-TT_INTEGER_APPLY(u8, uint8_t, uint32_t)
-TT_INTEGER_APPLY(i8, int8_t, uint32_t)
-TT_INTEGER_APPLY(u16, uint16_t, uint32_t)
-TT_INTEGER_APPLY(i16, int16_t, uint32_t)
-TT_INTEGER_APPLY(i32, int32_t, uint32_t)
-TT_INTEGER_APPLY(i64, int64_t, uint64_t)
-
-/* Either operand NaN gives a NaN here; the store makes it the canonical one. */
-#define TT_FLOAT_APPLY(name, type)                              \
-    TT_INLINE type apply_##name(tt_redop redop, type a, type b) \
-    {                                                           \
-        switch (redop) {                                        \
-        case TT_MIN:                                            \
-            return b != b ? b : (b < a ? b : a);                \
-        case TT_MAX:                                            \
-            return b != b ? b : (b > a ? b : a);                \
-        case TT_PRODUCT:                                        \
-            return a * b;                                       \
-        default:                                                \
-            return a + b;                                       \
-        }                                                       \
-    }
-
-TT_FLOAT_APPLY(f32, float)
-TT_FLOAT_APPLY(f64, double)
-
-/* Operands are 0 or 1. */
-TT_INLINE uint8_t apply_boolean(tt_redop redop, uint8_t a, uint8_t b)
-{
-    switch (redop) {
-    case TT_MIN:
-    case TT_PRODUCT:
-    case TT_AND:
-        return a & b;
-    case TT_XOR:
-        return a ^ b;
-    default:
-        return a | b;
-    }
-}
 
 TT_INLINE float canonical_f32(float value)
 {

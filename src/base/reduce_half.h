@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_half.h - the loops of reduce_kernel.h for one 16-bit float type.
+ * reduce_half.h - the kernels of reduce_kernel.h for one 16-bit float type, computed in f32.
  *
- * Expects, and undefines at the end: TT_NAME (f16 or bf16). Conversion is a matter of whole vectors
- * that no compiler finds by itself: where the instruction set has them, whole vectors are folded in
- * registers. The rest is widened block by block, folded as f32 in L1, and narrowed.
+ * Expects, and undefines at the end: TT_NAME (f16 or bf16). widen and narrow of that name are
+ * defined before: by vectors of 16-bit and 32-bit elements, NaN narrowed to the canonical one.
  *
  * Layer:   base, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
@@ -12,98 +11,47 @@
 #define TT_PASTE_(a, b) a##_##b
 #define TT_PASTE(a, b) TT_PASTE_(a, b)
 #define TT_OWN(verb) TT_PASTE(verb, TT_NAME)
+#define TT_ELEM elem_u16
 
-#if defined(TT_VECTOR_LANES)
-/* In registers, as far as whole vectors go. Returns the number of elements done. */
-TT_INLINE size_t TT_OWN(fold_vectors)(tt_redop redop, void *target, const tt_fold *fold,
-                                      size_t source_count)
-{
-    const size_t last = fold->count - fold->count % TT_VECTOR_LANES;
-    for (size_t i = 0; i < last; i += TT_VECTOR_LANES) {
-        const size_t at = fold->start + i;
-        vector sum = TT_OWN(vector_load)((const elem_u16 *)fold->sources[0] + at);
-        for (size_t k = 1; k < source_count; k++) {
-            const elem_u16 *source = (const elem_u16 *)fold->sources[k] + at;
-            sum = vector_apply(redop, sum, TT_OWN(vector_load)(source));
-        }
-        TT_OWN(vector_store)((elem_u16 *)target + i, sum);
-    }
-    return last;
-}
-#else
-TT_INLINE size_t TT_OWN(fold_vectors)(tt_redop redop, void *target, const tt_fold *fold,
-                                      size_t source_count)
-{
-    (void)redop;
-    (void)target;
-    (void)fold;
-    (void)source_count;
-    return 0;
-}
-#endif
+enum { TT_OWN(STEP) = 4 * TT_VECTOR_BYTES / sizeof(float) };
 
-TT_INLINE void TT_OWN(fold)(tt_redop redop, void *target, const tt_fold *fold)
+typedef pack_f32 TT_OWN(pack);
+typedef kept_half TT_OWN(kept);
+typedef kept_half TT_OWN(kept_any) __attribute__((may_alias, aligned(1)));
+
+TT_INLINE pack_f32 TT_OWN(apply)(tt_redop redop, pack_f32 a, pack_f32 b)
 {
-    /* A constant number of sources lets the compiler unroll the most frequent case. */
-    const size_t whole = fold->source_count == 2
-                             ? TT_OWN(fold_vectors)(redop, target, fold, 2)
-                             : TT_OWN(fold_vectors)(redop, target, fold, fold->source_count);
-    float sum[TT_REDUCE_BLOCK];
-    float next[TT_REDUCE_BLOCK];
-    for (size_t done = whole; done < fold->count; done += TT_REDUCE_BLOCK) {
-        const size_t left = fold->count - done;
-        const size_t count = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        const size_t first = fold->start + done;
-        TT_OWN(widen)(sum, (const elem_u16 *)fold->sources[0] + first, count);
-        for (size_t k = 1; k < fold->source_count; k++) {
-            TT_OWN(widen)(next, (const elem_u16 *)fold->sources[k] + first, count);
-            for (size_t i = 0; i < count; i++) {
-                sum[i] = apply_f32(redop, sum[i], next[i]);
-            }
-        }
-        TT_OWN(narrow)((elem_u16 *)target + done, sum, count);
-    }
+    return apply_f32(redop, a, b);
 }
 
-#define TT_DEFINE(verb, redop)                                                  \
-    static void TT_PASTE(TT_OWN(fold), verb)(void *target, const tt_fold *fold) \
-    {                                                                           \
-        TT_OWN(fold)(redop, target, fold);                                      \
+#include "base/reduce_fold.h"
+
+/* target = source * factor, or / divisor if that is not 0; a pack at a time. */
+TT_INLINE void TT_OWN(rescale)(elem_u16 *target, const elem_u16 *source, size_t count, float factor,
+                               float divisor)
+{
+    const size_t lanes = TT_OWN(STEP) / 4;
+    for (size_t at = 0; at < count; at += lanes) {
+        const size_t bytes = (count - at < lanes ? count - at : lanes) * sizeof(*target);
+        kept_half kept = {0};
+        memcpy(&kept, source + at, bytes);
+        const pack_f32 pack = TT_OWN(widen)(kept);
+        kept = TT_OWN(narrow)(divisor != 0.0F ? pack / divisor : pack * factor);
+        memcpy(target + at, &kept, bytes);
     }
-TT_DEFINE(sum, TT_SUM)
-TT_DEFINE(min, TT_MIN)
-TT_DEFINE(max, TT_MAX)
-TT_DEFINE(product, TT_PRODUCT)
+}
 
 static void TT_OWN(scale)(void *target, const void *source, size_t count, double factor)
 {
-    float block[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < count; done += TT_REDUCE_BLOCK) {
-        const size_t left = count - done;
-        const size_t part = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        TT_OWN(widen)(block, (const elem_u16 *)source + done, part);
-        for (size_t i = 0; i < part; i++) {
-            block[i] = scaled_f32(block[i], factor);
-        }
-        TT_OWN(narrow)((elem_u16 *)target + done, block, part);
-    }
+    TT_OWN(rescale)(target, source, count, (float)factor, 0.0F);
 }
 
 static void TT_OWN(divide)(void *target, size_t count, uint64_t divisor)
 {
-    float block[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < count; done += TT_REDUCE_BLOCK) {
-        const size_t left = count - done;
-        const size_t part = left < TT_REDUCE_BLOCK ? left : TT_REDUCE_BLOCK;
-        TT_OWN(widen)(block, (const elem_u16 *)target + done, part);
-        for (size_t i = 0; i < part; i++) {
-            block[i] = divided_f32(block[i], divisor);
-        }
-        TT_OWN(narrow)((elem_u16 *)target + done, block, part);
-    }
+    TT_OWN(rescale)(target, target, count, 1.0F, (float)divisor);
 }
 
-#undef TT_DEFINE
+#undef TT_ELEM
 #undef TT_OWN
 #undef TT_PASTE
 #undef TT_PASTE_

@@ -16,20 +16,18 @@
 
 #include "base/dtype.h"
 
-enum {
-    TT_REDUCE_BLOCK = 512, /* elements per pass where partial results are kept in L1 */
-};
-
-/* Fold sources[0..source_count)[start .. start + count) together; two sources or more. */
+/* targets[t][i] = sources[0][i] op sources[1][i] ..., for every t; two sources or more. A target
+ * may be exactly a source. */
 typedef struct tt_fold {
+    void *const *targets;
+    size_t target_count;
     const void *const *sources;
     size_t source_count;
-    size_t start;
-    size_t count;
+    size_t count; /* elements */
 } tt_fold;
 
-/* The members of tt_reduce_isa; `target` may be exactly a source. Element i goes to target[i]. */
-typedef void tt_fold_fn(void *target, const tt_fold *fold);
+/* The members of tt_reduce_isa. */
+typedef void tt_fold_fn(const tt_fold *fold);
 typedef void tt_scale_fn(void *target, const void *source, size_t count, double factor);
 typedef void tt_divide_fn(void *target, size_t count, uint64_t divisor);
 
@@ -50,6 +48,6 @@ const tt_reduce_isa *tt_reduce_isa_at(size_t index);
 
 /* tt_reduce_many on a given table. */
 void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop,
-                        void *const targets[], size_t target_count, const tt_fold *fold);
+                        const tt_fold *fold);
 
 #endif

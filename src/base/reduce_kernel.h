@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_kernel.h - the reduction kernels, as plain C that the compiler vectorises.
+ * reduce_kernel.h - the reduction kernels, written once, in vectors of any length.
  *
  * Included once by each reduce_<isa>.c, which has set the instruction set and optimisation by
  * pragma before, and defines
  *   TT_ISA_TABLE, TT_ISA_NAME   the table to define, its name
- *   widen_f16, narrow_f16, widen_bf16, narrow_bf16
- *                               to and from f32, whole arrays, NaN narrowed to the canonical one
- * and, where there are vectors of floats, TT_VECTOR_LANES, vector, vector_apply and
- * vector_load_f16, vector_store_f16, vector_load_bf16, vector_store_bf16.
+ *   TT_VECTOR_BYTES             of one register
+ *   TT_HAS_F16                  if it also defines f16_to_f32 and f16_from_f32 of one register
+ * Vectors are the compiler's own (vector_size), which gcc and clang have for every processor.
  * Per element type it includes reduce_type.h or reduce_half.h, which hold the loops.
  *
  * Layer:   base, private to reduce_<isa>.c. No include guard: a template.
@@ -16,6 +15,7 @@
  */
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/half.h"
 #include "base/reduce_internal.h"
@@ -53,15 +53,24 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
     X(name, or, TT_OR)          \
     X(name, xor, TT_XOR)
 
-#define TT_DEFINE_FOLD(name, verb, redop)                               \
-    static void fold_##name##_##verb(void *target, const tt_fold *fold) \
-    {                                                                   \
-        fold_##name(redop, target, fold);                               \
+#define TT_DEFINE_FOLD_(name, verb, redop)                \
+    static void fold_##name##_##verb(const tt_fold *fold) \
+    {                                                     \
+        fold_##name(redop, fold);                         \
     }
+#define TT_DEFINE_FOLD(name, verb, redop) TT_DEFINE_FOLD_(name, verb, redop)
+
+/* What reduce_type.h asks of a type. */
+#define TT_INTEGER 0
+#define TT_FLOAT 1
+#define TT_TRUTH 2
 
 #define TT_NAME u8
 #define TT_ELEM elem_u8
 #define TT_VALUE uint8_t
+#define TT_WRAP uint8_t
+#define TT_MASK int8_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -69,6 +78,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME i8
 #define TT_ELEM elem_i8
 #define TT_VALUE int8_t
+#define TT_WRAP uint8_t
+#define TT_MASK int8_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -76,6 +88,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME u16
 #define TT_ELEM elem_u16
 #define TT_VALUE uint16_t
+#define TT_WRAP uint16_t
+#define TT_MASK int16_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -83,6 +98,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME i16
 #define TT_ELEM elem_i16
 #define TT_VALUE int16_t
+#define TT_WRAP uint16_t
+#define TT_MASK int16_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -90,6 +108,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME i32
 #define TT_ELEM elem_i32
 #define TT_VALUE int32_t
+#define TT_WRAP uint32_t
+#define TT_MASK int32_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -97,6 +118,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME i64
 #define TT_ELEM elem_i64
 #define TT_VALUE int64_t
+#define TT_WRAP uint64_t
+#define TT_MASK int64_t
+#define TT_KIND TT_INTEGER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -104,6 +128,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME f32
 #define TT_ELEM elem_f32
 #define TT_VALUE float
+#define TT_WRAP float
+#define TT_MASK int32_t
+#define TT_KIND TT_FLOAT
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f32
 #include "base/reduce_type.h"
@@ -111,6 +138,9 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME f64
 #define TT_ELEM elem_f64
 #define TT_VALUE double
+#define TT_WRAP double
+#define TT_MASK int64_t
+#define TT_KIND TT_FLOAT
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f64
 #include "base/reduce_type.h"
@@ -118,9 +148,58 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_NAME boolean
 #define TT_ELEM elem_u8
 #define TT_VALUE uint8_t
+#define TT_WRAP uint8_t
+#define TT_MASK int8_t
+#define TT_KIND TT_TRUTH
 #define TT_LOAD truth
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
+
+/* Halves are folded as pack_f32. */
+typedef uint32_t bits_f32 __attribute__((vector_size(TT_VECTOR_BYTES)));
+typedef uint16_t kept_half __attribute__((vector_size(TT_VECTOR_BYTES / 2)));
+
+#if defined(TT_HAS_F16)
+TT_INLINE pack_f32 widen_f16(kept_half kept)
+{
+    return f16_to_f32(kept);
+}
+
+TT_INLINE kept_half narrow_f16(pack_f32 pack)
+{
+    return f16_from_f32(narrow_f32(pack));
+}
+#else
+TT_INLINE pack_f32 widen_f16(kept_half kept)
+{
+    pack_f32 pack;
+    for (size_t i = 0; i < sizeof(pack) / sizeof(pack[0]); i++) {
+        pack[i] = tt_f16_to_f32(kept[i]);
+    }
+    return pack;
+}
+
+TT_INLINE kept_half narrow_f16(pack_f32 pack)
+{
+    kept_half kept;
+    for (size_t i = 0; i < sizeof(pack) / sizeof(pack[0]); i++) {
+        kept[i] = pack[i] != pack[i] ? 0x7e00u : tt_f16_from_f32(pack[i]);
+    }
+    return kept;
+}
+#endif
+
+TT_INLINE pack_f32 widen_bf16(kept_half kept)
+{
+    return (pack_f32)(__builtin_convertvector(kept, bits_f32) << 16);
+}
+
+/* As tt_bf16_from_f32. The canonical NaN rounds to itself. */
+TT_INLINE kept_half narrow_bf16(pack_f32 pack)
+{
+    const bits_f32 bits = (bits_f32)narrow_f32(pack);
+    return __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, kept_half);
+}
 
 #define TT_NAME f16
 #include "base/reduce_half.h"

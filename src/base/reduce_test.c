@@ -190,13 +190,14 @@ typedef struct sample {
     const void *sources[SOURCE_MAX];
     unsigned char *expected;
     unsigned char *target;
+    unsigned char *second;
 } sample;
 
 /* Sources lie at odd addresses on purpose. */
 static sample sample_init(tt_dtype dtype, uint64_t *seed)
 {
     const size_t stride = COUNT_MAX * 8 + 16;
-    sample s = {.memory = malloc(stride * (SOURCE_MAX + 2))};
+    sample s = {.memory = malloc(stride * (SOURCE_MAX + 3))};
     assert_non_null(s.memory);
     for (size_t k = 0; k < SOURCE_MAX; k++) {
         unsigned char *source = s.memory + k * stride + 1 + k % 3;
@@ -205,6 +206,7 @@ static sample sample_init(tt_dtype dtype, uint64_t *seed)
     }
     s.expected = s.memory + SOURCE_MAX * stride;
     s.target = s.memory + (SOURCE_MAX + 1) * stride + 1;
+    s.second = s.memory + (SOURCE_MAX + 2) * stride + 3;
     return s;
 }
 
@@ -236,13 +238,19 @@ static void check_pair(tt_dtype dtype, tt_redop redop)
         for (size_t c = 0; c < TT_ARRAY_COUNT(counts); c++) {
             const size_t bytes = counts[c] * tt_dtype_bytes(dtype);
             expect_fold(dtype, redop, &s, source_count, counts[c]);
-            const tt_fold fold = {s.sources, source_count, 0, counts[c]};
+            void *const targets[2] = {s.target, s.second};
             for (size_t isa = 0; tt_reduce_isa_at(isa) != NULL; isa++) {
-                void *const targets[1] = {s.target};
-                memset(s.target, 0x5a, bytes + 1);
-                tt_reduce_isa_many(tt_reduce_isa_at(isa), dtype, redop, targets, 1, &fold);
-                assert_memory_equal(s.target, s.expected, bytes);
-                assert_int_equal(s.target[bytes], 0x5a);
+                for (size_t target_count = 1; target_count <= 2; target_count++) {
+                    const tt_fold fold = {targets, target_count, s.sources, source_count,
+                                          counts[c]};
+                    memset(s.target, 0x5a, bytes + 1);
+                    memset(s.second, 0x5a, bytes + 1);
+                    tt_reduce_isa_many(tt_reduce_isa_at(isa), dtype, redop, &fold);
+                    assert_memory_equal(s.target, s.expected, bytes);
+                    assert_int_equal(s.target[bytes], 0x5a);
+                    assert_memory_equal(target_count == 2 ? s.second : s.target, s.expected, bytes);
+                    assert_int_equal(s.second[bytes], 0x5a);
+                }
             }
         }
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_type.h - the loops of reduce_kernel.h for one element type.
+ * reduce_type.h - the kernels of reduce_kernel.h for one element type that is computed as stored.
  *
- * Expects, and undefines at the end: TT_NAME (suffix of the functions), TT_ELEM (as stored),
- * TT_VALUE (as computed), TT_LOAD and TT_STORE (from one to the other). Two to four sources, and
- * eight, are folded in registers; other numbers go through a block of TT_VALUE that stays in L1.
+ * Expects, and undefines at the end: TT_NAME (suffix of the functions), TT_ELEM (as stored, any
+ * alignment), TT_VALUE (the same, aligned), TT_WRAP (in which sums do not overflow: unsigned),
+ * TT_MASK (signed integer of that width), TT_LOAD and TT_STORE (of one element, for scale and
+ * divide), TT_KIND (TT_INTEGER, TT_FLOAT or TT_TRUTH).
  *
  * Layer:   base, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
@@ -13,145 +14,61 @@
 #define TT_PASTE(a, b) TT_PASTE_(a, b)
 #define TT_OWN(verb) TT_PASTE(verb, TT_NAME)
 
-TT_INLINE const TT_ELEM *TT_OWN(source_at)(const tt_fold *fold, size_t index)
+enum { TT_OWN(STEP) = 4 * TT_VECTOR_BYTES / sizeof(TT_VALUE) };
+
+typedef TT_VALUE TT_OWN(pack) __attribute__((vector_size(TT_VECTOR_BYTES)));
+typedef TT_OWN(pack) TT_OWN(kept);
+typedef TT_OWN(pack) TT_OWN(kept_any) __attribute__((may_alias, aligned(1)));
+typedef TT_WRAP TT_OWN(wrap) __attribute__((vector_size(TT_VECTOR_BYTES)));
+typedef TT_MASK TT_OWN(mask) __attribute__((vector_size(TT_VECTOR_BYTES)));
+
+TT_INLINE TT_OWN(pack)
+    TT_OWN(select)(TT_OWN(mask) is_first, TT_OWN(pack) first, TT_OWN(pack) second)
 {
-    return (const TT_ELEM *)fold->sources[index] + fold->start;
+    return (TT_OWN(pack))((is_first & (TT_OWN(mask))first) | (~is_first & (TT_OWN(mask))second));
 }
 
-TT_INLINE void TT_OWN(fold_two)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
+TT_INLINE TT_OWN(mask) TT_OWN(differ)(TT_OWN(pack) a, TT_OWN(pack) b)
 {
-    const TT_ELEM *a = TT_OWN(source_at)(fold, 0);
-    const TT_ELEM *b = TT_OWN(source_at)(fold, 1);
-    const size_t count = fold->count;
-    TT_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        target[i] = TT_STORE(TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i])));
-    }
+    return (TT_OWN(mask))(a != b);
 }
 
-TT_INLINE void TT_OWN(fold_three)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
+TT_INLINE TT_OWN(pack) TT_OWN(widen)(TT_OWN(kept) kept)
 {
-    const TT_ELEM *a = TT_OWN(source_at)(fold, 0);
-    const TT_ELEM *b = TT_OWN(source_at)(fold, 1);
-    const TT_ELEM *c = TT_OWN(source_at)(fold, 2);
-    const size_t count = fold->count;
-    TT_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        const TT_VALUE ab = TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i]));
-        target[i] = TT_STORE(TT_OWN(apply)(redop, ab, TT_LOAD(c[i])));
-    }
+    return TT_KIND == TT_TRUTH ? (TT_OWN(pack))((TT_OWN(mask))(kept != 0) & 1) : kept;
 }
 
-TT_INLINE void TT_OWN(fold_four)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
+/* A NaN becomes the canonical one. */
+TT_INLINE TT_OWN(kept) TT_OWN(narrow)(TT_OWN(pack) pack)
 {
-    const TT_ELEM *a = TT_OWN(source_at)(fold, 0);
-    const TT_ELEM *b = TT_OWN(source_at)(fold, 1);
-    const TT_ELEM *c = TT_OWN(source_at)(fold, 2);
-    const TT_ELEM *d = TT_OWN(source_at)(fold, 3);
-    const size_t count = fold->count;
-    TT_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        const TT_VALUE ab = TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i]));
-        const TT_VALUE abc = TT_OWN(apply)(redop, ab, TT_LOAD(c[i]));
-        target[i] = TT_STORE(TT_OWN(apply)(redop, abc, TT_LOAD(d[i])));
-    }
+    const TT_OWN(pack) nan = (TT_OWN(pack)){0} + (TT_VALUE)(TT_KIND == TT_FLOAT ? NAN : 0);
+    return TT_OWN(select)(TT_OWN(differ)(pack, pack), nan, pack);
 }
 
-/* Eight ranks on a host are common enough for their own loop. */
-TT_INLINE void TT_OWN(fold_eight)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
+/* `redop` is a constant at every call, so only one arm remains. Of equals the earlier wins; either
+ * operand NaN gives a NaN. */
+TT_INLINE TT_OWN(pack) TT_OWN(apply)(tt_redop redop, TT_OWN(pack) a, TT_OWN(pack) b)
 {
-    const TT_ELEM *a = TT_OWN(source_at)(fold, 0);
-    const TT_ELEM *b = TT_OWN(source_at)(fold, 1);
-    const TT_ELEM *c = TT_OWN(source_at)(fold, 2);
-    const TT_ELEM *d = TT_OWN(source_at)(fold, 3);
-    const TT_ELEM *e = TT_OWN(source_at)(fold, 4);
-    const TT_ELEM *f = TT_OWN(source_at)(fold, 5);
-    const TT_ELEM *g = TT_OWN(source_at)(fold, 6);
-    const TT_ELEM *h = TT_OWN(source_at)(fold, 7);
-    const size_t count = fold->count;
-    TT_INDEPENDENT
-    for (size_t i = 0; i < count; i++) {
-        TT_VALUE sum = TT_OWN(apply)(redop, TT_LOAD(a[i]), TT_LOAD(b[i]));
-        sum = TT_OWN(apply)(redop, sum, TT_LOAD(c[i]));
-        sum = TT_OWN(apply)(redop, sum, TT_LOAD(d[i]));
-        sum = TT_OWN(apply)(redop, sum, TT_LOAD(e[i]));
-        sum = TT_OWN(apply)(redop, sum, TT_LOAD(f[i]));
-        sum = TT_OWN(apply)(redop, sum, TT_LOAD(g[i]));
-        target[i] = TT_STORE(TT_OWN(apply)(redop, sum, TT_LOAD(h[i])));
-    }
-}
-
-/* Add source `index` and, where there is one, the next to `sum`. Returns how many were added. */
-TT_INLINE size_t TT_OWN(fold_more)(tt_redop redop, TT_VALUE *sum, const tt_fold *fold, size_t index)
-{
-    const TT_ELEM *a = TT_OWN(source_at)(fold, index);
-    const size_t count = fold->count;
-    if (index + 1 == fold->source_count) {
-        for (size_t i = 0; i < count; i++) {
-            sum[i] = TT_OWN(apply)(redop, sum[i], TT_LOAD(a[i]));
-        }
-        return 1;
-    }
-    const TT_ELEM *b = TT_OWN(source_at)(fold, index + 1);
-    for (size_t i = 0; i < count; i++) {
-        const TT_VALUE partial = TT_OWN(apply)(redop, sum[i], TT_LOAD(a[i]));
-        sum[i] = TT_OWN(apply)(redop, partial, TT_LOAD(b[i]));
-    }
-    return 2;
-}
-
-TT_INLINE void TT_OWN(fold_many)(tt_redop redop, TT_ELEM *target, const tt_fold *fold)
-{
-    TT_VALUE sum[TT_REDUCE_BLOCK];
-    for (size_t done = 0; done < fold->count; done += TT_REDUCE_BLOCK) {
-        tt_fold part = *fold;
-        part.start += done;
-        part.count = fold->count - done;
-        part.count = part.count < TT_REDUCE_BLOCK ? part.count : TT_REDUCE_BLOCK;
-
-        const TT_ELEM *first = TT_OWN(source_at)(&part, 0);
-        for (size_t i = 0; i < part.count; i++) {
-            sum[i] = TT_LOAD(first[i]);
-        }
-        for (size_t k = 1; k < part.source_count;) {
-            k += TT_OWN(fold_more)(redop, sum, &part, k);
-        }
-        for (size_t i = 0; i < part.count; i++) {
-            target[done + i] = (TT_ELEM)TT_STORE(sum[i]);
-        }
-    }
-}
-
-TT_INLINE void TT_OWN(fold)(tt_redop redop, void *target, const tt_fold *fold)
-{
-    switch (fold->source_count) {
-    case 2:
-        TT_OWN(fold_two)(redop, target, fold);
-        break;
-    case 3:
-        TT_OWN(fold_three)(redop, target, fold);
-        break;
-    case 4:
-        TT_OWN(fold_four)(redop, target, fold);
-        break;
-    case 8:
-        TT_OWN(fold_eight)(redop, target, fold);
-        break;
+    switch (redop) {
+    case TT_MIN:
+        return TT_OWN(select)((TT_OWN(mask))(b < a) | TT_OWN(differ)(b, b), b, a);
+    case TT_MAX:
+        return TT_OWN(select)((TT_OWN(mask))(b > a) | TT_OWN(differ)(b, b), b, a);
+    case TT_PRODUCT:
+        return (TT_OWN(pack))((TT_OWN(wrap))a * (TT_OWN(wrap))b);
+    case TT_AND:
+        return (TT_OWN(pack))((TT_OWN(mask))a & (TT_OWN(mask))b);
+    case TT_OR:
+        return (TT_OWN(pack))((TT_OWN(mask))a | (TT_OWN(mask))b);
+    case TT_XOR:
+        return (TT_OWN(pack))((TT_OWN(mask))a ^ (TT_OWN(mask))b);
     default:
-        TT_OWN(fold_many)(redop, target, fold);
-        break;
+        return TT_KIND == TT_TRUTH ? (TT_OWN(pack))((TT_OWN(mask))a | (TT_OWN(mask))b)
+                                   : (TT_OWN(pack))((TT_OWN(wrap))a + (TT_OWN(wrap))b);
     }
 }
 
-#define TT_DEFINE(verb, redop)                                                  \
-    static void TT_PASTE(TT_OWN(fold), verb)(void *target, const tt_fold *fold) \
-    {                                                                           \
-        TT_OWN(fold)(redop, target, fold);                                      \
-    }
-TT_DEFINE(sum, TT_SUM)
-TT_DEFINE(min, TT_MIN)
-TT_DEFINE(max, TT_MAX)
-TT_DEFINE(product, TT_PRODUCT)
+#include "base/reduce_fold.h"
 
 static void TT_OWN(scale)(void *target, const void *source, size_t count, double factor)
 {
@@ -171,12 +88,14 @@ static void TT_OWN(divide)(void *target, size_t count, uint64_t divisor)
     }
 }
 
-#undef TT_DEFINE
 #undef TT_OWN
 #undef TT_PASTE
 #undef TT_PASTE_
 #undef TT_NAME
 #undef TT_ELEM
 #undef TT_VALUE
+#undef TT_WRAP
+#undef TT_MASK
 #undef TT_LOAD
 #undef TT_STORE
+#undef TT_KIND
