@@ -45,6 +45,15 @@ TT_INLINE void TT_OWN(fold_steps)(tt_redop redop, const tt_fold *fold, size_t so
     }
 }
 
+/* Copies of the pointers: the stores cannot change these, so that they stay in registers. */
+TT_INLINE void TT_OWN(fold_two)(tt_redop redop, const tt_fold *fold, size_t target_count)
+{
+    const void *const sources[2] = {fold->sources[0], fold->sources[1]};
+    void *const targets[2] = {fold->targets[0], fold->targets[target_count - 1]};
+    const tt_fold two = {.targets = targets, .sources = sources, .count = fold->count};
+    TT_OWN(fold_steps)(redop, &two, 2, target_count);
+}
+
 /* One pack or less. */
 TT_INLINE void TT_OWN(fold_rest)(tt_redop redop, const tt_fold *fold, size_t at, size_t count)
 {
@@ -65,9 +74,9 @@ TT_INLINE void TT_OWN(fold)(tt_redop redop, const tt_fold *fold)
 {
     /* Constant numbers of sources and targets let the compiler unroll the most frequent cases. */
     if (fold->source_count == 2 && fold->target_count == 1) {
-        TT_OWN(fold_steps)(redop, fold, 2, 1);
+        TT_OWN(fold_two)(redop, fold, 1);
     } else if (fold->source_count == 2 && fold->target_count == 2) {
-        TT_OWN(fold_steps)(redop, fold, 2, 2);
+        TT_OWN(fold_two)(redop, fold, 2);
     } else {
         TT_OWN(fold_steps)(redop, fold, fold->source_count, fold->target_count);
     }

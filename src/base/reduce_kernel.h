@@ -6,7 +6,9 @@
  * pragma before, and defines
  *   TT_ISA_TABLE, TT_ISA_NAME   the table to define, its name
  *   TT_VECTOR_BYTES             of one register
- *   TT_HAS_F16                  if it also defines f16_to_f32 and f16_from_f32 of one register
+ *   TT_HAS_CONVERSIONS          if it also defines what compilers do not find by themselves, for
+ *                               one register: f16_to_f32, f16_from_f32, u16_to_u32, u16_from_u32,
+ *                               clean_f32, clean_f64 (a NaN becomes the canonical one)
  * Vectors are the compiler's own (vector_size), which gcc and clang have for every processor.
  * Per element type it includes reduce_type.h or reduce_half.h, which hold the loops.
  *
@@ -60,17 +62,22 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
     }
 #define TT_DEFINE_FOLD(name, verb, redop) TT_DEFINE_FOLD_(name, verb, redop)
 
+#if !defined(TT_HAS_CONVERSIONS)
+#define clean_f32(pack) select_f32(differ_f32(pack, pack), (pack_f32){0} + NAN, pack)
+#define clean_f64(pack) select_f64(differ_f64(pack, pack), (pack_f64){0} + (double)NAN, pack)
+#endif
+
 /* What reduce_type.h asks of a type. */
-#define TT_INTEGER 0
-#define TT_FLOAT 1
-#define TT_TRUTH 2
+#define TT_NUMBER 0
+#define TT_TRUTH 1
 
 #define TT_NAME u8
 #define TT_ELEM elem_u8
 #define TT_VALUE uint8_t
 #define TT_WRAP uint8_t
 #define TT_MASK int8_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -80,7 +87,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE int8_t
 #define TT_WRAP uint8_t
 #define TT_MASK int8_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -90,7 +98,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE uint16_t
 #define TT_WRAP uint16_t
 #define TT_MASK int16_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -100,7 +109,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE int16_t
 #define TT_WRAP uint16_t
 #define TT_MASK int16_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -110,7 +120,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE int32_t
 #define TT_WRAP uint32_t
 #define TT_MASK int32_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -120,7 +131,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE int64_t
 #define TT_WRAP uint64_t
 #define TT_MASK int64_t
-#define TT_KIND TT_INTEGER
+#define TT_CLEAN TT_SAME
+#define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
 #include "base/reduce_type.h"
@@ -130,7 +142,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE float
 #define TT_WRAP float
 #define TT_MASK int32_t
-#define TT_KIND TT_FLOAT
+#define TT_KIND TT_NUMBER
+#define TT_CLEAN clean_f32
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f32
 #include "base/reduce_type.h"
@@ -140,7 +153,8 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE double
 #define TT_WRAP double
 #define TT_MASK int64_t
-#define TT_KIND TT_FLOAT
+#define TT_KIND TT_NUMBER
+#define TT_CLEAN clean_f64
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f64
 #include "base/reduce_type.h"
@@ -150,6 +164,7 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_VALUE uint8_t
 #define TT_WRAP uint8_t
 #define TT_MASK int8_t
+#define TT_CLEAN TT_SAME
 #define TT_KIND TT_TRUTH
 #define TT_LOAD truth
 #define TT_STORE TT_SAME
@@ -159,7 +174,12 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 typedef uint32_t bits_f32 __attribute__((vector_size(TT_VECTOR_BYTES)));
 typedef uint16_t kept_half __attribute__((vector_size(TT_VECTOR_BYTES / 2)));
 
-#if defined(TT_HAS_F16)
+#if !defined(TT_HAS_CONVERSIONS)
+#define u16_to_u32(kept) __builtin_convertvector(kept, bits_f32)
+#define u16_from_u32(bits) __builtin_convertvector(bits, kept_half)
+#endif
+
+#if defined(TT_HAS_CONVERSIONS)
 TT_INLINE pack_f32 widen_f16(kept_half kept)
 {
     return f16_to_f32(kept);
@@ -170,35 +190,45 @@ TT_INLINE kept_half narrow_f16(pack_f32 pack)
     return f16_from_f32(narrow_f32(pack));
 }
 #else
+/* As tt_f16_to_f32, but for the payload of NaN: the exponent is moved, subnormals are counted in
+ * units of 2^-24. */
 TT_INLINE pack_f32 widen_f16(kept_half kept)
 {
-    pack_f32 pack;
-    for (size_t i = 0; i < sizeof(pack) / sizeof(pack[0]); i++) {
-        pack[i] = tt_f16_to_f32(kept[i]);
-    }
-    return pack;
+    const bits_f32 half = u16_to_u32(kept);
+    const bits_f32 magnitude = half & 0x7fff;
+    const bits_f32 is_small = (bits_f32)(magnitude < 0x400),
+                   is_huge = (bits_f32)(magnitude > 0x7bff);
+    const bits_f32 normal = (magnitude << 13) + (112U << 23) + (is_huge & (112U << 23));
+    const bits_f32 small =
+        (bits_f32)(__builtin_convertvector((mask_f32)magnitude, pack_f32) * 0x1p-24F);
+    return (pack_f32)((half & 0x8000) << 16 | (is_small & small) | (~is_small & normal));
 }
 
+/* As tt_f16_from_f32. Adding 0.5 rounds what is below 2^-14 to units of 2^-24. */
 TT_INLINE kept_half narrow_f16(pack_f32 pack)
 {
-    kept_half kept;
-    for (size_t i = 0; i < sizeof(pack) / sizeof(pack[0]); i++) {
-        kept[i] = pack[i] != pack[i] ? 0x7e00u : tt_f16_from_f32(pack[i]);
-    }
-    return kept;
+    const bits_f32 bits = (bits_f32)narrow_f32(pack);
+    const bits_f32 magnitude = bits & 0x7fffffff;
+    const bits_f32 is_small = (bits_f32)(magnitude < 0x38800000);
+    const bits_f32 is_huge = (bits_f32)(magnitude >= 0x47800000);
+    const bits_f32 is_nan = (bits_f32)(magnitude > 0x7f800000);
+    const bits_f32 normal = (magnitude - (112U << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+    const bits_f32 small = (bits_f32)((pack_f32)magnitude + 0.5F) - 0x3f000000;
+    const bits_f32 half = (is_small & small) | (~is_small & ~is_huge & normal) | (is_huge & 0x7c00);
+    return u16_from_u32((bits >> 16 & 0x8000) | half | (is_nan & 0x200));
 }
 #endif
 
 TT_INLINE pack_f32 widen_bf16(kept_half kept)
 {
-    return (pack_f32)(__builtin_convertvector(kept, bits_f32) << 16);
+    return (pack_f32)(u16_to_u32(kept) << 16);
 }
 
 /* As tt_bf16_from_f32. The canonical NaN rounds to itself. */
 TT_INLINE kept_half narrow_bf16(pack_f32 pack)
 {
     const bits_f32 bits = (bits_f32)narrow_f32(pack);
-    return __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, kept_half);
+    return u16_from_u32((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
 #define TT_NAME f16

@@ -5,7 +5,8 @@
  * Expects, and undefines at the end: TT_NAME (suffix of the functions), TT_ELEM (as stored, any
  * alignment), TT_VALUE (the same, aligned), TT_WRAP (in which sums do not overflow: unsigned),
  * TT_MASK (signed integer of that width), TT_LOAD and TT_STORE (of one element, for scale and
- * divide), TT_KIND (TT_INTEGER, TT_FLOAT or TT_TRUTH).
+ * divide), TT_CLEAN (of
+ * a pack, before it is stored), TT_KIND (TT_NUMBER or TT_TRUTH).
  *
  * Layer:   base, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
@@ -41,8 +42,7 @@ TT_INLINE TT_OWN(pack) TT_OWN(widen)(TT_OWN(kept) kept)
 /* A NaN becomes the canonical one. */
 TT_INLINE TT_OWN(kept) TT_OWN(narrow)(TT_OWN(pack) pack)
 {
-    const TT_OWN(pack) nan = (TT_OWN(pack)){0} + (TT_VALUE)(TT_KIND == TT_FLOAT ? NAN : 0);
-    return TT_OWN(select)(TT_OWN(differ)(pack, pack), nan, pack);
+    return TT_CLEAN(pack);
 }
 
 /* `redop` is a constant at every call, so only one arm remains. Of equals the earlier wins; either
@@ -99,3 +99,4 @@ static void TT_OWN(divide)(void *target, size_t count, uint64_t divisor)
 #undef TT_LOAD
 #undef TT_STORE
 #undef TT_KIND
+#undef TT_CLEAN
