@@ -300,6 +300,8 @@ TUTTI_API void tutti_handle_free(tutti_handle *handle);
 TUTTI_API tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
                                      tutti_handle **handle_out);
 TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
+/* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice. */
+TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 
 /* A descriptor for poll or epoll: readable when some started call has ended since the last
  * tutti_event_clear. Owned by the context. -1 with an error text on failure. */

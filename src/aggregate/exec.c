@@ -26,11 +26,6 @@ void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit)
     fail(exec, status, culprit);
 }
 
-static bool bit_get(const uint64_t *bits, uint64_t index)
-{
-    return (bits[index / 64] >> (index % 64) & 1) != 0;
-}
-
 static void bit_set(uint64_t *bits, uint64_t index)
 {
     bits[index / 64] |= UINT64_C(1) << (index % 64);
@@ -39,24 +34,6 @@ static void bit_set(uint64_t *bits, uint64_t index)
 static bool reduces_early(const tt_exec *exec)
 {
     return exec->plan.reduce_early || TT_PLANT(REDUCE_BEFORE_ROUND);
-}
-
-static uint64_t words_for(uint64_t bits)
-{
-    return (bits + 63) / 64;
-}
-
-/* Index of a peer among those of one round. */
-static uint64_t slot_of(const tt_exec *exec, uint32_t member)
-{
-    return exec->plan.fan == 1 ? 0 : member;
-}
-
-static bool move_at(const tt_exec *exec, const tt_lane *lane, uint32_t round, uint32_t index,
-                    tt_move *move_out)
-{
-    const tt_cursor at = {.lane = lane->number, .round = round, .index = index};
-    return exec->algorithm->move(&exec->problem, &exec->plan, at, move_out);
 }
 
 uint32_t tt_exec_member(const tt_exec *exec, uint32_t peer)
@@ -132,7 +109,7 @@ static void find_sources(tt_exec *exec)
     const tt_lane first = {.number = 0};
     tt_move move = {0};
     for (uint32_t round = 0; round < exec->plan.round_count; round++) {
-        for (uint32_t i = 0; move_at(exec, &first, round, i, &move); i++) {
+        for (uint32_t i = 0; tt_exec_move(exec, &first, round, i, &move); i++) {
             if (move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE) {
                 tt_partner *partner = partner_of(exec, move.peer);
                 TT_ASSERT(partner != NULL); /* no signal was taken yet */
@@ -197,14 +174,14 @@ static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t fla
 static void issue_waiting(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
-    for (uint32_t i = 0; lane->sends_waiting > 0 && move_at(exec, lane, lane->round, i, &move);
+    for (uint32_t i = 0; lane->sends_waiting > 0 && tt_exec_move(exec, lane, lane->round, i, &move);
          i++) {
         uint8_t flags;
-        if (move.kind != TT_MOVE_SEND || bit_get(lane->issued, slot_of(exec, move.peer)) ||
+        if (move.kind != TT_MOVE_SEND || tt_bit_get(lane->issued, tt_exec_slot(exec, move.peer)) ||
             !may_send(exec, lane, move.peer, &flags)) {
             continue;
         }
-        bit_set(lane->issued, slot_of(exec, move.peer));
+        bit_set(lane->issued, tt_exec_slot(exec, move.peer));
         lane->sends_waiting--;
         issue(exec, lane, &move, flags);
     }
@@ -220,16 +197,16 @@ static void round_enter(tt_exec *exec, tt_lane *lane)
     lane->is_worked = true;
     lane->sends_open = lane->sends_waiting = lane->arrivals_open = 0;
     lane->work_done = 0;
-    memset(lane->issued, 0, words_for(exec->plan.fan) * sizeof(uint64_t));
+    memset(lane->issued, 0, tt_bit_words(exec->plan.fan) * sizeof(uint64_t));
     const uint64_t base = (uint64_t)lane->round * exec->plan.fan;
-    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+    for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
         if (move.kind == TT_MOVE_SEND) {
             lane->sends_open++;
             lane->sends_waiting++;
         } else if (move.kind == TT_MOVE_WORK) {
             lane->is_worked = false;
         } else if (move.kind != TT_MOVE_NONE) {
-            const bool is_here = bit_get(lane->received, base + slot_of(exec, move.peer));
+            const bool is_here = tt_bit_get(lane->received, base + tt_exec_slot(exec, move.peer));
             lane->arrivals_open += is_here ? 0 : 1;
             if (move.kind == TT_MOVE_REDUCE) {
                 lane->is_reduced = is_here && reduces_early(exec);
@@ -253,7 +230,7 @@ static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, cons
 static void reduce_waiting(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
-    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+    for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
         if (move.kind == TT_MOVE_REDUCE) {
             apply_reduce(exec, lane, &move, lane->scratch + move.slot);
         }
@@ -265,7 +242,7 @@ static void reduce_waiting(tt_exec *exec, tt_lane *lane)
 static bool work_short(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
-    for (uint32_t i = 0; move_at(exec, lane, lane->round, i, &move); i++) {
+    for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
         if (move.kind == TT_MOVE_WORK) {
             if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES) {
                 exec->has_work = true;
@@ -325,7 +302,7 @@ static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
     lane->round = 0;
     lane->number = number;
     memset(lane->received, 0,
-           words_for((uint64_t)exec->plan.round_count * exec->plan.fan) * sizeof(uint64_t));
+           tt_bit_words((uint64_t)exec->plan.round_count * exec->plan.fan) * sizeof(uint64_t));
 }
 
 /* The other side of a send or receive; of no meaning for collectives. */
@@ -398,8 +375,9 @@ static void lanes_open(tt_exec *exec)
 static tt_status workspace_lay_out(tt_exec *exec)
 {
     const tt_plan *plan = &exec->plan;
-    const size_t received = words_for((uint64_t)plan->round_count * plan->fan) * sizeof(uint64_t);
-    const size_t issued = words_for(plan->fan) * sizeof(uint64_t);
+    const size_t received =
+        tt_bit_words((uint64_t)plan->round_count * plan->fan) * sizeof(uint64_t);
+    const size_t issued = tt_bit_words(plan->fan) * sizeof(uint64_t);
     const size_t partners = plan->partner_max * sizeof(tt_partner);
     const size_t pointers = 2 * (size_t)exec->problem.size * sizeof(void *);
     const size_t scratch = tt_round_up(plan->scratch_bytes, 64);
@@ -446,18 +424,57 @@ static void take_notes(tt_exec *exec)
     }
 }
 
-tt_status tt_exec_start(tt_exec *exec)
+/* Offsets and facts may change behind their pointers. */
+static bool is_self_contained(const tt_problem *problem)
 {
-    TT_ASSERT(!exec->is_running);
+    return problem->part_offsets == NULL && problem->output_offsets == NULL &&
+           problem->facts == NULL;
+}
+
+static bool is_same_problem(const tt_problem *a, const tt_problem *b)
+{
+    return a->bytes == b->bytes && a->collective == b->collective && a->dtype == b->dtype &&
+           a->redop == b->redop && a->self == b->self && a->size == b->size && a->root == b->root &&
+           a->element_bytes == b->element_bytes && a->segment_bytes == b->segment_bytes &&
+           a->postscale == b->postscale && a->is_in_place == b->is_in_place &&
+           a->topology == b->topology;
+}
+
+void tt_exec_pose(tt_exec *exec, const tt_problem *problem, const char *forced)
+{
+    TT_ASSERT(is_self_contained(problem));
+    if (exec->is_planned && exec->forced == forced && is_self_contained(&exec->problem) &&
+        is_same_problem(problem, &exec->problem)) {
+        return;
+    }
+    exec->is_planned = false;
+    exec->forced = forced;
+    exec->problem = *problem;
+    exec->algorithm = tt_algorithm_choose(problem, forced);
+}
+
+static tt_status plan_and_lay_out(tt_exec *exec)
+{
     exec->algorithm->plan(&exec->problem, &exec->plan);
     TT_ASSERT(exec->plan.lane_count > 0);
     TT_ASSERT(exec->plan.round_count > 0);
-    exec->status = TT_OK;
     exec->is_eager = exec->plan.frame_bytes <= exec->flow->eager_bytes_max;
+    TT_TRY(workspace_lay_out(exec));
+    exec->is_planned = is_self_contained(&exec->problem);
+    return TT_OK;
+}
+
+tt_status tt_exec_start(tt_exec *exec)
+{
+    TT_ASSERT(!exec->is_running);
+    exec->status = TT_OK;
     exec->is_blocked = exec->has_work = exec->is_opening = false;
     exec->lanes_opened = exec->lanes_done = 0;
     exec->partner_count = 0;
-    TT_TRY(workspace_lay_out(exec));
+    if (!exec->is_planned || !is_self_contained(&exec->problem)) {
+        exec->is_planned = false;
+        TT_TRY(plan_and_lay_out(exec));
+    }
     if (!exec->is_eager) {
         find_sources(exec);
     }
@@ -473,13 +490,28 @@ tt_status tt_exec_start(tt_exec *exec)
 
 /* ---- arrivals ---- */
 
+static bool is_arrival(const tt_move *move, uint32_t member)
+{
+    return (move->kind == TT_MOVE_STORE || move->kind == TT_MOVE_REDUCE) && move->peer == member;
+}
+
 /* The arrival that a frame of `member` with (lane, round) is, or false. */
 static bool arrival_of(const tt_exec *exec, const tt_lane *lane, uint32_t member,
                        const tt_head *head, tt_move *move_out)
 {
-    for (uint32_t i = 0; move_at(exec, lane, head->round, i, move_out); i++) {
-        if ((move_out->kind == TT_MOVE_STORE || move_out->kind == TT_MOVE_REDUCE) &&
-            move_out->peer == member) {
+    /* Where all send to all, arrivals follow the sends, near peers first or far ones: look there
+     * before the search. */
+    const uint32_t size = exec->problem.size, self = exec->problem.self;
+    const uint32_t distance = (member > self ? member : member + size) - self;
+    const uint32_t guesses[2] = {size + distance - 2, 2 * size - distance - 1};
+    for (uint32_t i = 0; exec->plan.fan > 1 && i < 2; i++) {
+        if (tt_exec_move(exec, lane, head->round, guesses[i], move_out) &&
+            is_arrival(move_out, member)) {
+            return move_out->bytes == head->payload_bytes;
+        }
+    }
+    for (uint32_t i = 0; tt_exec_move(exec, lane, head->round, i, move_out); i++) {
+        if (is_arrival(move_out, member)) {
             return move_out->bytes == head->payload_bytes;
         }
     }
@@ -488,7 +520,7 @@ static bool arrival_of(const tt_exec *exec, const tt_lane *lane, uint32_t member
 
 static void arrived(tt_exec *exec, tt_lane *lane, uint32_t member, uint32_t round)
 {
-    bit_set(lane->received, (uint64_t)round * exec->plan.fan + slot_of(exec, member));
+    bit_set(lane->received, (uint64_t)round * exec->plan.fan + tt_exec_slot(exec, member));
     if (lane->is_entered && lane->round == round) {
         TT_ASSERT(lane->arrivals_open > 0);
         lane->arrivals_open--;
@@ -543,8 +575,8 @@ void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const v
         exec->flow->frames_dropped++;
         return NULL;
     }
-    const uint64_t bit = (uint64_t)head->round * exec->plan.fan + slot_of(exec, member);
-    if (bit_get(lane->received, bit) && !TT_PLANT(DUPLICATE_ADDED_TWICE)) {
+    const uint64_t bit = (uint64_t)head->round * exec->plan.fan + tt_exec_slot(exec, member);
+    if (tt_bit_get(lane->received, bit) && !TT_PLANT(DUPLICATE_ADDED_TWICE)) {
         exec->flow->frames_dropped++; /* a duplicate must not be added twice */
         return NULL;
     }
@@ -630,7 +662,7 @@ bool tt_exec_step(tt_exec *exec)
             continue;
         }
         tt_move move = {0};
-        for (uint32_t m = 0; move_at(exec, lane, lane->round, m, &move); m++) {
+        for (uint32_t m = 0; tt_exec_move(exec, lane, lane->round, m, &move); m++) {
             if (move.kind == TT_MOVE_WORK) {
                 lane->is_worked = tt_exec_work(exec, lane, &move, TT_WORK_STEP_BYTES);
                 break;
@@ -643,124 +675,4 @@ bool tt_exec_step(tt_exec *exec)
         break; /* one piece per step: frames may be waiting */
     }
     return exec->has_work && exec->status == TT_OK;
-}
-
-/* Is `move`, of a round of this open lane, still to come from its peer or to go to it? */
-static bool is_ahead(const tt_exec *exec, const tt_lane *lane, uint32_t round, const tt_move *move)
-{
-    const uint64_t slot = slot_of(exec, move->peer);
-    if (move->kind == TT_MOVE_SEND) {
-        return round > lane->round || !lane->is_entered || !bit_get(lane->issued, slot);
-    }
-    return !bit_get(lane->received, (uint64_t)round * exec->plan.fan + slot);
-}
-
-/* The same for a lane that is not open yet; early frames are parked. */
-static bool is_ahead_unopened(const tt_exec *exec, uint64_t number, uint32_t round,
-                              const tt_move *move)
-{
-    return move->kind == TT_MOVE_SEND ||
-           !tt_flow_has(exec->flow, &exec->arriving, exec->members[move->peer], number, round);
-}
-
-/* Does `lane`, from its round on, still need `member`? `has_edge_out`: do they exchange at all? */
-static bool lane_needs(const tt_exec *exec, const tt_lane *lane, uint32_t member,
-                       bool *has_edge_out)
-{
-    tt_move move = {0};
-    for (uint32_t round = lane->round; round < exec->plan.round_count; round++) {
-        for (uint32_t m = 0; move_at(exec, lane, round, m, &move); m++) {
-            const bool is_exchange = move.kind == TT_MOVE_SEND || move.kind == TT_MOVE_STORE ||
-                                     move.kind == TT_MOVE_REDUCE;
-            if (!is_exchange || move.peer != member) {
-                continue;
-            }
-            *has_edge_out = true;
-            if (lane->is_open ? is_ahead(exec, lane, round, &move)
-                              : is_ahead_unopened(exec, lane->number, round, &move)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-bool tt_exec_needs(const tt_exec *exec, uint32_t member)
-{
-    bool has_edge = false;
-    for (uint32_t i = 0; exec->is_running && i < TT_LANES_MAX; i++) {
-        if (exec->lanes[i].is_open && lane_needs(exec, &exec->lanes[i], member, &has_edge)) {
-            return true;
-        }
-    }
-    /* Lane 0 has a frame for every pair that has any: without one the later lanes have none. */
-    for (uint64_t number = exec->lanes_opened; exec->is_running && number < exec->plan.lane_count;
-         number++) {
-        const tt_lane lane = {.number = number};
-        const tt_lane first = {.number = 0};
-        if (!lane_needs(exec, &first, member, &has_edge) && !has_edge) {
-            return false;
-        }
-        if (lane_needs(exec, &lane, member, &has_edge)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool tt_exec_is_untouched(const tt_exec *exec)
-{
-    const uint64_t words = words_for((uint64_t)exec->plan.round_count * exec->plan.fan);
-    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
-        const tt_lane *lane = &exec->lanes[i];
-        if (lane->is_open && lane->sends_waiting < lane->sends_open) {
-            return false;
-        }
-        for (uint64_t word = 0; lane->is_open && word < words; word++) {
-            if (lane->received[word] != 0) {
-                return false;
-            }
-        }
-        if (lane->is_open && lane->round > 0 && lane->sends_open == 0) {
-            return false;
-        }
-    }
-    return exec->lanes_done == 0;
-}
-
-void tt_exec_stop(tt_exec *exec)
-{
-    tt_platform *platform = exec->flow->platform;
-    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
-        tt_lane *lane = &exec->lanes[i];
-        tt_move move = {0};
-        for (uint32_t m = 0; lane->is_open && lane->is_entered && lane->sends_open > 0 &&
-                             move_at(exec, lane, lane->round, m, &move);
-             m++) {
-            if (move.kind == TT_MOVE_SEND && !TT_PLANT(PAYLOAD_KEPT_AFTER_END)) {
-                platform->ops->recall(platform, exec->members[move.peer], exec->token + i);
-            }
-        }
-        lane->is_open = false;
-    }
-    for (uint32_t i = 0; i < exec->problem.size; i++) {
-        tt_flow_peer *peer = &exec->flow->peers[exec->members[i]];
-        if (peer->arriving == exec && !TT_PLANT(SINK_KEPT_AFTER_END)) {
-            platform->ops->discard(platform, exec->members[i]);
-            peer->arriving = NULL;
-        }
-    }
-    exec->is_running = false;
-}
-
-void tt_exec_fini(tt_exec *exec)
-{
-    tt_platform *platform = exec->flow->platform;
-    tt_platform_release(platform, exec->workspace, exec->workspace_bytes);
-    if (exec->slots != NULL) {
-        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
-    }
-    exec->workspace = NULL;
-    exec->slots = NULL;
-    exec->workspace_bytes = exec->slots_bytes = 0;
 }

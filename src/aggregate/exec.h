@@ -45,10 +45,10 @@ typedef struct tt_lane {
 struct tt_exec {
     /* Set by the owner before start. */
     tt_flow *flow;
-    const tt_algorithm *algorithm;
-    tt_problem problem;
-    const uint32_t *members;   /* world rank of each member */
-    const uint32_t *member_of; /* [world] or NULL: search `members` */
+    const tt_algorithm *algorithm; /* this and the problem through tt_exec_pose */
+    tt_problem problem;            /* its offsets and facts may be set afterwards */
+    const uint32_t *members;       /* world rank of each member */
+    const uint32_t *member_of;     /* [world] or NULL: search `members` */
     const uint8_t *input;
     uint8_t *output;
     tt_head identity; /* set, op, stage, descriptor, epoch, pair flags of frames to send */
@@ -59,6 +59,8 @@ struct tt_exec {
 
     /* State. */
     tt_plan plan;
+    const char *forced; /* as told to tt_exec_pose */
+    bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
     bool is_eager;
@@ -79,6 +81,10 @@ struct tt_exec {
 
 /* Shared staging for lanes of `slot_bytes`; before facts are told. */
 tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes);
+
+/* State the problem and choose its algorithm, see tt_algorithm_choose; `forced` stays in place.
+ * Problems repeat: if it is the last one again, its plan and the workspace's layout are kept. */
+void tt_exec_pose(tt_exec *exec, const tt_problem *problem, const char *forced);
 
 /* Begin. Afterwards look at is_running and status, as after every call below: an exec that is no
  * longer running with status OK is complete. */

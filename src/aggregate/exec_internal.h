@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_internal.h - between exec.c (lanes and rounds) and exec_work.c (local work).
+ * exec_internal.h - between exec.c (lanes and rounds), exec_work.c (local work) and exec_end.c.
  *
  * Layer:   aggregate, private.
  * Threads: as exec.h.
@@ -15,6 +15,29 @@ enum {
     TT_WORK_SHORT_BYTES = 32 * 1024, /* done at once, inside the upcall */
     TT_WORK_STEP_BYTES = 256 * 1024, /* one step: some tens of microseconds */
 };
+
+static inline bool tt_bit_get(const uint64_t *bits, uint64_t index)
+{
+    return (bits[index / 64] >> (index % 64) & 1) != 0;
+}
+
+static inline uint64_t tt_bit_words(uint64_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+/* Index of a peer among those of one round. */
+static inline uint64_t tt_exec_slot(const tt_exec *exec, uint32_t member)
+{
+    return exec->plan.fan == 1 ? 0 : member;
+}
+
+static inline bool tt_exec_move(const tt_exec *exec, const tt_lane *lane, uint32_t round,
+                                uint32_t index, tt_move *move_out)
+{
+    const tt_cursor at = {.lane = lane->number, .round = round, .index = index};
+    return exec->algorithm->move(&exec->problem, &exec->plan, at, move_out);
+}
 
 /* Address of a spot, for this lane. */
 void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot);

@@ -92,31 +92,37 @@ static void check_call(const tutti_call *call, tutti_handle *handle)
     }
 }
 
+/* Field by field: the error's text is long, and left as it is. */
 static void fill_request(const tutti_call *call, tutti_handle *handle)
 {
     const bool is_barrier = call->collective == TUTTI_BARRIER;
-    handle->request = (tt_request){
-        .collective = (tt_collective)call->collective,
-        .dtype = is_barrier ? TT_U8 : (tt_dtype)call->dtype,
-        .redop = (tt_redop)call->op,
-        .set = call->set,
-        .root = (uint32_t)call->root,
-        .urgency = call->priority,
-        .name = handle->name[0] != 0 ? handle->name : NULL,
-        .input = is_barrier ? NULL : call->input,
-        .output = is_barrier ? NULL : call->output,
-        .count = is_barrier ? 0 : call->count,
-        .output_capacity = call->output_capacity,
-        .input_counts = call->input_counts,
-        .output_counts = call->output_counts,
-        .is_uneven = is_uneven(call),
-        .prescale = call->prescale,
-        .postscale = call->postscale,
-        .deadline_ns = tt_seconds_to_ns(call->timeout_s),
-        .allocate = call->result_out != NULL ? allocate_output : NULL,
-        .finished = tt_drive_finished,
-        .owner = handle,
-    };
+    tt_request *request = &handle->request;
+    request->collective = (tt_collective)call->collective;
+    request->dtype = is_barrier ? TT_U8 : (tt_dtype)call->dtype;
+    request->redop = (tt_redop)call->op;
+    request->set = call->set;
+    request->root = (uint32_t)call->root;
+    request->urgency = call->priority;
+    request->name = handle->name[0] != 0 ? handle->name : NULL;
+    request->input = is_barrier ? NULL : call->input;
+    request->output = is_barrier ? NULL : call->output;
+    request->count = is_barrier ? 0 : call->count;
+    request->output_capacity = call->output_capacity;
+    request->input_counts = call->input_counts;
+    request->output_counts = call->output_counts;
+    request->is_uneven = is_uneven(call);
+    request->salt = 0;
+    request->objection = TT_OK;
+    request->prescale = call->prescale;
+    request->postscale = call->postscale;
+    request->deadline_ns = tt_seconds_to_ns(call->timeout_s);
+    request->allocate = call->result_out != NULL ? allocate_output : NULL;
+    request->finished = tt_drive_finished;
+    request->owner = handle;
+    request->status = TT_OK;
+    request->has_strays = false;
+    request->error[0] = 0;
+    request->op = NULL;
 }
 
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
@@ -141,13 +147,20 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     return TUTTI_OK;
 }
 
-/* Give the request to the machine: directly with the baton, else through the queue. */
-static void submit(tutti_handle *handle, tt_handle_state state)
+/* Before it is started, also again. */
+static void renew(tutti_handle *handle, tt_handle_state state)
 {
     if (handle->result_out != NULL && handle->output == NULL) {
         handle->request.output = NULL; /* not the one of an earlier start */
     }
+    handle->status = TUTTI_IN_PROGRESS;
     atomic_store(&handle->state, state);
+}
+
+/* Put the request into the queue. */
+static void submit(tutti_handle *handle, tt_handle_state state)
+{
+    renew(handle, state);
     (void)tt_queue_push(&handle->context->submitted, &handle->node);
 }
 
@@ -199,8 +212,8 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
                 object(&handle.request, extra->objection, extra->text);
             }
         }
-        submit(&handle, HANDLE_STARTED);
-        (void)tt_drive_wait(&handle, UINT64_MAX);
+        atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
+        tt_drive_run(&handle);
         status = result_of(&handle);
     }
     leave(context);
@@ -309,31 +322,56 @@ tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
     return TUTTI_OK;
 }
 
-tutti_status tutti_restart(tutti_handle *handle)
+/* Enter with a handle that can be started again; on TUTTI_OK the caller leaves. */
+static tutti_status enter_again(tutti_handle *handle)
 {
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
-    tutti_status status = tt_call_check(handle->context);
+    tutti_status status = enter(handle->context);
     if (status != TUTTI_OK) {
         return status;
-    }
-    if (!handle->is_persistent) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "only declared calls can be restarted");
     }
     const int state = atomic_load(&handle->state);
-    if (state != HANDLE_IDLE && state != HANDLE_DONE) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
+    if (!handle->is_persistent) {
+        status = tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "only declared calls can be restarted");
+    } else if (state != HANDLE_IDLE && state != HANDLE_DONE) {
+        status =
+            tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
     }
-    status = enter(handle->context);
+    if (status != TUTTI_OK) {
+        leave(handle->context);
+    }
+    return status;
+}
+
+tutti_status tutti_restart(tutti_handle *handle)
+{
+    const tutti_status status = enter_again(handle);
     if (status != TUTTI_OK) {
         return status;
     }
-    handle->status = TUTTI_IN_PROGRESS;
     submit(handle, HANDLE_STARTED);
     tt_drive_notify(handle->context);
     leave(handle->context);
     return TUTTI_OK;
+}
+
+tutti_status tutti_rerun(tutti_handle *handle)
+{
+    tutti_status status = enter_again(handle);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (tt_error_in_callback()) {
+        leave(handle->context);
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+    }
+    renew(handle, HANDLE_STARTED);
+    tt_drive_run(handle);
+    status = result_of(handle);
+    leave(handle->context);
+    return status;
 }
 
 tutti_status tutti_start(tutti_context *context, const tutti_call *call, tutti_handle **handle_out)
@@ -409,7 +447,6 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
     } else {
         for (int i = 0; i < call_count; i++) {
             handles_out[i]->is_persistent = false;
-            handles_out[i]->status = TUTTI_IN_PROGRESS;
             submit(handles_out[i], HANDLE_STARTED);
         }
         tt_drive_notify(context);

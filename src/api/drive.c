@@ -233,7 +233,8 @@ void tt_drive_release(tutti_context *context)
 void tt_drive_drain(tutti_context *context)
 {
     tt_queue_node *node;
-    while ((node = tt_queue_pop(&context->submitted)) != NULL) {
+    while (!tt_queue_is_empty(&context->submitted) &&
+           (node = tt_queue_pop(&context->submitted)) != NULL) {
         tutti_handle *handle = TT_CONTAINER_OF(node, tutti_handle, node);
         tt_control_submit(context->control, &handle->request);
     }
@@ -323,19 +324,26 @@ static void sleep_for(tutti_handle *handle, uint64_t until_ns)
     atomic_fetch_sub(&context->waiting, 1);
 }
 
-bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
+/* Drive, with the baton, until the call is over or time is out; false as drive_for. */
+static bool drive_and_release(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
-    bool is_owing = false; /* was perhaps woken to drive, and has not */
-    atomic_fetch_add_explicit(&context->calls, 1, memory_order_relaxed);
+    atomic_fetch_add(&context->drivers, 1);
+    const bool has_baton = drive_for(handle, until_ns);
+    atomic_fetch_sub(&context->drivers, 1);
+    if (has_baton) {
+        tt_drive_release(context);
+    }
+    return has_baton;
+}
+
+/* `is_owing`: was perhaps woken to drive, and has not. */
+static bool wait_on(tutti_handle *handle, uint64_t until_ns, bool is_owing)
+{
+    tutti_context *context = handle->context;
     while (!is_done(handle)) {
         if (tt_drive_try_acquire(context)) {
-            atomic_fetch_add(&context->drivers, 1);
-            is_owing = !drive_for(handle, until_ns);
-            atomic_fetch_sub(&context->drivers, 1);
-            if (!is_owing) {
-                tt_drive_release(context);
-            }
+            is_owing = !drive_and_release(handle, until_ns);
         } else {
             sleep_for(handle, until_ns);
             is_owing = true;
@@ -349,6 +357,35 @@ bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
         tt_drive_release(context); /* (7) */
     }
     return is_over;
+}
+
+/* A hint for the progress thread: that two threads may count as one does no harm. */
+static void count_call(tutti_context *context)
+{
+    const unsigned calls = atomic_load_explicit(&context->calls, memory_order_relaxed);
+    atomic_store_explicit(&context->calls, calls + 1, memory_order_relaxed);
+}
+
+void tt_drive_run(tutti_handle *handle)
+{
+    tutti_context *context = handle->context;
+    if (!tt_drive_try_acquire(context)) {
+        (void)tt_queue_push(&context->submitted, &handle->node);
+        (void)tt_drive_wait(handle, UINT64_MAX);
+        return;
+    }
+    count_call(context);
+    tt_drive_drain(context); /* what was submitted before comes before */
+    tt_control_submit(context->control, &handle->request);
+    if (!drive_and_release(handle, UINT64_MAX)) {
+        (void)wait_on(handle, UINT64_MAX, true);
+    }
+}
+
+bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
+{
+    count_call(handle->context);
+    return wait_on(handle, until_ns, false);
 }
 
 /* ---- the progress thread ---- */

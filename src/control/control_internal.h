@@ -79,6 +79,7 @@ struct tt_op {
     uint32_t divisor;    /* of averages */
     tt_claim claim;
     uint64_t descriptor;
+    uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;

@@ -433,7 +433,8 @@ static void object(tt_op *op, tt_status status, const tt_text *why)
 /* Stage 1; or, if it cannot begin, the end. */
 static void begin_data(tt_op *op)
 {
-    tt_text text = {0};
+    tt_text text;
+    tt_text_clear(&text);
     tt_status status = tt_op_prepare_data(op, &text);
     op->phase = OP_DATA;
     exec_prepare(op, 1);
@@ -454,14 +455,15 @@ static void op_begin(tt_op *op)
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return;
     }
-    if (tt_fate_take(op)) {
+    if (op->control->fates != NULL && tt_fate_take(op)) {
         return;
     }
     tt_op_choose(op);
     if (tt_op_needs_facts(op)) {
         op->phase = OP_FACTS;
         exec_prepare(op, 0);
-        tt_text text = {0};
+        tt_text text;
+        tt_text_clear(&text);
         tt_status status = tt_op_prepare_facts(op, &text);
         if (status == TT_OK) {
             status = tt_exec_start(&op->exec);
@@ -652,7 +654,8 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
 void tt_control_submit(tt_control *control, tt_request *request)
 {
     tt_set *set = tt_set_find(control, request->set);
-    tt_text text = {0};
+    tt_text text;
+    tt_text_clear(&text);
     if (control->shut_down < 0) {
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;

@@ -167,13 +167,20 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
 void tt_op_describe(tt_op *op)
 {
     const tt_request *request = op->request;
-    tt_claim_make(&op->claim, request, op->set->size);
+    const uint32_t seed = op->is_pair ? 2 : op->set->size;
+    tt_claim claim;
+    tt_claim_make(&claim, request, op->set->size);
     if (request->name != NULL) {
-        const size_t length = tt_min_u64(strlen(request->name), sizeof(op->claim.name) - 1);
-        memcpy(op->claim.name, request->name, length);
-        op->claim.name[length] = 0;
+        const size_t length = tt_min_u64(strlen(request->name), sizeof(claim.name) - 1);
+        memcpy(claim.name, request->name, length);
+        claim.name[length] = 0;
     }
-    op->descriptor = tt_claim_hash(&op->claim, op->is_pair ? 2 : op->set->size);
+    /* Calls repeat: an op taken for the same claim as last time has its hash already. */
+    if (op->descriptor_seed != seed || !tt_claim_equals(&op->claim, &claim)) {
+        tt_claim_copy(&op->claim, &claim);
+        op->descriptor = tt_claim_hash(&claim, seed);
+        op->descriptor_seed = seed;
+    }
 }
 
 /* ---- buffers for facts, counts and offsets ---- */
@@ -209,7 +216,7 @@ void tt_op_choose(tt_op *op)
     const tt_control_config *config = &op->control->config;
     const size_t element_bytes = tt_dtype_bytes(request->dtype);
     const bool is_barrier = request->collective == TT_BARRIER;
-    op->exec.problem = (tt_problem){
+    const tt_problem problem = {
         .collective = request->collective,
         .dtype = request->dtype,
         .redop = request->redop,
@@ -223,7 +230,7 @@ void tt_op_choose(tt_op *op)
         .is_in_place = request->input == request->output,
         .topology = op->is_pair ? NULL : &op->set->topology,
     };
-    op->exec.algorithm = tt_algorithm_choose(&op->exec.problem, config->algorithm);
+    tt_exec_pose(&op->exec, &problem, config->algorithm);
     op->exec.divisor =
         is_reduction(request->collective) && request->redop == TT_AVERAGE ? op->divisor : 1;
 }
@@ -323,11 +330,12 @@ static tt_status output_reserve(tt_op *op, uint64_t count, tt_text *text)
 
 static void facts_problem(tt_op *op, tt_collective collective, uint64_t bytes)
 {
-    op->exec.problem.collective = collective;
-    op->exec.problem.dtype = TT_U8;
-    op->exec.problem.element_bytes = 1;
-    op->exec.problem.bytes = bytes;
-    op->exec.algorithm = tt_algorithm_choose(&op->exec.problem, "pairwise");
+    tt_problem problem = op->exec.problem;
+    problem.collective = collective;
+    problem.dtype = TT_U8;
+    problem.element_bytes = 1;
+    problem.bytes = bytes;
+    tt_exec_pose(&op->exec, &problem, "pairwise");
 }
 
 tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
@@ -432,7 +440,9 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
 {
     tt_request *request = op->request;
     const bool has_facts = op->phase == OP_FACTS;
-    tt_op_choose(op);
+    if (has_facts) { /* else it was chosen when the op began */
+        tt_op_choose(op);
+    }
     if (request->is_uneven) {
         TT_TRY(facts_reserve(op));
         TT_TRY(apply_counts(op, text));

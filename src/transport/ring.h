@@ -106,6 +106,13 @@ void tt_ring_put(tt_ring_out *ring, tt_ring_kind kind, const tt_head *head, cons
 /* Ask the consumer to ring when it has made room, or no longer. Look for room again afterwards. */
 void tt_ring_set_starved(tt_ring_out *ring, bool starved);
 
+/* Nothing is there. What a pass costs that finds nothing, so it is here. */
+static inline bool tt_ring_is_empty(const tt_ring_in *ring)
+{
+    const tt_ring_line *line = &ring->lines[ring->position & ring->mask];
+    return atomic_load_explicit(&line->word, memory_order_seq_cst) == 0;
+}
+
 /* TT_OK: a fragment is there. TT_IN_PROGRESS: none. TT_ERR_BAD_WIRE: malformed. */
 tt_status tt_ring_peek(const tt_ring_in *ring, tt_ring_fragment *fragment_out);
 

@@ -150,6 +150,22 @@ static bool write_current(shm_link *shm, uint32_t *budget)
     return true;
 }
 
+/* A frame that goes in one piece into an idle link with room; false: it has to queue. */
+static bool send_whole(shm_link *shm, const tt_send *send)
+{
+    const uint32_t bytes = send->head->payload_bytes;
+    if (shm->current.active || shm->queue.count > 0 ||
+        bytes > tt_ring_fragment_bytes_max(&shm->out, TT_RING_FIRST) ||
+        tt_ring_room(&shm->out, TT_RING_FIRST, bytes) != TT_OK) {
+        return false;
+    }
+    tt_ring_put(&shm->out, TT_RING_FIRST, send->head, send->payload, bytes);
+    wake_peer(shm);
+    shm->link.bytes_sent += bytes;
+    shm->link.frames_sent++;
+    return true;
+}
+
 static tt_status shm_send(tt_link *link, const tt_send *send)
 {
     shm_link *shm = shm_of(link);
@@ -160,6 +176,9 @@ static tt_status shm_send(tt_link *link, const tt_send *send)
     }
     if (shm->closing) {
         return TT_ERR_SHUT_DOWN;
+    }
+    if (send_whole(shm, send)) {
+        return TT_OK;
     }
     if (!shm->current.active && shm->queue.count == 0) {
         shm->current = (outgoing){
@@ -304,6 +323,25 @@ static void finish_frame(shm_link *shm)
     }
 }
 
+/* A short frame that lies in one fragment, the usual one. False: it is none; nothing was taken. */
+static bool take_whole(shm_link *shm, const tt_ring_fragment *fragment)
+{
+    const tt_machine *machine = shm->link.machine;
+    tt_head head;
+    memcpy(&head, fragment->first, sizeof head);
+    if (shm->arriving.active || fragment->kind != TT_RING_FIRST ||
+        head.payload_bytes != fragment->bytes || head.payload_bytes > TT_INLINE_BYTES_MAX) {
+        return false;
+    }
+    const bool is_here = fragment->bytes <= TT_RING_FIRST_BYTES;
+    tt_ring_take(&shm->in, fragment, is_here ? NULL : shm->bounce);
+    shm->link.bytes_received += head.payload_bytes;
+    shm->link.frames_received++;
+    (void)machine->ops->frame(machine->self, shm->link.peer, &head,
+                              is_here ? fragment->first + sizeof head : shm->bounce);
+    return true;
+}
+
 /* Take one checked fragment. False: it does not fit what came before. */
 static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
 {
@@ -346,7 +384,7 @@ static bool pump_in(shm_link *shm, bool *empty_out)
         if (status == TT_IN_PROGRESS) {
             break;
         }
-        if (status != TT_OK || !take_fragment(shm, &fragment)) {
+        if (status != TT_OK || (!take_whole(shm, &fragment) && !take_fragment(shm, &fragment))) {
             end_malformed(shm);
             return true;
         }
@@ -376,6 +414,11 @@ static void look_at_descriptors(shm_link *shm)
     }
 }
 
+static bool has_to_write(const shm_link *shm)
+{
+    return shm->current.active || shm->queue.count > 0 || shm->starved || shm->closing;
+}
+
 static bool shm_poll(tt_link *link)
 {
     shm_link *shm = shm_of(link);
@@ -386,9 +429,9 @@ static bool shm_poll(tt_link *link)
         link->ready = false;
         look_at_descriptors(shm); /* before the ring: what a dead peer sent is there by now */
     }
-    bool empty = false;
-    bool moved = pump_in(shm, &empty);
-    if (link->state == TT_LINK_UP) {
+    bool empty = tt_ring_is_empty(&shm->in);
+    bool moved = !empty && pump_in(shm, &empty);
+    if (link->state == TT_LINK_UP && has_to_write(shm)) {
         moved |= pump_out(shm);
     }
     if (link->state == TT_LINK_UP && shm->gone != NULL && empty) {

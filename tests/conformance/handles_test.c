@@ -203,6 +203,32 @@ static void test_a_declared_call_restarts_many_times(void **state)
     on_both(2, persistent_body);
 }
 
+static void rerun_body(ranks_self *self)
+{
+    const int rounds = IS_SANITIZED ? 2000 : 10000;
+    int32_t value = 0;
+    const tutti_call call = sum_call(&value, 1);
+    tutti_handle *handle, *once;
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    for (int i = 0; i < rounds; i++) {
+        value = self->rank + i;
+        EXPECT_STATUS(TUTTI_OK, tutti_rerun(handle));
+        EXPECT(value == sum_of_ranks(self) - self->size + self->size * i);
+    }
+    tutti_handle_free(handle);
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &once));
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(once, -1.0));
+    EXPECT(tutti_rerun(once) == TUTTI_ERR_BAD_ARGUMENT); /* was not declared */
+    tutti_handle_free(once);
+    EXPECT(tutti_rerun(NULL) == TUTTI_ERR_BAD_ARGUMENT);
+}
+
+static void test_a_declared_call_reruns_many_times(void **state)
+{
+    (void)state;
+    on_both(2, rerun_body);
+}
+
 /* The library's own output of each start is the caller's to free. */
 static void persistent_result_body(ranks_self *self)
 {
@@ -697,6 +723,7 @@ int main(void)
         cmocka_unit_test(test_threads_can_wait_for_different_calls),
         cmocka_unit_test(test_a_group_starts_together),
         cmocka_unit_test(test_a_declared_call_restarts_many_times),
+        cmocka_unit_test(test_a_declared_call_reruns_many_times),
         cmocka_unit_test(test_a_declared_call_allocates_each_time),
         cmocka_unit_test(test_waiting_can_time_out_and_the_call_goes_on),
         cmocka_unit_test(test_neither_waiting_nor_idling_burns_a_core),

@@ -42,8 +42,10 @@ static bool flat_move(const tt_problem *problem, const tt_plan *plan, tt_cursor 
         move_out->slot = plan->frame_bytes;
         return at.index == 0;
     }
-    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
-    move_out->peer = (problem->self + 1 + at.index % (others > 0 ? others : 1)) % problem->size;
+    const bool is_send = at.index < others;
+    const uint32_t peer = problem->self + 1 + (is_send ? at.index : at.index - others);
+    move_out->kind = is_send ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = peer < problem->size ? peer : peer - problem->size;
     move_out->target = spot_at(TT_SCRATCH, (uint64_t)move_out->peer * plan->frame_bytes);
     return at.index < 2 * others;
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exec_end.c - what an exec still needs, whether it has begun, and giving it up. */
+#include "aggregate/exec_internal.h"
+#include "base/plant.h"
+
+/* Is `move`, of a round of this open lane, still to come from its peer or to go to it? */
+static bool is_ahead(const tt_exec *exec, const tt_lane *lane, uint32_t round, const tt_move *move)
+{
+    const uint64_t slot = tt_exec_slot(exec, move->peer);
+    if (move->kind == TT_MOVE_SEND) {
+        return round > lane->round || !lane->is_entered || !tt_bit_get(lane->issued, slot);
+    }
+    return !tt_bit_get(lane->received, (uint64_t)round * exec->plan.fan + slot);
+}
+
+/* The same for a lane that is not open yet; early frames are parked. */
+static bool is_ahead_unopened(const tt_exec *exec, uint64_t number, uint32_t round,
+                              const tt_move *move)
+{
+    return move->kind == TT_MOVE_SEND ||
+           !tt_flow_has(exec->flow, &exec->arriving, exec->members[move->peer], number, round);
+}
+
+/* Does `lane`, from its round on, still need `member`? `has_edge_out`: do they exchange at all? */
+static bool lane_needs(const tt_exec *exec, const tt_lane *lane, uint32_t member,
+                       bool *has_edge_out)
+{
+    tt_move move = {0};
+    for (uint32_t round = lane->round; round < exec->plan.round_count; round++) {
+        for (uint32_t m = 0; tt_exec_move(exec, lane, round, m, &move); m++) {
+            const bool is_exchange = move.kind == TT_MOVE_SEND || move.kind == TT_MOVE_STORE ||
+                                     move.kind == TT_MOVE_REDUCE;
+            if (!is_exchange || move.peer != member) {
+                continue;
+            }
+            *has_edge_out = true;
+            if (lane->is_open ? is_ahead(exec, lane, round, &move)
+                              : is_ahead_unopened(exec, lane->number, round, &move)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool tt_exec_needs(const tt_exec *exec, uint32_t member)
+{
+    bool has_edge = false;
+    for (uint32_t i = 0; exec->is_running && i < TT_LANES_MAX; i++) {
+        if (exec->lanes[i].is_open && lane_needs(exec, &exec->lanes[i], member, &has_edge)) {
+            return true;
+        }
+    }
+    /* Lane 0 has a frame for every pair that has any: without one the later lanes have none. */
+    for (uint64_t number = exec->lanes_opened; exec->is_running && number < exec->plan.lane_count;
+         number++) {
+        const tt_lane lane = {.number = number};
+        const tt_lane first = {.number = 0};
+        if (!lane_needs(exec, &first, member, &has_edge) && !has_edge) {
+            return false;
+        }
+        if (lane_needs(exec, &lane, member, &has_edge)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tt_exec_is_untouched(const tt_exec *exec)
+{
+    const uint64_t words = tt_bit_words((uint64_t)exec->plan.round_count * exec->plan.fan);
+    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
+        const tt_lane *lane = &exec->lanes[i];
+        if (lane->is_open && lane->sends_waiting < lane->sends_open) {
+            return false;
+        }
+        for (uint64_t word = 0; lane->is_open && word < words; word++) {
+            if (lane->received[word] != 0) {
+                return false;
+            }
+        }
+        if (lane->is_open && lane->round > 0 && lane->sends_open == 0) {
+            return false;
+        }
+    }
+    return exec->lanes_done == 0;
+}
+
+void tt_exec_stop(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
+        tt_lane *lane = &exec->lanes[i];
+        tt_move move = {0};
+        for (uint32_t m = 0; lane->is_open && lane->is_entered && lane->sends_open > 0 &&
+                             tt_exec_move(exec, lane, lane->round, m, &move);
+             m++) {
+            if (move.kind == TT_MOVE_SEND && !TT_PLANT(PAYLOAD_KEPT_AFTER_END)) {
+                platform->ops->recall(platform, exec->members[move.peer], exec->token + i);
+            }
+        }
+        lane->is_open = false;
+    }
+    for (uint32_t i = 0; i < exec->problem.size; i++) {
+        tt_flow_peer *peer = &exec->flow->peers[exec->members[i]];
+        if (peer->arriving == exec && !TT_PLANT(SINK_KEPT_AFTER_END)) {
+            platform->ops->discard(platform, exec->members[i]);
+            peer->arriving = NULL;
+        }
+    }
+    exec->is_running = false;
+}
+
+void tt_exec_fini(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    tt_platform_release(platform, exec->workspace, exec->workspace_bytes);
+    if (exec->slots != NULL) {
+        platform->ops->release(platform, TT_MEMORY_SHARED, exec->slots, exec->slots_bytes);
+    }
+    exec->workspace = NULL;
+    exec->slots = NULL;
+    exec->workspace_bytes = exec->slots_bytes = 0;
+}
