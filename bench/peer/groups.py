@@ -216,11 +216,13 @@ class Group:
                     texts.append(waiting.pop(stream).decode().split())
         return texts
 
-    def close(self):
-        """Hang up, so that ranks leave; end what does not."""
+    def hang_up(self):
+        """Ranks then leave."""
         for stream in self.streams.values():
             stream.close()
-        deadline = time.monotonic() + LEAVE_S
+
+    def close(self, deadline):
+        """End what has not left by then."""
         for process in self.processes:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
@@ -240,32 +242,21 @@ class Group:
 # ---- all groups of a rank count -----------------------------------------------------------------
 
 
-def greeting(stream, deadline):
-    """The words a rank says once it has joined; none if it ended or is late."""
-    text = b""
-    while not text.endswith(b"\n"):
-        stream.settimeout(max(0.1, deadline - time.monotonic()))
-        try:
-            data = stream.recv(256)
-        except (OSError, TimeoutError):
-            return []
-        if not data:
-            return []
-        text += data
-    stream.settimeout(None)
-    return text.decode().split()
-
-
 def accept(listener, groups, deadline):
     """Take the connections of ranks until every group is complete, dead, or late."""
-    pending = {group.library.name: group for group in groups}
+    pending, strangers = {group.library.name: group for group in groups}, {}
     while pending and time.monotonic() < deadline:
-        ready, _, _ = select.select([listener], [], [], 0.2)
-        if ready:
-            stream, _ = listener.accept()
-            words = greeting(stream, deadline)
-            if words:
-                pending[words[1]].adopt(int(words[2]), stream)
+        ready, _, _ = select.select([listener, *strangers], [], [], 0.2)
+        for stream in ready:
+            if stream is listener:
+                strangers[stream.accept()[0]] = b""
+                continue
+            data = stream.recv(256)
+            strangers[stream] += data
+            if not data or strangers[stream].endswith(b"\n"):
+                words = strangers.pop(stream).decode().split()
+                if words and words[1] in pending:
+                    pending[words[1]].adopt(int(words[2]), stream)
         pending = {name: group for name, group in pending.items()
                    if not group.is_complete() and not group.has_died()}
 
@@ -279,15 +270,18 @@ def started(chosen, rank_count, setting, warn):
         listener.bind(str(path))
         listener.listen(256)
         try:
-            for library in chosen:  # one after the other: a group that joins spins
-                group = Group(library, rank_count, setting)
-                groups.append(group)
-                accept(listener, groups[-1:], time.monotonic() + START_S)
+            for library in chosen:
+                groups.append(Group(library, rank_count, setting))
+            accept(listener, groups, time.monotonic() + START_S)
+            for group in groups:
                 if not group.is_complete():
-                    warn(f"{library.name} at {rank_count} ranks did not start: "
+                    warn(f"{group.library.name} at {rank_count} ranks did not start: "
                          f"{group.last_words()}")
             yield {group.library.name: group for group in groups if group.is_complete()}
         finally:
             for group in groups:
-                group.close()
+                group.hang_up()
+            deadline = time.monotonic() + LEAVE_S
+            for group in groups:
+                group.close(deadline)
             path.unlink()
