@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tune.h - the door of this folder: what calls cost, as a table.
+ *
+ * Layer:   tune; may include base/ only. No I/O, no clock.
+ * Threads: pure.
+ * Memory:  the caller's.
+ */
+#ifndef TUTTI_TUNE_TUNE_H
+#define TUTTI_TUNE_TUNE_H
+
+#include "tune/costs.h"
+
+#endif
