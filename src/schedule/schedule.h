@@ -9,8 +9,13 @@
 #ifndef TUTTI_SCHEDULE_SCHEDULE_H
 #define TUTTI_SCHEDULE_SCHEDULE_H
 
+#include "schedule/evaluate.h"
+#include "schedule/plan.h"
+#include "schedule/policy.h"
 #include "schedule/proxy.h"
 #include "schedule/scheduler.h"
+#include "schedule/scratch.h"
 #include "schedule/task.h"
+#include "schedule/workload.h"
 
 #endif

@@ -198,11 +198,16 @@ static tt_status task_check(tt_scheduler *scheduler, const tt_task_config *confi
     return TT_OK;
 }
 
+static uint64_t chunks_of(const tt_task_config *config, uint64_t chunk_bytes)
+{
+    const uint64_t own_bytes = config->chunk_bytes != 0 ? config->chunk_bytes : chunk_bytes;
+    return tt_task_chunk_count(config->bytes, own_bytes, config->align_bytes);
+}
+
 /* Give the task the next free chunks. */
 static tt_status task_cut(tt_scheduler *scheduler, task_slot *task)
 {
-    const uint64_t count = tt_task_chunk_count(task->config.bytes, scheduler->config.chunk_bytes,
-                                               task->config.align_bytes);
+    const uint64_t count = chunks_of(&task->config, scheduler->config.chunk_bytes);
     const uint32_t room = scheduler->config.chunk_max - scheduler->chunk_count;
     if (count > room) {
         return refuse(scheduler, TT_ERR_NO_RESOURCE,
@@ -374,7 +379,8 @@ static void task_release(tt_scheduler *scheduler, tt_task_id id)
 static bool has_same_chunks(const task_slot *a, const task_slot *b)
 {
     return a->chunk_count == b->chunk_count && a->config.bytes == b->config.bytes &&
-           a->config.align_bytes == b->config.align_bytes;
+           a->config.align_bytes == b->config.align_bytes &&
+           a->config.chunk_bytes == b->config.chunk_bytes;
 }
 
 /* Chunk `index` of `task` is over for all who care; `done_count` of its chunks are. */
@@ -558,8 +564,7 @@ tt_status tt_scheduler_set_chunk(tt_scheduler *scheduler, uint64_t chunk_bytes)
     }
     uint64_t total = 0;
     for (uint32_t i = 0; i < scheduler->task_count; i++) {
-        const tt_task_config *config = &scheduler->tasks[i].config;
-        total += tt_task_chunk_count(config->bytes, chunk_bytes, config->align_bytes);
+        total += chunks_of(&scheduler->tasks[i].config, chunk_bytes);
     }
     if (total > scheduler->config.chunk_max) {
         return refuse(scheduler, TT_ERR_NO_RESOURCE,

@@ -53,7 +53,8 @@ void tt_task_chunk_range(const tt_task_config *task, uint64_t chunk_bytes, uint3
                          tt_task_chunk *chunk)
 {
     TT_ASSERT(chunk_bytes > 0);
-    const uint64_t stride = chunk_stride(chunk_bytes, task->align_bytes);
+    const uint64_t own_bytes = task->chunk_bytes != 0 ? task->chunk_bytes : chunk_bytes;
+    const uint64_t stride = chunk_stride(own_bytes, task->align_bytes);
     chunk->offset = index == 0 ? 0 : stride * index;
     TT_ASSERT(chunk->offset <= task->bytes);
     chunk->bytes = tt_min_u64(stride, task->bytes - chunk->offset);

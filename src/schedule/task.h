@@ -71,6 +71,7 @@ typedef struct tt_task_config {
     uint32_t priority;    /* 0 is the most urgent: place of the first use in the forward pass */
     uint64_t bytes;       /* 0 is allowed: one empty chunk */
     uint32_t align_bytes; /* chunks are cut at multiples of it: the element size; 0 means 1 */
+    uint64_t chunk_bytes; /* of this task; 0: the scheduler's */
     bool is_immediate;    /* started when ready, past queue and credit: initial values, control */
     tt_task_id after;     /* TT_TASK_NONE, or the task it follows, as a pull its push: chunk by
                            * chunk where both are cut alike, else when all of it is finished */
@@ -94,7 +95,7 @@ tt_task_lane tt_task_kind_lane(tt_task_kind kind);
 
 /* How many chunks `bytes` make: at least one. The last may be shorter, none is longer. */
 uint64_t tt_task_chunk_count(uint64_t bytes, uint64_t chunk_bytes, uint32_t align_bytes);
-/* Where chunk `index` of them lies. */
+/* Where chunk `index` of the task lies; `chunk_bytes` where the task says nothing of its own. */
 void tt_task_chunk_range(const tt_task_config *task, uint64_t chunk_bytes, uint32_t index,
                          tt_task_chunk *chunk);
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * registry.h - every scheduling policy Tutti has. To add one: write schedule/policy_<name>.c,
+ * declare its table here, list it in registry.c. Nothing else changes.
+ *
+ * Layer:   schedule.
+ * Threads: pure.
+ * Memory:  none.
+ */
+#ifndef TUTTI_SCHEDULE_REGISTRY_H
+#define TUTTI_SCHEDULE_REGISTRY_H
+
+#include <stddef.h>
+
+#include "schedule/policy.h"
+
+extern const tt_policy tt_policy_fifo;
+extern const tt_policy tt_policy_priority;
+extern const tt_policy tt_policy_p3;
+
+/* The policy called `name`, or NULL. */
+const tt_policy *tt_policy_find(const char *name);
+
+/* The index-th policy, or NULL at the end. */
+const tt_policy *tt_policy_at(size_t index);
+
+#endif
