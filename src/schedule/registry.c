@@ -8,9 +8,7 @@
 #include "base/base.h"
 
 static const tt_policy *const policies[] = {
-    &tt_policy_fifo,
-    &tt_policy_priority,
-    &tt_policy_p3,
+    &tt_policy_fifo, &tt_policy_priority, &tt_policy_p3, &tt_policy_tic, &tt_policy_tac,
 };
 
 const tt_policy *tt_policy_at(size_t index)

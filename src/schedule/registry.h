@@ -17,6 +17,8 @@
 extern const tt_policy tt_policy_fifo;
 extern const tt_policy tt_policy_priority;
 extern const tt_policy tt_policy_p3;
+extern const tt_policy tt_policy_tic;
+extern const tt_policy tt_policy_tac;
 
 /* The policy called `name`, or NULL. */
 const tt_policy *tt_policy_find(const char *name);

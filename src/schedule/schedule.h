@@ -10,6 +10,10 @@
 #define TUTTI_SCHEDULE_SCHEDULE_H
 
 #include "schedule/evaluate.h"
+#include "schedule/graph.h"
+#include "schedule/graph_run.h"
+#include "schedule/model.h"
+#include "schedule/order.h"
 #include "schedule/plan.h"
 #include "schedule/policy.h"
 #include "schedule/proxy.h"
