@@ -16,8 +16,9 @@ static const tt_algorithm *const algorithms[] = {
 
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
 enum {
-    FLAT_BYTES_MAX = 2 * 1024,      /* every rank reduces everything: one phase */
-    FLAT_SIZE_MAX = 8,              /* ranks */
+    FLAT_BYTES_MAX = 2 * 1024, /* every rank reduces everything: one phase */
+    FLAT_SIZE_MAX = 8,         /* ranks that share memory */
+    FLAT_SIZE_MAX_WIRE = 3,    /* ranks on a network: P - 1 messages each, doubling has log P */
     DOUBLING_BYTES_MAX = 16 * 1024, /* latency bound */
     HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
@@ -43,13 +44,20 @@ const tt_algorithm *tt_algorithm_find(const char *name)
     return NULL;
 }
 
+static uint32_t flat_size_max(const tt_problem *problem)
+{
+    const tt_topology *topology = problem->topology;
+    const bool is_local = topology != NULL && topology->has_views && topology->host_count == 1;
+    return is_local ? FLAT_SIZE_MAX : FLAT_SIZE_MAX_WIRE;
+}
+
 static const tt_algorithm *choose_allreduce(const tt_problem *problem)
 {
     if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
         return &tt_algorithm_shared;
     }
     if (problem->size == 1 ||
-        (problem->bytes <= FLAT_BYTES_MAX && problem->size <= FLAT_SIZE_MAX)) {
+        (problem->bytes <= FLAT_BYTES_MAX && problem->size <= flat_size_max(problem))) {
         return &tt_algorithm_flat;
     }
     if (problem->bytes <= DOUBLING_BYTES_MAX) {

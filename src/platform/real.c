@@ -280,7 +280,8 @@ static uint32_t look_passes(const tt_real *real)
     if (real->memory_count == 0) {
         return has_few_sockets(real) ? LOOK_PASSES_FEW : 1;
     }
-    return real->socket_count > 0 ? LOOK_PASSES_MIXED : LOOK_PASSES_SHM;
+    const uint32_t mixed = real->spins ? LOOK_PASSES_MIXED : 1; /* a pass that yields is long */
+    return real->socket_count > 0 ? mixed : LOOK_PASSES_SHM;
 }
 
 static bool run_timer(tt_real *real)
