@@ -9,9 +9,9 @@
  *   coordinator  Requests go up a tree, equal ones merged on the way, to member 0, which compares
  *                them and sends the agreed list down.
  *   bitvector    What was agreed once has a slot in a cache, the same slot everywhere. A round
- *                intersects the members' vectors of pending slots (NSDI'22). A round starts when a
- *                rank has something that was not in its last vector; the first frame of a round
- *                makes the others join it; one round is in flight; nothing is sent when idle.
+ *                intersects the members' vectors of pending slots (NSDI'22). A member puts its
+ *                vector into a round when it has something pending; the round is over when all
+ *                have, so a late rank costs no round. One round is in flight; idle is silent.
  *   plan         Tensors that come in every step are promoted, all at the same place of the agreed
  *                order. From then on a ticket of such a tensor goes ahead at once, under the name
  *                (index, occurrence); no message is sent. A cut ends the plan: the members agree on
@@ -39,6 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -65,7 +66,8 @@ typedef struct tt_negotiate_members {
     uint32_t host_count;
     const uint32_t *host_of;      /* [size] numbered from 0 */
     const uint32_t *host_first;   /* [host_count + 1] into host_members */
-    const uint32_t *host_members; /* [size] members by host; the first of a host leads it */
+    const uint32_t *host_members; /* [size] members by host, ascending; the first leads it */
+    const uint32_t *rank_of;      /* [size] numbers for texts; NULL: as members are numbered */
 } tt_negotiate_members;
 
 /* One named request. The host's memory until the ticket has ended. */
@@ -78,7 +80,7 @@ typedef struct tt_ticket {
     bool needs_all;        /* fails while a member has joined (all but reductions) */
     void *owner;           /* the host's */
 
-    struct tt_ticket *next; /* from here on the negotiator's */
+    tt_list_node node; /* from here on the negotiator's */
     uint32_t entry;
     uint64_t submitted_ns;
 } tt_ticket;
@@ -86,8 +88,9 @@ typedef struct tt_ticket {
 /* One tensor that is to run now. */
 typedef struct tt_agreement {
     tt_ticket *ticket; /* NULL: this member has joined, and takes part with the identity */
-    const char *name;
-    const void *claim;
+    const char *name;  /* ends in 0 */
+    const void *claim; /* agreed. Planned: a ticket that came too late to change it claims other;
+                          peers have begun this one, so begin it: the exchange fails everywhere */
     uint16_t name_bytes, claim_bytes;
     uint32_t active;     /* members that have not joined */
     uint64_t order;      /* agreed: place in the agreed order. Planned: occurrence */
@@ -114,6 +117,7 @@ typedef struct tt_notice {
     const void *payload; /* copied by the host before send returns */
 } tt_notice;
 
+/* None of these calls the negotiator back. */
 typedef struct tt_negotiate_host {
     void *owner;
     void *(*allocate)(void *owner, size_t bytes); /* zeroed, or NULL */
@@ -156,7 +160,9 @@ void tt_negotiator_destroy(tt_negotiator *negotiator);
 /* Take the ticket until it ends. A second one of a name that waits here fails at once, here only:
  * its peers never hear of it. May call planned or failed before it returns. */
 void tt_negotiator_submit(tt_negotiator *negotiator, tt_ticket *ticket);
-/* A ticket that still waits ends with CANCELLED on every member; false: too late. */
+/* Ask that a waiting ticket end with CANCELLED on every member; one that has not submitted it yet
+ * gets that for its next submission. It may still be agreed before the members have heard. False:
+ * too late, or no ticket of ours. */
 bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
 /* This member has no more to give: it takes part in reductions with the identity until all have
  * joined. Ends a plan. */
@@ -183,7 +189,7 @@ typedef struct tt_negotiate_counters {
     uint64_t sizes_sent[16]; /* by log2 of bytes, from 16 */
     uint64_t agreed, planned, failed;
     uint64_t plans_made, plans_cut, evictions, invalidations, divergences;
-    uint64_t steps;      /* planned tensors that came again */
+    uint64_t steps;      /* that have begun: a tensor came again */
     uint64_t waiting_ns; /* sum over tickets, from submission to their end here */
 } tt_negotiate_counters;
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * answer.c - what the coordinator answered takes effect, in its order, on every member alike. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash64.h"
+#include "negotiate/internal.h"
+
+typedef struct answer_view {
+    tt_answer_head head;
+    const char *name;
+    const uint8_t *claim;
+} answer_view;
+
+static tt_status parse(const uint8_t **bytes, uint32_t *left, answer_view *view)
+{
+    if (*left < sizeof(view->head)) {
+        return TT_ERR_BAD_WIRE;
+    }
+    memcpy(&view->head, *bytes, sizeof(view->head));
+    const tt_answer_head *head = &view->head;
+    const uint32_t total = (uint32_t)sizeof(*head) + head->name_bytes + 1U + head->claim_bytes + 1U;
+    if (total > *left || head->needs_all > 1 || head->name_bytes > TT_TICKET_NAME_BYTES_MAX ||
+        head->claim_bytes > TT_TICKET_CLAIM_BYTES_MAX) {
+        return TT_ERR_BAD_WIRE;
+    }
+    view->name = (const char *)*bytes + sizeof(*head);
+    view->claim = (const uint8_t *)view->name + head->name_bytes + 1;
+    if (view->name[head->name_bytes] != 0 || view->claim[head->claim_bytes] != 0) {
+        return TT_ERR_BAD_WIRE;
+    }
+    *bytes += total;
+    *left -= total;
+    return TT_OK;
+}
+
+/* ---- agreed ---- */
+
+/* The coordinator may agree to what this member claims, or where it has joined. */
+static bool fits(const tt_negotiator *self, const tt_entry *entry, const answer_view *view)
+{
+    const tt_ticket *ticket = entry->ticket;
+    if (ticket == NULL) {
+        return self->is_joining && entry->slot == TT_NONE;
+    }
+    return entry->slot == TT_NONE && ticket->claim_bytes == view->head.claim_bytes &&
+           memcmp(ticket->claim, view->claim, ticket->claim_bytes) == 0;
+}
+
+static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
+{
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, true);
+    if (number == TT_NONE) {
+        return TT_ERR_NO_MEMORY;
+    }
+    if (!fits(self, &self->entries.items[number], view)) {
+        tt_entry_release(self, number);
+        return TT_ERR_BAD_WIRE;
+    }
+    const tt_agreement item = {.name = view->name,
+                               .claim = view->claim,
+                               .name_bytes = view->head.name_bytes,
+                               .claim_bytes = view->head.claim_bytes,
+                               .active = self->active,
+                               .order = self->order};
+    TT_TRY(tt_batch_add(self, &item));
+    self->order++;
+    if (self->entries.items[number].ticket != NULL) {
+        self->items[self->item_count - 1].ticket = tt_entry_end(self, number);
+        self->last_mode = TT_NEGOTIATE_COORDINATOR;
+    }
+    TT_TRY(tt_cache_insert(self, number, view->claim, view->head.claim_bytes,
+                           view->head.needs_all != 0));
+    const uint32_t slot = self->entries.items[number].slot;
+    if (slot != TT_NONE) {
+        tt_plan_saw(self, slot);
+    }
+    tt_entry_release(self, number);
+    return TT_OK;
+}
+
+/* ---- failed ---- */
+
+static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
+{
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, true);
+    if (number == TT_NONE) {
+        return TT_ERR_NO_MEMORY;
+    }
+    tt_entry *entry = &self->entries.items[number];
+    if (entry->debt == NULL) {
+        entry->debt = tt_allocate(&self->memory, 1, sizeof(tt_debt));
+    }
+    if (entry->debt == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    entry->debt->count++;
+    entry->debt->status = (tt_status)view->head.status;
+    tt_text_clear(&entry->debt->text);
+    tt_text_add(&entry->debt->text, "%s", (const char *)view->claim);
+    return TT_OK;
+}
+
+static tt_status take_failed(tt_negotiator *self, const answer_view *view)
+{
+    const tt_status status = (tt_status)view->head.status;
+    if (status != TT_ERR_MISMATCH && status != TT_ERR_CANCELLED && status != TT_ERR_TIMED_OUT) {
+        return TT_ERR_BAD_WIRE;
+    }
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
+    if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
+        self->last_mode = TT_NEGOTIATE_COORDINATOR;
+        tt_entry_fail(self, number, status, (const char *)view->claim);
+        return TT_OK;
+    }
+    return status == TT_ERR_MISMATCH || self->is_joining ? TT_OK : owe_failure(self, view);
+}
+
+/* ---- joined ---- */
+
+static void fail_what_needs_all(tt_negotiator *self)
+{
+    tt_list_node *next;
+    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL; node = next) {
+        next = tt_list_next(&self->waiting, node);
+        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
+        if (ticket->needs_all) {
+            tt_text text = {0};
+            tt_negotiator_say_joined(self, ticket, &text);
+            tt_entry_fail(self, ticket->entry, TT_ERR_PEER_LEFT, text.bytes);
+        }
+    }
+}
+
+static tt_status take_joined(tt_negotiator *self, const answer_view *view)
+{
+    tt_answer_join join;
+    if (view->head.claim_bytes != sizeof(join)) {
+        return TT_ERR_BAD_WIRE;
+    }
+    memcpy(&join, view->claim, sizeof(join));
+    const uint32_t size = self->members.size;
+    if (join.active >= size || join.first >= size || join.last >= size) {
+        return TT_ERR_BAD_WIRE;
+    }
+    if (join.active == 0) {
+        if (!self->is_join_told) {
+            return TT_ERR_BAD_WIRE;
+        }
+        tt_batch_tell(self);
+        self->active = size;
+        self->is_joining = self->is_join_told = self->is_joined = false;
+        self->host.joined(self->host.owner, join.last);
+        return TT_OK;
+    }
+    self->active = join.active;
+    self->first_joined = join.first;
+    self->is_joined = self->is_join_told;
+    fail_what_needs_all(self);
+    return TT_OK;
+}
+
+/* ---- all of them ---- */
+
+static tt_status take(tt_negotiator *self, const answer_view *view)
+{
+    self->is_useful = true;
+    tt_cache_note(self, tt_hash64(view->name, view->head.name_bytes, view->head.kind));
+    switch ((tt_answer_kind)view->head.kind) {
+    case TT_ANSWER_AGREED:
+        return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_agreed(self, view);
+    case TT_ANSWER_FAILED:
+        return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_failed(self, view);
+    case TT_ANSWER_JOINED:
+        return take_joined(self, view);
+    }
+    return TT_ERR_BAD_WIRE;
+}
+
+tt_status tt_answers_apply(tt_negotiator *self)
+{
+    tt_status status = TT_OK;
+    for (uint32_t i = 0; i < self->turn.answer_count && status == TT_OK; i++) {
+        const uint8_t *bytes = self->turn.answers[i].bytes;
+        uint32_t left = self->turn.answers[i].count;
+        while (left > 0 && status == TT_OK) {
+            answer_view view;
+            status = parse(&bytes, &left, &view);
+            if (status == TT_OK) {
+                status = take(self, &view);
+            }
+        }
+    }
+    tt_batch_tell(self); /* also what came before a failure: those tickets have ended */
+    return status;
+}

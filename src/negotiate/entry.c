@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * entry.c - names as numbers: an array of entries and an open-addressed index by hash.
+ *
+ * An entry lives while a ticket, a slot, a row or a leftover of a plan needs its name, so names
+ * that never come again do not pile up. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash64.h"
+#include "negotiate/internal.h"
+
+static tt_status index_grow(tt_negotiator *self)
+{
+    tt_entries *entries = &self->entries;
+    const uint32_t capacity = entries->index_capacity == 0 ? 16 : 2 * entries->index_capacity;
+    uint32_t *index = tt_allocate(&self->memory, capacity, sizeof(uint32_t));
+    if (index == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < capacity; i++) {
+        index[i] = TT_NONE;
+    }
+    for (uint32_t i = 0; i < entries->used; i++) {
+        if (entries->items[i].name == NULL) {
+            continue;
+        }
+        uint32_t at = (uint32_t)entries->items[i].hash & (capacity - 1);
+        while (index[at] != TT_NONE) {
+            at = (at + 1) & (capacity - 1);
+        }
+        index[at] = i;
+    }
+    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(uint32_t));
+    entries->index = index;
+    entries->index_capacity = capacity;
+    return TT_OK;
+}
+
+/* The place of the name in the index, or the free place where it belongs. */
+static uint32_t index_place(const tt_entries *entries, uint64_t hash, const char *name,
+                            uint16_t name_bytes)
+{
+    const uint32_t mask = entries->index_capacity - 1;
+    uint32_t at = (uint32_t)hash & mask;
+    for (; entries->index[at] != TT_NONE; at = (at + 1) & mask) {
+        const tt_entry *entry = &entries->items[entries->index[at]];
+        if (entry->hash == hash && entry->name_bytes == name_bytes &&
+            memcmp(entry->name, name, name_bytes) == 0) {
+            break;
+        }
+    }
+    return at;
+}
+
+/* Close the gap, so that probing needs no tombstones. */
+static void index_remove(tt_entries *entries, uint32_t at)
+{
+    const uint32_t mask = entries->index_capacity - 1;
+    for (uint32_t next = (at + 1) & mask; entries->index[next] != TT_NONE;
+         next = (next + 1) & mask) {
+        const uint32_t home = (uint32_t)entries->items[entries->index[next]].hash & mask;
+        if (((next - home) & mask) >= ((next - at) & mask)) {
+            entries->index[at] = entries->index[next];
+            at = next;
+        }
+    }
+    entries->index[at] = TT_NONE;
+}
+
+static uint32_t entry_take(tt_negotiator *self)
+{
+    tt_entries *entries = &self->entries;
+    if (entries->first_free != TT_NONE) {
+        const uint32_t entry = entries->first_free;
+        entries->first_free = entries->items[entry].next_free;
+        return entry;
+    }
+    void *items = entries->items;
+    const tt_status status =
+        tt_negotiator_grow(self, &items, &entries->capacity, sizeof(tt_entry), entries->used + 1);
+    entries->items = items;
+    return status == TT_OK ? entries->used++ : TT_NONE;
+}
+
+static uint32_t entry_add(tt_negotiator *self, uint64_t hash, const char *name, uint16_t name_bytes)
+{
+    tt_entries *entries = &self->entries;
+    char *copy = tt_allocate(&self->memory, (size_t)name_bytes + 1, 1);
+    const uint32_t entry = copy == NULL ? TT_NONE : entry_take(self);
+    if (entry == TT_NONE) {
+        tt_release(&self->memory, copy, (size_t)name_bytes + 1, 1);
+        return TT_NONE;
+    }
+    memcpy(copy, name, name_bytes);
+    entries->items[entry] =
+        (tt_entry){.hash = hash, .name = copy, .name_bytes = name_bytes, .slot = TT_NONE};
+    entries->live++;
+    return entry;
+}
+
+uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted)
+{
+    tt_entries *entries = &self->entries;
+    if (is_wanted && 4 * (entries->live + 1) > 3 * entries->index_capacity &&
+        index_grow(self) != TT_OK) {
+        return TT_NONE;
+    }
+    if (entries->index_capacity == 0) {
+        return TT_NONE;
+    }
+    const uint64_t hash = tt_hash64(name, name_bytes, 0);
+    const uint32_t at = index_place(entries, hash, name, name_bytes);
+    if (entries->index[at] == TT_NONE && is_wanted) {
+        entries->index[at] = entry_add(self, hash, name, name_bytes);
+    }
+    return entries->index[at];
+}
+
+static void entry_free(tt_negotiator *self, tt_entry *entry)
+{
+    tt_release(&self->memory, entry->name, (size_t)entry->name_bytes + 1, 1);
+    entry->name = NULL;
+}
+
+void tt_entry_release(tt_negotiator *self, uint32_t number)
+{
+    tt_entries *entries = &self->entries;
+    tt_entry *entry = &entries->items[number];
+    if (entry->ticket != NULL || entry->slot != TT_NONE || entry->owed != NULL ||
+        entry->debt != NULL || entry->row != NULL) {
+        return;
+    }
+    index_remove(entries, index_place(entries, entry->hash, entry->name, entry->name_bytes));
+    entry_free(self, entry);
+    entry->next_free = entries->first_free;
+    entries->first_free = number;
+    entries->live--;
+}
+
+void tt_entries_destroy(tt_negotiator *self)
+{
+    tt_entries *entries = &self->entries;
+    for (uint32_t i = 0; i < entries->used; i++) {
+        tt_entry *entry = &entries->items[i];
+        if (entry->name == NULL) {
+            continue;
+        }
+        TT_ASSERT(entry->ticket == NULL);
+        if (entry->owed != NULL) {
+            tt_release(&self->memory, entry->owed, sizeof(tt_owed) + entry->owed->claim_bytes, 1);
+        }
+        tt_release(&self->memory, entry->debt, 1, sizeof(tt_debt));
+        entry_free(self, entry);
+    }
+    tt_release(&self->memory, entries->items, entries->capacity, sizeof(tt_entry));
+    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(uint32_t));
+}
+
+/* Keeps the counts of what a vector must tell. */
+void tt_entry_wait(tt_negotiator *self, uint32_t number, tt_wait wait)
+{
+    tt_entry *entry = &self->entries.items[number];
+    const uint64_t bit = entry->slot == TT_NONE ? 0 : UINT64_C(1) << (entry->slot & 63);
+    switch ((tt_wait)entry->wait) {
+    case TT_WAIT_VECTOR:
+        TT_ASSERT(entry->slot != TT_NONE);
+        self->cache.pending[entry->slot / 64] &= ~bit;
+        break;
+    case TT_WAIT_UNTOLD:
+        self->untold_count--;
+        break;
+    case TT_WAIT_CHANGED:
+        self->changed_count--;
+        break;
+    case TT_WAIT_NONE:
+    case TT_WAIT_TOLD:
+    case TT_WAIT_HELD:
+        break;
+    }
+    entry->wait = (uint8_t)wait;
+    if (wait == TT_WAIT_VECTOR) {
+        TT_ASSERT(entry->slot != TT_NONE);
+        self->cache.pending[entry->slot / 64] |= bit;
+    }
+    self->untold_count += wait == TT_WAIT_UNTOLD;
+    self->changed_count += wait == TT_WAIT_CHANGED;
+    self->has_news |= wait == TT_WAIT_VECTOR || wait == TT_WAIT_UNTOLD || wait == TT_WAIT_CHANGED;
+}
+
+tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t number)
+{
+    tt_entry *entry = &self->entries.items[number];
+    tt_ticket *ticket = entry->ticket;
+    TT_ASSERT(ticket != NULL);
+    tt_entry_wait(self, number, TT_WAIT_NONE);
+    self->wish_count -= entry->wish != 0;
+    entry->wish = 0;
+    entry->ticket = NULL;
+    tt_list_remove(&ticket->node);
+    self->waiting_count--;
+    self->count.waiting_ns += self->host.now(self->host.owner) - ticket->submitted_ns;
+    return ticket;
+}
+
+void tt_entry_fail(tt_negotiator *self, uint32_t number, tt_status status, const char *text)
+{
+    tt_ticket *ticket = tt_entry_end(self, number);
+    self->count.failed++;
+    self->host.failed(self->host.owner, ticket, status, text);
+    tt_entry_release(self, number);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * entry.h - names known to one member, and the cache of what was agreed about them.
+ *
+ * Layer:   negotiate, private.
+ * Threads: one at a time.
+ * Memory:  the host's allocator.
+ */
+#ifndef TUTTI_NEGOTIATE_ENTRY_H
+#define TUTTI_NEGOTIATE_ENTRY_H
+
+#include "base/alloc.h"
+#include "negotiate/negotiate.h"
+#include "negotiate/ranges.h"
+
+#define TT_NONE UINT32_MAX /* no such entry, slot, member */
+
+/* ---- entries: names known here ---- */
+
+typedef enum tt_wait {
+    TT_WAIT_NONE,
+    TT_WAIT_VECTOR,  /* cached; its bit is set */
+    TT_WAIT_UNTOLD,  /* for the next coordinator turn */
+    TT_WAIT_TOLD,    /* the coordinator knows */
+    TT_WAIT_CHANGED, /* cached with another claim: the slot must go */
+    TT_WAIT_HELD,    /* planned, while a cut is being agreed */
+} tt_wait;
+
+/* What a cut left to this member: occurrences that peers have begun. */
+typedef struct tt_owed {
+    uint32_t generation, index;
+    uint32_t begun, limit;
+    uint16_t claim_bytes;
+    uint8_t claim[];
+} tt_owed;
+
+/* The end of an occurrence that this member has not submitted yet. */
+typedef struct tt_debt {
+    tt_status status;
+    uint32_t count;
+    tt_text text;
+} tt_debt;
+
+/* One of the coordinator's claims about a name. */
+typedef struct tt_row_claim {
+    struct tt_row_claim *next;
+    tt_ranges members;
+    uint16_t bytes;
+    uint8_t claim[];
+} tt_row_claim;
+
+/* Requests about one name on their way to the coordinator, or waiting there. */
+typedef struct tt_row {
+    tt_list_node node;
+    uint32_t entry;
+    bool needs_all;
+    uint8_t verdict; /* 0, or TT_REQUEST_CANCEL or GIVE_UP with `text` */
+    tt_row_claim *claims;
+    tt_text *text;
+} tt_row;
+
+typedef struct tt_entry {
+    uint64_t hash;
+    char *name; /* ends in 0; NULL: the entry is free */
+    uint16_t name_bytes;
+    uint8_t wait; /* tt_wait */
+    uint8_t wish; /* 0, or TT_REQUEST_CANCEL or GIVE_UP */
+    bool is_given_up;
+    uint32_t slot;
+    uint32_t next_free;
+    tt_ticket *ticket;
+    tt_owed *owed;
+    tt_debt *debt;
+    tt_row *row;
+    uint64_t asked_ns;
+} tt_entry;
+
+typedef struct tt_entries {
+    tt_entry *items;
+    uint32_t *index; /* [index_capacity], open addressing, a power of two */
+    uint32_t used, capacity, index_capacity;
+    uint32_t live;
+    uint32_t first_free;
+} tt_entries;
+
+/* Find or add; TT_NONE when memory is out, or not there and `is_wanted` is false. */
+uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted);
+/* Forget it if nothing needs it any more. */
+void tt_entry_release(tt_negotiator *self, uint32_t entry);
+void tt_entries_destroy(tt_negotiator *self);
+void tt_entry_wait(tt_negotiator *self, uint32_t entry, tt_wait wait);
+/* The ticket leaves; the caller tells its host. */
+tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t entry);
+void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
+
+/* ---- cache: what was agreed once, in the same slots everywhere ---- */
+
+typedef struct tt_slot {
+    uint32_t entry; /* TT_NONE: free */
+    uint32_t older, newer;
+    uint32_t claim_bytes;
+    void *claim;
+    bool needs_all;
+    bool is_planned;
+    bool is_frozen; /* its cut is being agreed */
+    bool is_upset;  /* this member wants it out of the plan */
+    uint32_t streak;
+    uint64_t last_step;
+    uint32_t generation, index;
+    uint32_t begun; /* occurrences of the plan; this member's own */
+} tt_slot;
+
+typedef struct tt_cache {
+    tt_slot *slots;
+    uint64_t *pending; /* bits of this member's tickets */
+    uint32_t used, capacity;
+    uint32_t reserved, words; /* room in slots, in pending */
+    uint32_t oldest, newest, first_free;
+    uint32_t planned;
+    uint64_t digest;      /* of all changes */
+    uint64_t plan_digest; /* of promotions and cuts */
+} tt_cache;
+
+void tt_cache_init(tt_negotiator *self, uint32_t capacity);
+void tt_cache_destroy(tt_negotiator *self);
+/* After an agreement. May evict, and may leave it out where all slots are planned. */
+tt_status tt_cache_insert(tt_negotiator *self, uint32_t entry, const void *claim,
+                          uint16_t claim_bytes, bool needs_all);
+void tt_cache_touch(tt_negotiator *self, uint32_t slot);
+/* The name is forgotten; a ticket that waits for it becomes untold. */
+void tt_cache_erase(tt_negotiator *self, uint32_t slot);
+void tt_cache_erase_all(tt_negotiator *self, uint64_t seed);
+void tt_cache_pin(tt_negotiator *self, uint32_t slot);
+void tt_cache_unpin(tt_negotiator *self, uint32_t slot);
+void tt_cache_note(tt_negotiator *self, uint64_t what); /* into the digest */
+static inline uint32_t tt_cache_words(const tt_cache *cache)
+{
+    return (cache->used + 63) / 64;
+}
+
+#endif

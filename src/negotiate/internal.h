@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * internal.h - the parts of a negotiator and what they call of each other.
+ *
+ * What is equal on all members between two rounds: the cache (slots, their order of use, streaks,
+ * plans but for `begun`), `done`, `order`, `step`, `generation`, `active`, `is_rearmed`. It changes
+ * by the results of rounds alone. What is this member's own: entries, tickets, `begun`.
+ *
+ * Layer:   negotiate, private.
+ * Threads: one at a time.
+ * Memory:  all of it through `memory`, the host's allocator.
+ */
+#ifndef TUTTI_NEGOTIATE_INTERNAL_H
+#define TUTTI_NEGOTIATE_INTERNAL_H
+
+#include "base/alloc.h"
+#include "negotiate/combine.h"
+#include "negotiate/entry.h"
+#include "negotiate/negotiate.h"
+#include "negotiate/notice.h"
+#include "negotiate/turn.h"
+
+/* ---- plan ---- */
+
+void tt_plan_saw(tt_negotiator *self, uint32_t slot);
+/* After a batch: promote what came in every step. */
+void tt_plan_promote(tt_negotiator *self);
+void tt_plan_start(tt_negotiator *self, uint32_t slot, tt_ticket *ticket);
+/* One occurrence of a cut plan. */
+void tt_plan_pay(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
+void tt_plan_pay_all(tt_negotiator *self, uint32_t entry);
+/* Begin nothing more of the slots that leave the plan: those in `invalid`, or all. How many. */
+uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *invalid, bool is_all);
+/* They leave; `limits` has the highest occurrence of each that any member has begun. */
+tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits);
+bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket);
+
+/* ---- rounds ---- */
+
+typedef enum tt_phase {
+    TT_PHASE_IDLE,
+    TT_PHASE_VECTOR,
+    TT_PHASE_CUT,
+    TT_PHASE_GATHER, /* waits for the children's requests */
+    TT_PHASE_ANSWER, /* waits for the coordinator */
+} tt_phase;
+
+bool tt_round_is_due(const tt_negotiator *self);
+tt_status tt_round_start(tt_negotiator *self);
+tt_status tt_round_advance(tt_negotiator *self);
+tt_status tt_round_call(tt_negotiator *self, uint32_t member, const tt_notice *notice);
+
+/* ---- original ---- */
+
+uint64_t tt_original_due(const tt_negotiator *self);
+tt_status tt_original_tick(tt_negotiator *self, uint64_t now_ns);
+
+/* ---- stall ---- */
+
+typedef struct tt_inquiry {
+    bool is_open;
+    uint64_t number;
+    uint64_t asked_ns;
+    uint64_t age_ns; /* of the ticket that was asked about */
+    char name[TT_TICKET_NAME_BYTES_MAX + 1];
+    uint16_t name_bytes;
+    tt_ranges having, lacking, joined;
+} tt_inquiry;
+
+tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice *notice);
+uint64_t tt_stall_due(const tt_negotiator *self);
+tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns);
+void tt_stall_destroy(tt_negotiator *self);
+
+/* ---- the whole ---- */
+
+struct tt_negotiator {
+    tt_negotiate_host host;
+    tt_allocator memory;
+    tt_negotiate_members members;
+    tt_negotiate_config config;
+    tt_place place;
+    tt_entries entries;
+    tt_cache cache;
+    tt_list waiting; /* tickets, oldest first */
+    uint32_t waiting_count, untold_count, changed_count, wish_count, upset_count;
+
+    tt_phase phase;
+    uint64_t done;         /* last round that is over */
+    uint64_t called;       /* highest round that all were called to */
+    bool has_news;         /* since the last vector */
+    bool is_urgent;        /* the others must be called */
+    bool is_rearmed;       /* after a round of use: those that wait go on at once */
+    bool is_useful;        /* this round */
+    uint8_t flags;         /* the result of this round's vector */
+    tt_combine vectors[2]; /* by round & 1: this round's, and early frames of the next */
+    tt_combine cut;
+    uint64_t *scratch; /* a vector and the slots to erase */
+    uint32_t scratch_words;
+    uint32_t frozen_count; /* slots whose cut is being agreed */
+    tt_turn turn;
+    tt_agreement *items;
+    uint32_t item_count, item_capacity;
+
+    uint64_t order;
+    uint64_t step;
+    bool is_boundary; /* a step has ended in this batch */
+    uint32_t generation;
+
+    bool is_joining, is_join_told, is_joined;
+    uint32_t active;
+    uint32_t first_joined;
+
+    uint64_t cycle_ns; /* original: begin of the last one */
+    tt_inquiry *inquiry;
+    uint64_t asked_ns;
+
+    tt_status shut; /* TT_OK: alive */
+    tt_text shut_text;
+    uint8_t last_mode; /* tt_negotiate_mode */
+    tt_negotiate_counters count;
+};
+
+void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *notice);
+/* Room for `needed` elements in *array of *capacity; what is new is zeroed. */
+tt_status tt_negotiator_grow(tt_negotiator *self, void **array, uint32_t *capacity,
+                             size_t elem_bytes, uint32_t needed);
+__attribute__((format(printf, 3, 4))) void tt_negotiator_report(tt_negotiator *self, int level,
+                                                                const char *format, ...);
+/* Why a ticket that needs all members must fail. */
+void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text);
+/* The number of a member for texts. */
+uint32_t tt_negotiator_rank(const tt_negotiator *self, uint32_t member);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * negotiator.c - the door: tickets and frames come in, and go to the part that takes them. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "negotiate/internal.h"
+
+enum { CAPACITY_MAX = 32 * 1024 }; /* a vector and the slots to erase fit one frame */
+
+void tt_negotiate_config_init(tt_negotiate_config *config)
+{
+    *config = (tt_negotiate_config){.mode = TT_NEGOTIATE_AUTO,
+                                    .capacity = 1024,
+                                    .steps_to_plan = 3,
+                                    .cycle_ns = 1000 * 1000,
+                                    .stall_ns = UINT64_C(60) * 1000 * 1000 * 1000};
+}
+
+/* ---- helpers of all parts ---- */
+
+void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    TT_ASSERT(member < self->members.size && member != self->members.self);
+    TT_ASSERT(notice->bytes <= TT_NOTICE_BYTES_MAX);
+    self->count.notices_sent++;
+    self->count.bytes_sent += notice->bytes;
+    uint32_t size_class = 0;
+    while (size_class < 15 && (notice->bytes >> (size_class + 4)) > 0) {
+        size_class++;
+    }
+    self->count.sizes_sent[size_class]++;
+    self->host.send(self->host.owner, member, notice);
+}
+
+tt_status tt_negotiator_grow(tt_negotiator *self, void **array, uint32_t *capacity,
+                             size_t elem_bytes, uint32_t needed)
+{
+    if (needed <= *capacity) {
+        return TT_OK;
+    }
+    uint64_t wanted = tt_max_u64(needed, 2 * (uint64_t)*capacity);
+    wanted = wanted > UINT32_MAX ? needed : wanted;
+    void *larger = tt_allocate(&self->memory, wanted, elem_bytes);
+    if (larger == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    if (*capacity > 0) {
+        memcpy(larger, *array, *capacity * elem_bytes);
+    }
+    tt_release(&self->memory, *array, *capacity, elem_bytes);
+    *array = larger;
+    *capacity = (uint32_t)wanted;
+    return TT_OK;
+}
+
+void tt_negotiator_report(tt_negotiator *self, int level, const char *format, ...)
+{
+    tt_text text = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    tt_text_add_list(&text, format, arguments);
+    va_end(arguments);
+    self->host.report(self->host.owner, level, text.bytes);
+}
+
+uint32_t tt_negotiator_rank(const tt_negotiator *self, uint32_t member)
+{
+    return self->members.rank_of == NULL ? member : self->members.rank_of[member];
+}
+
+void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text)
+{
+    tt_text_add(text, "tensor '");
+    tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
+    tt_text_add(text,
+                "' needs every rank, but rank %u has joined; only reductions go on without it",
+                tt_negotiator_rank(self, self->first_joined));
+}
+
+/* An error in the middle of a round: this member cannot go on. */
+static void give_in(tt_negotiator *self, tt_status status)
+{
+    if (status == TT_OK || self->shut != TT_OK) {
+        return;
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "negotiation of named tensors failed in round %llu: %s",
+                (unsigned long long)(self->done + 1),
+                status == TT_ERR_MISMATCH ? "the ranks' plans differ" : tt_status_text(status));
+    tt_negotiator_shut(self, status, text.bytes);
+}
+
+/* ---- life ---- */
+
+static tt_status prepare(tt_negotiator *self)
+{
+    const tt_negotiate_mode mode = self->config.mode;
+    const bool has_cache = mode != TT_NEGOTIATE_COORDINATOR && mode != TT_NEGOTIATE_ORIGINAL;
+    const uint32_t capacity = self->config.capacity;
+    TT_TRY(tt_place_init(self));
+    TT_TRY(tt_turn_init(self));
+    TT_TRY(tt_combine_init(self, &self->vectors[0], TT_NOTICE_VECTOR));
+    TT_TRY(tt_combine_init(self, &self->vectors[1], TT_NOTICE_VECTOR));
+    TT_TRY(tt_combine_init(self, &self->cut, TT_NOTICE_CUT));
+    tt_combine_reset(self, &self->vectors[1], 1);
+    tt_combine_reset(self, &self->vectors[0], 2);
+    tt_combine_reset(self, &self->cut, 1);
+    tt_cache_init(self, !has_cache ? 0 : capacity < CAPACITY_MAX ? capacity : CAPACITY_MAX);
+    return TT_OK;
+}
+
+tt_status tt_negotiator_create(const tt_negotiate_host *host, const tt_negotiate_members *members,
+                               const tt_negotiate_config *config, tt_negotiator **negotiator_out)
+{
+    if (config->mode > TT_NEGOTIATE_ORIGINAL || config->steps_to_plan == 0) {
+        return TT_ERR_BAD_CONFIG;
+    }
+    tt_negotiator *self = host->allocate(host->owner, sizeof(*self));
+    if (self == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    self->host = *host;
+    self->memory = (tt_allocator){host->allocate, host->release, host->owner};
+    self->members = *members;
+    self->config = *config;
+    self->entries.first_free = TT_NONE;
+    self->active = members->size;
+    self->step = 1;
+    self->is_rearmed = true;
+    self->last_mode = (uint8_t)config->mode;
+    self->cycle_ns = host->now(host->owner);
+    tt_list_init(&self->waiting);
+    const tt_status status = prepare(self);
+    if (status != TT_OK) {
+        tt_negotiator_destroy(self);
+        return status;
+    }
+    *negotiator_out = self;
+    return TT_OK;
+}
+
+void tt_negotiator_destroy(tt_negotiator *self)
+{
+    if (self == NULL) {
+        return;
+    }
+    TT_ASSERT(self->waiting_count == 0);
+    tt_turn_destroy(self);
+    tt_stall_destroy(self);
+    tt_cache_destroy(self);
+    tt_entries_destroy(self);
+    tt_combine_destroy(self, &self->vectors[0]);
+    tt_combine_destroy(self, &self->vectors[1]);
+    tt_combine_destroy(self, &self->cut);
+    tt_release(&self->memory, self->scratch, self->scratch_words, sizeof(uint64_t));
+    tt_release(&self->memory, self->items, self->item_capacity, sizeof(tt_agreement));
+    const tt_allocator memory = self->memory;
+    memory.release(memory.user, self, sizeof(*self));
+}
+
+/* ---- tickets ---- */
+
+static void refuse(tt_negotiator *self, tt_ticket *ticket, tt_status status, const tt_text *text)
+{
+    self->count.failed++;
+    self->host.failed(self->host.owner, ticket, status, text->bytes);
+}
+
+/* Why a ticket cannot even wait; TT_OK: it can. */
+static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text)
+{
+    if (self->shut != TT_OK) {
+        tt_text_add(text, "%s", self->shut_text.bytes);
+        return self->shut;
+    }
+    if (ticket->name_bytes == 0 || ticket->name_bytes > TT_TICKET_NAME_BYTES_MAX ||
+        ticket->claim_bytes > TT_TICKET_CLAIM_BYTES_MAX) {
+        tt_text_add(text, "a tensor's name must have 1 to %d bytes", TT_TICKET_NAME_BYTES_MAX);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (self->is_joining) {
+        tt_text_add(text, "tensor '");
+        tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
+        tt_text_add(text, "' was submitted after this rank had joined");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (ticket->needs_all && self->active < self->members.size) {
+        tt_negotiator_say_joined(self, ticket, text);
+        return TT_ERR_PEER_LEFT;
+    }
+    return TT_OK;
+}
+
+/* An occurrence that ended before it was submitted here. */
+static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    tt_debt *debt = self->entries.items[number].debt;
+    refuse(self, ticket, debt->status, &debt->text);
+    if (--debt->count == 0) {
+        tt_release(&self->memory, debt, 1, sizeof(*debt));
+        self->entries.items[number].debt = NULL;
+    }
+}
+
+static void queue(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    tt_entry *entry = &self->entries.items[number];
+    const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
+    ticket->entry = number;
+    ticket->submitted_ns = self->host.now(self->host.owner);
+    ticket->node = (tt_list_node){0};
+    entry->ticket = ticket;
+    entry->asked_ns = 0;
+    entry->is_given_up = false;
+    tt_list_push_back(&self->waiting, &ticket->node);
+    self->waiting_count++;
+    if (slot == NULL) {
+        tt_entry_wait(self, number, TT_WAIT_UNTOLD);
+    } else if (slot->is_frozen) {
+        tt_entry_wait(self, number, TT_WAIT_HELD);
+    } else if (tt_slot_claims(slot, ticket)) {
+        tt_entry_wait(self, number, TT_WAIT_VECTOR);
+    } else {
+        self->is_urgent |= slot->is_planned;
+        tt_entry_wait(self, number, TT_WAIT_CHANGED);
+    }
+}
+
+void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
+{
+    tt_text text = {0};
+    tt_status status = object(self, ticket, &text);
+    const uint32_t number =
+        status == TT_OK ? tt_entry_find(self, ticket->name, ticket->name_bytes, true) : TT_NONE;
+    if (status == TT_OK && number == TT_NONE) {
+        status = TT_ERR_NO_MEMORY;
+        tt_text_add(&text, "out of memory for the names of tensors");
+    }
+    if (status != TT_OK) {
+        refuse(self, ticket, status, &text);
+        return;
+    }
+    tt_entry *entry = &self->entries.items[number];
+    const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
+    if (entry->ticket != NULL) {
+        tt_text_add(&text, "tensor '");
+        tt_text_add_quoted(&text, ticket->name, ticket->name_bytes);
+        tt_text_add(&text, "' was submitted again while it waits for the other ranks");
+        refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
+    } else if (entry->debt != NULL) {
+        pay_debt(self, number, ticket);
+        tt_entry_release(self, number);
+    } else if (entry->owed != NULL) {
+        tt_plan_pay(self, number, ticket);
+        tt_entry_release(self, number);
+    } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&
+               tt_slot_claims(slot, ticket)) {
+        tt_plan_start(self, entry->slot, ticket);
+    } else {
+        queue(self, number, ticket);
+    }
+}
+
+bool tt_negotiator_cancel(tt_negotiator *self, tt_ticket *ticket)
+{
+    if (self->shut != TT_OK || ticket->entry >= self->entries.used) {
+        return false;
+    }
+    tt_entry *entry = &self->entries.items[ticket->entry];
+    const bool is_planned = entry->slot != TT_NONE && self->cache.slots[entry->slot].is_planned;
+    if (entry->ticket != ticket || is_planned) { /* peers may have begun it */
+        return false;
+    }
+    if (entry->wish == 0) {
+        entry->wish = TT_REQUEST_CANCEL;
+        self->wish_count++;
+        self->is_urgent = true;
+    }
+    return true;
+}
+
+void tt_negotiator_join(tt_negotiator *self)
+{
+    if (self->shut != TT_OK || self->is_joining) {
+        return;
+    }
+    self->is_joining = true;
+    self->is_urgent = true;
+    for (uint32_t i = 0; i < self->entries.used; i++) {
+        if (self->entries.items[i].name != NULL) {
+            tt_plan_pay_all(self, i);
+            tt_entry_release(self, i);
+        }
+    }
+}
+
+void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t index)
+{
+    for (uint32_t i = 0; i < self->cache.used; i++) {
+        tt_slot *slot = &self->cache.slots[i];
+        if (slot->entry != TT_NONE && slot->is_planned && !slot->is_upset && !slot->is_frozen &&
+            slot->generation == generation && slot->index == index) {
+            slot->is_upset = true;
+            self->upset_count++;
+            self->is_urgent = true;
+        }
+    }
+}
+
+/* ---- events ---- */
+
+void tt_negotiator_flush(tt_negotiator *self)
+{
+    while (self->shut == TT_OK && tt_round_is_due(self)) {
+        tt_status status = tt_round_start(self);
+        if (status == TT_OK) {
+            status = tt_round_advance(self);
+        }
+        give_in(self, status);
+    }
+}
+
+static tt_status take_combined(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    if (notice->round <= self->done) {
+        return TT_OK; /* late, or twice */
+    }
+    const uint64_t ahead = notice->round - self->done;
+    if (self->config.mode == TT_NEGOTIATE_ORIGINAL || ahead > 2 ||
+        (ahead == 2 && (notice->kind == TT_NOTICE_CUT || self->phase == TT_PHASE_IDLE))) {
+        return TT_ERR_BAD_WIRE;
+    }
+    tt_combine *combine =
+        notice->kind == TT_NOTICE_CUT ? &self->cut : &self->vectors[notice->round & 1];
+    return tt_combine_notice(self, combine, member, notice);
+}
+
+static tt_status take_turn(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    if (notice->round <= self->done) {
+        return TT_OK;
+    }
+    if (notice->round > self->done + 1) {
+        return TT_ERR_BAD_WIRE;
+    }
+    return notice->kind == TT_NOTICE_REQUESTS ? tt_turn_requests(self, member, notice)
+                                              : tt_turn_answers(self, member, notice);
+}
+
+static tt_status dispatch(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    switch ((tt_notice_kind)notice->kind) {
+    case TT_NOTICE_VECTOR:
+    case TT_NOTICE_CUT:
+        return take_combined(self, member, notice);
+    case TT_NOTICE_REQUESTS:
+    case TT_NOTICE_ANSWERS:
+        return take_turn(self, member, notice);
+    case TT_NOTICE_CALL:
+        return tt_round_call(self, member, notice);
+    case TT_NOTICE_ASK:
+    case TT_NOTICE_QUERY:
+    case TT_NOTICE_HAVE:
+    case TT_NOTICE_REPORT:
+        return tt_stall_notice(self, member, notice);
+    }
+    return TT_ERR_BAD_WIRE;
+}
+
+tt_status tt_negotiator_notice(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    if (self->shut != TT_OK) {
+        return TT_OK;
+    }
+    if (member >= self->members.size || member == self->members.self ||
+        notice->bytes > TT_NOTICE_BYTES_MAX) {
+        return TT_ERR_BAD_WIRE;
+    }
+    tt_status status = dispatch(self, member, notice);
+    if (status == TT_ERR_BAD_WIRE) {
+        return status; /* not taken */
+    }
+    if (status == TT_OK) {
+        status = tt_round_advance(self);
+    }
+    give_in(self, status);
+    return status;
+}
+
+uint64_t tt_negotiator_due(const tt_negotiator *self)
+{
+    if (self->shut != TT_OK) {
+        return UINT64_MAX;
+    }
+    const uint64_t due_ns = tt_stall_due(self);
+    return self->config.mode == TT_NEGOTIATE_ORIGINAL ? tt_min_u64(due_ns, tt_original_due(self))
+                                                      : due_ns;
+}
+
+void tt_negotiator_tick(tt_negotiator *self)
+{
+    if (self->shut != TT_OK) {
+        return;
+    }
+    const uint64_t now_ns = self->host.now(self->host.owner);
+    tt_status status = TT_OK;
+    if (now_ns >= tt_stall_due(self)) {
+        status = tt_stall_tick(self, now_ns);
+    }
+    if (status == TT_OK && self->config.mode == TT_NEGOTIATE_ORIGINAL) {
+        status = tt_original_tick(self, now_ns);
+    }
+    give_in(self, status);
+}
+
+void tt_negotiator_shut(tt_negotiator *self, tt_status status, const char *text)
+{
+    if (self->shut != TT_OK) {
+        return;
+    }
+    self->shut = status == TT_OK ? TT_ERR_SHUT_DOWN : status;
+    tt_text_add(&self->shut_text, "%s", text);
+    tt_list_node *node;
+    while ((node = tt_list_first(&self->waiting)) != NULL) {
+        tt_entry_fail(self, TT_CONTAINER_OF(node, tt_ticket, node)->entry, self->shut,
+                      self->shut_text.bytes);
+    }
+}
+
+const tt_negotiate_counters *tt_negotiator_count(const tt_negotiator *self)
+{
+    return &self->count;
+}
+
+const char *tt_negotiator_mode(const tt_negotiator *self)
+{
+    static const char *const names[] = {
+        [TT_NEGOTIATE_AUTO] = "coordinator",    [TT_NEGOTIATE_COORDINATOR] = "coordinator",
+        [TT_NEGOTIATE_BITVECTOR] = "bitvector", [TT_NEGOTIATE_PLAN] = "plan",
+        [TT_NEGOTIATE_ORIGINAL] = "original",
+    };
+    const bool is_original = self->config.mode == TT_NEGOTIATE_ORIGINAL;
+    return names[is_original ? TT_NEGOTIATE_ORIGINAL : self->last_mode];
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan.c - tensors that come in every step go ahead without a message, until they are cut.
+ *
+ * A step ends in the agreed order when a tensor comes again. Slots that were agreed in each of the
+ * last steps_to_plan steps are promoted at the end of that round, on all members alike; tickets
+ * that wait for them become their first occurrences. From then on each member counts what it has
+ * begun of each.
+ *
+ * A cut takes slots out of the plan. Between freezing and the result this member begins nothing of
+ * them, so the maximum over all members is final: up to it an occurrence was begun somewhere and is
+ * run as planned, here when it is submitted (`owed`); above it nobody has begun, and it is
+ * negotiated. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "negotiate/internal.h"
+
+enum { PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4 }; /* the counts of a cut fit one frame */
+
+void tt_plan_saw(tt_negotiator *self, uint32_t number)
+{
+    tt_slot *slot = &self->cache.slots[number];
+    if (slot->last_step == self->step) {
+        self->step++;
+        self->is_boundary = true;
+        self->count.steps++;
+    }
+    slot->streak = slot->last_step + 1 == self->step ? slot->streak + 1 : 1;
+    slot->last_step = self->step;
+}
+
+/* ---- going ahead ---- */
+
+static void tell(tt_negotiator *self, const tt_agreement *item)
+{
+    self->count.planned++;
+    self->last_mode = TT_NEGOTIATE_PLAN;
+    self->host.planned(self->host.owner, item);
+}
+
+void tt_plan_start(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    tt_slot *slot = &self->cache.slots[number];
+    const tt_entry *entry = &self->entries.items[slot->entry];
+    TT_ASSERT(slot->is_planned && !slot->is_frozen);
+    slot->begun++;
+    self->count.steps += slot->index == 0;
+    tell(self, &(tt_agreement){.ticket = ticket,
+                               .name = entry->name,
+                               .claim = slot->claim,
+                               .name_bytes = entry->name_bytes,
+                               .claim_bytes = (uint16_t)slot->claim_bytes,
+                               .active = self->members.size,
+                               .order = slot->begun,
+                               .index = slot->index,
+                               .generation = slot->generation});
+}
+
+void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    tt_entry *entry = &self->entries.items[number];
+    tt_owed *owed = entry->owed;
+    owed->begun++;
+    tell(self, &(tt_agreement){.ticket = ticket,
+                               .name = entry->name,
+                               .claim = owed->claim,
+                               .name_bytes = entry->name_bytes,
+                               .claim_bytes = owed->claim_bytes,
+                               .active = self->members.size,
+                               .order = owed->begun,
+                               .index = owed->index,
+                               .generation = owed->generation});
+    if (owed->begun == owed->limit) {
+        tt_release(&self->memory, owed, sizeof(tt_owed) + owed->claim_bytes, 1);
+        entry->owed = NULL;
+    }
+}
+
+void tt_plan_pay_all(tt_negotiator *self, uint32_t number)
+{
+    while (self->entries.items[number].owed != NULL) {
+        tt_plan_pay(self, number, NULL);
+    }
+}
+
+/* ---- promotion ---- */
+
+static bool may_plan(const tt_negotiator *self)
+{
+    return (self->config.mode == TT_NEGOTIATE_AUTO || self->config.mode == TT_NEGOTIATE_PLAN) &&
+           self->active == self->members.size && (self->flags & TT_FLAG_CUT) == 0;
+}
+
+/* A quarter of the cache stays free for what is not planned. */
+static uint32_t planned_max(const tt_cache *cache)
+{
+    const uint32_t most = cache->capacity - cache->capacity / 4;
+    return most < PLANNED_MAX ? most : PLANNED_MAX;
+}
+
+static void promote(tt_negotiator *self, uint32_t number, uint32_t index)
+{
+    tt_cache *cache = &self->cache;
+    tt_cache_pin(self, number);
+    tt_slot *slot = &cache->slots[number];
+    slot->generation = self->generation;
+    slot->index = index;
+    slot->begun = 0;
+    const uint32_t entry = slot->entry;
+    if (self->entries.items[entry].wait == TT_WAIT_VECTOR) {
+        tt_plan_start(self, number, tt_entry_end(self, entry));
+    } else if (self->entries.items[entry].wait == TT_WAIT_CHANGED) {
+        self->is_urgent = true;
+    }
+}
+
+void tt_plan_promote(tt_negotiator *self)
+{
+    tt_cache *cache = &self->cache;
+    const bool is_boundary = self->is_boundary;
+    self->is_boundary = false;
+    if (!is_boundary || !may_plan(self)) {
+        return;
+    }
+    self->generation = (uint32_t)self->done;
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < cache->used && cache->planned < planned_max(cache); i++) {
+        const tt_slot *slot = &cache->slots[i];
+        if (slot->entry != TT_NONE && !slot->is_planned &&
+            slot->streak >= self->config.steps_to_plan && slot->last_step + 1 >= self->step) {
+            promote(self, i, index++);
+        }
+    }
+    if (index > 0) {
+        self->count.plans_made++;
+        tt_negotiator_report(self, TT_LOG_DEBUG, "%u tensors are planned from here on", index);
+    }
+}
+
+/* ---- the cut ---- */
+
+uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *invalid, bool is_all)
+{
+    tt_cache *cache = &self->cache;
+    self->frozen_count = 0;
+    if (cache->planned == 0 || (invalid == NULL && !is_all)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < cache->used; i++) {
+        const bool is_marked = is_all || (invalid[i / 8] >> (i & 7) & 1) != 0;
+        if (cache->slots[i].entry != TT_NONE && cache->slots[i].is_planned && is_marked) {
+            cache->slots[i].is_frozen = true;
+            self->frozen_count++;
+        }
+    }
+    return self->frozen_count;
+}
+
+/* What this member is still to run of the slot's plan. */
+static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
+{
+    tt_entry *entry = &self->entries.items[slot->entry];
+    TT_ASSERT(entry->owed == NULL);
+    if (slot->begun >= limit) {
+        return TT_OK;
+    }
+    tt_owed *owed = tt_allocate(&self->memory, sizeof(tt_owed) + slot->claim_bytes, 1);
+    if (owed == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    owed->generation = slot->generation;
+    owed->index = slot->index;
+    owed->begun = slot->begun;
+    owed->limit = limit;
+    owed->claim_bytes = (uint16_t)slot->claim_bytes;
+    memcpy(owed->claim, slot->claim, slot->claim_bytes);
+    entry->owed = owed;
+    return TT_OK;
+}
+
+bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket)
+{
+    return slot->claim_bytes == ticket->claim_bytes &&
+           memcmp(slot->claim, ticket->claim, ticket->claim_bytes) == 0;
+}
+
+/* A ticket that was held, or that caused the cut. */
+static void settle_ticket(tt_negotiator *self, uint32_t number)
+{
+    const tt_slot *slot = &self->cache.slots[number];
+    const uint32_t entry = slot->entry;
+    const tt_ticket *ticket = self->entries.items[entry].ticket;
+    if (ticket != NULL && self->entries.items[entry].owed != NULL) {
+        tt_plan_pay(self, entry, tt_entry_end(self, entry));
+    } else if (ticket != NULL) {
+        tt_entry_wait(self, entry, tt_slot_claims(slot, ticket) ? TT_WAIT_VECTOR : TT_WAIT_CHANGED);
+    }
+    if (self->is_joining) {
+        tt_plan_pay_all(self, entry);
+    }
+}
+
+tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
+{
+    tt_cache *cache = &self->cache;
+    for (uint32_t i = 0, k = 0; i < cache->used && k < self->frozen_count; i++) {
+        tt_slot *slot = &cache->slots[i];
+        if (slot->entry == TT_NONE || !slot->is_frozen) {
+            continue;
+        }
+        uint32_t limit;
+        memcpy(&limit, limits + sizeof(limit) * k++, sizeof(limit));
+        self->upset_count -= slot->is_upset;
+        slot->is_upset = slot->is_frozen = false;
+        slot->streak = 0;
+        tt_cache_unpin(self, i);
+        tt_cache_note(self, limit);
+        TT_TRY(owe(self, slot, limit));
+        settle_ticket(self, i);
+    }
+    self->frozen_count = 0;
+    self->count.plans_cut++;
+    return TT_OK;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * round.c - one round: vectors are combined; if a plan must end, it is cut; if anyone has something
+ * for the coordinator, there is a turn.
+ *
+ *   IDLE -> VECTOR -> [CUT] -> [GATHER -> ANSWER] -> IDLE
+ *
+ * Which phases a round has follows from the result of its vector, so all members go the same way.
+ * Every phase ends at a member only after all members have entered it; nobody is more than one
+ * phase ahead of anybody, and nobody can end round r + 1 before all have ended round r.
+ *
+ * When to begin: with something new; or, while `is_rearmed`, with anything that waits. A round
+ * after which members are rearmed was of use, or saw a member that had nothing; it cannot spin,
+ * because the next one ends only when that member has something. After a round in which all had
+ * something but nothing in common, a member with news calls the others. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash64.h"
+#include "base/log.h"
+#include "negotiate/internal.h"
+
+/* ---- the call ---- */
+
+static void call(tt_negotiator *self, uint64_t round, uint32_t except)
+{
+    const tt_notice notice = {.kind = TT_NOTICE_CALL, .round = round, .digest = self->cache.digest};
+    self->called = round;
+    const uint32_t parent = tt_place_parent(self);
+    if (parent != TT_NONE && parent != except) {
+        tt_negotiator_send(self, parent, &notice);
+    }
+    for (uint32_t i = 0; i < self->place.child_count; i++) {
+        const uint32_t child = tt_place_child(self, i);
+        if (child != except) {
+            tt_negotiator_send(self, child, &notice);
+        }
+    }
+}
+
+tt_status tt_round_call(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    if (notice->bytes != 0 || notice->round > self->done + 2 ||
+        (member != tt_place_parent(self) && tt_place_child_of(self, member) == TT_NONE)) {
+        return TT_ERR_BAD_WIRE;
+    }
+    if (notice->round > self->called && notice->round > self->done) {
+        call(self, notice->round, member);
+    }
+    return TT_OK;
+}
+
+/* ---- the vector ---- */
+
+static bool has_request(const tt_negotiator *self)
+{
+    return self->untold_count > 0 || self->wish_count > 0 ||
+           (self->is_joining && !self->is_join_told);
+}
+
+bool tt_round_is_due(const tt_negotiator *self)
+{
+    if (self->phase != TT_PHASE_IDLE || self->config.mode == TT_NEGOTIATE_ORIGINAL) {
+        return false;
+    }
+    const bool has_something = self->waiting_count > 0 || self->is_joined;
+    return self->called > self->done || has_request(self) || self->changed_count > 0 ||
+           self->upset_count > 0 || (has_something && (self->has_news || self->is_rearmed));
+}
+
+/* Slots that this member wants erased. */
+static void mark_invalid(const tt_negotiator *self, uint64_t *marks)
+{
+    for (uint32_t i = 0; i < self->cache.used; i++) {
+        const tt_slot *slot = &self->cache.slots[i];
+        if (slot->entry != TT_NONE &&
+            (slot->is_upset || self->entries.items[slot->entry].wait == TT_WAIT_CHANGED)) {
+            marks[i / 64] |= UINT64_C(1) << (i & 63);
+        }
+    }
+}
+
+/* A member that has joined has every reduction. */
+static void mark_joined(const tt_negotiator *self, uint64_t *pending)
+{
+    for (uint32_t i = 0; i < self->cache.used; i++) {
+        const tt_slot *slot = &self->cache.slots[i];
+        if (slot->entry != TT_NONE && !slot->needs_all && !slot->is_planned) {
+            pending[i / 64] |= UINT64_C(1) << (i & 63);
+        }
+    }
+}
+
+static tt_status own_vector(tt_negotiator *self, tt_notice *own)
+{
+    const uint32_t words = tt_cache_words(&self->cache);
+    void *scratch = self->scratch;
+    TT_TRY(tt_negotiator_grow(self, &scratch, &self->scratch_words, sizeof(uint64_t), 2 * words));
+    self->scratch = scratch;
+    if (words > 0) {
+        memcpy(self->scratch, self->cache.pending, words * sizeof(uint64_t));
+        memset(self->scratch + words, 0, words * sizeof(uint64_t));
+    }
+    own->flags |= has_request(self) ? TT_FLAG_TURN : 0;
+    own->flags |= self->waiting_count == 0 && !self->is_joined ? TT_FLAG_EMPTY : 0;
+    own->flags |= self->is_joining && self->cache.planned > 0 ? TT_FLAG_CUT : 0;
+    own->bytes = words * 8;
+    own->payload = self->scratch;
+    if (self->changed_count > 0 || self->upset_count > 0) {
+        mark_invalid(self, self->scratch + words);
+        own->flags |= TT_FLAG_INVALID;
+        own->bytes *= 2;
+    }
+    if (self->is_joined) {
+        mark_joined(self, self->scratch);
+    }
+    return TT_OK;
+}
+
+tt_status tt_round_start(tt_negotiator *self)
+{
+    TT_ASSERT(self->phase == TT_PHASE_IDLE);
+    const uint64_t round = self->done + 1;
+    if (self->called < round && (self->is_urgent || !self->is_rearmed)) {
+        call(self, round, TT_NONE);
+    }
+    self->phase = TT_PHASE_VECTOR;
+    self->count.rounds++;
+    tt_notice own = {.digest = self->cache.digest};
+    TT_TRY(own_vector(self, &own));
+    self->has_news = self->is_urgent = self->is_useful = false;
+    return tt_combine_begin(self, &self->vectors[round & 1], &own);
+}
+
+/* ---- its result ---- */
+
+static const uint8_t *invalid_of(const tt_negotiator *self)
+{
+    const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
+    return (vector->flags & TT_FLAG_INVALID) != 0 && (vector->flags & TT_FLAG_DIVERGED) == 0
+               ? vector->bytes + vector->size
+               : NULL;
+}
+
+static bool is_marked(const uint8_t *bits, uint32_t slot)
+{
+    return bits != NULL && (bits[slot / 8] >> (slot & 7) & 1) != 0;
+}
+
+static void erase_invalid(tt_negotiator *self)
+{
+    const uint8_t *invalid = invalid_of(self);
+    for (uint32_t i = 0; invalid != NULL && i < self->cache.used; i++) {
+        const tt_slot *slot = &self->cache.slots[i];
+        if (is_marked(invalid, i) && slot->entry != TT_NONE && !slot->is_planned) {
+            self->count.invalidations++;
+            tt_cache_erase(self, i);
+        }
+    }
+}
+
+static tt_status agree_slot(tt_negotiator *self, uint32_t number)
+{
+    const tt_slot *slot = &self->cache.slots[number];
+    const uint32_t entry = slot->entry;
+    const tt_entry *known = &self->entries.items[entry];
+    const tt_agreement item = {.name = known->name,
+                               .claim = slot->claim,
+                               .name_bytes = known->name_bytes,
+                               .claim_bytes = (uint16_t)slot->claim_bytes,
+                               .active = self->active,
+                               .order = self->order};
+    TT_ASSERT(known->ticket != NULL || self->is_joined);
+    TT_TRY(tt_batch_add(self, &item));
+    self->order++;
+    if (known->ticket != NULL) {
+        self->items[self->item_count - 1].ticket = tt_entry_end(self, entry);
+        self->last_mode = TT_NEGOTIATE_BITVECTOR;
+    }
+    tt_cache_touch(self, number);
+    tt_plan_saw(self, number);
+    return TT_OK;
+}
+
+/* In ascending order of slots, those that all members have. */
+static tt_status agree_common(tt_negotiator *self)
+{
+    const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
+    tt_status status = TT_OK;
+    for (uint32_t at = 0; at < vector->size && status == TT_OK; at += 8) {
+        uint64_t word;
+        memcpy(&word, vector->bytes + at, sizeof(word));
+        for (; word != 0 && status == TT_OK; word &= word - 1) {
+            const uint32_t slot = 8 * at + (uint32_t)__builtin_ctzll(word);
+            if (self->cache.slots[slot].entry != TT_NONE) { /* else it was erased just now */
+                status = agree_slot(self, slot);
+            }
+        }
+    }
+    tt_batch_tell(self);
+    return status;
+}
+
+/* ---- phases ---- */
+
+static tt_status begin_cut(tt_negotiator *self)
+{
+    tt_cache *cache = &self->cache;
+    void *scratch = self->scratch;
+    TT_TRY(tt_negotiator_grow(self, &scratch, &self->scratch_words, sizeof(uint64_t),
+                              self->frozen_count));
+    self->scratch = scratch;
+    uint8_t *counts = (uint8_t *)self->scratch;
+    for (uint32_t i = 0, k = 0; k < self->frozen_count; i++) {
+        if (cache->slots[i].is_frozen) {
+            memcpy(counts + 4 * k++, &cache->slots[i].begun, 4);
+        }
+    }
+    self->phase = TT_PHASE_CUT;
+    const tt_notice own = {
+        .digest = cache->plan_digest, .bytes = 4 * self->frozen_count, .payload = counts};
+    return tt_combine_begin(self, &self->cut, &own);
+}
+
+static void end_round(tt_negotiator *self)
+{
+    self->done++;
+    tt_combine_reset(self, &self->vectors[self->done & 1], self->done + 2);
+    tt_combine_reset(self, &self->cut, self->done + 1);
+    tt_turn_reset(self);
+    self->phase = TT_PHASE_IDLE;
+    self->is_rearmed = self->is_useful || (self->flags & TT_FLAG_EMPTY) != 0;
+    tt_plan_promote(self);
+}
+
+static tt_status begin_turn(tt_negotiator *self)
+{
+    const uint8_t reasons = TT_FLAG_TURN | TT_FLAG_INVALID | TT_FLAG_DIVERGED;
+    if ((self->flags & reasons) == 0) {
+        end_round(self);
+        return TT_OK;
+    }
+    self->phase = TT_PHASE_GATHER;
+    self->count.coordinator_turns++;
+    return tt_turn_tell(self);
+}
+
+static tt_status end_vector(tt_negotiator *self)
+{
+    const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
+    self->flags = vector->flags;
+    if ((self->flags & TT_FLAG_DIVERGED) != 0) {
+        self->count.divergences++;
+        tt_negotiator_report(self, TT_LOG_WARN,
+                             "the ranks' caches of agreed tensors differ in round %llu: all start "
+                             "anew",
+                             (unsigned long long)vector->round);
+        tt_plan_freeze(self, NULL, true);
+        return begin_cut(self);
+    }
+    const uint32_t cut = tt_plan_freeze(self, invalid_of(self), (self->flags & TT_FLAG_CUT) != 0);
+    erase_invalid(self);
+    TT_TRY(agree_common(self));
+    return cut > 0 ? begin_cut(self) : begin_turn(self);
+}
+
+static tt_status end_cut(tt_negotiator *self)
+{
+    if ((self->cut.flags & TT_FLAG_DIVERGED) != 0) {
+        return TT_ERR_MISMATCH;
+    }
+    const bool had_plans = self->frozen_count > 0;
+    if (had_plans) {
+        self->is_useful = true;
+        tt_negotiator_report(self,
+                             self->config.mode == TT_NEGOTIATE_PLAN ? TT_LOG_WARN : TT_LOG_DEBUG,
+                             "%u tensors left the plan", self->frozen_count);
+        TT_TRY(tt_plan_cut(self, self->cut.bytes));
+    }
+    if ((self->flags & TT_FLAG_DIVERGED) != 0) {
+        self->step = 1;
+        tt_cache_erase_all(self, tt_hash64_mix(self->config.epoch, self->done + 1));
+    }
+    erase_invalid(self);
+    return begin_turn(self);
+}
+
+tt_status tt_round_advance(tt_negotiator *self)
+{
+    for (;;) {
+        switch (self->phase) {
+        case TT_PHASE_IDLE:
+            return TT_OK;
+        case TT_PHASE_VECTOR:
+            if (!self->vectors[(self->done + 1) & 1].is_over) {
+                return TT_OK;
+            }
+            TT_TRY(end_vector(self));
+            break;
+        case TT_PHASE_CUT:
+            if (!self->cut.is_over) {
+                return TT_OK;
+            }
+            TT_TRY(end_cut(self));
+            break;
+        case TT_PHASE_GATHER:
+            if (!tt_turn_has_all(&self->turn, self->place.child_count)) {
+                return TT_OK;
+            }
+            self->phase = TT_PHASE_ANSWER;
+            TT_TRY(tt_turn_pass_up(self));
+            break;
+        case TT_PHASE_ANSWER:
+            if (!tt_turn_is_answered(&self->turn)) {
+                return TT_OK;
+            }
+            TT_TRY(tt_answers_apply(self));
+            end_round(self);
+            break;
+        }
+    }
+}

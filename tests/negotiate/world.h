@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * world.h - P negotiators and a network that is late, repeats and reorders, from a seed.
+ *
+ * The world keeps what each member was told and judges it: the agreed order is one, every ticket
+ * ends once, what is planned is run by all members under the same name. */
+#ifndef TUTTI_TESTS_NEGOTIATE_WORLD_H
+#define TUTTI_TESTS_NEGOTIATE_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "negotiate/negotiate.h"
+
+enum { WORLD_MEMBERS_MAX = 64 };
+
+typedef enum event_kind { EVENT_AGREED, EVENT_PLANNED, EVENT_FAILED, EVENT_JOINED } event_kind;
+
+/* What a member was told. */
+typedef struct test_event {
+    event_kind kind;
+    bool has_ticket;
+    char name[64], claim[64]; /* of the agreement; of the ticket where it failed */
+    char text[512];
+    tt_status status;
+    uint32_t active, index, generation, last;
+    uint64_t order;
+} test_event;
+
+typedef struct test_frame {
+    uint32_t from, to;
+    uint64_t number; /* in the order of sending, of its sender */
+    tt_notice notice;
+    uint8_t *payload;
+} test_frame;
+
+typedef struct world_ticket {
+    tt_ticket ticket;
+    uint32_t member;
+    int ends;
+    char name[64], claim[64];
+} world_ticket;
+
+typedef struct world_member {
+    struct test_world *world;
+    uint32_t self;
+    tt_negotiator *negotiator;
+    test_event *events;
+    uint32_t event_count, event_capacity;
+    uint64_t sent;
+    char report[512]; /* the last one */
+    uint32_t reports;
+} world_member;
+
+typedef struct test_world {
+    uint32_t size;
+    uint64_t now_ns;
+    tt_random random;
+    uint32_t duplicate_percent;
+    bool is_lazy; /* flushes come late, too */
+    tt_counting_allocator counter;
+    uint32_t host_of[WORLD_MEMBERS_MAX], host_first[WORLD_MEMBERS_MAX + 1];
+    uint32_t host_members[WORLD_MEMBERS_MAX];
+    world_member members[WORLD_MEMBERS_MAX];
+    test_frame *frames;
+    uint32_t frame_count, frame_capacity;
+    world_ticket **tickets;
+    uint32_t ticket_count, ticket_capacity;
+    uint64_t delivered;
+} test_world;
+
+/* `per_host` members on each host. The config is copied; NULL: the defaults. */
+test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_config *config,
+                         uint64_t seed);
+/* Judges, shuts, frees, and checks that no memory is left. */
+void world_destroy(test_world *world);
+
+/* A claim that begins with '!' needs all members. */
+world_ticket *world_submit(test_world *world, uint32_t member, const char *name, const char *claim);
+void world_submit_all(test_world *world, const char *name, const char *claim);
+void world_flush(test_world *world);
+/* Deliver one frame. */
+void world_deliver(test_world *world, uint32_t frame);
+/* Deliver frames in random order until there are none. */
+void world_run(test_world *world);
+/* Move the clock, and tick whoever is due. */
+void world_pass(test_world *world, uint64_t ns);
+
+uint32_t world_count(const test_world *world, uint32_t member, event_kind kind);
+/* The number-th event of this kind, from 0. */
+const test_event *world_event(const test_world *world, uint32_t member, event_kind kind,
+                              uint32_t number);
+uint32_t world_waiting(const test_world *world); /* tickets that have not ended */
+const tt_negotiate_counters *world_counters(const test_world *world, uint32_t member);
+/* Agreed orders are equal; what was planned anywhere was planned everywhere (if all is settled). */
+void world_judge(const test_world *world, bool is_settled);
+
+#endif
