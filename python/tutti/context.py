@@ -169,7 +169,23 @@ class Context:
             self._handles.add(handle)
         return handle
 
-    def _call(self, collective, name, process_set, priority=0, timeout=None):
+    def start_many(self, calls, keeps, finishes, names):
+        """Start several calls at once: one wake-up, adjacent places in the order."""
+        pointer = self._checked()
+        count = len(calls)
+        packed = (c.Call * count)(*calls)
+        slots = (ctypes.c_void_p * count)()
+        status = c.library.tutti_start_group(pointer, packed, count, slots)
+        if status < 0:
+            raise self._error(status, names[0] if names else None)
+        handles = [Handle(self, slot, calls[i], keeps[i], finishes[i], names[i])
+                   for i, slot in enumerate(slots)]
+        with self._lock:
+            self._handles.update(handles)
+        return handles
+
+    def new_call(self, collective, name, process_set, priority=0, timeout=None):
+        """A _library.Call with these fields set; fill in the rest and start it."""
         call = c.new_call(collective)
         call.set = process_set
         call.priority = priority
@@ -202,7 +218,7 @@ class Context:
                         prescale=1.0, postscale=1.0, timeout=None):
         """Start the reduction of `array` over all ranks."""
         source = as_buffer(array)
-        call = self._call(c.ALLREDUCE, name, process_set, priority, timeout)
+        call = self.new_call(c.ALLREDUCE, name, process_set, priority, timeout)
         target, result = self._output(out, source, source.shape)
         if target.count != source.count:
             raise BadArgument(f"out has {target.count} elements, the input {source.count}", -4,
@@ -222,7 +238,7 @@ class Context:
         buffer = as_buffer(array)
         if not buffer.is_writable and self.set_rank(process_set) != root:
             raise BadArgument("the array is read-only", -4, self.rank)
-        call = self._call(c.BROADCAST, name, process_set, priority, timeout)
+        call = self.new_call(c.BROADCAST, name, process_set, priority, timeout)
         call.input = call.output = buffer.address
         call.count, call.dtype, call.root = buffer.count, buffer.dtype, root
         return self.start(call, buffer, lambda: array, name)
@@ -238,7 +254,7 @@ class Context:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
         row = source.count // source.shape[0] if source.shape[0] else _row(source.shape)
         size = self.set_size(process_set)
-        call = self._call(c.ALLGATHER, name, process_set, priority, timeout)
+        call = self.new_call(c.ALLGATHER, name, process_set, priority, timeout)
         counts = (ctypes.c_uint64 * size)()
         result = ctypes.c_void_p()
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
@@ -268,7 +284,7 @@ class Context:
         counts = (ctypes.c_uint64 * size)(*[part * row for part in parts])
         target, result = self._output(None, source,
                                       (parts[max(member, 0)],) + tuple(source.shape[1:]))
-        call = self._call(c.REDUCESCATTER, name, process_set, priority, timeout)
+        call = self.new_call(c.REDUCESCATTER, name, process_set, priority, timeout)
         call.input, call.output, call.dtype = source.address, target.address, source.dtype
         call.op, call.prescale, call.postscale = _op(op), prescale, postscale
         call.input_counts = counts
@@ -300,7 +316,7 @@ class Context:
             inputs[i] *= row
         outputs = (ctypes.c_uint64 * size)()
         result = ctypes.c_void_p()
-        call = self._call(c.ALLTOALL, name, process_set, priority, timeout)
+        call = self.new_call(c.ALLTOALL, name, process_set, priority, timeout)
         call.input, call.dtype = source.address, source.dtype
         call.input_counts, call.output_counts = inputs, outputs
         call.result_out = ctypes.pointer(result)
@@ -318,7 +334,7 @@ class Context:
     def send(self, array, peer, *, process_set=0, timeout=None):
         """Send `array` to `peer`, which calls receive."""
         source = as_buffer(array)
-        call = self._call(c.SEND, None, process_set, 0, timeout)
+        call = self.new_call(c.SEND, None, process_set, 0, timeout)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
         call.root = peer
         self.start(call, source).wait()
@@ -328,7 +344,7 @@ class Context:
         target = as_buffer(array)
         if not target.is_writable:
             raise BadArgument("the array is read-only", -4, self.rank)
-        call = self._call(c.RECEIVE, None, process_set, 0, timeout)
+        call = self.new_call(c.RECEIVE, None, process_set, 0, timeout)
         call.output, call.count, call.dtype = target.address, target.count, target.dtype
         call.root = peer
         self.start(call, target).wait()
@@ -336,7 +352,7 @@ class Context:
 
     def barrier(self, *, process_set=0, name=None, timeout=None):
         """Wait until every rank of the set is here."""
-        self.start(self._call(c.BARRIER, name, process_set, 0, timeout), name=name).wait()
+        self.start(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name).wait()
 
     def _adopt(self, result, source, shape):
         """A NumPy array over memory that the C library allocated."""

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's collectives on tensors."""
+
+import pytest
+import torch
+
+import tutti.torch as hvd
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started():
+    hvd.init()
+    yield
+    hvd.shutdown()
+
+
+def ranks():
+    return range(hvd.size())
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+def test_sum_and_average_of_every_type(dtype):
+    tensor = torch.arange(6, dtype=dtype).reshape(2, 3)
+    assert torch.equal(hvd.allreduce(tensor, op=hvd.Sum), tensor * hvd.size())
+    assert torch.equal(hvd.allreduce(tensor, op=hvd.Average), tensor)
+
+
+def test_average_is_the_default():
+    assert hvd.allreduce(torch.tensor([float(hvd.rank())])).item() == sum(ranks()) / hvd.size()
+
+
+@pytest.mark.parametrize("op, fold", [(hvd.Min, min), (hvd.Max, max)])
+def test_min_and_max(op, fold):
+    assert hvd.allreduce(torch.tensor([hvd.rank() + 1]), op=op).item() == fold(
+        r + 1 for r in ranks())
+
+
+def test_product():
+    expected = 1
+    for r in ranks():
+        expected *= r + 2
+    assert hvd.allreduce(torch.tensor([hvd.rank() + 2]), op=hvd.Product).item() == expected
+
+
+def test_bool_sum_is_or():
+    assert hvd.allreduce(torch.tensor([hvd.rank() == 0, False]), op=hvd.Sum).tolist() == [
+        True, False]
+
+
+def test_complex_sum():
+    tensor = torch.tensor([1 + 2j, 3 - 1j])
+    assert torch.equal(hvd.allreduce(tensor, op=hvd.Sum), tensor * hvd.size())
+
+
+def test_in_place_returns_the_same_tensor():
+    tensor = torch.ones(1000)
+    assert hvd.allreduce_(tensor, op=hvd.Sum) is tensor
+    assert torch.equal(tensor, torch.full((1000,), float(hvd.size())))
+
+
+def test_scales():
+    tensor = torch.ones(5)
+    result = hvd.allreduce(tensor, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5)
+    assert torch.equal(result, tensor * hvd.size())
+
+
+def test_started_calls_are_polled_and_synchronized():
+    handles = [hvd.allreduce_async(torch.full((100,), float(i)), name=f"t{i}", op=hvd.Sum)
+               for i in range(20)]
+    results = [hvd.synchronize(handle) for handle in handles]
+    assert all(hvd.poll(handle) for handle in handles)
+    assert [result[0].item() for result in results] == [i * hvd.size() for i in range(20)]
+
+
+def test_groups():
+    tensors = [torch.full((i + 1,), float(i)) for i in range(5)]
+    for result, tensor in zip(hvd.grouped_allreduce(tensors, op=hvd.Sum), tensors):
+        assert torch.equal(result, tensor * hvd.size())
+    gathered = hvd.grouped_allgather([torch.full((hvd.rank() + 1, 2), float(i)) for i in range(3)])
+    assert [tuple(g.shape) for g in gathered] == [(sum(r + 1 for r in ranks()), 2)] * 3
+    parts = hvd.grouped_reducescatter([torch.ones(hvd.size() * 2)] * 2, op=hvd.Sum)
+    assert all(torch.equal(part, torch.full((2,), float(hvd.size()))) for part in parts)
+
+
+def test_allgather_of_different_lengths():
+    gathered = hvd.allgather(torch.full((hvd.rank() + 1, 2), hvd.rank(), dtype=torch.int32))
+    expected = torch.cat([torch.full((r + 1, 2), r, dtype=torch.int32) for r in ranks()])
+    assert torch.equal(gathered, expected)
+
+
+def test_broadcast_from_every_root():
+    for root in ranks():
+        tensor = torch.full((3,), float(hvd.rank()))
+        assert torch.equal(hvd.broadcast(tensor, root), torch.full((3,), float(root)))
+        assert tensor[0].item() == hvd.rank()
+        hvd.broadcast_(tensor, root)
+        assert tensor[0].item() == root
+
+
+def test_alltoall_with_and_without_splits():
+    tensor = torch.arange(hvd.size()) + 10 * hvd.rank()
+    assert hvd.alltoall(tensor).tolist() == [10 * r + hvd.rank() for r in ranks()]
+    splits = torch.tensor([r + 1 for r in ranks()])
+    received, lengths = hvd.alltoall(torch.full((int(splits.sum()),), hvd.rank()), splits)
+    assert lengths.tolist() == [hvd.rank() + 1] * hvd.size()
+    assert received.tolist() == [r for r in ranks() for _ in range(hvd.rank() + 1)]
+
+
+def test_reducescatter_with_a_rest():
+    rows = 2 * hvd.size() + 1
+    tensor = torch.arange(rows * 2, dtype=torch.float32).reshape(rows, 2)
+    parts = [len(part) for part in torch.arange(rows).tensor_split(hvd.size())]
+    begin = sum(parts[:hvd.rank()])
+    expected = tensor[begin:begin + parts[hvd.rank()]]
+    assert torch.equal(hvd.reducescatter(tensor), expected)
+    assert torch.equal(hvd.reducescatter(tensor, op=hvd.Sum), expected * hvd.size())
+
+
+def test_sparse_sum_adds_equal_indices():
+    sparse = torch.sparse_coo_tensor([[0, hvd.rank() + 1]], [1.0, 2.0], (hvd.size() + 1,),
+                                     check_invariants=True)
+    dense = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum)().to_dense()
+    assert dense.tolist() == [float(hvd.size())] + [2.0] * hvd.size()
+
+
+def test_zero_size_and_scalars():
+    assert hvd.allreduce(torch.zeros(0, 3)).shape == (0, 3)
+    assert hvd.allreduce(torch.tensor(2.0)).item() == 2.0
+
+
+def test_gradients_flow_through_collectives():
+    tensor = torch.ones(4, requires_grad=True)
+    hvd.allreduce(tensor, op=hvd.Sum).sum().backward()
+    assert tensor.grad.tolist() == [float(hvd.size())] * 4
+    tensor = torch.ones(hvd.rank() + 1, 2, requires_grad=True)
+    hvd.allgather(tensor).sum().backward()
+    assert torch.equal(tensor.grad, torch.ones_like(tensor))
+    tensor = torch.ones(3, requires_grad=True)
+    hvd.broadcast(tensor, 0).sum().backward()
+    assert tensor.grad.tolist() == [1.0 if hvd.rank() == 0 else 0.0] * 3
+    tensor = torch.ones(hvd.size() * 2, requires_grad=True)
+    hvd.reducescatter(tensor, op=hvd.Average).sum().backward()
+    assert torch.equal(tensor.grad, torch.ones_like(tensor))
+    tensor = torch.ones(hvd.size(), requires_grad=True)
+    (hvd.alltoall(tensor) * (hvd.rank() + 1)).sum().backward()
+    assert tensor.grad.tolist() == [float(r + 1) for r in ranks()]
+
+
+def test_compression_halves_and_returns_the_type():
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        result = hvd.allreduce(torch.ones(10, dtype=torch.float64), compression=compression)
+        assert result.dtype == torch.float64 and torch.equal(result, torch.ones(10).double())
+
+
+def test_objects_go_everywhere():
+    assert hvd.broadcast_object({"rank": hvd.rank()}, 0) == {"rank": 0}
+    assert hvd.allgather_object([hvd.rank()] * hvd.rank()) == [[r] * r for r in ranks()]
+
+
+def test_process_sets():
+    if hvd.size() == 1:
+        pytest.skip("needs two ranks")
+    evens = hvd.add_process_set(list(range(0, hvd.size(), 2)))
+    assert evens.size() == len(range(0, hvd.size(), 2))
+    assert evens.included() == (hvd.rank() % 2 == 0)
+    if evens.included():
+        result = hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum, process_set=evens)
+        assert result.item() == evens.size()
+    else:
+        with pytest.raises(ValueError, match="is not a member"):
+            hvd.allreduce(torch.tensor([1.0]), process_set=evens)
+    assert hvd.remove_process_set(evens)
+    assert not hvd.remove_process_set(evens)
+
+
+@pytest.mark.parametrize("bad, text", [
+    (lambda: hvd.allreduce_(torch.ones(4, 4).t()), "contiguous"),
+    (lambda: hvd.allreduce(torch.ones(2).to_sparse()), "sparse"),
+    (lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta"),
+    (lambda: hvd.allreduce(3.0), "torch.Tensor"),
+    (lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "supersedes"),
+    (lambda: hvd.allreduce(torch.ones(2), op=17), "does not exist"),
+    (lambda: hvd.allgather(torch.tensor(1.0)), "dimension"),
+    (lambda: hvd.alltoall(torch.ones(3), [1] * (hvd.size() + 1)), "splits"),
+    (lambda: hvd.broadcast(torch.ones(1), hvd.size()), "not a member"),
+    (lambda: hvd.synchronize(3), "_async"),
+    (lambda: hvd.allreduce(torch.ones(2, dtype=torch.bool)), "bool"),
+])
+def test_bad_input_is_refused_and_the_job_goes_on(bad, text):
+    with pytest.raises(ValueError, match=text):
+        bad()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_mismatch_raises_everywhere_and_the_job_goes_on():
+    if hvd.size() == 1:
+        pytest.skip("needs two ranks")
+    with pytest.raises(hvd.HorovodInternalError) as caught:
+        hvd.allreduce(torch.ones(hvd.rank() + 1), name="uneven")
+    assert "allreduce.uneven" in str(caught.value)
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_calls_outside_of_a_job_say_so():
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    with pytest.raises(ValueError, match="hvd.init"):
+        hvd.rank()
+    hvd.init()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()

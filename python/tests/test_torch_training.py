@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer, SyncBatchNorm, broadcast of state, the DDP hook."""
+
+import copy
+
+import pytest
+import torch
+
+import tutti.torch as hvd
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started():
+    hvd.init()
+    yield
+    hvd.shutdown()
+
+
+def model_of(seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def batches(count):
+    """The same batches on every rank; each takes its share of the rows."""
+    generator = torch.Generator().manual_seed(7)
+    for _ in range(count):
+        yield torch.randn(8, 8, generator=generator), torch.randn(8, 4, generator=generator)
+
+
+def share(tensor):
+    return tensor.tensor_split(hvd.size())[hvd.rank()]
+
+
+def train(model, optimizer, steps=5):
+    losses = []
+    for inputs, targets in batches(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(share(inputs)), share(targets))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def assert_equal_everywhere(model):
+    for tensor in model.state_dict().values():
+        for other in hvd.allgather_object(tensor):
+            assert torch.equal(tensor, other)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"groups": 2}, {"groups": 100}, {"compression": hvd.Compression.fp16},
+    {"gradient_predivide_factor": 2.0}, {"op": hvd.Sum},
+])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_replicas_stay_equal(kind, options):
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(kind(model.parameters(), lr=0.01),
+                                         named_parameters=model.named_parameters(), **options)
+    assert isinstance(optimizer, kind)
+    train(model, optimizer)
+    assert_equal_everywhere(model)
+
+
+def test_one_rank_trains_bit_for_bit_as_the_plain_loop():
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    losses = train(model, optimizer)
+    assert len(losses) == 5
+    plain_optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    for inputs, targets in batches(5):  # the average of the shares' gradients, by hand
+        total = [torch.zeros_like(p) for p in plain.parameters()]
+        for rows, wanted in zip(inputs.tensor_split(hvd.size()), targets.tensor_split(hvd.size())):
+            plain_optimizer.zero_grad()
+            torch.nn.functional.mse_loss(plain(rows), wanted).backward()
+            for sum_, p in zip(total, plain.parameters()):
+                sum_ += p.grad
+        for sum_, p in zip(total, plain.parameters()):
+            p.grad = sum_ / hvd.size()
+        plain_optimizer.step()
+    for mine, theirs in zip(model.parameters(), plain.parameters()):
+        if hvd.size() == 1:
+            assert torch.equal(mine, theirs)
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_explicit_groups_of_parameters():
+    model = model_of()
+    parameters = list(model.parameters())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters(),
+                                         groups=[parameters[:2], parameters[2:]])
+    train(model, optimizer)
+    assert_equal_everywhere(model)
+
+
+def test_unused_parameters_take_part_with_zeros():
+    model = model_of()
+    unused = torch.nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*model.parameters(), unused], lr=0.1),
+        [*model.named_parameters(), ("unused", unused)])
+    inputs, _ = next(batches(1))
+    loss = model(inputs).sum() + (unused.sum() if hvd.rank() == 0 else 0)
+    loss.backward()
+    optimizer.step()
+    assert torch.allclose(unused, torch.ones(3) - 0.1 / hvd.size())
+
+
+def test_passes_are_added_up_before_the_exchange():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters(), backward_passes_per_step=2)
+    inputs, _ = next(batches(1))
+    model(inputs).sum().backward()
+    model(inputs).sum().backward()
+    optimizer.step()
+    assert_equal_everywhere(model)
+    optimizer.zero_grad()
+    model(inputs).sum().backward()
+    model(inputs).sum().backward()
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
+        model(inputs).sum().backward()
+    optimizer.synchronize()
+
+
+def test_zeroing_gradients_under_way_is_refused():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    inputs, _ = next(batches(1))
+    model(inputs).sum().backward()
+    with pytest.raises(AssertionError, match="race condition"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_clipping_between_synchronize_and_step():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    inputs, _ = next(batches(1))
+    (model(inputs).sum() * 1000).backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert_equal_everywhere(model)
+
+
+def test_sparse_gradients():
+    for as_dense in (False, True):
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(10, 3, sparse=True)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                             table.named_parameters(), sparse_as_dense=as_dense)
+        before = table.weight.detach().clone()
+        table(torch.tensor([hvd.rank()])).sum().backward()
+        optimizer.step()
+        touched = (table.weight.detach() != before).any(1).nonzero().flatten().tolist()
+        assert touched == list(range(hvd.size()))
+
+
+def test_wrong_names_are_refused():
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    pairs = list(model.named_parameters())
+    with pytest.raises(ValueError, match="unique"):
+        hvd.DistributedOptimizer(optimizer, [("a", p) for _, p in pairs])
+    with pytest.raises(ValueError, match="not named"):
+        hvd.DistributedOptimizer(optimizer, pairs[:-1])
+    with pytest.raises(ValueError, match="op != Average"):
+        hvd.DistributedOptimizer(optimizer, pairs, op=hvd.Sum, gradient_predivide_factor=2.0)
+
+
+def test_state_of_model_and_optimizer_comes_from_root():
+    model = model_of(hvd.rank())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1 * (hvd.rank() + 1))
+    if hvd.rank() == 0:
+        model(torch.ones(1, 8)).sum().backward()
+        optimizer.step()
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert_equal_everywhere(model)
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["lr"] == 0.1
+    assert len(state["state"]) == 4
+    for other in hvd.allgather_object(state["state"][0]["exp_avg"]):
+        assert torch.equal(other, state["state"][0]["exp_avg"])
+
+
+def test_batch_norm_over_ranks_is_that_of_the_whole_batch():
+    torch.manual_seed(0)
+    whole = torch.randn(4 * hvd.size(), 3, 5)
+    plain, ours = torch.nn.BatchNorm1d(3), hvd.SyncBatchNorm(3)
+    expected_input = whole.clone().requires_grad_()
+    expected = plain(expected_input)
+    expected.pow(2).sum().backward()
+    mine = share(whole).clone().requires_grad_()
+    output = ours(mine)
+    output.pow(2).sum().backward()
+    torch.testing.assert_close(output, share(expected), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours.running_mean, plain.running_mean)
+    torch.testing.assert_close(ours.running_var, plain.running_var, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine.grad, share(expected_input.grad), rtol=1e-3, atol=1e-4)
+
+
+def test_scaler_and_deepcopy_of_plain_optimizer():
+    model = model_of()
+    copied = copy.deepcopy(model)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(copied.parameters(), lr=0.1),
+                                         copied.named_parameters())
+    train(copied, optimizer, 2)
+    assert_equal_everywhere(copied)

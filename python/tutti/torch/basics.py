@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joining and leaving, ranks, process sets, capabilities: Horovod's names, Tutti's job.
+
+Horovod's interface has one job per process; it is kept here."""
+
+import atexit
+import threading
+
+import tutti
+from tutti import errors
+
+from .exceptions import HorovodInternalError
+
+Average, Sum, Adasum, Min, Max, Product = 0, 1, 2, 3, 4, 5
+
+_lock = threading.RLock()
+_job = None
+_names = {}
+
+
+def job():
+    """The tutti.Context of this process."""
+    if _job is None:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+    return _job
+
+
+class ProcessSet:
+    """A group of ranks that calls collectives on its own. Numbered by init or add_process_set."""
+
+    def __init__(self, ranks):
+        if not isinstance(ranks, (list, tuple, range)):
+            raise ValueError("a process set takes a list of ranks; MPI communicators are not used "
+                             "here, give their ranks")
+        self.ranks = sorted(int(rank) for rank in ranks)
+        if len(set(self.ranks)) != len(self.ranks):
+            raise ValueError(f"a rank is named twice: {list(ranks)}")
+        self.process_set_id = None
+
+    def _number(self):
+        if self.process_set_id is None:
+            raise ValueError("Process set has not been added; use hvd.add_process_set() or "
+                             "hvd.init(process_sets=...).")
+        return self.process_set_id
+
+    def included(self):
+        """Is this rank a member?"""
+        return rank() in self.ranks if self.process_set_id is not None else None
+
+    def rank(self):
+        """This rank's number among the members."""
+        if self.process_set_id is None:
+            return None
+        if not self.included():
+            raise ValueError(f"Rank {rank()} is not a member of the provided process set.")
+        return self.ranks.index(rank())
+
+    def size(self):
+        """How many members there are."""
+        return len(self.ranks) if self.process_set_id is not None else None
+
+    def _member(self, world_rank):
+        if world_rank not in self.ranks:
+            raise ValueError(f"rank {world_rank} is not a member of the process set {self.ranks}")
+        return self.ranks.index(world_rank)
+
+    def __str__(self):
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+    def __eq__(self, other):
+        return isinstance(other, ProcessSet) and self.ranks == other.ranks
+
+    def __hash__(self):
+        return hash(tuple(self.ranks))
+
+
+class _World(ProcessSet):
+    def __init__(self):
+        super().__init__([])
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+global_process_set = _World()
+_sets = {}
+
+
+def init(comm=None, process_sets=None):
+    """Join the job. `process_sets` is a list of ProcessSet, or "dynamic" (always allowed here).
+    A second call does nothing, as in Horovod."""
+    global _job
+    if comm is not None and not isinstance(comm, (list, tuple)):
+        raise ValueError("comm: MPI communicators are not used here; leave it out")
+    with _lock:
+        if _job is not None:
+            return
+        _job = tutti.init()
+        if comm is not None and sorted(comm) != list(range(_job.size)):
+            shutdown()
+            raise ValueError("comm: a job of a part of the ranks is a process set here; give "
+                             "process_sets=[hvd.ProcessSet(ranks)]")
+        global_process_set.ranks = list(range(_job.size))
+        global_process_set.process_set_id = 0
+        _sets[0] = global_process_set
+        _names.clear()
+        if process_sets not in (None, "dynamic"):
+            for process_set in process_sets:
+                add_process_set(process_set)
+
+
+def shutdown():
+    """Leave the job. May be repeated, and init() joins again."""
+    global _job
+    with _lock:
+        left, _job = _job, None
+        for process_set in _sets.values():
+            process_set.process_set_id = None
+        _sets.clear()
+        _names.clear()
+        if left is not None:
+            left.shutdown()
+
+
+atexit.register(shutdown)
+
+
+def is_initialized():
+    """Between init and shutdown?"""
+    return _job is not None
+
+
+def rank():
+    """Number of this process in the job."""
+    return job().rank
+
+
+def size():
+    """Processes in the job."""
+    return job().size
+
+
+def local_rank():
+    """Number of this process among those of its host."""
+    return job().local_rank
+
+
+def local_size():
+    """Processes on this host."""
+    return job().local_size
+
+
+def cross_rank():
+    """Number of this host."""
+    return job().cross_rank
+
+
+def cross_size():
+    """Number of hosts."""
+    return job().cross_size
+
+
+def is_homogeneous():
+    """Does every host run the same number of processes?"""
+    return job().local_size * job().cross_size == job().size
+
+
+def add_process_set(process_set):
+    """Create the set; every rank calls it with the same ranks. Returns it, with its number."""
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    with _lock:
+        for known in _sets.values():
+            if known.ranks == process_set.ranks:
+                if process_set is known:
+                    raise ValueError("A process set with the same ranks already exists.")
+                raise ValueError(f"A process set with the same ranks already exists: {known}")
+        try:
+            process_set.process_set_id = job().create_set(process_set.ranks)
+        except errors.BadArgument as problem:
+            raise ValueError(str(problem)) from None
+        except tutti.TuttiError as problem:
+            raise HorovodInternalError(str(problem)) from problem
+        _sets[process_set.process_set_id] = process_set
+        return process_set
+
+
+def remove_process_set(process_set):
+    """End the set; every rank calls it. False where it cannot be removed."""
+    with _lock:
+        number = process_set.process_set_id
+        if number is None or number == 0 or number not in _sets:
+            return False
+        job().remove_set(number)
+        process_set.process_set_id = None
+        del _sets[number]
+        return True
+
+
+def process_set_ids():
+    """Numbers of the sets that exist."""
+    return sorted(_sets)
+
+
+def next_name(kind, process_set):
+    """Horovod's name for a call without one; counted per kind and process set, so that calls in
+    the same order meet."""
+    with _lock:
+        key = (kind, process_set._number())
+        number = _names.get(key, 0)
+        _names[key] = number + 1
+    suffix = f".set{key[1]}" if key[1] else ""
+    return f"{kind}.noname.{number}{suffix}"
+
+
+# ---- what Horovod was built with; Tutti brings its own transports ----
+
+def mpi_threads_supported():
+    """False: no MPI is used."""
+    return False
+
+
+def mpi_enabled():
+    """False: no MPI is used."""
+    return False
+
+
+def mpi_built():
+    """False: no MPI is used."""
+    return False
+
+
+def gloo_enabled():
+    """True: what Horovod does with Gloo is done here, without Gloo."""
+    return True
+
+
+def gloo_built():
+    """True: what Horovod does with Gloo is done here, without Gloo."""
+    return True
+
+
+def nccl_built():
+    """0: no NCCL."""
+    return 0
+
+
+def ddl_built():
+    """False."""
+    return False
+
+
+def ccl_built():
+    """False."""
+    return False
+
+
+def cuda_built():
+    """False: device tensors go through host memory."""
+    return False
+
+
+def rocm_built():
+    """False: device tensors go through host memory."""
+    return False
+
+
+def start_timeline(file_path, mark_cycles=False):
+    """Not recorded yet; says so."""
+    raise NotImplementedError("timelines are not recorded yet")
+
+
+def stop_timeline():
+    """Nothing to stop."""

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State and objects from one rank to all: parameters, optimizer state, anything picklable.
+
+Objects are the user's own: they are pickled by the sender and unpickled here, from ranks of this
+job only, whose links are authenticated."""
+
+import collections.abc
+import io
+import pickle
+
+import torch
+
+from . import ops
+from .basics import global_process_set
+
+try:  # it can also pickle functions of scripts, as Horovod's users expect
+    import cloudpickle as _pickler
+except ImportError:
+    _pickler = pickle
+
+
+def broadcast_parameters(params, root_rank):
+    """Root's parameters on every rank, in place. `params` is model.state_dict() or
+    model.named_parameters()."""
+    if isinstance(params, collections.abc.Mapping):
+        pairs = sorted(params.items())
+    elif isinstance(params, collections.abc.Iterable):
+        pairs = [pair if isinstance(pair, tuple) else (None, pair) for pair in params]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")
+    handles = []
+    for name, tensor in pairs:
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if tensor.is_contiguous():
+            handles.append((ops.broadcast_async_(tensor, root_rank, name), None))
+        else:
+            handles.append((ops.broadcast_async(tensor, root_rank, name), tensor))
+    for handle, scattered in handles:
+        received = ops.synchronize(handle)
+        if scattered is not None:
+            scattered.detach().copy_(received)
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """Root's object, on every rank."""
+    name = name or type(obj).__name__
+    is_root = process_set.rank() == process_set._member(root_rank)
+    payload = bytearray(_dumps(obj)) if is_root else bytearray()
+    length = torch.tensor([len(payload)], dtype=torch.int64)
+    ops.broadcast_(length, root_rank, f"{name}.sz", process_set)
+    data = torch.frombuffer(payload, dtype=torch.uint8) if payload else None
+    if data is None:
+        data = torch.empty(int(length), dtype=torch.uint8)
+    ops.broadcast_(data, root_rank, f"{name}.t", process_set)
+    return obj if is_root else _loads(data)
+
+
+def broadcast_object_fn(root_rank=0, name=None, process_set=global_process_set):
+    """A function of one object that broadcasts it."""
+    return lambda obj: broadcast_object(obj, root_rank, name, process_set)
+
+
+def allgather_object(obj, name=None, process_set=global_process_set):
+    """Everyone's objects as a list, in rank order."""
+    name = name or type(obj).__name__
+    payload = torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
+    lengths = ops.allgather(torch.tensor([payload.numel()]), f"{name}.sz", process_set)
+    joined = ops.allgather(payload, f"{name}.t", process_set)
+    return [_loads(part) for part in torch.split(joined, lengths.tolist())]
+
+
+def _dumps(obj):
+    buffer = io.BytesIO()
+    _pickler.dump(obj, buffer)
+    return buffer.getvalue()
+
+
+def _loads(tensor):
+    return pickle.loads(tensor.numpy().tobytes() if _has_numpy() else bytes(tensor.tolist()))
+
+
+def _has_numpy():
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None):
+    """Root's optimizer state on every rank: tensors in place, everything else as an object."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    state = optimizer.state_dict()
+    skeleton, tensors = _without_tensors(state)
+    skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
+    restored, received = _with_tensors(skeleton, tensors)
+    broadcast_parameters(received, root_rank)
+    optimizer.load_state_dict(restored)
+
+
+class _Place:
+    """Where a tensor of an optimizer's state belongs."""
+
+    def __init__(self, key, tensor):
+        self.key = key
+        self.shape, self.dtype, self.device = tuple(tensor.shape), tensor.dtype, tensor.device.type
+
+
+def _without_tensors(state, path="optimizer"):
+    """The state with every tensor replaced by a _Place, and the tensors by key."""
+    tensors = {}
+
+    def walk(value, key):
+        if isinstance(value, torch.Tensor):
+            tensors[key] = value
+            return _Place(key, value)
+        if isinstance(value, dict):
+            return {name: walk(item, f"{key}.{name}") for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(walk(item, f"{key}.{i}") for i, item in enumerate(value))
+        return value
+
+    return walk(state, path), tensors
+
+
+def _with_tensors(skeleton, mine):
+    """The skeleton with a tensor in every place: this rank's own where it fits, else a new one."""
+    tensors = {}
+
+    def walk(value):
+        if isinstance(value, _Place):
+            tensor = mine.get(value.key)
+            fits = tensor is not None and (tuple(tensor.shape), tensor.dtype) == (value.shape,
+                                                                                 value.dtype)
+            if not fits:
+                tensor = torch.zeros(value.shape, dtype=value.dtype)
+            tensors[value.key] = tensor.contiguous()
+            return tensors[value.key]
+        if isinstance(value, dict):
+            return {name: walk(item) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(walk(item) for item in value)
+        return value
+
+    return walk(skeleton), tensors

@@ -1,0 +1,683 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives on tensors: blocking, started, in place, grouped, differentiable."""
+
+import ctypes
+
+import torch
+
+import tutti
+from tutti import _library as c
+
+from . import basics
+from .basics import Adasum, Average, Max, Min, Product, Sum, global_process_set
+from .compression import Compression
+from .exceptions import HorovodInternalError
+
+_DTYPES = {torch.uint8: c.U8, torch.int8: c.I8, torch.int16: c.I16, torch.int32: c.I32,
+           torch.int64: c.I64, torch.float16: c.F16, torch.bfloat16: c.BF16,
+           torch.float32: c.F32, torch.float64: c.F64, torch.bool: c.BOOL}
+if hasattr(torch, "uint16"):
+    _DTYPES[torch.uint16] = c.U16
+_OPS = {Average: c.AVERAGE, Sum: c.SUM, Min: c.MIN, Max: c.MAX, Product: c.PRODUCT}
+
+
+class TensorHandle:
+    """A started call on one tensor, or on the tensors of a group. Give it to poll and
+    synchronize."""
+
+    __slots__ = ("_handles", "_finish", "_result", "_is_over")
+
+    def __init__(self, handles, finish):
+        self._handles = handles
+        self._finish = finish
+        self._result = None
+        self._is_over = False
+
+    def poll(self):
+        """Is it over?"""
+        return self._is_over or all(handle.poll() for handle in self._handles)
+
+    def wait(self):
+        """The result, once it is over."""
+        if not self._is_over:
+            problem = None
+            for handle in self._handles:  # all, so that no buffer is in use any more
+                try:
+                    handle.wait()
+                except tutti.TuttiError as error:
+                    problem = problem or error
+            if problem is not None:
+                raise HorovodInternalError(str(problem)) from problem
+            self._result = self._finish()
+            self._is_over = True
+            self._handles = self._finish = None
+        return self._result
+
+
+# ---- checks and staging ----
+
+def _check(tensor, what):
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"{what} takes a torch.Tensor, not a {type(tensor).__name__}")
+    if tensor.is_sparse:
+        raise ValueError(f"{what}: the tensor is sparse; use sparse_allreduce_async")
+    if tensor.device.type == "meta":
+        raise ValueError(f"{what}: the tensor lies on the meta device and holds no data")
+    if tensor.dtype not in _DTYPES and not tensor.is_complex():
+        raise ValueError(f"{what}: tensor type {tensor.dtype} is not supported")
+
+
+def _check_rows(tensor, what):
+    _check(tensor, what)
+    if tensor.dim() == 0:
+        raise ValueError(f"{what} needs a tensor of at least one dimension")
+
+
+def _check_in_place(tensor, what):
+    _check(tensor, what)
+    if not tensor.is_contiguous():
+        raise ValueError(f"{what} works in place and needs a contiguous tensor; "
+                         f"call tensor.contiguous() first")
+
+
+class _Staged:
+    """A tensor's elements in host memory, and the way back.
+
+    A device tensor is copied through pinned memory on its own stream; only the event of that copy
+    is waited for. A complex tensor is seen as pairs of reals."""
+
+    __slots__ = ("host", "device", "is_complex")
+
+    def __init__(self, tensor):
+        self.is_complex = tensor.is_complex()
+        tensor = tensor.detach()
+        if self.is_complex:
+            tensor = torch.view_as_real(tensor)
+        self.device = None
+        if tensor.device.type == "cpu":
+            self.host = tensor if tensor.is_contiguous() else tensor.contiguous()
+            return
+        self.device = tensor.device
+        self.host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        self.host.copy_(tensor, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(tensor.device))
+        event.synchronize()
+
+    def back(self, host):
+        """`host` where and as the caller's tensor is."""
+        tensor = host if self.device is None else host.to(self.device)
+        return torch.view_as_complex(tensor) if self.is_complex else tensor
+
+
+def _set_of(process_set):
+    number = process_set._number()
+    if not process_set.included():
+        raise ValueError(f"Rank {basics.rank()} is not a member of the provided process set.")
+    return number
+
+
+def _reduction(op, average):
+    if average is not None:
+        if op is not None:
+            raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+        op = Average if average else Sum
+    return Average if op is None else op
+
+
+def _reduce_op(op, dtype, is_complex, what):
+    if op == Adasum:
+        raise NotImplementedError(f"{what}: Adasum is not there yet")
+    if op not in _OPS:
+        raise ValueError(f"{what}: op {op} does not exist")
+    if is_complex and op not in (Sum, Average):
+        raise ValueError(f"{what}: complex tensors have sum and average only")
+    if dtype == torch.bool and op == Average:
+        raise ValueError(f"{what}: the average of bool is not defined")
+    return _OPS[op]
+
+
+def _name(name, kind, process_set):
+    return f"{kind}.{name}" if name is not None else basics.next_name(kind, process_set)
+
+
+def _start(call, keep, name, finish):
+    """One call as a TensorHandle."""
+    try:
+        handle = basics.job().start(call, keep, None, name)
+    except tutti.TuttiError as error:
+        raise HorovodInternalError(str(error)) from error
+    return TensorHandle([handle], finish)
+
+
+# ---- allreduce ----
+
+def _allreduce_call(tensor, output, op, name, process_set, scales):
+    """The call, what it needs kept, and how its result is made. `output` None: a new tensor."""
+    staged = _Staged(tensor)
+    source = staged.host
+    is_in_place = output is tensor
+    target = source if is_in_place or staged.device is not None else torch.empty_like(source)
+    if is_in_place and not source.data_ptr() == tensor.data_ptr() and staged.device is None:
+        raise ValueError("allreduce_ needs a contiguous tensor")
+    call = basics.job().new_call(c.ALLREDUCE, name, _set_of(process_set))
+    call.dtype = _DTYPES[source.dtype]
+    call.op = _reduce_op(op, source.dtype, staged.is_complex, "allreduce")
+    call.prescale, call.postscale = scales
+    call.input, call.output = source.data_ptr(), target.data_ptr()
+    call.count = source.numel()
+
+    def finish():
+        if not is_in_place:
+            return staged.back(target)
+        if staged.device is not None:
+            tensor.detach().copy_(staged.back(target), non_blocking=True)
+        return tensor
+
+    return call, (source, target, tensor), finish
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
+                    postscale_factor=1.0, process_set=global_process_set):
+    """Start a reduction into a new tensor."""
+    _check(tensor, "allreduce")
+    name = _name(name, "allreduce", process_set)
+    call, keep, finish = _allreduce_call(tensor, None, _reduction(op, average), name, process_set,
+                                         (prescale_factor, postscale_factor))
+    return _start(call, keep, name, finish)
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
+                     postscale_factor=1.0, process_set=global_process_set):
+    """Start a reduction in place."""
+    _check_in_place(tensor, "allreduce_")
+    name = _name(name, "allreduce", process_set)
+    call, keep, finish = _allreduce_call(tensor, tensor, _reduction(op, average), name, process_set,
+                                         (prescale_factor, postscale_factor))
+    return _start(call, keep, name, finish)
+
+
+def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+               process_set=global_process_set):
+    """Reduce in place."""
+    return synchronize(allreduce_async_(tensor, average, name, op, prescale_factor,
+                                        postscale_factor, process_set))
+
+
+class _Allreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, average, name, op, scales, process_set):
+        ctx.arguments = (average, op, scales, process_set)
+        return synchronize(allreduce_async(tensor, average, name, op, *scales, process_set))
+
+    @staticmethod
+    def backward(ctx, grad):
+        average, op, scales, process_set = ctx.arguments
+        reduced = allreduce(grad, average=average, op=op, prescale_factor=scales[0],
+                            postscale_factor=scales[1], process_set=process_set)
+        return reduced, None, None, None, None, None
+
+
+def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
+              prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """The reduction of `tensor` over all ranks, as a new tensor. Differentiable."""
+    _check(tensor, "allreduce")
+    smaller, context = compression.compress(tensor)
+    summed = _Allreduce.apply(smaller, average, name, op, (prescale_factor, postscale_factor),
+                              process_set)
+    return compression.decompress(summed, context)
+
+
+# ---- groups of allreduce ----
+
+def _start_group(parts, names):
+    """Several (call, keep, finish) as one TensorHandle."""
+    if not parts:
+        raise ValueError("a group needs at least one tensor")
+    calls = [part[0] for part in parts]
+    try:
+        handles = basics.job().start_many(calls, [part[1] for part in parts],
+                                          [None] * len(parts), names)
+    except tutti.TuttiError as error:
+        raise HorovodInternalError(str(error)) from error
+    return TensorHandle(handles, lambda: [part[2]() for part in parts])
+
+
+def _member_names(name, kind, count, process_set):
+    base = _name(name, kind, process_set)
+    return [f"{base}_{i + 1}of{count}" for i in range(count)]
+
+
+def _grouped_allreduce(tensors, is_in_place, options):
+    average, name, op, scales, process_set = options
+    tensors = list(tensors)
+    for tensor in tensors:
+        (_check_in_place if is_in_place else _check)(tensor, "grouped_allreduce")
+    names = _member_names(name, "grouped_allreduce", len(tensors), process_set)
+    parts = [_allreduce_call(tensor, tensor if is_in_place else None, _reduction(op, average),
+                             member, process_set, scales)
+             for tensor, member in zip(tensors, names)]
+    return _start_group(parts, names)
+
+
+def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                            postscale_factor=1.0, process_set=global_process_set):
+    """Start the reduction of several tensors as one request, into new tensors."""
+    return _grouped_allreduce(tensors, False, (average, name, op,
+                                               (prescale_factor, postscale_factor), process_set))
+
+
+def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                             postscale_factor=1.0, process_set=global_process_set):
+    """The same in place."""
+    return _grouped_allreduce(tensors, True, (average, name, op,
+                                              (prescale_factor, postscale_factor), process_set))
+
+
+def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
+                       postscale_factor=1.0, process_set=global_process_set):
+    """Reduce several tensors in place, as one request."""
+    return synchronize(grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
+                                                postscale_factor, process_set))
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, average, name, op, scales, process_set, *tensors):
+        ctx.arguments = (average, op, scales, process_set)
+        return tuple(synchronize(grouped_allreduce_async(tensors, average, name, op, *scales,
+                                                         process_set)))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        average, op, scales, process_set = ctx.arguments
+        reduced = grouped_allreduce(list(grads), average=average, op=op,
+                                    prescale_factor=scales[0], postscale_factor=scales[1],
+                                    process_set=process_set)
+        return (None, None, None, None, None, *reduced)
+
+
+def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
+                      prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+    """Reductions of several tensors as one request. Differentiable."""
+    smaller = [compression.compress(tensor) for tensor in tensors]
+    summed = _GroupedAllreduce.apply(average, name, op, (prescale_factor, postscale_factor),
+                                     process_set, *[tensor for tensor, _ in smaller])
+    return [compression.decompress(tensor, context)
+            for tensor, (_, context) in zip(summed, smaller)]
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+    """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
+    Indices and values are gathered from all ranks and added up."""
+    if not tensor.is_sparse:
+        raise ValueError("sparse_allreduce_async takes a sparse tensor")
+    tensor = tensor.coalesce()
+    indices = allgather_async(tensor.indices().transpose(0, 1).contiguous(), f"{name}.indices",
+                              process_set)
+    values = allgather_async(tensor.values(), f"{name}.values", process_set)
+    members = process_set.size()
+
+    def result():
+        all_values, all_indices = synchronize(values), synchronize(indices)
+        if op == Average:
+            all_values = all_values / members
+        return torch.sparse_coo_tensor(all_indices.transpose(0, 1), all_values,
+                                       tensor.size()).coalesce()
+
+    return result
+
+
+# ---- allgather, alltoall: results whose length is known only then ----
+
+def _take(result, like, lengths, row_shape):
+    """A tensor of the elements that the library allocated, which are freed."""
+    shape = (sum(lengths),) + tuple(row_shape)
+    output = torch.empty(shape, dtype=like.dtype)
+    if result.value and output.numel() > 0:
+        ctypes.memmove(output.data_ptr(), result.value, output.numel() * output.element_size())
+    if result.value:
+        c.library.tutti_free(basics.job()._pointer, result.value)
+        result.value = None
+    return output
+
+
+def _row(tensor):
+    row = 1
+    for extent in tensor.shape[1:]:
+        row *= extent
+    return row
+
+
+def _gather_call(tensor, name, process_set):
+    staged = _Staged(tensor)
+    source = staged.host
+    counts = (ctypes.c_uint64 * process_set.size())()
+    result = ctypes.c_void_p()
+    call = basics.job().new_call(c.ALLGATHER, name, _set_of(process_set))
+    call.dtype, call.input, call.count = _DTYPES[source.dtype], source.data_ptr(), source.numel()
+    call.output_counts = counts
+    call.result_out = ctypes.pointer(result)
+    row = _row(source)
+
+    def finish():
+        lengths = [count // row if row else 0 for count in counts]
+        return staged.back(_take(result, source, lengths, source.shape[1:]))
+
+    return call, (source, counts, result), finish
+
+
+def allgather_async(tensor, name=None, process_set=global_process_set):
+    """Start joining everyone's tensors along the first dimension, which may differ."""
+    _check_rows(tensor, "allgather")
+    name = _name(name, "allgather", process_set)
+    return _start(*_ordered(_gather_call(tensor, name, process_set), name))
+
+
+def _ordered(part, name):
+    call, keep, finish = part
+    return call, keep, name, finish
+
+
+class _Allgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, name, process_set):
+        ctx.rows, ctx.process_set = tensor.shape[0], process_set
+        return synchronize(allgather_async(tensor, name, process_set))
+
+    @staticmethod
+    def backward(ctx, grad):
+        averaged = allreduce(grad, op=Average, process_set=ctx.process_set)
+        rows = synchronize(allgather_async(torch.tensor([ctx.rows]), None, ctx.process_set))
+        begin = int(rows[:ctx.process_set.rank()].sum())
+        return averaged.narrow(0, begin, ctx.rows), None, None
+
+
+def allgather(tensor, name=None, process_set=global_process_set):
+    """Everyone's tensors joined along the first dimension. Differentiable."""
+    _check_rows(tensor, "allgather")
+    return _Allgather.apply(tensor, name, process_set)
+
+
+def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+    """Start joining several tensors, as one request."""
+    tensors = list(tensors)
+    for tensor in tensors:
+        _check_rows(tensor, "grouped_allgather")
+    names = _member_names(name, "grouped_allgather", len(tensors), process_set)
+    return _start_group([_gather_call(tensor, member, process_set)
+                         for tensor, member in zip(tensors, names)], names)
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, name, process_set, *tensors):
+        ctx.rows, ctx.process_set = [tensor.shape[0] for tensor in tensors], process_set
+        return tuple(synchronize(grouped_allgather_async(tensors, name, process_set)))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        averaged = grouped_allreduce(list(grads), op=Average, process_set=ctx.process_set)
+        mine = torch.tensor([ctx.rows])
+        rows = synchronize(allgather_async(mine, None, ctx.process_set))
+        before = rows[:ctx.process_set.rank()].sum(0)
+        parts = [grad.narrow(0, int(before[i]), ctx.rows[i]) for i, grad in enumerate(averaged)]
+        return (None, None, *parts)
+
+
+def grouped_allgather(tensors, name=None, process_set=global_process_set):
+    """Several tensors, each joined along its first dimension. Differentiable."""
+    for tensor in tensors:
+        _check_rows(tensor, "grouped_allgather")
+    return list(_GroupedAllgather.apply(name, process_set, *tensors))
+
+
+def _splits(tensor, splits, process_set):
+    members, rows = process_set.size(), tensor.shape[0]
+    if splits is None:
+        if rows % members:
+            raise ValueError("Tensor is not evenly divisible by the number of ranks; give splits.")
+        return [rows // members] * members
+    splits = splits.tolist() if isinstance(splits, torch.Tensor) else [int(s) for s in splits]
+    if len(splits) != members:
+        raise ValueError(f"Number of entries in splits, {len(splits)}, is not the number of ranks, "
+                         f"{members}.")
+    if any(split < 0 for split in splits) or sum(splits) > rows:
+        raise ValueError("Sum of splits entries is greater than the first dimension of tensor.")
+    return splits
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """Start sending splits[r] rows to member r. synchronize gives the received tensor, with the
+    received splits where splits were given."""
+    _check_rows(tensor, "alltoall")
+    is_split = splits is not None
+    parts = _splits(tensor, splits, process_set)
+    name = _name(name, "alltoall", process_set)
+    staged = _Staged(tensor)
+    source = staged.host
+    row, members = _row(source), len(parts)
+    inputs = (ctypes.c_uint64 * members)(*[part * row for part in parts])
+    outputs = (ctypes.c_uint64 * members)()
+    result = ctypes.c_void_p()
+    call = basics.job().new_call(c.ALLTOALL, name, _set_of(process_set))
+    call.dtype, call.input = _DTYPES[source.dtype], source.data_ptr()
+    call.input_counts, call.output_counts = inputs, outputs
+    call.result_out = ctypes.pointer(result)
+
+    def finish():
+        lengths = [count // row if row else 0 for count in outputs]
+        received = staged.back(_take(result, source, lengths, source.shape[1:]))
+        return (received, torch.tensor(lengths, dtype=torch.int32)) if is_split else received
+
+    return _start(call, (source, inputs, outputs, result), name, finish)
+
+
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, splits, name, process_set):
+        output = synchronize(alltoall_async(tensor, _splits(tensor, splits, process_set), name,
+                                            process_set))
+        ctx.received, ctx.process_set = output[1], process_set
+        ctx.mark_non_differentiable(output[1])
+        return output
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        back = synchronize(alltoall_async(grad, ctx.received, None, ctx.process_set))[0]
+        return back, None, None, None
+
+
+def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+    """What all ranks sent to this one; with splits also the received splits. Differentiable."""
+    _check_rows(tensor, "alltoall")
+    received, lengths = _Alltoall.apply(tensor, splits, name, process_set)
+    return received if splits is None else (received, lengths)
+
+
+# ---- broadcast ----
+
+def _broadcast_call(tensor, output, root_rank, name, process_set):
+    staged = _Staged(tensor)
+    source = staged.host
+    is_in_place = output is tensor
+    target = source if is_in_place or staged.device is not None else source.clone()
+    call = basics.job().new_call(c.BROADCAST, name, _set_of(process_set))
+    call.dtype, call.count = _DTYPES[source.dtype], target.numel()
+    call.input = call.output = target.data_ptr()
+    call.root = process_set._member(root_rank)
+
+    def finish():
+        if not is_in_place:
+            return staged.back(target)
+        if staged.device is not None:
+            tensor.detach().copy_(staged.back(target), non_blocking=True)
+        return tensor
+
+    return call, (target, tensor), finish
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    """Start sending root's tensor (a world rank) to everyone, into a new tensor."""
+    _check(tensor, "broadcast")
+    name = _name(name, "broadcast", process_set)
+    return _start(*_ordered(_broadcast_call(tensor, None, root_rank, name, process_set), name))
+
+
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+    """The same in place."""
+    _check_in_place(tensor, "broadcast_")
+    name = _name(name, "broadcast", process_set)
+    return _start(*_ordered(_broadcast_call(tensor, tensor, root_rank, name, process_set), name))
+
+
+def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+    """Root's tensor in everyone's, in place."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+class _Broadcast(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, root_rank, name, process_set):
+        ctx.arguments = (root_rank, process_set)
+        return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+
+    @staticmethod
+    def backward(ctx, grad):
+        root_rank, process_set = ctx.arguments
+        averaged = allreduce(grad, op=Average, process_set=process_set)
+        if basics.rank() != root_rank:
+            averaged = torch.zeros_like(averaged)
+        return averaged, None, None, None
+
+
+def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+    """Root's tensor on every rank, as a new tensor. Differentiable."""
+    return _Broadcast.apply(tensor, root_rank, name, process_set)
+
+
+# ---- reducescatter ----
+
+def _scatter_call(tensor, op, name, process_set, scales):
+    staged = _Staged(tensor)
+    source = staged.host
+    members, member = process_set.size(), process_set.rank()
+    rows, row = source.shape[0], _row(source)
+    parts = [rows // members + (1 if r < rows % members else 0) for r in range(members)]
+    counts = (ctypes.c_uint64 * members)(*[part * row for part in parts])
+    target = torch.empty((parts[member],) + tuple(source.shape[1:]), dtype=source.dtype)
+    call = basics.job().new_call(c.REDUCESCATTER, name, _set_of(process_set))
+    call.dtype = _DTYPES[source.dtype]
+    call.op = _reduce_op(op, source.dtype, staged.is_complex, "reducescatter")
+    call.prescale, call.postscale = scales
+    call.input, call.output = source.data_ptr(), target.data_ptr()
+    call.input_counts, call.output_capacity = counts, target.numel()
+    return call, (source, target, counts), lambda: staged.back(target)
+
+
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
+                        prescale_factor=1.0, postscale_factor=1.0):
+    """Start a reduction of which every rank gets its part of the first dimension."""
+    _check_rows(tensor, "reducescatter")
+    name = _name(name, "reducescatter", process_set)
+    part = _scatter_call(tensor, op, name, process_set, (prescale_factor, postscale_factor))
+    return _start(*_ordered(part, name))
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, name, op, process_set, scales):
+        ctx.arguments = (op, process_set, scales)
+        return synchronize(reducescatter_async(tensor, name, op, process_set, *scales))
+
+    @staticmethod
+    def backward(ctx, grad):
+        op, process_set, scales = ctx.arguments
+        if op == Sum:
+            grad = grad * process_set.size()
+        grad = grad * (scales[0] * scales[1])
+        return allgather(grad, process_set=process_set), None, None, None, None
+
+
+def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
+                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+    """This rank's part of the reduction. Differentiable."""
+    smaller, context = compression.compress(tensor)
+    part = _Reducescatter.apply(smaller, name, op, process_set,
+                                (prescale_factor, postscale_factor))
+    return compression.decompress(part, context)
+
+
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
+                                prescale_factor=1.0, postscale_factor=1.0):
+    """Start the reductions of several tensors, as one request."""
+    tensors = list(tensors)
+    for tensor in tensors:
+        _check_rows(tensor, "grouped_reducescatter")
+    names = _member_names(name, "grouped_reducescatter", len(tensors), process_set)
+    scales = (prescale_factor, postscale_factor)
+    return _start_group([_scatter_call(tensor, op, member, process_set, scales)
+                         for tensor, member in zip(tensors, names)], names)
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, name, op, process_set, scales, *tensors):
+        ctx.arguments = (op, process_set, scales)
+        return tuple(synchronize(grouped_reducescatter_async(tensors, name, op, process_set,
+                                                             *scales)))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        op, process_set, scales = ctx.arguments
+        factor = (process_set.size() if op == Sum else 1.0) * scales[0] * scales[1]
+        gathered = grouped_allgather([grad * factor for grad in grads], process_set=process_set)
+        return (None, None, None, None, *gathered)
+
+
+def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """This rank's parts of several reductions. Differentiable."""
+    smaller = [compression.compress(tensor) for tensor in tensors]
+    parts = _GroupedReducescatter.apply(name, op, process_set,
+                                        (prescale_factor, postscale_factor),
+                                        *[tensor for tensor, _ in smaller])
+    return [compression.decompress(part, context) for part, (_, context) in zip(parts, smaller)]
+
+
+# ---- waiting ----
+
+def poll(handle):
+    """Is the started call over?"""
+    if not isinstance(handle, TensorHandle):
+        raise ValueError("poll takes what an *_async call returned")
+    return handle.poll()
+
+
+def synchronize(handle):
+    """Wait for a started call and return its result."""
+    if handle is None:
+        return None
+    if not isinstance(handle, TensorHandle):
+        raise ValueError("synchronize takes what an *_async call returned")
+    return handle.wait()
+
+
+def barrier(process_set=global_process_set):
+    """Wait until every rank of the set is here."""
+    name = basics.next_name("barrier", process_set)
+    call = basics.job().new_call(c.BARRIER, name, _set_of(process_set))
+    _start(call, None, name, lambda: None).wait()
+
+
+def join(device=-1):
+    """This rank has no more data: it takes part in the others' reductions until all have joined.
+    Returns the rank that joined last."""
+    if c.library.tutti_join is None:
+        raise NotImplementedError("this libtutti has no join")
+    last = ctypes.c_int()
+    status = c.library.tutti_join(basics.job()._pointer, 0, ctypes.byref(last))
+    if status < 0:
+        raise HorovodInternalError(str(basics.job()._error(status)))
+    return last.value
