@@ -17,4 +17,4 @@ def ddp_hook(state, bucket):
         basics.init()
     handle = ops.allreduce_async_(bucket.buffer(), name=f"ddp.bucket.{bucket.index()}",
                                   op=basics.Average, process_set=process_set)
-    return completer.future(lambda: ops.synchronize(handle))
+    return completer.future(basics.job(), handle, lambda: ops.synchronize(handle))
