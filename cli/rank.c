@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "as_horovod.h"
 #include "environment.h"
 #include "rank.h"
 
@@ -65,6 +66,20 @@ set_variable(tt_environment *environment, const char *name, const char *format, 
     tt_environment_set(environment, name, value);
 }
 
+/* What Horovod's launcher sets, for scripts that read it themselves. */
+static void set_horovod_variables(tt_environment *environment, const rank_setup *start)
+{
+    const tt_wire_spec *spec = start->plan->spec;
+    set_variable(environment, "HOROVOD_RANK", "%u", spec->rank_first + start->index);
+    set_variable(environment, "HOROVOD_SIZE", "%u", spec->world_size);
+    set_variable(environment, "HOROVOD_LOCAL_RANK", "%u", start->index);
+    set_variable(environment, "HOROVOD_LOCAL_SIZE", "%u", spec->local_size);
+    set_variable(environment, "HOROVOD_CROSS_RANK", "%u", spec->cross_rank);
+    set_variable(environment, "HOROVOD_CROSS_SIZE", "%u", spec->cross_size);
+    set_variable(environment, "HOROVOD_CONTROLLER", "gloo");
+    set_variable(environment, "HOROVOD_CPU_OPERATIONS", "gloo");
+}
+
 /* Variables of an outer job would confuse this one: what we do not set, we remove. */
 static char **build_variables(const rank_setup *start)
 {
@@ -74,6 +89,9 @@ static char **build_variables(const rank_setup *start)
     tt_environment_init(&environment);
     for (size_t i = 0; i < spec->variables.count; i++) {
         tt_environment_put(&environment, spec->variables.items[i]);
+        if (strcmp(spec->variables.items[i], TT_AS_HOROVOD_MARK) == 0) {
+            set_horovod_variables(&environment, start);
+        }
     }
     tt_environment_set(&environment, "TUTTI_LISTEN_FD", NULL);
     set_variable(&environment, "TUTTI_RANK", "%u", spec->rank_first + start->index);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "as_horovod.h"
 #include "base/base.h"
 #include "buffer.h"
 #include "commands.h"
@@ -33,6 +34,7 @@ typedef struct run_values {
     double grace_s;
     bool wants_stdin;
     bool is_quiet;
+    bool is_as_horovod;
 } run_values;
 
 #define AT(member) offsetof(run_values, member)
@@ -71,6 +73,9 @@ static const tt_option options[] = {
      "after a failure, from asking the other ranks to stop to killing them", "1", NULL, NULL, 0, 0},
     {'\0', "stdin", TT_OPTION_FLAG, AT(wants_stdin), NULL, "connect standard input to rank 0", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "as-horovod", TT_OPTION_FLAG, AT(is_as_horovod), NULL,
+     "make 'import horovod' in Python mean Tutti, and set HOROVOD_RANK and its kin", NULL, NULL,
+     NULL, 0, 0},
     {'q', "quiet", TT_OPTION_FLAG, AT(is_quiet), NULL, "say nothing unless something fails", NULL,
      NULL, NULL, 0, 0},
 };
@@ -178,11 +183,17 @@ static bool choose_ranks(const run_values *values, tt_hosts *hosts, int *rank_co
 
 static int launch(const run_values *values, const tt_hosts *hosts, int rank_count, char **program)
 {
+    tt_option_list variables = values->variables;
+    tt_as_horovod disguise = {0};
+    if (values->is_as_horovod && !tt_as_horovod_find(&disguise, &variables)) {
+        return complain("--as-horovod: Tutti's Python modules were not found beside this program; "
+                        "install the wheel (pip install tutti), or run from the source tree");
+    }
     const tt_launch job = {.title = "tutti run",
                            .hosts = hosts,
                            .rank_count = rank_count,
                            .program = program,
-                           .variables = &values->variables,
+                           .variables = &variables,
                            .rsh = values->rsh,
                            .remote_tutti = values->remote_tutti,
                            .interface = values->interface,
@@ -193,7 +204,9 @@ static int launch(const run_values *values, const tt_hosts *hosts, int rank_coun
                            .wants_stdin = values->wants_stdin,
                            .has_prefix = !values->has_no_prefix,
                            .is_quiet = values->is_quiet};
-    return tt_launch_run(&job);
+    const int code = tt_launch_run(&job);
+    tt_as_horovod_fini(&disguise);
+    return code;
 }
 
 static int run(const void *raw_values, int operand_count, char **operands)

@@ -15,6 +15,7 @@ from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_pr
                      remove_process_set, rocm_built, shutdown, size, start_timeline, stop_timeline)
 from .compression import Compression
 from .ddp import ddp_hook
+from . import elastic
 from .exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
 from .functions import (allgather_object, broadcast_object, broadcast_object_fn,
                         broadcast_optimizer_state, broadcast_parameters)

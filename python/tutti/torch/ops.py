@@ -120,7 +120,8 @@ def _set_of(process_set):
 def _reduction(op, average):
     if average is not None:
         if op is not None:
-            raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+            raise ValueError("The op parameter supersedes average. Please provide only one of "
+                             "them.")
         op = Average if average else Sum
     return Average if op is None else op
 

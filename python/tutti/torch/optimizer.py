@@ -14,6 +14,10 @@ from .functions import broadcast_object
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
     "Increase backward_passes_per_step to accumulate gradients locally.")
+_SYNCHRONIZED_TWICE = (
+    "optimizer.step() called without optimizer.skip_synchronize() context after "
+    "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
+    "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.")
 _ZEROED_TOO_EARLY = (
     "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
     "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
@@ -147,10 +151,7 @@ class _Mixin:
         """Synchronize, then the optimizer's own step."""
         if self._should_synchronize:
             if self._is_synchronized:
-                warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context "
-                              "after optimizer.synchronize(). This can cause training slowdown. "
-                              "You may want to consider using optimizer.skip_synchronize() context "
-                              "if you use optimizer.synchronize() in your code.")
+                warnings.warn(_SYNCHRONIZED_TWICE)
             self.synchronize()
         self._is_synchronized = False
         return super().step(closure) if closure is not None else super().step()
