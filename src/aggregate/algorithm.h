@@ -63,7 +63,7 @@ typedef struct tt_topology {
 
 /* What a member tells the others of its host before memory is shared: where its buffers lie. */
 typedef struct tt_fact {
-    uint64_t is_shared;    /* 1: input and output lie in the arena */
+    uint64_t is_shared;    /* 1: what others reach of input and output lies in the arena */
     uint64_t input_offset; /* not shared: of its staging slots */
     uint64_t output_offset;
     uint64_t region;
@@ -83,6 +83,7 @@ typedef struct tt_problem {
     const uint64_t *output_offsets; /* alltoall: of the output */
     double postscale;
     bool is_in_place;
+    bool is_uneven; /* parts differ; their offsets may not be known yet */
     const tt_topology *topology;
     const tt_fact *facts; /* [size] known where shared memory is used */
 } tt_problem;
@@ -114,6 +115,8 @@ typedef enum tt_work {
     TT_WORK_SUM,    /* target = members' inputs: slots in scratch, own from source; finished */
     TT_WORK_VIEWS,  /* sum a slice over views and store it to views; finished if last */
     TT_WORK_SPREAD, /* copy a slice from scratch to the views' outputs */
+    TT_WORK_PULL,   /* own target = source in the peer's input */
+    TT_WORK_FOLD,   /* target in the peer's output = members' inputs at source, finished */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;

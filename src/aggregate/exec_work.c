@@ -8,8 +8,12 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/reduce.h"
+#include "base/stream.h"
 
-enum { BLOCK_BYTES = 16 * 1024 }; /* stays in the first-level cache while it is finished */
+enum {
+    BLOCK_BYTES = 4 * 1024,              /* stays in the first-level cache while it is finished */
+    STREAM_BYTES_MIN = 32 * 1024 * 1024, /* of a vector that no cache keeps until it is read */
+};
 
 static bool needs_finish(const tt_exec *exec)
 {
@@ -26,6 +30,28 @@ static void finish_in_place(const tt_exec *exec, void *target, uint64_t bytes)
     if (problem->postscale != 1.0) {
         tt_scale(problem->dtype, target, target, count, problem->postscale);
     }
+}
+
+static void plain_copy(void *target, const void *source, size_t bytes)
+{
+    memcpy(target, source, bytes);
+}
+
+/* Are results better written past the cache: many bytes, and none of them just read? */
+static bool streams(const tt_exec *exec, uint32_t count, void *const *targets,
+                    uint32_t target_count)
+{
+    if (exec->problem.bytes < STREAM_BYTES_MIN) {
+        return false;
+    }
+    for (uint32_t t = 0; t < target_count; t++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (targets[t] == exec->pointers[i]) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static void copy_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
@@ -102,10 +128,32 @@ static uint32_t collect_views(tt_exec *exec, const tt_lane *lane, uint64_t offse
     return count;
 }
 
-static void advance(const void **pointers, uint32_t count, uint64_t bytes)
+/* Sum of pointers[0 .. count), finished, to all targets. Sources advance. */
+static void fold_finished(tt_exec *exec, uint32_t count, void *const *targets,
+                          uint32_t target_count, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        pointers[i] = (const uint8_t *)pointers[i] + bytes;
+    const tt_problem *problem = &exec->problem;
+    const bool is_streamed = streams(exec, count, targets, target_count);
+    _Alignas(64) uint8_t block[BLOCK_BYTES];
+    void *const single[1] = {block};
+    if (!is_streamed && !needs_finish(exec)) {
+        tt_reduce_many(problem->dtype, problem->redop, targets, target_count, exec->pointers, count,
+                       bytes / problem->element_bytes);
+        return;
+    }
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t length = tt_min_u64(bytes - done, BLOCK_BYTES);
+        tt_reduce_many(problem->dtype, problem->redop, single, 1, exec->pointers, count,
+                       length / problem->element_bytes);
+        finish_in_place(exec, block, length);
+        for (uint32_t t = 0; t < target_count; t++) {
+            uint8_t *target = (uint8_t *)targets[t] + done;
+            (is_streamed ? tt_stream_copy : plain_copy)(target, block, length);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            exec->pointers[i] = (const uint8_t *)exec->pointers[i] + length;
+        }
+        done += length;
     }
 }
 
@@ -114,30 +162,57 @@ static void views_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move,
 {
     const tt_problem *problem = &exec->problem;
     const uint32_t count = collect_views(exec, lane, move->offset + lane->work_done);
-    const bool is_rail = move->target.buffer == TT_SCRATCH;
-    void *own = is_rail ? lane->scratch + move->target.offset + lane->work_done : NULL;
-    const void **outputs = exec->pointers + problem->size;
-    for (uint64_t done = 0; count > 0 && done < bytes;) {
-        const uint64_t block = tt_min_u64(bytes - done, BLOCK_BYTES);
-        const size_t elements = block / problem->element_bytes;
-        if (is_rail || needs_finish(exec)) {
-            void *target = is_rail ? (uint8_t *)own + done : (void *)(uintptr_t)outputs[0];
-            void *targets[1] = {target};
-            tt_reduce_many(problem->dtype, problem->redop, targets, 1, exec->pointers, count,
-                           elements);
-            if (!is_rail) {
-                finish_in_place(exec, target, block);
-            }
-            for (uint32_t i = 1; !is_rail && i < count; i++) {
-                memcpy((void *)(uintptr_t)outputs[i], target, block);
-            }
-        } else {
-            tt_reduce_many(problem->dtype, problem->redop, (void *const *)(uintptr_t)outputs, count,
-                           exec->pointers, count, elements);
-        }
-        advance(exec->pointers, count, block);
-        advance(outputs, count, block);
-        done += block;
+    if (count > 0 && move->target.buffer == TT_SCRATCH) {
+        void *const rail[1] = {lane->scratch + move->target.offset + lane->work_done};
+        tt_reduce_many(problem->dtype, problem->redop, rail, 1, exec->pointers, count,
+                       bytes / problem->element_bytes);
+    } else if (count > 0) {
+        const void *const *outputs = exec->pointers + problem->size;
+        fold_finished(exec, count, (void *const *)(uintptr_t)outputs, count, bytes);
+    }
+}
+
+/* `bytes` at `offset` of the whole input (or output) of a member whose facts say it is shared. */
+static void *buffer_view(tt_exec *exec, uint32_t member, bool is_output, uint64_t offset,
+                         uint64_t bytes)
+{
+    tt_platform *platform = exec->flow->platform;
+    const tt_fact *fact = &exec->problem.facts[member];
+    const tt_place place = {.region = (uint32_t)fact->region,
+                            .offset =
+                                (is_output ? fact->output_offset : fact->input_offset) + offset};
+    void *view = platform->ops->view(platform, exec->members[member], place, bytes);
+    if (view == NULL) { /* its facts were wrong */
+        tt_exec_fail(exec, TT_ERR_BAD_WIRE, member);
+    }
+    return view;
+}
+
+static void pull_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    const uint64_t offset = move->source.offset + lane->work_done;
+    const void *source = buffer_view(exec, move->peer, false, offset, bytes);
+    if (source != NULL) {
+        memcpy((uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done, source,
+               bytes);
+    }
+}
+
+static void fold_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    const tt_problem *problem = &exec->problem;
+    const uint64_t to = move->target.offset + lane->work_done;
+    void *targets[1] = {move->peer == problem->self
+                            ? exec->output + to
+                            : buffer_view(exec, move->peer, true, to, bytes)};
+    bool is_complete = targets[0] != NULL;
+    for (uint32_t i = 0; is_complete && i < problem->size; i++) {
+        exec->pointers[i] =
+            buffer_view(exec, i, false, move->source.offset + lane->work_done, bytes);
+        is_complete = exec->pointers[i] != NULL;
+    }
+    if (is_complete) {
+        fold_finished(exec, problem->size, targets, 1, bytes);
     }
 }
 
@@ -171,10 +246,17 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_SPREAD:
         spread_piece(exec, lane, move, bytes);
         break;
+    case TT_WORK_PULL:
+        pull_piece(exec, lane, move, bytes);
+        break;
+    case TT_WORK_FOLD:
+        fold_piece(exec, lane, move, bytes);
+        break;
     }
     lane->work_done += bytes;
-    exec->flow->platform->ops->spend(
-        exec->flow->platform, move->work == TT_WORK_COPY ? TT_SPEND_COPY : TT_SPEND_REDUCE, bytes);
+    const bool is_copy = move->work == TT_WORK_COPY || move->work == TT_WORK_PULL;
+    exec->flow->platform->ops->spend(exec->flow->platform,
+                                     is_copy ? TT_SPEND_COPY : TT_SPEND_REDUCE, bytes);
     return lane->work_done == move->bytes;
 }
 

@@ -9,9 +9,9 @@
 #include "base/base.h"
 
 static const tt_algorithm *const algorithms[] = {
-    &tt_algorithm_flat,     &tt_algorithm_doubling, &tt_algorithm_halving,
-    &tt_algorithm_ring,     &tt_algorithm_direct,   &tt_algorithm_binomial,
-    &tt_algorithm_pairwise, &tt_algorithm_shared,   &tt_algorithm_hierarchical,
+    &tt_algorithm_flat,   &tt_algorithm_doubling,     &tt_algorithm_halving,  &tt_algorithm_ring,
+    &tt_algorithm_direct, &tt_algorithm_binomial,     &tt_algorithm_pairwise, &tt_algorithm_shared,
+    &tt_algorithm_views,  &tt_algorithm_hierarchical,
 };
 
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
@@ -23,6 +23,7 @@ enum {
     HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
     SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
+    VIEWS_BYTES_MIN = 16 * 1024, /* the same, of a part, for other collectives */
     PAIRWISE_SIZE_MAX = 8,       /* allgather: ranks that all send to all */
 };
 
@@ -72,11 +73,9 @@ static const tt_algorithm *choose_allreduce(const tt_problem *problem)
     return &tt_algorithm_ring;
 }
 
-static const tt_algorithm *choose_by_collective(const tt_problem *problem)
+const tt_algorithm *tt_algorithm_framed(const tt_problem *problem)
 {
     switch (problem->collective) {
-    case TT_ALLREDUCE:
-        return choose_allreduce(problem);
     case TT_REDUCE:
     case TT_BROADCAST:
         return &tt_algorithm_binomial;
@@ -89,6 +88,17 @@ static const tt_algorithm *choose_by_collective(const tt_problem *problem)
     default:
         return &tt_algorithm_pairwise;
     }
+}
+
+static const tt_algorithm *choose_by_collective(const tt_problem *problem)
+{
+    if (problem->collective == TT_ALLREDUCE) {
+        return choose_allreduce(problem);
+    }
+    if (tt_algorithm_views.fits(problem) && problem->bytes >= VIEWS_BYTES_MIN) {
+        return &tt_algorithm_views;
+    }
+    return tt_algorithm_framed(problem);
 }
 
 const tt_algorithm *tt_algorithm_choose(const tt_problem *problem, const char *forced)

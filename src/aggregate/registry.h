@@ -22,6 +22,7 @@ extern const tt_algorithm tt_algorithm_halving;
 extern const tt_algorithm tt_algorithm_binomial;
 extern const tt_algorithm tt_algorithm_pairwise;
 extern const tt_algorithm tt_algorithm_shared;
+extern const tt_algorithm tt_algorithm_views;
 extern const tt_algorithm tt_algorithm_hierarchical;
 
 /* The algorithm called `name`, or NULL. */
@@ -29,5 +30,8 @@ const tt_algorithm *tt_algorithm_find(const char *name);
 
 /* The index-th algorithm, or NULL at the end. */
 const tt_algorithm *tt_algorithm_at(size_t index);
+
+/* What runs where memory is not shared; of collectives other than the all-reduce. */
+const tt_algorithm *tt_algorithm_framed(const tt_problem *problem);
 
 #endif

@@ -228,6 +228,7 @@ void tt_op_choose(tt_op *op)
         .bytes = is_barrier ? 0 : request->count * element_bytes,
         .postscale = is_reduction(request->collective) ? request->postscale : 1.0,
         .is_in_place = request->input == request->output,
+        .is_uneven = request->is_uneven,
         .topology = op->is_pair ? NULL : &op->set->topology,
     };
     tt_exec_pose(&op->exec, &problem, config->algorithm);
@@ -245,21 +246,38 @@ bool tt_op_needs_facts(const tt_op *op)
     return exchanges_counts(op) || op->exec.algorithm->needs_facts;
 }
 
+static bool scales(const tt_request *request)
+{
+    return is_reduction(request->collective) && request->prescale != 1.0;
+}
+
+static bool copies(const tt_request *request)
+{
+    return request->collective == TT_ALLTOALL && request->input == request->output;
+}
+
+/* Where the input lies once it is prepared. */
+static const uint8_t *prepared_input(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    if (!scales(request) && !copies(request)) {
+        return request->input;
+    }
+    return request->collective == TT_ALLREDUCE ? request->output : op->prescaled;
+}
+
 /* Scale the input before anything is sent: into the output where that is as long, else apart.
  * In-place all-to-all needs a copy too: parts would overwrite what was not yet sent. */
 static tt_status prepare_input(tt_op *op)
 {
     const tt_request *request = op->request;
-    const bool scales = is_reduction(request->collective) && request->prescale != 1.0;
-    const bool copies = request->collective == TT_ALLTOALL && request->input == request->output;
     op->exec.input = request->input;
     op->exec.output = request->output;
-    if (!scales && !copies) {
+    if (!scales(request) && !copies(request)) {
         return TT_OK;
     }
     const uint64_t count = input_count(request, tt_op_self(op), tt_op_size(op));
     const size_t bytes = count * tt_dtype_bytes(request->dtype);
-    uint8_t *target = request->output;
     if (request->collective != TT_ALLREDUCE && bytes > 0) {
         if (op->prescaled_bytes < bytes) {
             tt_platform_release(op->control->platform, op->prescaled, op->prescaled_bytes);
@@ -270,11 +288,38 @@ static tt_status prepare_input(tt_op *op)
             }
             op->prescaled_bytes = bytes;
         }
-        target = op->prescaled;
     }
-    tt_scale(request->dtype, target, request->input, count, scales ? request->prescale : 1.0);
+    uint8_t *target = request->collective == TT_ALLREDUCE ? request->output : op->prescaled;
+    tt_scale(request->dtype, target, request->input, count,
+             scales(request) ? request->prescale : 1.0);
     op->exec.input = target;
     return TT_OK;
+}
+
+/* Of the buffers that peers read or write: do they lie in the arena? What nobody reaches need not,
+ * and counts as beside the other. */
+static bool locate_shared(const tt_op *op, tt_place *input_out, tt_place *output_out)
+{
+    tt_platform *platform = op->control->platform;
+    const tt_request *request = op->request;
+    const uint32_t self = tt_op_self(op), size = tt_op_size(op);
+    const size_t element_bytes = op->exec.problem.element_bytes;
+    const size_t input_bytes = input_count(request, self, size) * element_bytes;
+    const bool is_stored_to =
+        request->collective == TT_ALLREDUCE || request->collective == TT_REDUCE;
+    const size_t output_bytes =
+        is_stored_to ? tt_request_output_count(request, self, size) * element_bytes : 0;
+    *input_out = *output_out = (tt_place){0};
+    if (input_bytes > 0 &&
+        !platform->ops->locate(platform, op->exec.input, input_bytes, input_out)) {
+        return false;
+    }
+    if (output_bytes == 0) {
+        output_out->region = input_out->region;
+        return true;
+    }
+    return platform->ops->locate(platform, op->exec.output, output_bytes, output_out) &&
+           (input_bytes == 0 || input_out->region == output_out->region);
 }
 
 /* Where the own buffers lie in the arena, or where they will be staged. */
@@ -283,18 +328,18 @@ static tt_status locate_buffers(tt_op *op)
     tt_platform *platform = op->control->platform;
     tt_exec *exec = &op->exec;
     tt_place input, output, slots;
-    const size_t bytes = exec->problem.bytes;
     op->fact = (tt_fact){0};
-    if (platform->ops->locate(platform, exec->input, bytes, &input) &&
-        platform->ops->locate(platform, exec->output, bytes, &output) &&
-        input.region == output.region) {
+    if (locate_shared(op, &input, &output)) {
         op->fact = (tt_fact){.is_shared = 1,
                              .input_offset = input.offset,
                              .output_offset = output.offset,
-                             .region = input.region};
+                             .region = output.region};
         return TT_OK;
     }
     exec->algorithm->plan(&exec->problem, &exec->plan);
+    if (exec->plan.slot_bytes == 0) {
+        return TT_OK;
+    }
     TT_TRY(tt_exec_reserve_slots(exec, exec->plan.slot_bytes));
     tt_order *order = tt_order_of(op->set, op->space);
     if (order != NULL) { /* planned ops never wait for slots: see the README */
@@ -344,7 +389,8 @@ tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
     TT_TRY(facts_reserve(op));
     if (!exchanges_counts(op)) {
         if (request->output == NULL) {
-            TT_TRY(output_reserve(op, request->count, text));
+            TT_TRY(output_reserve(
+                op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)), text));
         }
         TT_TRY(prepare_input(op));
         TT_TRY(locate_buffers(op));
@@ -453,8 +499,7 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
     if (has_facts && op->exec.algorithm->needs_facts) {
         op->exec.problem.facts = op->facts;
         op->exec.output = request->output;
-        const bool is_scaled = request->prescale != 1.0;
-        op->exec.input = is_scaled ? request->output : request->input;
+        op->exec.input = prepared_input(op);
         return TT_OK;
     }
     return prepare_input(op);

@@ -138,9 +138,9 @@ static void test_a_large_sum_comes_in_every_form(void **state)
 
 /* ---- algorithms ---- */
 
-static const char *const algorithms[] = {"flat",    "ring",     "doubling",
-                                         "halving", "binomial", "pairwise",
-                                         "direct",  "shared",   "hierarchical"};
+static const char *const algorithms[] = {"flat",     "ring",        "doubling", "halving",
+                                         "binomial", "pairwise",    "direct",   "shared",
+                                         "views",    "hierarchical"};
 
 static void algorithm_body(ranks_self *self)
 {
@@ -167,7 +167,8 @@ static void test_every_algorithm_can_be_forced(void **state)
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
         assert_int_equal(setenv("TUTTI_ALGORITHM", algorithms[i], 1), 0);
         for (size_t j = 0; j < 3; j++) {
-            const bool is_shared = strcmp(algorithms[i], "shared") == 0 || (i + j) % 2 == 0;
+            const bool is_shared = strcmp(algorithms[i], "shared") == 0 ||
+                                   strcmp(algorithms[i], "views") == 0 || (i + j) % 2 == 0;
             ranks_run(some_sizes[j], is_shared ? "shm" : "tcp", algorithm_body, NULL);
         }
     }

@@ -110,6 +110,7 @@ bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what)
                 what->is_uneven && what->collective == TT_ALLTOALL ? book->output_offsets[r] : NULL,
             .postscale = 1.0,
             .is_in_place = what->is_in_place,
+            .is_uneven = what->is_uneven,
             .topology = what->topology,
             .facts = book->facts,
         };
@@ -336,7 +337,8 @@ static void finish_symbols(symbolic_model *model, symbol *symbols, uint64_t coun
 
 static void work_copy(symbolic_model *model, const event *at, uint64_t count)
 {
-    const symbol *source = symbols_at(model, at->rank, at->lane, at->move.source, at->move.bytes);
+    const uint32_t from = at->move.work == TT_WORK_PULL ? at->move.peer : at->rank;
+    const symbol *source = symbols_at(model, from, at->lane, at->move.source, at->move.bytes);
     symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, at->move.bytes);
     if (model->error == NULL) {
         memmove(target, source, count * sizeof(symbol));
@@ -426,6 +428,23 @@ static void work_spread(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
+static void work_fold(symbolic_model *model, const event *at, uint64_t count)
+{
+    symbol *target = symbols_at(model, at->move.peer, at->lane, at->move.target, at->move.bytes);
+    symbol *sums = take(count * sizeof(symbol));
+    for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
+        const symbol *source = symbols_at(model, r, at->lane, at->move.source, at->move.bytes);
+        for (uint64_t i = 0; model->error == NULL && i < count; i++) {
+            sums[i] = r == 0 ? source[i] : combine(model, sums[i], source[i]);
+        }
+    }
+    if (model->error == NULL) {
+        memcpy(target, sums, count * sizeof(symbol));
+        finish_symbols(model, target, count);
+    }
+    free(sums);
+}
+
 static void do_work(symbolic_model *model, const event *at)
 {
     const uint64_t count = at->move.bytes / SYMBOLIC_ELEMENT_BYTES;
@@ -435,6 +454,7 @@ static void do_work(symbolic_model *model, const event *at)
     switch (at->move.work) {
     case TT_WORK_COPY:
     case TT_WORK_FINISH:
+    case TT_WORK_PULL:
         work_copy(model, at, count);
         break;
     case TT_WORK_SUM:
@@ -445,6 +465,9 @@ static void do_work(symbolic_model *model, const event *at)
         break;
     case TT_WORK_SPREAD:
         work_spread(model, at, count);
+        break;
+    case TT_WORK_FOLD:
+        work_fold(model, at, count);
         break;
     }
 }

@@ -19,6 +19,35 @@ bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out)
     return true;
 }
 
+bool tt_all_shared(const tt_problem *problem)
+{
+    for (uint32_t i = 0; i < problem->size; i++) {
+        if (problem->facts[i].is_shared == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tt_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out)
+{
+    const uint32_t others = problem->size - 1;
+    move_out->kind = index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = (problem->self + 1 + index % others) % problem->size;
+    move_out->bytes = 0;
+    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
+    return index < 2 * others;
+}
+
+tt_span tt_line_slice(uint64_t bytes, uint32_t count, uint32_t index)
+{
+    enum { LINE_BYTES = 64 };
+    const uint64_t whole = bytes / LINE_BYTES * LINE_BYTES;
+    tt_span span = tt_slice(whole, LINE_BYTES, count, index);
+    span.bytes += index == count - 1 ? bytes - whole : 0;
+    return span;
+}
+
 bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, bool is_in,
                      tt_move *move_out)
 {

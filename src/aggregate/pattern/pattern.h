@@ -76,6 +76,15 @@ typedef struct tt_ring {
  * odd) before an exchange among 2^k ranks, and unfold after. False: this rank takes no part. */
 bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out);
 
+/* Facts: do all members share what the algorithm needs? */
+bool tt_all_shared(const tt_problem *problem);
+
+/* A barrier: an empty frame to and from everyone; two ranks or more. */
+bool tt_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out);
+
+/* As tt_slice, but slices begin on cache lines; the last takes what is left over. */
+tt_span tt_line_slice(uint64_t bytes, uint32_t count, uint32_t index);
+
 /* Copy the lane's chunk into the own shared slot, or out of it; false where the buffer itself is
  * shared. */
 bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, bool is_in,

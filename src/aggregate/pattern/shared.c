@@ -12,8 +12,6 @@
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
 
-enum { LINE_BYTES = 64 };
-
 static bool shared_fits(const tt_problem *problem)
 {
     const tt_topology *topology = problem->topology;
@@ -21,19 +19,9 @@ static bool shared_fits(const tt_problem *problem)
            topology->host_count == 1 && topology->has_views;
 }
 
-static bool all_shared(const tt_problem *problem)
-{
-    for (uint32_t i = 0; i < problem->size; i++) {
-        if (problem->facts[i].is_shared == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
 {
-    const bool is_staged = problem->facts == NULL || !all_shared(problem);
+    const bool is_staged = problem->facts == NULL || !tt_all_shared(problem);
     const uint64_t slot_bytes = problem->segment_bytes;
     const uint64_t lane_bytes = is_staged ? slot_bytes : (problem->bytes > 0 ? problem->bytes : 1);
     *plan_out = (tt_plan){
@@ -46,25 +34,10 @@ static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
-{
-    const uint32_t others = problem->size - 1;
-    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
-    move_out->peer = (problem->self + 1 + at.index % others) % problem->size;
-    move_out->bytes = 0;
-    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
-    return at.index < 2 * others;
-}
-
-/* Slices begin on cache lines; the last takes what is left over. */
 static void sum_move(const tt_problem *problem, uint64_t chunk_bytes, tt_move *move_out)
 {
-    const uint64_t whole = chunk_bytes / LINE_BYTES * LINE_BYTES;
-    const tt_span span = tt_slice(whole, LINE_BYTES, problem->size, problem->self);
+    const tt_span span = tt_line_slice(chunk_bytes, problem->size, problem->self);
     move_out->bytes = span.bytes;
-    if (problem->self == problem->size - 1) {
-        move_out->bytes += chunk_bytes - whole;
-    }
     move_out->kind = TT_MOVE_WORK;
     move_out->work = TT_WORK_VIEWS;
     move_out->offset = span.first;
@@ -86,7 +59,7 @@ static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_curso
         sum_move(problem, chunk_bytes, move_out);
         return at.index == 0;
     default:
-        return notify_move(problem, at, move_out);
+        return tt_notify_move(problem, at.index, move_out);
     }
 }
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stream_test.c - a streamed copy is a copy, at every alignment and length around a line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/stream.h"
+
+enum { ROOM = 512 };
+
+static void test_every_byte_and_no_other_is_written(void **state)
+{
+    (void)state;
+    uint8_t source[ROOM], target[ROOM], expected[ROOM];
+    for (size_t i = 0; i < ROOM; i++) {
+        source[i] = (uint8_t)(i * 7 + 1);
+    }
+    for (size_t offset = 0; offset < 65; offset++) {
+        for (size_t bytes = 0; bytes < 300; bytes++) {
+            memset(target, 0, ROOM);
+            memset(expected, 0, ROOM);
+            memcpy(expected + offset, source + 3, bytes);
+            tt_stream_copy(target + offset, source + 3, bytes);
+            assert_memory_equal(target, expected, ROOM);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_byte_and_no_other_is_written)};
+    return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+}
