@@ -68,13 +68,23 @@ void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot)
 
 /* ---- partners and grants ---- */
 
-/* NULL: there are more than the algorithm has, so one of them is none; the exec has failed. */
-static tt_partner *partner_of(tt_exec *exec, uint32_t member)
+/* NULL: nothing was heard of it or told to it yet. */
+static tt_partner *partner_find(const tt_exec *exec, uint32_t member)
 {
     for (uint32_t i = 0; i < exec->partner_count; i++) {
         if (exec->partners[i].member == member) {
             return &exec->partners[i];
         }
+    }
+    return NULL;
+}
+
+/* NULL: there are more than the algorithm has, so one of them is none; the exec has failed. */
+static tt_partner *partner_of(tt_exec *exec, uint32_t member)
+{
+    tt_partner *found = partner_find(exec, member);
+    if (found != NULL) {
+        return found;
     }
     if (exec->partner_count == exec->plan.partner_max) {
         fail(exec, TT_ERR_BAD_WIRE, member); /* a signal of a rank that has no part in this */
@@ -124,12 +134,9 @@ static void find_sources(tt_exec *exec)
 /* May the frame go now? Takes a credit if that is what lets it. */
 static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_t *flags_out)
 {
-    tt_partner *partner = partner_of(exec, member);
+    tt_partner *partner = partner_find(exec, member);
     *flags_out = 0;
-    if (partner == NULL) {
-        return false;
-    }
-    if (partner->granted > lane->number) {
+    if (partner != NULL && partner->granted > lane->number) {
         return true;
     }
     if (!exec->is_eager) {
@@ -140,7 +147,8 @@ static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_
         return true;
     }
     exec->is_blocked = true;
-    if (!partner->has_wanted) {
+    partner = partner_of(exec, member);
+    if (partner != NULL && !partner->has_wanted) {
         partner->has_wanted = true;
         send_signal(exec, TT_FRAME_WANT, member, 0);
     }
@@ -171,24 +179,38 @@ static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t fla
     }
 }
 
+/* Send it now if it may go. */
+static void try_issue(tt_exec *exec, tt_lane *lane, const tt_move *move)
+{
+    uint8_t flags;
+    if (may_send(exec, lane, move->peer, &flags)) {
+        bit_set(lane->issued, tt_exec_slot(exec, move->peer));
+        lane->sends_waiting--;
+        issue(exec, lane, move, flags);
+    }
+}
+
 static void issue_waiting(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
     for (uint32_t i = 0; lane->sends_waiting > 0 && tt_exec_move(exec, lane, lane->round, i, &move);
          i++) {
-        uint8_t flags;
-        if (move.kind != TT_MOVE_SEND || tt_bit_get(lane->issued, tt_exec_slot(exec, move.peer)) ||
-            !may_send(exec, lane, move.peer, &flags)) {
-            continue;
+        if (move.kind == TT_MOVE_SEND && !tt_bit_get(lane->issued, tt_exec_slot(exec, move.peer))) {
+            try_issue(exec, lane, &move);
         }
-        bit_set(lane->issued, tt_exec_slot(exec, move.peer));
-        lane->sends_waiting--;
-        issue(exec, lane, &move, flags);
     }
 }
 
 /* ---- rounds ---- */
 
+static void clear_words(uint64_t *words, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        words[i] = 0;
+    }
+}
+
+/* Count the round's moves; what may be sent is sent on the way. */
 static void round_enter(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
@@ -197,14 +219,18 @@ static void round_enter(tt_exec *exec, tt_lane *lane)
     lane->is_worked = true;
     lane->sends_open = lane->sends_waiting = lane->arrivals_open = 0;
     lane->work_done = 0;
-    memset(lane->issued, 0, tt_bit_words(exec->plan.fan) * sizeof(uint64_t));
+    clear_words(lane->issued, tt_bit_words(exec->plan.fan));
     const uint64_t base = (uint64_t)lane->round * exec->plan.fan;
     for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
         if (move.kind == TT_MOVE_SEND) {
             lane->sends_open++;
             lane->sends_waiting++;
+            if (exec->status == TT_OK) {
+                try_issue(exec, lane, &move);
+            }
         } else if (move.kind == TT_MOVE_WORK) {
             lane->is_worked = false;
+            lane->work_index = i;
         } else if (move.kind != TT_MOVE_NONE) {
             const bool is_here = tt_bit_get(lane->received, base + tt_exec_slot(exec, move.peer));
             lane->arrivals_open += is_here ? 0 : 1;
@@ -242,17 +268,13 @@ static void reduce_waiting(tt_exec *exec, tt_lane *lane)
 static bool work_short(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
-    for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
-        if (move.kind == TT_MOVE_WORK) {
-            if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES) {
-                exec->has_work = true;
-                return false;
-            }
-            lane->is_worked = tt_exec_work(exec, lane, &move, UINT64_MAX);
-            return lane->is_worked;
-        }
+    (void)tt_exec_move(exec, lane, lane->round, lane->work_index, &move);
+    if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES) {
+        exec->has_work = true;
+        return false;
     }
-    return true;
+    lane->is_worked = tt_exec_work(exec, lane, &move, UINT64_MAX);
+    return lane->is_worked;
 }
 
 static void lanes_open(tt_exec *exec);
@@ -274,8 +296,7 @@ static void lane_run(tt_exec *exec, tt_lane *lane)
     while (exec->status == TT_OK && lane->is_open) {
         if (!lane->is_entered) {
             round_enter(exec, lane);
-        }
-        if (lane->sends_waiting > 0) {
+        } else if (lane->sends_waiting > 0) {
             issue_waiting(exec, lane);
         }
         if (lane->sends_open > 0 || lane->arrivals_open > 0 || exec->status != TT_OK) {
@@ -301,8 +322,7 @@ static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
     lane->is_entered = false;
     lane->round = 0;
     lane->number = number;
-    memset(lane->received, 0,
-           tt_bit_words((uint64_t)exec->plan.round_count * exec->plan.fan) * sizeof(uint64_t));
+    clear_words(lane->received, tt_bit_words((uint64_t)exec->plan.round_count * exec->plan.fan));
 }
 
 /* The other side of a send or receive; of no meaning for collectives. */
@@ -662,12 +682,8 @@ bool tt_exec_step(tt_exec *exec)
             continue;
         }
         tt_move move = {0};
-        for (uint32_t m = 0; tt_exec_move(exec, lane, lane->round, m, &move); m++) {
-            if (move.kind == TT_MOVE_WORK) {
-                lane->is_worked = tt_exec_work(exec, lane, &move, TT_WORK_STEP_BYTES);
-                break;
-            }
-        }
+        (void)tt_exec_move(exec, lane, lane->round, lane->work_index, &move);
+        lane->is_worked = tt_exec_work(exec, lane, &move, TT_WORK_STEP_BYTES);
         if (lane->is_worked) {
             lane_run(exec, lane);
         }

@@ -35,6 +35,7 @@ typedef struct tt_lane {
     uint32_t sends_open;    /* not yet released, unissued ones included */
     uint32_t sends_waiting; /* of them, not yet issued */
     uint32_t arrivals_open;
+    uint32_t work_index; /* move of this round, unless is_worked */
     uint64_t number;
     uint64_t work_done; /* bytes */
     uint64_t *received; /* bits: round * fan + slot */
