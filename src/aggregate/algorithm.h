@@ -53,7 +53,7 @@ const char *tt_collective_name(tt_collective collective);
 /* Who shares memory with whom inside a process set. Members of a host are listed together. */
 typedef struct tt_topology {
     uint32_t host_count;
-    uint32_t rail_count;          /* smallest number of members on any host */
+    uint32_t rail_count;          /* at most the smallest number of members on any host */
     const uint32_t *host_of;      /* [size] host index of a member */
     const uint32_t *local_of;     /* [size] its number among the members of its host */
     const uint32_t *host_first;   /* [host_count + 1] into host_members */

@@ -35,6 +35,8 @@ typedef struct tt_settings {
     uint64_t goodbye_ns;
     uint64_t keepalive_ns;
     bool spins;
+    int64_t sockets;
+    int64_t rails;
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;

@@ -235,6 +235,8 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, settings->segment_bytes);
     digest = tt_hash64_mix(digest, settings->eager_bytes);
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->rails);
     return tt_hash64_mix(digest, (uint64_t)settings->transport);
 }
 
@@ -266,6 +268,7 @@ static tt_status meet(build *work)
         .listen_fd = inherited_listener(work),
         .host_id = tt_join_host_id(&work->source),
         .can_share_memory = can_share_memory,
+        .stream_count = (uint32_t)context->settings.sockets,
         .digest = settings_digest(&context->settings),
         .timeout_ms =
             (timeout_s > 0.0 ? tt_seconds_to_ns(timeout_s) : context->settings.start_timeout_ns) /
@@ -324,26 +327,48 @@ static tt_status link_local(build *work, uint32_t rank)
     return TT_OK;
 }
 
-static tt_status link_tcp(build *work, uint32_t rank)
+static tt_status link_stream(build *work, uint32_t rank, uint32_t index, tt_link **link_out)
 {
     static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
     const tt_settings *settings = &work->context->settings;
-    tt_mesh_peer *peer = &work->mesh.peers[rank];
+    tt_mesh_stream *stream = &work->mesh.peers[rank].streams[index];
     tt_tcp_config config = {.peer = rank,
-                            .send_fd = peer->send_fd,
-                            .receive_fd = peer->receive_fd,
+                            .send_fd = stream->send_fd,
+                            .receive_fd = stream->receive_fd,
                             .mode = modes[settings->integrity],
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000)};
-    memcpy(config.send_key, peer->send_key, sizeof(config.send_key));
-    memcpy(config.receive_key, peer->receive_key, sizeof(config.receive_key));
-    const tt_status status = tt_tcp_link_create(&config, &work->peers[rank].link);
+    memcpy(config.send_key, stream->send_key, sizeof(config.send_key));
+    memcpy(config.receive_key, stream->receive_key, sizeof(config.receive_key));
+    const tt_status status = tt_tcp_link_create(&config, link_out);
     sodium_memzero(&config, sizeof(config));
-    if (status != TT_OK) {
-        tt_text_add(work->why, "link to rank %u: %s", rank, tt_status_text(status));
-        return status;
+    if (status == TT_OK) {
+        stream->send_fd = stream->receive_fd = -1;
     }
-    peer->send_fd = peer->receive_fd = -1;
-    return TT_OK;
+    return status;
+}
+
+static tt_status link_tcp(build *work, uint32_t rank)
+{
+    const uint32_t stream_count = (uint32_t)work->context->settings.sockets;
+    tt_link *streams[TT_STREAMS_MAX];
+    uint32_t made_count = 0;
+    tt_status status = TT_OK;
+    while (status == TT_OK && made_count < stream_count) {
+        status = link_stream(work, rank, made_count, &streams[made_count]);
+        made_count += status == TT_OK;
+    }
+    if (status == TT_OK && stream_count == 1) {
+        work->peers[rank].link = streams[0];
+    } else if (status == TT_OK) {
+        status = tt_streams_link_create(streams, stream_count, &work->peers[rank].link);
+    }
+    if (status != TT_OK) {
+        for (uint32_t i = 0; i < made_count; i++) {
+            streams[i]->ops->destroy(streams[i]);
+        }
+        tt_text_add(work->why, "link to rank %u: %s", rank, tt_status_text(status));
+    }
+    return status;
 }
 
 static tt_status make_links(build *work)
@@ -420,6 +445,7 @@ static tt_status make_machine(build *work)
                             .size = work->identity.size,
                             .epoch = (uint32_t)work->mesh.incarnation,
                             .host_of = host_of,
+                            .rail_max = (uint32_t)settings->rails,
                             .has_views = work->mesh.all_share_memory};
     tt_control_config config;
     tt_control_config_init(&config);

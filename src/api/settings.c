@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "transport/registry.h"
 
 static const char *const transport_names[] = {"auto", "shm", "tcp", NULL};
 static const char *const integrity_names[] = {"crc", "none", "aead", NULL};
@@ -102,6 +103,22 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "wait by polling for some microseconds, where ranks do not outnumber cores",
      .offset = offsetof(tt_settings, spins)},
+    {.name = "SOCKETS",
+     .kind = TT_CONFIG_INT,
+     .fallback = "1",
+     .unit = "",
+     .help = "connections to each rank of another host and direction, for networks that limit one",
+     .offset = offsetof(tt_settings, sockets),
+     .minimum = 1,
+     .maximum = TT_STREAMS_MAX},
+    {.name = "RAILS",
+     .kind = TT_CONFIG_INT,
+     .fallback = "4",
+     .unit = "",
+     .help = "ranks of a host that drive its network card in a hierarchical sum, at most",
+     .offset = offsetof(tt_settings, rails),
+     .minimum = 1,
+     .maximum = 1024},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,

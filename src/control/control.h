@@ -41,6 +41,7 @@ typedef struct tt_world {
     uint32_t rank, size;
     uint32_t epoch;
     const uint32_t *host_of; /* [size] host of each rank, numbered from 0; copied */
+    uint32_t rail_max;       /* ranks of a host that drive its network card; 0: all */
     bool has_views;          /* ranks of one host see each other's arena */
 } tt_world;
 

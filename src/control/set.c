@@ -49,6 +49,9 @@ static void topology_build(const tt_control *control, tt_set *set)
         host_count++;
     }
     host_first[host_count] = placed;
+    if (control->world.rail_max > 0) {
+        rails = (uint32_t)tt_min_u64(rails, control->world.rail_max);
+    }
     set->topology = (tt_topology){.host_count = host_count,
                                   .rail_count = rails,
                                   .host_of = host_of,

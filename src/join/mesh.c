@@ -206,7 +206,10 @@ static void linger(tt_mesh_work *work, struct pollfd *polled)
 static tt_status work_init(tt_mesh_work *work)
 {
     const uint32_t size = work->mesh->size;
-    work->connection_max = TT_MESH_STRANGERS_MAX + (size_t)CONNECTIONS_PER_RANK * size;
+    work->stream_count = (uint32_t)tt_max_u64(1, work->config->stream_count);
+    TT_ASSERT(work->stream_count <= TT_MESH_STREAMS_MAX);
+    work->connection_max =
+        TT_MESH_STRANGERS_MAX + (size_t)CONNECTIONS_PER_RANK * work->stream_count * size;
     work->connections = calloc(work->connection_max, sizeof(tt_mesh_connection *));
     work->records = calloc(size, sizeof(*work->records));
     work->joined = calloc(size, sizeof(*work->joined));
@@ -215,7 +218,10 @@ static tt_status work_init(tt_mesh_work *work)
     for (uint32_t rank = 0; work->mesh->peers != NULL && rank < size; rank++) {
         tt_mesh_peer *peer =
             &work->mesh->peers[rank]; /* before anything fails: 0 is a descriptor */
-        peer->send_fd = peer->receive_fd = peer->socket_fd = peer->segment_fd = -1;
+        peer->socket_fd = peer->segment_fd = -1;
+        for (uint32_t i = 0; i < TT_MESH_STREAMS_MAX; i++) {
+            peer->streams[i].send_fd = peer->streams[i].receive_fd = -1;
+        }
     }
     if (work->connections == NULL || work->records == NULL || work->joined == NULL ||
         work->ready == NULL || work->mesh->peers == NULL) {
@@ -344,8 +350,10 @@ void tt_mesh_fini(tt_mesh *mesh)
 {
     for (uint32_t rank = 0; mesh->peers != NULL && rank < mesh->size; rank++) {
         tt_mesh_peer *peer = &mesh->peers[rank];
-        close_if_open(peer->send_fd);
-        close_if_open(peer->receive_fd);
+        for (uint32_t i = 0; i < TT_MESH_STREAMS_MAX; i++) {
+            close_if_open(peer->streams[i].send_fd);
+            close_if_open(peer->streams[i].receive_fd);
+        }
         close_if_open(peer->socket_fd);
         close_if_open(peer->segment_fd);
         sodium_memzero(peer, sizeof(*peer));

@@ -4,8 +4,9 @@
  *
  * Two phases in one event loop. Meet: every rank connects to rank 0, proves the job's secret and
  * leaves its record; rank 0 answers all with the whole table. Link: of each pair the higher rank
- * dials the lower, over a Unix socket where both can share memory, else over two TCP connections,
- * one per direction. A rank that has all its peers tells rank 0; when all have, rank 0 says go.
+ * dials the lower, over a Unix socket where both can share memory, else over TCP, with as many
+ * connections per direction as the job wants. A rank that has all its peers tells rank 0; when all
+ * have, rank 0 says go.
  *
  * (1) All or none: if a rank is missing or fails before the go, every rank that can be reached
  *     fails with the same text, which names the culprit.
@@ -34,6 +35,7 @@ enum {
     TT_MESH_STRANGER_MS = 5000,
     TT_MESH_STRANGERS_MAX = 64,
     TT_MESH_HOST_BYTES = 40,
+    TT_MESH_STREAMS_MAX = 8,
 };
 
 typedef enum tt_mesh_kind {
@@ -42,19 +44,25 @@ typedef enum tt_mesh_kind {
     TT_MESH_LOCAL, /* a Unix socket, memory can be shared */
 } tt_mesh_kind;
 
+/* A connection each way. The keys are those of its own two handshakes. */
+typedef struct tt_mesh_stream {
+    /* The caller takes a descriptor by setting it to -1 here. */
+    int send_fd;
+    int receive_fd;
+    uint8_t send_key[TT_SEAL_KEY_BYTES];
+    uint8_t receive_key[TT_SEAL_KEY_BYTES];
+} tt_mesh_stream;
+
 typedef struct tt_mesh_peer {
     tt_mesh_kind kind;
     uint32_t host_index;  /* hosts are numbered by their lowest rank */
     uint32_t local_index; /* among the ranks of its host, by rank */
     pid_t pid;            /* LOCAL: proven by the kernel; 0 where it cannot see the peer */
     bool same_process;    /* LOCAL: the peer is a thread of ours */
-    /* The caller takes a descriptor by setting it to -1 here. */
-    int send_fd;    /* TCP */
-    int receive_fd; /* TCP */
-    int socket_fd;  /* LOCAL */
-    int segment_fd; /* LOCAL: the peer's memory; -1 if it gave none */
-    uint8_t send_key[TT_SEAL_KEY_BYTES];
-    uint8_t receive_key[TT_SEAL_KEY_BYTES];
+    /* TCP: stream_count of them, numbered alike at both ends. LOCAL: the keys of the first. */
+    tt_mesh_stream streams[TT_MESH_STREAMS_MAX];
+    int socket_fd;                 /* LOCAL; taken as those of streams */
+    int segment_fd;                /* LOCAL: the peer's memory; -1 if it gave none */
     char host[TT_MESH_HOST_BYTES]; /* for people */
 } tt_mesh_peer;
 
@@ -75,9 +83,10 @@ typedef struct tt_mesh_config {
     int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
     uint64_t host_id;
     bool can_share_memory;
-    uint64_t digest;      /* of all settings that must agree; ranks that differ do not meet */
-    uint64_t timeout_ms;  /* 0: TT_MESH_TIMEOUT_MS */
-    uint16_t version_min; /* 0: what this release speaks */
+    uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
+    uint64_t digest;       /* of all settings that must agree; ranks that differ do not meet */
+    uint64_t timeout_ms;   /* 0: TT_MESH_TIMEOUT_MS */
+    uint16_t version_min;  /* 0: what this release speaks */
     uint16_t version_max;
     const tt_log *log;
 

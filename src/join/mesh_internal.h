@@ -122,6 +122,7 @@ typedef struct tt_mesh_work {
     bool *ready;
     uint32_t ready_count;
     uint32_t linked_count; /* peers completely connected */
+    uint32_t stream_count; /* TCP connections per peer and direction */
     bool said_ready;
     int segment_fd;
 

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,11 +140,30 @@ void tt_mesh_link_start(tt_mesh_work *work)
     for (uint32_t peer = 0; peer < own && work->status == TT_OK; peer++) {
         if (shares_memory(work, peer)) {
             dial(work, peer, TT_HELLO_LOCAL);
-        } else {
+            continue;
+        }
+        for (uint32_t i = 0; i < work->stream_count; i++) {
             dial(work, peer, TT_HELLO_LINK_SEND);
             dial(work, peer, TT_HELLO_LINK_RECEIVE);
         }
     }
+}
+
+static bool we_send(const tt_mesh_connection *connection)
+{
+    return connection->outgoing == (connection->role == TT_HELLO_LINK_SEND);
+}
+
+/* The first stream without a connection in this direction, or NULL. */
+static tt_mesh_stream *free_stream(const tt_mesh_work *work, uint32_t peer, bool is_sending)
+{
+    tt_mesh_stream *streams = work->mesh->peers[peer].streams;
+    for (uint32_t i = 0; i < work->stream_count; i++) {
+        if ((is_sending ? streams[i].send_fd : streams[i].receive_fd) < 0) {
+            return &streams[i];
+        }
+    }
+    return NULL;
 }
 
 /* A link the higher rank dials, of the kind the table asks for, and not there yet. */
@@ -156,12 +176,10 @@ static bool is_wanted(const tt_mesh_work *work, const tt_mesh_connection *connec
         (connection->role == TT_HELLO_LOCAL) != shares_memory(work, peer)) {
         return false;
     }
-    const tt_mesh_peer *entry = &work->mesh->peers[peer];
     if (connection->role == TT_HELLO_LOCAL) {
-        return entry->socket_fd < 0;
+        return work->mesh->peers[peer].socket_fd < 0;
     }
-    const bool we_send = connection->outgoing == (connection->role == TT_HELLO_LINK_SEND);
-    return (we_send ? entry->send_fd : entry->receive_fd) < 0;
+    return free_stream(work, peer, we_send(connection)) != NULL;
 }
 
 void tt_mesh_link_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
@@ -255,6 +273,30 @@ static void take_theirs(tt_mesh_work *work, tt_mesh_connection *connection)
     connection->received = true;
 }
 
+/* Connections come in any order; both ends number them by their keys, which only they know. */
+static void number_streams(tt_mesh_stream *streams, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        for (uint32_t j = i; j > 0; j--) {
+            tt_mesh_stream *low = &streams[j - 1], *high = &streams[j];
+            tt_mesh_stream kept = *low;
+            if (memcmp(low->send_key, high->send_key, TT_SEAL_KEY_BYTES) > 0) {
+                low->send_fd = high->send_fd;
+                high->send_fd = kept.send_fd;
+                memcpy(low->send_key, high->send_key, TT_SEAL_KEY_BYTES);
+                memcpy(high->send_key, kept.send_key, TT_SEAL_KEY_BYTES);
+            }
+            if (memcmp(low->receive_key, high->receive_key, TT_SEAL_KEY_BYTES) > 0) {
+                low->receive_fd = high->receive_fd;
+                high->receive_fd = kept.receive_fd;
+                memcpy(low->receive_key, high->receive_key, TT_SEAL_KEY_BYTES);
+                memcpy(high->receive_key, kept.receive_key, TT_SEAL_KEY_BYTES);
+            }
+            sodium_memzero(&kept, sizeof(kept));
+        }
+    }
+}
+
 static void link_done(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     tt_mesh_peer *peer = &work->mesh->peers[connection->peer];
@@ -268,22 +310,28 @@ static void link_done(tt_mesh_work *work, tt_mesh_connection *connection)
         peer->segment_fd = connection->received_fd;
         peer->pid = connection->pid;
         peer->same_process = connection->pid == getpid();
-        memcpy(peer->send_key, connection->keys.send, sizeof(peer->send_key));
-        memcpy(peer->receive_key, connection->keys.receive, sizeof(peer->receive_key));
-    } else if (connection->outgoing == (connection->role == TT_HELLO_LINK_SEND)) {
+        memcpy(peer->streams[0].send_key, connection->keys.send, TT_SEAL_KEY_BYTES);
+        memcpy(peer->streams[0].receive_key, connection->keys.receive, TT_SEAL_KEY_BYTES);
+    } else if (we_send(connection)) {
+        tt_mesh_stream *stream = free_stream(work, connection->peer, true);
         peer->kind = TT_MESH_TCP;
-        peer->send_fd = connection->fd;
-        memcpy(peer->send_key, connection->keys.send, sizeof(peer->send_key));
+        stream->send_fd = connection->fd;
+        memcpy(stream->send_key, connection->keys.send, TT_SEAL_KEY_BYTES);
     } else {
+        tt_mesh_stream *stream = free_stream(work, connection->peer, false);
         peer->kind = TT_MESH_TCP;
-        peer->receive_fd = connection->fd;
-        memcpy(peer->receive_key, connection->keys.receive, sizeof(peer->receive_key));
+        stream->receive_fd = connection->fd;
+        memcpy(stream->receive_key, connection->keys.receive, TT_SEAL_KEY_BYTES);
     }
     connection->fd = -1;
     connection->received_fd = -1;
     tt_mesh_connection_close(connection);
-    work->linked_count +=
-        peer->kind == TT_MESH_LOCAL || (peer->send_fd >= 0 && peer->receive_fd >= 0);
+    const bool has_streams = free_stream(work, connection->peer, true) == NULL &&
+                             free_stream(work, connection->peer, false) == NULL;
+    if (has_streams) {
+        number_streams(peer->streams, work->stream_count);
+    }
+    work->linked_count += peer->kind == TT_MESH_LOCAL || has_streams;
 }
 
 void tt_mesh_link_pass(tt_mesh_work *work, tt_mesh_connection *connection)

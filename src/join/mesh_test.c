@@ -156,17 +156,35 @@ static void check_pipe(int from_fd, int to_fd, uint32_t rank)
     assert_int_equal(byte, 100 + rank);
 }
 
+/* Both ends have every stream, under the same number, each under a key of its own. */
+static void check_streams(const tt_mesh_peer *from, const tt_mesh_peer *to, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const tt_mesh_stream *sending = &from->streams[i];
+        const tt_mesh_stream *receiving = &to->streams[i];
+        assert_memory_equal(sending->send_key, receiving->receive_key, TT_SEAL_KEY_BYTES);
+        check_pipe(sending->send_fd, receiving->receive_fd, i);
+        for (uint32_t j = 0; j < i; j++) {
+            assert_memory_not_equal(sending->send_key, from->streams[j].send_key,
+                                    TT_SEAL_KEY_BYTES);
+        }
+    }
+    assert_int_equal(from->streams[count].send_fd, -1);
+    assert_int_equal(from->streams[count].receive_fd, -1);
+}
+
 static void check_pair(const member *a, const member *b)
 {
     const tt_mesh_peer *at_a = &a->mesh.peers[b->identity.rank];
     const tt_mesh_peer *at_b = &b->mesh.peers[a->identity.rank];
     assert_int_equal(at_a->kind, at_b->kind);
-    assert_memory_equal(at_a->send_key, at_b->receive_key, TT_SEAL_KEY_BYTES);
-    assert_memory_equal(at_a->receive_key, at_b->send_key, TT_SEAL_KEY_BYTES);
-    assert_memory_not_equal(at_a->send_key, at_a->receive_key, TT_SEAL_KEY_BYTES);
+    assert_memory_equal(at_a->streams[0].send_key, at_b->streams[0].receive_key, TT_SEAL_KEY_BYTES);
+    assert_memory_equal(at_a->streams[0].receive_key, at_b->streams[0].send_key, TT_SEAL_KEY_BYTES);
+    assert_memory_not_equal(at_a->streams[0].send_key, at_a->streams[0].receive_key,
+                            TT_SEAL_KEY_BYTES);
     if (at_a->kind == TT_MESH_TCP) {
-        check_pipe(at_a->send_fd, at_b->receive_fd, a->identity.rank);
-        check_pipe(at_b->send_fd, at_a->receive_fd, b->identity.rank);
+        check_pipe(at_a->streams[0].send_fd, at_b->streams[0].receive_fd, a->identity.rank);
+        check_pipe(at_b->streams[0].send_fd, at_a->streams[0].receive_fd, b->identity.rank);
         assert_int_equal(at_a->segment_fd, -1);
         return;
     }
@@ -590,9 +608,31 @@ static void test_sixty_four_ranks_on_eight_hosts_are_a_mesh(void **state)
     mesh_of(64, 8, AF_INET);
 }
 
+static void test_every_pair_has_as_many_streams_as_were_asked_for(void **state)
+{
+    (void)state;
+    member members[3];
+    job_init(members, 3, AF_INET);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        members[rank].config.can_share_memory = false;
+        members[rank].config.stream_count = 3;
+    }
+    job_run(members, 3);
+    for (uint32_t a = 0; a < 3; a++) {
+        assert_int_equal(members[a].status, TT_OK);
+        for (uint32_t b = 0; b < 3; b++) {
+            if (a != b) {
+                check_streams(&members[a].mesh.peers[b], &members[b].mesh.peers[a], 3);
+            }
+        }
+    }
+    job_fini(members, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pair_has_as_many_streams_as_were_asked_for),
         cmocka_unit_test(test_one_rank_is_a_mesh),
         cmocka_unit_test(test_ranks_of_one_host_share_memory),
         cmocka_unit_test(test_ranks_of_many_hosts_use_tcp),

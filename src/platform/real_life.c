@@ -208,15 +208,8 @@ void tt_real_child_after_fork(tt_real *real)
 {
     for (uint32_t i = 0; i < real->rank_count; i++) {
         const tt_link *link = real->peers[i].given.link;
-        int fds[2] = {-1, -1};
-        bool wants_write[2];
         if (link != NULL) {
-            link->ops->descriptors(link, fds, wants_write);
-        }
-        for (int k = 0; k < 2; k++) {
-            if (fds[k] >= 0) {
-                close(fds[k]);
-            }
+            link->ops->forsake(link);
         }
         if (real->peers[i].given.segment != NULL) {
             tt_segment_child_after_fork(real->peers[i].given.segment);

@@ -620,6 +620,11 @@ static bool lazy_closed(const tt_link *link)
     return true;
 }
 
+static void lazy_forsake(const tt_link *link)
+{
+    (void)link;
+}
+
 static const tt_link_ops LAZY_OPS = {
     .name = "lazy",
     .send = lazy_send,
@@ -629,6 +634,7 @@ static const tt_link_ops LAZY_OPS = {
     .descriptors = lazy_descriptors,
     .close = lazy_nothing,
     .closed = lazy_closed,
+    .forsake = lazy_forsake,
     .destroy = lazy_nothing,
 };
 

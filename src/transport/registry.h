@@ -12,6 +12,7 @@
 #include "transport/secret.h"
 #include "transport/segment.h"
 #include "transport/shm.h"
+#include "transport/streams.h"
 #include "transport/tcp.h"
 #include "transport/transport.h"
 

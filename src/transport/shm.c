@@ -455,6 +455,15 @@ static void shm_close(tt_link *link)
     shm_of(link)->closing = true;
 }
 
+static void shm_forsake(const tt_link *link)
+{
+    const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
+    (void)close(shm->socket);
+    if (shm->pidfd >= 0) {
+        (void)close(shm->pidfd);
+    }
+}
+
 static bool shm_closed(const tt_link *link)
 {
     const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
@@ -486,6 +495,7 @@ const tt_link_ops tt_shm_link_ops = {
     .descriptors = shm_descriptors,
     .close = shm_close,
     .closed = shm_closed,
+    .forsake = shm_forsake,
     .destroy = shm_destroy,
 };
 

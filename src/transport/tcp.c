@@ -92,6 +92,13 @@ static void tcp_close(tt_link *link)
     tcp_of(link)->sender.closing = true;
 }
 
+static void tcp_forsake(const tt_link *link)
+{
+    const tt_tcp *tcp = TT_CONTAINER_OF(link, const tt_tcp, link);
+    (void)close(tcp->sender.fd);
+    (void)close(tcp->receiver.fd);
+}
+
 static void tcp_free(tt_tcp *tcp)
 {
     tt_seal_fini(&tcp->sender.seal);
@@ -180,5 +187,6 @@ const tt_link_ops tt_tcp_link_ops = {
     .descriptors = tcp_descriptors,
     .close = tcp_close,
     .closed = tcp_closed,
+    .forsake = tcp_forsake,
     .destroy = tcp_destroy,
 };

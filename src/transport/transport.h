@@ -53,6 +53,9 @@ typedef struct tt_link_ops {
     /* Say goodbye: flush what is queued, then tell the peer. Call poll until closed() is true. */
     void (*close)(tt_link *link);
     bool (*closed)(const tt_link *link);
+
+    /* In a forked child: close every descriptor, touch nothing else. Safe after fork. */
+    void (*forsake)(const tt_link *link);
     void (*destroy)(tt_link *link);
 } tt_link_ops;
 

@@ -90,6 +90,8 @@ class Hosts(unittest.TestCase):
         self.works(self.FOUR, ["TUTTI_ALGORITHM=hierarchical"])
         self.works(self.FOUR, ["TUTTI_INTEGRITY=aead"])
         self.works(self.FOUR, ["TUTTI_TRANSPORT=tcp"])
+        self.works(self.FOUR, ["TUTTI_SOCKETS=3"])
+        self.works(self.FOUR, ["TUTTI_ALGORITHM=hierarchical", "TUTTI_RAILS=1"])
 
     def test_ipv6(self):
         self.works(self.SIX)

@@ -2,9 +2,10 @@
  *
  * hierarchical.c - shared memory inside hosts, rings between them.
  *
- * A chunk is cut into as many rails as the smallest host has members. Member l of every host sums
- * rail l over its host's buffers (views), runs a ring with the other members l on it, and stores
- * the result to all buffers of its host. Each byte crosses each host's network card
+ * A chunk is cut into as many rails as the smallest host has members, or fewer (TUTTI_RAILS): a
+ * network card needs few ranks to be busy, and each more costs processor time. Member l of every
+ * host sums rail l over its host's buffers (views), runs a ring with the other members l on it, and
+ * stores the result to all buffers of its host. Each byte crosses each host's network card
  * 2 (H - 1) / H times, however many ranks a host has; lanes overlap the three phases.
  *
  * Rounds: copy in, local barrier, local sum, ring, spread, local barrier, copy out. Ranks whose
@@ -14,6 +15,17 @@
 #include "aggregate/registry.h"
 
 enum { ROUND_IN, ROUND_IN_READY, ROUND_SUM, ROUND_RING };
+
+enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, a frame's own cost shows */
+
+/* Rails share a segment: lanes stay short, however many rails there are, and so overlap better. */
+static uint32_t rail_segment(const tt_problem *problem)
+{
+    const uint32_t shared = problem->segment_bytes / problem->topology->rail_count;
+    const uint32_t least = problem->segment_bytes < RAIL_SEGMENT_BYTES_MIN ? problem->segment_bytes
+                                                                           : RAIL_SEGMENT_BYTES_MIN;
+    return (shared > least ? shared : least) / 64 * 64;
+}
 
 static bool hierarchical_fits(const tt_problem *problem)
 {
@@ -26,7 +38,7 @@ static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
 {
     const tt_topology *topology = problem->topology;
     const uint32_t host_count = topology->host_count;
-    const uint64_t rail_bytes = (uint64_t)problem->segment_bytes * host_count;
+    const uint64_t rail_bytes = (uint64_t)rail_segment(problem) * host_count;
     const uint64_t lane_bytes = rail_bytes * topology->rail_count;
     *plan_out = (tt_plan){
         .lane_count = lanes_for(problem->bytes, lane_bytes),
@@ -34,7 +46,7 @@ static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
         .round_count = ROUND_RING + tt_ring_round_count(host_count) + 3,
         .fan = problem->size,
         .partner_max = problem->size,
-        .frame_bytes = problem->segment_bytes,
+        .frame_bytes = rail_segment(problem),
         .scratch_bytes = 2 * rail_bytes, /* the rail's sum, then one arrival slot per turn */
         .slot_bytes = lane_bytes,
     };
@@ -72,7 +84,7 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
                           .bytes = rail_bytes,
                           .source = spot_at(TT_SCRATCH, 0),
                           .target = spot_at(TT_SCRATCH, 0),
-                          .slot = (uint64_t)problem->segment_bytes * (topology->host_count + turn)};
+                          .slot = (uint64_t)rail_segment(problem) * (topology->host_count + turn)};
     if (!tt_ring_move(&ring, turn, at.index, move_out)) {
         return false;
     }
