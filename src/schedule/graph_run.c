@@ -235,6 +235,8 @@ tt_status tt_graph_workload(const tt_graph *graph, const uint32_t *compute_place
         return TT_ERR_NO_MEMORY;
     }
     const double forward_us = forward_end_us(graph, &times);
+    const double backward_us = times.compute_us - forward_us;
+    const double end_us = forward_us + backward_us; /* may differ from compute_us in the last bit */
     for (uint32_t i = 0; i < count; i++) {
         const tt_graph_tensor *tensor = tt_graph_tensor_at(graph, i);
         if (tensor->recv == TT_GRAPH_NONE || tensor->send == TT_GRAPH_NONE) {
@@ -247,13 +249,13 @@ tt_status tt_graph_workload(const tt_graph *graph, const uint32_t *compute_place
             .name = tensor->name,
             .bytes = tensor->bytes,
             .first_use_us = fmin(first_use_us(graph, &times, tensor->recv), forward_us),
-            .ready_us = fmax(ready_us(graph, &times, tensor->send), forward_us),
+            .ready_us = fmin(fmax(ready_us(graph, &times, tensor->send), forward_us), end_us),
         };
     }
     *workload_out = (tt_workload){.tensors = tensors,
                                   .tensor_count = count,
                                   .forward_us = forward_us,
-                                  .backward_us = times.compute_us - forward_us};
+                                  .backward_us = backward_us};
     return TT_OK;
 }
 

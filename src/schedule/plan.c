@@ -53,6 +53,13 @@ tt_transfer *tt_plan_exchange(tt_plan *plan, const uint32_t *tensors, uint32_t c
     return first;
 }
 
+void tt_plan_append(tt_plan *plan, const tt_transfer *transfer)
+{
+    TT_ASSERT(plan->transfer_count < 2 * plan->workload->tensor_count);
+    TT_ASSERT(transfer->member_first + transfer->member_count <= plan->member_count);
+    plan->transfers[plan->transfer_count++] = *transfer;
+}
+
 /* Exchanges that deliver: a tensor arrives with exactly one of them. */
 static bool is_delivery(tt_task_kind kind)
 {

@@ -61,6 +61,9 @@ void tt_plan_fini(tt_plan *plan);
 tt_transfer *tt_plan_exchange(tt_plan *plan, const uint32_t *tensors, uint32_t count,
                               uint32_t priority);
 
+/* A transfer as it is, whose members are those of an exchange. */
+void tt_plan_append(tt_plan *plan, const tt_transfer *transfer);
+
 /* Every tensor is in exactly one exchange, every transfer's members and follower are sound. */
 bool tt_plan_is_sound(const tt_plan *plan);
 

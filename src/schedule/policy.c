@@ -23,6 +23,11 @@ static tt_status input_check(const tt_policy *policy, const tt_policy_input *inp
                     wire->overhead_us, wire->byte_us, wire->latency_us);
         return TT_ERR_BAD_ARGUMENT;
     }
+    if (policy->needs_allreduce && input->form != TT_FORM_ALLREDUCE) {
+        tt_text_add(why, "policy %s splits an all-reduce; with a server use priority or p3",
+                    policy->name);
+        return TT_ERR_BAD_ARGUMENT;
+    }
     if (policy->needs_graph && input->graph == NULL) {
         tt_text_add(why, "policy %s needs a dataflow graph, not only a list of tensors",
                     policy->name);
@@ -81,4 +86,46 @@ tt_status tt_policy_each_tensor(tt_plan *plan, const uint32_t *priorities)
         (void)tt_plan_exchange(plan, &order[i], 1, priorities != NULL ? priorities[order[i]] : 0);
     }
     return TT_OK;
+}
+
+tt_status tt_policy_buckets(tt_plan *plan, uint64_t bytes_max)
+{
+    const uint32_t *order = tt_workload_by_ready(plan->workload, &plan->scratch);
+    if (order == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    const uint32_t count = (uint32_t)plan->workload->tensor_count;
+    uint32_t first = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t own_bytes = plan->workload->tensors[order[i]].bytes;
+        if (i > first && own_bytes > bytes_max - tt_min_u64(bytes, bytes_max)) {
+            (void)tt_plan_exchange(plan, &order[first], i - first, 0);
+            first = i;
+            bytes = 0;
+        }
+        bytes += own_bytes;
+    }
+    (void)tt_plan_exchange(plan, &order[first], count - first, 0);
+    return TT_OK;
+}
+
+double tt_policy_first_use_us(const tt_plan *plan, const tt_transfer *transfer)
+{
+    double first_us = INFINITY;
+    for (uint32_t i = 0; i < transfer->member_count; i++) {
+        const uint32_t tensor = plan->members[transfer->member_first + i];
+        first_us = fmin(first_us, plan->workload->tensors[tensor].first_use_us);
+    }
+    return first_us;
+}
+
+double tt_policy_ready_us(const tt_plan *plan, const tt_transfer *transfer)
+{
+    double last_us = 0;
+    for (uint32_t i = 0; i < transfer->member_count; i++) {
+        const uint32_t tensor = plan->members[transfer->member_first + i];
+        last_us = fmax(last_us, plan->workload->tensors[tensor].ready_us);
+    }
+    return last_us;
 }

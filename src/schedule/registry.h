@@ -19,6 +19,10 @@ extern const tt_policy tt_policy_priority;
 extern const tt_policy tt_policy_p3;
 extern const tt_policy tt_policy_tic;
 extern const tt_policy tt_policy_tac;
+extern const tt_policy tt_policy_buckets_25;
+extern const tt_policy tt_policy_mg_wfbp;
+extern const tt_policy tt_policy_dear;
+extern const tt_policy tt_policy_caramel;
 
 /* The policy called `name`, or NULL. */
 const tt_policy *tt_policy_find(const char *name);

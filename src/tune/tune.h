@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tune.h - the door of this folder: what calls cost, as a table.
+ * tune.h - the door of this folder: what calls cost, as a table and as a line; settings that cost
+ * least.
  *
  * Layer:   tune; may include base/ only. No I/O, no clock.
  * Threads: pure.
@@ -10,5 +11,6 @@
 #define TUTTI_TUNE_TUNE_H
 
 #include "tune/costs.h"
+#include "tune/linear.h"
 
 #endif
