@@ -11,6 +11,8 @@
 #define TUTTI_TUNE_TUNE_H
 
 #include "tune/costs.h"
+#include "tune/gauss.h"
 #include "tune/linear.h"
+#include "tune/tuner.h"
 
 #endif

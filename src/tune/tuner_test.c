@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tuner_test.c - the tuner on functions whose minimum is known. On simulated steps it is tested in
+ * schedule/tuning_test.c. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "tune/tuner.h"
+
+typedef double cost_fn(const tt_tuner_setting *setting);
+
+static tt_tuner_config config_2d(void)
+{
+    return (tt_tuner_config){.dimension_count = 2,
+                             .min = {{4e3, 4e3}},
+                             .max = {{1e8, 4e8}},
+                             .start = {{4e6, 1.6e7}},
+                             .seed = {{1e6, 4e6}}};
+}
+
+/* A bowl in log space with its bottom at 200 kB and 3 MB. */
+static double bowl(const tt_tuner_setting *setting)
+{
+    const double x = log(setting->at[0] / 2e5);
+    const double y = log(setting->at[1] / 3e6);
+    return 1000 * (1 + 0.05 * x * x + 0.03 * (y - 0.3 * x) * (y - 0.3 * x));
+}
+
+static double plateau(const tt_tuner_setting *setting)
+{
+    (void)setting;
+    return 1000;
+}
+
+/* Everything but the start is worse. */
+static double trap(const tt_tuner_setting *setting)
+{
+    return fabs(log(setting->at[0] / 4e6)) < 0.01 ? 1000 : 1500 + setting->at[0] * 1e-6;
+}
+
+static uint32_t run(tt_tuner *tuner, cost_fn *cost, double noise, uint64_t seed)
+{
+    tt_random random;
+    tt_random_init(&random, seed, 0);
+    tt_tuner_setting setting;
+    uint32_t count = 0;
+    while (tt_tuner_ask(tuner, &setting)) {
+        tt_tuner_setting again;
+        assert_true(tt_tuner_ask(tuner, &again)); /* the same until it is told */
+        assert_memory_equal(&setting, &again, sizeof(setting));
+        tt_tuner_tell(tuner, cost(&setting) * (1 + noise * (tt_random_real(&random) - 0.5)));
+        assert_true(++count <= TT_TUNER_SAMPLES_MAX);
+    }
+    return count;
+}
+
+static void tuner_start(tt_tuner *tuner, tt_tuner_config config)
+{
+    tt_text why = {0};
+    assert_int_equal(TT_OK, tt_tuner_init(tuner, &config, &why));
+}
+
+static void test_a_bowl_is_found_in_fifteen_samples(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        tt_tuner tuner;
+        tuner_start(&tuner, config_2d());
+        run(&tuner, bowl, 0.01, seed);
+        tt_tuner_setting setting;
+        assert_false(tt_tuner_ask(&tuner, &setting));
+        assert_true(bowl(&setting) <= 1030);
+    }
+}
+
+static void test_the_same_samples_give_the_same_proposals(void **state)
+{
+    (void)state;
+    tt_tuner a;
+    tt_tuner b;
+    tuner_start(&a, config_2d());
+    tuner_start(&b, config_2d());
+    tt_tuner_setting from_a;
+    tt_tuner_setting from_b;
+    while (tt_tuner_ask(&a, &from_a)) {
+        assert_true(tt_tuner_ask(&b, &from_b));
+        assert_memory_equal(&from_a, &from_b, sizeof(from_a));
+        tt_tuner_tell(&a, bowl(&from_a));
+        tt_tuner_tell(&b, bowl(&from_b));
+    }
+}
+
+static void test_it_never_ends_worse_than_it_began(void **state)
+{
+    (void)state;
+    static cost_fn *const costs[] = {trap, plateau, bowl};
+    for (int i = 0; i < 3; i++) {
+        tt_tuner tuner;
+        const tt_tuner_config config = config_2d();
+        tuner_start(&tuner, config);
+        run(&tuner, costs[i], 0, 1);
+        tt_tuner_setting setting;
+        assert_false(tt_tuner_ask(&tuner, &setting));
+        assert_true(costs[i](&setting) <= costs[i](&config.start));
+        if (costs[i] != bowl) {
+            assert_memory_equal(&setting, &config.start, sizeof(setting));
+        }
+    }
+}
+
+static void test_one_and_three_dimensions_work_too(void **state)
+{
+    (void)state;
+    tt_tuner_config config = config_2d();
+    tt_tuner tuner;
+    tt_tuner_setting setting;
+    config.dimension_count = 1;
+    tuner_start(&tuner, config);
+    tt_tuner_setting asked;
+    while (tt_tuner_ask(&tuner, &asked)) {
+        asked.at[1] = 3e6;
+        tt_tuner_tell(&tuner, bowl(&asked));
+    }
+    assert_false(tt_tuner_ask(&tuner, &setting));
+    setting.at[1] = 3e6;
+    assert_true(bowl(&setting) <= 1030);
+    config.dimension_count = 3;
+    config.min.at[2] = 1e3;
+    config.max.at[2] = 1e7;
+    config.start.at[2] = 1e5;
+    config.seed.at[2] = 1e6;
+    tuner_start(&tuner, config);
+    run(&tuner, bowl, 0, 1);
+    assert_false(tt_tuner_ask(&tuner, &setting));
+    assert_true(bowl(&setting) <= 1060);
+}
+
+static void test_a_profile_shortens_the_search(void **state)
+{
+    (void)state;
+    tt_tuner first;
+    tuner_start(&first, config_2d());
+    run(&first, bowl, 0, 1);
+    tt_tuner second;
+    tt_tuner_config config = config_2d();
+    config.sample_max = 11;
+    tuner_start(&second, config);
+    uint32_t recalled = 0;
+    for (uint32_t i = 0; i < first.sample_count; i++) {
+        recalled += tt_tuner_recall(&second, &first.samples[first.sample_count - 1 - i]);
+    }
+    assert_true(recalled > 0);
+    const uint32_t count = run(&second, bowl, 0, 1);
+    assert_true(count + recalled <= 11);
+    tt_tuner_setting setting;
+    assert_false(tt_tuner_ask(&second, &setting));
+    assert_true(bowl(&setting) <= 1030);
+    assert_false(tt_tuner_recall(&second, &first.samples[0]));
+}
+
+static void test_drift_begins_anew_from_the_answer(void **state)
+{
+    (void)state;
+    tt_tuner tuner;
+    tuner_start(&tuner, config_2d());
+    run(&tuner, bowl, 0, 1);
+    tt_tuner_setting before;
+    assert_false(tt_tuner_ask(&tuner, &before));
+    for (int i = 0; i < 100; i++) { /* noise and single outliers are no drift */
+        assert_false(tt_tuner_watch(&tuner, i % 7 == 0 ? 9000 : 1000 + i % 5));
+    }
+    bool has_drifted = false;
+    int steps = 0;
+    for (; steps < 20 && !has_drifted; steps++) {
+        has_drifted = tt_tuner_watch(&tuner, 1500);
+    }
+    assert_true(has_drifted);
+    assert_true(steps <= TT_TUNER_WATCHED);
+    tt_tuner_setting after;
+    assert_true(tt_tuner_ask(&tuner, &after));
+    assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static void test_insane_times_do_no_harm(void **state)
+{
+    (void)state;
+    static const double wrong[] = {NAN, -1, INFINITY, 0};
+    tt_tuner tuner;
+    tuner_start(&tuner, config_2d());
+    tt_tuner_setting setting;
+    int count = 0;
+    while (tt_tuner_ask(&tuner, &setting)) {
+        tt_tuner_tell(&tuner, count % 3 == 1 ? wrong[count % 4] : bowl(&setting));
+        count++;
+    }
+    assert_true(bowl(&setting) <= bowl(&(tt_tuner_setting){{4e6, 1.6e7}}));
+    assert_false(tt_tuner_watch(&tuner, NAN));
+}
+
+static void test_wrong_configurations_are_refused_in_words(void **state)
+{
+    (void)state;
+    tt_tuner tuner;
+    tt_text why = {0};
+    tt_tuner_config config = config_2d();
+    config.min.at[1] = 0;
+    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_tuner_init(&tuner, &config, &why));
+    assert_non_null(strstr(why.bytes, "dimension 1"));
+    config = config_2d();
+    config.max.at[0] = 1;
+    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_tuner_init(&tuner, &config, &why));
+    config = config_2d();
+    config.dimension_count = 0;
+    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_tuner_init(&tuner, &config, &why));
+}
+
+static void test_the_seed_is_that_of_the_cost_model(void **state)
+{
+    (void)state;
+    /* VGG16 over 10 Gb/s, 50 us a chunk, 4 in flight: 2.9 MB */
+    const double seed = tt_tuner_chunk_seed(553.4e6, 50, 1250, 4);
+    assert_true(fabs(seed - 2.94e6) < 0.01e6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_bowl_is_found_in_fifteen_samples),
+        cmocka_unit_test(test_the_same_samples_give_the_same_proposals),
+        cmocka_unit_test(test_it_never_ends_worse_than_it_began),
+        cmocka_unit_test(test_one_and_three_dimensions_work_too),
+        cmocka_unit_test(test_a_profile_shortens_the_search),
+        cmocka_unit_test(test_drift_begins_anew_from_the_answer),
+        cmocka_unit_test(test_insane_times_do_no_harm),
+        cmocka_unit_test(test_wrong_configurations_are_refused_in_words),
+        cmocka_unit_test(test_the_seed_is_that_of_the_cost_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
