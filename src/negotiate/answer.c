@@ -98,7 +98,7 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
     entry->debt->count++;
     entry->debt->status = (tt_status)view->head.status;
     tt_text_clear(&entry->debt->text);
-    tt_text_add(&entry->debt->text, "%s", (const char *)view->claim);
+    tt_negotiator_quote(&entry->debt->text, view->claim, view->head.claim_bytes);
     return TT_OK;
 }
 
@@ -111,7 +111,9 @@ static tt_status take_failed(tt_negotiator *self, const answer_view *view)
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
     if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
         self->last_mode = TT_NEGOTIATE_COORDINATOR;
-        tt_entry_fail(self, number, status, (const char *)view->claim);
+        tt_text text = {0};
+        tt_negotiator_quote(&text, view->claim, view->head.claim_bytes);
+        tt_entry_fail(self, number, status, text.bytes);
         return TT_OK;
     }
     return status == TT_ERR_MISMATCH || self->is_joining ? TT_OK : owe_failure(self, view);

@@ -44,9 +44,9 @@ static void write_verdict(tt_writer *writer, const tt_row *row)
 {
     tt_text text = {0};
     const tt_entry *entry = &writer->self->entries.items[row->entry];
-    tt_text_add(&text, "tensor '");
+    tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, entry->name, entry->name_bytes);
-    tt_text_add(&text, "': %s", row->text->bytes);
+    tt_text_add(&text, ": %s", row->text->bytes);
     write_failure(writer, row,
                   row->verdict == TT_REQUEST_CANCEL ? TT_ERR_CANCELLED : TT_ERR_TIMED_OUT, &text);
 }

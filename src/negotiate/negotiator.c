@@ -69,12 +69,22 @@ uint32_t tt_negotiator_rank(const tt_negotiator *self, uint32_t member)
     return self->members.rank_of == NULL ? member : self->members.rank_of[member];
 }
 
+void tt_negotiator_quote(tt_text *text, const void *bytes, uint32_t count)
+{
+    char plain[TT_TEXT_BYTES];
+    const uint32_t kept = count < TT_TEXT_BYTES - 1 ? count : TT_TEXT_BYTES - 1;
+    for (uint32_t i = 0; i < kept; i++) {
+        const char letter = ((const char *)bytes)[i];
+        plain[i] = letter >= ' ' && letter <= '~' ? letter : '?';
+    }
+    tt_text_add(text, "%.*s", (int)kept, plain);
+}
+
 void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text)
 {
-    tt_text_add(text, "tensor '");
+    tt_text_add(text, "tensor ");
     tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
-    tt_text_add(text,
-                "' needs every rank, but rank %u has joined; only reductions go on without it",
+    tt_text_add(text, " needs every rank, but rank %u has joined; only reductions go on without it",
                 tt_negotiator_rank(self, self->first_joined));
 }
 
@@ -180,9 +190,9 @@ static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_t
         return TT_ERR_BAD_ARGUMENT;
     }
     if (self->is_joining) {
-        tt_text_add(text, "tensor '");
+        tt_text_add(text, "tensor ");
         tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
-        tt_text_add(text, "' was submitted after this rank had joined");
+        tt_text_add(text, " was submitted after this rank had joined");
         return TT_ERR_BAD_ARGUMENT;
     }
     if (ticket->needs_all && self->active < self->members.size) {
@@ -244,9 +254,9 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     tt_entry *entry = &self->entries.items[number];
     const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
     if (entry->ticket != NULL) {
-        tt_text_add(&text, "tensor '");
+        tt_text_add(&text, "tensor ");
         tt_text_add_quoted(&text, ticket->name, ticket->name_bytes);
-        tt_text_add(&text, "' was submitted again while it waits for the other ranks");
+        tt_text_add(&text, " was submitted again while it waits for the other ranks");
         refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
     } else if (entry->debt != NULL) {
         pay_debt(self, number, ticket);
@@ -318,6 +328,9 @@ void tt_negotiator_flush(tt_negotiator *self)
             status = tt_round_advance(self);
         }
         give_in(self, status);
+    }
+    if (self->shut == TT_OK) {
+        tt_round_hurry(self);
     }
 }
 

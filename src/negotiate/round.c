@@ -38,6 +38,13 @@ static void call(tt_negotiator *self, uint64_t round, uint32_t except)
     }
 }
 
+void tt_round_hurry(tt_negotiator *self)
+{
+    if (self->is_urgent && self->phase == TT_PHASE_VECTOR && self->called <= self->done) {
+        call(self, self->done + 1, TT_NONE);
+    }
+}
+
 tt_status tt_round_call(tt_negotiator *self, uint32_t member, const tt_notice *notice)
 {
     if (notice->bytes != 0 || notice->round > self->done + 2 ||

@@ -91,9 +91,9 @@ static tt_status close_inquiry(tt_negotiator *self)
         return TT_OK;
     }
     tt_text text = {0};
-    tt_text_add(&text, "tensor '");
+    tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, inquiry->name, inquiry->name_bytes);
-    tt_text_add(&text, "' has waited for %.1f s", (double)inquiry->age_ns / 1e9);
+    tt_text_add(&text, " has waited for %.1f s", (double)inquiry->age_ns / 1e9);
     add_set(self, &inquiry->having, "submitted by", &text);
     add_set(self, &inquiry->lacking, "missing on", &text);
     add_set(self, &inquiry->joined, "joined:", &text);
@@ -176,7 +176,7 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
     }
     if (notice->kind == TT_NOTICE_REPORT) {
         tt_text text = {0};
-        tt_text_add_quoted(&text, notice->payload, notice->bytes);
+        tt_negotiator_quote(&text, notice->payload, notice->bytes);
         if (member != 0 || notice->bytes >= TT_TEXT_BYTES) {
             return TT_ERR_BAD_WIRE;
         }

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * change_test.c - what is not the same in every step: claims, names, cancellations, stalls, and
+ * caches that strayed.
+ *
+ * Labels: asan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "negotiate/internal.h"
+#include "tests/negotiate/world.h"
+
+static tt_negotiate_config config_of(tt_negotiate_mode mode)
+{
+    tt_negotiate_config config;
+    tt_negotiate_config_init(&config);
+    config.mode = mode;
+    return config;
+}
+
+static void step(test_world *world, uint32_t tensors, const char *claim)
+{
+    for (uint32_t t = 0; t < tensors; t++) {
+        char name[16];
+        snprintf(name, sizeof(name), "t%u", t);
+        world_submit_all(world, name, claim);
+    }
+    world_run(world);
+}
+
+static void test_a_claim_changed_by_all_is_negotiated_anew(void **state)
+{
+    (void)state;
+    for (tt_negotiate_mode mode = TT_NEGOTIATE_AUTO; mode <= TT_NEGOTIATE_PLAN; mode++) {
+        const tt_negotiate_config config = config_of(mode);
+        test_world *world = world_create(5, 2, &config, mode);
+        for (uint32_t i = 0; i < 8; i++) {
+            step(world, 4, "old");
+        }
+        for (uint32_t i = 0; i < 8; i++) {
+            world_submit_all(world, "t1", "new");
+            world_run(world);
+            assert_int_equal(world_waiting(world), 0);
+        }
+        step(world, 1, "old"); /* the others are not disturbed */
+        assert_int_equal(world_waiting(world), 0);
+        for (uint32_t i = 0; i < 5; i++) {
+            assert_int_equal(world_count(world, i, EVENT_FAILED), 0);
+            assert_int_equal(world_count(world, i, EVENT_AGREED) +
+                                 world_count(world, i, EVENT_PLANNED),
+                             8 * 4 + 8 + 1);
+        }
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_a_claim_changed_by_one_fails_everywhere(void **state)
+{
+    (void)state;
+    const tt_negotiate_config config = config_of(TT_NEGOTIATE_BITVECTOR);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        test_world *world = world_create(5, 2, &config, seed);
+        step(world, 3, "old");
+        for (uint32_t i = 0; i < 5; i++) {
+            world_submit(world, i, "t1", i == seed % 5 ? "new" : "old");
+        }
+        world_run(world);
+        assert_int_equal(world_waiting(world), 0);
+        for (uint32_t i = 0; i < 5; i++) {
+            const test_event *event = world_event(world, i, EVENT_FAILED, 0);
+            assert_non_null(event);
+            assert_int_equal(event->status, TT_ERR_MISMATCH);
+            assert_string_equal(event->text, world_event(world, 0, EVENT_FAILED, 0)->text);
+        }
+        step(world, 3, "old");
+        assert_int_equal(world_waiting(world), 0);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_more_names_than_slots_are_evicted_alike(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        tt_negotiate_config config =
+            config_of((seed & 1) != 0 ? TT_NEGOTIATE_BITVECTOR : TT_NEGOTIATE_AUTO);
+        config.capacity = 1 + (uint32_t)(seed % 9);
+        test_world *world = world_create(4, 2, &config, seed);
+        world->duplicate_percent = 10;
+        for (uint32_t round = 0; round < 60; round++) {
+            char name[16]; /* members submit different names: some wait when they are evicted */
+            for (uint32_t i = 0; i < 4; i++) {
+                for (uint32_t k = 0; k < 3; k++) {
+                    snprintf(name, sizeof(name), "t%u", (round + k * (i + 1)) % 12);
+                    if (world_waiting(world) < 30) {
+                        world_submit(world, i, name, "c");
+                    }
+                }
+            }
+            world_run(world);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(world_counters(world, i)->divergences, 0);
+        }
+        assert_true(world_counters(world, 0)->evictions > 0);
+        world_judge(world, false);
+        world_destroy(world);
+    }
+}
+
+static void test_names_that_never_come_again_do_not_pile_up(void **state)
+{
+    (void)state;
+    tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    config.capacity = 16;
+    test_world *world = world_create(2, 1, &config, 1);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < 2000; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%05u", i);
+        world_submit_all(world, name, "c");
+        world_run(world);
+        if (i == 1000) {
+            bytes = world->counter.live_bytes;
+        }
+    }
+    assert_int_equal(world->counter.live_bytes, bytes);
+    world_destroy(world);
+}
+
+static void test_a_cache_that_strayed_is_found_and_all_start_anew(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const tt_negotiate_config config = config_of(TT_NEGOTIATE_BITVECTOR);
+        test_world *world = world_create(6, 2, &config, seed);
+        step(world, 5, "c");
+        step(world, 5, "c");
+        tt_cache_touch(world->members[seed % 6].negotiator, 0); /* its order of use is wrong */
+        for (uint32_t i = 0; i < 4; i++) {
+            step(world, 5, "c");
+            assert_int_equal(world_waiting(world), 0);
+        }
+        for (uint32_t i = 0; i < 6; i++) {
+            assert_int_equal(world_counters(world, i)->divergences, 1);
+            assert_int_equal(world_count(world, i, EVENT_AGREED), 6 * 5);
+        }
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_a_stray_cache_ends_plans_with_nothing_lost(void **state)
+{
+    (void)state;
+    const tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    test_world *world = world_create(4, 2, &config, 7);
+    for (uint32_t i = 0; i < 6; i++) {
+        step(world, 5, "c");
+    }
+    assert_true(world_counters(world, 0)->planned > 0);
+    tt_cache_note(world->members[2].negotiator, 1);
+    world_submit(world, 1, "t3", "c"); /* begun by one rank only */
+    world_submit_all(world, "other", "c");
+    world_run(world);
+    assert_int_equal(world_counters(world, 3)->divergences, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i != 1) {
+            world_submit(world, i, "t3", "c");
+        }
+    }
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+    world_judge(world, true);
+    world_destroy(world);
+}
+
+static void test_plans_that_differ_end_the_negotiation(void **state)
+{
+    (void)state;
+    const tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    test_world *world = world_create(3, 1, &config, 8);
+    for (uint32_t i = 0; i < 6; i++) {
+        step(world, 2, "c");
+    }
+    tt_cache_note(world->members[1].negotiator, 1);
+    world->members[1].negotiator->cache.plan_digest ^= 1;
+    world_submit_all(world, "other", "c");
+    world_flush(world);
+    while (world->frame_count > 0) {
+        const test_frame frame = world->frames[--world->frame_count];
+        tt_negotiator_notice(world->members[frame.to].negotiator, frame.from, &frame.notice);
+        free(frame.payload);
+        world_flush(world);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_non_null(strstr(world_event(world, i, EVENT_FAILED, 0)->text, "plans differ"));
+    }
+    world_destroy(world);
+}
+
+static void test_a_cancelled_ticket_ends_everywhere(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        const tt_negotiate_config config =
+            config_of((seed & 1) != 0 ? TT_NEGOTIATE_BITVECTOR : TT_NEGOTIATE_COORDINATOR);
+        test_world *world = world_create(4, 2, &config, seed);
+        if ((seed & 2) != 0) {
+            step(world, 2, "c"); /* cached */
+        }
+        world_ticket *mine = world_submit(world, 1, "t1", "c");
+        world_submit(world, 0, "t1", "c");
+        if ((seed & 4) != 0) {
+            world_run(world);
+        }
+        assert_true(tt_negotiator_cancel(world->members[1].negotiator, &mine->ticket));
+        world_run(world);
+        assert_int_equal(world_waiting(world), 0);
+        world_submit(world, 2, "t1", "c"); /* late: it was cancelled before it came */
+        world_submit(world, 3, "t1", "c");
+        assert_int_equal(world_waiting(world), 0);
+        for (uint32_t i = 0; i < 4; i++) {
+            const test_event *event = world_event(world, i, EVENT_FAILED, 0);
+            assert_int_equal(event->status, TT_ERR_CANCELLED);
+            assert_string_equal(event->text, "tensor \"t1\": rank 1 cancelled it");
+        }
+        assert_false(tt_negotiator_cancel(world->members[1].negotiator, &mine->ticket));
+        step(world, 2, "c");
+        assert_int_equal(world_waiting(world), 0);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_a_stalled_tensor_is_reported_with_who_lacks_it(void **state)
+{
+    (void)state;
+    tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    config.stall_ns = 1000;
+    test_world *world = world_create(5, 2, &config, 9);
+    step(world, 2, "c");
+    for (uint32_t i = 0; i < 5; i++) {
+        if (i != 3) {
+            world_submit(world, i, "t1", "c");
+        }
+    }
+    world_run(world);
+    world_pass(world, 500);
+    world_run(world);
+    assert_int_equal(world->members[1].reports, 0);
+    world_pass(world, 700);
+    world_run(world);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(world->members[i].reports, i == 3 ? 0 : 1);
+        assert_string_equal(world->members[i].report,
+                            i == 3
+                                ? ""
+                                : "tensor \"t1\" has waited for 0.0 s; submitted by ranks 0-2, 4; "
+                                  "missing on rank 3");
+    }
+    world_submit(world, 3, "t1", "c");
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+    assert_int_equal(tt_negotiator_due(world->members[2].negotiator), UINT64_MAX);
+    world_destroy(world);
+}
+
+static void test_a_member_that_does_not_answer_is_named_too(void **state)
+{
+    (void)state;
+    tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    config.stall_ns = 1000;
+    test_world *world = world_create(3, 3, &config, 9);
+    world_submit(world, 0, "w", "c");
+    world_flush(world);
+    world_pass(world, 1001);
+    world_pass(world, 500); /* frames are not delivered */
+    assert_string_equal(world->members[0].report,
+                        "tensor \"w\" has waited for 0.0 s; submitted by rank 0; no answer from "
+                        "ranks 1-2");
+    world_destroy(world);
+}
+
+static void test_a_ticket_too_old_fails_on_all_members(void **state)
+{
+    (void)state;
+    tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+    config.stall_ns = 0;
+    config.stall_fail_ns = 2000;
+    test_world *world = world_create(4, 2, &config, 10);
+    world_submit(world, 2, "w", "c");
+    world_run(world);
+    world_pass(world, 1000);
+    world_submit(world, 1, "w", "c");
+    world_run(world);
+    assert_int_equal(world_waiting(world), 2);
+    world_pass(world, 1001);
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+    world_submit(world, 0, "w", "c");
+    world_submit(world, 3, "w", "c");
+    for (uint32_t i = 0; i < 4; i++) {
+        const test_event *event = world_event(world, i, EVENT_FAILED, 0);
+        assert_int_equal(event->status, TT_ERR_TIMED_OUT);
+        assert_string_equal(event->text, "tensor \"w\": rank 2 gave up after 0.0 s");
+    }
+    step(world, 2, "c");
+    assert_int_equal(world_waiting(world), 0);
+    world_destroy(world);
+}
+
+static void test_shutting_ends_what_waits_and_what_comes(void **state)
+{
+    (void)state;
+    test_world *world = world_create(2, 1, NULL, 11);
+    world_submit(world, 0, "w", "c");
+    tt_negotiator_shut(world->members[0].negotiator, TT_ERR_PEER_DOWN, "rank 1 died");
+    world_submit(world, 0, "v", "c");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(world_event(world, 0, EVENT_FAILED, i)->status, TT_ERR_PEER_DOWN);
+        assert_string_equal(world_event(world, 0, EVENT_FAILED, i)->text, "rank 1 died");
+    }
+    world_destroy(world);
+}
+
+static void test_long_lists_go_in_parts(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        test_world *world = world_create(7, 2, NULL, seed);
+        world->duplicate_percent = 30;
+        for (uint32_t t = 0; t < 900; t++) {
+            char name[64];
+            snprintf(name, sizeof(name), "a.rather.long.name.of.a.layer.number.%u.weight", t);
+            for (uint32_t i = 0; i < 7; i++) {
+                world_submit(world, i, name, t % 100 == 7 && i == 2 ? "other" : "claim");
+            }
+        }
+        world_run(world);
+        assert_int_equal(world_waiting(world), 0);
+        assert_int_equal(world_count(world, 4, EVENT_AGREED), 900 - 9);
+        assert_int_equal(world_count(world, 4, EVENT_FAILED), 9);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_claim_changed_by_all_is_negotiated_anew),
+        cmocka_unit_test(test_a_claim_changed_by_one_fails_everywhere),
+        cmocka_unit_test(test_more_names_than_slots_are_evicted_alike),
+        cmocka_unit_test(test_names_that_never_come_again_do_not_pile_up),
+        cmocka_unit_test(test_a_cache_that_strayed_is_found_and_all_start_anew),
+        cmocka_unit_test(test_a_stray_cache_ends_plans_with_nothing_lost),
+        cmocka_unit_test(test_plans_that_differ_end_the_negotiation),
+        cmocka_unit_test(test_a_cancelled_ticket_ends_everywhere),
+        cmocka_unit_test(test_a_stalled_tensor_is_reported_with_who_lacks_it),
+        cmocka_unit_test(test_a_member_that_does_not_answer_is_named_too),
+        cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),
+        cmocka_unit_test(test_shutting_ends_what_waits_and_what_comes),
+        cmocka_unit_test(test_long_lists_go_in_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
