@@ -282,6 +282,12 @@ TUTTI_API tutti_status tutti_start_group(tutti_context *context, const tutti_cal
 /* Start and wait. */
 TUTTI_API tutti_status tutti_run(tutti_context *context, const tutti_call *call);
 
+/* The same, but wait no longer than `timeout_s`: then TUTTI_IN_PROGRESS, and *handle_out is to be
+ * waited for and freed; NULL otherwise. For callers that must look up now and then, such as an
+ * interpreter for its signals. */
+TUTTI_API tutti_status tutti_run_for(tutti_context *context, const tutti_call *call,
+                                     double timeout_s, tutti_handle **handle_out);
+
 /* Wait until the call is over and return its status; TUTTI_IN_PROGRESS after `timeout_s`.
  * A negative timeout waits for ever. */
 TUTTI_API tutti_status tutti_wait(tutti_handle *handle, double timeout_s);

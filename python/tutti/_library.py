@@ -85,6 +85,8 @@ _PROTOTYPES = {
     "tutti_start_group": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call), ctypes.c_int,
                                          ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_run": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call)]),
+    "tutti_run_for": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call), ctypes.c_double,
+                                     ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_wait": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_double]),
     "tutti_poll": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_handle_error": (ctypes.c_char_p, [ctypes.c_void_p]),

@@ -37,7 +37,6 @@ class Context:
     def __init__(self, pointer, log):
         self._pointer = pointer
         self._log = log  # the C library calls it for as long as it lives
-        self._handles = weakref.WeakSet()
         self._lock = threading.Lock()
         self._bells = weakref.WeakKeyDictionary()
         library = c.library
@@ -60,11 +59,8 @@ class Context:
         """Leave the job. Calls that are not over end with ShutDown. May be repeated."""
         with self._lock:
             pointer, self._pointer = self._pointer, None
-            handles = list(self._handles)
         if pointer is None:
             return
-        for handle in handles:
-            handle._pointer = None
         status = c.library.tutti_shutdown(pointer)
         if status < 0:
             raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
@@ -73,10 +69,6 @@ class Context:
     def is_open(self):
         """False once the job was left."""
         return self._pointer is not None
-
-    def _forget(self, handle):
-        with self._lock:
-            self._handles.discard(handle)
 
     def _error(self, status, name=None):
         text = c.library.tutti_last_error(self._pointer).decode(errors="replace")
@@ -164,10 +156,17 @@ class Context:
         status = c.library.tutti_start(pointer, call, ctypes.byref(slot))
         if status < 0:
             raise self._error(status, name)
-        handle = Handle(self, slot.value, call, keep, finish, name)
-        with self._lock:
-            self._handles.add(handle)
-        return handle
+        return Handle(self, slot.value, keep, finish, name)
+
+    def run(self, call, keep=None, finish=None, name=None):
+        """Start a _library.Call and wait for its result. Looks up now and then, for Ctrl-C."""
+        slot = pointer_slot()
+        status = c.library.tutti_run_for(self._checked(), call, 0.25, ctypes.byref(slot))
+        if status == c.OK:
+            return finish() if finish is not None else None
+        if status < 0:
+            raise self._error(status, name)
+        return Handle(self, slot.value, keep, finish, name).wait()
 
     def start_many(self, calls, keeps, finishes, names):
         """Start several calls at once: one wake-up, adjacent places in the order."""
@@ -178,11 +177,8 @@ class Context:
         status = c.library.tutti_start_group(pointer, packed, count, slots)
         if status < 0:
             raise self._error(status, names[0] if names else None)
-        handles = [Handle(self, slot, calls[i], keeps[i], finishes[i], names[i])
-                   for i, slot in enumerate(slots)]
-        with self._lock:
-            self._handles.update(handles)
-        return handles
+        return [Handle(self, slot, keeps[i], finishes[i], names[i])
+                for i, slot in enumerate(slots)]
 
     def new_call(self, collective, name, process_set, priority=0, timeout=None):
         """A _library.Call with these fields set; fill in the rest and start it."""
@@ -214,9 +210,8 @@ class Context:
         array = numpy.empty(shape, source.source.dtype)
         return as_buffer(array), array
 
-    def start_allreduce(self, array, op="sum", *, out=None, name=None, process_set=0, priority=0,
-                        prescale=1.0, postscale=1.0, timeout=None):
-        """Start the reduction of `array` over all ranks."""
+    def _allreduce(self, array, op="sum", *, out=None, name=None, process_set=0, priority=0,
+                   prescale=1.0, postscale=1.0, timeout=None):
         source = as_buffer(array)
         call = self.new_call(c.ALLREDUCE, name, process_set, priority, timeout)
         target, result = self._output(out, source, source.shape)
@@ -226,29 +221,35 @@ class Context:
         call.input, call.output, call.count = source.address, target.address, source.count
         call.dtype, call.op = source.dtype, _op(op)
         call.prescale, call.postscale = prescale, postscale
-        return self.start(call, (source, target), lambda: result, name)
+        return call, (source, target), lambda: result, name
+
+    def start_allreduce(self, array, *arguments, **options):
+        """Start the reduction of `array` over all ranks."""
+        return self.start(*self._allreduce(array, *arguments, **options))
 
     def allreduce(self, array, op="sum", **options):
         """The reduction of `array` over all ranks, on every rank."""
-        return self.start_allreduce(array, op, **options).wait()
+        return self.run(*self._allreduce(array, op, **options))
 
-    def start_broadcast(self, array, root=0, *, name=None, process_set=0, priority=0,
-                        timeout=None):
-        """Start sending root's `array` into everyone's."""
+    def _broadcast(self, array, root=0, *, name=None, process_set=0, priority=0,
+                   timeout=None):
         buffer = as_buffer(array)
         if not buffer.is_writable and self.set_rank(process_set) != root:
             raise BadArgument("the array is read-only", -4, self.rank)
         call = self.new_call(c.BROADCAST, name, process_set, priority, timeout)
         call.input = call.output = buffer.address
         call.count, call.dtype, call.root = buffer.count, buffer.dtype, root
-        return self.start(call, buffer, lambda: array, name)
+        return call, buffer, lambda: array, name
+
+    def start_broadcast(self, array, *arguments, **options):
+        """Start sending root's `array` into everyone's."""
+        return self.start(*self._broadcast(array, *arguments, **options))
 
     def broadcast(self, array, root=0, **options):
         """Root's `array` in everyone's, in place."""
-        return self.start_broadcast(array, root, **options).wait()
+        return self.run(*self._broadcast(array, root, **options))
 
-    def start_allgather(self, array, *, name=None, process_set=0, priority=0, timeout=None):
-        """Start joining everyone's arrays along the first axis; lengths may differ."""
+    def _allgather(self, array, *, name=None, process_set=0, priority=0, timeout=None):
         source = as_buffer(array)
         if not source.shape:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
@@ -265,16 +266,18 @@ class Context:
             lengths = [count // row if row else 0 for count in counts]
             return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
 
-        return self.start(call, (source, counts, result), finish, name)
+        return call, (source, counts, result), finish, name
+
+    def start_allgather(self, array, *arguments, **options):
+        """Start joining everyone's arrays along the first axis; lengths may differ."""
+        return self.start(*self._allgather(array, *arguments, **options))
 
     def allgather(self, array, **options):
         """Everyone's arrays joined along the first axis, in rank order."""
-        return self.start_allgather(array, **options).wait()[0]
+        return self.run(*self._allgather(array, **options))[0]
 
-    def start_reducescatter(self, array, op="sum", *, name=None, process_set=0, priority=0,
-                            prescale=1.0, postscale=1.0, timeout=None):
-        """Start a reduction of which every rank gets its part of the first axis; the first ranks
-        get one row more where they do not divide evenly."""
+    def _reducescatter(self, array, op="sum", *, name=None, process_set=0, priority=0,
+                       prescale=1.0, postscale=1.0, timeout=None):
         source = as_buffer(array)
         size, member = self.set_size(process_set), self.set_rank(process_set)
         if not source.shape:
@@ -289,15 +292,19 @@ class Context:
         call.op, call.prescale, call.postscale = _op(op), prescale, postscale
         call.input_counts = counts
         call.output_capacity = target.count
-        return self.start(call, (source, target, counts), lambda: result, name)
+        return call, (source, target, counts), lambda: result, name
+
+    def start_reducescatter(self, array, *arguments, **options):
+        """Start a reduction of which every rank gets its part of the first axis; the first ranks
+        get one row more where they do not divide evenly."""
+        return self.start(*self._reducescatter(array, *arguments, **options))
 
     def reducescatter(self, array, op="sum", **options):
         """This rank's part of the reduction."""
-        return self.start_reducescatter(array, op, **options).wait()
+        return self.run(*self._reducescatter(array, op, **options))
 
-    def start_alltoall(self, array, splits=None, *, name=None, process_set=0, priority=0,
-                       timeout=None):
-        """Start sending splits[r] rows of `array` to rank r; without splits, equal parts."""
+    def _alltoall(self, array, splits=None, *, name=None, process_set=0, priority=0,
+                  timeout=None):
         source = as_buffer(array)
         size = self.set_size(process_set)
         if not source.shape:
@@ -325,11 +332,15 @@ class Context:
             lengths = [count // row if row else 0 for count in outputs]
             return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
 
-        return self.start(call, (source, inputs, outputs, result), finish, name)
+        return call, (source, inputs, outputs, result), finish, name
+
+    def start_alltoall(self, array, *arguments, **options):
+        """Start sending splits[r] rows of `array` to rank r; without splits, equal parts."""
+        return self.start(*self._alltoall(array, *arguments, **options))
 
     def alltoall(self, array, splits=None, **options):
         """What every rank sent to this one, joined along the first axis, and their splits."""
-        return self.start_alltoall(array, splits, **options).wait()
+        return self.run(*self._alltoall(array, splits, **options))
 
     def send(self, array, peer, *, process_set=0, timeout=None):
         """Send `array` to `peer`, which calls receive."""
@@ -337,7 +348,7 @@ class Context:
         call = self.new_call(c.SEND, None, process_set, 0, timeout)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
         call.root = peer
-        self.start(call, source).wait()
+        self.run(call, source)
 
     def receive(self, array, peer, *, process_set=0, timeout=None):
         """Fill `array` with what `peer` sends."""
@@ -347,12 +358,12 @@ class Context:
         call = self.new_call(c.RECEIVE, None, process_set, 0, timeout)
         call.output, call.count, call.dtype = target.address, target.count, target.dtype
         call.root = peer
-        self.start(call, target).wait()
+        self.run(call, target)
         return array
 
     def barrier(self, *, process_set=0, name=None, timeout=None):
         """Wait until every rank of the set is here."""
-        self.start(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name).wait()
+        self.run(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name)
 
     def _adopt(self, result, source, shape):
         """A NumPy array over memory that the C library allocated."""

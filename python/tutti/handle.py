@@ -11,20 +11,19 @@ class Handle:
     """One started call. `wait()` gives its result or raises; `await handle` does the same without
     blocking the event loop. The buffers are kept alive until the call is over."""
 
-    __slots__ = ("_context", "_pointer", "_call", "_keep", "_finish", "_result", "_error",
-                 "_is_over", "name", "__weakref__")
+    __slots__ = ("_context", "_pointer", "_keep", "_finish", "_result", "_error", "_is_over",
+                 "name", "__weakref__")
 
-    def __init__(self, context, pointer, call, keep, finish, name):
+    def __init__(self, context, pointer, keep, finish, name):
         self._context = context
         self._pointer = pointer
-        self._call = call
         self._keep = keep
         self._finish = finish
-        self._result = self._error = None
         self._is_over = False
         self.name = name
 
     def _settle(self, status):
+        self._error = self._result = None
         if status < 0:
             text = c.library.tutti_handle_error(self._pointer).decode(errors="replace")
             self._error = from_status(status, text, self._context.rank, self.name)
@@ -32,8 +31,7 @@ class Handle:
             self._result = self._finish()
         self._is_over = True
         c.library.tutti_handle_free(self._pointer)
-        self._pointer = self._keep = self._finish = self._call = None
-        self._context._forget(self)
+        self._pointer = self._keep = self._finish = None
 
     def _answer(self):
         if self._error is not None:
@@ -41,7 +39,7 @@ class Handle:
         return self._result
 
     def _check_alive(self):
-        if self._pointer is None and not self._is_over:
+        if self._context._pointer is None:  # the handle went with its context
             raise ShutDown("the job was left before this call was waited for", -10, None, self.name)
 
     def wait(self, timeout=None):

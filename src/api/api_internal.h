@@ -145,8 +145,9 @@ void tt_drive_release(tutti_context *context);
 void tt_drive_notify(tutti_context *context);
 /* Baton's holder: submit what is queued. */
 void tt_drive_drain(tutti_context *context);
-/* Submit the handle's request, which is in state STARTED, and wait for its end. */
-void tt_drive_run(tutti_handle *handle);
+/* Submit the handle's request, which is in state STARTED, and wait for its end; false: time is
+ * out. */
+bool tt_drive_run(tutti_handle *handle, uint64_t until_ns);
 /* Until the handle is done, or `until_ns`; drives if nobody else does. */
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns);
 /* Baton's holder: tell the owners of finished calls; callbacks run without the baton. */

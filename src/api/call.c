@@ -213,7 +213,7 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
             }
         }
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
-        tt_drive_run(&handle);
+        (void)tt_drive_run(&handle, UINT64_MAX);
         status = result_of(&handle);
     }
     leave(context);
@@ -368,9 +368,43 @@ tutti_status tutti_rerun(tutti_handle *handle)
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
     renew(handle, HANDLE_STARTED);
-    tt_drive_run(handle);
+    (void)tt_drive_run(handle, UINT64_MAX);
     status = result_of(handle);
     leave(handle->context);
+    return status;
+}
+
+tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, double timeout_s,
+                           tutti_handle **handle_out)
+{
+    if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+    }
+    tutti_status status = enter(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tutti_handle *handle = handle_out != NULL ? handle_take(context) : NULL;
+    if (handle == NULL) {
+        leave(context);
+        return handle_out == NULL
+                   ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL")
+                   : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
+    }
+    *handle_out = NULL;
+    status = tt_call_prepare(context, call, handle);
+    if (status == TUTTI_OK) {
+        handle->has_event = true;
+        renew(handle, HANDLE_STARTED);
+        const bool is_over = tt_drive_run(handle, tt_clock_ns() + tt_seconds_to_ns(timeout_s));
+        status = is_over ? result_of(handle) : TUTTI_IN_PROGRESS;
+    }
+    if (status == TUTTI_IN_PROGRESS) {
+        *handle_out = handle;
+    } else {
+        tt_call_recycle(handle);
+    }
+    leave(context);
     return status;
 }
 

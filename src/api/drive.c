@@ -366,20 +366,20 @@ static void count_call(tutti_context *context)
     atomic_store_explicit(&context->calls, calls + 1, memory_order_relaxed);
 }
 
-void tt_drive_run(tutti_handle *handle)
+bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
     if (!tt_drive_try_acquire(context)) {
         (void)tt_queue_push(&context->submitted, &handle->node);
-        (void)tt_drive_wait(handle, UINT64_MAX);
-        return;
+        return tt_drive_wait(handle, until_ns);
     }
     count_call(context);
     tt_drive_drain(context); /* what was submitted before comes before */
     tt_control_submit(context->control, &handle->request);
-    if (!drive_and_release(handle, UINT64_MAX)) {
-        (void)wait_on(handle, UINT64_MAX, true);
+    if (!drive_and_release(handle, until_ns)) {
+        return wait_on(handle, until_ns, true);
     }
+    return is_done(handle);
 }
 
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)

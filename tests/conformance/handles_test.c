@@ -229,6 +229,35 @@ static void test_a_declared_call_reruns_many_times(void **state)
     on_both(2, rerun_body);
 }
 
+static void patient_body(ranks_self *self)
+{
+    int32_t value = self->rank + 1;
+    const tutti_call call = sum_call(&value, 1);
+    tutti_handle *handle;
+    EXPECT_STATUS(TUTTI_OK, tutti_run_for(self->context, &call, 60.0, &handle));
+    EXPECT(handle == NULL && value == sum_of_ranks(self));
+    if (self->rank == 0) { /* the others are not there yet: it goes on without this thread */
+        value = 1;
+        EXPECT_STATUS(TUTTI_IN_PROGRESS, tutti_run_for(self->context, &call, 0.001, &handle));
+        EXPECT(handle != NULL);
+        ranks_meet(self);
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+        tutti_handle_free(handle);
+    } else {
+        ranks_meet(self);
+        value = 1;
+        EXPECT_STATUS(TUTTI_OK, tutti_run_for(self->context, &call, 60.0, &handle));
+    }
+    EXPECT(value == self->size);
+    EXPECT(tutti_run_for(self->context, &call, 1.0, NULL) == TUTTI_ERR_BAD_ARGUMENT);
+}
+
+static void test_running_for_a_time_leaves_a_handle(void **state)
+{
+    (void)state;
+    on_both(3, patient_body);
+}
+
 /* The library's own output of each start is the caller's to free. */
 static void persistent_result_body(ranks_self *self)
 {
@@ -724,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_a_group_starts_together),
         cmocka_unit_test(test_a_declared_call_restarts_many_times),
         cmocka_unit_test(test_a_declared_call_reruns_many_times),
+        cmocka_unit_test(test_running_for_a_time_leaves_a_handle),
         cmocka_unit_test(test_a_declared_call_allocates_each_time),
         cmocka_unit_test(test_waiting_can_time_out_and_the_call_goes_on),
         cmocka_unit_test(test_neither_waiting_nor_idling_burns_a_core),

@@ -18,6 +18,7 @@ _DTYPES = {torch.uint8: c.U8, torch.int8: c.I8, torch.int16: c.I16, torch.int32:
            torch.float32: c.F32, torch.float64: c.F64, torch.bool: c.BOOL}
 if hasattr(torch, "uint16"):
     _DTYPES[torch.uint16] = c.U16
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _OPS = {Average: c.AVERAGE, Sum: c.SUM, Min: c.MIN, Max: c.MAX, Product: c.PRODUCT}
 
 
@@ -142,13 +143,48 @@ def _name(name, kind, process_set):
     return f"{kind}.{name}" if name is not None else basics.next_name(kind, process_set)
 
 
+class _Calls:
+    """Calls of named reductions in place, kept for the next step. One job's."""
+
+    def __init__(self):
+        self.job = None
+        self.by_key = {}
+
+    def find(self, tensor, name, op, scales, process_set):
+        """The call for this tensor, or None where it needs more than an address."""
+        job = basics._job
+        if (job is None or not tensor.is_cpu or not tensor.is_contiguous()
+                or tensor.dtype not in _DTYPES):
+            return None
+        if self.job is not job:
+            self.job = job
+            self.by_key.clear()
+        key = (name, tensor.dtype, op, scales, process_set.process_set_id)
+        call = self.by_key.get(key)
+        if call is None:
+            call = self.by_key[key] = self._make(tensor, name, op, scales, process_set)
+        call.input = call.output = tensor.data_ptr()
+        call.count = tensor.numel()
+        return call
+
+    def _make(self, tensor, name, op, scales, process_set):
+        call = self.job.new_call(c.ALLREDUCE, f"allreduce.{name}", _set_of(process_set))
+        call.dtype = _DTYPES[tensor.dtype]
+        call.op = _reduce_op(op, tensor.dtype, False, "allreduce")
+        call.prescale, call.postscale = scales
+        return call
+
+
+_calls = _Calls()
+
+
 def _start(call, keep, name, finish):
     """One call as a TensorHandle."""
     try:
         handle = basics.job().start(call, keep, None, name)
     except tutti.TuttiError as error:
         raise HorovodInternalError(str(error)) from error
-    return TensorHandle([handle], finish)
+    return TensorHandle([handle], finish if finish is not None else lambda: keep)
 
 
 # ---- allreduce ----
@@ -191,25 +227,47 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """Start a reduction in place."""
+    return _start(*_in_place(tensor, name, _reduction(op, average),
+                             (prescale_factor, postscale_factor), process_set))
+
+
+def _in_place(tensor, name, op, scales, process_set):
+    """What _start and _run take, for a reduction in place."""
+    if name is not None and type(tensor) in _PLAIN and tensor.layout is torch.strided:
+        call = _calls.find(tensor, name, op, scales, process_set)
+        if call is not None:
+            return call, tensor, name, None
     _check_in_place(tensor, "allreduce_")
     name = _name(name, "allreduce", process_set)
-    call, keep, finish = _allreduce_call(tensor, tensor, _reduction(op, average), name, process_set,
-                                         (prescale_factor, postscale_factor))
-    return _start(call, keep, name, finish)
+    call, keep, finish = _allreduce_call(tensor, tensor, op, name, process_set, scales)
+    return call, keep, name, finish
+
+
+def _run(call, keep, name, finish):
+    """One call, waited for."""
+    try:
+        result = basics.job().run(call, keep, finish, name)
+    except tutti.TuttiError as error:
+        raise HorovodInternalError(str(error)) from error
+    return keep if finish is None else result
 
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
     """Reduce in place."""
-    return synchronize(allreduce_async_(tensor, average, name, op, prescale_factor,
-                                        postscale_factor, process_set))
+    return _run(*_in_place(tensor, name, _reduction(op, average),
+                           (prescale_factor, postscale_factor), process_set))
 
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, average, name, op, scales, process_set):
         ctx.arguments = (average, op, scales, process_set)
-        return synchronize(allreduce_async(tensor, average, name, op, *scales, process_set))
+        _check(tensor, "allreduce")
+        name = _name(name, "allreduce", process_set)
+        call, keep, finish = _allreduce_call(tensor, None, _reduction(op, average), name,
+                                             process_set, scales)
+        return _run(call, keep, name, finish)
 
     @staticmethod
     def backward(ctx, grad):
