@@ -17,6 +17,7 @@ extern const tt_command tt_command_doctor;
 extern const tt_command tt_command_info;
 extern const tt_command tt_command_man;
 extern const tt_command tt_command_run;
+extern const tt_command tt_command_schedule;
 extern const tt_command tt_command_supervise;
 extern const tt_command tt_command_version;
 

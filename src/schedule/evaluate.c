@@ -223,7 +223,7 @@ static tt_status tasks_declare(model_state *model)
 static uint64_t chunks_needed(const tt_plan *plan)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+    for (uint32_t i = 0; i < plan->transfer_count && count <= CHUNKS_MAX; i++) {
         const tt_transfer *transfer = &plan->transfers[i];
         const uint64_t chunk_bytes =
             transfer->chunk_bytes != 0 ? transfer->chunk_bytes : plan->chunk_bytes;
@@ -237,8 +237,8 @@ static tt_status model_build(model_state *model, tt_scratch *scratch, tt_text *w
     const tt_plan *plan = model->plan;
     const uint64_t chunk_count = chunks_needed(plan);
     if (chunk_count > CHUNKS_MAX) {
-        tt_text_add(why, "the plan cuts a step into %llu chunks, more than %d: use larger ones",
-                    (unsigned long long)chunk_count, CHUNKS_MAX);
+        tt_text_add(why, "the plan cuts a step into more than %d chunks: use larger ones",
+                    CHUNKS_MAX);
         return TT_ERR_NO_RESOURCE;
     }
     for (int i = 0; i < TT_LANE_COUNT; i++) {

@@ -226,6 +226,9 @@ tt_status tt_graph_add_tensor(tt_graph *graph, const char *name, uint64_t bytes,
 {
     TT_ASSERT(!graph->is_sealed);
     TT_TRY(name_check(tt_graph_find_tensor(graph, name), "tensor", name, why));
+    if (bytes > TT_GRAPH_TENSOR_BYTES_MAX) {
+        return refuse(why, "tensor", name, "has more than 4 TiB");
+    }
     if (graph->tensor_count == TT_GRAPH_NODES_MAX) {
         tt_text_add(why, "more than %d tensors", TT_GRAPH_NODES_MAX);
         return TT_ERR_NO_RESOURCE;

@@ -22,6 +22,7 @@ enum {
     TT_GRAPH_NAME_BYTES_MAX = 255, /* without the terminating zero */
 };
 #define TT_GRAPH_NONE UINT32_MAX
+#define TT_GRAPH_TENSOR_BYTES_MAX (UINT64_C(1) << 42) /* so that sums of a million do not wrap */
 
 typedef enum tt_node_kind {
     TT_NODE_COMPUTE,
@@ -55,9 +56,9 @@ typedef struct tt_graph tt_graph;
 tt_status tt_graph_create(const tt_allocator *allocator, tt_graph **graph_out);
 void tt_graph_destroy(tt_graph *graph);
 
-/* TT_ERR_BAD_ARGUMENT: a name that is taken, empty or too long, a time that is negative or not a
- * number, a tensor that is unknown or has such a node already, a loop on itself; `why` says which.
- * TT_ERR_NO_RESOURCE: too many. */
+/* TT_ERR_BAD_ARGUMENT: a name that is taken, empty or too long, a tensor of more than 4 TiB, a time
+ * that is negative or not a number, a tensor that is unknown or has such a node already, a loop on
+ * itself; `why` says which. TT_ERR_NO_RESOURCE: too many. */
 tt_status tt_graph_add_tensor(tt_graph *graph, const char *name, uint64_t bytes, tt_text *why,
                               uint32_t *index_out);
 tt_status tt_graph_add_node(tt_graph *graph, const tt_node *node, tt_text *why,

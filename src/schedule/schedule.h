@@ -14,6 +14,7 @@
 #include "schedule/graph_run.h"
 #include "schedule/model.h"
 #include "schedule/order.h"
+#include "schedule/order_text.h"
 #include "schedule/plan.h"
 #include "schedule/policy.h"
 #include "schedule/proxy.h"

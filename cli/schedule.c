@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.c - `tutti schedule`: what a policy would do with a graph, without running anything. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "graph_file.h"
+#include "nearest.h"
+#include "schedule/registry.h"
+#include "schedule/schedule.h"
+#include "schedule_plot.h"
+#include "tune/tune.h"
+
+typedef struct schedule_values {
+    const char *graph;
+    const char *policy;
+    int form; /* tt_plan_form */
+    int64_t rank_count;
+    int64_t mbit;
+    int64_t overhead_us;
+    int64_t latency_us;
+    uint64_t chunk_bytes;
+    uint64_t credit_bytes;
+    const char *samples;
+    int ops; /* 0 none, 1 nearest, 2 cheapest */
+    const char *order;
+    const char *edges;
+    const char *plot;
+    const char *save;
+    bool keeps_barrier;
+    bool is_forward;
+    bool compares;
+    bool is_verbose;
+    bool lists;
+} schedule_values;
+
+#define AT(member) offsetof(schedule_values, member)
+
+static const tt_option options[] = {
+    {'g', "graph", TT_OPTION_STRING, AT(graph), "GRAPH",
+     "a dataflow graph (.json), a trace of tensors (.tsv), or the name of a known network", NULL,
+     NULL, NULL, 0, 0},
+    {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME", "the policy that plans; see --list",
+     "priority", NULL, NULL, 0, 0},
+    {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "who sums", "allreduce", "allreduce|server",
+     NULL, 0, 0},
+    {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "workers", "4", NULL, NULL, 2, 1 << 20},
+    {'\0', "mbit", TT_OPTION_INT, AT(mbit), "MBIT", "speed of a link each way, in Mbit/s", "10000",
+     NULL, NULL, 1, 10000000},
+    {'\0', "overhead", TT_OPTION_INT, AT(overhead_us), "US",
+     "time a transfer holds the wire beside its bytes, in microseconds", "50", NULL, NULL, 0,
+     1000000000},
+    {'\0', "latency", TT_OPTION_INT, AT(latency_us), "US",
+     "time until a transfer is acknowledged, in microseconds", "100", NULL, NULL, 0, 1000000000},
+    {'\0', "samples", TT_OPTION_STRING, AT(samples), "FILE",
+     "measured transfers, 'bytes microseconds' a line, to which f(d) = a + b d is fitted; instead "
+     "of "
+     "--mbit, --overhead and --latency",
+     NULL, NULL, NULL, 0, 0},
+    {'c', "chunk", TT_OPTION_BYTES, AT(chunk_bytes), "BYTES",
+     "size of chunks, or of buckets; 0 lets the cost model choose", "0", NULL, NULL, 0, 0},
+    {'\0', "credit", TT_OPTION_BYTES, AT(credit_bytes), "BYTES",
+     "bytes in flight; less than a chunk is stop-and-wait, 0 is four chunks", "0", NULL, NULL, 0,
+     0},
+    {'\0', "ops", TT_OPTION_CHOICE, AT(ops), NULL,
+     "order the operators: towards the nearest gradient, or by cost of all a gradient depends on",
+     "free", "free|nearest|cheapest", NULL, 0, 0},
+    {'o', "order", TT_OPTION_STRING, AT(order), "FILE", "write the order, for TUTTI_ORDER", NULL,
+     NULL, "--output", 0, 0},
+    {'\0', "edges", TT_OPTION_STRING, AT(edges), "FILE",
+     "write the control edges that leave one order of operators; with --ops", NULL, NULL, NULL, 0,
+     0},
+    {'\0', "plot", TT_OPTION_STRING, AT(plot), "FILE", "draw computation and communication (SVG)",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "save", TT_OPTION_STRING, AT(save), "FILE", "write the graph as JSON", NULL, NULL, NULL,
+     0, 0},
+    {'\0', "barrier", TT_OPTION_FLAG, AT(keeps_barrier), NULL,
+     "the next forward waits for every transfer", NULL, NULL, NULL, 0, 0},
+    {'\0', "forward", TT_OPTION_FLAG, AT(is_forward), NULL,
+     "only the forward pass of a known network: orders of receiving", NULL, NULL, NULL, 0, 0},
+    {'\0', "compare", TT_OPTION_FLAG, AT(compares), NULL, "one line for every policy", NULL, NULL,
+     NULL, 0, 0},
+    {'v', "verbose", TT_OPTION_FLAG, AT(is_verbose), NULL, "print the whole order", NULL, NULL,
+     NULL, 0, 0},
+    {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list policies and known networks", NULL, NULL,
+     NULL, 0, 0},
+};
+
+enum {
+    EXIT_USAGE = 2,
+    ORDER_SHOWN = 10,
+    RANDOM_RUNS = 100,
+    SAMPLES_BYTES_MAX = 1 << 20,
+};
+
+/* Everything a run holds. */
+typedef struct job_state {
+    const schedule_values *values;
+    tt_graph *graph;
+    tt_graph_stats stats;
+    tt_workload workload;
+    uint32_t *compute_places; /* NULL: free */
+    tt_policy_input input;
+    tt_scratch scratch;
+    tt_text why;
+} job_state;
+
+static int complain(const char *what, const char *why)
+{
+    fprintf(stderr, "tutti schedule: %s: %s\n", what, why);
+    return 1;
+}
+
+/* ---- small printers ----------------------------------------------------------------------------
+ */
+
+static double mib(double bytes)
+{
+    return bytes / (1 << 20);
+}
+
+static void print_bytes(const char *before, uint64_t bytes, const char *after)
+{
+    if (bytes >= TT_GRAPH_TENSOR_BYTES_MAX) {
+        printf("%swhole%s", before, after);
+    } else if (bytes >= 1 << 20) {
+        printf("%s%.4g MiB%s", before, mib((double)bytes), after);
+    } else {
+        printf("%s%.4g KiB%s", before, (double)bytes / 1024, after);
+    }
+}
+
+static int print_list(void)
+{
+    printf("policies:\n");
+    for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
+        printf("  %-14s%s\n", tt_policy_at(i)->name, tt_policy_at(i)->summary);
+    }
+    printf("networks:\n");
+    for (size_t i = 0; tt_model_at(i) != NULL; i++) {
+        const tt_model *model = tt_model_at(i);
+        printf("  %-14s%u tensors, %.2f MiB, batch %u\n", model->name, model->tensor_count,
+               model->mib, model->batch);
+    }
+    return 0;
+}
+
+static void print_graph(const job_state *job)
+{
+    const tt_graph_stats *stats = &job->stats;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < tt_graph_tensor_count(job->graph); i++) {
+        bytes += tt_graph_tensor_at(job->graph, i)->bytes;
+    }
+    printf("graph       %s: %u tensors, %.2f MiB\n", job->values->graph,
+           tt_graph_tensor_count(job->graph), mib((double)bytes));
+    printf(
+        "            %u ops (%u compute), longest path %u, %.2f direct dependencies (at most %u), "
+        "%.2f ops in parallel\n",
+        stats->node_count, stats->compute_count, stats->longest_path, stats->inputs_mean,
+        stats->inputs_max, stats->parallel_mean);
+    printf("forward     %.1f %% of %.2f ms of computation\n",
+           stats->compute_us > 0 ? 100 * stats->forward_us / stats->compute_us : 0,
+           stats->compute_us / 1000);
+}
+
+static void print_sizes(const tt_workload *workload)
+{
+    static const char *const names[TT_WORKLOAD_SIZES] = {"below 64 KiB", "below 1 MiB",
+                                                         "below 16 MiB", "larger"};
+    const tt_workload_sizes sizes = tt_workload_measure(workload);
+    for (int i = 0; i < TT_WORKLOAD_SIZES; i++) {
+        printf("%-12s%-13s%6zu tensors (%4.1f %%), %9.2f MiB\n", i == 0 ? "sizes" : "", names[i],
+               sizes.count[i], 100.0 * (double)sizes.count[i] / (double)workload->tensor_count,
+               mib((double)sizes.bytes[i]));
+    }
+}
+
+static void print_wire(const tt_wire *wire)
+{
+    const tt_linear line = {.start_us = wire->overhead_us + wire->latency_us,
+                            .byte_us = wire->byte_us};
+    printf("wire        f(d) = %.4g us + %.4g ns/B * d", line.start_us, 1000 * line.byte_us);
+    const double threshold = tt_linear_threshold_bytes(&line, 0.8);
+    if (isfinite(threshold)) {
+        print_bytes("; batching pays below ", (uint64_t)threshold, "");
+    }
+    printf("\n");
+}
+
+/* ---- input -------------------------------------------------------------------------------------
+ */
+
+static tt_status samples_fit(const char *path, tt_text *why, tt_linear *line_out)
+{
+    tt_linear_sample samples[TT_LINEAR_SAMPLES_MAX];
+    size_t count = 0;
+    size_t bytes;
+    char *text = tt_file_read(path, SAMPLES_BYTES_MAX, &bytes, why);
+    if (text == NULL) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    char *next = text;
+    tt_status status = TT_OK;
+    for (;;) {
+        next += strspn(next, " \t\r\n");
+        if (*next == '\0') {
+            break;
+        }
+        if (*next == '#') {
+            next += strcspn(next, "\n");
+            continue;
+        }
+        char *middle;
+        char *end;
+        const double size = strtod(next, &middle);
+        const double time_us = strtod(middle, &end);
+        if (middle == next || end == middle || count == TT_LINEAR_SAMPLES_MAX) {
+            status = TT_ERR_BAD_ARGUMENT;
+            break;
+        }
+        samples[count++] = (tt_linear_sample){.bytes = size, .time_us = time_us};
+        next = end;
+    }
+    free(text);
+    if (status != TT_OK || tt_linear_fit(samples, count, line_out) != TT_OK) {
+        tt_text_add(why, "expected 2 to %d pairs of bytes and microseconds, of at least two sizes",
+                    TT_LINEAR_SAMPLES_MAX);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
+/* An all-reduce sends each byte 2 (n - 1) / n times; a worker sends it to its server once. */
+static tt_status wire_set(job_state *job)
+{
+    const schedule_values *values = job->values;
+    const double ranks = (double)values->rank_count;
+    const double times = values->form == TT_FORM_SERVER ? 1 : 2 * (ranks - 1) / ranks;
+    job->input.wire = (tt_wire){.overhead_us = (double)values->overhead_us,
+                                .latency_us = (double)values->latency_us,
+                                .byte_us = times * 8 / (double)values->mbit};
+    if (values->samples == NULL) {
+        return TT_OK;
+    }
+    tt_linear line;
+    TT_TRY(samples_fit(values->samples, &job->why, &line));
+    job->input.wire = (tt_wire){.overhead_us = line.start_us, .byte_us = line.byte_us};
+    return TT_OK;
+}
+
+static const tt_policy *policy_find(const char *name)
+{
+    const tt_policy *policy = tt_policy_find(name);
+    if (policy == NULL) {
+        tt_nearest nearest;
+        tt_nearest_init(&nearest, name);
+        for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
+            tt_nearest_offer(&nearest, tt_policy_at(i)->name);
+        }
+        fprintf(stderr, "tutti schedule: unknown policy '%s'%s%s; --list shows them\n", name,
+                nearest.best != NULL ? "; did you mean " : "",
+                nearest.best != NULL ? nearest.best : "");
+    }
+    return policy;
+}
+
+/* ---- plans -------------------------------------------------------------------------------------
+ */
+
+static tt_status evaluate(job_state *job, const tt_policy *policy, tt_plot_panel *panel,
+                          tt_plan *plan, tt_evaluation *evaluation)
+{
+    TT_TRY(tt_policy_run(policy, &job->input, &tt_allocator_default, &job->why, plan));
+    plan->keeps_barrier = job->values->keeps_barrier;
+    const tt_evaluate_config config = {.wire = job->input.wire,
+                                       .on_span = panel != NULL ? tt_plot_note : NULL,
+                                       .user = panel,
+                                       .allocator = &tt_allocator_default};
+    const tt_status status = tt_evaluate(plan, &config, &job->why, evaluation);
+    if (status != TT_OK) {
+        tt_plan_fini(plan);
+    }
+    return status;
+}
+
+/* Of a tensor: the transfer's priority where there is one, else its place in the plan. */
+static tt_status places_of(job_state *job, const tt_plan *plan, uint32_t **places_out)
+{
+    uint32_t *places =
+        tt_scratch_take(&job->scratch, plan->workload->tensor_count, sizeof(places[0]));
+    if (places == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const tt_transfer *transfer = &plan->transfers[i];
+        for (uint32_t k = 0; k < transfer->member_count; k++) {
+            places[plan->members[transfer->member_first + k]] =
+                plan->queue == TT_QUEUE_PRIORITY ? transfer->priority : i;
+        }
+    }
+    *places_out = places;
+    return TT_OK;
+}
+
+static bool place_before(const void *user, uint32_t a, uint32_t b)
+{
+    const uint32_t *places = user;
+    return places[a] < places[b];
+}
+
+/* Tensors, most urgent first. */
+static uint32_t *sorted_by(job_state *job, const uint32_t *places)
+{
+    const uint32_t count = tt_graph_tensor_count(job->graph);
+    uint32_t *order = tt_scratch_take(&job->scratch, count, sizeof(order[0]));
+    uint32_t *spare = tt_scratch_take(&job->scratch, count, sizeof(spare[0]));
+    if (order == NULL || spare == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    tt_sort_indices(order, spare, count, place_before, places);
+    return order;
+}
+
+static void print_order(job_state *job, const uint32_t *places)
+{
+    const uint32_t count = tt_graph_tensor_count(job->graph);
+    const uint32_t *order = sorted_by(job, places);
+    const uint32_t shown = job->values->is_verbose ? count : ORDER_SHOWN;
+    for (uint32_t i = 0; order != NULL && i < count && i < shown; i++) {
+        const tt_graph_tensor *tensor = tt_graph_tensor_at(job->graph, order[i]);
+        printf("%-12s%6u  %s", i == 0 ? "order" : "", places[order[i]], tensor->name);
+        print_bytes("  (", tensor->bytes, ")\n");
+    }
+    if (shown < count) {
+        printf("            ... %u more; --verbose prints them, -o FILE writes them\n",
+               count - shown);
+    }
+}
+
+/* ---- files -------------------------------------------------------------------------------------
+ */
+
+static int order_write(job_state *job, const uint32_t *places)
+{
+    const uint32_t *order = sorted_by(job, places);
+    FILE *stream = fopen(job->values->order, "w");
+    if (stream == NULL || order == NULL) {
+        return complain(job->values->order, strerror(errno));
+    }
+    bool is_written = fprintf(stream, "%s\n", TT_ORDER_TITLE) > 0;
+    for (uint32_t i = 0; i < tt_graph_tensor_count(job->graph); i++) {
+        const char *name = tt_graph_tensor_at(job->graph, order[i])->name;
+        is_written &= tt_order_name_is_writable(name) &&
+                      fprintf(stream, "%u\t%s\n", places[order[i]], name) > 0;
+    }
+    is_written &= fclose(stream) == 0;
+    return is_written ? 0 : complain(job->values->order, "cannot be written");
+}
+
+static int edges_write(job_state *job)
+{
+    tt_control_edge *edges;
+    uint32_t count;
+    if (job->compute_places == NULL) {
+        return complain("--edges", "needs --ops nearest or --ops cheapest");
+    }
+    if (tt_order_control_edges(job->graph, job->compute_places, &job->scratch, &edges, &count) !=
+        TT_OK) {
+        return complain("--edges", "out of memory");
+    }
+    FILE *stream = fopen(job->values->edges, "w");
+    if (stream == NULL) {
+        return complain(job->values->edges, strerror(errno));
+    }
+    bool is_written = true;
+    for (uint32_t i = 0; i < count; i++) {
+        is_written &= fprintf(stream, "%s\t%s\n", tt_graph_node(job->graph, edges[i].from)->name,
+                              tt_graph_node(job->graph, edges[i].to)->name) > 0;
+    }
+    is_written &= fclose(stream) == 0;
+    return is_written ? 0 : complain(job->values->edges, "cannot be written");
+}
+
+static int plot_write(const job_state *job, const tt_plot_panel *panels, size_t count)
+{
+    FILE *stream = fopen(job->values->plot, "w");
+    if (stream == NULL) {
+        return complain(job->values->plot, strerror(errno));
+    }
+    bool is_written = tt_plot_write(stream, panels, count);
+    is_written &= fclose(stream) == 0;
+    return is_written ? 0 : complain(job->values->plot, "cannot be written");
+}
+
+static int graph_save(const job_state *job)
+{
+    FILE *stream = fopen(job->values->save, "w");
+    if (stream == NULL) {
+        return complain(job->values->save, strerror(errno));
+    }
+    bool is_written = tt_graph_write_json(job->graph, stream);
+    is_written &= fclose(stream) == 0;
+    return is_written ? 0 : complain(job->values->save, "cannot be written");
+}
+
+/* ---- a training step ---------------------------------------------------------------------------
+ */
+
+static void print_plan(const tt_plan *plan, const tt_evaluation *evaluation)
+{
+    uint32_t forward_count = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        forward_count += plan->transfers[i].waits_for_forward;
+    }
+    printf("            %u transfers (%u in forward), %llu chunks", plan->transfer_count,
+           forward_count, (unsigned long long)evaluation->chunk_count);
+    print_bytes("; chunk ", plan->chunk_bytes, "");
+    print_bytes(", credit ", plan->credit_bytes, "\n");
+}
+
+static void print_metrics(job_state *job, const tt_evaluation *evaluation,
+                          const tt_evaluation *plain, const uint32_t *places)
+{
+    double ideal_us;
+    printf("step        %.3f ms; fifo %.3f ms (%+.1f %%)", evaluation->step_us / 1000,
+           plain->step_us / 1000, 100 * (plain->step_us / evaluation->step_us - 1));
+    if (job->input.form == TT_FORM_ALLREDUCE &&
+        tt_evaluate_fluid(&job->workload, job->input.wire.byte_us, &tt_allocator_default,
+                          &ideal_us) == TT_OK) {
+        printf("; ideal %.3f ms", ideal_us / 1000);
+    }
+    printf("\nmetrics     rho %.3f, alpha %.3f, U %.3f", evaluation->rho, evaluation->alpha,
+           evaluation->utilisation);
+    const tt_graph_run_config config = {
+        .recv_places = places, .compute_places = job->compute_places, .wire = job->input.wire};
+    tt_graph_times times;
+    if (tt_graph_run(job->graph, &config, &job->scratch, &times) == TT_OK) {
+        printf(", E %.3f (order of receiving)", times.efficiency);
+    }
+    printf("\n");
+}
+
+static void print_ready(const job_state *job)
+{
+    tt_ready_stats before;
+    tt_ready_stats after;
+    if (job->compute_places != NULL &&
+        tt_graph_ready(job->graph, NULL, RANDOM_RUNS, 1, &before) == TT_OK &&
+        tt_graph_ready(job->graph, job->compute_places, 2, 1, &after) == TT_OK) {
+        printf("ready       mean %.3f -> %.3f ms, standard deviation %.3f -> %.3f ms (operators in "
+               "any order -> in one)\n",
+               before.mean_us / 1000, after.mean_us / 1000, sqrt(before.variance) / 1000,
+               sqrt(after.variance) / 1000);
+    }
+}
+
+static int step_show(job_state *job, const tt_policy *policy)
+{
+    tt_plot_panel panels[2] = {{.title = "fifo"}};
+    tt_plan plans[2];
+    tt_evaluation evaluations[2];
+    uint32_t *places = NULL;
+    if (evaluate(job, &tt_policy_fifo, &panels[0], &plans[0], &evaluations[0]) != TT_OK) {
+        return complain(job->values->graph, job->why.bytes);
+    }
+    if (evaluate(job, policy, &panels[1], &plans[1], &evaluations[1]) != TT_OK) {
+        tt_plan_fini(&plans[0]);
+        return complain(policy->name, job->why.bytes);
+    }
+    printf("policy      %s: %s\n", policy->name, policy->summary);
+    print_plan(&plans[1], &evaluations[1]);
+    int code = places_of(job, &plans[1], &places) == TT_OK ? 0 : complain("order", "out of memory");
+    if (code == 0) {
+        print_metrics(job, &evaluations[1], &evaluations[0], places);
+        print_ready(job);
+        print_order(job, places);
+    }
+    if (code == 0 && job->values->order != NULL) {
+        code = order_write(job, places);
+    }
+    if (code == 0 && job->values->plot != NULL) {
+        for (int i = 0; i < 2; i++) {
+            panels[i].plan = &plans[i];
+            snprintf(panels[i].title, sizeof(panels[i].title), "%s: %.3f ms a step, U %.2f",
+                     i == 0 ? "fifo" : policy->name, evaluations[i].step_us / 1000,
+                     evaluations[i].utilisation);
+        }
+        code = plot_write(job, panels, 2);
+    }
+    for (int i = 0; i < 2; i++) {
+        tt_plot_fini(&panels[i]);
+        tt_plan_fini(&plans[i]);
+    }
+    return code;
+}
+
+static int compare(job_state *job)
+{
+    printf("%-12s %10s %8s %7s %7s %7s %10s\n", "policy", "step ms", "gain %", "rho", "alpha", "U",
+           "transfers");
+    double plain_us = 0;
+    for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
+        tt_plan plan;
+        tt_evaluation evaluation;
+        tt_text_clear(&job->why);
+        if (evaluate(job, tt_policy_at(i), NULL, &plan, &evaluation) != TT_OK) {
+            printf("%-12s %s\n", tt_policy_at(i)->name, job->why.bytes);
+            continue;
+        }
+        plain_us = i == 0 ? evaluation.step_us : plain_us;
+        printf("%-12s %10.3f %+8.1f %7.3f %7.3f %7.3f %10u\n", tt_policy_at(i)->name,
+               evaluation.step_us / 1000, 100 * (plain_us / evaluation.step_us - 1), evaluation.rho,
+               evaluation.alpha, evaluation.utilisation, plan.transfer_count);
+        tt_plan_fini(&plan);
+    }
+    return 0;
+}
+
+/* ---- a forward pass ----------------------------------------------------------------------------
+ */
+
+static tt_status forward_places(job_state *job, const char *name, uint32_t **places_out)
+{
+    if (strcmp(name, "tac") == 0) {
+        return tt_order_tac(job->graph, &job->input.wire, &job->scratch, places_out);
+    }
+    if (strcmp(name, "tic") == 0) {
+        return tt_order_tic(job->graph, &job->scratch, places_out);
+    }
+    return tt_order_first_use(job->graph, &job->scratch, places_out);
+}
+
+/* Orders of receiving parameters: only first use, TIC and TAC differ. */
+static int forward_show(job_state *job, const tt_policy *policy)
+{
+    static const char *const names[] = {"first use", "tic", "tac"};
+    uint32_t *places = NULL;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(names); i++) {
+        tt_graph_times times;
+        if (forward_places(job, names[i], &places) != TT_OK ||
+            tt_graph_run(job->graph,
+                         &(tt_graph_run_config){.recv_places = places, .wire = job->input.wire},
+                         &job->scratch, &times) != TT_OK) {
+            return complain(names[i], "out of memory");
+        }
+        printf("%-12s%.3f ms, E %.3f\n", names[i], times.makespan_us / 1000, times.efficiency);
+    }
+    if (forward_places(job, policy->name, &places) != TT_OK) {
+        return complain(policy->name, "out of memory");
+    }
+    print_order(job, places);
+    return job->values->order != NULL ? order_write(job, places) : 0;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------
+ */
+
+static tt_status job_prepare(job_state *job)
+{
+    const schedule_values *values = job->values;
+    TT_TRY(tt_graph_load(values->graph, values->is_forward, &job->why, &job->graph));
+    TT_TRY(tt_graph_measure(job->graph, &job->stats));
+    job->input = (tt_policy_input){.workload = &job->workload,
+                                   .graph = job->graph,
+                                   .form = (tt_plan_form)values->form,
+                                   .chunk_bytes = values->chunk_bytes,
+                                   .credit_bytes = values->credit_bytes,
+                                   .rank_count = (uint32_t)values->rank_count};
+    TT_TRY(wire_set(job));
+    if (values->is_forward) {
+        return TT_OK;
+    }
+    if (values->ops != 0) {
+        TT_TRY(tt_order_compute(job->graph, (tt_compute_rule)(values->ops - 1), &job->scratch,
+                                &job->compute_places));
+    }
+    return tt_graph_workload(job->graph, job->compute_places, &job->scratch, &job->why,
+                             &job->workload);
+}
+
+static int job_run(job_state *job, const tt_policy *policy)
+{
+    const tt_status status = job_prepare(job);
+    if (status != TT_OK) {
+        const char *text = job->why.length > 0 ? job->why.bytes : tt_status_text(status);
+        return complain(job->values->graph, text);
+    }
+    print_graph(job);
+    int code = 0;
+    if (job->values->is_forward) {
+        print_wire(&job->input.wire);
+        code = forward_show(job, policy);
+    } else {
+        print_sizes(&job->workload);
+        print_wire(&job->input.wire);
+        code = job->values->compares ? compare(job) : step_show(job, policy);
+    }
+    if (code == 0 && job->values->edges != NULL) {
+        code = edges_write(job);
+    }
+    if (code == 0 && job->values->save != NULL) {
+        code = graph_save(job);
+    }
+    return code;
+}
+
+static int run(const void *raw_values, int operand_count, char **operands)
+{
+    const schedule_values *values = raw_values;
+    if (values->lists) {
+        return print_list();
+    }
+    if (operand_count > 0) {
+        fprintf(stderr, "tutti schedule: unexpected '%s'; give the graph with --graph\n",
+                operands[0]);
+        return EXIT_USAGE;
+    }
+    if (values->graph == NULL) {
+        fprintf(stderr, "tutti schedule: which graph? give --graph FILE, or a network of --list\n");
+        return EXIT_USAGE;
+    }
+    const tt_policy *policy = policy_find(values->policy);
+    if (policy == NULL) {
+        return EXIT_USAGE;
+    }
+    job_state job = {.values = values};
+    tt_scratch_init(&job.scratch, &tt_allocator_default);
+    const int code = job_run(&job, policy);
+    tt_scratch_fini(&job.scratch);
+    tt_graph_destroy(job.graph);
+    return code;
+}
+
+const tt_command tt_command_schedule = {
+    .name = "schedule",
+    .summary = "Plan the communication of a training step, without running it.",
+    .operands = "",
+    .description =
+        "Reads a dataflow graph or a trace, or takes a known network, lets a policy plan its "
+        "communication, and evaluates the plan on a model of the wire: length of a step, overlap "
+        "(rho is network over computation, alpha the share of the smaller one that is hidden, U "
+        "the "
+        "share of time that computes), ordering efficiency E, and the order itself. Every figure "
+        "is "
+        "computed, none is measured here; give measured transfers with --samples.\n\n"
+        "A graph in JSON has \"tensors\" with \"name\" and \"bytes\", and \"ops\" with \"id\", "
+        "\"kind\" (compute, recv, send), \"phase\" (forward, backward), \"time_us\", \"tensor\" "
+        "and "
+        "\"after\"; --save shows one.",
+    .options = options,
+    .option_count = TT_ARRAY_COUNT(options),
+    .values_bytes = sizeof(schedule_values),
+    .run = run,
+};
