@@ -16,17 +16,18 @@ enum {
     STEP_LAST = 7,
     WIDTH = 1200,
     LEFT = 110,
-    RIGHT = 20,
+    RIGHT = 40,
     TOP = 34,
     ROW = 34,
     GAP = 6,
     PANEL_GAP = 46,
-    TICKS = 10,
+    TICKS_MAX = 12,
 };
 
 typedef struct frame_state {
     FILE *stream;
-    double start_us;
+    double start_us; /* of the panel */
+    double end_us;
     double us_a_pixel;
 } frame_state;
 
@@ -113,9 +114,8 @@ static void bar_write(const frame_state *frame, const tt_plot_panel *panel, cons
 {
     int row_count;
     const int row = row_of(panel, span->kind, &row_count);
-    const double end_us = frame->start_us + (WIDTH - LEFT - RIGHT) * frame->us_a_pixel;
     const double from_us = fmax(span->start_us, frame->start_us);
-    const double to_us = fmin(span->end_us, end_us);
+    const double to_us = fmin(span->end_us, frame->end_us);
     if (to_us <= from_us) {
         return;
     }
@@ -140,14 +140,30 @@ static void label_write(const frame_state *frame, int y, const char *text)
             y + ROW / 2 + 5, text);
 }
 
+/* 1, 2 or 5 times a power of ten, so that at most TICKS_MAX of them fit. */
+static double tick_us(double length_us)
+{
+    static const double steps[] = {1, 2, 5};
+    double scale = pow(10, floor(log10(fmax(length_us, 1e-6) / TICKS_MAX)));
+    for (int i = 0;; i++) {
+        const double tick = steps[i % 3] * scale;
+        if (length_us / tick <= TICKS_MAX) {
+            return tick;
+        }
+        scale *= i % 3 == 2 ? 10 : 1;
+    }
+}
+
 static void axis_write(const frame_state *frame, int y)
 {
-    for (int i = 0; i <= TICKS; i++) {
-        const double x = LEFT + (double)i * (WIDTH - LEFT - RIGHT) / TICKS;
+    const double length_us = (WIDTH - LEFT - RIGHT) * frame->us_a_pixel;
+    const double step_us = tick_us(length_us);
+    for (double at_us = 0; at_us <= length_us; at_us += step_us) {
+        const double x = LEFT + at_us / frame->us_a_pixel;
         fprintf(frame->stream,
                 "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#888\"/>"
                 "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g ms</text>\n",
-                x, y, x, y + 5, x, y + 18, (x - LEFT) * frame->us_a_pixel / 1000);
+                x, y, x, y + 5, x, y + 18, at_us / 1000);
     }
 }
 
@@ -188,16 +204,16 @@ bool tt_plot_write(FILE *stream, const tt_plot_panel *panels, size_t panel_count
         longest_us = fmax(longest_us, end_us - start_us);
         height += TOP + row_count * (ROW + GAP) + PANEL_GAP;
     }
-    fprintf(stream,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "font-family=\"sans-serif\" font-size=\"12\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-            WIDTH, height, WIDTH, height);
+    fprintf(
+        stream,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+        "font-family=\"sans-serif\" font-size=\"12\">\n"
+        "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n<g shape-rendering=\"crispEdges\">\n",
+        WIDTH, height, WIDTH, height);
     int top = 10;
     for (size_t i = 0; i < panel_count; i++) {
-        double end_us;
         frame_state frame = {.stream = stream};
-        panel_range(&panels[i], &frame.start_us, &end_us);
+        panel_range(&panels[i], &frame.start_us, &frame.end_us);
         frame.us_a_pixel = fmax(longest_us, 1e-9) / (WIDTH - LEFT - RIGHT);
         top = panel_write(&frame, &panels[i], top);
     }
@@ -205,7 +221,7 @@ bool tt_plot_write(FILE *stream, const tt_plot_panel *panels, size_t panel_count
             "<text x=\"%d\" y=\"%d\" fill=\"#4878a8\">forward</text>"
             "<text x=\"%d\" y=\"%d\" fill=\"#d08840\">backward</text>"
             "<text x=\"%d\" y=\"%d\">communication: violet is used first, green last in forward; "
-            "two settled steps</text>\n</svg>\n",
+            "two settled steps</text>\n</g>\n</svg>\n",
             LEFT, top + 4, LEFT + 60, top + 4, LEFT + 140, top + 4);
     return !ferror(stream);
 }
