@@ -37,15 +37,21 @@ static tt_status parse(const uint8_t **bytes, uint32_t *left, answer_view *view)
 
 /* ---- agreed ---- */
 
-/* The coordinator may agree to what this member claims, or where it has joined. */
+/* The coordinator may agree to what this member claims, or where it has joined. A name that is
+ * cached comes so when all have joined. */
 static bool fits(const tt_negotiator *self, const tt_entry *entry, const answer_view *view)
 {
-    const tt_ticket *ticket = entry->ticket;
-    if (ticket == NULL) {
-        return self->is_joining && entry->slot == TT_NONE;
+    const uint32_t bytes = view->head.claim_bytes;
+    if (entry->ticket == NULL && !self->is_joining) {
+        return false;
     }
-    return entry->slot == TT_NONE && ticket->claim_bytes == view->head.claim_bytes &&
-           memcmp(ticket->claim, view->claim, ticket->claim_bytes) == 0;
+    if (entry->ticket != NULL && (entry->ticket->claim_bytes != bytes ||
+                                  memcmp(entry->ticket->claim, view->claim, bytes) != 0)) {
+        return false;
+    }
+    const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
+    return slot == NULL || (!slot->is_planned && slot->claim_bytes == bytes &&
+                            memcmp(slot->claim, view->claim, bytes) == 0);
 }
 
 static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
@@ -70,9 +76,14 @@ static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
         self->items[self->item_count - 1].ticket = tt_entry_end(self, number);
         self->last_mode = TT_NEGOTIATE_COORDINATOR;
     }
-    TT_TRY(tt_cache_insert(self, number, view->claim, view->head.claim_bytes,
-                           view->head.needs_all != 0));
-    const uint32_t slot = self->entries.items[number].slot;
+    uint32_t slot = self->entries.items[number].slot;
+    if (slot != TT_NONE) {
+        tt_cache_touch(self, slot);
+    } else {
+        TT_TRY(tt_cache_insert(self, number, view->claim, view->head.claim_bytes,
+                               view->head.needs_all != 0));
+        slot = self->entries.items[number].slot;
+    }
     if (slot != TT_NONE) {
         tt_plan_saw(self, slot);
     }

@@ -184,6 +184,9 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
         self->items[self->item_count - 1].ticket = tt_entry_end(self, entry);
         self->last_mode = TT_NEGOTIATE_BITVECTOR;
     }
+    if (known->row != NULL) { /* one who joined has told the coordinator of it */
+        tt_roll_remove(self, known->row);
+    }
     tt_cache_touch(self, number);
     tt_plan_saw(self, number);
     return TT_OK;

@@ -141,12 +141,28 @@ static tt_status tell_wish(tt_negotiator *self, tt_entry *entry)
     return TT_OK;
 }
 
+/* Only without a plan, which a joined member could not follow, and with every ticket known. The
+ * coordinator hears of cached tickets too: when all have joined, they must run before that ends. */
+static tt_status tell_join(tt_negotiator *self)
+{
+    if (!self->is_joining || self->is_join_told || self->cache.planned > 0 ||
+        self->changed_count > 0) {
+        return TT_OK;
+    }
+    self->is_join_told = true;
+    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
+         node = tt_list_next(&self->waiting, node)) {
+        const tt_entry *entry = &self->entries.items[TT_CONTAINER_OF(node, tt_ticket, node)->entry];
+        if (entry->wait == TT_WAIT_VECTOR) {
+            TT_TRY(tell(self, TT_REQUEST_TENSOR, entry, NULL));
+        }
+    }
+    return tell(self, TT_REQUEST_JOIN, NULL, NULL);
+}
+
 tt_status tt_turn_tell(tt_negotiator *self)
 {
-    if (self->is_joining && !self->is_join_told) {
-        TT_TRY(tell(self, TT_REQUEST_JOIN, NULL, NULL));
-        self->is_join_told = true;
-    }
+    TT_TRY(tell_join(self));
     for (tt_list_node *node = tt_list_first(&self->waiting);
          node != NULL && self->untold_count + self->wish_count > 0;
          node = tt_list_next(&self->waiting, node)) {
