@@ -17,6 +17,7 @@
 #include "bench.h"
 #include "buffer.h"
 #include "commands.h"
+#include "environment.h"
 #include "launch.h"
 #include "library.h"
 
@@ -34,6 +35,7 @@ typedef struct bench_values {
     bool is_in_place;
     bool is_touched;
     int transport;
+    const char *engine;
     const char *json_path;
     int64_t iteration_count;
     int64_t warmup_count;
@@ -67,6 +69,9 @@ static const tt_option options[] = {
      "rewrite the buffers before each timed call, as a backward pass does", NULL, NULL, NULL, 0, 0},
     {'\0', "transport", TT_OPTION_CHOICE, AT(transport), NULL, "how bytes move", "auto",
      "auto|shm|tcp", NULL, 0, 0},
+    {'\0', "engine", TT_OPTION_STRING, AT(engine), "NAME",
+     "outside engine for the collectives: mpi (starts by mpirun), or a plugin's name", NULL, NULL,
+     NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json_path), "FILE", "also write one JSON object per size",
      NULL, NULL, "-J", 0, 0},
     {'i', "iterations", TT_OPTION_INT, AT(iteration_count), "N", "timed calls per size", "20", NULL,
@@ -274,6 +279,37 @@ static int core_count(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/* MPI knows its ranks only if its own mpirun started them. Never returns but on failure. */
+static int become_mpirun(const bench_values *values, char **words, int rank_count)
+{
+    enum { MPIRUN_WORDS = 8 };
+    char count[16];
+    char *all[ARGUMENT_COUNT_MAX + MPIRUN_WORDS];
+    size_t used = 0;
+    const char *name = strcmp(values->engine, "mpi") == 0 ? tt_library_mpi() : values->engine;
+    const bool is_open = strcmp(name, "mpi-openmpi") == 0;
+    (void)snprintf(count, sizeof(count), "%d", rank_count);
+    all[used++] = is_open ? "mpirun.openmpi" : "mpirun.mpich";
+    if (is_open) {
+        all[used++] = "--oversubscribe";
+    }
+    if (is_open && geteuid() == 0) {
+        all[used++] = "--allow-run-as-root";
+    }
+    all[used++] = "-n";
+    all[used++] = count;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        all[used++] = words[i];
+    }
+    all[used] = NULL;
+    (void)execvp(all[0], all);
+    all[0] = "mpirun";
+    (void)execvp(all[0], all);
+    fprintf(stderr, "tutti bench: cannot run mpirun: %s; install the MPI of plugin %s\n",
+            strerror(errno), name);
+    return 1;
+}
+
 static int launch_self(const bench_values *values)
 {
     char path[4096];
@@ -288,6 +324,10 @@ static int launch_self(const bench_values *values)
         tt_hosts_parse_list(&hosts, "localhost", NULL, 0) != TT_OK) {
         fputs("tutti bench: cannot start itself anew; use: tutti run -n 4 tutti bench ...\n",
               stderr);
+    } else if (values->engine != NULL && strncmp(values->engine, "mpi", 3) == 0) {
+        path[path_bytes] = '\0';
+        words[0] = path;
+        code = become_mpirun(values, words, rank_count);
     } else {
         path[path_bytes] = '\0';
         words[0] = path;
@@ -330,6 +370,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return EXIT_USAGE;
     }
     tt_library_place place;
+    if (values->engine != NULL) {
+        tt_environment changed;
+        tt_environment_init(&changed);
+        tt_environment_set(&changed, "TUTTI_ENGINE", values->engine);
+        tt_environment_install(tt_environment_adopt(&changed));
+    }
     tt_library_place_find(&place);
     return place.is_launched ? join_and_run(values, collective) : launch_self(values);
 }

@@ -16,6 +16,7 @@ extern const tt_command tt_command_config;
 extern const tt_command tt_command_doctor;
 extern const tt_command tt_command_info;
 extern const tt_command tt_command_man;
+extern const tt_command tt_command_plugin;
 extern const tt_command tt_command_run;
 extern const tt_command tt_command_schedule;
 extern const tt_command tt_command_supervise;

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "commands.h"
@@ -15,11 +16,14 @@
 
 typedef struct info_values {
     bool is_json;
+    bool has_engines;
 } info_values;
 
 static const tt_option options[] = {
     {'\0', "json", TT_OPTION_FLAG, offsetof(info_values, is_json), NULL, "print one JSON object",
      NULL, NULL, NULL, 0, 0},
+    {'\0', "engines", TT_OPTION_FLAG, offsetof(info_values, has_engines), NULL,
+     "show engines and transports that plugins bring, and which is used", NULL, NULL, NULL, 0, 0},
 };
 
 /* Facts go to a JSON object, or to the screen when there is none. */
@@ -88,6 +92,34 @@ static void put_configuration(json_t *object)
     }
 }
 
+static void put_plugin(void *user, const tt_library_plugin *found)
+{
+    if (found->name[0] == '\0') {
+        put(user, "cannot be used", "%s: %s", found->path, found->why);
+    } else {
+        put(user, found->name, "%s: %s; %s; %s", found->kind, found->summary, found->version,
+            found->path);
+    }
+}
+
+/* What is there, and what a job started from here would use. */
+static void put_engines(json_t *object)
+{
+    const char *engine = tt_environment_get("TUTTI_ENGINE");
+    const char *transport = tt_environment_get("TUTTI_TRANSPORT");
+    put(object, "built in", "transports shm and tcp, with algorithms of our own");
+    tt_library_plugins(put_plugin, object);
+    if (engine == NULL || engine[0] == '\0') {
+        put(object, "engine", "none: TUTTI_ENGINE is not set");
+    } else if (strcmp(engine, "mpi") == 0) {
+        put(object, "engine", "%s: TUTTI_ENGINE=mpi, and this is the MPI of the launcher or first",
+            tt_library_mpi());
+    } else {
+        put(object, "engine", "%s: by TUTTI_ENGINE", engine);
+    }
+    put(object, "transport", "%s", transport != NULL ? transport : "auto: shm on a host, else tcp");
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const info_values *values = raw_values;
@@ -100,12 +132,16 @@ static int run(const void *raw_values, int operand_count, char **operands)
         (void)json_object_set_new(object, "interface", json_array());
     }
     put(object, "tutti", "%s", tutti_version());
-    tt_machine_read(&machine);
-    put_machine(object, &machine);
-    tt_machine_interfaces(put_interface, object);
-    tt_library_place_find(&place);
-    put(object, "launcher", "%s", place.text);
-    put_configuration(object);
+    if (values->has_engines) {
+        put_engines(object);
+    } else {
+        tt_machine_read(&machine);
+        put_machine(object, &machine);
+        tt_machine_interfaces(put_interface, object);
+        tt_library_place_find(&place);
+        put(object, "launcher", "%s", place.text);
+        put_configuration(object);
+    }
     if (object != NULL) {
         (void)json_dumpf(object, stdout, JSON_INDENT(2));
         fputc('\n', stdout);

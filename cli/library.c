@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "join/join.h"
 #include "library.h"
+#include "plugin/plugin.h"
 
 /* The tables, in the order in which they are shown. */
 static const struct {
@@ -65,4 +66,55 @@ void tt_library_place_find(tt_library_place *place_out)
     place_out->is_launched = strcmp(identity.family, "none") != 0;
     snprintf(place_out->text, sizeof(place_out->text), "%s", description);
     snprintf(place_out->warning, sizeof(place_out->warning), "%s", identity.warning);
+}
+
+/* ---- plugins ---- */
+
+static const char *look_up(void *user, const char *name)
+{
+    (void)user;
+    return tt_config_environment.lookup(tt_config_environment.user, name);
+}
+
+static const tt_plugin_source plugin_source = {.lookup = look_up};
+
+typedef struct plugin_search {
+    tt_library_plugin_visit *visit;
+    void *user;
+} plugin_search;
+
+static void plugin_found(void *user, const char *path, const tutti_plugin *found, const char *why)
+{
+    const plugin_search *search = user;
+    tt_library_plugin plugin = {.name = "", .kind = "", .path = path, .summary = "", .why = why};
+    if (found != NULL) {
+        plugin.name = found->name;
+        plugin.kind = found->engine != NULL ? "engine" : "transport";
+        plugin.summary = found->summary;
+        if (found->engine != NULL) {
+            found->engine->describe(NULL, plugin.version);
+        } else if (found->transport != NULL) {
+            found->transport->describe(NULL, plugin.version);
+        }
+    }
+    search->visit(search->user, &plugin);
+}
+
+void tt_library_plugins(tt_library_plugin_visit *visit, void *user)
+{
+    plugin_search search = {.visit = visit, .user = user};
+    tt_plugin_each(&plugin_source, plugin_found, &search);
+}
+
+const char *tt_library_mpi(void)
+{
+    return tt_plugin_mpi_names(&plugin_source)[0];
+}
+
+bool tt_library_plugin_home(char *path, size_t path_bytes)
+{
+    char found[TT_PLUGIN_PATH_BYTES];
+    const bool is_there = tt_plugin_home(&plugin_source, found);
+    (void)snprintf(path, path_bytes, "%s", is_there ? found : "");
+    return is_there;
 }

@@ -33,4 +33,21 @@ typedef struct tt_library_place {
 
 void tt_library_place_find(tt_library_place *place_out);
 
+/* A plugin that was found. */
+typedef struct tt_library_plugin {
+    const char *name; /* "" where it could not be loaded */
+    const char *kind; /* "engine", "transport" */
+    const char *path;
+    const char *summary;
+    char version[512]; /* of the library below it */
+    const char *why;   /* why it cannot be used, or "" */
+} tt_library_plugin;
+
+typedef void tt_library_plugin_visit(void *user, const tt_library_plugin *found);
+void tt_library_plugins(tt_library_plugin_visit *visit, void *user);
+/* What TUTTI_ENGINE=mpi means here: "mpi-openmpi". */
+const char *tt_library_mpi(void);
+/* The user's own folder of plugins; false: there is no home. */
+bool tt_library_plugin_home(char *path, size_t path_bytes);
+
 #endif

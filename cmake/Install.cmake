@@ -24,6 +24,9 @@ install(CODE "
   configure_file(\"${PROJECT_SOURCE_DIR}/cmake/tutti.pc.in\"
     \"${PROJECT_BINARY_DIR}/tutti.pc\" @ONLY)")
 install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Sources of plugins that need a library of the site: `tutti plugin build` compiles them there.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugins/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/plugins
+  FILES_MATCHING PATTERN "*.c")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

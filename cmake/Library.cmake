@@ -19,6 +19,8 @@ endif()
 add_library(tutti_objects OBJECT ${TUTTI_SOURCES})
 set_target_properties(tutti_objects PROPERTIES C_VISIBILITY_PRESET hidden)
 target_link_libraries(tutti_objects PRIVATE tutti_flags Threads::Threads)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/plugin/plugin.c PROPERTIES COMPILE_DEFINITIONS
+  "TUTTI_PLUGIN_DIR=\"${CMAKE_INSTALL_FULL_LIBDIR}/tutti\"")
 
 if(TUTTI_LIBRARY_ONLY)
   # Links to single headers: the whole include folder would shadow the target's own libc.
@@ -41,7 +43,7 @@ set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti EXPORT_NAME tutt
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tutti.map)
 foreach(library tutti_static tutti_shared)
   target_link_libraries(${library} PRIVATE
-    $<BUILD_INTERFACE:tutti_flags> Threads::Threads PkgConfig::SODIUM m)
+    $<BUILD_INTERFACE:tutti_flags> Threads::Threads PkgConfig::SODIUM m ${CMAKE_DL_LIBS})
   target_include_directories(${library} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

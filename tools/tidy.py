@@ -19,7 +19,7 @@ import sys
 
 # layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all.
 BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "negotiate",
-             "control", "sync", "sim", "join", "observe"}
+             "control", "sync", "sim", "join", "observe", "plugin"}
 MAY_INCLUDE = {
     "base": set(),
     "platform": set(),
@@ -27,6 +27,7 @@ MAY_INCLUDE = {
     "codec": set(),
     "tune": set(),
     "negotiate": set(),
+    "plugin": set(),
     "transport": {"platform"},
     "join": {"transport", "platform"},
     "aggregate": {"platform", "codec", "tune"},

@@ -25,6 +25,8 @@ typedef struct tt_settings {
     int integrity; /* index: crc, none, aead */
     int log_level;
     tt_config_string algorithm;
+    tt_config_string engine;
+    tt_config_string plugin_path;
     uint64_t segment_bytes;
     uint64_t eager_bytes;
     uint64_t ring_bytes;

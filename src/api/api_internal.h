@@ -20,6 +20,7 @@
 #include "control/control.h"
 #include "join/join.h"
 #include "platform/registry.h"
+#include "plugin/plugin.h"
 #include "transport/registry.h"
 #include "tutti/tutti.h"
 
@@ -82,6 +83,10 @@ struct tutti_context {
     tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, as the next */
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
+    const tutti_plugin *engine_plugin; /* NULL: no engine */
+    tutti_engine *engine;              /* baton; NULL: not open */
+    bool engine_launches;              /* else it only helped to join */
+    char engine_text[TUTTI_PLUGIN_WHY_BYTES];
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
@@ -133,6 +138,19 @@ void tt_error_leave_callback(void);
 /* build.c */
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why);
 void tt_build_undo(tutti_context *context);
+
+/* engine.c: the outside engine of a context. */
+/* Load the plugin `name`; nothing is started. */
+tt_status tt_engine_load(tutti_context *context, const tt_plugin_source *source, const char *name,
+                         tt_text *why);
+/* Start it. `rank` and `size` as far as they are known, else -1. */
+tt_status tt_engine_open(tutti_context *context, int rank, int size, tt_text *why);
+/* A process set exists from now on, or no more; with the baton. */
+tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const int *ranks,
+                                  int rank_count);
+void tt_engine_set_remove(tutti_context *context, uint32_t set);
+/* After the driver is gone; `is_broken`: peers are down, or ops are still under way. */
+void tt_engine_close(tutti_context *context, bool is_broken);
 
 /* drive.c */
 tutti_status tt_drive_start(tutti_context *context);

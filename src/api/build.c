@@ -40,6 +40,7 @@ typedef struct build {
     tt_secret secret;
     tt_mesh mesh;
     tt_real_peer *peers;
+    bool engine_meets; /* TUTTI_RENDEZVOUS=mpi */
 } build;
 
 static const char *lookup(void *user, const char *name)
@@ -120,18 +121,80 @@ static void look_for_typos(build *work)
     }
 }
 
+/* The engine knows who we are and can carry rank 0's address: nothing else need be set. */
+static tt_status identify_by_engine(build *work)
+{
+    tutti_context *context = work->context;
+    int rank = 0, size = 1;
+    TT_TRY(tt_engine_open(context, -1, -1, work->why));
+    const tt_status status =
+        (tt_status)context->engine_plugin->engine->world(context->engine, &rank, &size);
+    work->identity = (tt_join_identity){
+        .rank = (uint32_t)rank,
+        .size = (uint32_t)size,
+        .local_rank = TT_JOIN_NOT_TOLD,
+        .local_size = TT_JOIN_NOT_TOLD,
+        .cross_rank = TT_JOIN_NOT_TOLD,
+        .cross_size = TT_JOIN_NOT_TOLD,
+        .family = "engine",
+        .evidence = context->engine_plugin->name,
+        .rendezvous.kind = size > 1 ? TT_JOIN_RENDEZVOUS_ENGINE : TT_JOIN_RENDEZVOUS_NONE,
+        .job_id = "engine",
+    };
+    return status;
+}
+
+/* Which engine is asked for, and does it only carry the meeting? */
+static tt_status choose_engine(build *work)
+{
+    tutti_context *context = work->context;
+    const tt_plugin_source source = {.lookup = lookup, .user = &work->variables};
+    const char *meet = lookup(&work->variables, "TUTTI_RENDEZVOUS");
+    const bool meets = meet != NULL && (strcmp(meet, "mpi") == 0 || strcmp(meet, "mpi:") == 0);
+    const char *name = context->settings.engine[0] != 0 ? context->settings.engine : "mpi";
+    if (context->settings.engine[0] == 0 && !meets) {
+        return TT_OK;
+    }
+    TT_TRY(tt_engine_load(context, &source, name, work->why));
+    context->engine_launches = context->settings.engine[0] != 0;
+    work->engine_meets = meets;
+    return TT_OK;
+}
+
+/* Meeting first tells ranks without the engine from those with it; but the launcher's PMI serves
+ * either us or MPI, and some launchers do not say where rank 0 is. */
+static tt_status find_identity(build *work)
+{
+    const tutti_plugin *plugin = work->context->engine_plugin;
+    tt_join_why why = {.text = ""};
+    const bool can_tell = plugin != NULL &&
+                          (plugin->engine->flags & TUTTI_ENGINE_BOOTSTRAPS) != 0 &&
+                          lookup(&work->variables, "TUTTI_RANK") == NULL;
+    tt_status status = TT_ERR_BAD_CONFIG;
+    if (!work->engine_meets) {
+        status = tt_join_identify(&work->source, &work->identity, &why);
+    }
+    const bool is_met = status == TT_OK &&
+                        work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI &&
+                        work->identity.size > 1;
+    if (can_tell && !is_met) {
+        return identify_by_engine(work);
+    }
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s",
+                    why.text[0] != 0 ? why.text : "TUTTI_RENDEZVOUS=mpi: TUTTI_RANK is set too");
+    }
+    return status;
+}
+
 static tt_status identify(build *work)
 {
     tutti_context *context = work->context;
-    tt_join_why why = {.text = ""};
     work->source = tt_join_source_process(work->command, sizeof(work->command));
     work->source.lookup = lookup;
     work->source.context = &work->variables;
-    const tt_status status = tt_join_identify(&work->source, &work->identity, &why);
-    if (status != TT_OK) {
-        tt_text_add(work->why, "%s", why.text);
-        return status;
-    }
+    TT_TRY(choose_engine(work));
+    TT_TRY(find_identity(work));
     context->rank = (int)work->identity.rank;
     context->size = (int)work->identity.size;
     context->log.rank = work->identity.rank;
@@ -148,7 +211,8 @@ static tt_status identify(build *work)
 /* Under PMI the launcher's key-value space carries a fresh secret, unless one is given. */
 static bool takes_secret_from_launcher(build *work)
 {
-    return work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI &&
+    return (work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI ||
+            work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_ENGINE) &&
            work->options->secret == NULL && lookup(&work->variables, "TUTTI_SECRET_FD") == NULL &&
            lookup(&work->variables, "TUTTI_SECRET_FILE") == NULL &&
            lookup(&work->variables, "TUTTI_SECRET") == NULL;
@@ -254,6 +318,12 @@ static int inherited_listener(const build *work)
     return fcntl((int)fd, F_DUPFD_CLOEXEC, 0);
 }
 
+static tt_status engine_broadcast(void *user, void *bytes, size_t count)
+{
+    const tutti_context *context = ((build *)user)->context;
+    return (tt_status)context->engine_plugin->engine->broadcast(context->engine, bytes, count);
+}
+
 static tt_status meet(build *work)
 {
     tutti_context *context = work->context;
@@ -261,7 +331,7 @@ static tt_status meet(build *work)
     const double timeout_s = work->options->timeout_s;
     bool can_share_memory = false;
     TT_TRY(can_share(work, &can_share_memory));
-    const tt_mesh_config config = {
+    tt_mesh_config config = {
         .identity = &work->identity,
         .source = &work->source,
         .secret = takes_secret_from_launcher(work) ? NULL : work->secret.key,
@@ -275,8 +345,12 @@ static tt_status meet(build *work)
             1000000,
         .log = &context->log,
         .segment = make_segment,
+        .broadcast = context->engine != NULL ? engine_broadcast : NULL,
         .user = work,
     };
+    if (context->engine_launches) {
+        memcpy(config.engine, context->engine_plugin->tag, sizeof(config.engine));
+    }
     const tt_status status = tt_mesh_establish(&config, &work->mesh, &why);
     if (status != TT_OK && work->why->length == 0) {
         tt_text_add(work->why, "%s", why.text);
@@ -407,6 +481,8 @@ static tt_status make_driver(build *work)
         .peers = work->peers,
         .seed = work->mesh.incarnation ^ work->identity.rank,
         .spins = context->settings.spins && cores_suffice(work->mesh.local_count),
+        .engine = {.ops = context->engine_launches ? context->engine_plugin->engine : NULL,
+                   .self = context->engine},
     };
     tt_real *real;
     const tt_status status = tt_real_create(&config, &real);
@@ -497,6 +573,9 @@ static tt_status connect_and_create(build *work)
     }
     TT_TRY(make_links(work));
     take_places(work);
+    if (work->context->engine_plugin != NULL && work->context->engine == NULL) {
+        TT_TRY(tt_engine_open(work->context, work->context->rank, work->context->size, work->why));
+    }
     TT_TRY(make_driver(work));
     return make_machine(work);
 }
@@ -535,6 +614,8 @@ void tt_build_undo(tutti_context *context)
 {
     tt_real *real = context->real;
     tt_segment *segment = context->segment;
+    const bool is_broken = context->control != NULL && (tt_control_lost_peer(context->control) ||
+                                                        tt_real_engine_flying(real) > 0);
     if (context->control != NULL) {
         tt_control_destroy(context->control);
     }
@@ -546,5 +627,6 @@ void tt_build_undo(tutti_context *context)
     if (segment != NULL) {
         tt_segment_release(segment);
     }
+    tt_engine_close(context, is_broken);
     context->control = NULL;
 }

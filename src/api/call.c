@@ -212,6 +212,7 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
                 object(&handle.request, extra->objection, extra->text);
             }
         }
+        handle.request.is_waited = true;
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
         (void)tt_drive_run(&handle, UINT64_MAX);
         status = result_of(&handle);

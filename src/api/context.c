@@ -196,12 +196,15 @@ size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_
     const int length = snprintf(
         buffer, buffer_bytes,
         "tutti %s: rank %d of %d, local %d of %d, host %d of %d; %s; memory of this host is %s; "
-        "segment %llu bytes, eager up to %llu bytes, algorithm %s",
+        "segment %llu bytes, eager up to %llu bytes, algorithm %s%s%s%s%s",
         tutti_version(), context->rank, context->size, context->local_rank, context->local_size,
         context->cross_rank, context->cross_size, context->family,
         context->segment != NULL ? "shared" : "not shared",
         (unsigned long long)context->settings.segment_bytes,
         (unsigned long long)context->settings.eager_bytes,
-        context->settings.algorithm[0] != 0 ? context->settings.algorithm : "by size");
+        context->settings.algorithm[0] != 0 ? context->settings.algorithm : "by size",
+        context->engine_plugin != NULL ? "; engine " : "",
+        context->engine_plugin != NULL ? context->engine_plugin->name : "",
+        context->engine_plugin != NULL ? ": " : "", context->engine_text);
     return length > 0 ? (size_t)length : 0;
 }

@@ -149,6 +149,7 @@ tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank
     tt_drive_acquire(context);
     if (status == TUTTI_OK) {
         *set_out = tt_control_set_commit(context->control, set);
+        status = tt_engine_set_create(context, *set_out, ranks, rank_count);
         const int self = tt_control_set_rank(context->control, *set_out);
         place_add(context, (tt_set_place){.set = *set_out,
                                           .self = self >= 0 ? (uint32_t)self : UINT32_MAX,
@@ -178,6 +179,7 @@ tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
     if (status == TUTTI_OK) {
         tt_drive_acquire(context);
         (void)tt_control_set_remove(context->control, set);
+        tt_engine_set_remove(context, set);
         tt_drive_release(context);
         place_remove(context, set);
     }

@@ -217,6 +217,11 @@ static void on_sent(void *machine, uint64_t token)
     }
 }
 
+static void on_landed(void *machine, uint64_t token, tt_status status)
+{
+    tt_engine_landed(machine, token, status);
+}
+
 static void on_timer(void *machine)
 {
     tt_control *control = machine;
@@ -280,6 +285,7 @@ static const tt_machine_ops control_machine = {
     .frame = on_frame,
     .payload = on_payload,
     .sent = on_sent,
+    .landed = on_landed,
     .timer = on_timer,
     .peer = on_peer,
     .step = on_step,
@@ -352,6 +358,16 @@ void tt_control_destroy(tt_control *control)
     tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, control->peers, control->world.size * sizeof(tt_peer_state));
     tt_platform_release(platform, control, sizeof(*control));
+}
+
+bool tt_control_lost_peer(const tt_control *control)
+{
+    for (uint32_t i = 0; i < control->world.size; i++) {
+        if (control->peers[i].is_gone && control->peers[i].status == TT_ERR_PEER_DOWN) {
+            return true;
+        }
+    }
+    return false;
 }
 
 uint32_t tt_control_pending(const tt_control *control)

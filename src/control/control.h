@@ -82,6 +82,7 @@ typedef struct tt_request {
     tt_status objection;
     double prescale, postscale;
     uint64_t deadline_ns; /* from submission; 0: the configured one */
+    bool is_waited;       /* its caller does nothing but wait for it */
 
     /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
      * if `output` is given. */
@@ -118,6 +119,8 @@ void tt_control_submit(tt_control *control, tt_request *request);
 bool tt_control_cancel(tt_control *control, tt_request *request);
 /* End all requests with this status. */
 void tt_control_shut_down(tt_control *control, tt_status status, const char *text);
+/* Has a rank of the job died? */
+bool tt_control_lost_peer(const tt_control *control);
 /* Requests that are not over. */
 uint32_t tt_control_pending(const tt_control *control);
 

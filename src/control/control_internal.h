@@ -49,6 +49,10 @@ struct tt_set {
     char broken_text[TT_ERROR_BYTES];
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
+    tt_op *engine_ops; /* for an engine and not launched yet, in the set's order */
+    tt_op **engine_end;
+    bool engine_is_stuck; /* an op that failed is still with the engine: it takes no more */
+    char engine_text[TT_ERROR_BYTES];
 };
 
 typedef enum tt_op_phase {
@@ -56,6 +60,7 @@ typedef enum tt_op_phase {
     OP_QUEUED,   /* no place in the set's order window yet */
     OP_FACTS,    /* stage 0: counts or places are exchanged */
     OP_DATA,     /* stage 1 */
+    OP_ENGINE,   /* agreed; waits for its turn to be launched, or for the engine */
     OP_DISPUTED, /* descriptors differ; waits for the verdict */
     OP_STOPPING, /* failed; waits until no peer touches its memory */
 } tt_op_phase;
@@ -94,6 +99,11 @@ struct tt_op {
     uint64_t *stopped; /* bits of members, inside the facts block */
     uint64_t disputed_ns, stopping_ns;
     char stall_text[TT_ERROR_BYTES];
+    bool by_engine;        /* an outside engine runs it, once all members have agreed */
+    uint64_t launch_token; /* 0: not launched */
+    uint8_t engine_own;    /* ENGINE_* of this rank */
+    uint8_t engine_all;    /* and of all: their AND */
+    tt_op *engine_next;    /* in the set's list */
 };
 
 /* First member's view of an op in trouble: who has it, who claims what. */
@@ -155,6 +165,7 @@ struct tt_control {
     tt_letter *free_letters;
     uint32_t letter_count;
     tt_peer_state *peers;
+    uint64_t launches; /* so far; numbers their tokens */
     bool is_timer_set;
     bool has_work;
     tt_status shut_down; /* negative: nothing more is taken */
@@ -173,6 +184,10 @@ tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
 /* Key of an op as it stands in frames that arrive. */
 tt_head tt_op_arriving_key(const tt_op *op);
 void tt_op_settle(tt_op *op);
+/* It has succeeded. */
+void tt_op_done(tt_op *op);
+/* This rank cannot go on with the op: say who it is and what it wanted. */
+void tt_op_object(tt_op *op, tt_status status, const tt_text *why);
 void tt_op_fail(tt_op *op, tt_status status, const char *text);
 void tt_op_stopped(tt_op *op, uint32_t member);
 /* End calls whose peers were asked to stop storing and have not answered for stop_ns. */
@@ -202,6 +217,17 @@ void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);
 tt_status tt_op_prepare_facts(tt_op *op, tt_text *text);
 tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
+
+/* engine.c: ops that an outside engine runs. */
+/* Is this op, which begins now, one for the engine? Then it has a place in the engine's order. */
+bool tt_engine_take(tt_op *op);
+/* Stage 0 of such an op: the members agree, and on whether all of them block. */
+tt_status tt_engine_prepare(tt_op *op, tt_text *text);
+/* Stage 0 is over: launch it when its turn has come. */
+void tt_engine_agreed(tt_op *op);
+/* The op has failed, and leaves the engine's order. */
+void tt_engine_failed(tt_op *op);
+void tt_engine_landed(tt_control *control, uint64_t token, tt_status status);
 
 /* agree.c */
 void tt_agree_dispute(tt_op *op);

@@ -338,6 +338,11 @@ static void ask_to_stop(tt_op *op)
     }
 }
 
+void tt_op_done(tt_op *op)
+{
+    op_end(op, TT_OK);
+}
+
 void tt_op_stopped(tt_op *op, uint32_t member)
 {
     if (op->phase != OP_STOPPING || (op->stopped[member / 64] >> member % 64 & 1) != 0) {
@@ -392,6 +397,9 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     if (op->phase == OP_FACTS || op->phase == OP_DATA) {
         tt_exec_stop(&op->exec);
     }
+    if (op->by_engine) {
+        tt_engine_failed(op);
+    }
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         op->phase = OP_STOPPING;
         op->stopping_ns = tt_now(op->control->platform);
@@ -420,8 +428,7 @@ static void exec_prepare(tt_op *op, uint16_t stage)
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;
 }
 
-/* This rank cannot go on with the op: say who it is and what it wanted. */
-static void object(tt_op *op, tt_status status, const tt_text *why)
+void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
 {
     tt_text text = {0};
     tt_text_add(&text, "rank %u: %s: %s", op->control->world.rank,
@@ -436,6 +443,10 @@ static void begin_data(tt_op *op)
     tt_text text;
     tt_text_clear(&text);
     tt_status status = tt_op_prepare_data(op, &text);
+    if (op->by_engine && status == TT_OK) {
+        tt_engine_agreed(op);
+        return;
+    }
     op->phase = OP_DATA;
     exec_prepare(op, 1);
     if (status == TT_OK) {
@@ -443,7 +454,7 @@ static void begin_data(tt_op *op)
         status = tt_exec_start(&op->exec);
     }
     if (status != TT_OK) {
-        object(op, status, &text);
+        tt_op_object(op, status, &text);
     }
 }
 
@@ -458,6 +469,7 @@ static void op_begin(tt_op *op)
     if (op->control->fates != NULL && tt_fate_take(op)) {
         return;
     }
+    op->by_engine = tt_engine_take(op);
     tt_op_choose(op);
     if (tt_op_needs_facts(op)) {
         op->phase = OP_FACTS;
@@ -469,7 +481,7 @@ static void op_begin(tt_op *op)
             status = tt_exec_start(&op->exec);
         }
         if (status != TT_OK) {
-            object(op, status, &text);
+            tt_op_object(op, status, &text);
             return;
         }
     } else {
@@ -575,7 +587,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->reported_after_ns = 0;
     op->probe_ns =
         now + tt_min_u64(control->config.probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
-    op->has_views = op->is_counted = false;
+    op->has_views = op->is_counted = op->by_engine = false;
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
     op->exec.is_running = false;
@@ -690,7 +702,7 @@ bool tt_control_cancel(tt_control *control, tt_request *request)
     if (op == NULL) {
         return false;
     }
-    const bool is_idle = op->phase == OP_QUEUED || op->phase == OP_FACTS ||
+    const bool is_idle = op->phase == OP_QUEUED || (op->phase == OP_FACTS && !op->by_engine) ||
                          (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
     if (!is_idle) {
         return false;

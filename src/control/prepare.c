@@ -243,7 +243,7 @@ static bool exchanges_counts(const tt_op *op)
 
 bool tt_op_needs_facts(const tt_op *op)
 {
-    return exchanges_counts(op) || op->exec.algorithm->needs_facts;
+    return op->by_engine || exchanges_counts(op) || op->exec.algorithm->needs_facts;
 }
 
 static bool scales(const tt_request *request)
@@ -386,6 +386,9 @@ static void facts_problem(tt_op *op, tt_collective collective, uint64_t bytes)
 tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
+    if (op->by_engine) {
+        return tt_engine_prepare(op, text);
+    }
     TT_TRY(facts_reserve(op));
     if (!exchanges_counts(op)) {
         if (request->output == NULL) {
@@ -496,7 +499,7 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
         TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
                               text));
     }
-    if (has_facts && op->exec.algorithm->needs_facts) {
+    if (has_facts && op->exec.algorithm->needs_facts && !op->by_engine) {
         op->exec.problem.facts = op->facts;
         op->exec.output = request->output;
         op->exec.input = prepared_input(op);

@@ -70,6 +70,7 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
     }
     set->size = size;
     tt_order_init(&set->calls);
+    set->engine_end = &set->engine_ops;
     set->pair_queue_end = &set->pair_queue;
     set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
     set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));

@@ -36,6 +36,7 @@ enum {
     TT_MESH_STRANGERS_MAX = 64,
     TT_MESH_HOST_BYTES = 40,
     TT_MESH_STREAMS_MAX = 8,
+    TT_MESH_ENGINE_BYTES = 8,
 };
 
 typedef enum tt_mesh_kind {
@@ -79,20 +80,23 @@ typedef struct tt_mesh {
 typedef struct tt_mesh_config {
     const tt_join_identity *identity;
     const tt_join_source *source;
-    const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space */
+    const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space or engine */
     int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
     uint64_t host_id;
     bool can_share_memory;
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
     uint64_t digest;       /* of all settings that must agree; ranks that differ do not meet */
-    uint64_t timeout_ms;   /* 0: TT_MESH_TIMEOUT_MS */
-    uint16_t version_min;  /* 0: what this release speaks */
+    char engine[TT_MESH_ENGINE_BYTES]; /* tag of the outside engine, zeros: none; likewise */
+    uint64_t timeout_ms;               /* 0: TT_MESH_TIMEOUT_MS */
+    uint16_t version_min;              /* 0: what this release speaks */
     uint16_t version_max;
     const tt_log *log;
 
     /* Called once, after the meeting, if this rank may share memory: the
      * descriptor to pass them, which stays the caller's, or -1 for none. NULL: none. */
     tt_status (*segment)(void *user, uint32_t local_index, uint32_t local_count, int *fd_out);
+    /* Rendezvous ENGINE: `bytes` are rank 0's afterwards; blocks. Else NULL. */
+    tt_status (*broadcast)(void *user, void *bytes, size_t count);
     void *user;
 } tt_mesh_config;
 

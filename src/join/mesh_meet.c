@@ -113,6 +113,17 @@ static void rank_joined_twice(tt_mesh_work *work, const tt_mesh_record *first,
                             first->rank, first->pid, first->host, second->pid, second->host);
 }
 
+static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
+{
+    const char *own = work->config->engine;
+    (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
+                            "rank 0 uses %s%.8s, rank %u on %s uses %s%.8s; give all ranks the "
+                            "same TUTTI_ENGINE and TUTTI_TRANSPORT, and their plugins to every "
+                            "host (tutti info --engines)",
+                            own[0] != 0 ? "engine " : "no engine", own, record->rank, record->host,
+                            record->engine[0] != 0 ? "engine " : "no engine", record->engine);
+}
+
 static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, const uint8_t *body)
 {
     tt_mesh_record record;
@@ -124,6 +135,10 @@ static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, c
     }
     if (work->joined[record.rank]) {
         rank_joined_twice(work, &work->records[record.rank], &record);
+        return;
+    }
+    if (memcmp(record.engine, work->config->engine, sizeof(record.engine)) != 0) {
+        engines_differ(work, &record);
         return;
     }
     if (record.digest != work->config->digest) {

@@ -50,6 +50,7 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->rank = work->mesh->rank;
     record->host_id = config->host_id;
     record->digest = config->digest;
+    memcpy(record->engine, config->engine, sizeof(record->engine));
     record->pid = (uint32_t)getpid();
     record->flags = work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0;
     char host[TT_JOIN_HOST_BYTES] = "";
@@ -154,6 +155,33 @@ static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_T
     return status;
 }
 
+/* The same through an engine: one broadcast of rank 0's address and, if need be, secret. */
+static tt_status engine_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+{
+    struct {
+        char address[TT_JOIN_HOST_BYTES + 32];
+        uint8_t secret[TT_SEAL_KEY_BYTES];
+    } word = {.address = ""};
+    const bool is_root = tt_mesh_work_is_root(work);
+    if (is_root) {
+        (void)snprintf(word.address, sizeof(word.address), "%s", text);
+        randombytes_buf(word.secret, sizeof(word.secret));
+    }
+    tt_status status = work->config->broadcast(work->config->user, &word, sizeof(word));
+    if (status != TT_OK) {
+        status = tt_join_fail(work->why, status, "the engine could not carry rank 0's address");
+    } else if (!is_root) {
+        word.address[sizeof(word.address) - 1] = '\0';
+        (void)snprintf(text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, "%s", word.address);
+    }
+    if (status == TT_OK && work->config->secret == NULL) {
+        memcpy(work->secret, word.secret, sizeof(work->secret));
+        work->has_secret = true;
+    }
+    sodium_memzero(&word, sizeof(word));
+    return status;
+}
+
 static tt_status adopt_listener(tt_mesh_work *work)
 {
     const int fd = work->config->listen_fd;
@@ -188,6 +216,9 @@ tt_status tt_mesh_place_root(tt_mesh_work *work)
     meeting_text(&address, work->meeting.port, text);
     if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI) {
         return pmi_exchange(work, text);
+    }
+    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_ENGINE) {
+        return engine_exchange(work, text);
     }
     TT_TRY(tt_join_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
                                    identity->incarnation, work->why));
@@ -233,6 +264,10 @@ tt_status tt_mesh_place_find(tt_mesh_work *work)
         break;
     case TT_JOIN_RENDEZVOUS_PMI:
         TT_TRY(pmi_exchange(work, text));
+        TT_TRY(tt_join_rendezvous_parse(text, &work->meet, work->why));
+        break;
+    case TT_JOIN_RENDEZVOUS_ENGINE:
+        TT_TRY(engine_exchange(work, text));
         TT_TRY(tt_join_rendezvous_parse(text, &work->meet, work->why));
         break;
     case TT_JOIN_RENDEZVOUS_FILE:

@@ -19,8 +19,8 @@ typedef struct wire_record {
     uint16_t port;
     uint8_t address[16]; /* IPv4: the first four, the rest zero */
     uint8_t name[TT_MESH_NAME_BYTES];
-    char host[TT_MESH_HOST_BYTES]; /* printable, padded with at least one NUL */
-    uint64_t reserved;
+    char host[TT_MESH_HOST_BYTES];     /* printable, padded with at least one NUL */
+    char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs */
 } wire_record;
 
 typedef struct wire_table {
@@ -60,6 +60,7 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
     }
     memcpy(wire.name, record->name, sizeof(wire.name));
     memcpy(wire.host, record->host, sizeof(wire.host));
+    memcpy(wire.engine, record->engine, sizeof(wire.engine));
     memcpy(bytes_out, &wire, sizeof(wire));
 }
 
@@ -72,15 +73,20 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return any == 0;
 }
 
-/* Printable, then NULs to the end, at least one. */
-static bool host_is_text(const char host[TT_MESH_HOST_BYTES])
+/* Length of a text that is printable, then NULs to the end; SIZE_MAX if it is not. */
+static size_t text_length(const char *text, size_t bytes)
 {
     size_t length = 0;
-    while (length < TT_MESH_HOST_BYTES && host[length] > ' ' && host[length] <= '~') {
+    while (length < bytes && text[length] > ' ' && text[length] <= '~') {
         length++;
     }
-    return length > 0 && length < TT_MESH_HOST_BYTES &&
-           is_zero((const uint8_t *)host + length, TT_MESH_HOST_BYTES - length);
+    return is_zero((const uint8_t *)text + length, bytes - length) ? length : SIZE_MAX;
+}
+
+static bool host_is_text(const char host[TT_MESH_HOST_BYTES])
+{
+    const size_t length = text_length(host, TT_MESH_HOST_BYTES);
+    return length > 0 && length < TT_MESH_HOST_BYTES;
 }
 
 static bool address_decode(const wire_record *wire, tt_join_address *address)
@@ -116,12 +122,14 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
                              .digest = wire.digest,
                              .pid = wire.pid};
     if ((wire.flags & ~(uint32_t)TT_MESH_SHARES_MEMORY) != 0 || wire.zero != 0 ||
-        wire.reserved != 0 || wire.rank >= TT_JOIN_SIZE_MAX || !host_is_text(wire.host) ||
+        text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
+        wire.rank >= TT_JOIN_SIZE_MAX || !host_is_text(wire.host) ||
         !address_decode(&wire, &record.address)) {
         return TT_ERR_BAD_WIRE;
     }
     memcpy(record.name, wire.name, sizeof(record.name));
     memcpy(record.host, wire.host, sizeof(record.host));
+    memcpy(record.engine, wire.engine, sizeof(record.engine));
     *record_out = record;
     return TT_OK;
 }

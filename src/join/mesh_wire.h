@@ -48,6 +48,7 @@ typedef struct tt_mesh_record {
     tt_join_address address;          /* where it listens, port included */
     uint8_t name[TT_MESH_NAME_BYTES]; /* of its Unix socket; zeros if it has none */
     char host[TT_MESH_HOST_BYTES];
+    char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs, if any */
 } tt_mesh_record;
 
 void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_MESH_RECORD_BYTES]);

@@ -84,7 +84,7 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
         {64, '\n'},  /* a host name that breaks a log line */
         {65, 0x80},  /* one that is not ASCII */
         {103, 'x'},  /* one without an end */
-        {111, 0x01}, /* reserved */
+        {111, 0x01}, /* engine */
     };
     for (size_t i = 0; i < TT_ARRAY_COUNT(lies); i++) {
         const tt_mesh_record record = make_record(7, AF_INET);

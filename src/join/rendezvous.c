@@ -140,6 +140,8 @@ tt_status tt_join_rendezvous_parse(const char *text, tt_join_rendezvous *rendezv
         TT_TRY(parse_file(text + 7, &rendezvous, why));
     } else if (strcmp(text, "pmi:") == 0 || strcmp(text, "pmi") == 0) {
         rendezvous.kind = TT_JOIN_RENDEZVOUS_PMI;
+    } else if (strcmp(text, "mpi:") == 0 || strcmp(text, "mpi") == 0) {
+        rendezvous.kind = TT_JOIN_RENDEZVOUS_ENGINE;
     } else if (strcmp(text, "none") != 0) {
         return tt_join_fail(why, TT_ERR_BAD_CONFIG, "rendezvous '%.*s' is not understood; %s",
                             quoted_bytes(strlen(text)), text, accepted_forms);
@@ -175,6 +177,9 @@ void tt_join_rendezvous_format(const tt_join_rendezvous *rendezvous,
         break;
     case TT_JOIN_RENDEZVOUS_PMI:
         (void)snprintf(text_out, TT_JOIN_RENDEZVOUS_TEXT_BYTES, "pmi:");
+        break;
+    case TT_JOIN_RENDEZVOUS_ENGINE:
+        (void)snprintf(text_out, TT_JOIN_RENDEZVOUS_TEXT_BYTES, "mpi:");
         break;
     }
 }

@@ -77,6 +77,18 @@ typedef enum tt_memory_kind {
 
 typedef enum tt_spend_kind { TT_SPEND_COPY, TT_SPEND_REDUCE } tt_spend_kind;
 
+/* A whole collective for an outside engine; numbers as in tutti_call. */
+typedef struct tt_launch {
+    uint8_t collective, dtype, redop;
+    bool may_block; /* every member waits for this op and for nothing else */
+    uint32_t set, root;
+    int32_t urgency;
+    uint64_t count; /* elements */
+    const void *input;
+    void *output;
+    uint64_t token; /* comes back in `landed` */
+} tt_launch;
+
 typedef struct tt_platform tt_platform;
 
 /* Downcalls: what a machine may ask of the world. */
@@ -115,6 +127,13 @@ typedef struct tt_platform_ops {
 
     /* Local work of this many bytes was just done: simulated clocks advance. */
     void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
+
+    /* Can an outside engine run such an op? The same answer on every rank: looks at collective,
+     * dtype, redop and count only. NULL where there is no engine. */
+    bool (*can_launch)(tt_platform *platform, const tt_launch *launch);
+    /* Hand an op to the engine; `landed` follows. Every member of the set launches its ops in the
+     * same order. The buffers are the engine's until then, and cannot be taken back. */
+    void (*launch)(tt_platform *platform, const tt_launch *launch);
 } tt_platform_ops;
 
 /* Drivers embed this as their first member. */
@@ -142,6 +161,8 @@ typedef struct tt_machine_ops {
     void (*payload)(void *machine, uint32_t peer, const tt_head *head);
 
     void (*sent)(void *machine, uint64_t token);
+    /* What was launched is over. Where nothing can be launched, this may be NULL. */
+    void (*landed)(void *machine, uint64_t token, tt_status status);
     void (*timer)(void *machine);
 
     /* `why` is a short text for people ("exited", "connection reset"). */

@@ -184,6 +184,8 @@ const tt_platform_ops tt_real_ops = {
     .view = real_view,
     .locate = real_locate,
     .spend = real_spend,
+    .can_launch = tt_real_engine_can_launch,
+    .launch = tt_real_engine_launch,
 };
 
 static void remove_peer(uint32_t *peers, uint32_t *count, uint32_t peer)
@@ -325,6 +327,9 @@ bool tt_real_poll(tt_real *real)
         moved |= run_timer(real);
     }
     moved |= real->machine.ops->step(real->machine.self);
+    if (tt_real_engine_is_busy(real)) {
+        moved |= tt_real_engine_pass(real);
+    }
     real->in_pass = false;
     real->now_ns = 0;
     return moved;

@@ -30,6 +30,7 @@
 #include "platform/platform.h"
 #include "transport/segment.h"
 #include "transport/transport.h"
+#include "tutti/plugin.h"
 
 typedef struct tt_real tt_real;
 
@@ -39,11 +40,19 @@ typedef struct tt_real_peer {
     pid_t pid;           /* of another process on this host, proven by the kernel; 0: none */
 } tt_real_peer;
 
+/* An outside engine that runs whole collectives (tutti/plugin.h). Stays the caller's, and must be
+ * there until the driver is closed. */
+typedef struct tt_real_engine {
+    const tutti_engine_ops *ops;
+    tutti_engine *self;
+} tt_real_engine;
+
 typedef struct tt_real_config {
     uint32_t rank, rank_count;
     const tt_real_peer *peers; /* rank_count of them; copied */
     uint64_t seed;
     bool spins; /* the ranks of this host fit its affinity mask: waiting may spin for a moment */
+    tt_real_engine engine; /* ops NULL: none */
 } tt_real_config;
 
 /* The caller ends it with tt_real_close. */
@@ -97,6 +106,9 @@ uint64_t tt_real_watch(tt_real *real);
 
 /* Poll, spin and sleep until `done` (TT_OK) or `until_ns` (TT_ERR_TIMED_OUT). */
 tt_status tt_real_wait(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns);
+
+/* Ops that an engine has and has not finished. */
+uint32_t tt_real_engine_flying(const tt_real *real);
 
 /* In a forked child: close the descriptors and make shared memory read-only. Safe after fork.
  * Afterwards nothing here may be called in the child; the memory is left as it is. */

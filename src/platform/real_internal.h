@@ -51,6 +51,11 @@ struct tt_real {
     _Atomic uint32_t *wake_word;
     _Atomic uint32_t wake_word_alone; /* stands in where no memory is shared */
     int epoll_fd, event_fd;
+    tt_real_engine engine;
+    tt_launch *launches; /* asked for, not handed to the engine yet; in order */
+    uint32_t launch_count, launch_capacity;
+    uint32_t flying;     /* ops the engine has */
+    uint64_t engine_nap; /* ns until it is looked at again while nobody waits */
 };
 
 uint64_t tt_real_clock(void);
@@ -64,6 +69,19 @@ tt_status tt_real_epoll_add(tt_real *real, uint32_t peer);
 void tt_real_epoll_update(tt_real *real, uint32_t peer); /* after its link was polled */
 void tt_real_epoll_remove(tt_real *real, uint32_t peer);
 void tt_real_epoll_look(tt_real *real); /* marks links ready; never waits */
+
+/* real_engine.c */
+bool tt_real_engine_can_launch(tt_platform *platform, const tt_launch *launch);
+void tt_real_engine_launch(tt_platform *platform, const tt_launch *launch);
+/* Hand over what was asked for, tell what has landed. True if anything happened. */
+bool tt_real_engine_pass(tt_real *real);
+/* When it must be looked at again by somebody who sleeps; UINT64_MAX: never. */
+uint64_t tt_real_engine_due(tt_real *real);
+
+static inline bool tt_real_engine_is_busy(const tt_real *real)
+{
+    return real->flying + real->launch_count > 0;
+}
 
 /* The link of `peer` has work that no descriptor tells. */
 void tt_real_mark_ready(tt_real *real, uint32_t peer);

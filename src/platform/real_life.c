@@ -82,6 +82,7 @@ static void free_driver(tt_real *real)
     free(real->socket_peers);
     free(real->ready_peers);
     free(real->ready_spare);
+    free(real->launches);
     free(real);
 }
 
@@ -127,6 +128,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     real->rank_count = config->rank_count;
     tt_random_init(&real->random, config->seed, config->rank);
     real->spins = config->spins;
+    real->engine = config->engine;
     real->spin_ns = SPIN_NS_FIRST;
     real->timer_at_ns = UINT64_MAX;
     real->epoll_fd = -1;

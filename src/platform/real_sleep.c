@@ -66,6 +66,9 @@ bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_ou
         return false;
     }
     *until_ns_out = tt_min_u64(until_ns, real->timer_at_ns);
+    if (tt_real_engine_is_busy(real)) {
+        *until_ns_out = tt_min_u64(*until_ns_out, tt_real_engine_due(real));
+    }
     atomic_fetch_add(&real->sleepers, 1);
     return true;
 }
@@ -141,8 +144,11 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
     }
     quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
     quiet->last_ns = now_ns;
-    return quiet->burnt_ns >= (real->spins ? real->spin_ns : YIELD_NS) ||
-           now_ns - quiet->since_ns >= YIELD_WALL_NS || now_ns >= until_ns;
+    /* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as
+     * the engine's own wait would. */
+    const bool is_vain = quiet->burnt_ns >= (real->spins ? real->spin_ns : YIELD_NS) ||
+                         now_ns - quiet->since_ns >= YIELD_WALL_NS;
+    return (is_vain && !tt_real_engine_is_busy(real)) || now_ns >= until_ns;
 }
 
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)

@@ -632,6 +632,7 @@ static const tt_link_ops LAZY_OPS = {
     .discard = lazy_nothing,
     .poll = lazy_poll,
     .descriptors = lazy_descriptors,
+    .idle = lazy_closed,
     .close = lazy_nothing,
     .closed = lazy_closed,
     .forsake = lazy_forsake,

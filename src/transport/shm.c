@@ -464,6 +464,12 @@ static void shm_forsake(const tt_link *link)
     }
 }
 
+static bool shm_idle(const tt_link *link)
+{
+    const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
+    return !shm->current.active && shm->queue.count == 0;
+}
+
 static bool shm_closed(const tt_link *link)
 {
     const shm_link *shm = TT_CONTAINER_OF(link, const shm_link, link);
@@ -493,6 +499,7 @@ const tt_link_ops tt_shm_link_ops = {
     .discard = shm_discard,
     .poll = shm_poll,
     .descriptors = shm_descriptors,
+    .idle = shm_idle,
     .close = shm_close,
     .closed = shm_closed,
     .forsake = shm_forsake,

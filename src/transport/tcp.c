@@ -87,6 +87,11 @@ static void tcp_descriptors(const tt_link *link, int fds_out[2], bool wants_writ
     wants_write_out[1] = false;
 }
 
+static bool tcp_idle(const tt_link *link)
+{
+    return !tt_tcp_sender_has_work(TT_CONTAINER_OF(link, const tt_tcp, link));
+}
+
 static void tcp_close(tt_link *link)
 {
     tcp_of(link)->sender.closing = true;
@@ -185,6 +190,7 @@ const tt_link_ops tt_tcp_link_ops = {
     .discard = tcp_discard,
     .poll = tcp_poll,
     .descriptors = tcp_descriptors,
+    .idle = tcp_idle,
     .close = tcp_close,
     .closed = tcp_closed,
     .forsake = tcp_forsake,

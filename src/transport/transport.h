@@ -50,6 +50,9 @@ typedef struct tt_link_ops {
      * tells for which of them writability matters now. */
     void (*descriptors)(const tt_link *link, int fds_out[2], bool wants_write_out[2]);
 
+    /* Nothing that was given to send is still here. */
+    bool (*idle)(const tt_link *link);
+
     /* Say goodbye: flush what is queued, then tell the peer. Call poll until closed() is true. */
     void (*close)(tt_link *link);
     bool (*closed)(const tt_link *link);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c - ops that an outside engine runs: when they are launched, and what becomes of them.
+ *
+ * An engine cannot check what the others believe an op to be, cannot be told to stop, and mixes up
+ * ops that are launched in another order elsewhere. So:
+ *  (1) An op is launched only after stage 0, an all-reduce of one byte over our own links, has
+ *      passed: then every member has asked for the same op. A mismatch, a missing rank or a cancel
+ *      before that never reaches the engine.
+ *  (2) Ops of one set are launched in the set's order, whatever order their stages 0 end in.
+ *  (3) The byte says whether a member does nothing but wait. Only if all do, the engine may use a
+ *      call that blocks; engines do not match blocking calls with others.
+ *  (4) A launched op that fails leaves its buffers with the engine: the request says has_strays,
+ * the set is stuck, and later ops for the engine fail on all members.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/reduce.h"
+#include "control/control_internal.h"
+
+enum { ENGINE_WAITS = 1 };
+
+/* Tokens: the number of the launch above, the op's index below. */
+enum { TOKEN_INDEX_BITS = 24 };
+
+static tt_launch launch_of(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    return (tt_launch){
+        .collective = (uint8_t)request->collective,
+        .dtype = (uint8_t)request->dtype,
+        .redop = (uint8_t)(request->redop == TT_AVERAGE ? TT_SUM : request->redop),
+        .set = op->set->id,
+        .root = request->root,
+        .urgency = request->urgency,
+        .count = request->count,
+        .input = op->exec.input,
+        .output = op->exec.output,
+    };
+}
+
+bool tt_engine_take(tt_op *op)
+{
+    tt_platform *platform = op->control->platform;
+    const tt_request *request = op->request;
+    if (platform->ops->can_launch == NULL || op->is_pair || op->set->size == 1 ||
+        request->is_uneven || request->count == 0 || request->collective == TT_BARRIER) {
+        return false;
+    }
+    const tt_launch launch = launch_of(op);
+    if (!platform->ops->can_launch(platform, &launch)) {
+        return false;
+    }
+    op->launch_token = 0;
+    op->engine_next = NULL;
+    *op->set->engine_end = op;
+    op->set->engine_end = &op->engine_next;
+    return true;
+}
+
+tt_status tt_engine_prepare(tt_op *op, tt_text *text)
+{
+    tt_exec *exec = &op->exec;
+    const bool is_alone = op->control->pending == 1 && op->control->next_set == 1;
+    if (op->set->engine_is_stuck) {
+        tt_text_add(text,
+                    "the engine still holds an earlier call of this process set, which failed"
+                    " (%s); start the job anew",
+                    op->set->engine_text);
+        return TT_ERR_UNSUPPORTED;
+    }
+    op->engine_own = op->request->is_waited && is_alone ? ENGINE_WAITS : 0;
+    exec->problem.collective = TT_ALLREDUCE;
+    exec->problem.dtype = TT_U8;
+    exec->problem.redop = TT_AND;
+    exec->problem.element_bytes = 1;
+    exec->problem.bytes = 1;
+    exec->problem.postscale = 1.0;
+    exec->problem.is_in_place = false;
+    exec->divisor = 1;
+    exec->algorithm = tt_algorithm_choose(&exec->problem, "doubling");
+    TT_ASSERT(!exec->algorithm->needs_facts);
+    exec->input = &op->engine_own;
+    exec->output = &op->engine_all;
+    return TT_OK;
+}
+
+/* ---- the order ---- */
+
+static void leave_order(tt_op *op)
+{
+    tt_set *set = op->set;
+    for (tt_op **link = &set->engine_ops; *link != NULL; link = &(*link)->engine_next) {
+        if (*link == op) {
+            *link = op->engine_next;
+            break;
+        }
+    }
+    set->engine_end = &set->engine_ops;
+    while (*set->engine_end != NULL) {
+        set->engine_end = &(*set->engine_end)->engine_next;
+    }
+}
+
+/* Launch those whose turn has come. */
+static void pump(tt_set *set)
+{
+    while (set->engine_ops != NULL && set->engine_ops->phase == OP_ENGINE) {
+        tt_op *op = set->engine_ops;
+        tt_control *control = op->control;
+        if (set->engine_is_stuck) {
+            tt_text text = {0};
+            tt_text_add(&text, "the engine still holds an earlier call, which failed (%s)",
+                        set->engine_text);
+            tt_op_object(op, TT_ERR_UNSUPPORTED, &text); /* leaves the order */
+            continue;
+        }
+        leave_order(op);
+        TT_ASSERT(op->index < UINT32_C(1) << TOKEN_INDEX_BITS);
+        op->launch_token = ++control->launches << TOKEN_INDEX_BITS | op->index;
+        tt_launch launch = launch_of(op);
+        launch.may_block = (op->engine_all & ENGINE_WAITS) != 0;
+        launch.token = op->launch_token;
+        control->platform->ops->launch(control->platform, &launch);
+    }
+}
+
+void tt_engine_agreed(tt_op *op)
+{
+    op->phase = OP_ENGINE;
+    op->has_views = false;
+    op->exec.is_running = false;
+    pump(op->set);
+}
+
+void tt_engine_failed(tt_op *op)
+{
+    tt_set *set = op->set;
+    const bool was_launched = op->launch_token != 0;
+    if (!was_launched) {
+        leave_order(op);
+    } else {
+        op->launch_token = 0;
+        op->request->has_strays = true;
+        op->prescaled = NULL; /* the engine may still read it */
+        op->prescaled_bytes = 0;
+        memcpy(set->engine_text, op->request->error, sizeof(set->engine_text));
+        set->engine_is_stuck = true;
+    }
+    op->by_engine = false;
+    if (!was_launched && op->control->shut_down >= 0) {
+        pump(set); /* those behind it may go on */
+    }
+}
+
+/* ---- landing ---- */
+
+/* Divide and scale what the engine summed, where this rank holds a result. */
+static void finish(tt_op *op)
+{
+    const tt_request *request = op->request;
+    const bool is_reduction = request->collective == TT_ALLREDUCE ||
+                              request->collective == TT_REDUCE ||
+                              request->collective == TT_REDUCESCATTER;
+    if (!is_reduction || (request->collective == TT_REDUCE && request->root != op->set->self)) {
+        return;
+    }
+    if (request->redop == TT_AVERAGE) {
+        tt_divide(request->dtype, request->output, request->count, op->set->size);
+    }
+    if (request->postscale != 1.0) {
+        tt_scale(request->dtype, request->output, request->output, request->count,
+                 request->postscale);
+    }
+}
+
+void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
+{
+    const uint64_t index = token & ((UINT64_C(1) << TOKEN_INDEX_BITS) - 1);
+    TT_ASSERT(index < control->op_count);
+    tt_op *op = control->ops[index];
+    if (op->phase != OP_ENGINE || op->launch_token != token) {
+        return; /* it failed meanwhile */
+    }
+    if (status != TT_OK) {
+        tt_text text = {0};
+        tt_text_add(&text, "the engine could not run it: %s", tt_status_text(status));
+        tt_op_object(op, status < 0 ? status : TT_ERR_SYSTEM, &text);
+        return;
+    }
+    finish(op);
+    op->by_engine = false;
+    op->launch_token = 0;
+    tt_op_done(op);
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives by real MPIs: `mpirun -n 4 prog` with TUTTI_ENGINE=mpi and nothing else set.
+
+Each test runs under Open MPI and under MPICH, where they and their plugins are there.
+Labels: check
+Timeout: 400
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import ranks
+
+BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", ".")).resolve()
+ENGINE = str(ranks.BIN / "tutti-engine")
+TUTTI = str(ranks.BIN / "tutti")
+ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+MPIS = {"openmpi": ["mpirun.openmpi", *ROOT, "--oversubscribe"], "mpich": ["mpirun.mpich"]}
+
+# A program with MPI calls of its own; what it does before tutti_init is the test's.
+PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+#include "tutti/tutti.h"
+int main(void)
+{
+    tutti_context *context = NULL;
+    float one = 1.0f, theirs = 1.0f, all = 0.0f;
+    int level = 0, is_over = 0;
+    (void)level;
+    %s
+    const tutti_status status = tutti_init(NULL, &context);
+    if (status != TUTTI_OK) {
+        printf("refused %%d %%s\\n", (int)status, tutti_last_error(NULL));
+        return 0;
+    }
+    tutti_allreduce(context, &one, &one, 1, TUTTI_F32, TUTTI_SUM);
+    MPI_Allreduce(&theirs, &all, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    printf("sums %%g %%g\\n", one, all);
+    tutti_shutdown(context);
+    MPI_Finalized(&is_over);
+    if (!is_over) {
+        MPI_Finalize();
+    }
+    return 0;
+}
+"""
+
+
+class Mpi(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory(prefix="tutti-home-")
+        self.addCleanup(self.home.cleanup)
+        self.environment = {**ranks.clean_environment(), "HOME": self.home.name,
+                            "TUTTI_ENGINE": "mpi"}
+        self.mpis = [name for name, words in MPIS.items() if shutil.which(words[0])
+                     and (BUILD / "plugins" / f"tutti-mpi-{name}.so").exists()]
+        if not self.mpis:
+            self.skipTest("no MPI here: install libopenmpi-dev or libmpich-dev, and build again")
+
+    def mpirun(self, mpi, count, *words, **variables):
+        return subprocess.run([*MPIS[mpi], "-n", str(count), *words],
+                              env={**self.environment, **variables}, capture_output=True,
+                              text=True, timeout=120, check=False)
+
+    def assert_ok(self, ended, size, mpi):
+        self.assertEqual(ended.returncode, 0, ended)
+        for rank in range(size):
+            self.assertIn(f"rank {rank} of {size}: ok", ended.stdout)
+        self.assertEqual(ended.stdout.count(f"engine mpi-{mpi}: "), size, ended)
+
+    def test_every_collective_conforms(self):
+        for mpi in self.mpis:
+            for size in (2, 3, 4):
+                self.assert_ok(self.mpirun(mpi, size, ENGINE), size, mpi)
+
+    def test_one_rank(self):
+        for mpi in self.mpis:
+            self.assert_ok(self.mpirun(mpi, 1, ENGINE), 1, mpi)
+
+    def test_over_tcp(self):
+        for mpi in self.mpis:
+            self.assert_ok(self.mpirun(mpi, 2, ENGINE, TUTTI_TRANSPORT="tcp"), 2, mpi)
+
+    def test_mpi_carries_address_and_secret(self):
+        """Nothing of ours is set, there is no home, and the hosts share no memory: MPI to join."""
+        apart = ["sh", "-c", 'export TUTTI_HOSTID=$$; exec "$0" "$@"']
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 3, *apart, ENGINE, "together", TUTTI_RENDEZVOUS="mpi",
+                                HOME="/nonexistent", XDG_CONFIG_HOME="")
+            self.assert_ok(ended, 3, mpi)
+            self.assertIn("joined by engine", ended.stdout)
+
+    def test_mpi_to_join_our_transports_to_move(self):
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 3, ENGINE, "together", TUTTI_RENDEZVOUS="mpi",
+                                TUTTI_ENGINE="")
+            self.assert_ok(ended, 3, mpi)
+
+    # ---- what is refused ----
+
+    def build(self, mpi, prologue):
+        folder = pathlib.Path(self.home.name)
+        (folder / "own.c").write_text(PROGRAM % prologue)
+        wrapper = shutil.which(f"mpicc.{mpi}")
+        if wrapper is None:
+            self.skipTest(f"mpicc.{mpi} is not installed (package lib{mpi}-dev)")
+        subprocess.run([wrapper, folder / "own.c", "-o", folder / "own", f"-I{SOURCE}/include",
+                        f"-L{BUILD}", "-ltutti", f"-Wl,-rpath,{BUILD}"], check=True)
+        return str(folder / "own")
+
+    def test_a_program_with_mpi_calls_of_its_own(self):
+        init = "MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);"
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 3, self.build(mpi, init))
+            self.assertEqual(ended.stdout.count("sums 3 3"), 3, ended)
+            self.assertEqual(ended.returncode, 0, ended)
+
+    def test_too_low_a_thread_level_is_refused(self):
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 2, self.build(
+                mpi, "MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);"))
+            self.assertEqual(ended.stdout.count("refused -13"), 2, ended)
+            self.assertEqual(ended.stdout.count("MPI_THREAD_SERIALIZED"), 2, ended)
+
+    def test_mpi_that_is_over_is_refused(self):
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 2, self.build(mpi, "MPI_Init(NULL, NULL); MPI_Finalize();"))
+            self.assertEqual(ended.stdout.count("already finalised"), 2, ended)
+
+    def test_another_launcher_is_refused(self):
+        ended = subprocess.run([TUTTI, "run", "-n", "2", ENGINE], env=self.environment, text=True,
+                               capture_output=True, timeout=60, check=False)
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertIn("start the job with mpirun", ended.stdout + ended.stderr)
+
+    def test_half_the_ranks_without_the_engine_are_refused_by_name(self):
+        """Where ranks can meet before MPI starts."""
+        if "openmpi" not in self.mpis:
+            self.skipTest("Open MPI is not installed")
+        half = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" -lt 2 ] || unset TUTTI_ENGINE; exec "$0"']
+        ended = self.mpirun("openmpi", 4, *half, ENGINE)
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertRegex(ended.stderr,
+                         r"rank 0 uses engine openmpi, rank [23] on \S+ uses no engine")
+
+    def test_a_missing_plugin_names_the_package(self):
+        for mpi, package in (("openmpi", "libopenmpi3"), ("mpich", "libmpich12")):
+            alone = shutil.copy(ENGINE, self.home.name)
+            ended = subprocess.run([alone], capture_output=True, text=True, timeout=60, check=False,
+                                   env={**self.environment, "TUTTI_ENGINE": f"mpi-{mpi}"})
+            self.assertNotEqual(ended.returncode, 0, ended)
+            self.assertIn(package, ended.stderr)
+            self.assertIn("tutti plugin build mpi", ended.stderr)
+
+    # ---- ranks that die ----
+
+    VERBS = ["init", "steps:3:mixed:1000", "on:2", "die:kill", "storm:allreduce:1000", "shutdown"]
+
+    def test_a_killed_rank_ends_the_job_and_is_named(self):
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 3, ranks.WORKER, *self.VERBS)
+            self.assertRegex(ended.stdout + ended.stderr,
+                             rf"rank 2 is down|rank 2 .* signal {signal.SIGKILL:d}", ended)
+
+    def test_with_recovery_calls_return_the_error(self):
+        if "openmpi" not in self.mpis:
+            self.skipTest("Open MPI is not installed")
+        ended = self.mpirun("openmpi", 3, ranks.WORKER, *self.VERBS,
+                            OMPI_MCA_orte_enable_recovery="1")
+        self.assertEqual(ended.stdout.count('rank 2 is down'), 2, ended)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    nothing = program.result.wasSuccessful() and program.result.testsRun == len(
+        program.result.skipped)
+    sys.exit(77 if nothing else not program.result.wasSuccessful())
