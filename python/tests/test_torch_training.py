@@ -138,6 +138,20 @@ def test_zeroing_gradients_under_way_is_refused():
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_gradients_that_stay_move_into_shared_memory():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    places = []
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=False)
+        model(next(batches(1))[0]).sum().backward()
+        optimizer.step()
+        places.append([p.grad.data_ptr() for p in model.parameters()])
+    assert places[0] == places[1] == places[2]
+    assert_equal_everywhere(model)
+
+
 def test_clipping_between_synchronize_and_step():
     model = model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),

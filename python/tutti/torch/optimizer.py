@@ -6,6 +6,8 @@ import warnings
 
 import torch
 
+import tutti
+
 from . import basics, ops
 from .basics import Average, Sum, global_process_set
 from .compression import Compression
@@ -39,6 +41,7 @@ class _Mixin:
                                   names, options["process_set"])
         self._group_of = {p: i for i, group in enumerate(self._groups) for p in group}
         self._group_ready = [set() for _ in self._groups]
+        self._homes = _Homes(len(self._passes_left))
         self._hooks = [_on_gradient(p, self._gradient_is_ready) for p in self._passes_left]
 
     # ---- during backward ----
@@ -54,6 +57,7 @@ class _Mixin:
             self._submit(p)
 
     def _submit(self, p):
+        self._homes.take_in(p)
         if p not in self._group_of:
             self._handles[p] = self._start_one(p)
             return
@@ -161,6 +165,39 @@ class _Mixin:
         if self._handles:
             raise AssertionError(_ZEROED_TOO_EARLY)
         return super().zero_grad(*arguments, **options)
+
+
+class _Homes:
+    """Places for gradients in the memory that the ranks of a host share, where they are summed
+    without a copy. A gradient moves in once and stays there as long as the training loop keeps it
+    (zero_grad(set_to_none=False)); where the loop drops it, moving in every time would not pay."""
+
+    def __init__(self, count):
+        self._by_parameter = {}
+        self._losses_left = count + 1
+
+    def take_in(self, p):
+        """Move p.grad to its place, unless it lives there or would not stay."""
+        gradient = p.grad
+        place = self._by_parameter.get(p)
+        if place is not None and gradient.data_ptr() == place.data_ptr():
+            return
+        if (self._losses_left <= 0 or gradient.layout is not torch.strided
+                or gradient.device.type != "cpu" or not gradient.is_contiguous()
+                or gradient.numel() == 0):
+            return
+        if place is not None:
+            self._losses_left -= 1
+        else:
+            try:
+                memory = basics.job().allocate(gradient.numel() * gradient.element_size())
+            except tutti.TuttiError:  # no room: the sum is only slower
+                self._losses_left = 0
+                return
+            place = torch.frombuffer(memory, dtype=gradient.dtype).view(gradient.shape)
+            self._by_parameter[p] = place
+        place.copy_(gradient)
+        p.grad = place
 
 
 def _store(p, gradient):
