@@ -15,12 +15,14 @@
  * and is started with `tutti run -n 4 ./program` (or mpirun, srun, torchrun; see tutti_init).
  *
  * Matching.  A call without a name matches by call order: the n-th call of a rank on a process
- *   set meets the n-th call of every other member. Ranks that disagree about type, count, op or
- *   root get TUTTI_ERR_MISMATCH on every rank, with one text that says who asked for what; the
- *   context stays usable. A rank whose part was over before (root of a short broadcast, sender of a
- *   short message) may have been told success; it hears of it at its next call. Two threads must
- *   not make unnamed calls on one process set at once. Send and receive match by call order per
- *   pair of ranks instead.
+ *   set meets the n-th call of every other member. A call with a name meets the calls of that name,
+ *   in whatever order and from whatever thread each rank makes them; what comes in every step soon
+ *   goes without any message of its own. A name may be used again when its call is over. Ranks
+ *   that disagree about type, count, op or root get TUTTI_ERR_MISMATCH on every rank, with one text
+ *   that says who asked for what; the context stays usable. A rank whose part was over before (root
+ *   of a short broadcast, sender of a short message) may have been told success; it hears of it at
+ *   its next call. Two threads must not make unnamed calls on one process set at once; named ones
+ *   they may. Send and receive match by call order per pair of ranks.
  * Errors.    0 is success, > 0 is "not yet", < 0 is failure. tutti_last_error gives the text.
  *   A failed call leaves its output undefined. When a rank dies, every pending and later call on
  *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.
@@ -251,7 +253,8 @@ typedef struct tutti_call {
     int root; /* root; for send and receive the peer; numbered within the set */
     tutti_set set;
     int priority;       /* larger is more urgent; 0 is usual */
-    const char *name;   /* NULL: matched by order only. Copied; at most 255 bytes; in error texts */
+    const char *name;   /* NULL or "": matched by order. Copied; at most 255 bytes. Send and receive
+                         * match by order all the same, and must agree on the name */
     const void *input;
     void *output;
     uint64_t count;     /* elements of this rank, as in the short forms */
@@ -266,17 +269,27 @@ typedef struct tutti_call {
     void *stream;     /* kept for devices */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
     void *done_user;  /* done runs once, on some thread; it may start calls but not wait */
+    /* With a name: one of `group_size` calls of this group. Nothing of a group moves until all of
+     * it is submitted, on every rank; its calls end together, with one status. Copied; at most 255
+     * bytes. */
+    const char *group;
+    int group_size;
+    unsigned flags; /* TUTTI_BY_ACTIVE */
 } tutti_call;
+
+/* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
+#define TUTTI_BY_ACTIVE 1u
 
 #define TUTTI_CALL_INIT                                                                       \
     {sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
-     NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL}
+     NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0}
 
 /* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and
  * must be freed. Arguments that are wrong on their face fail here, and fail the peers' call too. */
 TUTTI_API tutti_status tutti_start(tutti_context *context, const tutti_call *call,
                                    tutti_handle **handle_out);
-/* Start several calls at once: one wake-up, adjacent places in the order. */
+/* Start several calls at once: one wake-up, adjacent places in the order. Calls that all have a
+ * name, on one process set, are a group (see tutti_call.group). */
 TUTTI_API tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls,
                                          int call_count, tutti_handle **handles_out);
 /* Start and wait. */
@@ -309,6 +322,12 @@ TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
 /* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice. */
 TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 
+/* This rank has no more to give: until all members of `set` have joined it takes part in other
+ * ranks' named reductions with what leaves them as they are (0 for sums). Returns when all joined;
+ * `*last_rank_out` (may be NULL) is the one that was last. Other named collectives fail meanwhile.
+ * Wait for this rank's named calls first. */
+TUTTI_API tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out);
+
 /* A descriptor for poll or epoll: readable when some started call has ended since the last
  * tutti_event_clear. Owned by the context. -1 with an error text on failure. */
 TUTTI_API int tutti_event_fd(tutti_context *context);
@@ -317,6 +336,36 @@ TUTTI_API tutti_status tutti_event_clear(tutti_context *context);
 /* Write what is known about this context (rank, transports, choices) as text to `buffer`;
  * returns the length it needs, like snprintf. */
 TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes);
+
+/* What happened to named calls of a process set on this rank so far. Times are sums over calls: to
+ * see one step, subtract what was read before it. */
+typedef struct tutti_counters {
+    size_t struct_bytes;
+    uint64_t steps;     /* times that tensors came again */
+    uint64_t rounds;    /* of bit vectors */
+    uint64_t turns;     /* gathers of requests never seen before */
+    uint64_t messages;  /* control messages sent */
+    uint64_t bytes;     /* in them */
+    uint64_t sizes[16]; /* messages by size: below 32 bytes, below 64, ... */
+    uint64_t agreed;    /* calls that were negotiated */
+    uint64_t planned;   /* calls that went ahead without a message */
+    uint64_t failed;
+    uint64_t plans_made, plans_cut, evictions, invalidations;
+    /* Of all process sets: */
+    uint64_t bundles;        /* exchanges that carried several small tensors */
+    uint64_t copied_bytes;   /* into them */
+    uint64_t negotiation_ns; /* named calls, until every rank had them */
+    uint64_t queueing_ns;    /* until their turn in the order */
+    uint64_t late_ns;        /* waiting for ranks that had not begun */
+    uint64_t exchange_ns;    /* moving data */
+    char mode[16]; /* of the last call: "coordinator", "bitvector", "plan" or "original" */
+} tutti_counters;
+
+#define TUTTI_COUNTERS_INIT \
+    {sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
+
+TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,
+                                   tutti_counters *counters_out);
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,12 @@ typedef struct tt_settings {
     bool spins;
     int64_t sockets;
     int64_t rails;
+    int control; /* tt_negotiate_mode */
+    int64_t cache_capacity;
+    int64_t steps_to_plan;
+    uint64_t cycle_ns;
+    uint64_t stall_fail_ns;
+    uint64_t fuse_bytes, bundle_bytes;
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;

@@ -47,11 +47,13 @@ struct tutti_handle {
     void *done_user;
     void **result_out;
     void *output; /* as the caller gave it; the request's may be the library's */
-    char name[256];
+    char name[256], group[256];
 };
 
 /* What a call carries beyond its descriptor. */
 typedef struct tt_call_extra {
+    bool is_join;           /* see tt_request */
+    int *last_out;          /* of a join */
     uint64_t salt;          /* see tt_request */
     tutti_status objection; /* negative: this rank cannot take part; `text` says why */
     const char *text;

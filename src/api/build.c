@@ -301,6 +301,11 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);
     digest = tt_hash64_mix(digest, (uint64_t)settings->rails);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->control);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->cache_capacity);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
+    digest = tt_hash64_mix(digest, settings->fuse_bytes);
+    digest = tt_hash64_mix(digest, settings->bundle_bytes);
     return tt_hash64_mix(digest, (uint64_t)settings->transport);
 }
 
@@ -531,6 +536,14 @@ static tt_status make_machine(build *work)
     config.deadline_ns = settings->timeout_ns;
     config.stop_ns = STOP_NS;
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
+    config.fuse_bytes = settings->fuse_bytes;
+    config.bundle_bytes = settings->bundle_bytes;
+    config.negotiate.mode = (tt_negotiate_mode)settings->control;
+    config.negotiate.capacity = (uint32_t)settings->cache_capacity;
+    config.negotiate.steps_to_plan = (uint32_t)settings->steps_to_plan;
+    config.negotiate.cycle_ns = settings->cycle_ns;
+    config.negotiate.stall_ns = config.stall_ns;
+    config.negotiate.stall_fail_ns = settings->stall_fail_ns;
     const tt_control_listener listener = {.owner = context, .report = report};
     const tt_status status = tt_control_create(tt_real_platform(context->real), &world, &config,
                                                &listener, &context->control);

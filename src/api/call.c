@@ -7,16 +7,20 @@
 
 #include "api/api_internal.h"
 #include "base/assert.h"
+#include "base/hash64.h"
 
 _Static_assert((int)TUTTI_BARRIER == (int)TT_BARRIER, "collectives are public ABI");
 _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");
 _Static_assert((int)TUTTI_XOR == (int)TT_XOR, "ops are public ABI");
 _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status is public ABI");
 
+/* The first version is the shortest there is. */
+enum { CALL_BYTES_MIN = offsetof(tutti_call, group) };
+
 bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes)
 {
     const uint8_t *bytes = given;
-    if (given_bytes < known_bytes) { /* the first version is the shortest there is */
+    if (given_bytes < known_bytes) {
         return false;
     }
     for (size_t i = known_bytes; i < given_bytes && given_bytes < 4 * known_bytes; i++) {
@@ -27,7 +31,19 @@ bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_byte
     return given_bytes < 4 * known_bytes;
 }
 
-/* Callers built with a later header have longer elements. */
+/* Can the call be read? One of an earlier header ends before the group. */
+static bool is_known(const tutti_call *call)
+{
+    return call->struct_bytes == CALL_BYTES_MIN ||
+           tt_struct_is_known(call, call->struct_bytes, sizeof(*call));
+}
+
+static bool has_group(const tutti_call *call)
+{
+    return call->struct_bytes >= sizeof(*call) && call->group != NULL && call->group[0] != 0;
+}
+
+/* Callers built with another header have elements of another length. */
 static const tutti_call *call_at(const tutti_call *calls, int index)
 {
     return (const void *)((const uint8_t *)calls + (size_t)index * calls->struct_bytes);
@@ -87,6 +103,10 @@ static void check_call(const tutti_call *call, tutti_handle *handle)
                "device: only host memory is supported; set it to -1 and stream to NULL");
     } else if (call->name != NULL && strlen(call->name) >= sizeof(handle->name)) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
+    } else if (has_group(call) && strlen(call->group) >= sizeof(handle->group)) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "group is longer than 255 bytes");
+    } else if (has_group(call) && (call->name == NULL || call->name[0] == 0)) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "a call of a group needs a name");
     } else if (call->timeout_s < 0.0 || call->timeout_s != call->timeout_s) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "timeout_s is not a duration");
     }
@@ -104,6 +124,11 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->root = (uint32_t)call->root;
     request->urgency = call->priority;
     request->name = handle->name[0] != 0 ? handle->name : NULL;
+    request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;
+    request->group_size = has_group(call) && call->group_size > 0 ? (uint32_t)call->group_size : 0;
+    request->is_join = false;
+    request->is_by_active =
+        call->struct_bytes >= sizeof(*call) && (call->flags & TUTTI_BY_ACTIVE) != 0;
     request->input = is_barrier ? NULL : call->input;
     request->output = is_barrier ? NULL : call->output;
     request->count = is_barrier ? 0 : call->count;
@@ -123,18 +148,27 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->has_strays = false;
     request->error[0] = 0;
     request->op = NULL;
+    request->named = NULL;
+    request->is_identity = false;
+}
+
+static void copy_name(char *target, size_t room, const char *name)
+{
+    const size_t length = name != NULL ? strnlen(name, room - 1) : 0;
+    if (length > 0) {
+        memcpy(target, name, length);
+    }
+    target[length] = 0;
 }
 
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
 {
-    if (call == NULL || !tt_struct_is_known(call, call->struct_bytes, sizeof(*call))) {
+    if (call == NULL || !is_known(call)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
     }
     handle->context = context;
-    handle->name[0] = 0;
-    if (call->name != NULL) {
-        (void)snprintf(handle->name, sizeof(handle->name), "%s", call->name);
-    }
+    copy_name(handle->name, sizeof(handle->name), call->name);
+    copy_name(handle->group, sizeof(handle->group), has_group(call) ? call->group : NULL);
     handle->done = call->done;
     handle->done_user = call->done_user;
     handle->result_out = call->result_out;
@@ -208,6 +242,7 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
     if (status == TUTTI_OK) {
         if (extra != NULL) {
             handle.request.salt = extra->salt;
+            handle.request.is_join = extra->is_join;
             if (extra->objection < 0) {
                 object(&handle.request, extra->objection, extra->text);
             }
@@ -216,9 +251,21 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
         (void)tt_drive_run(&handle, UINT64_MAX);
         status = result_of(&handle);
+        if (extra != NULL && extra->last_out != NULL && status == TUTTI_OK) {
+            *extra->last_out = (int)handle.request.root;
+        }
     }
     leave(context);
     return status;
+}
+
+tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    const tt_call_extra extra = {.is_join = true, .last_out = last_rank_out};
+    call.collective = TUTTI_BARRIER;
+    call.set = set;
+    return tt_call_run(context, &call, &extra);
 }
 
 tutti_status tutti_run(tutti_context *context, const tutti_call *call)
@@ -388,9 +435,8 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
     tutti_handle *handle = handle_out != NULL ? handle_take(context) : NULL;
     if (handle == NULL) {
         leave(context);
-        return handle_out == NULL
-                   ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL")
-                   : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
+        return handle_out == NULL ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL")
+                                  : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
     }
     *handle_out = NULL;
     status = tt_call_prepare(context, call, handle);
@@ -414,12 +460,42 @@ tutti_status tutti_start(tutti_context *context, const tutti_call *call, tutti_h
     return tutti_start_group(context, call, 1, handle_out);
 }
 
+/* Named calls of one set that are started together are a group, under a name made of theirs,
+ * whatever their order. False: they are none. */
+static bool group_name(const tutti_call *calls, int count, char *name, size_t room)
+{
+    const char *first = calls->name;
+    uint64_t hash = 0;
+    for (int i = 0; i < count; i++) {
+        const tutti_call *call = call_at(calls, i);
+        if (call->name == NULL || call->name[0] == 0 || has_group(call) ||
+            call->set != calls->set || call->collective == TUTTI_SEND ||
+            call->collective == TUTTI_RECEIVE) {
+            return false;
+        }
+        first = strcmp(call->name, first) < 0 ? call->name : first;
+        hash += tt_hash64(call->name, strlen(call->name), (uint64_t)count);
+    }
+    (void)snprintf(name, room, "%.200s and %d more, %016llx", first, count - 1,
+                   (unsigned long long)hash);
+    return count > 1;
+}
+
+static void join_group(tutti_handle *handle, const char *name, int count)
+{
+    copy_name(handle->group, sizeof(handle->group), name);
+    handle->request.group = handle->group;
+    handle->request.group_size = (uint32_t)count;
+}
+
 /* Take the group's places in the order with calls that nobody owns and that fail everywhere. What
  * there is no memory for runs here and now, which takes no time: it ends as it begins. */
 static void object_all(tutti_context *context, const tutti_call *calls, int call_count,
                        tutti_status status)
 {
     char text[TT_ERROR_BYTES];
+    char group[256];
+    const bool is_group = group_name(calls, call_count, group, sizeof(group));
     (void)snprintf(text, sizeof(text), "%s", tutti_last_error(context));
     for (int i = 0; i < call_count; i++) {
         tutti_handle own;
@@ -428,6 +504,9 @@ static void object_all(tutti_context *context, const tutti_call *calls, int call
         handle = is_own ? &own : handle;
         (void)tt_call_prepare(context, call_at(calls, i), handle);
         handle->done = NULL;
+        if (is_group && !is_own) {
+            join_group(handle, group, call_count);
+        }
         object(&handle->request, status, text);
         submit(handle, is_own ? HANDLE_STARTED : HANDLE_ABANDONED);
         if (is_own) {
@@ -466,8 +545,7 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
     }
     for (int i = 0; i < call_count; i++) { /* what cannot be read cannot be told to the peers */
         const tutti_call *call = call_at(calls, i);
-        if (call->struct_bytes != calls->struct_bytes ||
-            !tt_struct_is_known(call, call->struct_bytes, sizeof(*call))) {
+        if (call->struct_bytes != calls->struct_bytes || !is_known(call)) {
             return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
         }
     }
@@ -480,7 +558,12 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
     if (status != TUTTI_OK) {
         object_all(context, calls, call_count, status);
     } else {
+        char group[256];
+        const bool is_group = group_name(calls, call_count, group, sizeof(group));
         for (int i = 0; i < call_count; i++) {
+            if (is_group) {
+                join_group(handles_out[i], group, call_count);
+            }
             handles_out[i]->is_persistent = false;
             submit(handles_out[i], HANDLE_STARTED);
         }
@@ -557,8 +640,8 @@ tutti_status tutti_cancel(tutti_handle *handle)
     }
     tt_drive_acquire(context);
     tt_drive_drain(context);
-    const bool is_cancelled =
-        handle->request.op != NULL && tt_control_cancel(context->control, &handle->request);
+    const bool is_cancelled = atomic_load(&handle->state) == HANDLE_STARTED &&
+                              tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);
     leave(context);

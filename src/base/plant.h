@@ -27,7 +27,8 @@
     X(SECOND_LIFE_OF_AN_OP)   \
     X(LANE_GRANTED_TOO_EARLY) \
     X(PAYLOAD_KEPT_AFTER_END) \
-    X(STORES_NOT_AWAITED)
+    X(STORES_NOT_AWAITED)     \
+    X(NAME_TAKEN_TWICE)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

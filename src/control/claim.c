@@ -24,7 +24,8 @@ void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
     claim->collective = (uint8_t)(is_pair ? TT_SEND : request->collective);
     claim->dtype = (uint8_t)request->dtype;
     claim->redop = is_reduction(request->collective) ? (uint8_t)request->redop : 0;
-    claim->is_uneven = request->is_uneven ? 1 : 0;
+    claim->form = (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
+                            (request->is_by_active ? CLAIM_BY_ACTIVE : 0));
     claim->root = is_rooted(request->collective) ? request->root : 0;
     claim->count = request->is_uneven ? 0 : request->count;
     claim->prescale = request->prescale;
@@ -80,7 +81,7 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
         tt_text_add(text, " %s", tt_redop_name((tt_redop)claim->redop));
     }
     if (collective != TT_BARRIER) {
-        if (claim->is_uneven != 0 && claim->count == 0) {
+        if ((claim->form & CLAIM_UNEVEN) != 0 && claim->count == 0) {
             tt_text_add(text, " of uneven %s", tt_dtype_name((tt_dtype)claim->dtype));
         } else {
             tt_text_add(text, " of %llu %s", (unsigned long long)claim->count,
@@ -89,6 +90,9 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
     }
     if (is_rooted(collective)) {
         tt_text_add(text, " root %u", claim->root);
+    }
+    if ((claim->form & CLAIM_BY_ACTIVE) != 0) {
+        tt_text_add(text, " by active ranks");
     }
     if (claim->prescale != 1.0 || claim->postscale != 1.0) {
         tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);

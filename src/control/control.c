@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 void tt_control_config_init(tt_control_config *config)
 {
@@ -20,8 +20,11 @@ void tt_control_config_init(tt_control_config *config)
         .stall_ns = UINT64_C(30000000000),
         .deadline_ns = 0,
         .staged_max = 32,
+        .fuse_bytes = 64 * 1024,
+        .bundle_bytes = 2 * 1024 * 1024,
         .algorithm = NULL,
     };
+    tt_negotiate_config_init(&config->negotiate);
 }
 
 void tt_control_report(tt_control *control, int level, const tt_text *text)
@@ -34,9 +37,17 @@ void tt_control_report(tt_control *control, int level, const tt_text *text)
 /* Something is pending: look after it now and then. */
 void tt_control_watch(tt_control *control)
 {
-    if (!control->is_timer_set) {
-        control->is_timer_set = true;
-        control->platform->ops->timer(control->platform, tt_now(control->platform) + PATROL_NS);
+    if (control->patrol_ns == UINT64_MAX) {
+        control->patrol_ns = tt_now(control->platform) + PATROL_NS;
+        tt_control_due(control, control->patrol_ns);
+    }
+}
+
+void tt_control_due(tt_control *control, uint64_t due_ns)
+{
+    if (due_ns < control->timer_ns) {
+        control->timer_ns = due_ns;
+        control->platform->ops->timer(control->platform, due_ns);
     }
 }
 
@@ -152,7 +163,8 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
         control->flow.frames_dropped++;
         return NULL;
     }
-    if (head->kind != TT_FRAME_DATA && head->payload_bytes > TT_ERROR_BYTES) {
+    if (head->kind != TT_FRAME_DATA && head->kind != TT_FRAME_NOTICE &&
+        head->payload_bytes > TT_ERROR_BYTES) {
         return NULL;
     }
     switch (head->kind) {
@@ -167,6 +179,9 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
         break;
     case TT_FRAME_ABORT:
         abort_frame(control, peer, head, payload);
+        break;
+    case TT_FRAME_NOTICE:
+        tt_notice_frame(control, peer, head, payload);
         break;
     case TT_FRAME_STOP:
     case TT_FRAME_STOPPED: {
@@ -225,7 +240,13 @@ static void on_landed(void *machine, uint64_t token, tt_status status)
 static void on_timer(void *machine)
 {
     tt_control *control = machine;
-    control->is_timer_set = false;
+    control->timer_ns = UINT64_MAX;
+    tt_named_patrol(control);
+    if (tt_now(control->platform) < control->patrol_ns) {
+        tt_control_due(control, control->patrol_ns);
+        return;
+    }
+    control->patrol_ns = UINT64_MAX;
     tt_agree_patrol(control);
     tt_op_patrol_stops(control);
     if (control->pending > 0 || control->cases != NULL) {
@@ -259,6 +280,9 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
 static bool on_step(void *machine)
 {
     tt_control *control = machine;
+    if (control->is_touched) {
+        tt_named_flush(control);
+    }
     if (!control->has_work) {
         return false;
     }
@@ -310,6 +334,7 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
         return TT_ERR_NO_MEMORY;
     }
     control->platform = platform;
+    control->timer_ns = control->patrol_ns = UINT64_MAX;
     control->world = *world;
     control->config = *config;
     control->listener = *listener;
@@ -351,9 +376,12 @@ void tt_control_destroy(tt_control *control)
     tt_letter_release_all(control);
     while (control->sets != NULL) {
         tt_set *next = control->sets->next;
+        tt_named_release_set(control->sets);
         tt_set_destroy(control, control->sets);
         control->sets = next;
     }
+    tt_named_release_all(control);
+    tt_notice_release_all(control);
     tt_flow_fini(&control->flow);
     tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, control->peers, control->world.size * sizeof(tt_peer_state));
@@ -368,6 +396,17 @@ bool tt_control_lost_peer(const tt_control *control)
         }
     }
     return false;
+}
+
+const tt_negotiate_counters *tt_control_set_count(const tt_control *control, uint32_t id,
+                                                  const char **mode_out)
+{
+    const tt_set *set = tt_set_find(control, id);
+    if (set == NULL || set->negotiator == NULL) {
+        return NULL;
+    }
+    *mode_out = tt_negotiator_mode(set->negotiator);
+    return tt_negotiator_count(set->negotiator);
 }
 
 uint32_t tt_control_pending(const tt_control *control)

@@ -28,11 +28,13 @@
 #include "aggregate/aggregate.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "negotiate/negotiate.h"
 #include "platform/platform.h"
 
 typedef struct tt_control tt_control;
 typedef struct tt_op tt_op;
 typedef struct tt_set tt_set;
+typedef struct tt_names tt_names;
 
 enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256 };
 
@@ -53,8 +55,11 @@ typedef struct tt_control_config {
     uint64_t stall_ns;        /* a call this old is reported, again and again */
     uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
-    uint32_t staged_max;      /* ops of one order in flight that hold staging slots */
-    const char *algorithm;    /* forced where it fits; NULL: by size and placement */
+    uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
+    uint64_t bundle_bytes;    /* of several in one op */
+    tt_negotiate_config negotiate;
+    uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
+    const char *algorithm; /* forced where it fits; NULL: by size and placement */
 } tt_control_config;
 
 /* Defaults in every field. */
@@ -69,7 +74,11 @@ typedef struct tt_request {
     uint32_t set;
     uint32_t root; /* or peer; member of the set */
     int32_t urgency;
-    const char *name; /* or NULL */
+    const char *name;  /* or NULL: matched by order; of up to 255 bytes */
+    const char *group; /* or NULL; with a name: one of group_size that are one ticket */
+    uint32_t group_size;
+    bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
+    bool is_by_active; /* an average is divided by the number of ranks that have not joined */
     const void *input;
     void *output;
     uint64_t count;
@@ -94,7 +103,9 @@ typedef struct tt_request {
     tt_status status;
     bool has_strays; /* failed, and a stopped peer may yet store a block to its buffers */
     char error[TT_ERROR_BYTES];
-    tt_op *op; /* control's */
+    tt_op *op; /* from here on control's */
+    struct tt_named *named;
+    bool is_identity; /* the input is not to be scaled */
 } tt_request;
 
 /* What the machine wants people to know; level as in base/log.h. */
@@ -146,8 +157,16 @@ uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint3
 typedef struct tt_control_counters {
     uint64_t ops_finished, ops_failed;
     uint64_t frames_received, frames_dropped;
+    uint64_t bundles, packed_bytes; /* small named tensors that went together */
+    uint64_t queued_ns;             /* sums over ops: from submission to the beginning */
+    uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
+    uint64_t waiting_ns;            /* from the beginning until the peers' places were known */
+    uint64_t exchange_ns;           /* from there to the end */
 } tt_control_counters;
 
 tt_control_counters tt_control_count(const tt_control *control);
+/* Of the set's negotiator; NULL: it has none. */
+const tt_negotiate_counters *tt_control_set_count(const tt_control *control, uint32_t set,
+                                                  const char **mode_out);
 
 #endif

@@ -15,9 +15,12 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "control/order.h"
+#include "negotiate/negotiate.h"
 
 enum {
     CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
+    UPSETS_MAX = 8,
+    LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by this */
     PATROL_NS = 50 * 1000 * 1000,
     PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
     FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
@@ -26,8 +29,13 @@ enum {
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
 
+typedef struct tt_upset {
+    uint32_t generation, index;
+} tt_upset;
+
 struct tt_set {
     struct tt_set *next;
+    tt_control *control;
     uint32_t id;
     uint32_t size;
     uint32_t self;       /* member number of this rank, or UINT32_MAX */
@@ -39,11 +47,22 @@ struct tt_set {
     tt_order *agreed;           /* NULL: no named op yet */
     tt_generation *generations; /* newest first */
     tt_op **pair_queue_end;
-    tt_op *pair_queue;    /* sends and receives that wait for earlier ones of their pair */
-    uint32_t *pair_open;  /* [2 * size] in flight: to, from each member */
-    bool is_pair_pumping; /* ops of the queue are being begun */
-    tt_op *pairs;         /* sends and receives that are not over */
-    uint64_t *pair_next;  /* [2 * size] next sequence: to, from each member */
+    tt_op *pair_queue;         /* sends and receives that wait for earlier ones of their pair */
+    uint32_t *pair_open;       /* [2 * size] in flight: to, from each member */
+    bool is_pair_pumping;      /* ops of the queue are being begun */
+    tt_op *pairs;              /* sends and receives that are not over */
+    uint64_t *pair_next;       /* [2 * size] next sequence: to, from each member */
+    tt_negotiator *negotiator; /* NULL: no named call yet */
+    bool is_touched;           /* it is to be flushed */
+    tt_status shut;            /* its tickets have ended, for this reason */
+    char shut_text[TT_ERROR_BYTES];
+    uint64_t shut_ns;     /* a member has left: its tickets end at this time */
+    tt_request *join;     /* this rank has joined */
+    uint32_t joined_last; /* + 1: all have joined, this member last */
+    tt_status join_failure;
+    uint32_t absent_count; /* ops that run without a call of this rank */
+    tt_upset upsets[UPSETS_MAX];
+    uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
     tt_status broken;     /* a member is gone: nothing works here any more */
     bool is_removed;
     char broken_text[TT_ERROR_BYTES];
@@ -81,11 +100,13 @@ struct tt_op {
     uint32_t pair_members[2];
     uint64_t sequence;
     tt_planned *planned; /* SPACE_PLANNED */
+    tt_upset tensor;     /* SPACE_PLANNED */
     uint32_t divisor;    /* of averages */
     tt_claim claim;
     uint64_t descriptor;
     uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
+    uint64_t begun_ns;          /* the stage that runs */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
     tt_fact fact;       /* own */
@@ -124,8 +145,8 @@ typedef struct tt_case {
 typedef struct tt_letter {
     struct tt_letter *next;
     uint32_t number;
-    uint32_t bytes;
-    uint8_t payload[TT_ERROR_BYTES];
+    uint32_t bytes, capacity;
+    uint8_t payload[];
 } tt_letter;
 
 #define TOKEN_LETTER (UINT64_C(1) << 63) /* tokens of letters, not of execs */
@@ -144,6 +165,7 @@ typedef struct tt_peer_state {
     bool is_gone; /* left or down */
     tt_status status;
     uint32_t fate_count, case_count; /* kept because of frames of this peer */
+    size_t early_bytes;              /* the same */
 } tt_peer_state;
 
 struct tt_control {
@@ -161,12 +183,15 @@ struct tt_control {
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;
-    tt_letter *letters; /* on their way */
-    tt_letter *free_letters;
+    tt_letter *letters;                     /* on their way */
+    tt_letter *free_letters, *free_parcels; /* for texts, for notices */
     uint32_t letter_count;
     tt_peer_state *peers;
-    uint64_t launches; /* so far; numbers their tokens */
-    bool is_timer_set;
+    uint64_t launches;            /* so far; numbers their tokens */
+    uint64_t timer_ns, patrol_ns; /* when the timer is set to; UINT64_MAX: not */
+    tt_names *names;              /* NULL: no named call yet */
+    struct tt_early *early;
+    bool is_touched; /* a negotiator is to be flushed */
     bool has_work;
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];
@@ -201,8 +226,9 @@ uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 /* Where an op stands: a sequence in its space. CALLS and PAIR: the next, whatever is said. */
 typedef struct tt_standing {
     tt_space space;
-    uint64_t sequence; /* SPACE_PLANNED: key */
-    uint32_t active;   /* members that have not joined; 0: all */
+    uint64_t sequence;          /* SPACE_PLANNED: key */
+    uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
+    uint32_t active;            /* members that have not joined; 0: all */
 } tt_standing;
 /* Give the request its place and begin it; `status` negative: it fails with `text` on all ranks. */
 void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
@@ -256,8 +282,9 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
 bool tt_fate_take(tt_op *op);
 void tt_fate_release_all(tt_control *control);
 
-/* letter.c: frames with a payload of up to TT_ERROR_BYTES, copied here. */
-void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
+/* letter.c: frames with a payload of up to TT_NOTICE_BYTES_MAX, copied here. False: there was no
+ * memory, and the head went alone. */
+bool tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
                     size_t bytes);
 void tt_letter_sent(tt_control *control, uint64_t token);
 void tt_letter_release_all(tt_control *control);
@@ -273,7 +300,12 @@ void tt_failure_excluded(tt_control *control, uint32_t peer);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
 
+/* The request's op is over: tell its owner, or its group. */
+void tt_request_end(tt_request *request, tt_status status, const char *text);
+
 void tt_control_watch(tt_control *control);
+/* Wake at `due_ns` at the latest. */
+void tt_control_due(tt_control *control, uint64_t due_ns);
 void tt_control_report(tt_control *control, int level, const tt_text *text);
 
 #endif

@@ -8,6 +8,7 @@
  *      passed: then every member has asked for the same op. A mismatch, a missing rank or a cancel
  *      before that never reaches the engine.
  *  (2) Ops of one set are launched in the set's order, whatever order their stages 0 end in.
+ *      Named ops have orders of their own, which would mix with that: our own links carry them.
  *  (3) The byte says whether a member does nothing but wait. Only if all do, the engine may use a
  *      call that blocks; engines do not match blocking calls with others.
  *  (4) A launched op that fails leaves its buffers with the engine: the request says has_strays,
@@ -45,7 +46,7 @@ bool tt_engine_take(tt_op *op)
 {
     tt_platform *platform = op->control->platform;
     const tt_request *request = op->request;
-    if (platform->ops->can_launch == NULL || op->is_pair || op->set->size == 1 ||
+    if (platform->ops->can_launch == NULL || op->space != SPACE_CALLS || op->set->size == 1 ||
         request->is_uneven || request->count == 0 || request->collective == TT_BARRIER) {
         return false;
     }

@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 bool tt_failure_allows(tt_op *op)
 {
@@ -77,6 +77,7 @@ void tt_failure_memory(tt_control *control, uint32_t set_id)
     }
     set->broken = TT_ERR_NO_MEMORY;
     memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+    tt_named_shut(control, set, TT_ERR_NO_MEMORY, text.bytes);
     for (uint32_t i = 0; i < control->op_count; i++) {
         if (control->ops[i]->phase != OP_FREE && control->ops[i]->set == set) {
             tt_agree_object(control->ops[i], TT_ERR_NO_MEMORY, text.bytes);
@@ -95,6 +96,17 @@ static void pass_on(tt_control *control, uint32_t rank, const char *why)
     }
 }
 
+/* What one that left had agreed to may still be on its way through others: tickets get a while. */
+static void break_names(tt_control *control, tt_set *set, tt_status status)
+{
+    if (status == TT_ERR_PEER_DOWN) {
+        tt_named_shut(control, set, status, set->broken_text);
+    } else if (set->shut_ns == UINT64_MAX) {
+        set->shut_ns = tt_now(control->platform) + LEFT_GRACE_NS;
+        tt_control_watch(control);
+    }
+}
+
 /* Nothing is expected of `rank` any more: `text` says why. */
 static void count_out(tt_control *control, uint32_t rank, tt_status status, const tt_text *text)
 {
@@ -109,6 +121,7 @@ static void count_out(tt_control *control, uint32_t rank, tt_status status, cons
         if (set->member_of[rank] != UINT32_MAX && set->broken != TT_ERR_PEER_DOWN) {
             set->broken = status;
             memcpy(set->broken_text, text->bytes, sizeof(set->broken_text));
+            break_names(control, set, status);
         }
     }
 }

@@ -7,31 +7,42 @@
 #include "base/base.h"
 #include "control/control_internal.h"
 
-static tt_letter *letter_take(tt_control *control)
+/* Texts and notices have rooms of their own. */
+static tt_letter **free_list(tt_control *control, uint32_t capacity)
 {
-    tt_letter *letter = control->free_letters;
+    return capacity == TT_ERROR_BYTES ? &control->free_letters : &control->free_parcels;
+}
+
+static tt_letter *letter_take(tt_control *control, size_t bytes)
+{
+    const uint32_t capacity = bytes <= TT_ERROR_BYTES ? TT_ERROR_BYTES : TT_NOTICE_BYTES_MAX;
+    tt_letter **list = free_list(control, capacity);
+    tt_letter *letter = *list;
     if (letter != NULL) {
-        control->free_letters = letter->next;
+        *list = letter->next;
         return letter;
     }
-    letter = tt_platform_allocate(control->platform, sizeof(*letter));
+    letter = tt_platform_allocate(control->platform, sizeof(*letter) + capacity);
     if (letter != NULL) {
         letter->number = control->letter_count++;
+        letter->capacity = capacity;
     }
     return letter;
 }
 
-void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
+bool tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
                     size_t bytes)
 {
-    tt_letter *letter = letter_take(control);
+    tt_letter *letter = letter_take(control, bytes);
     if (letter == NULL) { /* the head alone still says what happened */
         head.payload_bytes = 0;
         tt_flow_control(&control->flow, peer, &head);
-        return;
+        return bytes == 0;
     }
-    letter->bytes = (uint32_t)tt_min_u64(bytes, sizeof(letter->payload));
-    memcpy(letter->payload, payload, letter->bytes);
+    letter->bytes = (uint32_t)tt_min_u64(bytes, letter->capacity);
+    if (letter->bytes > 0) {
+        memcpy(letter->payload, payload, letter->bytes);
+    }
     head.payload_bytes = letter->bytes;
     const tt_send send = {.peer = peer,
                           .urgency = TT_URGENCY_CONTROL,
@@ -39,9 +50,10 @@ void tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void
                           .payload = letter->bytes > 0 ? letter->payload : NULL,
                           .head = &head};
     const bool is_kept = control->platform->ops->send(control->platform, &send) == TT_IN_PROGRESS;
-    tt_letter **list = is_kept ? &control->letters : &control->free_letters;
+    tt_letter **list = is_kept ? &control->letters : free_list(control, letter->capacity);
     letter->next = *list;
     *list = letter;
+    return true;
 }
 
 void tt_letter_sent(tt_control *control, uint64_t token)
@@ -50,8 +62,9 @@ void tt_letter_sent(tt_control *control, uint64_t token)
         tt_letter *letter = *link;
         if ((TOKEN_LETTER | letter->number) == token) {
             *link = letter->next;
-            letter->next = control->free_letters;
-            control->free_letters = letter;
+            tt_letter **list = free_list(control, letter->capacity);
+            letter->next = *list;
+            *list = letter;
             return;
         }
     }
@@ -61,7 +74,7 @@ static void release_list(tt_control *control, tt_letter *letter)
 {
     while (letter != NULL) {
         tt_letter *next = letter->next;
-        tt_platform_release(control->platform, letter, sizeof(*letter));
+        tt_platform_release(control->platform, letter, sizeof(*letter) + letter->capacity);
         letter = next;
     }
 }
@@ -70,5 +83,6 @@ void tt_letter_release_all(tt_control *control)
 {
     release_list(control, control->letters);
     release_list(control, control->free_letters);
-    control->letters = control->free_letters = NULL;
+    release_list(control, control->free_parcels);
+    control->letters = control->free_letters = control->free_parcels = NULL;
 }

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 enum { TOKEN_LANE_BITS = 4 };
 
@@ -265,6 +265,44 @@ static void displace(tt_op *op)
     }
 }
 
+/* One part of a planned group has failed: so have the others, for everyone. */
+static void siblings_fail(const tt_op *op, tt_status status, const char *text)
+{
+    const uint64_t key = op->sequence; /* its record may be used again */
+    tt_control *control = op->control;
+    tt_planned *planned = op->planned;
+    if (planned == NULL || planned->is_failing) {
+        return;
+    }
+    planned->is_failing = true;
+    tt_op *sibling = planned->open;
+    while (sibling != NULL && control->shut_down == TT_OK) {
+        if (sibling->phase != OP_STOPPING && tt_planned_is_one(sibling->sequence, key)) {
+            tt_agree_object(sibling, status, text);
+            sibling = planned->open; /* any of them may be over */
+            continue;
+        }
+        sibling = sibling->next;
+    }
+    planned->is_failing = false;
+}
+
+void tt_request_end(tt_request *request, tt_status status, const char *text)
+{
+    if (request->named != NULL) {
+        tt_named_over(request, status, text);
+        return;
+    }
+    if (text != request->error) {
+        tt_text error = {0};
+        tt_text_add(&error, "%s", text);
+        memcpy(request->error, error.bytes, sizeof(request->error));
+    }
+    request->status = status;
+    request->op = NULL;
+    request->finished(request);
+}
+
 static void op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
@@ -272,6 +310,7 @@ static void op_end(tt_op *op, tt_status status)
     tt_request *request = op->request;
     const bool was_queued = op->phase == OP_QUEUED, is_pair = op->is_pair;
     const uint32_t pair_index = op->pair_index;
+    const tt_upset tensor = op->tensor;
     tt_order *order = tt_order_of(set, op->space);
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
@@ -293,9 +332,11 @@ static void op_end(tt_op *op, tt_status status)
     } else {
         control->counters.ops_failed++;
     }
-    request->status = status;
-    request->op = NULL;
-    request->finished(request);
+    if (status < 0 && op->space == SPACE_PLANNED) {
+        tt_named_upset(set, tensor.generation, tensor.index);
+        siblings_fail(op, status, request->error);
+    }
+    tt_request_end(request, status, request->error);
     if (was_queued || control->shut_down < 0) {
         return;
     }
@@ -437,11 +478,22 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
     tt_agree_object(op, status, text.bytes);
 }
 
+/* A stage of the op is over: add its time to `sum_io`. */
+static void clock_stage(tt_op *op, uint64_t *sum_io)
+{
+    const uint64_t now = tt_now(op->control->platform);
+    *sum_io += now - op->begun_ns;
+    op->begun_ns = now;
+}
+
 /* Stage 1; or, if it cannot begin, the end. */
 static void begin_data(tt_op *op)
 {
     tt_text text;
     tt_text_clear(&text);
+    if (op->phase == OP_FACTS) {
+        clock_stage(op, &op->control->counters.waiting_ns);
+    }
     tt_status status = tt_op_prepare_data(op, &text);
     if (op->by_engine && status == TT_OK) {
         tt_engine_agreed(op);
@@ -460,6 +512,9 @@ static void begin_data(tt_op *op)
 
 static void op_begin(tt_op *op)
 {
+    if (op->phase == OP_QUEUED) {
+        clock_stage(op, &op->control->counters.queued_ns);
+    }
     op->phase = OP_DATA;
     if (op->set->broken == TT_ERR_PEER_DOWN) {
         op->phase = OP_DISPUTED; /* it has no algorithm yet */
@@ -528,6 +583,7 @@ void tt_op_settle(tt_op *op)
             return;
         }
         if (op->phase == OP_DATA) {
+            clock_stage(op, &op->control->counters.exchange_ns);
             op_end(op, TT_OK);
             return;
         }
@@ -554,6 +610,7 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->space = op->is_pair ? SPACE_PAIR : standing->space;
     op->divisor = standing->active > 0 ? standing->active : set->size;
     op->planned = NULL;
+    op->tensor = (tt_upset){.generation = standing->generation, .index = standing->index};
     if (op->space == SPACE_PLANNED) {
         op->sequence = standing->sequence;
         op->planned = tt_planned_begin(op->control, set, op->sequence);
@@ -581,7 +638,8 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->set = set;
     op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
     op->is_sender = request->collective == TT_SEND;
-    op->submitted_ns = now;
+    op->submitted_ns = op->begun_ns = now;
+    op->phase = OP_DATA;
     op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
     op->report_ns = now + control->config.stall_ns;
     op->reported_after_ns = 0;
@@ -668,6 +726,7 @@ void tt_control_submit(tt_control *control, tt_request *request)
     tt_set *set = tt_set_find(control, request->set);
     tt_text text;
     tt_text_clear(&text);
+    request->named = NULL;
     if (control->shut_down < 0) {
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;
@@ -678,6 +737,10 @@ void tt_control_submit(tt_control *control, tt_request *request)
                                                    : "not a member of process set %u",
                     request->set);
         tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
+    if (request->is_join) {
+        tt_named_join(control, set, request);
         return;
     }
     tt_status status = request->objection;
@@ -691,6 +754,11 @@ void tt_control_submit(tt_control *control, tt_request *request)
         tt_request_refuse(request, status, text.bytes); /* no peer to tell */
         return;
     }
+    if (request->name != NULL && !is_pair) {
+        const tt_failure wrong = {.status = status, .text = text.bytes};
+        tt_named_submit(control, set, request, status != TT_OK ? &wrong : NULL);
+        return;
+    }
     const tt_standing standing = {.space = SPACE_CALLS};
     const tt_failure objection = {.status = status, .text = text.bytes};
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
@@ -700,7 +768,7 @@ bool tt_control_cancel(tt_control *control, tt_request *request)
 {
     tt_op *op = request->op;
     if (op == NULL) {
-        return false;
+        return tt_named_cancel(control, request);
     }
     const bool is_idle = op->phase == OP_QUEUED || (op->phase == OP_FACTS && !op->by_engine) ||
                          (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
@@ -722,6 +790,9 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
         tt_text_add(&copy, "%s", text);
         memcpy(control->shut_down_text, copy.bytes, sizeof(control->shut_down_text));
         control->shut_down = status;
+    }
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        tt_named_shut(control, set, status, control->shut_down_text);
     }
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];

@@ -16,9 +16,9 @@
 
 /* ---- planned tensors ---- */
 
-/* generation : 14, index : 16, occurrence : 22, part : 12, from the top. Generations and
- * occurrences wrap; no frame is half a turn late. */
-enum { PART_BITS = 12, OCCURRENCE_BITS = 22, INDEX_BITS = 16, GENERATION_BITS = 14 };
+/* generation, index, occurrence, part, from the top. Generations and occurrences wrap; no frame is
+ * half a turn late. */
+enum { PART_BITS = 12, OCCURRENCE_BITS = 20, INDEX_BITS = 12, GENERATION_BITS = 20 };
 
 _Static_assert(PART_BITS + OCCURRENCE_BITS + INDEX_BITS + GENERATION_BITS == 64, "a key is a word");
 
@@ -58,6 +58,11 @@ static bool is_coming(uint64_t key, uint64_t next)
     return ahead < UINT64_C(1) << (OCCURRENCE_BITS - 1);
 }
 
+bool tt_planned_is_one(uint64_t key, uint64_t other)
+{
+    return key >> PART_BITS == other >> PART_BITS;
+}
+
 static tt_planned *planned_find(const tt_set *set, uint64_t key)
 {
     const tt_generation *generation = set->generations;
@@ -69,10 +74,51 @@ static tt_planned *planned_find(const tt_set *set, uint64_t key)
                : NULL;
 }
 
+static void planned_release(tt_control *control, tt_planned *planned)
+{
+    for (uint32_t i = 0; i < planned->part_count; i++) {
+        tt_platform_release(control->platform, planned->overs[i], sizeof(tt_over));
+    }
+    tt_platform_release(control->platform, planned->overs,
+                        planned->part_count * sizeof(*planned->overs));
+    tt_platform_release(control->platform, planned, sizeof(*planned));
+}
+
+/* Room to remember the end of this part. */
+static bool overs_reserve(tt_control *control, tt_planned *planned, uint32_t part)
+{
+    if (part >= planned->part_count) {
+        const uint32_t count = part == 0 ? 1 : (uint32_t)tt_round_up(2 * (uint64_t)part, 16);
+        tt_over **overs = tt_platform_allocate(control->platform, count * sizeof(*overs));
+        if (overs == NULL) {
+            return false;
+        }
+        if (planned->part_count > 0) {
+            memcpy(overs, planned->overs, planned->part_count * sizeof(*overs));
+        }
+        tt_platform_release(control->platform, planned->overs,
+                            planned->part_count * sizeof(*overs));
+        planned->overs = overs;
+        planned->part_count = count;
+    }
+    if (planned->overs[part] == NULL) {
+        planned->overs[part] = tt_platform_allocate(control->platform, sizeof(tt_over));
+    }
+    return planned->overs[part] != NULL;
+}
+
+static tt_over *over_find(const tt_planned *planned, uint64_t key)
+{
+    const uint64_t part = low_bits(key, PART_BITS);
+    return planned != NULL && part < planned->part_count ? planned->overs[part] : NULL;
+}
+
 static void generation_release(tt_control *control, tt_generation *generation)
 {
     for (uint32_t i = 0; i < generation->capacity; i++) {
-        tt_platform_release(control->platform, generation->tensors[i], sizeof(tt_planned));
+        if (generation->tensors[i] != NULL) {
+            planned_release(control, generation->tensors[i]);
+        }
     }
     tt_platform_release(control->platform, generation->tensors,
                         generation->capacity * sizeof(*generation->tensors));
@@ -145,8 +191,24 @@ static bool generation_reserve(tt_control *control, tt_generation *generation, u
     return true;
 }
 
+/* The generation last used is the first: what is in use is not trimmed. */
+static void generation_use(tt_set *set, uint32_t number)
+{
+    tt_generation **link = &set->generations;
+    while (*link != NULL && (*link)->number != number) {
+        link = &(*link)->next;
+    }
+    tt_generation *used = *link;
+    if (used != NULL && used != set->generations) {
+        *link = used->next;
+        used->next = set->generations;
+        set->generations = used;
+    }
+}
+
 tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
 {
+    generation_use(set, key_generation(key));
     tt_planned *planned = planned_find(set, key);
     if (planned == NULL) {
         tt_generation *generation = generation_make(control, set, key_generation(key));
@@ -158,6 +220,9 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
             return NULL;
         }
         generation->tensors[key_index(key)] = planned;
+    }
+    if (!overs_reserve(control, planned, (uint32_t)low_bits(key, PART_BITS))) {
+        return NULL;
     }
     planned->next = key + (UINT64_C(1) << PART_BITS); /* only its occurrence is looked at */
     return planned;
@@ -266,8 +331,12 @@ const tt_claim *tt_order_done(const tt_control *control, const tt_head *key)
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         const tt_planned *planned = planned_find(set, key->op);
-        return planned != NULL && planned->over == key->op + 1 && planned->status == TT_OK
-                   ? &planned->claim
+        const tt_over *over = over_find(planned, key->op);
+        /* A planned tensor is the same every time: earlier occurrences were what the last one was.
+         */
+        return over != NULL && over->key != 0 && over->status == TT_OK &&
+                       !is_coming(key->op, over->key - 1 + (UINT64_C(1) << PART_BITS))
+                   ? &over->claim
                    : NULL;
     }
     const tt_order *order = order_of_head(set, key);
@@ -282,8 +351,8 @@ tt_status tt_order_failed(const tt_control *control, const tt_head *key)
         return TT_OK;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
-        const tt_planned *planned = planned_find(set, key->op);
-        return planned != NULL && planned->over == key->op + 1 ? planned->status : TT_OK;
+        const tt_over *over = over_find(planned_find(set, key->op), key->op);
+        return over != NULL && over->key == key->op + 1 ? over->status : TT_OK;
     }
     const tt_order *order = order_of_head(set, key);
     for (uint32_t i = 0; order != NULL && i < FAILED_KEPT; i++) {
@@ -300,12 +369,12 @@ void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, t
         return;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
-        tt_planned *planned = planned_find(set, key->op);
-        if (planned != NULL) {
-            planned->over = key->op + 1;
-            planned->status = status;
+        tt_over *over = over_find(planned_find(set, key->op), key->op);
+        if (over != NULL) {
+            over->key = key->op + 1;
+            over->status = status;
             if (claim != NULL) {
-                tt_claim_copy(&planned->claim, claim);
+                tt_claim_copy(&over->claim, claim);
             }
         }
         return;

@@ -25,7 +25,7 @@ enum {
 /* What a rank believes an op to be; hashed into every frame, sent when there is a dispute: all up
  * to the end of the name. */
 typedef struct tt_claim {
-    uint8_t collective, dtype, redop, is_uneven;
+    uint8_t collective, dtype, redop, form;
     uint32_t root;
     uint64_t count;
     double prescale, postscale;
@@ -33,6 +33,7 @@ typedef struct tt_claim {
     char name[TT_NAME_BYTES];
 } tt_claim;
 
+enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2 }; /* bits of `form` */
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
 _Static_assert(CLAIM_FIXED_BYTES == 40, "tt_claim is a wire format");
@@ -66,13 +67,20 @@ typedef struct tt_order {
     tt_claim done_claims[DONE_KEPT];
 } tt_order;
 
+/* A part of a planned tensor that is over. */
+typedef struct tt_over {
+    uint64_t key; /* + 1 */
+    tt_status status;
+    tt_claim claim;
+} tt_over;
+
 /* One tensor of a plan, as far as it has come on this rank. */
 typedef struct tt_planned {
-    uint64_t next;    /* key of the occurrence to come */
-    tt_op *open;      /* parts of the last occurrence that are not over */
-    uint64_t over;    /* key of the part that was over last, + 1 */
-    tt_status status; /* of it */
-    tt_claim claim;   /* of it */
+    uint64_t next;   /* key of the occurrence to come */
+    bool is_failing; /* one part has failed, the others follow */
+    tt_op *open;     /* parts of the last occurrence that are not over */
+    tt_over **overs; /* [part_count] */
+    uint32_t part_count;
 } tt_planned;
 
 /* The tensors of one generation of the plan, by index; NULL: not begun here. */
@@ -98,6 +106,8 @@ tt_order *tt_order_of(tt_set *set, tt_space space);
 void tt_order_init(tt_order *order);
 /* Key of a planned op; parts number the ops of one group. */
 uint64_t tt_planned_key(uint32_t generation, uint32_t index, uint64_t occurrence, uint32_t part);
+/* Are they parts of one occurrence? */
+bool tt_planned_is_one(uint64_t key, uint64_t other);
 /* The tensor that `key` is about, made if need be; NULL: no memory. Occurrences up to that of `key`
  * are no longer to come. */
 tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key);

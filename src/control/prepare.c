@@ -248,7 +248,7 @@ bool tt_op_needs_facts(const tt_op *op)
 
 static bool scales(const tt_request *request)
 {
-    return is_reduction(request->collective) && request->prescale != 1.0;
+    return is_reduction(request->collective) && request->prescale != 1.0 && !request->is_identity;
 }
 
 static bool copies(const tt_request *request)

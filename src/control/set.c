@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 tt_set *tt_set_find(const tt_control *control, uint32_t id)
 {
@@ -69,6 +69,8 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
         return TT_ERR_NO_MEMORY;
     }
     set->size = size;
+    set->control = control;
+    set->shut_ns = UINT64_MAX;
     tt_order_init(&set->calls);
     set->engine_end = &set->engine_ops;
     set->pair_queue_end = &set->pair_queue;
@@ -141,6 +143,7 @@ uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
             memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
         }
     }
+    tt_notice_replay(control, set);
     return set->id;
 }
 
@@ -159,6 +162,7 @@ tt_status tt_control_set_remove(tt_control *control, uint32_t id)
     if (set == NULL || id == 0 || set->is_removed) {
         return TT_ERR_BAD_ARGUMENT;
     }
+    tt_named_shut(control, set, TT_ERR_BAD_ARGUMENT, "the process set was removed");
     set->is_removed = true; /* memory stays: late frames of its ops must still be recognised */
     return TT_OK;
 }

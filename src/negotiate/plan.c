@@ -129,7 +129,9 @@ void tt_plan_promote(tt_negotiator *self)
     for (uint32_t i = 0; i < cache->used && cache->planned < planned_max(cache); i++) {
         const tt_slot *slot = &cache->slots[i];
         if (slot->entry != TT_NONE && !slot->is_planned &&
-            slot->streak >= self->config.steps_to_plan && slot->last_step + 1 >= self->step) {
+            slot->streak >= self->config.steps_to_plan && slot->last_step + 1 >= self->step &&
+            (self->host.may_plan == NULL ||
+             self->host.may_plan(self->host.owner, slot->claim, (uint16_t)slot->claim_bytes))) {
             promote(self, i, index++);
         }
     }

@@ -16,10 +16,11 @@
 
 #include "conformance/ranks.h"
 
-enum { RANKS_MAX = 4, ELEMENTS = 40000, TEXT_BYTES = 512 };
+enum { RANKS_MAX = 8, ELEMENTS = 40000, TEXT_BYTES = 512 };
 
 /* What all ranks of a job see of each other. */
 typedef struct board {
+    bool is_named; /* calls have a name */
     tutti_status statuses[RANKS_MAX];
     char texts[RANKS_MAX][TEXT_BYTES];
 } board;
@@ -70,6 +71,7 @@ static void scene_set(scene *open, tutti_collective collective, uint64_t count)
     open->call.input = open->input;
     open->call.output = open->output;
     open->call.count = count;
+    open->call.name = ((const board *)open->self->user)->is_named ? "tensor" : NULL;
     for (int i = 0; i < RANKS_MAX; i++) {
         open->input_counts[i] = 3;
         open->output_counts[i] = 0;
@@ -146,13 +148,12 @@ typedef enum difference {
     DIFFERENT_COLLECTIVE,
     DIFFERENT_PRESCALE,
     DIFFERENT_POSTSCALE,
-    DIFFERENT_NAME,
     DIFFERENT_FORM, /* uneven parts or not */
     DIFFERENCES,
 } difference;
 
-static const char *const difference_words[DIFFERENCES] = {
-    "of ", "i32", "max", "root 1", "", "by 2", "and 2", "\"other\"", "uneven"};
+static const char *const difference_words[DIFFERENCES] = {"of ", "i32",  "max",   "root 1",
+                                                          "",    "by 2", "and 2", "uneven"};
 
 static bool is_reduction(tutti_collective collective)
 {
@@ -205,9 +206,6 @@ static void differ(scene *open, difference what)
         break;
     case DIFFERENT_POSTSCALE:
         call->postscale = 2.0;
-        break;
-    case DIFFERENT_NAME:
-        call->name = "other";
         break;
     default:
         call->input_counts = open->input_counts;
@@ -262,6 +260,17 @@ static void *job_main(void *argument)
     return NULL;
 }
 
+static void on_named_jobs(ranks_fn *body)
+{
+    job_start starts[] = {{.size = 2, .transport = "shm", .body = body},
+                          {.size = 4, .transport = "tcp", .body = body},
+                          {.size = 8, .transport = "shm", .body = body}};
+    for (int i = 0; i < 3; i++) {
+        starts[i].shared.is_named = true;
+        (void)job_main(&starts[i]);
+    }
+}
+
 static void on_four_jobs(ranks_fn *body)
 {
     job_start starts[] = {{.size = 2, .transport = "shm", .body = body},
@@ -281,6 +290,12 @@ static void test_ranks_that_disagree_hear_the_same(void **state)
 {
     (void)state;
     on_four_jobs(mismatch_body);
+}
+
+static void test_ranks_that_disagree_about_a_name_hear_the_same(void **state)
+{
+    (void)state;
+    on_named_jobs(mismatch_body);
 }
 
 /* ---- wrong arguments ---- */
@@ -403,10 +418,11 @@ static void mistakes_body(ranks_self *self)
         char text[64];
         (void)snprintf(text, sizeof(text), "mistake %d, size %d", what, self->size);
         make_scene(&open, (mistake)what);
-        if (self->rank == what % self->size) {
+        const int wrong = what == MISTAKE_NAME ? 0 : what % self->size;
+        if (self->rank == wrong || what == MISTAKE_NAME) { /* a name must be the same to meet */
             err(&open, (mistake)what);
         }
-        (void)snprintf(culprit, sizeof(culprit), "rank %d", what % self->size);
+        (void)snprintf(culprit, sizeof(culprit), "rank %d", wrong);
         const bool is_told = run_and_compare(
             &open, what == MISTAKE_DEVICE ? TUTTI_ERR_UNSUPPORTED : TUTTI_ERR_BAD_ARGUMENT, text);
         EXPECT_SAY(!is_told || strstr(shared->texts[0], culprit) != NULL, "%s: \"%s\"", text,
@@ -424,6 +440,12 @@ static void test_a_wrong_call_fails_everywhere_and_names_the_culprit(void **stat
     on_four_jobs(mistakes_body);
 }
 
+static void test_a_wrong_named_call_fails_everywhere_and_names_the_culprit(void **state)
+{
+    (void)state;
+    on_named_jobs(mistakes_body);
+}
+
 /* What is wrong on its face fails in tutti_start itself. */
 static void start_body(ranks_self *self)
 {
@@ -432,8 +454,8 @@ static void start_body(ranks_self *self)
     tutti_call calls[3];
     scene_open(&open, self);
     for (int what = 0; what <= MISTAKE_CAPACITY; what++) {
-        if (what == MISTAKE_ROOT || what == MISTAKE_ROOT_NEGATIVE) {
-            continue; /* the root may be done before it hears */
+        if (what == MISTAKE_ROOT || what == MISTAKE_ROOT_NEGATIVE || what == MISTAKE_NAME) {
+            continue; /* the root may be done before it hears; names do not meet */
         }
         make_scene(&open, (mistake)what);
         calls[0] = calls[1] = calls[2] = open.call;
@@ -586,6 +608,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_that_disagree_hear_the_same),
         cmocka_unit_test(test_a_wrong_call_fails_everywhere_and_names_the_culprit),
+        cmocka_unit_test(test_ranks_that_disagree_about_a_name_hear_the_same),
+        cmocka_unit_test(test_a_wrong_named_call_fails_everywhere_and_names_the_culprit),
         cmocka_unit_test(test_a_wrong_call_fails_where_it_is_started),
         cmocka_unit_test(test_what_concerns_one_rank_stays_there),
         cmocka_unit_test(test_pairs_that_disagree_fail),

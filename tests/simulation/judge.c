@@ -12,12 +12,55 @@
 
 #include "base/assert.h"
 #include "base/hash64.h"
+#include "base/reduce.h"
 #include "simulation/run_internal.h"
 
 static bool is_one_sided(tt_collective collective)
 {
     return collective == TT_REDUCE || collective == TT_BROADCAST || collective == TT_GATHER ||
            collective == TT_SCATTER || collective == TT_SEND;
+}
+
+/* Ranks that have joined give nothing. */
+static void fill_expected_of_active(const call_slot *slot, uint8_t *output)
+{
+    const collective_case *one = &slot->call->one;
+    const scenario *what = slot->simulation->what;
+    const uint64_t parts = one->collective == TT_REDUCESCATTER ? one->size : 1;
+    const size_t width = tt_dtype_bytes(one->dtype), count = one->count * parts;
+    uint8_t *sum = calloc(2, count * width + 1), *input = sum + count * width;
+    TT_ASSERT(sum != NULL);
+    tt_fill_identity(one->dtype, one->redop, sum, count);
+    for (uint32_t member = 0; member < one->size; member++) {
+        if (scenario_takes_part(what, what->members[slot->call->set][member], slot->call->step)) {
+            case_fill_input(one, member, input);
+            tt_scale(one->dtype, input, input, count, one->prescale);
+            tt_reduce(one->dtype, one->redop, sum, sum, input, count);
+        }
+    }
+    if (one->redop == TT_AVERAGE) {
+        tt_divide(one->dtype, sum, count, one->size);
+    }
+    tt_scale(one->dtype, sum, sum, count, one->postscale);
+    const size_t first = parts > 1 ? slot->member * one->count * width : 0;
+    memcpy(output, sum + first, case_output_count(one, slot->member) * width);
+    free(sum);
+}
+
+void judge_join(call_slot *slot)
+{
+    simulation *run = slot->simulation;
+    uint32_t *last = &run->joined_last[slot->call_index];
+    if (slot->request.status != TT_OK) {
+        return;
+    }
+    if (*last == 0) {
+        *last = slot->request.root + 1;
+    }
+    if (*last != slot->request.root + 1) {
+        run_fault(run, "rank %u was told that %u joined last, another %u", slot->rank,
+                  slot->request.root, *last - 1);
+    }
 }
 
 void judge_output(call_slot *slot)
@@ -34,7 +77,9 @@ void judge_output(call_slot *slot)
         has_output ? case_output_count(one, slot->member) * tt_dtype_bytes(one->dtype) : 0;
     uint8_t *expected = calloc(1, bytes + 1);
     TT_ASSERT(expected != NULL);
-    if (has_output) {
+    if (has_output && run->what->has_joins) {
+        fill_expected_of_active(slot, expected);
+    } else if (has_output) {
         case_fill_expected(one, slot->member, expected);
     }
     const uint8_t *output = slot->request.output;
@@ -91,7 +136,8 @@ static bool set_is_hit(const simulation *run, uint32_t set)
 static bool had_trouble(const simulation *run, uint32_t index)
 {
     const scenario *what = run->what;
-    for (uint32_t i = 0; i < index; i++) {
+    const uint32_t count = what->is_named ? what->call_count : index; /* steps overlap */
+    for (uint32_t i = 0; i < count; i++) {
         if (what->calls[i].set == what->calls[index].set && what->calls[i].flaw != FLAW_NONE) {
             return true;
         }
@@ -107,18 +153,35 @@ static bool names_gone_rank(const simulation *run, const char *text)
            is_gone(run, rank);
 }
 
+/* Do the ranks differ about the call or another of its group, so that none may succeed? */
+static bool must_fail(const scenario *what, const scenario_call *call)
+{
+    const scenario_call *first =
+        call->group_size > 0 ? &what->calls[call->step * what->tensor_count] : call;
+    const uint32_t count = call->group_size > 0 ? call->group_size : 1;
+    bool is_flawed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        is_flawed = is_flawed || (first[i].flaw != FLAW_NONE && first[i].flaw != FLAW_CANCEL);
+        if (is_one_sided(first[i].one.collective)) {
+            return false;
+        }
+    }
+    return is_flawed;
+}
+
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
     const scenario_call *call = slot->call;
     const tt_request *request = &slot->request;
     const bool is_late = strstr(request->error, "an earlier call failed") != NULL;
+    const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
+    if (slot->is_join) {
+        return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";
+    }
     switch (request->status) {
     case TT_OK:
-        return call->flaw == FLAW_NONE || call->flaw == FLAW_CANCEL || is_hit ||
-                       is_one_sided(call->one.collective)
-                   ? NULL
-                   : "succeeded though the ranks differ";
+        return is_hit || !must_fail(run->what, call) ? NULL : "succeeded though the ranks differ";
     case TT_ERR_PEER_DOWN:
         if (!is_hit) {
             return "blames a member though all are there";
@@ -126,7 +189,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         return names_gone_rank(run, request->error) ? NULL : "names a rank that is not dead";
     case TT_ERR_PEER_LEFT:
         return run->what->leaves_early &&
-                       (is_hit || had_trouble(run, slot->call_index) || call->flaw != FLAW_NONE)
+                       (is_hit || had_trouble(run, slot->call_index) || is_flawed)
                    ? NULL
                    : "blames a rank that left when it was done";
     case TT_ERR_MISMATCH:
@@ -135,7 +198,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         if (is_late) {
             return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
         }
-        return call->flaw != FLAW_NONE ? NULL : "fails though the ranks agree";
+        return is_flawed ? NULL : "fails though the ranks agree";
     default:
         return "unexpected status";
     }
@@ -196,7 +259,9 @@ void judge_calls(simulation *run)
             if (strstr(slot->request.error, "no word from") != NULL) {
                 run_fault(run, "call %u: decided before all had claimed", slot->call_index);
             }
-            judge_agreement(run, slot, &failed[slot->call_index]);
+            if (!slot->is_join) {
+                judge_agreement(run, slot, &failed[slot->call_index]);
+            }
         }
         run->result.results_hash =
             tt_hash64_mix(run->result.results_hash, (uint64_t)(int64_t)slot->request.status);

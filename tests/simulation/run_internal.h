@@ -20,6 +20,8 @@ typedef struct call_slot {
     const scenario_call *call;
     uint32_t call_index, member, rank;
     bool is_receive; /* the second leg of send and receive */
+    bool is_join;    /* no call: the rank joins */
+    char name[16], group[16];
     tt_request request;
     uint8_t *memory;
     size_t bytes;
@@ -39,6 +41,8 @@ typedef struct sim_rank_state {
     bool is_severed; /* lost a link for good */
     bool has_left;
     bool is_pump_due;
+    bool has_joined;                             /* the slot last submitted is a join */
+    const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that are not over */
 } sim_rank_state;
 
 struct simulation {
@@ -49,6 +53,8 @@ struct simulation {
     sim_rank_state ranks[SCENARIO_SIZE_MAX];
     call_slot *slots;
     uint32_t slot_count;
+    uint32_t
+        joined_last[SCENARIO_PHASES_MAX]; /* + 1: who joined last, as the first rank was told */
     bool is_over; /* requests that end now do so because they are swept up */
     run_result result;
 };
@@ -65,6 +71,7 @@ void slot_pump(void *rank_state);
 /* judge.c */
 /* A request has ended well: is its output right? */
 void judge_output(call_slot *slot);
+void judge_join(call_slot *slot);
 /* All have ended. */
 void judge_calls(simulation *run);
 /* Nothing was written after the end. */

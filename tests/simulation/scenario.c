@@ -233,6 +233,124 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     draw_faults(drawn, &random);
 }
 
+/* ---- named tensors ---- */
+
+static void draw_negotiation(scenario *drawn, tt_random *random)
+{
+    static const uint32_t capacities[] = {0, 2, 5, 1024};
+    static const uint64_t fuse[] = {0, 64, 64 * 1024};
+    static const uint64_t bundles[] = {128, 1024, 2 * 1024 * 1024};
+    tt_negotiate_config *negotiate = &drawn->control.negotiate;
+    negotiate->mode = one_in(random, 2)
+                          ? TT_NEGOTIATE_AUTO
+                          : (tt_negotiate_mode)below(random, TT_NEGOTIATE_ORIGINAL + 1);
+    negotiate->capacity = capacities[below(random, TT_ARRAY_COUNT(capacities))];
+    negotiate->steps_to_plan = 1 + below(random, 3);
+    negotiate->stall_ns = 5000 * MS;
+    drawn->control.fuse_bytes = fuse[below(random, TT_ARRAY_COUNT(fuse))];
+    drawn->control.bundle_bytes = bundles[below(random, TT_ARRAY_COUNT(bundles))];
+    drawn->control.staged_max = one_in(random, 3) ? 1 : 32;
+}
+
+/* All of a tensor's calls are like the first but for the values; some change their length. */
+static void draw_steps(scenario *drawn, tt_random *random, uint32_t flaw_rate)
+{
+    const uint32_t step_count = drawn->steps_per_phase * drawn->phase_count;
+    const bool has_groups = drawn->is_shuffled && one_in(random, 3);
+    const bool has_unnamed = !drawn->has_joins && one_in(random, 3);
+    uint32_t change_at[SCENARIO_TENSORS_MAX];
+    const uint32_t group_size = has_groups ? 2 + below(random, 3) : 0;
+    for (uint32_t t = 0; t < drawn->tensor_count; t++) {
+        scenario_call *call = &drawn->calls[t];
+        do {
+            draw_call(drawn, random, 0, t);
+        } while (
+            call->one.collective == TT_SEND ||
+            (drawn->has_joins && (!is_reduction(call->one.collective) || call->one.is_uneven)));
+        call->is_named = !(has_unnamed && one_in(random, 4)) || t < group_size;
+        call->tensor = t;
+        if (t > 0 && t < group_size) { /* a group is of one set */
+            call->set = drawn->calls[0].set;
+            call->one.size = drawn->set_size[call->set];
+            call->one.root = 0;
+            call->culprit %= call->one.size;
+        }
+        call->group_size = group_size <= drawn->tensor_count && t < group_size ? group_size : 0;
+        change_at[t] = one_in(random, 3) ? below(random, step_count) : UINT32_MAX;
+    }
+    drawn->call_count = drawn->tensor_count * step_count;
+    for (uint32_t i = drawn->tensor_count; i < drawn->call_count; i++) {
+        drawn->calls[i] = drawn->calls[i % drawn->tensor_count];
+        drawn->calls[i].step = i / drawn->tensor_count;
+    }
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        scenario_call *call = &drawn->calls[i];
+        call->one.salt = drawn->seed * 1000 + i;
+        call->one.count += call->step >= change_at[call->tensor] ? 3 : 0;
+        call->culprit = below(random, call->one.size);
+        call->flaw = flaw_rate > 0 && one_in(random, flaw_rate)
+                         ? (call_flaw)(1 + below(random, FLAW_COUNT_ - 1))
+                         : FLAW_NONE;
+        if (!flaw_fits(call, call->one.size)) {
+            call->flaw = FLAW_NONE;
+        }
+    }
+}
+
+static void draw_named_program(scenario *drawn, tt_random *random)
+{
+    static const uint64_t gaps[] = {0, 0, 1000, 100 * 1000, 20 * 1000 * 1000};
+    drawn->is_named = true;
+    drawn->has_joins = one_in(random, 3);
+    drawn->tensor_count = 1 + below(random, SCENARIO_TENSORS_MAX);
+    drawn->steps_per_phase = 1 + below(random, 9);
+    drawn->phase_count = drawn->has_joins ? 1 + below(random, SCENARIO_PHASES_MAX) : 1;
+    drawn->window = one_in(random, 6) ? 1 + below(random, 4) : 0;
+    drawn->is_shuffled = drawn->window == 0;
+    drawn->gap_ns = gaps[below(random, TT_ARRAY_COUNT(gaps))];
+    if (drawn->has_joins) {
+        drawn->set_count = 1;
+    }
+    for (uint32_t phase = 0; phase < SCENARIO_PHASES_MAX; phase++) {
+        for (uint32_t rank = 0; rank < drawn->size; rank++) {
+            drawn->rank_steps[phase][rank] = drawn->has_joins
+                                                 ? below(random, drawn->steps_per_phase + 1)
+                                                 : drawn->steps_per_phase;
+        }
+    }
+    draw_steps(drawn, random, drawn->has_joins || one_in(random, 2) ? 0 : 12);
+}
+
+void scenario_draw_named(scenario *drawn, uint64_t seed)
+{
+    tt_random random;
+    memset(drawn, 0, sizeof(*drawn));
+    tt_random_init(&random, seed, 80);
+    drawn->seed = seed;
+    draw_places(drawn, &random);
+    draw_config(drawn, &random);
+    draw_negotiation(drawn, &random);
+    draw_named_program(drawn, &random);
+    draw_faults(drawn, &random);
+}
+
+bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)
+{
+    return !what->is_named ||
+           step % what->steps_per_phase < what->rank_steps[step / what->steps_per_phase][rank];
+}
+
+bool scenario_is_flawed(const scenario *what, uint32_t index)
+{
+    const scenario_call *call = &what->calls[index];
+    bool is_flawed = call->flaw != FLAW_NONE;
+    const uint32_t first = call->step * what->tensor_count;
+    for (uint32_t i = 0; i < call->group_size; i++) {
+        is_flawed = is_flawed || what->calls[first + i].flaw != FLAW_NONE;
+    }
+    return is_flawed;
+}
+
 void scenario_small(scenario *drawn)
 {
     tt_random random;
@@ -299,15 +417,26 @@ void scenario_describe(const scenario *what)
            what->is_shuffled ? ", shuffled" : "", what->leaves_early ? ", leaving early" : "",
            what->has_stale ? ", stale frames" : "", what->has_duplicates ? ", duplicates" : "",
            what->sim.has_views ? ", views" : "");
+    if (what->is_named) {
+        printf("  named: mode %d, capacity %u, %u steps to plan, %u tensors, %u phases of %u "
+               "steps%s, fused to %llu of %llu, staged %u\n",
+               (int)what->control.negotiate.mode, what->control.negotiate.capacity,
+               what->control.negotiate.steps_to_plan, what->tensor_count, what->phase_count,
+               what->steps_per_phase, what->has_joins ? ", joins" : "",
+               (unsigned long long)what->control.fuse_bytes,
+               (unsigned long long)what->control.bundle_bytes, what->control.staged_max);
+    }
     printf("  hosts:");
     for (uint32_t i = 0; i < what->size; i++) {
         printf(" %u", what->host_of[i]);
     }
     printf("\n");
-    for (uint32_t i = 0; i < what->call_count && i < 20; i++) {
+    for (uint32_t i = 0; i < what->call_count && i < 80; i++) {
         char text[256];
         case_describe(&what->calls[i].one, text, sizeof(text));
-        printf("  call %u on set %u: %s%s%s\n", i, what->calls[i].set, text,
+        printf("  call %u on set %u: %s%s%s%s%s\n", i, what->calls[i].set, text,
+               what->calls[i].is_named ? ", named" : "",
+               what->calls[i].group_size > 0 ? ", grouped" : "",
                what->calls[i].flaw != FLAW_NONE ? ", flaw " : "", flaws[what->calls[i].flaw]);
     }
     for (uint32_t i = 0; i < what->fault_count; i++) {

@@ -16,6 +16,8 @@ enum {
     SCENARIO_SETS_MAX = 3,
     SCENARIO_CALLS_MAX = 640,
     SCENARIO_FAULTS_MAX = 4,
+    SCENARIO_TENSORS_MAX = 8,
+    SCENARIO_PHASES_MAX = 2,
 };
 
 /* How one member's call differs from the others'. */
@@ -38,6 +40,9 @@ typedef struct scenario_call {
     uint32_t culprit; /* member */
     int32_t urgency;
     bool is_shared; /* buffers in the arena */
+    bool is_named;
+    uint32_t tensor, step; /* named programs: which, and when */
+    uint32_t group_size;   /* tensors 0 .. group_size - 1 are a group; 0: not in it */
 } scenario_call;
 
 typedef enum fault_kind {
@@ -70,6 +75,11 @@ typedef struct scenario {
     bool leaves_early;   /* ranks say goodbye as soon as they are done */
     bool has_stale;      /* frames of an older epoch come along */
     bool has_duplicates; /* the world breaks the promise that frames come once */
+    /* Named programs: steps of tensors, each rank in an order of its own. A rank that has made its
+     * steps of a phase joins. */
+    bool is_named, has_joins;
+    uint32_t tensor_count, steps_per_phase, phase_count;
+    uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
     scenario_fault faults[SCENARIO_FAULTS_MAX];
     uint32_t fault_count;
     tt_sim_config sim;
@@ -78,6 +88,12 @@ typedef struct scenario {
 
 /* Everything above from the seed. */
 void scenario_draw(scenario *drawn, uint64_t seed);
+/* The same with named tensors. */
+void scenario_draw_named(scenario *drawn, uint64_t seed);
+/* Does `rank` make the calls of `step`, or has it joined? */
+bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step);
+/* Does the call, or another of its group, differ on some rank? */
+bool scenario_is_flawed(const scenario *what, uint32_t index);
 /* A small fixed one, for kills at every event. */
 void scenario_small(scenario *drawn);
 

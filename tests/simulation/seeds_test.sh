@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# seeds_test.sh - a thousand seeds of the simulated world, those that failed once, and a kill at
-# every event of a small job.
+# seeds_test.sh - a thousand seeds of the simulated world, more with named tensors, those that
+# failed once, and a kill at every event of a small job.
 # Timeout: 300
 set -eu
 "$TUTTI_BIN/tutti-simulate" --seeds 1000
+"$TUTTI_BIN/tutti-simulate" --named --seeds 500
 "$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
 "$TUTTI_BIN/tutti-simulate" --kills

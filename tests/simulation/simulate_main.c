@@ -4,7 +4,8 @@
  *
  *   tutti-simulate --seeds N [--first S]    seeds S .. S + N - 1
  *   tutti-simulate --seed S [--verbose]     one of them, told in full
- *   tutti-simulate --file F                 the seeds listed in F
+ *   tutti-simulate --file F                 the seeds listed in F; those with an n are named
+ *   tutti-simulate --named ...              seeds mean programs of named tensors
  *   tutti-simulate --kills                  a small job, a kill at every event
  *   tutti-simulate --bug NAME ...           with a planted bug (tutti-simulate-planted only)
  *
@@ -24,7 +25,7 @@ typedef struct arguments {
     uint64_t seed_count, first;
     uint32_t failures_max;
     const char *file;
-    bool is_verbose, has_kills;
+    bool is_verbose, has_kills, is_named;
 } arguments;
 
 typedef struct totals {
@@ -33,14 +34,15 @@ typedef struct totals {
 } totals;
 
 static uint64_t current_seed; /* for on_abort */
+static bool is_named;         /* seeds mean programs of named tensors */
 
 /* A failed assertion must say which seed it was. */
 static void on_abort(int number)
 {
     char text[64];
     (void)number;
-    const int length =
-        snprintf(text, sizeof(text), "seed %" PRIu64 " failed: aborted\n", current_seed);
+    const int length = snprintf(text, sizeof(text), "seed %s%" PRIu64 " failed: aborted\n",
+                                is_named ? "n" : "", current_seed);
     if (write(STDOUT_FILENO, text, (size_t)length) < 0) {
         _exit(3);
     }
@@ -53,8 +55,8 @@ static void add_result(totals *sum, const run_result *result, uint64_t seed, con
     sum->simulated_ns += result->simulated_ns;
     if (!result->is_good) {
         sum->failures++;
-        printf("seed %" PRIu64 "%s failed: %s (events %016" PRIx64 ")\n", seed, extra,
-               result->reason, result->hash);
+        printf("seed %s%" PRIu64 "%s failed: %s (events %016" PRIx64 ")\n", is_named ? "n" : "",
+               seed, extra, result->reason, result->hash);
         (void)fflush(stdout);
     }
 }
@@ -63,7 +65,11 @@ static void run_seed(uint64_t seed, bool is_verbose, totals *sum)
 {
     static scenario drawn; /* large */
     current_seed = seed;
-    scenario_draw(&drawn, seed);
+    if (is_named) {
+        scenario_draw_named(&drawn, seed);
+    } else {
+        scenario_draw(&drawn, seed);
+    }
     if (is_verbose) {
         scenario_describe(&drawn);
     }
@@ -106,12 +112,15 @@ static int run_file(const char *path, totals *sum)
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         char *end;
-        const uint64_t seed = strtoull(line, &end, 10);
-        if (end != line) {
+        is_named = line[0] == 'n';
+        const char *first = line + (is_named ? 1 : 0);
+        const uint64_t seed = strtoull(first, &end, 10);
+        if (end != first) {
             run_seed(seed, false, sum);
         }
     }
     (void)fclose(file);
+    is_named = false;
     return 0;
 }
 
@@ -137,6 +146,8 @@ static bool parse(int argc, char **argv, arguments *parsed)
             }
         } else if (strcmp(argv[i], "--verbose") == 0) {
             parsed->is_verbose = true;
+        } else if (strcmp(argv[i], "--named") == 0) {
+            parsed->is_named = true;
         } else if (strcmp(argv[i], "--kills") == 0) {
             parsed->has_kills = true;
         } else {
@@ -153,7 +164,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &parsed)) {
         (void)fprintf(stderr,
                       "usage: tutti-simulate --seeds N [--first S] | --seed S [--verbose] | "
-                      "--file F | --kills  [--failures MAX] [--bug NAME]\n");
+                      "--file F | --kills  [--named] [--failures MAX] [--bug NAME]\n");
         return 2;
     }
     (void)signal(SIGABRT, on_abort);
@@ -163,6 +174,7 @@ int main(int argc, char **argv)
     if (parsed.has_kills) {
         run_kills(&sum);
     }
+    is_named = parsed.is_named;
     for (uint64_t i = 0; i < parsed.seed_count && sum.failures < parsed.failures_max; i++) {
         run_seed(parsed.first + i, parsed.is_verbose, &sum);
     }

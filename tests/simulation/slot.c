@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * slot.c - the requests of a run: buffers, flaws, order, submission, end. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,49 @@ static void request_fill(call_slot *slot)
     request->finished = on_finished;
     request->owner = slot;
     request->status = TT_IN_PROGRESS;
+    if (slot->call->is_named) {
+        (void)snprintf(slot->name, sizeof(slot->name), "tensor %u", slot->call->tensor);
+        request->name = slot->name;
+    }
+    if (slot->call->group_size > 0) {
+        (void)snprintf(slot->group, sizeof(slot->group), "group");
+        request->group = slot->group;
+        request->group_size = slot->call->group_size;
+    }
+}
+
+static void on_twin_finished(tt_request *request)
+{
+    (void)request;
+}
+
+/* The same name once more, while the first is not over: refused here, and nobody else hears. */
+static void submit_twin(call_slot *slot)
+{
+    simulation *run = slot->simulation;
+    tt_request twin = slot->request;
+    twin.finished = on_twin_finished;
+    twin.status = TT_IN_PROGRESS;
+    tt_control_submit(run->ranks[slot->rank].control, &twin);
+    if (twin.status != TT_ERR_BAD_ARGUMENT && twin.status != TT_ERR_PEER_DOWN) {
+        run_fault(run, "call %u of rank %u: a second one of its name was taken", slot->call_index,
+                  slot->rank);
+    }
+}
+
+static void submit_join(call_slot *slot)
+{
+    sim_rank_state *rank = &slot->simulation->ranks[slot->rank];
+    slot->request = (tt_request){.collective = TT_BARRIER,
+                                 .is_join = true,
+                                 .prescale = 1.0,
+                                 .postscale = 1.0,
+                                 .finished = on_finished,
+                                 .owner = slot,
+                                 .status = TT_IN_PROGRESS};
+    slot->is_submitted = true;
+    rank->in_flight++;
+    tt_control_submit(rank->control, &slot->request);
 }
 
 static void flaw_apply(call_slot *slot)
@@ -122,7 +166,14 @@ static void submit(call_slot *slot)
 {
     simulation *run = slot->simulation;
     sim_rank_state *rank = &run->ranks[slot->rank];
+    if (slot->is_join) {
+        submit_join(slot);
+        return;
+    }
     const bool is_culprit = slot->member == slot->call->culprit && !slot->is_receive;
+    if (slot->call->is_named) {
+        rank->busy[slot->call->tensor] = slot;
+    }
     buffers_make(slot);
     request_fill(slot);
     if (is_culprit) {
@@ -131,6 +182,10 @@ static void submit(call_slot *slot)
     slot->is_submitted = true;
     rank->in_flight++;
     tt_control_submit(rank->control, &slot->request);
+    if (slot->call->is_named && slot->finished_count == 0 &&
+        tt_random_below(&run->random, 8) == 0) {
+        submit_twin(slot);
+    }
     if (is_culprit && slot->call->flaw == FLAW_CANCEL && slot->finished_count == 0) {
         if (tt_random_below(&run->random, 2) == 0) {
             do_cancel(slot);
@@ -154,6 +209,14 @@ static void pump_later(sim_rank_state *rank, uint64_t delay_ns)
 static bool may_submit(const sim_rank_state *rank)
 {
     const uint32_t window = rank->simulation->what->window;
+    const call_slot *next = rank->next;
+    if (next != NULL && (next->is_join || rank->has_joined) && rank->in_flight > 0) {
+        return false;
+    }
+    if (next != NULL && !next->is_join && next->call->is_named &&
+        rank->busy[next->call->tensor] != NULL) {
+        return false;
+    }
     return rank->next != NULL &&
            (window == 0 || rank->in_flight < window || rank->next->is_receive);
 }
@@ -166,6 +229,7 @@ void slot_pump(void *rank_state)
     while (may_submit(rank)) {
         call_slot *slot = rank->next;
         rank->next = slot->next;
+        rank->has_joined = slot->is_join;
         submit(slot);
         const uint64_t gap = run->what->gap_ns;
         if (gap > 0 && rank->next != NULL && !rank->next->is_receive) {
@@ -195,10 +259,17 @@ static void on_finished(tt_request *request)
         run_fault(run, "call %u of rank %u ended twice", slot->call_index, slot->rank);
         return;
     }
-    if (request->status == TT_OK) {
+    if (slot->is_join) {
+        judge_join(slot);
+    } else if (request->status == TT_OK) {
         judge_output(slot);
     }
-    memset(slot->memory, POISON, slot->bytes); /* the caller's again */
+    if (slot->memory != NULL) {
+        memset(slot->memory, POISON, slot->bytes); /* the caller's again */
+    }
+    if (!slot->is_join && slot->call->is_named && rank->busy[slot->call->tensor] == slot) {
+        rank->busy[slot->call->tensor] = NULL;
+    }
     rank->in_flight--;
     rank->unfinished--;
     pump_later(rank, 0);
@@ -233,6 +304,33 @@ static void order_calls(simulation *run, uint32_t *order)
     }
 }
 
+/* Named tensors of a step come in any order; unnamed calls keep theirs. */
+static void order_steps(simulation *run, uint32_t *order)
+{
+    const scenario *what = run->what;
+    for (uint32_t first = 0; first < what->call_count; first += what->tensor_count) {
+        uint32_t *step = order + first;
+        for (uint32_t i = 0; i < what->tensor_count; i++) {
+            step[i] = first + i;
+        }
+        for (uint32_t i = what->tensor_count; what->is_shuffled && i > 1; i--) {
+            const uint32_t j = (uint32_t)tt_random_below(&run->random, i);
+            const uint32_t kept = step[i - 1];
+            step[i - 1] = step[j];
+            step[j] = kept;
+        }
+        uint32_t unnamed = first;
+        for (uint32_t i = 0; i < what->tensor_count; i++) {
+            if (!what->calls[step[i]].is_named) {
+                while (what->calls[unnamed].is_named) {
+                    unnamed++;
+                }
+                step[i] = unnamed++;
+            }
+        }
+    }
+}
+
 static void slot_add(simulation *run, uint32_t rank, uint32_t call_index, bool is_receive,
                      call_slot ***end_io)
 {
@@ -249,24 +347,46 @@ static void slot_add(simulation *run, uint32_t rank, uint32_t call_index, bool i
     run->ranks[rank].unfinished++;
 }
 
+static void join_add(simulation *run, uint32_t rank, uint32_t step, call_slot ***end_io)
+{
+    call_slot *slot = &run->slots[run->slot_count++];
+    slot->simulation = run;
+    slot->call = &run->what->calls[0];
+    slot->call_index = step / run->what->steps_per_phase;
+    slot->rank = slot->member = rank;
+    slot->is_join = true;
+    **end_io = slot;
+    *end_io = &slot->next;
+    run->ranks[rank].unfinished++;
+}
+
 void slots_make(simulation *run)
 {
     const scenario *what = run->what;
     uint32_t order[SCENARIO_CALLS_MAX];
-    run->slots = calloc(2 * (size_t)what->call_count * what->size, sizeof(*run->slots));
+    run->slots = calloc((2 * (size_t)what->call_count + SCENARIO_PHASES_MAX) * what->size,
+                        sizeof(*run->slots));
     TT_ASSERT(run->slots != NULL);
     for (uint32_t rank = 0; rank < what->size; rank++) {
         call_slot **end = &run->ranks[rank].next;
-        order_calls(run, order);
+        if (what->is_named) {
+            order_steps(run, order);
+        } else {
+            order_calls(run, order);
+        }
         for (uint32_t i = 0; i < what->call_count; i++) {
             const scenario_call *call = &what->calls[order[i]];
             uint32_t member;
-            if (!scenario_is_member(what, call->set, rank, &member)) {
-                continue;
+            const uint32_t tensors = what->tensor_count * what->steps_per_phase;
+            if (scenario_is_member(what, call->set, rank, &member) &&
+                scenario_takes_part(what, rank, call->step)) {
+                slot_add(run, rank, order[i], false, &end);
+                if (call->one.collective == TT_SEND) {
+                    slot_add(run, rank, order[i], true, &end);
+                }
             }
-            slot_add(run, rank, order[i], false, &end);
-            if (call->one.collective == TT_SEND) {
-                slot_add(run, rank, order[i], true, &end);
+            if (what->has_joins && (i + 1) % tensors == 0) {
+                join_add(run, rank, call->step, &end);
             }
         }
     }

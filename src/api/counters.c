@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * counters.c - what happened to named calls so far. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api_internal.h"
+#include "base/base.h"
+
+static void copy_negotiation(tutti_counters *out, const tt_negotiate_counters *count)
+{
+    out->steps = count->steps;
+    out->rounds = count->rounds;
+    out->turns = count->coordinator_turns;
+    out->messages = count->notices_sent;
+    out->bytes = count->bytes_sent;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(out->sizes); i++) {
+        out->sizes[i] = count->sizes_sent[i];
+    }
+    out->agreed = count->agreed;
+    out->planned = count->planned;
+    out->failed = count->failed;
+    out->plans_made = count->plans_made;
+    out->plans_cut = count->plans_cut;
+    out->evictions = count->evictions;
+    out->invalidations = count->invalidations;
+}
+
+tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *counters_out)
+{
+    const tutti_status status = tt_call_check(context);
+    tt_set_place place;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (counters_out == NULL || counters_out->struct_bytes < sizeof(*counters_out)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "counters: begin with TUTTI_COUNTERS_INIT");
+    }
+    if (!tt_set_place_find(context, set, &place)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "process set %u does not exist", set);
+    }
+    tutti_counters out = TUTTI_COUNTERS_INIT;
+    tt_drive_acquire(context);
+    const char *mode = "";
+    const tt_negotiate_counters *count = tt_control_set_count(context->control, set, &mode);
+    const tt_control_counters own = tt_control_count(context->control);
+    if (count != NULL) {
+        copy_negotiation(&out, count);
+    }
+    (void)snprintf(out.mode, sizeof(out.mode), "%s", mode);
+    tt_drive_release(context);
+    out.bundles = own.bundles;
+    out.copied_bytes = own.packed_bytes;
+    out.queueing_ns = own.queued_ns;
+    out.negotiation_ns = own.negotiation_ns;
+    out.late_ns = own.waiting_ns;
+    out.exchange_ns = own.exchange_ns;
+    out.struct_bytes = counters_out->struct_bytes;
+    memcpy(counters_out, &out, sizeof(out));
+    return TUTTI_OK;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bundle.c - from agreed tickets to ops: small tensors together, large ones alone.
+ *
+ * What runs together, in which layout and in which order, depends on the agreed items alone, which
+ * all members see alike: tensors of at most fuse_bytes that agree in all but their count share a
+ * bundle of at most bundle_bytes. A bundle lies in the arena, so that its packing is the staging
+ * that foreign memory needs anyway. A rank that has joined takes part with the identity.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/hash64.h"
+#include "base/reduce.h"
+#include "control/named.h"
+
+enum { OPEN_MAX = 4, ALIGN_BYTES = 64 };
+
+/* One call of tt_bundle_run. */
+typedef struct run {
+    tt_control *control;
+    tt_set *set;
+    bool is_planned;
+    const tt_agreement *item;
+    uint32_t part; /* of a planned ticket */
+    tt_bundle *open[OPEN_MAX];
+} run;
+
+/* One request of an item, or what a joined rank knows of it. */
+typedef struct member {
+    const tt_agreement *item;
+    tt_request *request; /* NULL: joined */
+    const tt_claim *claim;
+    const char *name;
+} member;
+
+/* ---- bundles ---- */
+
+static tt_bundle *bundle_make(tt_control *control)
+{
+    tt_bundle *bundle = tt_platform_allocate(control->platform, sizeof(*bundle));
+    if (bundle != NULL) {
+        bundle->control = control;
+        bundle->next = control->names->free_bundles;
+        control->names->free_bundles = bundle;
+        control->names->free_bundle_count++;
+    }
+    return bundle;
+}
+
+tt_status tt_bundle_reserve(tt_control *control)
+{
+    while (control->names->free_bundle_count <= OPEN_MAX) {
+        if (bundle_make(control) == NULL) {
+            return TT_ERR_NO_MEMORY;
+        }
+    }
+    return TT_OK;
+}
+
+/* There is always one: of a bundle without memory the op ends at once, and it comes back. */
+static tt_bundle *bundle_take(tt_control *control)
+{
+    tt_names *names = control->names;
+    const tt_status status = tt_bundle_reserve(control);
+    tt_bundle *bundle = names->free_bundles;
+    TT_ASSERT(bundle != NULL);
+    names->free_bundles = bundle->next;
+    names->free_bundle_count--;
+    bundle->is_starved = status != TT_OK;
+    bundle->member_count = 0;
+    bundle->bytes = 0;
+    bundle->layout = 0;
+    return bundle;
+}
+
+static void bundle_recycle(tt_bundle *bundle)
+{
+    tt_names *names = bundle->control->names;
+    tt_bundle **list = bundle->carrier.has_strays ? &names->forsaken : &names->free_bundles;
+    names->free_bundle_count += bundle->carrier.has_strays ? 0 : 1;
+    bundle->next = *list;
+    *list = bundle;
+}
+
+static void bundle_release_memory(tt_bundle *bundle)
+{
+    tt_platform *platform = bundle->control->platform;
+    if (bundle->memory != NULL) {
+        platform->ops->release(platform, bundle->is_arena ? TT_MEMORY_SHARED : TT_MEMORY_PRIVATE,
+                               bundle->memory, bundle->capacity);
+    }
+    bundle->memory = NULL;
+    bundle->capacity = 0;
+}
+
+static bool bundle_reserve_memory(tt_bundle *bundle, size_t bytes)
+{
+    tt_platform *platform = bundle->control->platform;
+    if (bytes <= bundle->capacity) {
+        return true;
+    }
+    bundle_release_memory(bundle);
+    const size_t capacity = tt_round_up(bytes, 4096);
+    bundle->is_arena = true;
+    bundle->memory = platform->ops->allocate(platform, TT_MEMORY_SHARED, capacity);
+    if (bundle->memory == NULL) {
+        bundle->is_arena = false;
+        bundle->memory = tt_platform_allocate(platform, capacity);
+    }
+    bundle->capacity = bundle->memory != NULL ? capacity : 0;
+    return bundle->memory != NULL;
+}
+
+static void release_list(tt_control *control, tt_bundle *bundle)
+{
+    while (bundle != NULL) {
+        tt_bundle *next = bundle->next;
+        bundle_release_memory(bundle);
+        tt_platform_release(control->platform, bundle, sizeof(*bundle));
+        bundle = next;
+    }
+}
+
+void tt_bundle_release_all(tt_control *control)
+{
+    release_list(control, control->names->free_bundles);
+    release_list(control, control->names->forsaken);
+}
+
+/* ---- packing ---- */
+
+static void bundle_pack(tt_bundle *bundle)
+{
+    tt_platform *platform = bundle->control->platform;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        const uint64_t offset = bundle->members[i].offset, bytes = bundle->members[i].bytes;
+        const tt_request *request = bundle->members[i].request;
+        memset(bundle->memory + end, 0, offset - end);
+        if (request == NULL) {
+            tt_fill_identity(bundle->carrier.dtype, bundle->carrier.redop, bundle->memory + offset,
+                             bytes / tt_dtype_bytes(bundle->carrier.dtype));
+        } else if (bytes > 0) {
+            memcpy(bundle->memory + offset, request->input, bytes);
+        }
+        end = offset + bytes;
+    }
+    memset(bundle->memory + end, 0, bundle->bytes - end);
+    platform->ops->spend(platform, TT_SPEND_COPY, bundle->bytes);
+    bundle->control->counters.packed_bytes += bundle->bytes;
+}
+
+static tt_status unpack(tt_request *request, const uint8_t *source, uint64_t bytes)
+{
+    if (request->output == NULL && request->allocate != NULL) {
+        request->output = request->allocate(request, bytes > 0 ? bytes : 1);
+    }
+    if (bytes > 0 && request->output == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    if (bytes > 0) {
+        memcpy(request->output, source, bytes);
+    }
+    return TT_OK;
+}
+
+static void bundle_finished(tt_request *carrier)
+{
+    tt_bundle *bundle = carrier->owner;
+    tt_platform *platform = bundle->control->platform;
+    const tt_status status = carrier->status;
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        tt_request *request = bundle->members[i].request;
+        if (request == NULL) {
+            continue;
+        }
+        tt_status own = status;
+        if (status == TT_OK) {
+            own = unpack(request, bundle->memory + bundle->members[i].offset,
+                         bundle->members[i].bytes);
+        }
+        tt_request_end(request, own, status == TT_OK ? tt_status_text(own) : carrier->error);
+    }
+    if (status == TT_OK) {
+        platform->ops->spend(platform, TT_SPEND_COPY, bundle->bytes);
+    }
+    tt_set *set = carrier->is_identity ? tt_set_find(bundle->control, carrier->set) : NULL;
+    bundle_recycle(bundle);
+    if (set != NULL) {
+        set->absent_count--;
+        tt_named_settle_join(set);
+    }
+}
+
+/* ---- running ---- */
+
+static void submit(run *it, const member *one, tt_request *request, const tt_failure *objection)
+{
+    const tt_agreement *item = one->item;
+    tt_standing standing = {.space = SPACE_AGREED,
+                            .active = (one->claim->form & CLAIM_BY_ACTIVE) != 0 ? item->active : 0};
+    if (it->is_planned) {
+        standing.space = SPACE_PLANNED;
+        standing.generation = item->generation;
+        standing.index = item->index;
+        standing.sequence = tt_planned_key(item->generation, item->index, item->order, it->part++);
+    }
+    tt_op_submit(it->control, it->set, request, &standing, objection);
+}
+
+static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
+{
+    const tt_claim *claim = one->claim;
+    const size_t length = tt_min_u64(strlen(one->name), sizeof(bundle->name) - 1);
+    memcpy(bundle->name, one->name, length);
+    bundle->name[length] = 0;
+    bundle->carrier = (tt_request){
+        .collective = (tt_collective)claim->collective,
+        .dtype = (tt_dtype)claim->dtype,
+        .redop = (tt_redop)claim->redop,
+        .set = set,
+        .root = claim->root,
+        .urgency = one->request != NULL ? one->request->urgency : 0,
+        .name = bundle->name,
+        .count = claim->count,
+        .salt = claim->salt,
+        .prescale = claim->prescale,
+        .postscale = claim->postscale,
+        .is_by_active = (claim->form & CLAIM_BY_ACTIVE) != 0,
+        .finished = bundle_finished,
+        .owner = bundle,
+    };
+}
+
+static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool has_memory)
+{
+    const tt_failure objection = {.status = TT_ERR_NO_MEMORY, .text = "out of memory"};
+    it->set->absent_count += bundle->carrier.is_identity ? 1 : 0;
+    submit(it, one, &bundle->carrier, has_memory ? NULL : &objection);
+}
+
+/* A rank that has joined takes part with the identity, in memory of its own. */
+static void run_absent(run *it, const member *one)
+{
+    tt_bundle *bundle = bundle_take(it->control);
+    const tt_claim *claim = one->claim;
+    const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
+    const bool is_scattered = claim->collective == TT_REDUCESCATTER;
+    const uint64_t count = claim->count * (is_scattered ? it->set->size : 1);
+    const uint64_t in_bytes = tt_round_up(count * width, ALIGN_BYTES);
+    carrier_fill(bundle, one, it->set->id);
+    bundle->carrier.is_identity = true;
+    const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, 2 * in_bytes + 1);
+    if (has_memory) {
+        tt_fill_identity((tt_dtype)claim->dtype, (tt_redop)claim->redop, bundle->memory, count);
+        bundle->carrier.input = bundle->memory;
+        bundle->carrier.output = bundle->memory + (is_scattered ? in_bytes : 0);
+    }
+    carrier_submit(it, bundle, one, has_memory);
+}
+
+static void run_alone(run *it, const member *one)
+{
+    if (one->request == NULL) {
+        run_absent(it, one);
+        return;
+    }
+    const tt_named *named = one->request->named;
+    char text[TT_ERROR_BYTES]; /* `named` may be over before it is told */
+    const tt_failure objection = {.status = named->objection, .text = text};
+    if (objection.status < 0) { /* peers have begun it, or all object alike */
+        memcpy(text, named->error, sizeof(text));
+    }
+    submit(it, one, one->request, objection.status < 0 ? &objection : NULL);
+}
+
+static void bundle_close(run *it, uint32_t at)
+{
+    tt_bundle *bundle = it->open[at];
+    it->open[at] = NULL;
+    const member first = {.item = bundle->first_item,
+                          .request = bundle->members[0].request,
+                          .claim = &bundle->claim,
+                          .name = bundle->name};
+    if (bundle->member_count == 1) {
+        tt_claim claim;
+        char name[TT_NAME_BYTES];
+        tt_claim_copy(&claim, &bundle->claim);
+        memcpy(name, bundle->name, sizeof(name));
+        const member only = {
+            .item = first.item, .request = first.request, .claim = &claim, .name = name};
+        bundle->carrier.has_strays = false;
+        bundle_recycle(bundle);
+        run_alone(it, &only);
+        return;
+    }
+    tt_claim whole;
+    tt_claim_copy(&whole, &bundle->claim);
+    whole.count = bundle->bytes / tt_dtype_bytes((tt_dtype)whole.dtype);
+    whole.salt = bundle->layout;
+    char name[TT_NAME_BYTES];
+    memcpy(name, bundle->name, sizeof(name));
+    const member all = {
+        .item = first.item, .request = first.request, .claim = &whole, .name = name};
+    carrier_fill(bundle, &all, it->set->id);
+    const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, bundle->bytes + 1);
+    bundle->carrier.is_identity = first.request == NULL;
+    if (has_memory) {
+        bundle_pack(bundle);
+    }
+    bundle->carrier.input = bundle->carrier.output = bundle->memory;
+    it->control->counters.bundles++;
+    carrier_submit(it, bundle, &all, has_memory);
+}
+
+static bool is_small(const run *it, const member *one)
+{
+    const tt_control_config *config = &it->control->config;
+    const uint64_t width = tt_dtype_bytes((tt_dtype)one->claim->dtype);
+    const bool is_good = one->request == NULL || one->request->named->objection == TT_OK;
+    return is_good && width > 0 && one->claim->collective == TT_ALLREDUCE &&
+           one->claim->salt == 0 && one->claim->count <= config->fuse_bytes / width;
+}
+
+/* Do they agree in all but their count? */
+static bool fits(const tt_bundle *bundle, const tt_claim *claim)
+{
+    const tt_claim *other = &bundle->claim;
+    return claim->dtype == other->dtype && claim->redop == other->redop &&
+           claim->form == other->form && claim->prescale == other->prescale &&
+           claim->postscale == other->postscale;
+}
+
+static void bundle_add(run *it, const member *one)
+{
+    const uint64_t bytes = one->claim->count * tt_dtype_bytes((tt_dtype)one->claim->dtype);
+    const uint64_t room = it->control->config.bundle_bytes;
+    uint32_t at = 0;
+    while (at < OPEN_MAX && it->open[at] != NULL && !fits(it->open[at], one->claim)) {
+        at++;
+    }
+    if (at == OPEN_MAX) { /* the one that was opened first makes room */
+        bundle_close(it, 0);
+        memmove(&it->open[0], &it->open[1], (OPEN_MAX - 1) * sizeof(it->open[0]));
+        it->open[--at] = NULL;
+    }
+    tt_bundle *bundle = it->open[at];
+    if (bundle != NULL && (bundle->bytes + tt_round_up(bytes, ALIGN_BYTES) > room ||
+                           bundle->member_count == BUNDLE_MEMBERS_MAX)) {
+        bundle_close(it, at);
+        bundle = NULL;
+    }
+    if (bundle == NULL) {
+        bundle = it->open[at] = bundle_take(it->control);
+        bundle->first_item = one->item;
+        tt_claim_copy(&bundle->claim, one->claim);
+        const size_t length = tt_min_u64(strlen(one->name), sizeof(bundle->name) - 1);
+        memcpy(bundle->name, one->name, length);
+        bundle->name[length] = 0;
+    }
+    const uint32_t index = bundle->member_count++;
+    bundle->members[index].request = one->request;
+    bundle->members[index].offset = bundle->bytes;
+    bundle->members[index].bytes = bytes;
+    bundle->bytes += tt_round_up(bytes, ALIGN_BYTES);
+    bundle->layout = tt_hash64_mix(bundle->layout, one->claim->count + 1) | 1;
+}
+
+static void close_all(run *it)
+{
+    for (uint32_t at = 0; at < OPEN_MAX && it->open[at] != NULL; at++) {
+        bundle_close(it, at);
+    }
+}
+
+static void run_item(run *it, const tt_agreement *item)
+{
+    tt_named *named = item->ticket != NULL ? item->ticket->owner : NULL;
+    tt_bid bid = {0};
+    tt_claim claim;
+    char name[TT_NAME_BYTES] = "";
+    memcpy(name, item->name, tt_min_u64(item->name_bytes, sizeof(name) - 1));
+    if (named == NULL && (!tt_bid_read(&bid, item->claim, item->claim_bytes) || bid.is_digest)) {
+        tt_failure_memory(it->control, it->set->id); /* cannot stand in for what it cannot read */
+        return;
+    }
+    const uint32_t count = named != NULL ? named->member_count : bid.member_count;
+    const bool is_group = named != NULL ? named->member_max > 0 : count > 1;
+    for (uint32_t i = 0; i < count; i++) {
+        tt_request *request = named != NULL ? named->members[i] : NULL;
+        if (request != NULL) {
+            tt_claim_make(&claim, request, it->set->size);
+        } else if (!tt_bid_next(&bid, &claim)) {
+            break;
+        }
+        const member one = {.item = item,
+                            .request = request,
+                            .claim = &claim,
+                            .name = request != NULL ? request->name
+                                                    : (claim.name[0] != 0 ? claim.name : name)};
+        claim.name[0] = request != NULL ? 0 : claim.name[0];
+        if (is_small(it, &one) && (is_group || !it->is_planned)) {
+            bundle_add(it, &one);
+        } else {
+            run_alone(it, &one);
+        }
+    }
+}
+
+void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, uint32_t count,
+                   bool is_planned)
+{
+    run it = {.control = control, .set = set, .is_planned = is_planned};
+    for (uint32_t i = 0; i < count; i++) {
+        run_item(&it, &items[i]);
+    }
+    close_all(&it);
+}

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * named.c - named requests: their tickets, and the host of the set's negotiator.
+ *
+ * A request's name is taken from submission until the request is over, through negotiation and
+ * exchange: a second one of that name is refused at once, here only. So at most one occurrence of a
+ * planned tensor is open on a rank.
+ */
+#include "control/named.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/hash64.h"
+#include "base/log.h"
+#include "base/plant.h"
+
+/* ---- records ---- */
+
+static uint64_t hash_of(const tt_set *set, const char *name)
+{
+    return tt_hash64(name, strlen(name), set->id);
+}
+
+tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char *name)
+{
+    const uint64_t hash = hash_of(set, name);
+    tt_named *named = control->names->buckets[hash % NAME_BUCKETS];
+    while (named != NULL &&
+           (named->hash != hash || named->set != set || strcmp(named->name, name) != 0)) {
+        named = named->next;
+    }
+    return named;
+}
+
+tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
+{
+    tt_names *names = control->names;
+    tt_named *named = names->free;
+    const size_t name_bytes = strlen(name);
+    TT_ASSERT(name_bytes < sizeof(named->name));
+    if (named != NULL) {
+        names->free = named->next;
+    } else {
+        named = tt_platform_allocate(control->platform, sizeof(*named));
+        if (named == NULL) {
+            return NULL;
+        }
+        named->bid = named->bid_short;
+        named->bid_capacity = sizeof(named->bid_short);
+    }
+    memcpy(named->name, name, name_bytes + 1);
+    named->set = set;
+    named->hash = tt_hash64(name, name_bytes, set->id);
+    named->request = NULL;
+    named->members = &named->request;
+    named->member_count = named->member_max = named->open_count = 0;
+    named->is_waiting = named->has_timed_out = false;
+    named->status = named->objection = TT_OK;
+    named->submitted_ns = tt_now(control->platform);
+    named->ticket =
+        (tt_ticket){.name = named->name, .name_bytes = (uint16_t)name_bytes, .owner = named};
+    tt_named **bucket = &names->buckets[named->hash % NAME_BUCKETS];
+    named->next = *bucket;
+    *bucket = named;
+    named->previous_waiting = NULL;
+    named->next_waiting = names->waiting;
+    if (names->waiting != NULL) {
+        names->waiting->previous_waiting = named;
+    }
+    names->waiting = named;
+    control->pending++;
+    return named;
+}
+
+/* Its ticket is over, or it never became one. */
+static void stop_waiting(tt_control *control, tt_named *named)
+{
+    tt_names *names = control->names;
+    if (named->next_waiting != NULL) {
+        named->next_waiting->previous_waiting = named->previous_waiting;
+    }
+    if (named->previous_waiting != NULL) {
+        named->previous_waiting->next_waiting = named->next_waiting;
+    } else {
+        TT_ASSERT(names->waiting == named);
+        names->waiting = named->next_waiting;
+    }
+    named->next_waiting = named->previous_waiting = NULL;
+    named->is_waiting = false;
+    control->pending--;
+}
+
+void tt_named_release(tt_control *control, tt_named *named)
+{
+    tt_named **link = &control->names->buckets[named->hash % NAME_BUCKETS];
+    while (*link != named) {
+        link = &(*link)->next;
+    }
+    *link = named->next;
+    if (named->members != &named->request) {
+        tt_platform_release(control->platform, named->members,
+                            named->member_max * sizeof(*named->members));
+    }
+    named->next = control->names->free;
+    control->names->free = named;
+}
+
+static void request_tell(tt_request *request, tt_status status, const char *text)
+{
+    if (status == TT_OK) {
+        request->error[0] = 0;
+    } else if (text != request->error) {
+        tt_text error = {0};
+        tt_text_add(&error, "%s", text);
+        memcpy(request->error, error.bytes, sizeof(request->error));
+    }
+    request->named = NULL;
+    request->op = NULL;
+    request->status = status;
+    request->finished(request);
+}
+
+void tt_named_over(tt_request *request, tt_status status, const char *text)
+{
+    tt_named *named = request->named;
+    tt_control *control = named->set->control;
+    if (named->member_max == 0) {
+        tt_named_release(control, named);
+        request_tell(request, status, text);
+        return;
+    }
+    if (status < 0 && named->status == TT_OK) {
+        tt_text error = {0};
+        tt_text_add(&error, "%s", text);
+        memcpy(named->error, error.bytes, sizeof(named->error));
+        named->status = status;
+    }
+    if (--named->open_count > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < named->member_count; i++) {
+        request_tell(named->members[i], named->status, named->error);
+    }
+    tt_named_release(control, named);
+}
+
+void tt_named_refuse(tt_control *control, tt_named *named, tt_status status, const char *text)
+{
+    tt_text kept = {0};
+    tt_text_add(&kept, "%s", text); /* of a request that ends here, perhaps */
+    stop_waiting(control, named);
+    control->counters.ops_failed++;
+    if (named->member_count == 0) {
+        tt_named_release(control, named);
+        return;
+    }
+    named->open_count = named->member_count;
+    for (uint32_t i = 0, count = named->member_count; i < count; i++) {
+        tt_named_over(named->members[i], status, kept.bytes); /* the last releases `named` */
+    }
+}
+
+/* ---- host of a negotiator ---- */
+
+static void *host_allocate(void *owner, size_t bytes)
+{
+    const tt_set *set = owner;
+    return tt_platform_allocate(set->control->platform, bytes);
+}
+
+static void host_release(void *owner, void *memory, size_t bytes)
+{
+    const tt_set *set = owner;
+    tt_platform_release(set->control->platform, memory, bytes);
+}
+
+static uint64_t host_now(void *owner)
+{
+    const tt_set *set = owner;
+    return tt_now(set->control->platform);
+}
+
+static void host_send(void *owner, uint32_t member, const tt_notice *notice)
+{
+    tt_set *set = owner;
+    tt_notice_send(set->control, set, member, notice);
+}
+
+/* The tickets have ended: their requests now run. */
+static void take_over(tt_control *control, const tt_agreement *item)
+{
+    if (item->ticket == NULL) {
+        return;
+    }
+    tt_named *named = item->ticket->owner;
+    control->counters.negotiation_ns += tt_now(control->platform) - named->submitted_ns;
+    stop_waiting(control, named);
+    named->open_count = named->member_count;
+}
+
+static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
+{
+    tt_set *set = owner;
+    for (uint32_t i = 0; i < count; i++) {
+        take_over(set->control, &items[i]);
+    }
+    tt_bundle_run(set->control, set, items, count, false);
+}
+
+static void host_planned(void *owner, const tt_agreement *item)
+{
+    tt_set *set = owner;
+    take_over(set->control, item);
+    tt_bundle_run(set->control, set, item, 1, true);
+}
+
+static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const char *text)
+{
+    tt_set *set = owner;
+    tt_named *named = ticket->owner;
+    if (text[0] > 0 && text[0] < ' ') {
+        status = (tt_status)-text[0];
+        text++;
+    }
+    if (named->has_timed_out && status == TT_ERR_CANCELLED) {
+        tt_text own = {0};
+        tt_text_add(&own, "rank %u: tensor ", set->control->world.rank);
+        tt_text_add_quoted(&own, named->name, sizeof(named->name));
+        tt_text_add(&own, " not ready on all ranks after %g s",
+                    (double)(named->deadline_ns - named->submitted_ns) / 1e9);
+        tt_named_refuse(set->control, named, TT_ERR_TIMED_OUT, own.bytes);
+        return;
+    }
+    tt_named_refuse(set->control, named, status, text);
+}
+
+void tt_named_settle_join(tt_set *set)
+{
+    tt_request *request = set->join;
+    const tt_status failure = set->join_failure;
+    if (request == NULL || (set->joined_last == 0 && failure == TT_OK) || set->absent_count > 0) {
+        return; /* others still need this rank */
+    }
+    set->join = NULL;
+    set->join_failure = TT_OK;
+    set->control->pending--;
+    if (failure < 0) {
+        tt_request_refuse(request, failure, set->shut_text);
+        return;
+    }
+    request->root = set->joined_last - 1;
+    set->joined_last = 0;
+    request->status = TT_OK;
+    request->error[0] = 0;
+    request->finished(request);
+}
+
+static void host_joined(void *owner, uint32_t last)
+{
+    tt_set *set = owner;
+    set->joined_last = last + 1;
+    tt_named_settle_join(set);
+}
+
+/* The status travels before the words; see host_failed. */
+static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                         uint32_t count, tt_text *text)
+{
+    const tt_set *set = owner;
+    tt_text words = {0};
+    const tt_status status = tt_bid_explain(set, name, claimants, count, &words);
+    tt_text_add(text, "%c%s", -(int)status, words.bytes);
+}
+
+/* By how many to divide must be known when the op begins. */
+static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_count)
+{
+    tt_bid bid;
+    tt_claim claim;
+    bool is_by_active = !tt_bid_read(&bid, claim_bytes, byte_count);
+    (void)owner;
+    while (!is_by_active && tt_bid_next(&bid, &claim)) {
+        is_by_active = (claim.form & CLAIM_BY_ACTIVE) != 0;
+    }
+    return !is_by_active;
+}
+
+static void host_report(void *owner, int level, const char *words)
+{
+    const tt_set *set = owner;
+    tt_text text = {0};
+    tt_text_add(&text, "%s", words);
+    tt_control_report(set->control, level, &text);
+}
+
+static const tt_negotiate_host host_table = {
+    .allocate = host_allocate,
+    .release = host_release,
+    .now = host_now,
+    .send = host_send,
+    .agreed = host_agreed,
+    .planned = host_planned,
+    .failed = host_failed,
+    .joined = host_joined,
+    .explain = host_explain,
+    .may_plan = host_may_plan,
+    .report = host_report,
+};
+
+tt_status tt_named_ready(tt_control *control, tt_set *set)
+{
+    if (set->negotiator != NULL) {
+        return TT_OK;
+    }
+    tt_platform *platform = control->platform;
+    if (control->names == NULL) {
+        control->names = tt_platform_allocate(platform, sizeof(*control->names));
+    }
+    if (set->agreed == NULL) {
+        set->agreed = tt_platform_allocate(platform, sizeof(*set->agreed));
+        if (set->agreed != NULL) {
+            tt_order_init(set->agreed);
+        }
+    }
+    if (control->names == NULL || set->agreed == NULL || tt_bundle_reserve(control) != TT_OK) {
+        return TT_ERR_NO_MEMORY;
+    }
+    const tt_topology *topology = &set->topology;
+    const tt_negotiate_members members = {.size = set->size,
+                                          .self = set->self,
+                                          .host_count = topology->host_count,
+                                          .host_of = topology->host_of,
+                                          .host_first = topology->host_first,
+                                          .host_members = topology->host_members,
+                                          .rank_of = set->members};
+    tt_negotiate_host host = host_table;
+    host.owner = set;
+    tt_negotiate_config config = control->config.negotiate;
+    config.epoch = control->world.epoch;
+    return tt_negotiator_create(&host, &members, &config, &set->negotiator);
+}
+
+/* Something may be due at this set's negotiator: before the machine rests. */
+void tt_named_touch(tt_control *control, tt_set *set)
+{
+    set->is_touched = true;
+    control->is_touched = true;
+}
+
+static void upsets_tell(tt_set *set)
+{
+    while (set->upset_count > 0) {
+        const tt_upset upset = set->upsets[--set->upset_count];
+        tt_negotiator_upset(set->negotiator, upset.generation, upset.index);
+    }
+}
+
+void tt_named_upset(tt_set *set, uint32_t generation, uint32_t index)
+{
+    if (set->negotiator == NULL) {
+        return;
+    }
+    if (set->upset_count < UPSETS_MAX) { /* one is enough to cut the plan */
+        set->upsets[set->upset_count++] = (tt_upset){.generation = generation, .index = index};
+    }
+    tt_named_touch(set->control, set);
+}
+
+void tt_named_flush(tt_control *control)
+{
+    uint64_t due_ns = UINT64_MAX;
+    control->is_touched = false;
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->negotiator == NULL) {
+            continue;
+        }
+        if (set->is_touched) {
+            set->is_touched = false;
+            upsets_tell(set);
+            tt_negotiator_flush(set->negotiator);
+        }
+        due_ns = tt_min_u64(due_ns, tt_negotiator_due(set->negotiator));
+    }
+    tt_control_due(control, due_ns);
+}
+
+void tt_named_patrol(tt_control *control)
+{
+    const uint64_t now = tt_now(control->platform);
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->negotiator == NULL) {
+            continue;
+        }
+        if (now >= set->shut_ns) {
+            set->shut_ns = UINT64_MAX;
+            tt_named_shut(control, set, set->broken, set->broken_text);
+        }
+        if (now >= tt_negotiator_due(set->negotiator)) {
+            tt_negotiator_tick(set->negotiator);
+            tt_named_touch(control, set);
+        }
+    }
+    tt_named *next;
+    for (tt_named *named = control->names != NULL ? control->names->waiting : NULL; named != NULL;
+         named = next) {
+        next = named->next_waiting;
+        if (now < named->deadline_ns || named->has_timed_out) {
+            continue;
+        }
+        named->has_timed_out = true;
+        if (named->is_waiting) {
+            (void)tt_negotiator_cancel(named->set->negotiator, &named->ticket);
+            tt_named_touch(control, named->set);
+        } else {
+            tt_named_refuse(control, named, TT_ERR_TIMED_OUT,
+                            "a member of its group did not come in time");
+        }
+        next = control->names->waiting; /* any of them may be over */
+    }
+}
+
+void tt_named_shut(tt_control *control, tt_set *set, tt_status status, const char *text)
+{
+    if (set->negotiator == NULL) {
+        return;
+    }
+    tt_text kept = {0};
+    tt_text_add(&kept, "%s", text);
+    if (set->shut == TT_OK) {
+        set->shut = status;
+        memcpy(set->shut_text, kept.bytes, sizeof(set->shut_text));
+    }
+    tt_negotiator_shut(set->negotiator, status, kept.bytes);
+    if (set->join != NULL && set->join_failure == TT_OK) {
+        set->join_failure = status;
+        tt_named_settle_join(set);
+    }
+    tt_named *named = control->names->waiting;
+    while (named != NULL) { /* groups that are not complete */
+        tt_named *next = named->next_waiting;
+        if (named->set == set && !named->is_waiting) {
+            tt_named_refuse(control, named, status, kept.bytes);
+            next = control->names->waiting;
+        }
+        named = next;
+    }
+}
+
+void tt_named_release_set(tt_set *set)
+{
+    if (set->negotiator != NULL) {
+        tt_negotiator_destroy(set->negotiator);
+        set->negotiator = NULL;
+    }
+}
+
+void tt_named_release_all(tt_control *control)
+{
+    tt_names *names = control->names;
+    if (names == NULL) {
+        return;
+    }
+    TT_ASSERT(names->waiting == NULL);
+    while (names->free != NULL) {
+        tt_named *next = names->free->next;
+        if (names->free->bid != names->free->bid_short) {
+            tt_platform_release(control->platform, names->free->bid, names->free->bid_capacity);
+        }
+        tt_platform_release(control->platform, names->free, sizeof(tt_named));
+        names->free = next;
+    }
+    tt_bundle_release_all(control);
+    tt_platform_release(control->platform, names, sizeof(*names));
+    control->names = NULL;
+}
+
+/* ---- submission ---- */
+
+void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *objection)
+{
+    tt_text full = {0};
+    if (objection != NULL) {
+        tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
+                    tt_collective_name(named->members[0]->collective), objection->text);
+        named->objection = objection->status;
+        if (objection->text != named->error) {
+            tt_text words = {0};
+            tt_text_add(&words, "%s", objection->text);
+            memcpy(named->error, words.bytes, sizeof(named->error));
+        }
+    }
+    const tt_failure told = {.status = objection != NULL ? objection->status : TT_OK,
+                             .text = full.bytes};
+    tt_bid_make(control, named, objection != NULL ? &told : NULL);
+    named->is_waiting = true;
+    tt_negotiator_submit(named->set->negotiator, &named->ticket);
+}
+
+/* Why no named request can be taken; NULL: it can. */
+static const char *refusal(const tt_set *set, tt_status *status_out)
+{
+    *status_out = set->broken;
+    if (set->broken == TT_ERR_PEER_DOWN || set->broken == TT_ERR_NO_MEMORY) {
+        return set->broken_text;
+    }
+    if (set->shut < 0) {
+        *status_out = set->shut;
+        return set->shut_text;
+    }
+    if (set->join != NULL) {
+        *status_out = TT_ERR_BAD_ARGUMENT;
+        return "this rank has joined: it gives no more until all ranks have joined";
+    }
+    return NULL;
+}
+
+void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
+                     const tt_failure *objection)
+{
+    tt_status status;
+    const char *why = refusal(set, &status);
+    if (why == NULL && tt_named_ready(control, set) != TT_OK) {
+        status = TT_ERR_NO_MEMORY;
+        why = "out of memory for named calls";
+    }
+    if (why != NULL) {
+        tt_request_refuse(request, status, why);
+        return;
+    }
+    request->op = NULL;
+    request->named = NULL;
+    request->has_strays = false;
+    tt_control_watch(control);
+    if (request->group != NULL) {
+        tt_group_submit(control, set, request, objection);
+        tt_named_touch(control, set);
+        return;
+    }
+    tt_text text = {0};
+    if (tt_named_find(control, set, request->name) != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
+        tt_text_add(&text, "tensor ");
+        tt_text_add_quoted(&text, request->name, TT_NAME_BYTES);
+        tt_text_add(&text, " is submitted already and not over yet; wait for it, or give this "
+                           "one another name");
+        tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
+    tt_named *named = tt_named_take(control, set, request->name);
+    if (named == NULL) {
+        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
+        return;
+    }
+    const uint64_t patience =
+        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
+    named->deadline_ns = patience > 0 ? named->submitted_ns + patience : UINT64_MAX;
+    named->request = request;
+    named->member_count = 1;
+    request->named = named;
+    tt_named_offer(control, named, objection);
+    if (request->op == NULL) {
+        tt_named_touch(control, set);
+    }
+}
+
+void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
+{
+    tt_status status;
+    const char *why = refusal(set, &status);
+    if (why == NULL && tt_named_ready(control, set) != TT_OK) {
+        status = TT_ERR_NO_MEMORY;
+        why = "out of memory for named calls";
+    }
+    if (why == NULL) {
+        for (tt_named *named = control->names->waiting; named != NULL;
+             named = named->next_waiting) {
+            if (named->set == set) {
+                status = TT_ERR_BAD_ARGUMENT;
+                why = "wait for this rank's named calls before it joins";
+            }
+        }
+    }
+    if (why != NULL) {
+        tt_request_refuse(request, status, why);
+        return;
+    }
+    request->op = NULL;
+    set->join = request;
+    control->pending++;
+    tt_control_watch(control);
+    tt_negotiator_join(set->negotiator);
+    tt_named_touch(control, set);
+}
+
+bool tt_named_cancel(tt_control *control, tt_request *request)
+{
+    tt_named *named = request->named;
+    if (named == NULL) {
+        return false;
+    }
+    if (!named->is_waiting && named->open_count > 0) {
+        return false;
+    }
+    if (!named->is_waiting) { /* of a group that is not complete: it fails when it is */
+        tt_text text = {0};
+        tt_text_add(&text, "cancelled by rank %u", control->world.rank);
+        memcpy(named->error, text.bytes, sizeof(named->error));
+        named->objection = TT_ERR_CANCELLED;
+        return true;
+    }
+    tt_named_touch(control, named->set);
+    return tt_negotiator_cancel(named->set->negotiator, &named->ticket);
+}

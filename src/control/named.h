@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * named.h - named requests of this rank: from submission through the negotiator to an op.
+ *
+ * A named request, or a group of them, is one ticket. When all members have it, it runs: alone, in
+ * a bundle with others, or in several ops (a group). Its name is taken until it is over.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  records and bundles are kept for reuse; a group's lists grow with it.
+ */
+#ifndef TUTTI_CONTROL_NAMED_H
+#define TUTTI_CONTROL_NAMED_H
+
+#include "control/control_internal.h"
+#include "negotiate/negotiate.h"
+
+enum {
+    NAME_BUCKETS = 1024,
+    BUNDLE_MEMBERS_MAX = 256,
+    GROUP_MEMBERS_MAX = 4096,      /* parts of a planned group are numbered in 12 bits */
+    EARLY_BYTES_MAX = 1024 * 1024, /* notices of a peer for sets to come */
+};
+
+/* One ticket: a named request, or the members of a group. */
+typedef struct tt_named {
+    struct tt_named *next;                            /* in its bucket, or the free list */
+    struct tt_named *next_waiting, *previous_waiting; /* in control->names->waiting */
+    tt_ticket ticket;
+    tt_set *set;
+    uint64_t hash; /* of set and name */
+    uint64_t submitted_ns, deadline_ns;
+    tt_request *request;   /* not a group */
+    tt_request **members;  /* a group: in the order of their names when it is complete */
+    uint32_t member_count; /* that have come */
+    uint32_t member_max;   /* that must come; 0: no group */
+    uint32_t open_count;   /* running, not over */
+    tt_status status;      /* the first failure */
+    tt_status objection;   /* this rank cannot take part; `error` says why */
+    char error[TT_ERROR_BYTES];
+    bool is_waiting; /* the negotiator has its ticket */
+    bool has_timed_out;
+    char name[TT_NAME_BYTES];
+    uint8_t *bid; /* claim of the ticket */
+    size_t bid_capacity;
+    uint8_t bid_short[64];
+} tt_named;
+
+/* A request of control's own: several small ones as one, or the part of a rank that has joined. */
+typedef struct tt_bundle {
+    struct tt_bundle *next; /* free list */
+    tt_request carrier;
+    tt_control *control;
+    uint8_t *memory;
+    size_t capacity;
+    bool is_arena, is_starved;
+    const tt_agreement *first_item; /* while it is being filled */
+    tt_claim claim;                 /* of the first member */
+    uint64_t bytes;
+    uint64_t layout; /* hash of the members' counts */
+    char name[TT_NAME_BYTES];
+    uint32_t member_count;
+    struct {
+        tt_request *request; /* NULL: this rank has joined */
+        uint64_t offset, bytes;
+    } members[BUNDLE_MEMBERS_MAX];
+} tt_bundle;
+
+/* A notice for a set that does not exist here yet. */
+typedef struct tt_early {
+    struct tt_early *next;
+    uint32_t peer;
+    tt_head head;
+    uint8_t payload[];
+} tt_early;
+
+/* What control knows of named requests. */
+struct tt_names {
+    tt_named *buckets[NAME_BUCKETS];
+    tt_named *free;
+    tt_named *waiting; /* tickets and incomplete groups */
+    tt_bundle *free_bundles;
+    uint32_t free_bundle_count;
+    tt_bundle *forsaken; /* a peer may yet store to their memory */
+};
+
+/* ---- bid.c: what a ticket claims ---- */
+
+/* A bid as it lies on the wire, after it was checked. */
+typedef struct tt_bid {
+    uint32_t member_count;
+    tt_status objection; /* negative: the rank cannot take part */
+    bool is_digest;      /* too many members: only their hash is here */
+    const uint8_t *records, *end;
+    const char *text; /* of the objection */
+    size_t text_bytes;
+} tt_bid;
+
+/* Write the claim of `named` (complete) into its bid and ticket. Without memory it says so. */
+void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objection);
+/* False: nothing an honest rank sends. */
+bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count);
+/* The next member; false: none is left. */
+bool tt_bid_next(tt_bid *bid, tt_claim *claim_out);
+tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant *claimants,
+                         uint32_t count, tt_text *text);
+
+/* ---- named.c ---- */
+
+tt_status tt_named_ready(tt_control *control, tt_set *set);
+void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
+                     const tt_failure *objection);
+void tt_named_join(tt_control *control, tt_set *set, tt_request *request);
+bool tt_named_cancel(tt_control *control, tt_request *request);
+/* Something may be due at this set's negotiator: it is flushed before the machine rests. */
+void tt_named_touch(tt_control *control, tt_set *set);
+void tt_named_flush(tt_control *control);
+void tt_named_patrol(tt_control *control);
+/* A planned tensor failed in its exchange; told at the next flush. */
+void tt_named_upset(tt_set *set, uint32_t generation, uint32_t index);
+void tt_named_shut(tt_control *control, tt_set *set, tt_status status, const char *text);
+/* End the join if all have joined and nothing runs here for others. */
+void tt_named_settle_join(tt_set *set);
+void tt_named_release_set(tt_set *set);
+void tt_named_release_all(tt_control *control);
+
+/* A group's name, deadline and members; see group.c. */
+tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name);
+tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char *name);
+void tt_named_release(tt_control *control, tt_named *named);
+/* The ticket, once its request or group is complete. */
+void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *objection);
+/* End all its requests, which have no op. */
+void tt_named_refuse(tt_control *control, tt_named *named, tt_status status, const char *text);
+
+/* The request has come to its end; a group's ends are told together. */
+void tt_named_over(tt_request *request, tt_status status, const char *text);
+
+/* ---- notice.c ---- */
+
+void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_notice *notice);
+void tt_notice_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
+/* Notices that came before `set` was created. */
+void tt_notice_replay(tt_control *control, tt_set *set);
+void tt_notice_release_all(tt_control *control);
+
+/* ---- group.c ---- */
+
+void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
+                     const tt_failure *objection);
+
+/* ---- bundle.c ---- */
+
+/* Run these agreed tickets, small ones together; what runs together depends on the items alone. */
+void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, uint32_t count,
+                   bool is_planned);
+/* Keep enough of them that none is missing when tickets are agreed. */
+tt_status tt_bundle_reserve(tt_control *control);
+void tt_bundle_release_all(tt_control *control);
+
+#endif

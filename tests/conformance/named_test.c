@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * named_test.c - named calls: any order on any rank, from any thread; steps that repeat go without
+ * messages; groups, joins, wrong use.
+ *
+ * Labels: asan tsan
+ * Timeout: 300
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "conformance/ranks.h"
+
+enum { TENSORS = 24, STEPS = 30, NAME_BYTES = 64, TENSOR_MAX = 20000 };
+
+static int32_t sum_of_ranks(const ranks_self *self)
+{
+    return self->size * (self->size + 1) / 2;
+}
+
+static void on_both(int size, ranks_fn *body)
+{
+    ranks_run(size, "shm", body, NULL);
+    ranks_run(size, "tcp", body, NULL);
+}
+
+/* ---- one model, many steps ---- */
+
+typedef struct tensor {
+    char name[NAME_BYTES];
+    uint64_t count;
+    int32_t *values;
+    tutti_handle *handle;
+} tensor;
+
+static void model_make(tensor *model, int count)
+{
+    static const uint64_t counts[] = {1, 7, 100, 3000, TENSOR_MAX};
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(model[i].name, sizeof(model[i].name), "layer.%d.weight", i);
+        model[i].count = counts[i % 5];
+        model[i].values = malloc(model[i].count * sizeof(int32_t));
+        EXPECT(model[i].values != NULL);
+    }
+}
+
+static void model_free(tensor *model, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(model[i].values);
+    }
+}
+
+static tutti_call call_of(tensor *one)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    call.input = call.output = one->values;
+    call.count = one->count;
+    call.dtype = TUTTI_I32;
+    call.name = one->name;
+    return call;
+}
+
+static void tensor_start(ranks_self *self, tensor *one, int step)
+{
+    for (uint64_t i = 0; i < one->count; i++) {
+        one->values[i] = self->rank + 1 + step;
+    }
+    const tutti_call call = call_of(one);
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &one->handle));
+}
+
+static void tensor_check(ranks_self *self, tensor *one, int step)
+{
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(one->handle, -1.0));
+    tutti_handle_free(one->handle);
+    for (uint64_t i = 0; i < one->count; i++) {
+        EXPECT_SAY(one->values[i] == sum_of_ranks(self) + self->size * step,
+                   "%s of step %d: %d at %llu", one->name, step, one->values[i],
+                   (unsigned long long)i);
+    }
+}
+
+static void shuffle(tt_random *random, int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (int i = count; i > 1; i--) {
+        const int j = (int)tt_random_below(random, (uint64_t)i);
+        const int kept = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = kept;
+    }
+}
+
+/* One step: every tensor once, in an order of this rank's own. */
+static void step_run(ranks_self *self, tensor *model, tt_random *random, int step)
+{
+    int order[TENSORS];
+    shuffle(random, order, TENSORS);
+    for (int i = 0; i < TENSORS; i++) {
+        tensor_start(self, &model[order[i]], step);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        tensor_check(self, &model[i], step);
+    }
+}
+
+static tutti_counters counters_of(ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters;
+}
+
+static void steps_in_any_order(ranks_self *self)
+{
+    tensor model[TENSORS];
+    tt_random random;
+    tt_random_init(&random, (uint64_t)self->rank, 5);
+    model_make(model, TENSORS);
+    for (int step = 0; step < STEPS; step++) {
+        step_run(self, model, &random, step);
+    }
+    const tutti_counters before = counters_of(self);
+    EXPECT_SAY(strcmp(before.mode, "plan") == 0 || self->size == 1, "mode %s", before.mode);
+    for (int step = 0; step < 10; step++) {
+        step_run(self, model, &random, step);
+    }
+    const tutti_counters after = counters_of(self);
+    EXPECT_SAY(after.messages == before.messages, "%llu messages in ten planned steps",
+               (unsigned long long)(after.messages - before.messages));
+    EXPECT(after.planned - before.planned == (uint64_t)10 * TENSORS);
+    model_free(model, TENSORS);
+}
+
+static void steps_in_any_order_go_without_messages(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 5; size += 2) {
+        on_both(size, steps_in_any_order);
+    }
+}
+
+static void any_mode(ranks_self *self)
+{
+    tensor model[TENSORS];
+    tt_random random;
+    tt_random_init(&random, (uint64_t)self->rank, 6);
+    model_make(model, TENSORS);
+    for (int step = 0; step < STEPS; step++) {
+        step_run(self, model, &random, step);
+    }
+    const char *mode = self->user;
+    EXPECT_SAY(strcmp(counters_of(self).mode, mode) == 0, "%s instead of %s",
+               counters_of(self).mode, mode);
+    model_free(model, TENSORS);
+}
+
+static void every_mode_can_be_chosen(void **state)
+{
+    static char *const modes[] = {"coordinator", "bitvector", "plan", "original"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
+        ranks_run(3, "shm", any_mode, modes[i]);
+    }
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 16, THREAD_STEPS = 12, THREAD_TENSORS = 3 };
+
+typedef struct worker {
+    ranks_self *self;
+    int number;
+} worker;
+
+/* Threads of a rank share a process set; the names are all that tells their calls apart. */
+static void *worker_main(void *argument)
+{
+    const worker *own = argument;
+    ranks_self *self = own->self;
+    for (int step = 0; step < THREAD_STEPS; step++) {
+        for (int i = 0; i < THREAD_TENSORS; i++) {
+            int32_t value[5];
+            tensor one = {.count = 5, .values = value};
+            (void)snprintf(one.name, sizeof(one.name), "thread %d tensor %d", own->number, i);
+            tensor_start(self, &one, step + i);
+            tensor_check(self, &one, step + i);
+        }
+    }
+    return NULL;
+}
+
+static void many_threads(ranks_self *self)
+{
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.self = self, .number = (i + self->rank) % THREADS};
+        EXPECT(pthread_create(&threads[i], NULL, worker_main, &workers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+static void sixteen_threads_submit_at_once(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", many_threads, NULL);
+    ranks_run(3, "tcp", many_threads, NULL);
+}
+
+/* ---- names ---- */
+
+static void one_name_twice(ranks_self *self)
+{
+    int32_t value = self->rank + 1, other = 7;
+    tutti_call call = TUTTI_CALL_INIT;
+    tutti_handle *first, *second;
+    call.dtype = TUTTI_I32;
+    call.count = 1;
+    call.name = "the one";
+    call.input = call.output = &value;
+    ranks_meet(self);
+    if (self->rank == 0) {
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &first));
+        call.input = call.output = &other;
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &second));
+        EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_wait(second, -1.0));
+        EXPECT(strstr(tutti_handle_error(second), "the one") != NULL);
+        EXPECT(other == 7);
+        tutti_handle_free(second);
+        ranks_meet(self);
+    } else {
+        ranks_meet(self);
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &first));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(first, -1.0));
+    EXPECT(value == sum_of_ranks(self));
+    tutti_handle_free(first);
+}
+
+static void a_name_that_is_taken_is_refused_here_only(void **state)
+{
+    (void)state;
+    on_both(2, one_name_twice);
+}
+
+/* They differ in the last byte alone. */
+static void long_names(ranks_self *self)
+{
+    tutti_handle *handles[3];
+    int32_t values[3];
+    for (int i = 0; i < 3; i++) {
+        const int which = (i + self->rank) % 3;
+        char name[256];
+        tutti_call call = TUTTI_CALL_INIT;
+        memset(name, 'n', sizeof(name) - 1);
+        name[255] = 0;
+        name[254] = (char)('a' + which);
+        values[which] = self->rank + 1 + which;
+        call.dtype = TUTTI_I32;
+        call.count = 1;
+        call.name = name;
+        call.input = call.output = &values[which];
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[which]));
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        tutti_handle_free(handles[i]);
+        EXPECT(values[i] == sum_of_ranks(self) + self->size * i);
+    }
+}
+
+static void names_have_up_to_255_bytes(void **state)
+{
+    (void)state;
+    on_both(3, long_names);
+}
+
+/* ---- groups ---- */
+
+enum { MEMBERS = 7 };
+
+static void group_members(ranks_self *self)
+{
+    tutti_handle *handles[MEMBERS];
+    int32_t values[MEMBERS][40];
+    char names[MEMBERS][NAME_BYTES];
+    for (int step = 0; step < 12; step++) {
+        for (int i = 0; i < MEMBERS; i++) {
+            const int which = (i + self->rank + step) % MEMBERS; /* in any order */
+            tutti_call call = TUTTI_CALL_INIT;
+            (void)snprintf(names[which], sizeof(names[which]), "member %d", which);
+            for (int j = 0; j < 40; j++) {
+                values[which][j] = self->rank + 1 + which + step;
+            }
+            call.dtype = TUTTI_I32;
+            call.count = 5 * (uint64_t)which;
+            call.name = names[which];
+            call.group = "all of them";
+            call.group_size = MEMBERS;
+            call.input = call.output = values[which];
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[which]));
+            if (i + 1 < MEMBERS) {
+                EXPECT_STATUS(TUTTI_IN_PROGRESS, tutti_poll(handles[which]));
+            }
+        }
+        for (int i = 0; i < MEMBERS; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+            tutti_handle_free(handles[i]);
+            for (int j = 0; j < 5 * i; j++) {
+                EXPECT(values[i][j] == sum_of_ranks(self) + self->size * (i + step));
+            }
+        }
+    }
+    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
+}
+
+static void groups_run_when_they_are_complete(void **state)
+{
+    (void)state;
+    on_both(3, group_members);
+}
+
+static void broken_group(ranks_self *self)
+{
+    tutti_call calls[3];
+    tutti_handle *handles[3];
+    int32_t values[3] = {1, 2, 3};
+    static const char *const names[3] = {"a", "b", "c"};
+    for (int i = 0; i < 3; i++) {
+        const tutti_call plain = TUTTI_CALL_INIT;
+        calls[i] = plain;
+        calls[i].dtype = TUTTI_I32;
+        calls[i].count = 1;
+        calls[i].name = names[i];
+        calls[i].input = calls[i].output = &values[i];
+    }
+    if (self->rank == 1) {
+        calls[1].op = TUTTI_MAX;
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_start_group(self->context, calls, 3, handles));
+    for (int i = 0; i < 3; i++) {
+        EXPECT_STATUS(TUTTI_ERR_MISMATCH, tutti_wait(handles[i], -1.0));
+        EXPECT_SAY(strstr(tutti_handle_error(handles[i]), "\"b\"") != NULL, "%s",
+                   tutti_handle_error(handles[i]));
+        tutti_handle_free(handles[i]);
+    }
+    calls[1].op = TUTTI_SUM;
+    EXPECT_STATUS(TUTTI_OK, tutti_start_group(self->context, calls, 3, handles));
+    for (int i = 0; i < 3; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        tutti_handle_free(handles[i]);
+        EXPECT(values[i] == (i + 1) * self->size);
+    }
+}
+
+static void an_error_in_a_member_is_the_groups(void **state)
+{
+    (void)state;
+    on_both(3, broken_group);
+}
+
+/* ---- join ---- */
+
+static void uneven_steps(ranks_self *self)
+{
+    for (int turn = 0; turn < 3; turn++) {
+        const int steps = 4 + 3 * self->rank;
+        for (int step = 0; step < steps; step++) {
+            float value[3] = {1.0f, 1.0f, 1.0f};
+            tutti_call call = TUTTI_CALL_INIT;
+            call.op = TUTTI_AVERAGE;
+            call.count = 3;
+            call.name = "gradient";
+            call.flags = turn == 1 ? TUTTI_BY_ACTIVE : 0;
+            call.input = call.output = value;
+            EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+            int active = 0;
+            for (int rank = 0; rank < self->size; rank++) {
+                active += step < 4 + 3 * rank ? 1 : 0;
+            }
+            const float wanted = turn == 1 ? 1.0f : (float)active / (float)self->size;
+            EXPECT_SAY(value[0] == wanted && value[2] == wanted, "%g instead of %g in step %d",
+                       (double)value[0], (double)wanted, step);
+        }
+        int last = -1;
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, &last));
+        EXPECT_SAY(last == self->size - 1, "%d", last);
+    }
+}
+
+static void ranks_with_fewer_steps_join(void **state)
+{
+    (void)state;
+    on_both(4, uneven_steps);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_in_any_order_go_without_messages),
+        cmocka_unit_test(every_mode_can_be_chosen),
+        cmocka_unit_test(sixteen_threads_submit_at_once),
+        cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),
+        cmocka_unit_test(names_have_up_to_255_bytes),
+        cmocka_unit_test(groups_run_when_they_are_complete),
+        cmocka_unit_test(an_error_in_a_member_is_the_groups),
+        cmocka_unit_test(ranks_with_fewer_steps_join),
+    };
+    return cmocka_run_group_tests_name("named", tests, NULL, NULL);
+}
