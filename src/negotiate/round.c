@@ -144,7 +144,8 @@ tt_status tt_round_start(tt_negotiator *self)
 static const uint8_t *invalid_of(const tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
-    return (vector->flags & TT_FLAG_INVALID) != 0 && (vector->flags & TT_FLAG_DIVERGED) == 0
+    return (vector->flags & (TT_FLAG_INVALID | TT_FLAG_DIVERGED)) == TT_FLAG_INVALID &&
+                   vector->size > 0
                ? vector->bytes + vector->size
                : NULL;
 }

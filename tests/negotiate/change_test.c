@@ -35,6 +35,18 @@ static void step(test_world *world, uint32_t tensors, const char *claim)
     world_run(world);
 }
 
+/* Members may refuse frames and give up. */
+static void run_unjudged(test_world *world)
+{
+    world_flush(world);
+    while (world->frame_count > 0) {
+        const test_frame frame = world->frames[--world->frame_count];
+        tt_negotiator_notice(world->members[frame.to].negotiator, frame.from, &frame.notice);
+        free(frame.payload);
+        world_flush(world);
+    }
+}
+
 static void test_a_claim_changed_by_all_is_negotiated_anew(void **state)
 {
     (void)state;
@@ -195,13 +207,7 @@ static void test_plans_that_differ_end_the_negotiation(void **state)
     tt_cache_note(world->members[1].negotiator, 1);
     world->members[1].negotiator->cache.plan_digest ^= 1;
     world_submit_all(world, "other", "c");
-    world_flush(world);
-    while (world->frame_count > 0) {
-        const test_frame frame = world->frames[--world->frame_count];
-        tt_negotiator_notice(world->members[frame.to].negotiator, frame.from, &frame.notice);
-        free(frame.payload);
-        world_flush(world);
-    }
+    run_unjudged(world);
     for (uint32_t i = 0; i < 3; i++) {
         assert_non_null(strstr(world_event(world, i, EVENT_FAILED, 0)->text, "plans differ"));
     }
@@ -355,6 +361,31 @@ static void test_long_lists_go_in_parts(void **state)
     }
 }
 
+/* The k-th allocation fails, once or for good; what is left must end when all is shut. */
+static void test_without_memory_every_ticket_still_ends(void **state)
+{
+    (void)state;
+    for (uint64_t k = 1; k < 300; k++) {
+        tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+        config.capacity = 3;
+        config.steps_to_plan = 1;
+        test_world *world = world_create(3, 2, &config, k);
+        world->counter.fail_at = world->counter.allocation_count + k;
+        world->counter.fail_forever = k % 2 == 0;
+        for (uint32_t i = 0; i < 6; i++) {
+            world_submit_all(world, "a", i < 4 ? "c" : "new");
+            world_submit_all(world, "b", "c");
+            world_submit(world, 0, "d", "c");
+            world_submit(world, 1, "d", "other");
+            world_submit(world, 2, "d", "c");
+            run_unjudged(world);
+        }
+        tt_negotiator_join(world->members[k % 3].negotiator);
+        run_unjudged(world);
+        world_destroy(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),
         cmocka_unit_test(test_shutting_ends_what_waits_and_what_comes),
         cmocka_unit_test(test_long_lists_go_in_parts),
+        cmocka_unit_test(test_without_memory_every_ticket_still_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

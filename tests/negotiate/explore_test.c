@@ -330,8 +330,7 @@ static void test_a_plan_is_cut_by_a_join(void **state)
         .size = 2,
         .per_host = 1,
         .planned_steps = 3,
-        .actions = {{SUBMIT("A", "c"), JOIN},
-                    {SUBMIT("A", "c"), SUBMIT("A", "c"), JOIN}},
+        .actions = {{SUBMIT("A", "c"), JOIN}, {SUBMIT("A", "c"), SUBMIT("A", "c"), JOIN}},
         .agreed_or_failed = 2};
     run(&scenario);
 }

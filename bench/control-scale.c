@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * control-scale.c - what agreeing costs with up to 27,600 members, in one process.
+ *
+ * usage: bench-control-scale [--quick] [--members N] [--mode M] [--steps S] [--bursts B]
+ *                            [--json FILE]
+ *
+ * The negotiators are those of the library; only the network is simulated: a frame costs its sender
+ * and its receiver time, then latency and bandwidth, less inside a host (6 members each). In every
+ * step each member submits the 161 tensors of ResNet50 in B (8) bursts of backward computation, a
+ * little apart from its peers; the next step begins when all is agreed. Counted: frames, their
+ * sizes, the time from the last submission to the last agreement (exposed), memory, and frames
+ * simulated per second of this machine. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/philox.h"
+#include "negotiate/negotiate.h"
+
+enum {
+    TENSORS = 161,
+    PER_HOST = 6,
+    INLINE_BYTES = 40, /* payload kept in a frame; more is allocated */
+    NAME_BYTES = 40,
+};
+
+/* Nanoseconds; those of a cluster with a 100 Gb/s network. */
+static const uint64_t burst_ns = 1000 * 1000, jitter_ns = 100 * 1000;
+static const uint64_t send_ns = 300, receive_ns = 300, receive_byte_ns = 3;
+static const uint64_t net_latency_ns = 1300, host_latency_ns = 350;
+
+/* ---- the tensors ---- */
+
+typedef struct bench_tensor {
+    char name[NAME_BYTES];
+    uint64_t claim[3]; /* kind, type, elements */
+} bench_tensor;
+
+static uint32_t add_tensor(bench_tensor *tensors, uint32_t at, const char *name, uint64_t elements)
+{
+    snprintf(tensors[at].name, NAME_BYTES, "%s", name);
+    tensors[at].claim[0] = 1;
+    tensors[at].claim[1] = 7;
+    tensors[at].claim[2] = elements;
+    return at + 1;
+}
+
+/* A convolution and the two vectors of its normalisation. */
+static uint32_t add_layer(bench_tensor *tensors, uint32_t at, const char *prefix, uint64_t in,
+                          uint64_t out_and_window)
+{
+    char name[NAME_BYTES];
+    const uint64_t out = out_and_window >> 8, window = out_and_window & 255;
+    snprintf(name, sizeof(name), "%s.conv", prefix);
+    at = add_tensor(tensors, at, name, in * out * window * window);
+    snprintf(name, sizeof(name), "%s.bn.weight", prefix);
+    at = add_tensor(tensors, at, name, out);
+    snprintf(name, sizeof(name), "%s.bn.bias", prefix);
+    return add_tensor(tensors, at, name, out);
+}
+
+static void make_resnet50(bench_tensor *tensors)
+{
+    static const uint32_t blocks[4] = {3, 4, 6, 3};
+    char name[NAME_BYTES];
+    uint64_t in = 64;
+    uint32_t at = add_layer(tensors, 0, "stem", 3, 64 << 8 | 7);
+    for (uint32_t stage = 0; stage < 4; stage++) {
+        const uint64_t width = UINT64_C(64) << stage;
+        for (uint32_t block = 0; block < blocks[stage]; block++) {
+            snprintf(name, sizeof(name), "layer%u.%u.1", stage + 1, block);
+            at = add_layer(tensors, at, name, in, width << 8 | 1);
+            snprintf(name, sizeof(name), "layer%u.%u.2", stage + 1, block);
+            at = add_layer(tensors, at, name, width, width << 8 | 3);
+            snprintf(name, sizeof(name), "layer%u.%u.3", stage + 1, block);
+            at = add_layer(tensors, at, name, width, 4 * width << 8 | 1);
+            if (block == 0) {
+                snprintf(name, sizeof(name), "layer%u.0.down", stage + 1);
+                at = add_layer(tensors, at, name, in, 4 * width << 8 | 1);
+            }
+            in = 4 * width;
+        }
+    }
+    at = add_tensor(tensors, at, "fc.weight", 2048 * 1000);
+    at = add_tensor(tensors, at, "fc.bias", 1000);
+    TT_ASSERT(at == TENSORS);
+}
+
+/* ---- events ---- */
+
+typedef struct bench_frame {
+    uint32_t from, next_free;
+    tt_notice notice;
+    uint8_t *far;
+    uint8_t near[INLINE_BYTES];
+} bench_frame;
+
+typedef enum event_kind { EVENT_FRAME, EVENT_SUBMIT, EVENT_TICK } event_kind;
+
+typedef struct bench_event {
+    uint64_t at_ns;
+    uint32_t member;
+    uint32_t what; /* kind in 2 bits; number of the frame or the burst */
+} bench_event;
+
+typedef struct bench_member {
+    struct bench_world *bench;
+    tt_negotiator *negotiator;
+    tt_ticket *tickets; /* [TENSORS] */
+    uint64_t now_ns;    /* it has been busy until then */
+    uint64_t tick_ns;   /* that was asked for; UINT64_MAX: none */
+    uint64_t bytes;     /* of its memory */
+    uint32_t self, done;
+} bench_member;
+
+typedef struct bench_world {
+    uint32_t size, bursts;
+    bench_tensor tensors[TENSORS];
+    tt_random random;
+    uint32_t *host_of, *host_first, *host_members;
+    bench_member *members;
+    bench_event *events; /* a heap of four children each */
+    uint32_t event_count, event_capacity;
+    bench_frame *frames;
+    uint32_t frame_count, frame_capacity, first_free;
+    uint64_t done, last_submit_ns, last_done_ns;
+    uint64_t delivered;
+} bench_world;
+
+static void *grow(void *array, uint32_t *capacity, uint32_t needed, size_t bytes)
+{
+    if (needed <= *capacity) {
+        return array;
+    }
+    *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
+    array = realloc(array, *capacity * bytes);
+    TT_ASSERT(array != NULL);
+    return array;
+}
+
+static void push(bench_world *bench, bench_event event)
+{
+    bench->events =
+        grow(bench->events, &bench->event_capacity, bench->event_count + 1, sizeof(*bench->events));
+    uint32_t at = bench->event_count++;
+    for (; at > 0 && bench->events[(at - 1) / 4].at_ns > event.at_ns; at = (at - 1) / 4) {
+        bench->events[at] = bench->events[(at - 1) / 4];
+    }
+    bench->events[at] = event;
+}
+
+static bench_event pop(bench_world *bench)
+{
+    const bench_event first = bench->events[0], last = bench->events[--bench->event_count];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t least = 4 * at + 1;
+        const uint32_t end = least + 4 < bench->event_count ? least + 4 : bench->event_count;
+        for (uint32_t child = least + 1; child < end; child++) {
+            least = bench->events[child].at_ns < bench->events[least].at_ns ? child : least;
+        }
+        if (least >= bench->event_count || bench->events[least].at_ns >= last.at_ns) {
+            break;
+        }
+        bench->events[at] = bench->events[least];
+        at = least;
+    }
+    bench->events[at] = last;
+    return first;
+}
+
+static uint32_t take_frame(bench_world *bench)
+{
+    if (bench->first_free != UINT32_MAX) {
+        const uint32_t number = bench->first_free;
+        bench->first_free = bench->frames[number].next_free;
+        return number;
+    }
+    bench->frames =
+        grow(bench->frames, &bench->frame_capacity, bench->frame_count + 1, sizeof(*bench->frames));
+    return bench->frame_count++;
+}
+
+/* ---- the host ---- */
+
+static void *host_allocate(void *owner, size_t bytes)
+{
+    ((bench_member *)owner)->bytes += bytes;
+    return calloc(1, bytes);
+}
+
+static void host_release(void *owner, void *memory, size_t bytes)
+{
+    ((bench_member *)owner)->bytes -= bytes;
+    free(memory);
+}
+
+static uint64_t host_now(void *owner)
+{
+    return ((const bench_member *)owner)->now_ns;
+}
+
+static void host_send(void *owner, uint32_t to, const tt_notice *notice)
+{
+    bench_member *self = owner;
+    bench_world *bench = self->bench;
+    const uint32_t number = take_frame(bench);
+    bench_frame *frame = &bench->frames[number];
+    frame->from = self->self;
+    frame->notice = *notice;
+    frame->far = notice->bytes > INLINE_BYTES ? malloc(notice->bytes) : NULL;
+    TT_ASSERT(notice->bytes <= INLINE_BYTES || frame->far != NULL);
+    if (notice->bytes > 0) {
+        memcpy(frame->far != NULL ? frame->far : frame->near, notice->payload, notice->bytes);
+    }
+    const bool is_near = bench->host_of[self->self] == bench->host_of[to];
+    self->now_ns += send_ns;
+    push(bench, (bench_event){.at_ns = self->now_ns + (is_near ? host_latency_ns : net_latency_ns) +
+                                       (notice->bytes + 48) / 12, /* 12 bytes a nanosecond */
+                              .member = to,
+                              .what = number << 2 | EVENT_FRAME});
+}
+
+static void count_done(bench_member *self, uint32_t count)
+{
+    self->done += count;
+    self->bench->done += count;
+    if (self->now_ns > self->bench->last_done_ns) {
+        self->bench->last_done_ns = self->now_ns;
+    }
+}
+
+static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
+{
+    (void)items;
+    count_done(owner, count);
+}
+
+static void host_planned(void *owner, const tt_agreement *item)
+{
+    (void)item;
+    count_done(owner, 1);
+}
+
+static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const char *text)
+{
+    (void)owner;
+    (void)ticket;
+    (void)status;
+    fprintf(stderr, "a tensor failed: %s\n", text);
+    exit(1);
+}
+
+static void host_joined(void *owner, uint32_t last)
+{
+    (void)owner;
+    (void)last;
+}
+
+static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                         uint32_t count, tt_text *text)
+{
+    (void)owner;
+    (void)claimants;
+    tt_text_add(text, "%s has %u claims", name, count);
+}
+
+static void host_report(void *owner, int level, const char *text)
+{
+    (void)owner;
+    (void)level;
+    (void)text;
+}
+
+/* ---- a world ---- */
+
+static void place_members(bench_world *bench)
+{
+    const uint32_t hosts = (bench->size + PER_HOST - 1) / PER_HOST;
+    bench->host_of = calloc(bench->size, sizeof(uint32_t));
+    bench->host_members = calloc(bench->size, sizeof(uint32_t));
+    bench->host_first = calloc(hosts + 1U, sizeof(uint32_t));
+    TT_ASSERT(bench->host_of != NULL && bench->host_members != NULL && bench->host_first != NULL);
+    for (uint32_t i = 0; i < bench->size; i++) {
+        bench->host_of[i] = i / PER_HOST;
+        bench->host_members[i] = i;
+        bench->host_first[i / PER_HOST + 1] = i + 1;
+    }
+}
+
+static void make_tickets(bench_world *bench, bench_member *member)
+{
+    member->tickets = calloc(TENSORS, sizeof(tt_ticket));
+    TT_ASSERT(member->tickets != NULL);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        bench_tensor *tensor = &bench->tensors[TENSORS - 1 - i]; /* as backward gives them */
+        member->tickets[i] = (tt_ticket){.name = tensor->name,
+                                         .claim = tensor->claim,
+                                         .name_bytes = (uint16_t)strlen(tensor->name),
+                                         .claim_bytes = sizeof(tensor->claim),
+                                         .tensor_bytes = 4 * tensor->claim[2]};
+    }
+}
+
+static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
+{
+    bench_world *bench = calloc(1, sizeof(*bench));
+    TT_ASSERT(bench != NULL);
+    bench->size = size;
+    bench->first_free = UINT32_MAX;
+    make_resnet50(bench->tensors);
+    tt_random_init(&bench->random, size, mode);
+    place_members(bench);
+    bench->members = calloc(size, sizeof(*bench->members));
+    TT_ASSERT(bench->members != NULL);
+    tt_negotiate_config config;
+    tt_negotiate_config_init(&config);
+    config.mode = mode;
+    for (uint32_t i = 0; i < size; i++) {
+        bench_member *member = &bench->members[i];
+        member->bench = bench;
+        member->self = i;
+        member->tick_ns = UINT64_MAX;
+        make_tickets(bench, member);
+        const tt_negotiate_host host = {.owner = member,
+                                        .allocate = host_allocate,
+                                        .release = host_release,
+                                        .now = host_now,
+                                        .send = host_send,
+                                        .agreed = host_agreed,
+                                        .planned = host_planned,
+                                        .failed = host_failed,
+                                        .joined = host_joined,
+                                        .explain = host_explain,
+                                        .report = host_report};
+        const tt_negotiate_members members = {.size = size,
+                                              .self = i,
+                                              .host_count = (size + PER_HOST - 1) / PER_HOST,
+                                              .host_of = bench->host_of,
+                                              .host_first = bench->host_first,
+                                              .host_members = bench->host_members};
+        const tt_status status =
+            tt_negotiator_create(&host, &members, &config, &member->negotiator);
+        TT_ASSERT(status == TT_OK);
+    }
+    return bench;
+}
+
+static void bench_destroy(bench_world *bench)
+{
+    for (uint32_t i = 0; i < bench->size; i++) {
+        tt_negotiator_shut(bench->members[i].negotiator, TT_ERR_SHUT_DOWN, "over");
+        tt_negotiator_destroy(bench->members[i].negotiator);
+        TT_ASSERT(bench->members[i].bytes == 0);
+        free(bench->members[i].tickets);
+    }
+    for (uint32_t i = 0; i < bench->event_count; i++) {
+        if ((bench->events[i].what & 3) == EVENT_FRAME) {
+            free(bench->frames[bench->events[i].what >> 2].far);
+        }
+    }
+    free(bench->events);
+    free(bench->frames);
+    free(bench->members);
+    free(bench->host_of);
+    free(bench->host_first);
+    free(bench->host_members);
+    free(bench);
+}
+
+/* ---- running ---- */
+
+/* A timer is asked for again when it has rung; stalls are not of interest here. */
+static void ask_tick(bench_world *bench, bench_member *member)
+{
+    const uint64_t due_ns = tt_negotiator_due(member->negotiator);
+    const uint64_t horizon_ns = UINT64_C(1000) * 1000 * 1000;
+    if (due_ns < member->tick_ns && due_ns < member->now_ns + horizon_ns) {
+        member->tick_ns = due_ns;
+        push(bench, (bench_event){.at_ns = due_ns > member->now_ns ? due_ns : member->now_ns,
+                                  .member = member->self,
+                                  .what = EVENT_TICK});
+    }
+}
+
+static void submit_burst(bench_world *bench, bench_member *member, uint32_t burst)
+{
+    const uint32_t first = TENSORS * burst / bench->bursts;
+    const uint32_t end = TENSORS * (burst + 1) / bench->bursts;
+    for (uint32_t i = first; i < end; i++) {
+        tt_negotiator_submit(member->negotiator, &member->tickets[i]);
+    }
+    if (member->now_ns > bench->last_submit_ns) {
+        bench->last_submit_ns = member->now_ns;
+    }
+}
+
+static void deliver(bench_world *bench, bench_member *member, uint32_t number)
+{
+    bench_frame *frame = &bench->frames[number];
+    tt_notice notice = frame->notice;
+    uint8_t near[INLINE_BYTES], *far = frame->far; /* sending may move the frames */
+    memcpy(near, frame->near, sizeof(near));
+    const uint32_t from = frame->from;
+    notice.payload = far != NULL ? far : near;
+    frame->next_free = bench->first_free;
+    bench->first_free = number;
+    member->now_ns += receive_ns + receive_byte_ns * notice.bytes;
+    const tt_status status = tt_negotiator_notice(member->negotiator, from, &notice);
+    TT_ASSERT(status == TT_OK);
+    free(far);
+    bench->delivered++;
+}
+
+static void run_event(bench_world *bench)
+{
+    const bench_event event = pop(bench);
+    bench_member *member = &bench->members[event.member];
+    if (event.at_ns > member->now_ns) {
+        member->now_ns = event.at_ns;
+    }
+    const uint32_t number = event.what >> 2;
+    switch ((event_kind)(event.what & 3)) {
+    case EVENT_FRAME:
+        deliver(bench, member, number);
+        break;
+    case EVENT_SUBMIT:
+        submit_burst(bench, member, number);
+        break;
+    case EVENT_TICK:
+        member->tick_ns = UINT64_MAX;
+        tt_negotiator_tick(member->negotiator);
+        break;
+    }
+    tt_negotiator_flush(member->negotiator);
+    ask_tick(bench, member);
+}
+
+typedef struct step_result {
+    uint64_t frames, bytes;
+    double exposed_us;
+    uint64_t rounds, turns;
+} step_result;
+
+static void sum_counters(const bench_world *bench, step_result *result, uint64_t *sizes)
+{
+    memset(sizes, 0, 16 * sizeof(*sizes));
+    for (uint32_t i = 0; i < bench->size; i++) {
+        const tt_negotiate_counters *count = tt_negotiator_count(bench->members[i].negotiator);
+        result->frames += count->notices_sent;
+        result->bytes += count->bytes_sent;
+        for (uint32_t k = 0; k < 16; k++) {
+            sizes[k] += count->sizes_sent[k];
+        }
+    }
+    result->rounds = tt_negotiator_count(bench->members[0].negotiator)->rounds;
+    result->turns = tt_negotiator_count(bench->members[0].negotiator)->coordinator_turns;
+}
+
+static step_result run_step(bench_world *bench, uint64_t *sizes)
+{
+    step_result before = {0}, after = {0};
+    sum_counters(bench, &before, sizes);
+    const uint64_t begin_ns = bench->last_done_ns;
+    bench->done = 0;
+    bench->last_submit_ns = 0;
+    for (uint32_t i = 0; i < bench->size; i++) {
+        for (uint32_t burst = 0; burst < bench->bursts; burst++) {
+            push(bench, (bench_event){.at_ns = begin_ns + burst * burst_ns +
+                                               tt_random_below(&bench->random, jitter_ns),
+                                      .member = i,
+                                      .what = burst << 2 | EVENT_SUBMIT});
+        }
+    }
+    while (bench->done < (uint64_t)bench->size * TENSORS) {
+        TT_ASSERT(bench->event_count > 0);
+        run_event(bench);
+    }
+    sum_counters(bench, &after, sizes);
+    return (step_result){.frames = after.frames - before.frames,
+                         .bytes = after.bytes - before.bytes,
+                         .rounds = after.rounds - before.rounds,
+                         .turns = after.turns - before.turns,
+                         .exposed_us =
+                             ((double)bench->last_done_ns - (double)bench->last_submit_ns) / 1e3};
+}
+
+static double seconds_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* ---- reports ---- */
+
+static const char *const mode_names[] = {[TT_NEGOTIATE_COORDINATOR] = "coordinator",
+                                         [TT_NEGOTIATE_BITVECTOR] = "bitvector",
+                                         [TT_NEGOTIATE_PLAN] = "plan",
+                                         [TT_NEGOTIATE_ORIGINAL] = "original"};
+
+static void print_json(FILE *json, const char *mode, const bench_world *bench,
+                       const step_result *steps, double rate)
+{
+    const step_result *first = &steps[0], *last = &steps[1];
+    uint64_t sizes[16], most = 0;
+    step_result all = {0};
+    sum_counters(bench, &all, sizes);
+    for (uint32_t i = 1; i < bench->size; i++) {
+        most = bench->members[i].bytes > most ? bench->members[i].bytes : most;
+    }
+    fprintf(json,
+            "{\"mode\": \"%s\", \"members\": %u, \"first_step\": {\"frames\": %llu, \"bytes\": "
+            "%llu, \"exposed_us\": %.1f}, \"step\": {\"frames\": %llu, \"bytes\": %llu, "
+            "\"exposed_us\": %.1f, \"rounds\": %llu, \"turns\": %llu}, \"member_bytes_max\": %llu, "
+            "\"coordinator_bytes\": %llu, \"frames_per_second\": %.0f, \"sizes\": [",
+            mode, bench->size, (unsigned long long)first->frames, (unsigned long long)first->bytes,
+            first->exposed_us, (unsigned long long)last->frames, (unsigned long long)last->bytes,
+            last->exposed_us, (unsigned long long)last->rounds, (unsigned long long)last->turns,
+            (unsigned long long)most, (unsigned long long)bench->members[0].bytes, rate);
+    for (uint32_t i = 0; i < 16; i++) {
+        fprintf(json, "%s%llu", i > 0 ? ", " : "", (unsigned long long)sizes[i]);
+    }
+    fprintf(json, "]}");
+}
+
+static void print_line(const char *mode, const bench_world *bench, const step_result *steps,
+                       double rate)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 1; i < bench->size; i++) {
+        most = bench->members[i].bytes > most ? bench->members[i].bytes : most;
+    }
+    const step_result *last = &steps[1];
+    printf("%7u  %-11s  %9llu %9.1f  %9llu %9.1f %6llu %6llu  %7.1f  %9.1f  %5.2f\n", bench->size,
+           mode, (unsigned long long)steps[0].frames, steps[0].exposed_us,
+           (unsigned long long)last->frames, last->exposed_us, (unsigned long long)last->rounds,
+           (unsigned long long)last->turns, (double)most / 1024,
+           (double)bench->members[0].bytes / 1024, rate / 1e6);
+    fflush(stdout);
+}
+
+typedef struct bench_options {
+    bool is_quick;
+    uint32_t members, steps, bursts;
+    int mode; /* 0: all */
+    const char *json;
+} bench_options;
+
+static void run_one(uint32_t size, tt_negotiate_mode mode, const bench_options *options, FILE *json)
+{
+    bench_world *bench = bench_create(size, mode);
+    bench->bursts = options->bursts;
+    uint64_t sizes[16];
+    step_result results[2];
+    const double begin = seconds_now();
+    for (uint32_t i = 0; i < options->steps; i++) {
+        results[i > 0] = run_step(bench, sizes);
+    }
+    const double rate = (double)bench->delivered / (seconds_now() - begin);
+    print_line(mode_names[mode], bench, results, rate);
+    if (json != NULL) {
+        print_json(json, mode_names[mode], bench, results, rate);
+    }
+    bench_destroy(bench);
+}
+
+static bool parse_options(int count, char **words, bench_options *options)
+{
+    static const struct option known[] = {
+        {"quick", no_argument, NULL, 'q'},
+        {"members", required_argument, NULL, 'n'},
+        {"mode", required_argument, NULL, 'm'},
+        {"steps", required_argument, NULL, 's'},
+        {"bursts", required_argument, NULL, 'b'},
+        {"json", required_argument, NULL, 'j'},
+        {NULL, 0, NULL, 0},
+    };
+    *options = (bench_options){.steps = 6, .bursts = 8};
+    int word;
+    while ((word = getopt_long(count, words, "", known, NULL)) != -1) {
+        if (word == 'q') {
+            options->is_quick = true;
+        } else if (word == 'n') {
+            options->members = (uint32_t)strtoul(optarg, NULL, 10);
+        } else if (word == 's') {
+            options->steps = (uint32_t)strtoul(optarg, NULL, 10);
+        } else if (word == 'b') {
+            options->bursts = (uint32_t)strtoul(optarg, NULL, 10);
+        } else if (word == 'j') {
+            options->json = optarg;
+        } else if (word == 'm') {
+            for (int i = TT_NEGOTIATE_COORDINATOR; i <= TT_NEGOTIATE_ORIGINAL; i++) {
+                options->mode = strcmp(optarg, mode_names[i]) == 0 ? i : options->mode;
+            }
+            if (options->mode == 0) {
+                return false;
+            }
+        } else {
+            return false;
+        }
+    }
+    return options->steps >= 2 && options->bursts > 0 && options->bursts <= TENSORS &&
+           optind == count;
+}
+
+static void run_all(const bench_options *options, FILE *json)
+{
+    static const uint32_t sizes[] = {64, 96, 768, 6000, 27600};
+    const uint32_t size_count = options->is_quick ? 3 : 5;
+    bool is_first = true;
+    printf("members  mode         first step, exposed us     a step, exposed us rounds  turns"
+           "   KiB each  KiB at 0  Mframes/s\n");
+    for (uint32_t i = 0; i < size_count; i++) {
+        for (int mode = TT_NEGOTIATE_COORDINATOR; mode <= TT_NEGOTIATE_ORIGINAL; mode++) {
+            const bool is_wanted = options->members == 0 || options->members == sizes[i];
+            if (!is_wanted || (options->mode != 0 && options->mode != mode)) {
+                continue;
+            }
+            if (json != NULL && !is_first) {
+                fprintf(json, ",\n");
+            }
+            is_first = false;
+            run_one(sizes[i], (tt_negotiate_mode)mode, options, json);
+        }
+    }
+    if (is_first && options->members > 0) {
+        run_one(options->members,
+                options->mode != 0 ? (tt_negotiate_mode)options->mode : TT_NEGOTIATE_PLAN, options,
+                json);
+    }
+}
+
+int main(int count, char **words)
+{
+    bench_options options;
+    if (!parse_options(count, words, &options)) {
+        fprintf(stderr,
+                "usage: %s [--quick] [--members N] [--mode "
+                "coordinator|bitvector|plan|original] [--steps S] [--bursts B] "
+                "[--json FILE]\n",
+                words[0]);
+        return 2;
+    }
+    FILE *json = options.json != NULL ? fopen(options.json, "w") : NULL;
+    if (options.json != NULL && json == NULL) {
+        fprintf(stderr, "cannot write %s\n", options.json);
+        return 1;
+    }
+    if (json != NULL) {
+        fprintf(json, "[\n");
+    }
+    run_all(&options, json);
+    if (json != NULL) {
+        fprintf(json, "\n]\n");
+        fclose(json);
+    }
+    return 0;
+}
