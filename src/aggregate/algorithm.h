@@ -116,6 +116,8 @@ typedef enum tt_work {
     TT_WORK_VIEWS,  /* sum a slice over views and store it to views; finished if last */
     TT_WORK_SPREAD, /* copy a slice from scratch to the views' outputs */
     TT_WORK_PULL,   /* own target = source in the peer's input */
+    TT_WORK_PUSH,   /* target in the peer's output = own source */
+    TT_WORK_CAST,   /* target in every member's output = source in the peer's input */
     TT_WORK_FOLD,   /* target in the peer's output = members' inputs at source, finished */
 } tt_work;
 

@@ -12,7 +12,8 @@
 
 enum {
     BLOCK_BYTES = 4 * 1024,              /* stays in the first-level cache while it is finished */
-    STREAM_BYTES_MIN = 32 * 1024 * 1024, /* of a vector that no cache keeps until it is read */
+    CARRY_BYTES = 16 * 1024,             /* the same, while it is copied to several */
+    STREAM_BYTES_MIN = 16 * 1024 * 1024, /* of results that no cache keeps until they are read */
 };
 
 static bool needs_finish(const tt_exec *exec)
@@ -41,7 +42,8 @@ static void plain_copy(void *target, const void *source, size_t bytes)
 static bool streams(const tt_exec *exec, uint32_t count, void *const *targets,
                     uint32_t target_count)
 {
-    if (exec->problem.bytes < STREAM_BYTES_MIN) {
+    const uint64_t part_count = exec->plan.round_count > 2 ? exec->problem.size : 1;
+    if (exec->problem.bytes * part_count < STREAM_BYTES_MIN) {
         return false;
     }
     for (uint32_t t = 0; t < target_count; t++) {
@@ -172,15 +174,19 @@ static void views_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move,
     }
 }
 
-/* `bytes` at `offset` of the whole input (or output) of a member whose facts say it is shared. */
-static void *buffer_view(tt_exec *exec, uint32_t member, bool is_output, uint64_t offset,
-                         uint64_t bytes)
+/* `bytes` at `offset` of the whole input (or output) of a member, which is this rank or one whose
+ * facts say it is shared. */
+static void *buffer_view(tt_exec *exec, uint32_t member, tt_spot spot, uint64_t bytes)
 {
     tt_platform *platform = exec->flow->platform;
     const tt_fact *fact = &exec->problem.facts[member];
+    const bool is_output = spot.buffer == TT_OUTPUT;
+    if (member == exec->problem.self) {
+        return tt_exec_address(exec, NULL, spot);
+    }
     const tt_place place = {.region = (uint32_t)fact->region,
-                            .offset =
-                                (is_output ? fact->output_offset : fact->input_offset) + offset};
+                            .offset = (is_output ? fact->output_offset : fact->input_offset) +
+                                      spot.offset};
     void *view = platform->ops->view(platform, exec->members[member], place, bytes);
     if (view == NULL) { /* its facts were wrong */
         tt_exec_fail(exec, TT_ERR_BAD_WIRE, member);
@@ -188,31 +194,69 @@ static void *buffer_view(tt_exec *exec, uint32_t member, bool is_output, uint64_
     return view;
 }
 
-static void pull_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+static tt_spot spot_after(tt_spot spot, uint64_t bytes)
 {
-    const uint64_t offset = move->source.offset + lane->work_done;
-    const void *source = buffer_view(exec, move->peer, false, offset, bytes);
-    if (source != NULL) {
-        memcpy((uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done, source,
-               bytes);
+    return (tt_spot){.buffer = spot.buffer, .offset = spot.offset + bytes};
+}
+
+/* Views of the outputs a move writes, to pointers[size ..); their number, or 0 if one is missing.
+ */
+static uint32_t collect_targets(tt_exec *exec, const tt_lane *lane, const tt_move *move,
+                                uint64_t bytes)
+{
+    const tt_problem *problem = &exec->problem;
+    const bool is_cast = move->work == TT_WORK_CAST;
+    const uint32_t single = move->work == TT_WORK_PULL ? problem->self : move->peer;
+    const uint32_t count = is_cast ? problem->size : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t member = is_cast ? (problem->self + i) % problem->size : single;
+        void *view = buffer_view(exec, member, spot_after(move->target, lane->work_done), bytes);
+        if (view == NULL) {
+            return 0;
+        }
+        exec->pointers[problem->size + i] = view;
+    }
+    return count;
+}
+
+/* Pull, push and cast: one source, one or all targets. A block is read from the nearest cache by
+ * all targets but the first. */
+static void carry_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    const uint32_t giver = move->work == TT_WORK_PUSH ? exec->problem.self : move->peer;
+    const uint32_t count = collect_targets(exec, lane, move, bytes);
+    const uint8_t *source =
+        count == 0 ? NULL
+                   : buffer_view(exec, giver, spot_after(move->source, lane->work_done), bytes);
+    if (source == NULL) {
+        return;
+    }
+    void *const *targets = (void *const *)(uintptr_t)(exec->pointers + exec->problem.size);
+    exec->pointers[0] = source;
+    const bool is_streamed = streams(exec, 1, targets, count);
+    const uint64_t step = count > 1 ? CARRY_BYTES : bytes;
+    for (uint64_t done = 0; done < bytes; done += step) {
+        const uint64_t length = tt_min_u64(bytes - done, step);
+        for (uint32_t t = 0; t < count; t++) {
+            if (targets[t] != source) { /* in place */
+                (is_streamed ? tt_stream_copy : plain_copy)((uint8_t *)targets[t] + done,
+                                                            source + done, length);
+            }
+        }
     }
 }
 
 static void fold_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
     const tt_problem *problem = &exec->problem;
-    const uint64_t to = move->target.offset + lane->work_done;
-    void *targets[1] = {move->peer == problem->self
-                            ? exec->output + to
-                            : buffer_view(exec, move->peer, true, to, bytes)};
-    bool is_complete = targets[0] != NULL;
+    bool is_complete = collect_targets(exec, lane, move, bytes) > 0;
     for (uint32_t i = 0; is_complete && i < problem->size; i++) {
-        exec->pointers[i] =
-            buffer_view(exec, i, false, move->source.offset + lane->work_done, bytes);
+        exec->pointers[i] = buffer_view(exec, i, spot_after(move->source, lane->work_done), bytes);
         is_complete = exec->pointers[i] != NULL;
     }
     if (is_complete) {
-        fold_finished(exec, problem->size, targets, 1, bytes);
+        const void *const *outputs = exec->pointers + problem->size;
+        fold_finished(exec, problem->size, (void *const *)(uintptr_t)outputs, 1, bytes);
     }
 }
 
@@ -247,16 +291,19 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
         spread_piece(exec, lane, move, bytes);
         break;
     case TT_WORK_PULL:
-        pull_piece(exec, lane, move, bytes);
+    case TT_WORK_PUSH:
+    case TT_WORK_CAST:
+        carry_piece(exec, lane, move, bytes);
         break;
     case TT_WORK_FOLD:
         fold_piece(exec, lane, move, bytes);
         break;
     }
     lane->work_done += bytes;
-    const bool is_copy = move->work == TT_WORK_COPY || move->work == TT_WORK_PULL;
-    exec->flow->platform->ops->spend(exec->flow->platform,
-                                     is_copy ? TT_SPEND_COPY : TT_SPEND_REDUCE, bytes);
+    const bool is_sum = move->work == TT_WORK_SUM || move->work == TT_WORK_VIEWS ||
+                        move->work == TT_WORK_FOLD || move->work == TT_WORK_FINISH;
+    exec->flow->platform->ops->spend(exec->flow->platform, is_sum ? TT_SPEND_REDUCE : TT_SPEND_COPY,
+                                     bytes);
     return lane->work_done == move->bytes;
 }
 

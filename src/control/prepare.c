@@ -304,11 +304,12 @@ static bool locate_shared(const tt_op *op, tt_place *input_out, tt_place *output
     const tt_request *request = op->request;
     const uint32_t self = tt_op_self(op), size = tt_op_size(op);
     const size_t element_bytes = op->exec.problem.element_bytes;
-    const size_t input_bytes = input_count(request, self, size) * element_bytes;
-    const bool is_stored_to =
-        request->collective == TT_ALLREDUCE || request->collective == TT_REDUCE;
+    const bool is_given = request->collective == TT_ALLGATHER || request->collective == TT_GATHER;
+    const bool is_taken = request->collective == TT_SCATTER || request->collective == TT_ALLTOALL ||
+                          request->collective == TT_REDUCESCATTER;
+    const size_t input_bytes = is_given ? 0 : input_count(request, self, size) * element_bytes;
     const size_t output_bytes =
-        is_stored_to ? tt_request_output_count(request, self, size) * element_bytes : 0;
+        is_taken ? 0 : tt_request_output_count(request, self, size) * element_bytes;
     *input_out = *output_out = (tt_place){0};
     if (input_bytes > 0 &&
         !platform->ops->locate(platform, op->exec.input, input_bytes, input_out)) {

@@ -337,26 +337,37 @@ static void finish_symbols(symbolic_model *model, symbol *symbols, uint64_t coun
 
 static void work_copy(symbolic_model *model, const event *at, uint64_t count)
 {
-    const uint32_t from = at->move.work == TT_WORK_PULL ? at->move.peer : at->rank;
+    const tt_work work = at->move.work;
+    const bool is_taken = work == TT_WORK_PULL || work == TT_WORK_CAST;
+    const uint32_t from = is_taken ? at->move.peer : at->rank;
+    const uint32_t to = work == TT_WORK_PUSH ? at->move.peer : at->rank;
     const symbol *source = symbols_at(model, from, at->lane, at->move.source, at->move.bytes);
-    symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, at->move.bytes);
-    if (model->error == NULL) {
-        memmove(target, source, count * sizeof(symbol));
-        if (at->move.work == TT_WORK_FINISH) {
-            finish_symbols(model, target, count);
+    for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
+        const bool is_meant = r == to || work == TT_WORK_CAST;
+        symbol *target =
+            is_meant ? symbols_at(model, r, at->lane, at->move.target, at->move.bytes) : NULL;
+        if (target != NULL) {
+            memmove(target, source, count * sizeof(symbol));
+            if (work == TT_WORK_FINISH) {
+                finish_symbols(model, target, count);
+            }
         }
     }
 }
 
+/* Of slots in the own scratch, or of all ranks' inputs. */
 static void work_sum(symbolic_model *model, const event *at, uint64_t count)
 {
-    symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, at->move.bytes);
+    const bool is_fold = at->move.work == TT_WORK_FOLD;
+    symbol *target = symbols_at(model, is_fold ? at->move.peer : at->rank, at->lane,
+                                at->move.target, at->move.bytes);
     for (uint64_t i = 0; model->error == NULL && i < count; i++) {
         symbol sum = {0};
         for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
             const tt_spot slot = {.buffer = TT_SCRATCH, .offset = r * at->move.slot};
-            const symbol *source = symbols_at(
-                model, at->rank, at->lane, r == at->rank ? at->move.source : slot, at->move.bytes);
+            const symbol *source =
+                symbols_at(model, is_fold ? r : at->rank, at->lane,
+                           is_fold || r == at->rank ? at->move.source : slot, at->move.bytes);
             if (source != NULL) {
                 sum = r == 0 ? source[i] : combine(model, sum, source[i]);
             }
@@ -428,23 +439,6 @@ static void work_spread(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
-static void work_fold(symbolic_model *model, const event *at, uint64_t count)
-{
-    symbol *target = symbols_at(model, at->move.peer, at->lane, at->move.target, at->move.bytes);
-    symbol *sums = take(count * sizeof(symbol));
-    for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
-        const symbol *source = symbols_at(model, r, at->lane, at->move.source, at->move.bytes);
-        for (uint64_t i = 0; model->error == NULL && i < count; i++) {
-            sums[i] = r == 0 ? source[i] : combine(model, sums[i], source[i]);
-        }
-    }
-    if (model->error == NULL) {
-        memcpy(target, sums, count * sizeof(symbol));
-        finish_symbols(model, target, count);
-    }
-    free(sums);
-}
-
 static void do_work(symbolic_model *model, const event *at)
 {
     const uint64_t count = at->move.bytes / SYMBOLIC_ELEMENT_BYTES;
@@ -455,9 +449,12 @@ static void do_work(symbolic_model *model, const event *at)
     case TT_WORK_COPY:
     case TT_WORK_FINISH:
     case TT_WORK_PULL:
+    case TT_WORK_PUSH:
+    case TT_WORK_CAST:
         work_copy(model, at, count);
         break;
     case TT_WORK_SUM:
+    case TT_WORK_FOLD:
         work_sum(model, at, count);
         break;
     case TT_WORK_VIEWS:
@@ -465,9 +462,6 @@ static void do_work(symbolic_model *model, const event *at)
         break;
     case TT_WORK_SPREAD:
         work_spread(model, at, count);
-        break;
-    case TT_WORK_FOLD:
-        work_fold(model, at, count);
         break;
     }
 }

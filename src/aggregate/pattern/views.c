@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * views.c - collectives of one host other than the all-reduce: every rank takes what it needs
- * straight from the others' inputs, one copy or one sum, and then says that it has. A reduce is
- * summed by all, slice by slice, into the root's output.
+ * views.c - collectives of one host other than the all-reduce, each byte moved once and by nobody
+ * else than a rank that has part in it:
  *
- * Everyone first tells where its buffers lie (facts), which is also the first barrier. Whoever only
- * takes may keep its output anywhere. If an input that others need does not lie in the arena, or
- * the output of a reduce does not, frames carry the data instead, as if this algorithm were not
- * there.
+ *   broadcast       all ranks copy, slice by slice, from the root's input to all outputs
+ *   allgather       every rank copies its input to all outputs; gather: to the root's
+ *   scatter         every rank takes its part from the root's input
+ *   alltoall        every rank takes its parts from all inputs, the next rank's first, so that
+ *                   not all read from one
+ *   reducescatter   every rank sums its part of all inputs
+ *   reduce          all ranks sum, slice by slice, to the root's output
  *
- * Rounds: one per peer where parts are taken, starting with the next rank so that not all read
- * from one; else a single one. Then a barrier: an input is its owner's again when all have read.
+ * Everyone first tells where its buffers lie (facts), which is also the first barrier; a second one
+ * ends the call. Buffers that only their owner reads or writes may lie anywhere. If one that others
+ * need does not lie in the arena, frames carry the data, as if this algorithm were not there.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -33,13 +36,6 @@ static bool views_fits(const tt_problem *problem)
     }
 }
 
-/* Every rank takes one part from every other. */
-static bool is_by_peer(const tt_problem *problem)
-{
-    return problem->collective == TT_ALLGATHER || problem->collective == TT_GATHER ||
-           problem->collective == TT_ALLTOALL;
-}
-
 static void views_plan(const tt_problem *problem, tt_plan *plan_out)
 {
     if (problem->facts != NULL && !tt_all_shared(problem)) {
@@ -49,39 +45,61 @@ static void views_plan(const tt_problem *problem, tt_plan *plan_out)
     *plan_out = (tt_plan){
         .lane_count = 1,
         .lane_bytes = problem->bytes > 0 ? problem->bytes : 1,
-        .round_count = (is_by_peer(problem) ? problem->size : 1) + 1,
+        .round_count = (problem->collective == TT_ALLTOALL ? problem->size : 1) + 1,
         .fan = problem->size,
         .partner_max = problem->size,
     };
 }
 
-/* What this rank takes from `peer`, if anything: where it lies there, and where it belongs. */
-static bool take_move(const tt_problem *problem, uint32_t peer, tt_move *move_out)
+/* Slice by slice: every rank its own. */
+static void slice_move(const tt_problem *problem, tt_work work, tt_move *move_out)
 {
-    const bool is_root = problem->self == problem->root;
-    const bool is_split = problem->collective == TT_SCATTER || problem->collective == TT_ALLTOALL;
-    const bool is_joined = is_by_peer(problem);
-    move_out->kind = TT_MOVE_WORK;
-    move_out->work = peer == problem->self ? TT_WORK_COPY : TT_WORK_PULL;
-    move_out->peer = peer;
-    move_out->bytes = problem->bytes;
-    move_out->source = spot_at(TT_INPUT, is_split ? problem->self * problem->bytes : 0);
-    move_out->target = spot_at(TT_OUTPUT, is_joined ? peer * problem->bytes : 0);
-    return problem->collective != TT_GATHER || is_root;
+    const tt_span slice = tt_line_slice(problem->bytes, problem->size, problem->self);
+    move_out->work = work;
+    move_out->peer = problem->root;
+    move_out->bytes = slice.bytes;
+    move_out->source = spot_at(TT_INPUT, slice.first);
+    move_out->target = spot_at(TT_OUTPUT, slice.first);
 }
 
-/* A rank's own part of a reducescatter, its slice of a reduce. */
-static void sum_move(const tt_problem *problem, tt_move *move_out)
+static void part_move(const tt_problem *problem, tt_work work, uint32_t peer, tt_move *move_out)
 {
-    const bool is_reduce = problem->collective == TT_REDUCE;
-    const tt_span slice = tt_line_slice(problem->bytes, problem->size, problem->self);
-    const uint64_t first = is_reduce ? slice.first : problem->self * problem->bytes;
+    const uint64_t own = problem->self * problem->bytes;
+    const bool gives = problem->collective == TT_ALLGATHER || problem->collective == TT_GATHER;
+    const bool is_alltoall = problem->collective == TT_ALLTOALL;
+    move_out->work = work;
+    move_out->peer = peer;
+    move_out->bytes = problem->bytes;
+    move_out->source = spot_at(TT_INPUT, gives ? 0 : own);
+    move_out->target = spot_at(TT_OUTPUT, gives ? own : is_alltoall ? peer * problem->bytes : 0);
+}
+
+static void work_move(const tt_problem *problem, uint32_t round, tt_move *move_out)
+{
     move_out->kind = TT_MOVE_WORK;
-    move_out->work = TT_WORK_FOLD;
-    move_out->peer = is_reduce ? problem->root : problem->self;
-    move_out->bytes = is_reduce ? slice.bytes : problem->bytes;
-    move_out->source = spot_at(TT_INPUT, first);
-    move_out->target = spot_at(TT_OUTPUT, is_reduce ? first : 0);
+    switch (problem->collective) {
+    case TT_BROADCAST:
+        slice_move(problem, TT_WORK_CAST, move_out);
+        break;
+    case TT_REDUCE:
+        slice_move(problem, TT_WORK_FOLD, move_out);
+        break;
+    case TT_ALLGATHER:
+        part_move(problem, TT_WORK_CAST, problem->self, move_out);
+        break;
+    case TT_GATHER:
+        part_move(problem, TT_WORK_PUSH, problem->root, move_out);
+        break;
+    case TT_SCATTER:
+        part_move(problem, TT_WORK_PULL, problem->root, move_out);
+        break;
+    case TT_REDUCESCATTER:
+        part_move(problem, TT_WORK_FOLD, problem->self, move_out);
+        break;
+    default:
+        part_move(problem, TT_WORK_PULL, (problem->self + 1 + round) % problem->size, move_out);
+        break;
+    }
 }
 
 static bool views_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
@@ -93,20 +111,8 @@ static bool views_move(const tt_problem *problem, const tt_plan *plan, tt_cursor
     if (at.round + 1 == plan->round_count) {
         return tt_notify_move(problem, at.index, move_out);
     }
-    if (at.index > 0) {
-        return false;
-    }
-    switch (problem->collective) {
-    case TT_REDUCE:
-    case TT_REDUCESCATTER:
-        sum_move(problem, move_out);
-        return true;
-    case TT_BROADCAST:
-    case TT_SCATTER:
-        return take_move(problem, problem->root, move_out);
-    default:
-        return take_move(problem, (problem->self + 1 + at.round) % problem->size, move_out);
-    }
+    work_move(problem, at.round, move_out);
+    return at.index == 0;
 }
 
 const tt_algorithm tt_algorithm_views = {
