@@ -113,7 +113,8 @@ typedef enum tt_work {
     TT_WORK_COPY,   /* target = source */
     TT_WORK_FINISH, /* target = source, divided and scaled as the op asks */
     TT_WORK_SUM,    /* target = members' inputs: slots in scratch, own from source; finished */
-    TT_WORK_VIEWS,  /* sum a slice over views and store it to views; finished if last */
+    TT_WORK_VIEWS,  /* sum a slice over views to scratch; or, finished, to views, where the own
+                       buffers are used even if they are not shared */
     TT_WORK_SPREAD, /* copy a slice from scratch to the views' outputs */
     TT_WORK_PULL,   /* own target = source in the peer's input */
     TT_WORK_PUSH,   /* target in the peer's output = own source */

@@ -163,12 +163,17 @@ static void fold_finished(tt_exec *exec, uint32_t count, void *const *targets,
 static void views_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
     const tt_problem *problem = &exec->problem;
-    const uint32_t count = collect_views(exec, lane, move->offset + lane->work_done);
+    const uint64_t offset = move->offset + lane->work_done;
+    const uint32_t count = collect_views(exec, lane, offset);
     if (count > 0 && move->target.buffer == TT_SCRATCH) {
         void *const rail[1] = {lane->scratch + move->target.offset + lane->work_done};
         tt_reduce_many(problem->dtype, problem->redop, rail, 1, exec->pointers, count,
                        bytes / problem->element_bytes);
     } else if (count > 0) {
+        const uint32_t local = problem->topology->local_of[problem->self];
+        const uint64_t at = lane->number * exec->plan.lane_bytes + offset;
+        exec->pointers[local] = exec->input + at;
+        exec->pointers[problem->size + local] = exec->output + at;
         const void *const *outputs = exec->pointers + problem->size;
         fold_finished(exec, count, (void *const *)(uintptr_t)outputs, count, bytes);
     }

@@ -383,8 +383,10 @@ static void work_sum(symbolic_model *model, const event *at, uint64_t count)
 static symbol *viewed(symbolic_model *model, const event *at, uint32_t member, bool is_output)
 {
     const tt_plan *plan = &model->book->plans[at->rank];
+    const bool is_own =
+        member == at->rank && at->move.work == TT_WORK_VIEWS && at->move.target.buffer == TT_OUTPUT;
     tt_spot spot = {.buffer = TT_SLOT, .offset = at->move.offset};
-    if (model->book->facts[member].is_shared != 0) {
+    if (model->book->facts[member].is_shared != 0 || is_own) {
         spot.buffer = is_output ? TT_OUTPUT : TT_INPUT;
         spot.offset += at->lane * plan->lane_bytes;
     }

@@ -7,7 +7,9 @@
  * Everyone first tells where its buffers lie (facts), which is also the first barrier. If all lie
  * in the arena, there is one lane: sum, then a barrier. Otherwise lanes of one staging slot each:
  * copy in, barrier, sum over slots, barrier, copy out; ranks whose buffers are shared skip the
- * copies. Before the facts are known the plan is the staged one.
+ * copies. A rank's own slice is summed from and to its buffers and never staged: what lies before
+ * it and after it is copied, in a round each. Before the facts are known the plan is the staged
+ * one.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -27,36 +29,46 @@ static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
     *plan_out = (tt_plan){
         .lane_count = lanes_for(problem->bytes, lane_bytes),
         .lane_bytes = lane_bytes,
-        .round_count = is_staged ? 5 : 2,
+        .round_count = is_staged ? 7 : 2,
         .fan = problem->size,
         .partner_max = problem->size,
         .slot_bytes = is_staged ? slot_bytes : 0,
     };
 }
 
-static void sum_move(const tt_problem *problem, uint64_t chunk_bytes, tt_move *move_out)
+static void sum_move(tt_span own, tt_move *move_out)
 {
-    const tt_span span = tt_line_slice(chunk_bytes, problem->size, problem->self);
-    move_out->bytes = span.bytes;
+    move_out->bytes = own.bytes;
     move_out->kind = TT_MOVE_WORK;
     move_out->work = TT_WORK_VIEWS;
-    move_out->offset = span.first;
+    move_out->offset = own.first;
     move_out->target = spot_at(TT_OUTPUT, 0);
 }
 
 static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {
-    enum { COPY_IN, IN_READY, SUM, OUT_READY, COPY_OUT };
+    enum { IN_BEFORE, IN_AFTER, IN_READY, SUM, OUT_READY, OUT_BEFORE, OUT_AFTER };
     const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
     const uint32_t phase = plan->slot_bytes > 0 ? at.round : at.round + SUM;
-    move_out->bytes = chunk_bytes;
+    const tt_span own = tt_line_slice(chunk_bytes, problem->size, problem->self);
     switch (phase) {
-    case COPY_IN:
-    case COPY_OUT:
-        return at.index == 0 && tt_staging_move(problem, plan, at.lane, phase == COPY_IN, move_out);
+    case IN_BEFORE:
+    case OUT_BEFORE:
+        move_out->bytes = own.first;
+        return at.index == 0 &&
+               tt_staging_move(problem, plan, at.lane, phase == IN_BEFORE, move_out);
+    case IN_AFTER:
+    case OUT_AFTER:
+        move_out->bytes = chunk_bytes - own.first - own.bytes;
+        if (!tt_staging_move(problem, plan, at.lane, phase == IN_AFTER, move_out)) {
+            return false;
+        }
+        move_out->source = spot_plus(move_out->source, own.first + own.bytes);
+        move_out->target = spot_plus(move_out->target, own.first + own.bytes);
+        return at.index == 0;
     case SUM:
-        sum_move(problem, chunk_bytes, move_out);
+        sum_move(own, move_out);
         return at.index == 0;
     default:
         return tt_notify_move(problem, at.index, move_out);
