@@ -98,6 +98,7 @@ typedef struct tt_plan {
     uint32_t frame_bytes;   /* longest frame */
     uint64_t scratch_bytes; /* per lane */
     bool reduce_early;      /* see (5) */
+    bool sends_alike;       /* a round that sends sends the same to every other member */
     uint64_t slot_bytes;    /* shared staging per lane; 0: none */
 } tt_plan;
 

@@ -155,7 +155,7 @@ static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_
     return false;
 }
 
-static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t flags)
+static tt_head head_of(const tt_exec *exec, const tt_lane *lane, const tt_move *move, uint8_t flags)
 {
     tt_head head = exec->identity;
     head.kind = TT_FRAME_DATA;
@@ -164,6 +164,36 @@ static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t fla
     head.round = lane->round;
     head.payload_bytes = (uint32_t)move->bytes;
     TT_ASSERT(move->bytes <= exec->plan.frame_bytes);
+    return head;
+}
+
+/* Send what goes to every other member, and they are all ranks of this host, once for all. */
+static bool try_post(tt_exec *exec, const tt_lane *lane, const tt_move *move)
+{
+    tt_platform *platform = exec->flow->platform;
+    const uint32_t size = exec->problem.size, self = exec->problem.self;
+    if (!exec->plan.sends_alike || !exec->is_host_wide || !exec->is_eager ||
+        exec->partner_count > 0 || !tt_flow_take_all(exec->flow, exec->members, size, self)) {
+        return false;
+    }
+    const tt_head head = head_of(exec, lane, move, TT_FLAG_EAGER);
+    const tt_send send = {
+        .peer = TT_PEER_HOST,
+        .urgency = exec->urgency,
+        .token = TT_TOKEN_NONE,
+        .payload = move->bytes > 0 ? tt_exec_address(exec, lane, move->source) : NULL,
+        .head = &head,
+    };
+    if (platform->ops->send(platform, &send) == TT_OK) {
+        return true;
+    }
+    tt_flow_return_all(exec->flow, exec->members, size, self);
+    return false;
+}
+
+static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t flags)
+{
+    const tt_head head = head_of(exec, lane, move, flags);
     const tt_send send = {
         .peer = exec->members[move->peer],
         .urgency = exec->urgency,
@@ -210,10 +240,24 @@ static void clear_words(uint64_t *words, uint64_t count)
     }
 }
 
+static void enter_send(tt_exec *exec, tt_lane *lane, const tt_move *move, bool is_posted)
+{
+    if (is_posted) {
+        bit_set(lane->issued, tt_exec_slot(exec, move->peer));
+        return;
+    }
+    lane->sends_open++;
+    lane->sends_waiting++;
+    if (exec->status == TT_OK) {
+        try_issue(exec, lane, move);
+    }
+}
+
 /* Count the round's moves; what may be sent is sent on the way. */
 static void round_enter(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
+    bool is_tried = false, is_posted = false;
     lane->is_entered = true;
     lane->is_reduced = true;
     lane->is_worked = true;
@@ -223,11 +267,9 @@ static void round_enter(tt_exec *exec, tt_lane *lane)
     const uint64_t base = (uint64_t)lane->round * exec->plan.fan;
     for (uint32_t i = 0; tt_exec_move(exec, lane, lane->round, i, &move); i++) {
         if (move.kind == TT_MOVE_SEND) {
-            lane->sends_open++;
-            lane->sends_waiting++;
-            if (exec->status == TT_OK) {
-                try_issue(exec, lane, &move);
-            }
+            is_posted = is_posted || (!is_tried && try_post(exec, lane, &move));
+            is_tried = true;
+            enter_send(exec, lane, &move, is_posted);
         } else if (move.kind == TT_MOVE_WORK) {
             lane->is_worked = false;
             lane->work_index = i;

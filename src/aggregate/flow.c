@@ -56,6 +56,24 @@ bool tt_flow_take(tt_flow *flow, uint32_t peer)
     return true;
 }
 
+bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self)
+{
+    for (uint32_t i = 0; i < peer_count; i++) {
+        if (i != self && !tt_flow_take(flow, peers[i])) {
+            tt_flow_return_all(flow, peers, i, self);
+            return false;
+        }
+    }
+    return true;
+}
+
+void tt_flow_return_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self)
+{
+    for (uint32_t i = 0; i < peer_count; i++) {
+        flow->peers[peers[i]].sent -= i != self ? 1 : 0;
+    }
+}
+
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
 {
     TT_ASSERT(head->payload_bytes == 0);

@@ -76,6 +76,10 @@ void tt_flow_fini(tt_flow *flow);
 
 /* One credit with `peer`; false if there is none. */
 bool tt_flow_take(tt_flow *flow, uint32_t peer);
+/* One credit with each of `peers` but the self-th; false, and none is taken, if one has none. */
+bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
+/* None of them was used: give them back. */
+void tt_flow_return_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
 /* An eager frame of `peer` is done with: its credit goes back, in a CREDIT now and then. */
 void tt_flow_consumed(tt_flow *flow, uint32_t peer);
 /* CREDIT arrived; true if there is credit now where there was none. */

@@ -9,9 +9,9 @@
 #include "base/base.h"
 
 static const tt_algorithm *const algorithms[] = {
-    &tt_algorithm_flat,   &tt_algorithm_doubling,     &tt_algorithm_halving,  &tt_algorithm_ring,
-    &tt_algorithm_direct, &tt_algorithm_binomial,     &tt_algorithm_pairwise, &tt_algorithm_shared,
-    &tt_algorithm_views,  &tt_algorithm_hierarchical,
+    &tt_algorithm_flat,   &tt_algorithm_star,   &tt_algorithm_doubling,     &tt_algorithm_halving,
+    &tt_algorithm_ring,   &tt_algorithm_direct, &tt_algorithm_binomial,     &tt_algorithm_pairwise,
+    &tt_algorithm_shared, &tt_algorithm_views,  &tt_algorithm_hierarchical,
 };
 
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
@@ -19,6 +19,9 @@ enum {
     FLAT_BYTES_MAX = 2 * 1024, /* every rank reduces everything: one phase */
     FLAT_SIZE_MAX = 8,         /* ranks that share memory */
     FLAT_SIZE_MAX_WIRE = 3,    /* ranks on a network: P - 1 messages each, doubling has log P */
+    STAR_BYTES_MAX = 2 * 1024, /* on one host, through shared memory */
+    STAR_SIZE_MIN = 3,
+    STAR_SIZE_MAX = 32,             /* beyond, the center is the bottleneck */
     DOUBLING_BYTES_MAX = 16 * 1024, /* latency bound */
     HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
@@ -52,10 +55,22 @@ static uint32_t flat_size_max(const tt_problem *problem)
     return is_local ? FLAT_SIZE_MAX : FLAT_SIZE_MAX_WIRE;
 }
 
+/* Through shared memory a hop costs less than the frames it saves. */
+static bool prefers_star(const tt_problem *problem)
+{
+    const tt_topology *topology = problem->topology;
+    return problem->size >= STAR_SIZE_MIN && problem->size <= STAR_SIZE_MAX &&
+           problem->bytes <= STAR_BYTES_MAX && topology != NULL && topology->host_count == 1 &&
+           topology->has_views;
+}
+
 static const tt_algorithm *choose_allreduce(const tt_problem *problem)
 {
     if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
         return &tt_algorithm_shared;
+    }
+    if (prefers_star(problem)) {
+        return &tt_algorithm_star;
     }
     if (problem->size == 1 ||
         (problem->bytes <= FLAT_BYTES_MAX && problem->size <= flat_size_max(problem))) {
@@ -80,7 +95,7 @@ const tt_algorithm *tt_algorithm_framed(const tt_problem *problem)
     case TT_BROADCAST:
         return &tt_algorithm_binomial;
     case TT_BARRIER:
-        return &tt_algorithm_doubling;
+        return prefers_star(problem) ? &tt_algorithm_star : &tt_algorithm_doubling;
     case TT_ALLGATHER:
         return problem->size <= PAIRWISE_SIZE_MAX ? &tt_algorithm_pairwise : &tt_algorithm_ring;
     case TT_REDUCESCATTER:

@@ -17,6 +17,7 @@
 extern const tt_algorithm tt_algorithm_ring;
 extern const tt_algorithm tt_algorithm_direct;
 extern const tt_algorithm tt_algorithm_flat;
+extern const tt_algorithm tt_algorithm_star;
 extern const tt_algorithm tt_algorithm_doubling;
 extern const tt_algorithm tt_algorithm_halving;
 extern const tt_algorithm tt_algorithm_binomial;

@@ -43,6 +43,7 @@ struct tt_set {
     uint32_t *member_of; /* [world] member numbers or UINT32_MAX */
     tt_topology topology;
     uint32_t *topology_memory;
+    bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
     tt_order calls;
     tt_order *agreed;           /* NULL: no named op yet */
     tt_generation *generations; /* newest first */

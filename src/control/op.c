@@ -466,6 +466,7 @@ static void exec_prepare(tt_op *op, uint16_t stage)
         exec->arriving.flags ^= TT_FLAG_REPLY;
     }
     exec->urgency = op->request->urgency;
+    exec->is_host_wide = !op->is_pair && op->set->is_host_wide;
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;
 }
 

@@ -120,6 +120,8 @@ tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uin
     }
     set->self = set->member_of[control->world.rank];
     topology_build(control, set);
+    set->is_host_wide = set->topology.host_count == 1 && set->topology.has_views &&
+                        set->size == control->world.size;
     *set_out = set;
     return TT_OK;
 }

@@ -55,6 +55,9 @@ enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of
 /* Token of frames that nobody waits for; never recalled, and `sent` for it means nothing. */
 #define TT_TOKEN_NONE UINT64_MAX
 
+/* As the peer of a send: every other rank that shares memory with this one. */
+#define TT_PEER_HOST UINT32_MAX
+
 /* One frame to send. */
 typedef struct tt_send {
     uint32_t peer;
@@ -107,7 +110,8 @@ typedef struct tt_platform_ops {
 
     /* TT_OK: the payload is copied or gone, it is the caller's again and no upcall follows.
      * TT_IN_PROGRESS: borrowed until the upcall sent(token). Negative (peer down, no memory):
-     * nothing was or will be sent. Never blocks. */
+     * nothing was or will be sent. Never blocks. To TT_PEER_HOST: TT_OK, or TT_ERR_UNSUPPORTED,
+     * which may be otherwise next time: send to each. */
     tt_status (*send)(tt_platform *platform, const tt_send *send);
 
     /* Give the payload of `token` back now: sent(token) will not come, and the frame may or may

@@ -112,6 +112,9 @@ static bool wants_to_write(const tt_link *link)
 static tt_status real_send(tt_platform *platform, const tt_send *send)
 {
     tt_real *real = real_of(platform);
+    if (send->peer == TT_PEER_HOST) {
+        return real->board != NULL ? tt_board_post(real->board, send) : TT_ERR_UNSUPPORTED;
+    }
     TT_ASSERT(send->peer < real->rank_count);
     tt_link *link = real->peers[send->peer].given.link;
     TT_ASSERT(link != NULL);

@@ -31,6 +31,7 @@ struct tt_real {
     real_peer *peers;
     uint32_t *memory_peers; /* live links that are polled on every pass */
     uint32_t memory_count;
+    tt_board *board;        /* NULL: no memory is shared */
     uint32_t *socket_peers; /* live links that wait for descriptors */
     uint32_t socket_count;
     uint32_t *ready_peers; /* those of them that have work now */

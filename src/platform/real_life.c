@@ -77,6 +77,7 @@ static void free_driver(tt_real *real)
     if (real->event_fd >= 0) {
         close(real->event_fd);
     }
+    tt_board_destroy(real->board);
     free(real->peers);
     free(real->memory_peers);
     free(real->socket_peers);
@@ -84,6 +85,25 @@ static void free_driver(tt_real *real)
     free(real->ready_spare);
     free(real->launches);
     free(real);
+}
+
+/* A board for all that are reached through shared memory. */
+static tt_status make_board(tt_real *real)
+{
+    tt_segment *own = real->peers[real->rank].given.segment;
+    if (own == NULL || real->memory_count == 0) {
+        return TT_OK;
+    }
+    tt_link **links = calloc(real->memory_count, sizeof *links);
+    if (links == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < real->memory_count; i++) {
+        links[i] = real->peers[real->memory_peers[i]].given.link;
+    }
+    const tt_status status = tt_board_create(own, links, real->memory_count, &real->board);
+    free(links);
+    return status;
 }
 
 static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
@@ -145,6 +165,9 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     }
     if (status == TT_OK) {
         status = adopt_peers(real, config);
+    }
+    if (status == TT_OK) {
+        status = make_board(real);
     }
     if (status != TT_OK) {
         free_driver(real);

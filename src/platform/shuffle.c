@@ -124,10 +124,32 @@ static void shuffle_timer(tt_platform *platform, uint64_t at_ns)
     rank_of(platform)->timer_at = at_ns;
 }
 
+/* To all, as if there were one host; now and then not. */
+static tt_status shuffle_post(shuffle_rank *rank, const tt_send *send)
+{
+    tt_shuffle *shuffle = rank->shuffle;
+    if (tt_random_below(&shuffle->random, 4) == 0) {
+        return TT_ERR_UNSUPPORTED;
+    }
+    for (uint32_t peer = 0; peer < shuffle->config.size; peer++) {
+        if (peer != rank->rank) {
+            tt_send one = *send;
+            one.peer = peer;
+            tt_parcel *parcel = tt_parcel_make(rank->rank, &one, false);
+            parcel->sequence = shuffle->sequence++;
+            item_add(shuffle, (shuffle_item){.kind = ITEM_FRAME, .parcel = parcel});
+        }
+    }
+    return TT_OK;
+}
+
 static tt_status shuffle_send(tt_platform *platform, const tt_send *send)
 {
     shuffle_rank *rank = rank_of(platform);
     tt_shuffle *shuffle = rank->shuffle;
+    if (send->peer == TT_PEER_HOST) {
+        return shuffle_post(rank, send);
+    }
     TT_ASSERT(send->peer < shuffle->config.size);
     TT_ASSERT(send->peer != rank->rank);
     const bool is_borrowed = shuffle->config.is_borrowing && send->head->payload_bytes > 0 &&

@@ -76,6 +76,9 @@ static void sim_timer(tt_platform *platform, uint64_t at_ns)
 static tt_status sim_send(tt_platform *platform, const tt_send *send)
 {
     tt_sim_rank *rank = rank_of(platform);
+    if (send->peer == TT_PEER_HOST) {
+        return TT_ERR_UNSUPPORTED;
+    }
     TT_ASSERT(send->peer < rank->sim->config.size);
     TT_ASSERT(send->peer != rank->rank);
     if (rank->life != TT_SIM_ALIVE) {

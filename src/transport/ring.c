@@ -61,6 +61,7 @@ void tt_ring_in_init(tt_ring_in *ring, void *memory, uint32_t ring_bytes)
     TT_ASSERT((line_count & (line_count - 1)) == 0);
     *ring = (tt_ring_in){
         .control = memory,
+        .consumed = &((tt_ring_control *)memory)->consumed,
         .lines = (tt_ring_line *)((tt_ring_control *)memory + 1),
         .mask = line_count - 1,
         .fragment_lines_max = fragment_lines_max(line_count),
@@ -77,11 +78,15 @@ uint32_t tt_ring_fragment_bytes_max(const tt_ring_out *ring, tt_ring_kind kind)
     return fragment_bytes_max(ring->fragment_lines_max, kind);
 }
 
-tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
+bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
 {
     const uint64_t wanted = fragment_lines(kind, bytes) + 1; /* (2) */
-    const uint64_t line_count = ring->mask + 1;
-    if (ring->position - ring->consumed + wanted <= line_count) {
+    return ring->position - ring->consumed + wanted <= ring->mask + 1;
+}
+
+tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
+{
+    if (tt_ring_fits(ring, kind, bytes)) {
         return TT_OK;
     }
     const uint64_t consumed = atomic_load_explicit(&ring->control->consumed, memory_order_seq_cst);
@@ -89,7 +94,7 @@ tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
         return TT_ERR_BAD_WIRE;
     }
     ring->consumed = consumed;
-    return ring->position - consumed + wanted <= line_count ? TT_OK : TT_IN_PROGRESS;
+    return tt_ring_fits(ring, kind, bytes) ? TT_OK : TT_IN_PROGRESS;
 }
 
 /* Store `bytes` from line `position` on, around the end of the ring if need be. */
@@ -194,11 +199,11 @@ void tt_ring_take(tt_ring_in *ring, const tt_ring_fragment *fragment, void *targ
     }
     ring->position += fragment_lines(fragment->kind, fragment->bytes);
     ring->sequence++;
-    atomic_store_explicit(&ring->control->consumed, ring->position, memory_order_release);
+    atomic_store_explicit(ring->consumed, ring->position, memory_order_release);
 }
 
 bool tt_ring_announce(tt_ring_in *ring)
 {
-    atomic_exchange_explicit(&ring->control->consumed, ring->position, memory_order_seq_cst);
+    atomic_exchange_explicit(ring->consumed, ring->position, memory_order_seq_cst);
     return atomic_load_explicit(&ring->control->starved, memory_order_seq_cst) != 0;
 }

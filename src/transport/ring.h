@@ -48,7 +48,9 @@ _Static_assert(sizeof(tt_ring_line) == TT_RING_LINE_BYTES, "a line is a cache li
 typedef struct tt_ring_control {
     _Alignas(64) _Atomic uint64_t consumed; /* lines; written by the consumer */
     _Atomic uint32_t starved;               /* written by the producer: it waits for room */
-    uint8_t reserved[116];                  /* adjacent lines are fetched in pairs */
+    uint8_t reserved[52];
+    _Atomic uint64_t board_consumed; /* lines of the producer's board; written by the consumer */
+    uint8_t reserved_too[56];        /* adjacent lines are fetched in pairs */
 } tt_ring_control;
 
 _Static_assert(sizeof(tt_ring_control) == 128, "tt_ring_control is a shared format");
@@ -67,6 +69,7 @@ typedef struct tt_ring_out {
 /* Consumer's end. */
 typedef struct tt_ring_in {
     tt_ring_control *control;
+    _Atomic uint64_t *consumed; /* where the producer learns of free lines */
     tt_ring_line *lines;
     uint64_t mask;
     uint64_t position; /* lines read */
@@ -97,6 +100,9 @@ uint32_t tt_ring_fragment_bytes_max(const tt_ring_out *ring, tt_ring_kind kind);
 /* TT_OK: there is room. TT_IN_PROGRESS: not yet. TT_ERR_BAD_WIRE: the peer's word makes no sense.
  */
 tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes);
+
+/* The same from what was seen of the consumer so far: false may mean that there is room by now. */
+bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes);
 
 /* Write and publish a fragment for which there is room; `head` for TT_RING_FIRST only. A full
  * barrier follows the publication. */

@@ -49,6 +49,7 @@ typedef struct shm_link {
     _Atomic uint32_t *peer_wake;
     tt_ring_out out;
     tt_ring_in in;
+    tt_ring_in board; /* the peer's */
     outgoing current;
     incoming arriving;
     tt_frame_queue queue;
@@ -324,7 +325,7 @@ static void finish_frame(shm_link *shm)
 }
 
 /* A short frame that lies in one fragment, the usual one. False: it is none; nothing was taken. */
-static bool take_whole(shm_link *shm, const tt_ring_fragment *fragment)
+static bool take_whole(shm_link *shm, tt_ring_in *ring, const tt_ring_fragment *fragment)
 {
     const tt_machine *machine = shm->link.machine;
     tt_head head;
@@ -334,12 +335,28 @@ static bool take_whole(shm_link *shm, const tt_ring_fragment *fragment)
         return false;
     }
     const bool is_here = fragment->bytes <= TT_RING_FIRST_BYTES;
-    tt_ring_take(&shm->in, fragment, is_here ? NULL : shm->bounce);
+    tt_ring_take(ring, fragment, is_here ? NULL : shm->bounce);
     shm->link.bytes_received += head.payload_bytes;
     shm->link.frames_received++;
     (void)machine->ops->frame(machine->self, shm->link.peer, &head,
                               is_here ? fragment->first + sizeof head : shm->bounce);
     return true;
+}
+
+/* Read what the peer has posted; not while a long frame of it is under way. */
+static bool pump_board(shm_link *shm)
+{
+    uint32_t bytes = 0;
+    while (!shm->arriving.active && bytes < POLL_BYTES_MAX && !tt_ring_is_empty(&shm->board)) {
+        tt_ring_fragment fragment;
+        if (tt_ring_peek(&shm->board, &fragment) != TT_OK ||
+            !take_whole(shm, &shm->board, &fragment)) {
+            end_malformed(shm);
+            return true;
+        }
+        bytes += fragment.bytes + TT_RING_LINE_BYTES;
+    }
+    return bytes > 0;
 }
 
 /* Take one checked fragment. False: it does not fit what came before. */
@@ -351,7 +368,10 @@ static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
             return false;
         }
         tt_ring_take(&shm->in, fragment, NULL);
-        leave(shm);
+        (void)pump_board(shm); /* what it posted before */
+        if (shm->link.state == TT_LINK_UP) {
+            leave(shm);
+        }
         return true;
     }
     if (arriving->active != (fragment->kind == TT_RING_NEXT)) {
@@ -384,7 +404,8 @@ static bool pump_in(shm_link *shm, bool *empty_out)
         if (status == TT_IN_PROGRESS) {
             break;
         }
-        if (status != TT_OK || (!take_whole(shm, &fragment) && !take_fragment(shm, &fragment))) {
+        if (status != TT_OK ||
+            (!take_whole(shm, &shm->in, &fragment) && !take_fragment(shm, &fragment))) {
             end_malformed(shm);
             return true;
         }
@@ -431,10 +452,15 @@ static bool shm_poll(tt_link *link)
     }
     bool empty = tt_ring_is_empty(&shm->in);
     bool moved = !empty && pump_in(shm, &empty);
+    if (link->state == TT_LINK_UP && !tt_ring_is_empty(&shm->board)) {
+        /* The rest of a long frame does not come any more if its sender is gone. */
+        shm->arriving.active = shm->arriving.active && (shm->gone == NULL || !empty);
+        moved |= pump_board(shm);
+    }
     if (link->state == TT_LINK_UP && has_to_write(shm)) {
         moved |= pump_out(shm);
     }
-    if (link->state == TT_LINK_UP && shm->gone != NULL && empty) {
+    if (link->state == TT_LINK_UP && shm->gone != NULL && empty && tt_ring_is_empty(&shm->board)) {
         end(shm, shm->gone);
         moved = true;
     }
@@ -534,6 +560,81 @@ tt_status tt_shm_link_create(const tt_shm_config *config, tt_link **link_out)
     tt_ring_out_init(&shm->out, tt_segment_ring(config->theirs, own->local_index),
                      theirs->ring_bytes);
     tt_ring_in_init(&shm->in, tt_segment_ring(config->own, theirs->local_index), own->ring_bytes);
+    tt_ring_in_init(&shm->board, tt_segment_ring(config->theirs, theirs->local_index),
+                    theirs->ring_bytes);
+    shm->board.consumed = &shm->in.control->board_consumed;
     *link_out = &shm->link;
+    return TT_OK;
+}
+
+/* ---- the board ---- */
+
+struct tt_board {
+    tt_ring_out out;
+    uint32_t reader_count;
+    shm_link *readers[];
+};
+
+tt_status tt_board_create(tt_segment *own, tt_link *const links[], uint32_t link_count,
+                          tt_board **board_out)
+{
+    const tt_segment_config *facts = tt_segment_facts(own);
+    tt_board *board = calloc(1, sizeof *board + link_count * sizeof board->readers[0]);
+    if (board == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    tt_ring_out_init(&board->out, tt_segment_ring(own, facts->local_index), facts->ring_bytes);
+    for (uint32_t i = 0; i < link_count; i++) {
+        TT_ASSERT(links[i]->ops == &tt_shm_link_ops);
+        board->readers[board->reader_count++] = shm_of(links[i]);
+    }
+    *board_out = board;
+    return TT_OK;
+}
+
+void tt_board_destroy(tt_board *board)
+{
+    free(board);
+}
+
+static bool board_has_room(tt_board *board, uint32_t bytes)
+{
+    tt_ring_out *out = &board->out;
+    if (bytes > tt_ring_fragment_bytes_max(out, TT_RING_FIRST)) {
+        return false;
+    }
+    if (tt_ring_fits(out, TT_RING_FIRST, bytes)) {
+        return true;
+    }
+    uint64_t least = out->position;
+    for (uint32_t i = 0; i < board->reader_count; i++) {
+        const uint64_t consumed = atomic_load_explicit(
+            &board->readers[i]->out.control->board_consumed, memory_order_acquire);
+        if (consumed < out->consumed || consumed > out->position) {
+            return false; /* a peer that scribbles gets no more posts */
+        }
+        least = tt_min_u64(least, consumed);
+    }
+    out->consumed = least;
+    return tt_ring_fits(out, TT_RING_FIRST, bytes);
+}
+
+tt_status tt_board_post(tt_board *board, const tt_send *send)
+{
+    const uint32_t bytes = send->head->payload_bytes;
+    for (uint32_t i = 0; i < board->reader_count; i++) {
+        if (board->readers[i]->link.state != TT_LINK_UP || board->readers[i]->closing) {
+            return TT_ERR_UNSUPPORTED;
+        }
+    }
+    if (bytes > TT_INLINE_BYTES_MAX || !board_has_room(board, bytes)) {
+        return TT_ERR_UNSUPPORTED;
+    }
+    tt_ring_put(&board->out, TT_RING_FIRST, send->head, send->payload, bytes);
+    for (uint32_t i = 0; i < board->reader_count; i++) {
+        wake_peer(board->readers[i]);
+        board->readers[i]->link.bytes_sent += bytes;
+        board->readers[i]->link.frames_sent++;
+    }
     return TT_OK;
 }

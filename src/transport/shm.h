@@ -12,7 +12,10 @@
  * (3) Bytes of the ring are copied before they are checked. What makes no sense ends the link as
  *     DOWN, "malformed frame in shared memory".
  * (4) When the peer is gone, what it had sent is delivered first.
- * (5) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
+ * (5) Beside its inbound rings a rank has a board, the ring of its segment that no peer writes to:
+ *     what it posts there every peer of the host reads. Nobody waits for room on a board: what does
+ *     not fit goes through the rings. (3) and (4) hold for it too.
+ * (6) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.

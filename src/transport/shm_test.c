@@ -244,6 +244,124 @@ static void test_waiting_frames_go_by_urgency_then_age(void **state)
     pair_fini(&ends);
 }
 
+static tt_status post_frame(tt_board *board, uint64_t op, uint8_t *buffer, uint32_t bytes)
+{
+    const tt_head head = {.op = op, .payload_bytes = bytes};
+    const tt_send send = {.peer = TT_PEER_HOST, .payload = buffer, .head = &head};
+    fill_payload(buffer, bytes, op);
+    return tt_board_post(board, &send);
+}
+
+static void test_what_is_posted_arrives_unchanged_or_is_refused(void **state)
+{
+    (void)state;
+    pair ends;
+    tt_board *board;
+    uint8_t buffer[2048];
+    uint64_t posted = 0;
+    pair_init(&ends);
+    assert_int_equal(tt_board_create(ends.segments[0], &ends.links[0], 1, &board), TT_OK);
+    for (uint32_t bytes = 0; bytes < sizeof buffer; bytes++) {
+        if (post_frame(board, posted + 1, buffer, bytes) == TT_OK) {
+            posted++;
+        } else { /* longer than a fragment: never, else not before the peer has read */
+            assert_true(bytes > 448 || posted > ends.boxes[1].payload_count);
+            poll_both(&ends);
+        }
+    }
+    poll_both(&ends);
+    assert_true(posted > 300);
+    assert_int_equal(ends.boxes[1].payload_count, posted);
+    assert_false(ends.boxes[1].mangled);
+    tt_board_destroy(board);
+    pair_fini(&ends);
+}
+
+static void test_a_post_waits_for_the_long_frame_under_way(void **state)
+{
+    (void)state;
+    pair ends;
+    tt_board *board;
+    uint8_t small[8];
+    uint8_t *big = malloc(MIB);
+    pair_init(&ends);
+    assert_int_equal(tt_board_create(ends.segments[0], &ends.links[0], 1, &board), TT_OK);
+    assert_int_equal(send_frame(ends.links[0], 1, big, 64 * 1024, 0), TT_IN_PROGRESS);
+    assert_true(ends.links[1]->ops->poll(ends.links[1]));
+    assert_int_equal(post_frame(board, 2, small, sizeof small), TT_OK);
+    (void)ends.links[1]->ops->poll(ends.links[1]);
+    assert_int_equal(ends.boxes[1].frame_count, 1);
+    poll_both(&ends);
+    assert_int_equal(ends.boxes[1].payload_count, 2);
+    assert_int_equal(ends.boxes[1].ops[0], 1);
+    assert_int_equal(ends.boxes[1].ops[1], 2);
+    assert_false(ends.boxes[1].mangled);
+    tt_board_destroy(board);
+    free(big);
+    pair_fini(&ends);
+}
+
+static void test_a_post_arrives_before_the_goodbye_that_followed_it(void **state)
+{
+    (void)state;
+    pair ends;
+    tt_board *board;
+    uint8_t small[8];
+    pair_init(&ends);
+    assert_int_equal(tt_board_create(ends.segments[0], &ends.links[0], 1, &board), TT_OK);
+    assert_int_equal(post_frame(board, 1, small, sizeof small), TT_OK);
+    ends.links[0]->ops->close(ends.links[0]);
+    assert_int_equal(post_frame(board, 2, small, sizeof small), TT_ERR_UNSUPPORTED);
+    poll_both(&ends);
+    assert_int_equal(ends.boxes[1].payload_count, 1);
+    assert_int_equal(ends.links[1]->state, TT_LINK_LEFT);
+    tt_board_destroy(board);
+    pair_fini(&ends);
+}
+
+static void test_a_post_of_a_dead_peer_arrives_before_its_end(void **state)
+{
+    (void)state;
+    pair ends;
+    tt_board *board;
+    uint8_t small[8];
+    uint8_t *big = malloc(MIB);
+    pair_init(&ends);
+    assert_int_equal(tt_board_create(ends.segments[0], &ends.links[0], 1, &board), TT_OK);
+    assert_int_equal(send_frame(ends.links[0], 1, big, 64 * 1024, 0), TT_IN_PROGRESS);
+    assert_int_equal(post_frame(board, 2, small, sizeof small), TT_OK);
+    tt_board_destroy(board);
+    ends.links[0]->ops->destroy(ends.links[0]);
+    ends.links[0] = NULL;
+    ends.links[1]->ready = true;
+    while (ends.links[1]->ops->poll(ends.links[1])) {
+    }
+    assert_int_equal(ends.links[1]->state, TT_LINK_DOWN);
+    assert_int_equal(ends.boxes[1].payload_count, 1); /* the long one was cut off */
+    assert_int_equal(ends.boxes[1].ops[0], 2);
+    free(big);
+    pair_fini(&ends);
+}
+
+static void test_nothing_is_posted_to_a_peer_that_scribbles(void **state)
+{
+    (void)state;
+    pair ends;
+    tt_board *board;
+    uint8_t small[8];
+    uint32_t posted = 0;
+    pair_init(&ends);
+    assert_int_equal(tt_board_create(ends.segments[0], &ends.links[0], 1, &board), TT_OK);
+    tt_ring_control *control = tt_segment_ring(ends.segments[1], 0);
+    atomic_store(&control->board_consumed, UINT64_MAX);
+    while (post_frame(board, 1, small, sizeof small) == TT_OK) {
+        posted++;
+    }
+    assert_int_equal(posted, RING_BYTES / TT_RING_LINE_BYTES - 1);
+    tt_board_destroy(board);
+    pair_fini(&ends);
+}
+
 static void test_a_frame_that_found_no_room_is_overtaken(void **state)
 {
     (void)state;
@@ -606,6 +724,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_of_every_size_arrive_unchanged),
         cmocka_unit_test(test_waiting_frames_go_by_urgency_then_age),
+        cmocka_unit_test(test_what_is_posted_arrives_unchanged_or_is_refused),
+        cmocka_unit_test(test_a_post_waits_for_the_long_frame_under_way),
+        cmocka_unit_test(test_a_post_arrives_before_the_goodbye_that_followed_it),
+        cmocka_unit_test(test_a_post_of_a_dead_peer_arrives_before_its_end),
+        cmocka_unit_test(test_nothing_is_posted_to_a_peer_that_scribbles),
         cmocka_unit_test(test_a_frame_that_found_no_room_is_overtaken),
         cmocka_unit_test(test_recalled_payload_may_be_overwritten),
         cmocka_unit_test(test_a_discarded_sink_is_not_touched_again),

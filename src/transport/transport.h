@@ -76,4 +76,17 @@ struct tt_link {
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
 };
 
+/* Where a rank posts frames for all other ranks of its host at once; owned by its driver. */
+typedef struct tt_board tt_board;
+typedef struct tt_segment tt_segment;
+
+/* `links` through shared memory lead to every other rank of the host; borrowed. The caller destroys
+ * the board before them. */
+tt_status tt_board_create(tt_segment *own, tt_link *const links[], uint32_t link_count,
+                          tt_board **board_out);
+void tt_board_destroy(tt_board *board);
+
+/* TT_OK: copied, every peer will get it. TT_ERR_UNSUPPORTED: nobody will; send it to each. */
+tt_status tt_board_post(tt_board *board, const tt_send *send);
+
 #endif

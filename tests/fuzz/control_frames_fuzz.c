@@ -84,6 +84,9 @@ static void driver_timer(tt_platform *platform, uint64_t at_ns)
 static tt_status driver_send(tt_platform *platform, const tt_send *send)
 {
     fuzz_driver *driver = (fuzz_driver *)platform;
+    if (send->peer == TT_PEER_HOST) {
+        return TT_ERR_UNSUPPORTED;
+    }
     TT_ASSERT(send->peer < RANKS);
     if (send->head->descriptor != 0) {
         driver->last_descriptor = send->head->descriptor;

@@ -57,6 +57,7 @@ static void pairwise_plan(const tt_problem *problem, tt_plan *plan_out)
         .round_count = 1,
         .fan = problem->size,
         .partner_max = problem->size,
+        .sends_alike = problem->collective == TT_ALLGATHER,
         .frame_bytes = (uint32_t)(bytes_max < segment && !is_private ? bytes_max : segment),
     };
 }

@@ -32,6 +32,7 @@ static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
         .round_count = is_staged ? 7 : 2,
         .fan = problem->size,
         .partner_max = problem->size,
+        .sends_alike = true,
         .slot_bytes = is_staged ? slot_bytes : 0,
     };
 }
