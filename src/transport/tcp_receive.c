@@ -49,8 +49,8 @@ static void stream_ended(tt_tcp *tcp, int error)
 }
 
 /* Nothing is ever sent on this socket, so no acknowledgement rides on data, and the kernel sends
- * one for every short message that is read: more work than the message itself. Delayed, one
- * acknowledges many; long transfers are acknowledged every second segment all the same. The kernel
+ * one for every short message that is read: about as much work as the message itself. Delayed, one
+ * serves two or more; long transfers are acknowledged every second segment all the same. The kernel
  * forgets this wish when its timer had to acknowledge, so it is said again now and then. */
 static void delay_acknowledgement(tt_tcp_receiver *receiver)
 {
