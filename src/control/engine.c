@@ -35,6 +35,8 @@ static tt_launch launch_of(const tt_op *op)
         .redop = (uint8_t)(request->redop == TT_AVERAGE ? TT_SUM : request->redop),
         .set = op->set->id,
         .root = request->root,
+        .self = op->set->self,
+        .size = op->set->size,
         .urgency = request->urgency,
         .count = request->count,
         .input = op->exec.input,

@@ -85,6 +85,7 @@ typedef struct tt_launch {
     uint8_t collective, dtype, redop;
     bool may_block; /* every member waits for this op and for nothing else */
     uint32_t set, root;
+    uint32_t self, size; /* member number of this rank in the set, and how many there are */
     int32_t urgency;
     uint64_t count; /* elements */
     const void *input;

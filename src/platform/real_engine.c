@@ -41,8 +41,11 @@ static tutti_engine_op op_of(const tt_launch *launch)
 bool tt_real_engine_can_launch(tt_platform *platform, const tt_launch *launch)
 {
     const tt_real *real = TT_CONTAINER_OF(platform, const tt_real, platform);
+    if (real->engine.ops == NULL) {
+        return false;
+    }
     const tutti_engine_op op = op_of(launch);
-    return real->engine.ops != NULL && real->engine.ops->supports(real->engine.self, &op) == 1;
+    return real->engine.ops->supports(real->engine.self, &op) == 1;
 }
 
 void tt_real_engine_launch(tt_platform *platform, const tt_launch *launch)

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/philox.h"
 #include "platform/local.h"
+#include "platform/model.h"
 
 typedef struct shuffle_rank {
     tt_platform base; /* first */
@@ -27,12 +28,12 @@ typedef struct shuffle_rank {
     tt_parcel **arriving; /* [size] the long frame that is half here, by sender */
 } shuffle_rank;
 
-typedef enum item_kind { ITEM_FRAME, ITEM_SENT } item_kind;
+typedef enum item_kind { ITEM_FRAME, ITEM_SENT, ITEM_LANDED } item_kind;
 
 typedef struct shuffle_item {
     item_kind kind;
     tt_parcel *parcel;   /* frame */
-    uint32_t rank, peer; /* sent: whose, and to whom */
+    uint32_t rank, peer; /* sent: whose, and to whom; landed: whose */
     uint64_t token;
 } shuffle_item;
 
@@ -44,6 +45,8 @@ struct tt_shuffle {
     uint64_t sequence;
     shuffle_item *items;
     size_t item_count, item_capacity;
+    tt_model *model;
+    tt_model_landing *landings; /* [size] */
     shuffle_rank *ranks;
 };
 
@@ -214,6 +217,24 @@ static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t byte
     (void)bytes;
 }
 
+static bool shuffle_can_launch(tt_platform *platform, const tt_launch *launch)
+{
+    (void)launch;
+    return rank_of(platform)->shuffle->config.has_engine;
+}
+
+static void shuffle_launch(tt_platform *platform, const tt_launch *launch)
+{
+    const shuffle_rank *rank = rank_of(platform);
+    tt_shuffle *shuffle = rank->shuffle;
+    const uint32_t count = tt_model_launch(shuffle->model, rank->rank, launch, shuffle->landings);
+    for (uint32_t i = 0; i < count; i++) {
+        item_add(shuffle, (shuffle_item){.kind = ITEM_LANDED,
+                                         .rank = shuffle->landings[i].rank,
+                                         .token = shuffle->landings[i].token});
+    }
+}
+
 static const tt_platform_ops shuffle_ops = {
     .now = shuffle_now,
     .random = shuffle_random,
@@ -226,6 +247,8 @@ static const tt_platform_ops shuffle_ops = {
     .view = shuffle_view,
     .locate = shuffle_locate,
     .spend = shuffle_spend,
+    .can_launch = shuffle_can_launch,
+    .launch = shuffle_launch,
 };
 
 /* ---- upcalls ---- */
@@ -266,6 +289,15 @@ static void tell_sent(tt_shuffle *shuffle, size_t index)
     rank->has_work = true;
 }
 
+static void tell_landed(tt_shuffle *shuffle, size_t index)
+{
+    const shuffle_item item = shuffle->items[index];
+    shuffle_rank *rank = &shuffle->ranks[item.rank];
+    item_remove(shuffle, index);
+    rank->machine.ops->landed(rank->machine.self, item.token, TT_OK);
+    rank->has_work = true;
+}
+
 /* Machines do their work now and then, in any order. */
 static bool step_machine(tt_shuffle *shuffle)
 {
@@ -291,6 +323,10 @@ static bool step_item(tt_shuffle *shuffle)
         const size_t index = (first + i) % shuffle->item_count;
         if (shuffle->items[index].kind == ITEM_SENT) {
             tell_sent(shuffle, index);
+            return true;
+        }
+        if (shuffle->items[index].kind == ITEM_LANDED) {
+            tell_landed(shuffle, index);
             return true;
         }
         if (may_come(shuffle, shuffle->items[index].parcel)) {
@@ -343,6 +379,8 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
     shuffle->shortage =
         (tt_local_shortage){.fail_at = config->fail_at, .is_lasting = config->fails_forever};
     tt_random_init(&shuffle->random, config->seed, 1);
+    shuffle->model = tt_model_create();
+    shuffle->landings = tt_local_take(config->size * sizeof(*shuffle->landings));
     shuffle->ranks = tt_local_take(config->size * sizeof(*shuffle->ranks));
     for (uint32_t i = 0; i < config->size; i++) {
         shuffle_rank *rank = &shuffle->ranks[i];
@@ -369,6 +407,8 @@ bool tt_shuffle_destroy(tt_shuffle *shuffle)
         is_clean = tt_local_fini(&shuffle->ranks[i].local) && is_clean;
         free(shuffle->ranks[i].arriving);
     }
+    tt_model_destroy(shuffle->model);
+    free(shuffle->landings);
     free(shuffle->ranks);
     free(shuffle->items);
     free(shuffle);

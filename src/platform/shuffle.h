@@ -23,6 +23,7 @@ typedef struct tt_shuffle_config {
     bool is_borrowing;  /* payloads stay borrowed for a while; else copied at once */
     uint64_t fail_at;   /* this allocation of a machine fails, from 1; 0: none */
     bool fails_forever; /* and all after it */
+    bool has_engine;    /* what can be launched, is (model.h) */
 } tt_shuffle_config;
 
 tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config);

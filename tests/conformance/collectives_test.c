@@ -107,6 +107,16 @@ static void test_every_collective_type_and_operator_by_sim(void **state)
     run_types(WORLD_SIM, 1);
 }
 
+static void test_an_engine_runs_every_collective(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
+        case_suite suite = suite_make(WORLD_SHUFFLE, sizes[s], s);
+        suite.config.has_engine = true;
+        suite_run(&suite, false);
+    }
+}
+
 static void test_every_algorithm_by_name(void **state)
 {
     (void)state;
@@ -172,6 +182,7 @@ static void test_sets_do_not_disturb_each_other(void **state)
     static const uint32_t odd[] = {3, 1}, most[] = {4, 0, 2, 1};
     for (uint64_t seed = 0; seed < 20; seed++) {
         case_suite suite = suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, SIZE, seed);
+        suite.config.has_engine = seed % 4 == 3;
         test_world *world = world_create(&suite.config);
         assert_non_null(world);
         for (uint32_t rank = 0; rank < SIZE; rank++) {
@@ -213,9 +224,8 @@ static void test_sets_do_not_disturb_each_other(void **state)
 }
 
 /* Whichever allocation fails: no leak, no hang; all ranks succeed or all learn of it. */
-static void test_every_failing_allocation_is_survived(void **state)
+static void survive_failing_allocations(bool has_engine)
 {
-    (void)state;
     const collective_case one = {.collective = TT_ALLREDUCE,
                                  .dtype = TT_F32,
                                  .redop = TT_SUM,
@@ -228,6 +238,7 @@ static void test_every_failing_allocation_is_survived(void **state)
         case_suite suite = suite_make(WORLD_SHUFFLE, 3, 6);
         suite.config.fail_at = fail_at;
         suite.config.is_shared = false;
+        suite.config.has_engine = has_engine;
         test_world *world = world_create(&suite.config);
         if (world == NULL) {
             allocations++;
@@ -247,11 +258,19 @@ static void test_every_failing_allocation_is_survived(void **state)
     assert_true(allocations > 10);
 }
 
+static void test_every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    survive_failing_allocations(false);
+    survive_failing_allocations(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_collective_type_and_operator_by_shuffle),
         cmocka_unit_test(test_every_collective_type_and_operator_by_sim),
+        cmocka_unit_test(test_an_engine_runs_every_collective),
         cmocka_unit_test(test_every_algorithm_by_name),
         cmocka_unit_test(test_drivers_and_seeds_give_the_same_bits),
         cmocka_unit_test(test_long_frames),

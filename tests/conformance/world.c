@@ -35,7 +35,8 @@ static void driver_create(test_world *world)
                                            .is_borrowing = config->seed % 3 != 0,
                                            .is_ordered = config->seed % 5 == 0,
                                            .fail_at = config->fail_at,
-                                           .fails_forever = config->fails_forever};
+                                           .fails_forever = config->fails_forever,
+                                           .has_engine = config->has_engine};
         world->shuffle = tt_shuffle_create(&shuffle);
         return;
     }

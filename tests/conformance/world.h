@@ -22,6 +22,7 @@ typedef struct world_config {
     bool is_shared; /* buffers lie in the arena */
     uint64_t fail_at;
     bool fails_forever;
+    bool has_engine; /* shuffle: collectives are launched where they can be */
 } world_config;
 
 typedef struct test_world test_world;
