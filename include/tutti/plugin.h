@@ -4,7 +4,7 @@
  *
  * A plugin is a file tutti-<name>.so that exports one object, `tutti_plugin_1`. It is loaded when a
  * user asks for it by name (TUTTI_ENGINE=<name>, TUTTI_TRANSPORT=<name>), after its ABI number was
- * checked. docs/plugins.md is the guide, examples/05_plugin a small one.
+ * checked. docs/plugins.md is the guide.
  *
  *   An engine runs whole collectives by a library of the site (MPI; NCCL). Tutti still decides what
  *   runs when: it launches an op only after every member of the process set has asked for the same
@@ -150,6 +150,15 @@ typedef struct tutti_link_upcalls {
     uint32_t inline_bytes_max;
 } tutti_link_upcalls;
 
+/* Where a peer is. */
+typedef struct tutti_link_place {
+    size_t struct_bytes;
+    int peer;
+    int is_local; /* 1: on this host */
+    const void *address;
+    size_t address_bytes;
+} tutti_link_place;
+
 typedef struct tutti_transport_ops {
     size_t struct_bytes;
     uint32_t flags;
@@ -160,7 +169,7 @@ typedef struct tutti_transport_ops {
 
     /* The bytes by which peers find this rank; Tutti carries them there, authenticated. */
     int (*address)(tutti_transport *transport, void *bytes, size_t *byte_count);
-    int (*connect)(tutti_transport *transport, int peer, const void *address, size_t address_bytes,
+    int (*connect)(tutti_transport *transport, const tutti_link_place *place,
                    tutti_link **link_out);
     void (*disconnect)(tutti_link *link);
     /* Before the first poll. */

@@ -136,7 +136,7 @@ typedef struct tutti_options {
     const char *rendezvous;  /* "tcp://host:port" or "file:///path"; NULL: from the environment */
     const char *job_id;      /* NULL: from the environment */
     const uint8_t *secret;   /* 32 bytes; NULL: found as docs/security-protocol.md says */
-    const char *transport;   /* "auto", "shm" or "tcp"; NULL: TUTTI_TRANSPORT or auto */
+    const char *transport;   /* "auto", "shm", "tcp" or a plugin's; NULL: TUTTI_TRANSPORT */
     void (*log)(void *user, int level, const char *text); /* NULL: stderr */
     void *log_user;
     double timeout_s;        /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */

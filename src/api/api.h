@@ -16,12 +16,14 @@
 typedef enum tt_transport_choice {
     TT_TRANSPORT_AUTO,
     TT_TRANSPORT_SHM,
-    TT_TRANSPORT_TCP
+    TT_TRANSPORT_TCP,
+    TT_TRANSPORT_PLUGIN,
 } tt_transport_choice;
 
 /* Filled from TUTTI_* variables by the table below. */
 typedef struct tt_settings {
-    int transport; /* tt_transport_choice */
+    tt_config_string transport_name;
+    int transport; /* tt_transport_choice, from the name */
     int integrity; /* index: crc, none, aead */
     int log_level;
     tt_config_string algorithm;

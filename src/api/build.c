@@ -40,7 +40,9 @@ typedef struct build {
     tt_secret secret;
     tt_mesh mesh;
     tt_real_peer *peers;
-    bool engine_meets; /* TUTTI_RENDEZVOUS=mpi */
+    bool engine_meets;             /* TUTTI_RENDEZVOUS=mpi */
+    const tutti_plugin *transport; /* NULL: our own links */
+    tt_outside *outside;
 } build;
 
 static const char *lookup(void *user, const char *name)
@@ -78,12 +80,37 @@ static void random_fill(void *user, uint8_t *bytes, size_t count)
 
 /* ---- steps ---- */
 
+/* The plugin of TUTTI_TRANSPORT, unless it names one of ours. */
+static tt_status choose_transport(build *work)
+{
+    static const char *const own[] = {"auto", "shm", "tcp"};
+    tt_settings *settings = &work->context->settings;
+    const tt_plugin_source source = {.lookup = lookup, .user = &work->variables};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
+        if (strcmp(settings->transport_name, own[i]) == 0) {
+            settings->transport = (int)i;
+            return TT_OK;
+        }
+    }
+    tt_text inner = {0};
+    settings->transport = TT_TRANSPORT_PLUGIN;
+    work->transport =
+        tt_plugin_load(&source, settings->transport_name, TT_PLUGIN_TRANSPORT, &inner);
+    if (work->transport == NULL) {
+        tt_text_add(work->why, "TUTTI_TRANSPORT=%.64s: not auto, shm or tcp, and %s",
+                    settings->transport_name, inner.bytes);
+        return TT_ERR_BAD_CONFIG;
+    }
+    return TT_OK;
+}
+
 static tt_status load_settings(build *work)
 {
     tutti_context *context = work->context;
     const tt_config_source source = {.lookup = lookup, .user = &work->variables};
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
     const tt_settings *settings = &context->settings;
+    TT_TRY(choose_transport(work));
     if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
         tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
                     settings->algorithm);
@@ -275,7 +302,7 @@ static tt_status can_share(build *work, bool *can_out)
     char why[TT_SEGMENT_WHY_BYTES] = "";
     tt_segment *probe = NULL;
     *can_out = false;
-    if (context->settings.transport == TT_TRANSPORT_TCP) {
+    if (context->settings.transport == TT_TRANSPORT_TCP || work->transport != NULL) {
         return TT_OK;
     }
     const tt_status status = tt_segment_create(&config, &probe, why);
@@ -306,7 +333,8 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
     digest = tt_hash64_mix(digest, settings->fuse_bytes);
     digest = tt_hash64_mix(digest, settings->bundle_bytes);
-    return tt_hash64_mix(digest, (uint64_t)settings->transport);
+    return tt_hash64_mix(digest,
+                         tt_hash64(settings->transport_name, strlen(settings->transport_name), 6));
 }
 
 /* The launcher's listening socket stays open for the next tutti_init of this process. */
@@ -353,8 +381,10 @@ static tt_status meet(build *work)
         .broadcast = context->engine != NULL ? engine_broadcast : NULL,
         .user = work,
     };
-    if (context->engine_launches) {
-        memcpy(config.engine, context->engine_plugin->tag, sizeof(config.engine));
+    if (context->engine_launches || work->transport != NULL) {
+        const tutti_plugin *plugin =
+            context->engine_launches ? context->engine_plugin : work->transport;
+        memcpy(config.engine, plugin->tag, sizeof(config.engine));
     }
     const tt_status status = tt_mesh_establish(&config, &work->mesh, &why);
     if (status != TT_OK && work->why->length == 0) {
@@ -450,8 +480,68 @@ static tt_status link_tcp(build *work, uint32_t rank)
     return status;
 }
 
+static void plugin_log(void *user, int level, const char *text)
+{
+    const tutti_context *context = user;
+    tt_log_write(&context->log, level, "%s", text);
+}
+
+static tt_outside_config outside_config(const build *work, uint32_t rank)
+{
+    const tt_mesh_peer *peer = &work->mesh.peers[rank];
+    return (tt_outside_config){.peer = rank,
+                               .is_local = peer->host_index ==
+                                           work->mesh.peers[work->identity.rank].host_index,
+                               .send_fd = peer->streams[0].send_fd,
+                               .receive_fd = peer->streams[0].receive_fd,
+                               .send_key = peer->streams[0].send_key,
+                               .receive_key = peer->streams[0].receive_key};
+}
+
+/* Links by a plugin: all addresses are sent before one is waited for. */
+static tt_status make_outside_links(build *work)
+{
+    const tutti_plugin_host host = {.struct_bytes = sizeof(host),
+                                    .rank = work->context->rank,
+                                    .size = work->context->size,
+                                    .user = work->context,
+                                    .log = plugin_log};
+    char why[TUTTI_PLUGIN_WHY_BYTES] = "";
+    tt_status status = tt_outside_open(work->transport, &host, &work->outside, why);
+    for (uint32_t rank = 0; rank < work->mesh.size && status == TT_OK; rank++) {
+        const tt_outside_config config = outside_config(work, rank);
+        if (rank != work->identity.rank) {
+            status = tt_outside_greet(work->outside, &config);
+        }
+    }
+    for (uint32_t rank = 0; rank < work->mesh.size && status == TT_OK; rank++) {
+        const tt_outside_config config = outside_config(work, rank);
+        if (rank == work->identity.rank) {
+            continue;
+        }
+        status = tt_outside_link_create(work->outside, &config,
+                                        work->context->settings.start_timeout_ns / 1000000,
+                                        &work->peers[rank].link);
+        if (status == TT_OK) {
+            tt_mesh_stream *stream = &work->mesh.peers[rank].streams[0]; /* others are closed */
+            stream->send_fd = stream->receive_fd = -1;
+        } else {
+            tt_text_add(work->why, "link to rank %u by %s: ", rank, work->transport->name);
+        }
+    }
+    if (status != TT_OK) {
+        tt_text_add(work->why, "transport %s: %s", work->transport->name,
+                    why[0] != 0 ? why : tt_status_text(status));
+    }
+    tt_outside_release(work->outside);
+    return status;
+}
+
 static tt_status make_links(build *work)
 {
+    if (work->transport != NULL && work->mesh.size > 1) {
+        return make_outside_links(work);
+    }
     for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
         switch (work->mesh.peers[rank].kind) {
         case TT_MESH_SELF:

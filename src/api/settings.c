@@ -6,19 +6,18 @@
 #include "base/log.h"
 #include "transport/registry.h"
 
-static const char *const transport_names[] = {"auto", "shm", "tcp", NULL};
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
                                             "plan", "original",    NULL};
 static const char *const integrity_names[] = {"crc", "none", "aead", NULL};
 
 static const tt_config_entry entries[] = {
     {.name = "TRANSPORT",
-     .kind = TT_CONFIG_ENUM,
+     .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
-     .help = "how ranks of one host reach each other: shared memory if possible, only, or never",
-     .offset = offsetof(tt_settings, transport),
-     .names = transport_names},
+     .help = "how ranks reach each other: auto (memory on a host, else TCP), shm (memory, or "
+             "fail), tcp, or the name of a plugin: ucx",
+     .offset = offsetof(tt_settings, transport_name)},
     {.name = "INTEGRITY",
      .kind = TT_CONFIG_ENUM,
      .fallback = "crc",

@@ -57,11 +57,22 @@ void tt_real_linger(tt_real *real)
     }
 }
 
+/* Links that must be told before somebody sleeps on their descriptors; false: there is work. */
+static bool arm_links(tt_real *real)
+{
+    bool is_armed = true;
+    for (uint32_t i = 0; i < real->memory_count; i++) {
+        tt_link *link = real->peers[real->memory_peers[i]].given.link;
+        is_armed = (link->ops->arm == NULL || link->ops->arm(link)) && is_armed;
+    }
+    return is_armed;
+}
+
 bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_out)
 {
     atomic_exchange_explicit(real->wake_word, TT_WAKE_ASLEEP, memory_order_seq_cst);
     real->look = true;
-    if (tt_real_poll(real)) {
+    if (tt_real_poll(real) || !arm_links(real)) {
         tt_real_drive(real);
         return false;
     }

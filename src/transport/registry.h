@@ -9,6 +9,7 @@
 #ifndef TUTTI_TRANSPORT_REGISTRY_H
 #define TUTTI_TRANSPORT_REGISTRY_H
 
+#include "transport/outside.h"
 #include "transport/secret.h"
 #include "transport/segment.h"
 #include "transport/shm.h"

@@ -175,6 +175,16 @@ static void streams_descriptors(const tt_link *link, int fds_out[2], bool wants_
     }
 }
 
+static bool streams_idle(const tt_link *link)
+{
+    const tt_streams *self = TT_CONTAINER_OF(link, const tt_streams, link);
+    bool is_idle = true;
+    for (uint32_t i = 0; i < self->count; i++) {
+        is_idle = is_idle && !tt_tcp_sender_has_work(self->streams[i].tcp);
+    }
+    return is_idle;
+}
+
 static void streams_forsake(const tt_link *link)
 {
     const tt_streams *self = TT_CONTAINER_OF(link, const tt_streams, link);
@@ -256,6 +266,7 @@ const tt_link_ops tt_streams_link_ops = {
     .discard = streams_discard,
     .poll = streams_poll,
     .descriptors = streams_descriptors,
+    .idle = streams_idle,
     .close = streams_close,
     .closed = streams_closed,
     .forsake = streams_forsake,

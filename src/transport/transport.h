@@ -50,6 +50,10 @@ typedef struct tt_link_ops {
      * tells for which of them writability matters now. */
     void (*descriptors)(const tt_link *link, int fds_out[2], bool wants_write_out[2]);
 
+    /* Somebody is about to sleep on the descriptors: false if there is work already. NULL: the
+     * descriptors need no preparation. */
+    bool (*arm)(tt_link *link);
+
     /* Nothing that was given to send is still here. */
     bool (*idle)(const tt_link *link);
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our algorithms over UCX: conformance, deaths, goodbyes, ranks that differ, waiting that sleeps.
+
+Skipped where the plugin was not built.
+Labels: check
+Timeout: 300
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import ranks
+
+BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+HOSTS = str(ranks.BIN / "tutti-hosts")
+TUTTI = str(ranks.BIN / "tutti")
+UCX = {"TUTTI_TRANSPORT": "ucx"}
+
+
+class Ucx(unittest.TestCase):
+    def setUp(self):
+        if not (BUILD / "plugins" / "tutti-ucx.so").exists():
+            self.skipTest("the plugin is not built: install libucx-dev, and build again")
+
+    def run_ranks(self, count, *words, **variables):
+        return subprocess.run([TUTTI, "run", "-n", str(count), *words], check=False, text=True,
+                              env={**ranks.clean_environment(), **UCX, **variables},
+                              capture_output=True, timeout=120)
+
+    def test_every_collective_conforms(self):
+        for size in (2, 3, 4):
+            ended = self.run_ranks(size, HOSTS)
+            self.assertEqual(ended.returncode, 0, ended)
+            self.assertEqual(ended.stdout.count(": ok"), size, ended)
+
+    def test_over_ucx_tcp_alone(self):
+        ended = self.run_ranks(3, HOSTS, UCX_TLS="tcp,self")
+        self.assertEqual(ended.returncode, 0, ended)
+        self.assertEqual(ended.stdout.count(": ok"), 3, ended)
+
+    def test_between_hosts_failures_are_ucx_s_too(self):
+        apart = ["sh", "-c", 'TUTTI_HOSTID=$TUTTI_RANK exec "$0" "$@"']
+        ended = self.run_ranks(3, *apart, HOSTS)
+        self.assertEqual(ended.returncode, 0, ended)
+        self.assertEqual(ended.stdout.count(": ok"), 3, ended)
+
+    def test_one_rank_alone(self):
+        ended = self.run_ranks(1, HOSTS)
+        self.assertEqual(ended.returncode, 0, ended)
+
+    def test_long_frames_and_many_calls(self):
+        with ranks.Ranks(4, ["init", "steps:40:mixed:300000", "steps:200:mixed:100", "shutdown"],
+                         UCX) as job:
+            self.assertEqual(job.codes(), [0] * 4, [rank.story() for rank in job])
+
+    def test_a_killed_rank_is_named_within_two_seconds(self):
+        for verb in ("storm:allreduce:1000", "storm:allreduce:400000"):
+            with self.subTest(verb=verb), ranks.Ranks(3, ["init", verb, "shutdown"],
+                                                      UCX) as job:
+                job.expect("going")
+                at_ns = ranks.kill(job[2].pid)
+                for rank in (0, 1):
+                    line = job[rank].expect(r"^failed (-?\d+) (\d+) \d+ (.*)$")
+                    self.assertEqual(line[1], "-6", line[0])
+                    self.assertIn("rank 2", line[3])
+                    self.assertLess(int(line[2]) - at_ns, 2_000_000_000, line[0])
+
+    def test_waiting_sleeps(self):
+        """A rank that waits for another uses no processor."""
+        with ranks.Ranks(2, lambda rank: ["init", "steps:3:mixed:1000",
+                                          *(["describe", "wait"] if rank == 1 else ["describe"]),
+                                          "steps:3:mixed:1000", "shutdown"], UCX) as job:
+            job.expect("describe")
+            time.sleep(0.5)  # what is measured is what passes in a time
+
+            def used():
+                text = pathlib.Path(f"/proc/{job[0].pid}/stat").read_text().rsplit(")", 1)[1]
+                return sum(int(word) for word in text.split()[11:13]) / os.sysconf("SC_CLK_TCK")
+            before = used()
+            time.sleep(1.0)
+            self.assertLess(used() - before, 0.2)
+            job[1].say()
+            self.assertEqual(job.codes(), [0, 0], [rank.story() for rank in job])
+
+    def test_half_the_ranks_without_it_are_refused_by_name(self):
+        with ranks.Ranks(3, ["init"], per_rank=lambda rank: UCX if rank < 2 else {}) as job:
+            job.codes()
+            text = "\n".join(job[0].lines + job[0].log)
+            self.assertRegex(text, r"rank 0 uses engine ucx, rank 2 on \S+ uses no engine")
+
+    def test_a_missing_plugin_names_the_package(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-ucx-") as folder:
+            alone = shutil.copy(HOSTS, folder)
+            ended = subprocess.run([alone], capture_output=True, text=True, timeout=60, check=False,
+                                   env={**ranks.clean_environment(), **UCX, "HOME": folder})
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertTrue(re.search("libucx0", ended.stderr), ended)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    nothing = program.result.wasSuccessful() and program.result.testsRun == len(
+        program.result.skipped)
+    sys.exit(77 if nothing else not program.result.wasSuccessful())
