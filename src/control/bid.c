@@ -245,7 +245,7 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
     tt_bid bid;
     for (uint32_t i = 0; i < count; i++) { /* who cannot take part is the culprit */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) && bid.objection < 0) {
-            tt_text_add_quoted(text, bid.text, bid.text_bytes);
+            tt_text_add(text, "%.*s", (int)bid.text_bytes, bid.text);
             return bid.objection;
         }
     }

@@ -224,19 +224,6 @@ uint32_t tt_op_self(const tt_op *op);
 uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
-/* Where an op stands: a sequence in its space. CALLS and PAIR: the next, whatever is said. */
-typedef struct tt_standing {
-    tt_space space;
-    uint64_t sequence;          /* SPACE_PLANNED: key */
-    uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
-    uint32_t active;            /* members that have not joined; 0: all */
-} tt_standing;
-/* Give the request its place and begin it; `status` negative: it fails with `text` on all ranks. */
-void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
-                  const tt_standing *standing, const tt_failure *objection);
-/* End the request, which has no op. */
-void tt_request_refuse(tt_request *request, tt_status status, const char *text);
-
 /* prepare.c */
 void tt_op_describe(tt_op *op);
 /* The problem as far as the request tells, and its algorithm. */

@@ -122,6 +122,20 @@ static void request_tell(tt_request *request, tt_status status, const char *text
     request->finished(request);
 }
 
+void tt_request_end(tt_request *request, tt_status status, const char *text)
+{
+    if (request->named != NULL) {
+        tt_named_over(request, status, text);
+    } else {
+        request_tell(request, status, text);
+    }
+}
+
+void tt_request_refuse(tt_request *request, tt_status status, const char *text)
+{
+    request_tell(request, status, text);
+}
+
 void tt_named_over(tt_request *request, tt_status status, const char *text)
 {
     tt_named *named = request->named;
@@ -220,9 +234,9 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
 {
     tt_set *set = owner;
     tt_named *named = ticket->owner;
-    if (text[0] > 0 && text[0] < ' ') {
-        status = (tt_status)-text[0];
-        text++;
+    if (text[0] == '#' && text[1] > '@' && text[1] < '@' + 32) {
+        status = (tt_status)('@' - text[1]);
+        text += 2;
     }
     if (named->has_timed_out && status == TT_ERR_CANCELLED) {
         tt_text own = {0};
@@ -271,7 +285,7 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
     const tt_set *set = owner;
     tt_text words = {0};
     const tt_status status = tt_bid_explain(set, name, claimants, count, &words);
-    tt_text_add(text, "%c%s", -(int)status, words.bytes);
+    tt_text_add(text, "#%c%s", (char)('@' - (int)status), words.bytes);
 }
 
 /* By how many to divide must be known when the op begins. */

@@ -287,22 +287,6 @@ static void siblings_fail(const tt_op *op, tt_status status, const char *text)
     planned->is_failing = false;
 }
 
-void tt_request_end(tt_request *request, tt_status status, const char *text)
-{
-    if (request->named != NULL) {
-        tt_named_over(request, status, text);
-        return;
-    }
-    if (text != request->error) {
-        tt_text error = {0};
-        tt_text_add(&error, "%s", text);
-        memcpy(request->error, error.bytes, sizeof(request->error));
-    }
-    request->status = status;
-    request->op = NULL;
-    request->finished(request);
-}
-
 static void op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
@@ -593,16 +577,6 @@ void tt_op_settle(tt_op *op)
 }
 
 /* ---- submission ---- */
-
-void tt_request_refuse(tt_request *request, tt_status status, const char *text)
-{
-    tt_text error = {0};
-    tt_text_add(&error, "%s", text);
-    memcpy(request->error, error.bytes, sizeof(request->error));
-    request->status = status;
-    request->op = NULL;
-    request->finished(request);
-}
 
 /* The op's place in the order: per set, or per pair and direction. */
 static void take_place(tt_op *op, const tt_standing *standing)

@@ -125,4 +125,19 @@ bool tt_claim_read(tt_claim *claim, const void *bytes, size_t byte_count);
 /* For people. */
 void tt_claim_tell(tt_text *text, const tt_claim *claim);
 
+/* ---- op.c ---- */
+
+/* Where an op stands: a sequence in its space. CALLS and PAIR: the next, whatever is said. */
+typedef struct tt_standing {
+    tt_space space;
+    uint64_t sequence;          /* SPACE_PLANNED: key */
+    uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
+    uint32_t active;            /* members that have not joined; 0: all */
+} tt_standing;
+/* Give the request its place and begin it; `status` negative: it fails with `text` on all ranks. */
+void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
+                  const tt_standing *standing, const tt_failure *objection);
+/* End the request, which has no op. */
+void tt_request_refuse(tt_request *request, tt_status status, const char *text);
+
 #endif
