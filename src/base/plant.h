@@ -28,7 +28,15 @@
     X(LANE_GRANTED_TOO_EARLY) \
     X(PAYLOAD_KEPT_AFTER_END) \
     X(STORES_NOT_AWAITED)     \
-    X(NAME_TAKEN_TWICE)
+    X(NAME_TAKEN_TWICE)       \
+    X(NAME_FREE_TOO_EARLY)    \
+    X(OCCURRENCE_OFF_BY_ONE)  \
+    X(IDENTITY_IS_ZERO)       \
+    X(JOIN_ENDS_EARLY)        \
+    X(TICKET_LOST_ON_CUT)     \
+    X(CUT_IGNORES_LATE_RANK)  \
+    X(LAYOUT_DIFFERS)         \
+    X(ACTIVE_ALWAYS_DIVIDES)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
+#include "base/plant.h"
 #include "base/reduce.h"
 #include "control/named.h"
 
@@ -199,13 +200,17 @@ static void bundle_finished(tt_request *carrier)
 static void submit(run *it, const member *one, tt_request *request, const tt_failure *objection)
 {
     const tt_agreement *item = one->item;
-    tt_standing standing = {.space = SPACE_AGREED,
-                            .active = (one->claim->form & CLAIM_BY_ACTIVE) != 0 ? item->active : 0};
+    const bool is_by_active =
+        (one->claim->form & CLAIM_BY_ACTIVE) != 0 || TT_PLANT(ACTIVE_ALWAYS_DIVIDES);
+    tt_standing standing = {.space = SPACE_AGREED, .active = is_by_active ? item->active : 0};
     if (it->is_planned) {
         standing.space = SPACE_PLANNED;
         standing.generation = item->generation;
         standing.index = item->index;
-        standing.sequence = tt_planned_key(item->generation, item->index, item->order, it->part++);
+        const bool is_off =
+            TT_PLANT(OCCURRENCE_OFF_BY_ONE) && item->order > 2 && it->set->self == 1;
+        standing.sequence = tt_planned_key(item->generation, item->index,
+                                           item->order - (is_off ? 1 : 0), it->part++);
     }
     tt_op_submit(it->control, it->set, request, &standing, objection);
 }
@@ -254,7 +259,9 @@ static void run_absent(run *it, const member *one)
     bundle->carrier.is_identity = true;
     const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, 2 * in_bytes + 1);
     if (has_memory) {
-        tt_fill_identity((tt_dtype)claim->dtype, (tt_redop)claim->redop, bundle->memory, count);
+        tt_fill_identity((tt_dtype)claim->dtype,
+                         TT_PLANT(IDENTITY_IS_ZERO) ? TT_SUM : (tt_redop)claim->redop,
+                         bundle->memory, count);
         bundle->carrier.input = bundle->memory;
         bundle->carrier.output = bundle->memory + (is_scattered ? in_bytes : 0);
     }
@@ -364,7 +371,8 @@ static void bundle_add(run *it, const member *one)
     bundle->members[index].request = one->request;
     bundle->members[index].offset = bundle->bytes;
     bundle->members[index].bytes = bytes;
-    bundle->bytes += tt_round_up(bytes, ALIGN_BYTES);
+    bundle->bytes += tt_round_up(
+        bytes, TT_PLANT(LAYOUT_DIFFERS) && it->set->self == 1 ? 2 * ALIGN_BYTES : ALIGN_BYTES);
     bundle->layout = tt_hash64_mix(bundle->layout, one->claim->count + 1) | 1;
 }
 

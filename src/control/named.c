@@ -28,7 +28,8 @@ tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char
     const uint64_t hash = hash_of(set, name);
     tt_named *named = control->names->buckets[hash % NAME_BUCKETS];
     while (named != NULL &&
-           (named->hash != hash || named->set != set || strcmp(named->name, name) != 0)) {
+           ((TT_PLANT(NAME_FREE_TOO_EARLY) && !named->is_waiting) || named->hash != hash ||
+            named->set != set || strcmp(named->name, name) != 0)) {
         named = named->next;
     }
     return named;
@@ -254,7 +255,8 @@ void tt_named_settle_join(tt_set *set)
 {
     tt_request *request = set->join;
     const tt_status failure = set->join_failure;
-    if (request == NULL || (set->joined_last == 0 && failure == TT_OK) || set->absent_count > 0) {
+    const bool is_standing_in = set->absent_count > 0 && !TT_PLANT(JOIN_ENDS_EARLY);
+    if (request == NULL || (set->joined_last == 0 && failure == TT_OK) || is_standing_in) {
         return; /* others still need this rank */
     }
     set->join = NULL;

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/plant.h"
 #include "negotiate/internal.h"
 
 enum { PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4 }; /* the counts of a cut fit one frame */
@@ -165,7 +166,7 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
 {
     tt_entry *entry = &self->entries.items[slot->entry];
     TT_ASSERT(entry->owed == NULL);
-    if (slot->begun >= limit) {
+    if (slot->begun >= limit || TT_PLANT(CUT_IGNORES_LATE_RANK)) {
         return TT_OK;
     }
     tt_owed *owed = tt_allocate(&self->memory, sizeof(tt_owed) + slot->claim_bytes, 1);
@@ -196,7 +197,7 @@ static void settle_ticket(tt_negotiator *self, uint32_t number)
     const tt_ticket *ticket = self->entries.items[entry].ticket;
     if (ticket != NULL && self->entries.items[entry].owed != NULL) {
         tt_plan_pay(self, entry, tt_entry_end(self, entry));
-    } else if (ticket != NULL) {
+    } else if (ticket != NULL && !TT_PLANT(TICKET_LOST_ON_CUT)) {
         tt_entry_wait(self, entry, tt_slot_claims(slot, ticket) ? TT_WAIT_VECTOR : TT_WAIT_CHANGED);
     }
     if (self->is_joining) {
