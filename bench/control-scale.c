@@ -127,7 +127,7 @@ typedef struct bench_world {
     uint32_t event_count, event_capacity;
     bench_frame *frames;
     uint32_t frame_count, frame_capacity, first_free;
-    uint64_t done, last_submit_ns, last_done_ns;
+    uint64_t done, begin_ns, last_submit_ns, last_done_ns;
     uint64_t delivered;
 } bench_world;
 
@@ -387,12 +387,23 @@ static void ask_tick(bench_world *bench, bench_member *member)
     }
 }
 
+static void push_burst(bench_world *bench, uint32_t member, uint32_t burst)
+{
+    const uint64_t jitter = tt_random_below(&bench->random, jitter_ns);
+    push(bench, (bench_event){.at_ns = bench->begin_ns + burst * burst_ns + jitter,
+                              .member = member,
+                              .what = burst << 2 | EVENT_SUBMIT});
+}
+
 static void submit_burst(bench_world *bench, bench_member *member, uint32_t burst)
 {
     const uint32_t first = TENSORS * burst / bench->bursts;
     const uint32_t end = TENSORS * (burst + 1) / bench->bursts;
     for (uint32_t i = first; i < end; i++) {
         tt_negotiator_submit(member->negotiator, &member->tickets[i]);
+    }
+    if (burst + 1 < bench->bursts) {
+        push_burst(bench, member->self, burst + 1);
     }
     if (member->now_ns > bench->last_submit_ns) {
         bench->last_submit_ns = member->now_ns;
@@ -465,16 +476,11 @@ static step_result run_step(bench_world *bench, uint64_t *sizes)
 {
     step_result before = {0}, after = {0};
     sum_counters(bench, &before, sizes);
-    const uint64_t begin_ns = bench->last_done_ns;
+    bench->begin_ns = bench->last_done_ns;
     bench->done = 0;
     bench->last_submit_ns = 0;
     for (uint32_t i = 0; i < bench->size; i++) {
-        for (uint32_t burst = 0; burst < bench->bursts; burst++) {
-            push(bench, (bench_event){.at_ns = begin_ns + burst * burst_ns +
-                                               tt_random_below(&bench->random, jitter_ns),
-                                      .member = i,
-                                      .what = burst << 2 | EVENT_SUBMIT});
-        }
+        push_burst(bench, i, 0);
     }
     while (bench->done < (uint64_t)bench->size * TENSORS) {
         TT_ASSERT(bench->event_count > 0);

@@ -14,24 +14,24 @@ static tt_status index_grow(tt_negotiator *self)
 {
     tt_entries *entries = &self->entries;
     const uint32_t capacity = entries->index_capacity == 0 ? 16 : 2 * entries->index_capacity;
-    uint32_t *index = tt_allocate(&self->memory, capacity, sizeof(uint32_t));
+    tt_entry_place *index = tt_allocate(&self->memory, capacity, sizeof(*index));
     if (index == NULL) {
         return TT_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < capacity; i++) {
-        index[i] = TT_NONE;
+        index[i].entry = TT_NONE;
     }
     for (uint32_t i = 0; i < entries->used; i++) {
         if (entries->items[i].name == NULL) {
             continue;
         }
         uint32_t at = (uint32_t)entries->items[i].hash & (capacity - 1);
-        while (index[at] != TT_NONE) {
+        while (index[at].entry != TT_NONE) {
             at = (at + 1) & (capacity - 1);
         }
-        index[at] = i;
+        index[at] = (tt_entry_place){(uint32_t)(entries->items[i].hash >> 32), i};
     }
-    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(uint32_t));
+    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(*index));
     entries->index = index;
     entries->index_capacity = capacity;
     return TT_OK;
@@ -43,8 +43,11 @@ static uint32_t index_place(const tt_entries *entries, uint64_t hash, const char
 {
     const uint32_t mask = entries->index_capacity - 1;
     uint32_t at = (uint32_t)hash & mask;
-    for (; entries->index[at] != TT_NONE; at = (at + 1) & mask) {
-        const tt_entry *entry = &entries->items[entries->index[at]];
+    for (; entries->index[at].entry != TT_NONE; at = (at + 1) & mask) {
+        if (entries->index[at].tag != (uint32_t)(hash >> 32)) {
+            continue;
+        }
+        const tt_entry *entry = &entries->items[entries->index[at].entry];
         if (entry->hash == hash && entry->name_bytes == name_bytes &&
             memcmp(entry->name, name, name_bytes) == 0) {
             break;
@@ -57,15 +60,15 @@ static uint32_t index_place(const tt_entries *entries, uint64_t hash, const char
 static void index_remove(tt_entries *entries, uint32_t at)
 {
     const uint32_t mask = entries->index_capacity - 1;
-    for (uint32_t next = (at + 1) & mask; entries->index[next] != TT_NONE;
+    for (uint32_t next = (at + 1) & mask; entries->index[next].entry != TT_NONE;
          next = (next + 1) & mask) {
-        const uint32_t home = (uint32_t)entries->items[entries->index[next]].hash & mask;
+        const uint32_t home = (uint32_t)entries->items[entries->index[next].entry].hash & mask;
         if (((next - home) & mask) >= ((next - at) & mask)) {
             entries->index[at] = entries->index[next];
             at = next;
         }
     }
-    entries->index[at] = TT_NONE;
+    entries->index[at].entry = TT_NONE;
 }
 
 static uint32_t entry_take(tt_negotiator *self)
@@ -111,10 +114,11 @@ uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_byte
     }
     const uint64_t hash = tt_hash64(name, name_bytes, 0);
     const uint32_t at = index_place(entries, hash, name, name_bytes);
-    if (entries->index[at] == TT_NONE && is_wanted) {
-        entries->index[at] = entry_add(self, hash, name, name_bytes);
+    if (entries->index[at].entry == TT_NONE && is_wanted) {
+        entries->index[at] =
+            (tt_entry_place){(uint32_t)(hash >> 32), entry_add(self, hash, name, name_bytes)};
     }
-    return entries->index[at];
+    return entries->index[at].entry;
 }
 
 static void entry_free(tt_negotiator *self, tt_entry *entry)
@@ -154,7 +158,7 @@ void tt_entries_destroy(tt_negotiator *self)
         entry_free(self, entry);
     }
     tt_release(&self->memory, entries->items, entries->capacity, sizeof(tt_entry));
-    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(uint32_t));
+    tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(tt_entry_place));
 }
 
 /* Keeps the counts of what a vector must tell. */

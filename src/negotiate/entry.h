@@ -75,9 +75,15 @@ typedef struct tt_entry {
     uint64_t asked_ns;
 } tt_entry;
 
+/* A place of the index; the tag spares a look at the entries of others. */
+typedef struct tt_entry_place {
+    uint32_t tag; /* upper half of the hash */
+    uint32_t entry;
+} tt_entry_place;
+
 typedef struct tt_entries {
     tt_entry *items;
-    uint32_t *index; /* [index_capacity], open addressing, a power of two */
+    tt_entry_place *index; /* [index_capacity], open addressing, a power of two */
     uint32_t used, capacity, index_capacity;
     uint32_t live;
     uint32_t first_free;
