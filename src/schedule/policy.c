@@ -24,7 +24,7 @@ static tt_status input_check(const tt_policy *policy, const tt_policy_input *inp
         return TT_ERR_BAD_ARGUMENT;
     }
     if (policy->needs_allreduce && input->form != TT_FORM_ALLREDUCE) {
-        tt_text_add(why, "policy %s splits an all-reduce; with a server use priority or p3",
+        tt_text_add(why, "policy %s is made for all-reduce; with a server use priority or p3",
                     policy->name);
         return TT_ERR_BAD_ARGUMENT;
     }

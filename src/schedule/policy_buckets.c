@@ -71,5 +71,6 @@ static tt_status mg_wfbp_plan(const tt_policy_input *input, tt_plan *plan)
 const tt_policy tt_policy_mg_wfbp = {
     .name = "mg-wfbp",
     .summary = "gradients merged where that costs no time under a + b d",
+    .needs_allreduce = true,
     .plan = mg_wfbp_plan,
 };

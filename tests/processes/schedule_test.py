@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tutti schedule plans, writes what it says it writes, and refuses in one line.
+
+Labels: asan
+Timeout: 120
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
+TRACE = ("# forward_us=6000 backward_us=6000\nname\telements\tfirst_use_us\tready_us\n"
+         "l0\t750000\t0\t12000\nl1\t1500000\t2000\t10000\nl2\t750000\t4000\t8000\n")
+
+
+def schedule(*arguments):
+    return subprocess.run([TUTTI, "schedule", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60)
+
+
+def policies():
+    text = schedule("--list").stdout
+    return re.findall(r"^  (\S+)", text.split("networks:")[0], re.M)
+
+
+class Schedule(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_every_policy_plans_a_network(self):
+        for policy in policies():
+            with self.subTest(policy=policy):
+                order = self.folder / "order"
+                result = schedule("-g", "inception-v1", "-p", policy, "-o", order)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                for word in ("rho", "alpha", "order", "forward", "f(d) ="):
+                    self.assertIn(word, result.stdout)
+                lines = order.read_text().splitlines()
+                self.assertEqual(lines[0], "tutti order 1")
+                self.assertEqual(len({line.split("\t")[1] for line in lines[1:]}), 116)
+
+    def test_the_golden_example_takes_26_and_18_units(self):
+        trace = self.folder / "golden.tsv"
+        trace.write_text(TRACE)
+        unit = ["--form", "server", "--mbit", 8000, "--overhead", 0, "--latency", 0]
+        result = schedule("-g", trace, *unit, "--chunk", 1000000, "--credit", 1000000)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("step        18.000 ms", result.stdout)
+        whole = schedule("-g", trace, *unit, "--compare")
+        self.assertRegex(whole.stdout, r"fifo\s+26\.000")
+
+    def test_pictures_graphs_and_edges_are_well_formed(self):
+        plot, save, edges = (self.folder / name for name in ("plot.svg", "graph.json", "edges"))
+        result = schedule("-g", "resnet50-v1", "--ops", "cheapest", "--plot", plot, "--save", save,
+                          "--edges", edges)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("standard deviation", result.stdout)
+        root = xml.etree.ElementTree.parse(plot).getroot()
+        self.assertGreater(len(list(root.iter("{http://www.w3.org/2000/svg}rect"))), 50)
+        graph = json.loads(save.read_text())
+        ids = {op["id"] for op in graph["ops"]}
+        for line in edges.read_text().splitlines():
+            self.assertTrue(set(line.split("\t")) <= ids)
+        again = schedule("-g", save, "--ops", "cheapest")
+        steps = [re.search(r"step .*", text.stdout).group(0) for text in (result, again)]
+        self.assertEqual(steps[0], steps[1])
+
+    def test_measured_samples_make_the_line(self):
+        samples = self.folder / "samples"
+        samples.write_text("# bytes us\n" + "".join(
+            f"{size} {100 + 0.002 * size}\n" for size in (1000, 10000, 100000, 1000000)))
+        result = schedule("-g", "vgg16", "--samples", samples)
+        self.assertIn("f(d) = 100 us + 2 ns/B * d", result.stdout)
+
+    def test_wrong_calls_are_refused_in_one_line(self):
+        cyclic = self.folder / "cyclic.json"
+        cyclic.write_text('{"tensors": [{"name": "w", "bytes": 1}], "ops": ['
+                          '{"id": "a", "after": ["b"]}, {"id": "b", "after": ["a"]}]}')
+        for arguments, code, word in (
+                ([], 2, "which graph"), (["-g", "vgg17"], 1, "did you mean"),
+                (["-g", "vgg16", "-p", "prioritty"], 2, "did you mean priority"),
+                (["-g", cyclic], 1, "cycle"), (["-g", "missing.tsv"], 1, "cannot open"),
+                (["-g", "vgg16", "-p", "dear", "--form", "server"], 1, "made for all-reduce"),
+                (["-g", "vgg16", "--mbit", "0"], 2, "between"),
+                (["-g", "vgg16", "--chunk", "1"], 1, "use larger ones"),
+                (["-g", "vgg16", "--edges", self.folder / "e"], 1, "needs --ops")):
+            with self.subTest(arguments=arguments):
+                result = schedule(*arguments)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(word, result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
