@@ -48,3 +48,9 @@ if(UCX_FOUND)
   tutti_plugin(ucx ${PROJECT_SOURCE_DIR}/plugins/ucx/ucx_transport.c)
   target_link_libraries(plugin_ucx PRIVATE PkgConfig::UCX)
 endif()
+
+pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)
+if(ZMQ_FOUND) # the example of docs/plugins.md
+  tutti_plugin(zmq ${PROJECT_SOURCE_DIR}/plugins/example/zmq_engine.c)
+  target_link_libraries(plugin_zmq PRIVATE PkgConfig::ZMQ)
+endif()

@@ -96,12 +96,13 @@ typedef struct tutti_engine_ops {
     int (*world)(const tutti_engine *engine, int *rank_out, int *size_out);
     int (*broadcast)(tutti_engine *engine, void *bytes, size_t count);
 
-    /* 1: can run such an op. Must be the same on every rank: looks at collective, dtype, op, count
-     * and device only. What an engine does not take is done by Tutti's own algorithms. */
+    /* 1: can run such an op. Must be the same on every rank: looks at collective, dtype, op, count,
+     * set and device only. What an engine does not take is done by Tutti's own algorithms. */
     int (*supports)(const tutti_engine *engine, const tutti_engine_op *op);
 
     /* A process set has been made or removed on every rank of the job, in the same order; may block
-     * until its members do the same. Set 0, the world, exists from the beginning. */
+     * until its members do the same. Set 0, the world, exists from the beginning. NULL: `supports`
+     * takes ops of the world only. */
     int (*set_create)(tutti_engine *engine, uint32_t set, const int *ranks, int rank_count);
     void (*set_remove)(tutti_engine *engine, uint32_t set);
 
@@ -110,10 +111,10 @@ typedef struct tutti_engine_ops {
     int (*launch)(tutti_engine *engine, const tutti_engine_op *op, uint64_t token);
     /* Tokens of ops that have ended since, at most `capacity` of them, and their statuses. */
     int (*test)(tutti_engine *engine, uint64_t *tokens, int *statuses, int capacity);
-    /* Readable when `test` may have news; -1: it must be called again and again. */
+    /* Readable when `test` may have news; -1, or NULL: it must be called again and again. */
     int (*descriptor)(const tutti_engine *engine);
     /* A rank is gone or the job is to end: nothing launched is waited for any more. Buffers of ops
-     * that have not landed may still be written to. */
+     * that have not landed may still be written to. NULL: nothing to be done. */
     void (*abort)(tutti_engine *engine);
 } tutti_engine_ops;
 

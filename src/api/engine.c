@@ -49,7 +49,7 @@ tt_status tt_engine_open(tutti_context *context, int rank, int size, tt_text *wh
 tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const int *ranks,
                                   int rank_count)
 {
-    if (!context->engine_launches) {
+    if (!context->engine_launches || context->engine_plugin->engine->set_create == NULL) {
         return TUTTI_OK;
     }
     return (tutti_status)context->engine_plugin->engine->set_create(context->engine, set, ranks,
@@ -58,7 +58,7 @@ tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const in
 
 void tt_engine_set_remove(tutti_context *context, uint32_t set)
 {
-    if (context->engine_launches) {
+    if (context->engine_launches && context->engine_plugin->engine->set_remove != NULL) {
         context->engine_plugin->engine->set_remove(context->engine, set);
     }
 }
@@ -68,7 +68,7 @@ void tt_engine_close(tutti_context *context, bool is_broken)
     if (context->engine == NULL) {
         return;
     }
-    if (is_broken) {
+    if (is_broken && context->engine_plugin->engine->abort != NULL) {
         context->engine_plugin->engine->abort(context->engine);
     }
     context->engine_plugin->engine->close(context->engine);

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins as outsiders write them: the example conforms; wrong files are refused with their fault.
+
+Labels: check
+Timeout: 180
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import ranks
+
+BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", ".")).resolve()
+ENGINE = str(ranks.BIN / "tutti-engine")
+TUTTI = str(ranks.BIN / "tutti")
+
+
+class Plugins(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="tutti-plugin-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.environment = {**ranks.clean_environment(), "HOME": str(self.folder),
+                            "TUTTI_PLUGIN_PATH": str(self.folder),
+                            "ZMQ_ENGINE_ADDRESS": f"ipc://{self.folder}/sums"}
+
+    def run_words(self, *words, **variables):
+        return subprocess.run(words, env={**self.environment, **variables}, capture_output=True,
+                              text=True, timeout=120, check=False)
+
+    def compile(self, name, text):
+        source = self.folder / f"{name}.c"
+        source.write_text(text)
+        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-shared", "-fPIC",
+                        f"-I{SOURCE}/include", source, "-o", self.folder / f"tutti-{name}.so"],
+                       check=True)
+
+    def refused(self, name, pattern):
+        ended = self.run_words(ENGINE, TUTTI_ENGINE=name)
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertRegex(ended.stderr, pattern)
+
+    def test_the_example_conforms(self):
+        if not (BUILD / "plugins" / "tutti-zmq.so").exists():
+            self.skipTest("the example is not built: install libzmq3-dev, and build again")
+        for size in (1, 2, 4):
+            ended = self.run_words(TUTTI, "run", "-n", str(size), ENGINE, TUTTI_ENGINE="zmq")
+            self.assertEqual(ended.returncode, 0, ended)
+            self.assertEqual(ended.stdout.count(": ok"), size, ended)
+            self.assertIn("engine zmq: ZeroMQ", ended.stdout)
+
+    def test_another_version_is_refused(self):
+        self.compile("old", '#include "tutti/plugin.h"\n'
+                     'TUTTI_PLUGIN_DEFINE = {.abi = 99, .name = "old"};\n')
+        self.refused("old", "plugin version 99")
+
+    def test_a_library_that_is_no_plugin_is_refused(self):
+        self.compile("none", "int nothing(void);\nint nothing(void) { return 0; }\n")
+        self.refused("none", "no symbol tutti_plugin_1")
+
+    def test_another_name_is_refused(self):
+        self.compile("mine", '#include "tutti/plugin.h"\nTUTTI_PLUGIN_DEFINE = {'
+                     '.abi = TUTTI_PLUGIN_ABI, .struct_bytes = sizeof(tutti_plugin), '
+                     '.name = "yours"};\n')
+        self.refused("mine", "calls itself 'yours'")
+
+    def test_a_missing_symbol_is_named(self):
+        self.compile("holes", '#include "tutti/plugin.h"\nint absent(void);\n'
+                     'int use(void);\nint use(void) { return absent(); }\n'
+                     'TUTTI_PLUGIN_DEFINE = {.abi = TUTTI_PLUGIN_ABI, .name = "holes"};\n')
+        self.refused("holes", "undefined symbol: absent")
+
+    def test_an_engine_is_no_transport(self):
+        if not (BUILD / "plugins" / "tutti-zmq.so").exists():
+            self.skipTest("the example is not built: install libzmq3-dev, and build again")
+        ended = self.run_words(ENGINE, TUTTI_TRANSPORT="zmq")
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertIn("use TUTTI_ENGINE=zmq", ended.stderr)
+
+    def test_names_are_names(self):
+        self.refused("../../etc/x", "is no name of a plugin")
+        self.refused("absent", "TUTTI_PLUGIN_PATH")
+
+    def test_a_plugin_can_be_built_with_the_site_s_compiler(self):
+        if shutil.which("mpicc") is None:
+            self.skipTest("mpicc is not installed (package libopenmpi-dev)")
+        ended = self.run_words(TUTTI, "plugin", "build", "mpi")
+        self.assertEqual(ended.returncode, 0, ended)
+        made = list(self.folder.glob(".local/share/tutti/plugins/tutti-mpi-*.so"))
+        self.assertEqual(len(made), 1, ended)
+        self.assertIn(str(made[0]), self.run_words(TUTTI, "info", "--engines").stdout)
+        ended = self.run_words(TUTTI, "plugin", "build", "mpi", "--compiler", "/bin/false")
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertIn("libopenmpi-dev", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
