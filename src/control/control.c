@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/engine.h"
 #include "control/named.h"
 
 void tt_control_config_init(tt_control_config *config)

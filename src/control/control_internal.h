@@ -121,11 +121,10 @@ struct tt_op {
     uint64_t *stopped; /* bits of members, inside the facts block */
     uint64_t disputed_ns, stopping_ns;
     char stall_text[TT_ERROR_BYTES];
-    bool by_engine;        /* an outside engine runs it, once all members have agreed */
-    uint64_t launch_token; /* 0: not launched */
-    uint8_t engine_own;    /* ENGINE_* of this rank */
-    uint8_t engine_all;    /* and of all: their AND */
-    tt_op *engine_next;    /* in the set's list */
+    bool by_engine;                 /* an outside engine runs it, once all members have agreed */
+    uint64_t launch_token;          /* 0: not launched */
+    uint8_t engine_own, engine_all; /* ENGINE_* of this rank; of all: their AND */
+    tt_op *engine_next;             /* in the set's list */
 };
 
 /* First member's view of an op in trouble: who has it, who claims what. */
@@ -210,8 +209,8 @@ tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
 /* Key of an op as it stands in frames that arrive. */
 tt_head tt_op_arriving_key(const tt_op *op);
 void tt_op_settle(tt_op *op);
-/* It has succeeded. */
-void tt_op_done(tt_op *op);
+/* It is over, with this status; its request is told. */
+void tt_op_end(tt_op *op, tt_status status);
 /* This rank cannot go on with the op: say who it is and what it wanted. */
 void tt_op_object(tt_op *op, tt_status status, const tt_text *why);
 void tt_op_fail(tt_op *op, tt_status status, const char *text);
@@ -231,17 +230,6 @@ void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);
 tt_status tt_op_prepare_facts(tt_op *op, tt_text *text);
 tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
-
-/* engine.c: ops that an outside engine runs. */
-/* Is this op, which begins now, one for the engine? Then it has a place in the engine's order. */
-bool tt_engine_take(tt_op *op);
-/* Stage 0 of such an op: the members agree, and on whether all of them block. */
-tt_status tt_engine_prepare(tt_op *op, tt_text *text);
-/* Stage 0 is over: launch it when its turn has come. */
-void tt_engine_agreed(tt_op *op);
-/* The op has failed, and leaves the engine's order. */
-void tt_engine_failed(tt_op *op);
-void tt_engine_landed(tt_control *control, uint64_t token, tt_status status);
 
 /* agree.c */
 void tt_agree_dispute(tt_op *op);

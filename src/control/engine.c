@@ -11,15 +11,18 @@
  *      Named ops have orders of their own, which would mix with that: our own links carry them.
  *  (3) The byte says whether a member does nothing but wait. Only if all do, the engine may use a
  *      call that blocks; engines do not match blocking calls with others.
- *  (4) A launched op that fails leaves its buffers with the engine: the request says has_strays,
+ *  (4) Only calls in order are taken: named tensors have an order of their own, and an engine has
+ *      one order for each set.
+ *  (5) A launched op that fails leaves its buffers with the engine: the request says has_strays,
  * the set is stuck, and later ops for the engine fail on all members.
  */
+#include "control/engine.h"
+
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/reduce.h"
-#include "control/control_internal.h"
 
 enum { ENGINE_WAITS = 1 };
 
@@ -142,6 +145,9 @@ void tt_engine_failed(tt_op *op)
 {
     tt_set *set = op->set;
     const bool was_launched = op->launch_token != 0;
+    if (!op->by_engine) {
+        return;
+    }
     if (!was_launched) {
         leave_order(op);
     } else {
@@ -196,5 +202,5 @@ void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
     finish(op);
     op->by_engine = false;
     op->launch_token = 0;
-    tt_op_done(op);
+    tt_op_end(op, TT_OK);
 }

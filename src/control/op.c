@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/engine.h"
 #include "control/named.h"
 
 enum { TOKEN_LANE_BITS = 4 };
@@ -287,7 +288,7 @@ static void siblings_fail(const tt_op *op, tt_status status, const char *text)
     planned->is_failing = false;
 }
 
-static void op_end(tt_op *op, tt_status status)
+void tt_op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
     tt_set *set = op->set;
@@ -363,11 +364,6 @@ static void ask_to_stop(tt_op *op)
     }
 }
 
-void tt_op_done(tt_op *op)
-{
-    op_end(op, TT_OK);
-}
-
 void tt_op_stopped(tt_op *op, uint32_t member)
 {
     if (op->phase != OP_STOPPING || (op->stopped[member / 64] >> member % 64 & 1) != 0) {
@@ -376,7 +372,7 @@ void tt_op_stopped(tt_op *op, uint32_t member)
     op->stopped[member / 64] |= UINT64_C(1) << member % 64;
     TT_ASSERT(op->stops_open > 0);
     if (--op->stops_open == 0) {
-        op_end(op, op->request->status);
+        tt_op_end(op, op->request->status);
     }
 }
 
@@ -392,7 +388,7 @@ static void abandon(tt_op *op)
     tt_control_report(op->control, LEVEL_WARN, &text);
     tt_exec_forsake_slots(&op->exec);
     op->request->has_strays = true;
-    op_end(op, op->request->status);
+    tt_op_end(op, op->request->status);
 }
 
 void tt_op_patrol_stops(tt_control *control)
@@ -422,9 +418,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     if (op->phase == OP_FACTS || op->phase == OP_DATA) {
         tt_exec_stop(&op->exec);
     }
-    if (op->by_engine) {
-        tt_engine_failed(op);
-    }
+    tt_engine_failed(op);
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         op->phase = OP_STOPPING;
         op->stopping_ns = tt_now(op->control->platform);
@@ -433,7 +427,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
             return;
         }
     }
-    op_end(op, status);
+    tt_op_end(op, status);
 }
 
 /* ---- stages ---- */
@@ -569,7 +563,7 @@ void tt_op_settle(tt_op *op)
         }
         if (op->phase == OP_DATA) {
             clock_stage(op, &op->control->counters.exchange_ns);
-            op_end(op, TT_OK);
+            tt_op_end(op, TT_OK);
             return;
         }
         begin_data(op);
@@ -772,7 +766,7 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
         if (op->phase == OP_STOPPING && is_repeated) {
-            op_end(op, op->request->status);
+            tt_op_end(op, op->request->status);
         } else if (op->phase != OP_FREE) {
             tt_op_fail(op, status, control->shut_down_text);
         }

@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/reduce.h"
 #include "control/control_internal.h"
+#include "control/engine.h"
 
 #define COUNT_MAX (UINT64_C(1) << 48) /* elements of any buffer: no sum of bytes overflows */
 

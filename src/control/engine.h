@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h - ops that an outside engine runs.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  as control.h.
+ */
+#ifndef TUTTI_CONTROL_ENGINE_H
+#define TUTTI_CONTROL_ENGINE_H
+
+#include "control/control_internal.h"
+
+/* Is this op, which begins now, one for the engine? Then it has a place in the engine's order. */
+bool tt_engine_take(tt_op *op);
+/* Stage 0 of such an op: the members agree, and on whether all of them block. */
+tt_status tt_engine_prepare(tt_op *op, tt_text *text);
+/* Stage 0 is over: launch it when its turn has come. */
+void tt_engine_agreed(tt_op *op);
+/* The op has failed: if it is one for the engine, it leaves the engine's order. */
+void tt_engine_failed(tt_op *op);
+void tt_engine_landed(tt_control *control, uint64_t token, tt_status status);
+
+#endif
