@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cost_test.c - what a small all-reduce asks of the world, counted.
+ *
+ * Machines run over the shuffle driver behind a platform that counts downcalls. Counts do not
+ * depend on the machine they are taken on, so growth is noticed without a clock: a budget may be
+ * lowered, and raised only with a reason.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "control/control.h"
+#include "platform/shuffle.h"
+
+enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640 };
+
+typedef struct counted {
+    tt_platform platform;
+    tt_platform *inner;
+    uint64_t nows, timers, allocations, sends, posts, views, spends;
+} counted;
+
+static counted *counted_of(tt_platform *platform)
+{
+    return TT_CONTAINER_OF(platform, counted, platform);
+}
+
+static uint64_t count_now(tt_platform *platform)
+{
+    counted_of(platform)->nows++;
+    return tt_now(counted_of(platform)->inner);
+}
+
+static uint64_t count_random(tt_platform *platform)
+{
+    return tt_platform_random(counted_of(platform)->inner);
+}
+
+static void *count_allocate(tt_platform *platform, tt_memory_kind kind, size_t bytes)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->allocations++;
+    return inner->ops->allocate(inner, kind, bytes);
+}
+
+static void count_release(tt_platform *platform, tt_memory_kind kind, void *memory, size_t bytes)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    inner->ops->release(inner, kind, memory, bytes);
+}
+
+static void count_timer(tt_platform *platform, uint64_t at_ns)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->timers++;
+    inner->ops->timer(inner, at_ns);
+}
+
+/* A post always goes out whole here: the driver's own refusals would make counts random. */
+static tt_status count_send(tt_platform *platform, const tt_send *send)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->sends += send->peer != TT_PEER_HOST ? 1 : 0;
+    counted_of(platform)->posts += send->peer == TT_PEER_HOST ? 1 : 0;
+    tt_status status = inner->ops->send(inner, send);
+    while (send->peer == TT_PEER_HOST && status == TT_ERR_UNSUPPORTED) {
+        status = inner->ops->send(inner, send);
+    }
+    return status;
+}
+
+static void count_recall(tt_platform *platform, uint32_t peer, uint64_t token)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    inner->ops->recall(inner, peer, token);
+}
+
+static void count_discard(tt_platform *platform, uint32_t peer)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    inner->ops->discard(inner, peer);
+}
+
+static void *count_view(tt_platform *platform, uint32_t peer, tt_place place, size_t bytes)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->views++;
+    return inner->ops->view(inner, peer, place, bytes);
+}
+
+static bool count_locate(tt_platform *platform, const void *memory, size_t bytes,
+                         tt_place *place_out)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->views++;
+    return inner->ops->locate(inner, memory, bytes, place_out);
+}
+
+static void count_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+{
+    tt_platform *inner = counted_of(platform)->inner;
+    counted_of(platform)->spends++;
+    inner->ops->spend(inner, kind, bytes);
+}
+
+static const tt_platform_ops COUNTED_OPS = {
+    .now = count_now,
+    .random = count_random,
+    .allocate = count_allocate,
+    .release = count_release,
+    .timer = count_timer,
+    .send = count_send,
+    .recall = count_recall,
+    .discard = count_discard,
+    .view = count_view,
+    .locate = count_locate,
+    .spend = count_spend,
+};
+
+typedef struct job {
+    uint32_t size;
+    tt_shuffle *shuffle;
+    counted counts[RANKS_MAX];
+    tt_control *controls[RANKS_MAX];
+    tt_request requests[RANKS_MAX];
+    float values[RANKS_MAX];
+    uint32_t finished;
+} job;
+
+static void finished(tt_request *request)
+{
+    ((job *)request->owner)->finished++;
+    assert_int_equal(request->status, TT_OK);
+}
+
+static void job_init(job *all, uint32_t size, bool has_views)
+{
+    const tt_shuffle_config config = {.size = size, .seed = 1, .is_ordered = true};
+    const uint32_t host_of[RANKS_MAX] = {0};
+    const tt_control_listener listener = {0};
+    tt_control_config settings;
+    tt_control_config_init(&settings);
+    *all = (job){.size = size, .shuffle = tt_shuffle_create(&config)};
+    for (uint32_t i = 0; i < size; i++) {
+        const tt_world world = {
+            .rank = i, .size = size, .host_of = host_of, .has_views = has_views};
+        all->counts[i] = (counted){.platform = {.ops = &COUNTED_OPS},
+                                   .inner = tt_shuffle_platform(all->shuffle, i)};
+        assert_int_equal(tt_control_create(&all->counts[i].platform, &world, &settings, &listener,
+                                           &all->controls[i]),
+                         TT_OK);
+        tt_shuffle_attach(all->shuffle, i, tt_control_machine(all->controls[i]));
+    }
+}
+
+static void job_fini(job *all)
+{
+    for (uint32_t i = 0; i < all->size; i++) {
+        tt_control_destroy(all->controls[i]);
+    }
+    assert_true(tt_shuffle_destroy(all->shuffle));
+}
+
+static void job_calls(job *all, uint32_t calls)
+{
+    for (uint32_t call = 0; call < calls; call++) {
+        all->finished = 0;
+        for (uint32_t i = 0; i < all->size; i++) {
+            all->values[i] = (float)(i + 1);
+            all->requests[i] = (tt_request){.collective = TT_ALLREDUCE,
+                                            .dtype = TT_F32,
+                                            .redop = TT_SUM,
+                                            .input = &all->values[i],
+                                            .output = &all->values[i],
+                                            .count = 1,
+                                            .prescale = 1.0,
+                                            .postscale = 1.0,
+                                            .finished = finished,
+                                            .owner = all};
+            tt_control_submit(all->controls[i], &all->requests[i]);
+        }
+        while (all->finished < all->size) {
+            assert_true(tt_shuffle_step_frames(all->shuffle));
+        }
+        assert_true(all->values[0] == (float)(all->size * (all->size + 1) / 2));
+    }
+}
+
+/* Downcalls of all ranks together, per call. */
+static counted cost_of(uint32_t size, bool has_views)
+{
+    job all;
+    counted sum = {0};
+    job_init(&all, size, has_views);
+    job_calls(&all, WARM_CALLS);
+    for (uint32_t i = 0; i < size; i++) {
+        all.counts[i] = (counted){.platform = all.counts[i].platform, .inner = all.counts[i].inner};
+    }
+    job_calls(&all, CALLS);
+    for (uint32_t i = 0; i < size; i++) {
+        sum.nows += all.counts[i].nows;
+        sum.timers += all.counts[i].timers;
+        sum.allocations += all.counts[i].allocations;
+        sum.sends += all.counts[i].sends;
+        sum.posts += all.counts[i].posts;
+        sum.views += all.counts[i].views;
+        sum.spends += all.counts[i].spends;
+    }
+    job_fini(&all);
+    return sum;
+}
+
+static void test_two_ranks_send_one_frame_each(void **state)
+{
+    (void)state;
+    const counted cost = cost_of(2, false);
+    assert_int_equal(cost.allocations, 0);
+    assert_int_equal(cost.timers, 0);
+    assert_int_equal(cost.views, 0);
+    assert_int_equal(cost.nows, 2 * CALLS);
+    /* A credit for 32 frames comes back in one. */
+    assert_in_range(cost.sends, 2 * CALLS, 2 * CALLS + 2 * CALLS / 32);
+    assert_int_equal(cost.spends, 2 * CALLS);
+}
+
+static void test_ranks_of_one_host_post_once(void **state)
+{
+    (void)state;
+    const counted cost = cost_of(8, true);
+    assert_int_equal(cost.allocations, 0);
+    assert_int_equal(cost.timers, 0);
+    assert_int_equal(cost.views, 0);
+    assert_int_equal(cost.nows, 8 * CALLS);
+    assert_int_equal(cost.posts, CALLS);
+    assert_in_range(cost.sends, 7 * CALLS, 7 * CALLS + 14 * CALLS / 32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_ranks_send_one_frame_each),
+        cmocka_unit_test(test_ranks_of_one_host_post_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
