@@ -154,7 +154,7 @@ if(TARGET tutti-simulate)
   get_target_property(simulate_sources tutti-simulate SOURCES)
   set(planted_sources ${TUTTI_SOURCES})
   list(FILTER planted_sources INCLUDE REGEX
-    "/src/(base|aggregate|control|negotiate)/|/platform/(sim|local)")
+    "/src/(base|tune|aggregate|control|negotiate)/|/platform/(sim|local)")
   add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
   target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)
   target_include_directories(tutti-simulate-planted PRIVATE ${PROJECT_SOURCE_DIR}

@@ -2,7 +2,7 @@
  *
  * aggregate.h - the door of this folder: algorithms, the executor that runs them, flow control.
  *
- * Layer:   aggregate; may include platform/, codec/ and base/.
+ * Layer:   aggregate; may include platform/, codec/, tune/ and base/.
  * Threads: see each header.
  * Memory:  see each header.
  */
@@ -10,6 +10,7 @@
 #define TUTTI_AGGREGATE_AGGREGATE_H
 
 #include "aggregate/algorithm.h"
+#include "aggregate/choice.h"
 #include "aggregate/exec.h"
 #include "aggregate/flow.h"
 #include "aggregate/frame.h"

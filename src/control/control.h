@@ -15,7 +15,7 @@
  *  (3) All members of a failed op get the same status and text, except that an op may succeed on
  *      some ranks when a rank dies at its very end.
  *
- * Layer:   control; may include aggregate/, platform/ and base/.
+ * Layer:   control; may include aggregate/, tune/, platform/ and base/.
  * Threads: one at a time (the baton's holder).
  * Memory:  ops, sets and cases come from the platform's allocator and are kept for reuse.
  */
@@ -30,6 +30,7 @@
 #include "base/text.h"
 #include "negotiate/negotiate.h"
 #include "platform/platform.h"
+#include "tune/tune.h"
 
 typedef struct tt_control tt_control;
 typedef struct tt_op tt_op;
@@ -123,6 +124,24 @@ void tt_control_destroy(tt_control *control);
 
 /* The upcalls for the driver. */
 tt_machine tt_control_machine(tt_control *control);
+
+/* Choose algorithms by this table from the next call on; borrowed, NULL: by the built-in sizes. All
+ * ranks must do so between the same two calls, with the same table and the same word on crowding
+ * (ranks outnumber cores): both go into the descriptors. */
+void tt_control_set_costs(tt_control *control, const tt_costs *costs, bool is_crowded);
+/* Force an algorithm where it fits, as the configuration does; NULL: none. Likewise. */
+void tt_control_force(tt_control *control, const char *algorithm);
+/* What a call on the world would run, and what the table says it takes; 0: nothing. */
+typedef struct tt_forecast {
+    const tt_algorithm *algorithm;
+    const char *placement;
+    uint64_t time_ns;
+} tt_forecast;
+tt_forecast tt_control_forecast(const tt_control *control, tt_collective collective,
+                                uint64_t bytes);
+/* Could this algorithm run such a call on the world? */
+bool tt_control_fits(const tt_control *control, tt_collective collective,
+                     const tt_algorithm *algorithm, uint64_t bytes);
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);

@@ -44,6 +44,7 @@ struct tt_set {
     tt_topology topology;
     uint32_t *topology_memory;
     bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
+    tt_choice choice; /* by the table of costs */
     tt_order calls;
     tt_order *agreed;           /* NULL: no named op yet */
     tt_generation *generations; /* newest first */
@@ -173,6 +174,9 @@ struct tt_control {
     tt_world world;
     uint32_t *host_of;
     tt_control_config config;
+    const tt_costs *costs; /* borrowed; NULL: none */
+    uint64_t costs_hash;   /* part of every descriptor */
+    bool is_crowded;
     tt_control_listener listener;
     tt_flow flow;
     tt_set *sets;
@@ -201,6 +205,8 @@ struct tt_control {
 /* set.c */
 tt_set *tt_set_find(const tt_control *control, uint32_t id);
 void tt_set_destroy(tt_control *control, tt_set *set);
+/* Compile the table of costs for the set. */
+void tt_set_choose(const tt_control *control, tt_set *set);
 
 /* op.c */
 /* The op that is always kept; once, at creation. */

@@ -171,6 +171,7 @@ void tt_op_describe(tt_op *op)
     const uint32_t seed = op->is_pair ? 2 : op->set->size;
     tt_claim claim;
     tt_claim_make(&claim, request, op->set->size);
+    claim.salt ^= op->control->costs_hash; /* another table might choose another algorithm */
     if (request->name != NULL) {
         const size_t length = tt_min_u64(strlen(request->name), sizeof(claim.name) - 1);
         memcpy(claim.name, request->name, length);
@@ -211,6 +212,18 @@ static tt_status facts_reserve(tt_op *op)
     return TT_OK;
 }
 
+/* The algorithm that is configured, else the one that costs least; NULL: the built-in one. Of uneven
+ * parts a rank knows its own only: costs, which depend on bytes, have no say there. */
+static const char *preferred(const tt_op *op, const tt_problem *problem)
+{
+    const char *forced = op->control->config.algorithm;
+    if (forced != NULL || op->is_pair || problem->is_uneven) {
+        return forced;
+    }
+    const tt_algorithm *algorithm = tt_choice_find(&op->set->choice, problem);
+    return algorithm != NULL ? algorithm->name : NULL;
+}
+
 void tt_op_choose(tt_op *op)
 {
     const tt_request *request = op->request;
@@ -232,7 +245,7 @@ void tt_op_choose(tt_op *op)
         .is_uneven = request->is_uneven,
         .topology = op->is_pair ? NULL : &op->set->topology,
     };
-    tt_exec_pose(&op->exec, &problem, config->algorithm);
+    tt_exec_pose(&op->exec, &problem, preferred(op, &problem));
     op->exec.divisor =
         is_reduction(request->collective) && request->redop == TT_AVERAGE ? op->divisor : 1;
 }

@@ -122,6 +122,7 @@ tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uin
     topology_build(control, set);
     set->is_host_wide = set->topology.host_count == 1 && set->topology.has_views &&
                         set->size == control->world.size;
+    tt_set_choose(control, set);
     *set_out = set;
     return TT_OK;
 }

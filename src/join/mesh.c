@@ -359,5 +359,7 @@ void tt_mesh_fini(tt_mesh *mesh)
         sodium_memzero(peer, sizeof(*peer));
     }
     free(mesh->peers);
+    free(mesh->note);
     mesh->peers = NULL;
+    mesh->note = NULL;
 }

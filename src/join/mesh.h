@@ -37,6 +37,7 @@ enum {
     TT_MESH_HOST_BYTES = 40,
     TT_MESH_STREAMS_MAX = 8,
     TT_MESH_ENGINE_BYTES = 8,
+    TT_MESH_NOTE_BYTES_MAX = 128 * 1024,
 };
 
 typedef enum tt_mesh_kind {
@@ -75,6 +76,8 @@ typedef struct tt_mesh {
     uint32_t local_count;  /* ranks of this host, this one included */
     bool all_share_memory; /* each rank with the others of its host; the same on all ranks */
     tt_mesh_peer *peers;   /* by rank */
+    char *note;            /* rank 0's word to all; the same bytes everywhere */
+    size_t note_bytes;
 } tt_mesh;
 
 typedef struct tt_mesh_config {
@@ -91,6 +94,8 @@ typedef struct tt_mesh_config {
     uint16_t version_min;              /* 0: what this release speaks */
     uint16_t version_max;
     const tt_log *log;
+    const char *note; /* rank 0: sent to every rank with the table of ranks */
+    size_t note_bytes;
 
     /* Called once, after the meeting, if this rank may share memory: the
      * descriptor to pass them, which stays the caller's, or -1 for none. NULL: none. */

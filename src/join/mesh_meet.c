@@ -59,18 +59,40 @@ void tt_mesh_meet_timed_out(tt_mesh_work *work)
                             met ? "" : "; last try: ", met ? "" : work->root->cause);
 }
 
+/* False: no memory. */
+static bool keep_note(tt_mesh_work *work, const uint8_t *note, size_t bytes)
+{
+    TT_ASSERT(bytes <= (size_t)TT_MESH_NOTE_BYTES_MAX);
+    work->mesh->note = malloc(bytes + 1);
+    if (work->mesh->note == NULL) {
+        return false;
+    }
+    if (bytes > 0) {
+        memcpy(work->mesh->note, note, bytes);
+    }
+    work->mesh->note[bytes] = '\0';
+    work->mesh->note_bytes = bytes;
+    return true;
+}
+
 /* Rank 0 hands the table to everyone, and starts to link itself. */
 static void hand_out_table(tt_mesh_work *work)
 {
-    const size_t bytes = tt_mesh_table_bytes(work->mesh->size);
+    const size_t table_bytes = tt_mesh_table_bytes(work->mesh->size);
+    const size_t note_bytes = work->config->note_bytes;
+    const size_t bytes = table_bytes + note_bytes;
     uint8_t *table = malloc(bytes);
-    if (table == NULL) {
+    if (table == NULL || !keep_note(work, (const uint8_t *)work->config->note, note_bytes)) {
+        free(table);
         (void)tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for the table of ranks");
         return;
     }
     randombytes_buf(&work->mesh->incarnation, sizeof(work->mesh->incarnation));
     work->mesh->incarnation &= INT64_MAX; /* never TT_HELLO_INCARNATION_UNKNOWN */
     tt_mesh_table_encode(work->mesh->incarnation, work->records, work->mesh->size, table);
+    if (note_bytes > 0) {
+        memcpy(table + table_bytes, work->config->note, note_bytes);
+    }
     for (size_t i = 0; i < work->connection_count && work->status == TT_OK; i++) {
         tt_mesh_connection *each = work->connections[i];
         if (each->phase == TT_MESH_PHASE_TALKING &&
@@ -162,12 +184,19 @@ static void table_arrived(tt_mesh_work *work, const tt_mesh_connection *connecti
                           const uint8_t *body)
 {
     const tt_mesh_record own = work->records[work->mesh->rank];
-    if (work->linking || tt_mesh_table_decode(body, connection->body_bytes, work->mesh->size,
-                                              work->records, &work->mesh->incarnation) != TT_OK) {
+    const size_t table_bytes = tt_mesh_table_bytes(work->mesh->size);
+    if (work->linking || connection->body_bytes < table_bytes ||
+        connection->body_bytes - table_bytes > TT_MESH_NOTE_BYTES_MAX ||
+        tt_mesh_table_decode(body, table_bytes, work->mesh->size, work->records,
+                             &work->mesh->incarnation) != TT_OK) {
         (void)tt_mesh_work_fail(work, TT_ERR_BAD_WIRE, "rank 0 sent a malformed table of ranks");
         return;
     }
     work->records[work->mesh->rank] = own;
+    if (!keep_note(work, body + table_bytes, connection->body_bytes - table_bytes)) {
+        (void)tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for rank 0's note");
+        return;
+    }
     tt_mesh_link_start(work);
 }
 

@@ -67,7 +67,9 @@ tt_status tt_mesh_message_queue(tt_mesh_connection *connection, tt_mesh_message 
 static uint32_t body_bytes_max(const tt_mesh_work *work)
 {
     const size_t others = TT_MESH_TEXT_BYTES;
-    const size_t table = tt_mesh_work_is_root(work) ? 0 : tt_mesh_table_bytes(work->mesh->size);
+    const size_t table = tt_mesh_work_is_root(work)
+                             ? 0
+                             : tt_mesh_table_bytes(work->mesh->size) + TT_MESH_NOTE_BYTES_MAX;
     return (uint32_t)tt_max_u64(others, table);
 }
 

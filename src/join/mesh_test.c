@@ -259,6 +259,29 @@ static void test_ranks_of_one_host_share_memory(void **state)
     mesh_of(16, 16, AF_INET);
 }
 
+static void test_the_note_of_rank_0_reaches_every_rank(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 };
+    member members[SIZE];
+    static char note[TT_MESH_NOTE_BYTES_MAX];
+    for (size_t i = 0; i < sizeof(note); i++) {
+        note[i] = (char)('a' + i % 23);
+    }
+    job_init(members, SIZE, AF_INET);
+    members[0].config.note = note;
+    members[0].config.note_bytes = sizeof(note);
+    members[1].config.note = "not heard";
+    members[1].config.note_bytes = 9;
+    job_run(members, SIZE);
+    check_job(members, SIZE);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(members[rank].mesh.note_bytes, sizeof(note));
+        assert_memory_equal(members[rank].mesh.note, note, sizeof(note));
+    }
+    job_fini(members, SIZE);
+}
+
 static void test_ranks_of_many_hosts_use_tcp(void **state)
 {
     (void)state;
@@ -635,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_every_pair_has_as_many_streams_as_were_asked_for),
         cmocka_unit_test(test_one_rank_is_a_mesh),
         cmocka_unit_test(test_ranks_of_one_host_share_memory),
+        cmocka_unit_test(test_the_note_of_rank_0_reaches_every_rank),
         cmocka_unit_test(test_ranks_of_many_hosts_use_tcp),
         cmocka_unit_test(test_hosts_of_several_ranks_use_both),
         cmocka_unit_test(test_ipv6_carries_a_mesh),

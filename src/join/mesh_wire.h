@@ -6,7 +6,8 @@
  * then the body in sealed blocks (seal.h, mode AEAD). All numbers are little-endian.
  *
  *     record   112 bytes: who a rank is and where it listens
- *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order
+ *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order, then rank
+ *              0's note to all, of any length to TT_MESH_NOTE_BYTES_MAX
  *     ready, go   empty
  *     failed   text, printable ASCII
  *

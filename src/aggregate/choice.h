@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * choice.h - which algorithm runs, by measured costs: a table of costs compiled for one process
+ * set, so that a call looks up one byte.
+ *
+ * A choice is made per collective and power of two of bytes. The built-in choice stands unless the
+ * costs say that another algorithm needs at most four fifths of its time: what was measured once
+ * is noisy, and a tie is not worth other bits.
+ *
+ * Layer:   aggregate; may include tune/.
+ * Threads: pure.
+ * Memory:  the caller's.
+ */
+#ifndef TUTTI_AGGREGATE_CHOICE_H
+#define TUTTI_AGGREGATE_CHOICE_H
+
+#include "aggregate/algorithm.h"
+#include "tune/tune.h"
+
+enum { TT_CHOICE_BUCKETS = 65 }; /* bits that a number of bytes has */
+
+/* All zeros: the built-in sizes decide. */
+typedef struct tt_choice {
+    uint8_t algorithm[TT_COLLECTIVE_COUNT][TT_CHOICE_BUCKETS]; /* registry index + 1; 0: built in */
+} tt_choice;
+
+/* Where ranks lie, as a table of costs names it: "shm" one host that shares memory, "lo" one host
+ * that does not, "net" one rank a host, "mixed"; with "-crowded" when ranks outnumber cores. */
+const char *tt_placement_name(const tt_topology *topology, uint32_t size, bool is_crowded);
+
+/* `shape` has size, topology and segment_bytes. Pure: the same on every rank with this table. */
+void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape,
+                     bool is_crowded);
+
+/* NULL: the costs say nothing better than the built-in choice. */
+const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *problem);
+
+/* What the table says of the algorithm that runs for `problem`; false: nothing. */
+bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
+                       const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out);
+
+#endif

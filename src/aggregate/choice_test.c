@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * choice_test.c - costs decide where they speak, clearly, of an algorithm that fits; nowhere else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "aggregate/aggregate.h"
+#include "aggregate/registry.h"
+
+enum { SIZE = 4 };
+
+static const uint32_t zeros[SIZE];
+static const uint32_t numbers[SIZE] = {0, 1, 2, 3};
+static const uint32_t first[2] = {0, SIZE};
+static const tt_topology one_host = {.host_count = 1,
+                                     .rail_count = SIZE,
+                                     .host_of = zeros,
+                                     .local_of = numbers,
+                                     .host_first = first,
+                                     .host_members = numbers,
+                                     .has_views = true};
+
+static tt_problem make_problem(uint64_t bytes)
+{
+    return (tt_problem){.collective = TT_ALLREDUCE,
+                        .dtype = TT_F32,
+                        .redop = TT_SUM,
+                        .size = SIZE,
+                        .element_bytes = 4,
+                        .segment_bytes = 1 << 18,
+                        .bytes = bytes,
+                        .postscale = 1.0,
+                        .topology = &one_host};
+}
+
+static void compile(const char *lines, bool is_crowded, tt_choice *choice)
+{
+    static tt_costs costs;
+    char text[1024] = "tutti costs 1\n";
+    tt_text why = {0};
+    const tt_problem shape = make_problem(0);
+    strncat(text, lines, sizeof(text) - strlen(text) - 1);
+    assert_int_equal(tt_costs_parse(text, strlen(text), &costs, &why), TT_OK);
+    tt_choice_build(choice, &costs, &shape, is_crowded);
+}
+
+static const tt_algorithm *chosen(const tt_choice *choice, uint64_t bytes)
+{
+    const tt_problem problem = make_problem(bytes);
+    return tt_choice_find(choice, &problem);
+}
+
+static void test_a_clearly_cheaper_algorithm_is_chosen(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce shared shm 4 any 1000 1000000\n"
+            "allreduce ring shm 4 any 5000 1000\n",
+            false, &choice);
+    assert_null(chosen(&choice, 4096)); /* shared: 1000 + 3906 ns against 5003 */
+    assert_ptr_equal(chosen(&choice, 1 << 20), &tt_algorithm_ring);
+    assert_ptr_equal(chosen(&choice, UINT64_C(1) << 40), &tt_algorithm_ring);
+}
+
+static void test_a_small_gain_changes_nothing(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce shared shm 4 any 1000 0\nallreduce ring shm 4 any 850 0\n", false, &choice);
+    assert_null(chosen(&choice, 1 << 20));
+}
+
+static void test_without_the_built_in_choice_in_the_table_it_stands(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce ring shm 4 any 1 0\n", false, &choice);
+    assert_null(chosen(&choice, 1 << 20));
+}
+
+static void test_other_ranks_and_placements_have_no_say(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce shared shm 8 any 1000 0\nallreduce ring shm 8 any 1 0\n"
+            "allreduce shared lo 4 any 1000 0\nallreduce ring lo 4 any 1 0\n",
+            false, &choice);
+    assert_null(chosen(&choice, 1 << 20));
+    compile("allreduce shared shm 4 any 1000 0\nallreduce ring shm 4 any 1 0\n", true, &choice);
+    assert_null(chosen(&choice, 1 << 20));
+}
+
+static void test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce shared shm 4 any 1000 0\nallreduce magic shm 4 any 1 0\n"
+            "allreduce pairwise shm 4 any 1 0\nallreduce hierarchical shm 4 any 1 0\n",
+            false, &choice);
+    assert_null(chosen(&choice, 1 << 20));
+}
+
+static void test_no_bytes_and_all_bytes_have_a_place(void **state)
+{
+    (void)state;
+    tt_choice choice;
+    compile("allreduce flat shm 4 any 1000 0\nallreduce shared shm 4 any 1000 0\n"
+            "allreduce ring shm 4 any 1 0\n",
+            false, &choice);
+    assert_null(chosen(&choice, 0));
+    assert_ptr_equal(chosen(&choice, 1), &tt_algorithm_ring);
+    assert_ptr_equal(chosen(&choice, UINT64_MAX), &tt_algorithm_ring);
+}
+
+static void test_placements_are_told_apart(void **state)
+{
+    (void)state;
+    tt_topology topology = one_host;
+    assert_string_equal(tt_placement_name(&topology, SIZE, false), "shm");
+    assert_string_equal(tt_placement_name(&topology, SIZE, true), "shm-crowded");
+    topology.has_views = false;
+    assert_string_equal(tt_placement_name(&topology, SIZE, false), "lo");
+    topology.host_count = SIZE;
+    assert_string_equal(tt_placement_name(&topology, SIZE, false), "net");
+    topology.host_count = 2;
+    assert_string_equal(tt_placement_name(&topology, SIZE, true), "mixed-crowded");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clearly_cheaper_algorithm_is_chosen),
+        cmocka_unit_test(test_a_small_gain_changes_nothing),
+        cmocka_unit_test(test_without_the_built_in_choice_in_the_table_it_stands),
+        cmocka_unit_test(test_other_ranks_and_placements_have_no_say),
+        cmocka_unit_test(test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over),
+        cmocka_unit_test(test_no_bytes_and_all_bytes_have_a_place),
+        cmocka_unit_test(test_placements_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
