@@ -34,6 +34,7 @@ typedef struct bench_values {
     bool is_foreign;
     bool is_in_place;
     bool is_touched;
+    bool has_model;
     int transport;
     const char *engine;
     const char *json_path;
@@ -67,6 +68,8 @@ static const tt_option options[] = {
      "output over input (allreduce, alltoall)", NULL, NULL, NULL, 0, 0},
     {'\0', "touch", TT_OPTION_FLAG, AT(is_touched), NULL,
      "rewrite the buffers before each timed call, as a backward pass does", NULL, NULL, NULL, 0, 0},
+    {'\0', "model", TT_OPTION_FLAG, AT(has_model), NULL,
+     "also show the algorithm, and the time the table of costs gives it", NULL, NULL, NULL, 0, 0},
     {'\0', "transport", TT_OPTION_CHOICE, AT(transport), NULL, "how bytes move", "auto",
      "auto|shm|tcp", NULL, 0, 0},
     {'\0', "engine", TT_OPTION_STRING, AT(engine), "NAME",
@@ -151,6 +154,10 @@ static tutti_status measure(tt_bench_case *item, double *times, tt_bench_result 
         result_out->time_s > 0 ? (double)item->bytes / result_out->time_s : 0;
     result_out->bus_bandwidth =
         result_out->algorithm_bandwidth * tt_bench_bus_factor(plan->collective, plan->size);
+    const tt_library_model model = tt_library_predict(plan->context, plan->collective,
+                                                      item->count * tutti_dtype_bytes(plan->dtype));
+    result_out->algorithm = model.algorithm;
+    result_out->model_s = model.time_s;
     return count_wrong(item, &result_out->wrong_count);
 }
 
@@ -248,6 +255,7 @@ static int join_and_run(const bench_values *values, tutti_collective collective)
                                 .is_foreign = values->is_foreign,
                                 .is_in_place = values->is_in_place,
                                 .is_touched = values->is_touched,
+                                .has_model = values->has_model,
                                 .transport = transports[values->transport]};
     const int code = run_bench(&plan, values);
     const tutti_status status = tutti_shutdown(context);

@@ -31,6 +31,7 @@ typedef struct tt_bench_plan {
     bool is_foreign;
     bool is_in_place;
     bool is_touched;
+    bool has_model; /* algorithm and model are shown */
     const char *transport;
 } tt_bench_plan;
 
@@ -49,6 +50,8 @@ typedef struct tt_bench_result {
     double algorithm_bandwidth; /* bytes per second */
     double bus_bandwidth;
     uint64_t wrong_count; /* on all ranks */
+    const char *algorithm;
+    double model_s; /* what the table of costs says; 0: nothing */
 } tt_bench_result;
 
 /* Place of `name` among the collectives that can be measured; false if it is none. */

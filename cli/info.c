@@ -17,6 +17,7 @@
 typedef struct info_values {
     bool is_json;
     bool has_engines;
+    bool has_costs;
 } info_values;
 
 static const tt_option options[] = {
@@ -24,7 +25,16 @@ static const tt_option options[] = {
      NULL, NULL, NULL, 0, 0},
     {'\0', "engines", TT_OPTION_FLAG, offsetof(info_values, has_engines), NULL,
      "show engines and transports that plugins bring, and which is used", NULL, NULL, NULL, 0, 0},
+    {'\0', "costs", TT_OPTION_FLAG, offsetof(info_values, has_costs), NULL,
+     "print the table of costs by which algorithms are chosen, as TUTTI_COSTS=FILE reads it", NULL,
+     NULL, NULL, 0, 0},
 };
+
+static void print_line(void *user, const char *line)
+{
+    (void)user;
+    puts(line);
+}
 
 /* Facts go to a JSON object, or to the screen when there is none. */
 static void __attribute__((format(printf, 3, 4)))
@@ -127,6 +137,10 @@ static int run(const void *raw_values, int operand_count, char **operands)
     tt_machine machine;
     (void)operand_count;
     (void)operands;
+    if (values->has_costs) {
+        tt_library_costs(print_line, NULL);
+        return 0;
+    }
     json_t *object = values->is_json ? json_object() : NULL;
     if (object != NULL) {
         (void)json_object_set_new(object, "interface", json_array());

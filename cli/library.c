@@ -118,3 +118,15 @@ bool tt_library_plugin_home(char *path, size_t path_bytes)
     (void)snprintf(path, path_bytes, "%s", is_there ? found : "");
     return is_there;
 }
+
+void tt_library_costs(void (*print)(void *user, const char *line), void *user)
+{
+    tt_costs_print(print, user);
+}
+
+tt_library_model tt_library_predict(tutti_context *context, tutti_collective collective,
+                                    uint64_t bytes)
+{
+    const tt_model model = tt_context_model(context, (int)collective, bytes);
+    return (tt_library_model){.algorithm = model.algorithm, .time_s = model.time_s};
+}

@@ -10,6 +10,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
 
 typedef struct tt_library_variable {
     char name[48];            /* "TUTTI_TRANSPORT" */
@@ -49,5 +52,17 @@ void tt_library_plugins(tt_library_plugin_visit *visit, void *user);
 const char *tt_library_mpi(void);
 /* The user's own folder of plugins; false: there is no home. */
 bool tt_library_plugin_home(char *path, size_t path_bytes);
+
+/* The table of costs a job started here would go by, line by line. */
+void tt_library_costs(void (*print)(void *user, const char *line), void *user);
+
+/* The algorithm a call would run and the time the table of costs gives it; 0: it says nothing.
+ * `bytes`: of the vector, or of one rank's part. */
+typedef struct tt_library_model {
+    const char *algorithm;
+    double time_s;
+} tt_library_model;
+tt_library_model tt_library_predict(tutti_context *context, tutti_collective collective,
+                                    uint64_t bytes);
 
 #endif

@@ -36,7 +36,7 @@ find_program(BASH bash REQUIRED)
 
 list(APPEND TUTTI_TEST_ENVIRONMENT "TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   "TUTTI_SOURCE=${PROJECT_SOURCE_DIR}" "TUTTI_BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
-  "PYTHONDONTWRITEBYTECODE=1")
+  "PYTHONDONTWRITEBYTECODE=1" "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache")
 
 # tutti_test(<name> <source> <labels> <command>...): register, with what the source says of itself.
 function(tutti_test name source labels)

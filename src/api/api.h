@@ -29,6 +29,7 @@ typedef struct tt_settings {
     tt_config_string algorithm;
     tt_config_string engine;
     tt_config_string plugin_path;
+    tt_config_string costs; /* auto, none, or a file */
     uint64_t segment_bytes;
     uint64_t eager_bytes;
     uint64_t ring_bytes;
@@ -50,5 +51,19 @@ typedef struct tt_settings {
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;
+
+struct tutti_context;
+
+/* What a call on the world would run, and what the table of costs says it takes; 0: nothing.
+ * `bytes`: of the vector, or of one rank's part. */
+typedef struct tt_model {
+    const char *algorithm;
+    double time_s;
+} tt_model;
+tt_model tt_context_model(struct tutti_context *context, int collective, uint64_t bytes);
+
+/* The table of costs that rank 0 of a job of this process would read: where from, its text or
+ * what is wrong with it. `print` gets line by line, without newlines. */
+void tt_costs_print(void (*print)(void *user, const char *line), void *user);
 
 #endif

@@ -24,6 +24,8 @@
 #include "transport/registry.h"
 #include "tutti/tutti.h"
 
+enum { TT_COSTS_PATH_BYTES = 1024 };
+
 typedef enum tt_handle_state {
     HANDLE_IDLE,    /* declared, not started */
     HANDLE_STARTED, /* in the queue or in the machine */
@@ -90,6 +92,11 @@ struct tutti_context {
     bool engine_launches;              /* else it only helped to join */
     char engine_text[TUTTI_PLUGIN_WHY_BYTES];
 
+    tt_costs *costs; /* the table all ranks go by; baton */
+    bool is_crowded; /* ranks outnumber cores somewhere */
+    bool measures;   /* it says nothing of this job: measured at the end of tutti_init */
+    char costs_path[TT_COSTS_PATH_BYTES]; /* rank 0: the cache's file */
+
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
     atomic_int waiting; /* threads that wait for the baton or for a handle */
@@ -153,6 +160,25 @@ tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const in
 void tt_engine_set_remove(tutti_context *context, uint32_t set);
 /* After the driver is gone; `is_broken`: peers are down, or ops are still under way. */
 void tt_engine_close(tutti_context *context, bool is_broken);
+
+/* costs_file.c */
+/* TT_ERR_SYSTEM: cannot be read; TT_ERR_BAD_CONFIG: `why` names the line. */
+tt_status tt_costs_file_read(const char *path, tt_costs *costs_out, tt_text *why);
+/* False: there is no cache folder. */
+bool tt_costs_cache_path(const tt_config_source *source, const tt_settings *settings,
+                         char path_out[TT_COSTS_PATH_BYTES]);
+bool tt_costs_cache_is_writable(const char *path);
+/* What the file holds by now stays, unless `costs` has a newer line. */
+tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
+
+/* costs.c */
+/* Rank 0's word to all ranks about costs; the caller frees it. Empty on other ranks. */
+tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
+                        tt_text *why);
+/* Go by the note that all ranks got. */
+tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *why);
+/* Measure, if the note says so; every rank calls it as its first collective. */
+tutti_status tt_costs_measure(tutti_context *context);
 
 /* drive.c */
 tutti_status tt_drive_start(tutti_context *context);

@@ -363,7 +363,14 @@ static tt_status meet(build *work)
     tt_join_why why = {.text = ""};
     const double timeout_s = work->options->timeout_s;
     bool can_share_memory = false;
+    char *note = NULL;
+    const tt_config_source variables = {.lookup = lookup, .user = &work->variables};
     TT_TRY(can_share(work, &can_share_memory));
+    tt_status status = tt_costs_note(context, &variables, &note, work->why);
+    if (status != TT_OK) {
+        free(note);
+        return status;
+    }
     tt_mesh_config config = {
         .identity = &work->identity,
         .source = &work->source,
@@ -377,6 +384,8 @@ static tt_status meet(build *work)
             (timeout_s > 0.0 ? tt_seconds_to_ns(timeout_s) : context->settings.start_timeout_ns) /
             1000000,
         .log = &context->log,
+        .note = note,
+        .note_bytes = strlen(note),
         .segment = make_segment,
         .broadcast = context->engine != NULL ? engine_broadcast : NULL,
         .user = work,
@@ -386,7 +395,8 @@ static tt_status meet(build *work)
             context->engine_launches ? context->engine_plugin : work->transport;
         memcpy(config.engine, plugin->tag, sizeof(config.engine));
     }
-    const tt_status status = tt_mesh_establish(&config, &work->mesh, &why);
+    status = tt_mesh_establish(&config, &work->mesh, &why);
+    free(note);
     if (status != TT_OK && work->why->length == 0) {
         tt_text_add(work->why, "%s", why.text);
     }
@@ -680,7 +690,8 @@ static tt_status connect_and_create(build *work)
         TT_TRY(tt_engine_open(work->context, work->context->rank, work->context->size, work->why));
     }
     TT_TRY(make_driver(work));
-    return make_machine(work);
+    TT_TRY(make_machine(work));
+    return tt_costs_take(work->context, &work->mesh, work->why);
 }
 
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)

@@ -51,6 +51,7 @@ static void context_free(tutti_context *context)
     tt_process_remove(context);
     tt_call_release_all(context);
     free(context->sets);
+    free(context->costs);
     if (event_fd >= 0) {
         (void)close(event_fd);
     }
@@ -59,6 +60,21 @@ static void context_free(tutti_context *context)
     (void)pthread_mutex_destroy(&context->handle_lock);
     (void)pthread_mutex_destroy(&context->sleep_lock);
     free(context);
+}
+
+/* A rank that fails in the first calls has not joined: its error becomes that of tutti_init. */
+static tutti_status measure_first(tutti_context *context, tutti_context **context_out)
+{
+    const tutti_status status = tt_costs_measure(context);
+    if (status == TUTTI_OK) {
+        *context_out = context;
+        return TUTTI_OK;
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "%s", tutti_last_error(context));
+    (void)tutti_shutdown(context);
+    tt_error_about(NULL);
+    return tt_error_set(status, "%s", text.bytes);
 }
 
 tutti_status tutti_init(const tutti_options *options, tutti_context **context_out)
@@ -90,8 +106,7 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
         return status;
     }
     tt_error_forget(context);
-    *context_out = context;
-    return TUTTI_OK;
+    return measure_first(context, context_out);
 }
 
 /* Let failing ops end: peers must say that they no longer touch their memory. */

@@ -212,8 +212,8 @@ static tt_status facts_reserve(tt_op *op)
     return TT_OK;
 }
 
-/* The algorithm that is configured, else the one that costs least; NULL: the built-in one. Of uneven
- * parts a rank knows its own only: costs, which depend on bytes, have no say there. */
+/* The algorithm that is configured, else the one that costs least; NULL: the built-in one. Of
+ * uneven parts a rank knows its own only: costs, which depend on bytes, have no say there. */
 static const char *preferred(const tt_op *op, const tt_problem *problem)
 {
     const char *forced = op->control->config.algorithm;
