@@ -66,12 +66,13 @@ static void scene_close(scene *open)
 static void scene_set(scene *open, tutti_collective collective, uint64_t count)
 {
     const tutti_call plain = TUTTI_CALL_INIT;
+    const board *shared = open->self->user;
     open->call = plain;
     open->call.collective = collective;
     open->call.input = open->input;
     open->call.output = open->output;
     open->call.count = count;
-    open->call.name = ((const board *)open->self->user)->is_named ? "tensor" : NULL;
+    open->call.name = shared != NULL && shared->is_named ? "tensor" : NULL;
     for (int i = 0; i < RANKS_MAX; i++) {
         open->input_counts[i] = 3;
         open->output_counts[i] = 0;
