@@ -195,7 +195,8 @@ static void settle_ticket(tt_negotiator *self, uint32_t number)
     const tt_slot *slot = &self->cache.slots[number];
     const uint32_t entry = slot->entry;
     const tt_ticket *ticket = self->entries.items[entry].ticket;
-    if (ticket != NULL && self->entries.items[entry].owed != NULL) {
+    if (ticket != NULL && self->entries.items[entry].owed != NULL &&
+        !TT_PLANT(TICKET_LOST_ON_CUT)) {
         tt_plan_pay(self, entry, tt_entry_end(self, entry));
     } else if (ticket != NULL && !TT_PLANT(TICKET_LOST_ON_CUT)) {
         tt_entry_wait(self, entry, tt_slot_claims(slot, ticket) ? TT_WAIT_VECTOR : TT_WAIT_CHANGED);

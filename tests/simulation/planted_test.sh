@@ -14,7 +14,7 @@ fi
 for bug in $bugs; do
     # A failed check (1) or a failed assertion (134) finds it; 2 is a bug that does not exist.
     simulate="$TUTTI_BIN/tutti-simulate-planted"
-    "$simulate" --named --seeds 300 --failures 1 --bug "$bug" >found.txt 2>&1
+    "$simulate" --named --seeds 600 --failures 1 --bug "$bug" >found.txt 2>&1
     status=$?
     if [ "$status" -eq 0 ]; then
         "$simulate" --seeds 5000 --failures 1 --bug "$bug" >found.txt 2>&1

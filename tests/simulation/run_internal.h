@@ -22,7 +22,7 @@ typedef struct call_slot {
     bool is_receive; /* the second leg of send and receive */
     bool is_join;    /* no call: the rank joins */
     char name[16], group[16];
-    tt_request request;
+    tt_request request, twin; /* twin: of the same name, refused */
     uint8_t *memory;
     size_t bytes;
     uint64_t counts[SCENARIO_SIZE_MAX], got_counts[SCENARIO_SIZE_MAX];

@@ -97,11 +97,12 @@ static void on_twin_finished(tt_request *request)
 static void submit_twin(call_slot *slot)
 {
     simulation *run = slot->simulation;
-    tt_request twin = slot->request;
-    twin.finished = on_twin_finished;
-    twin.status = TT_IN_PROGRESS;
-    tt_control_submit(run->ranks[slot->rank].control, &twin);
-    if (twin.status != TT_ERR_BAD_ARGUMENT && twin.status != TT_ERR_PEER_DOWN) {
+    tt_request *twin = &slot->twin;
+    *twin = slot->request;
+    twin->finished = on_twin_finished;
+    twin->status = TT_IN_PROGRESS;
+    tt_control_submit(run->ranks[slot->rank].control, twin);
+    if (twin->status != TT_ERR_BAD_ARGUMENT && twin->status != TT_ERR_PEER_DOWN) {
         run_fault(run, "call %u of rank %u: a second one of its name was taken", slot->call_index,
                   slot->rank);
     }
