@@ -471,9 +471,12 @@ static int step_show(job_state *job, const tt_policy *policy)
     tt_evaluation evaluations[2];
     uint32_t *places = NULL;
     if (evaluate(job, &tt_policy_fifo, &panels[0], &plans[0], &evaluations[0]) != TT_OK) {
+        tt_plot_fini(&panels[0]);
         return complain(job->values->graph, job->why.bytes);
     }
     if (evaluate(job, policy, &panels[1], &plans[1], &evaluations[1]) != TT_OK) {
+        tt_plot_fini(&panels[0]);
+        tt_plot_fini(&panels[1]);
         tt_plan_fini(&plans[0]);
         return complain(policy->name, job->why.bytes);
     }
