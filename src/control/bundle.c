@@ -322,13 +322,17 @@ static void bundle_close(run *it, uint32_t at)
     carrier_submit(it, bundle, &all, has_memory);
 }
 
+bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
+{
+    const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
+    return width > 0 && claim->collective == TT_ALLREDUCE && claim->salt == 0 &&
+           claim->count <= config->fuse_bytes / width;
+}
+
 static bool is_small(const run *it, const member *one)
 {
-    const tt_control_config *config = &it->control->config;
-    const uint64_t width = tt_dtype_bytes((tt_dtype)one->claim->dtype);
     const bool is_good = one->request == NULL || one->request->named->objection == TT_OK;
-    return is_good && width > 0 && one->claim->collective == TT_ALLREDUCE &&
-           one->claim->salt == 0 && one->claim->count <= config->fuse_bytes / width;
+    return is_good && tt_bundle_is_small(&it->control->config, one->claim);
 }
 
 /* Do they agree in all but their count? */

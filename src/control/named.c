@@ -290,17 +290,28 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
     tt_text_add(text, "#%c%s", (char)('@' - (int)status), words.bytes);
 }
 
+/* A small tensor that is agreed together with others shares their exchange, which saves more than
+ * the round costs; in mode plan it goes alone all the same. */
+static bool is_better_fused(const tt_set *set, const tt_claim *claim, uint32_t company)
+{
+    const tt_control_config *config = &set->control->config;
+    return config->negotiate.mode == TT_NEGOTIATE_AUTO && company > 1 &&
+           tt_bundle_is_small(config, claim);
+}
+
 /* By how many to divide must be known when the op begins. */
-static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_count)
+static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_count,
+                          uint32_t company)
 {
     tt_bid bid;
     tt_claim claim;
-    bool is_by_active = !tt_bid_read(&bid, claim_bytes, byte_count);
-    (void)owner;
-    while (!is_by_active && tt_bid_next(&bid, &claim)) {
-        is_by_active = (claim.form & CLAIM_BY_ACTIVE) != 0;
+    bool may = tt_bid_read(&bid, claim_bytes, byte_count);
+    uint32_t count = 0;
+    while (may && tt_bid_next(&bid, &claim)) {
+        may = (claim.form & CLAIM_BY_ACTIVE) == 0;
+        count++;
     }
-    return !is_by_active;
+    return may && !(count == 1 && is_better_fused(owner, &claim, company));
 }
 
 static void host_report(void *owner, int level, const char *words)

@@ -155,6 +155,8 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
 void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, uint32_t count,
                    bool is_planned);
 /* Keep enough of them that none is missing when tickets are agreed. */
+/* Does a tensor of this claim share an op with others that are agreed in the same go? */
+bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim);
 tt_status tt_bundle_reserve(tt_control *control);
 void tt_bundle_release_all(tt_control *control);
 

@@ -112,6 +112,7 @@ typedef struct tt_slot {
     bool is_upset;  /* this member wants it out of the plan */
     uint32_t streak;
     uint64_t last_step;
+    uint32_t company; /* slots agreed in the same round, itself included, when it last was */
     uint32_t generation, index;
     uint32_t begun; /* occurrences of the plan; this member's own */
 } tt_slot;

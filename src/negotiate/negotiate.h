@@ -135,9 +135,10 @@ typedef struct tt_negotiate_host {
     /* Say in `text` how these claims about `name` differ. */
     void (*explain)(void *owner, const char *name, const tt_claimant *claimants, uint32_t count,
                     tt_text *text);
-    /* May a tensor of this claim be planned? NULL: all may. One that is not is always agreed, with
-     * the number of active members. The same answer on all members. */
-    bool (*may_plan)(void *owner, const void *claim, uint16_t claim_bytes);
+    /* May a tensor of this claim be planned, which was last agreed together with `company` - 1
+     * others? NULL: all may. One that is not is always agreed, with the number of active members.
+     * The same answer on all members. */
+    bool (*may_plan)(void *owner, const void *claim, uint16_t claim_bytes, uint32_t company);
     void (*report)(void *owner, int level, const char *text); /* levels of base/log.h */
 } tt_negotiate_host;
 

@@ -132,7 +132,8 @@ void tt_plan_promote(tt_negotiator *self)
         if (slot->entry != TT_NONE && !slot->is_planned &&
             slot->streak >= self->config.steps_to_plan && slot->last_step + 1 >= self->step &&
             (self->host.may_plan == NULL ||
-             self->host.may_plan(self->host.owner, slot->claim, (uint16_t)slot->claim_bytes))) {
+             self->host.may_plan(self->host.owner, slot->claim, (uint16_t)slot->claim_bytes,
+                                 slot->company))) {
             promote(self, i, index++);
         }
     }

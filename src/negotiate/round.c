@@ -167,9 +167,9 @@ static void erase_invalid(tt_negotiator *self)
     }
 }
 
-static tt_status agree_slot(tt_negotiator *self, uint32_t number)
+static tt_status agree_slot(tt_negotiator *self, uint32_t number, uint32_t company)
 {
-    const tt_slot *slot = &self->cache.slots[number];
+    tt_slot *slot = &self->cache.slots[number];
     const uint32_t entry = slot->entry;
     const tt_entry *known = &self->entries.items[entry];
     const tt_agreement item = {.name = known->name,
@@ -188,15 +188,28 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
     if (known->row != NULL) { /* one who joined has told the coordinator of it */
         tt_roll_remove(self, known->row);
     }
+    slot->company = company;
     tt_cache_touch(self, number);
     tt_plan_saw(self, number);
     return TT_OK;
+}
+
+static uint32_t count_common(const tt_combine *vector)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < vector->size; at += 8) {
+        uint64_t word;
+        memcpy(&word, vector->bytes + at, sizeof(word));
+        count += (uint32_t)__builtin_popcountll(word);
+    }
+    return count;
 }
 
 /* In ascending order of slots, those that all members have. */
 static tt_status agree_common(tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
+    const uint32_t company = count_common(vector);
     tt_status status = TT_OK;
     for (uint32_t at = 0; at < vector->size && status == TT_OK; at += 8) {
         uint64_t word;
@@ -204,7 +217,7 @@ static tt_status agree_common(tt_negotiator *self)
         for (; word != 0 && status == TT_OK; word &= word - 1) {
             const uint32_t slot = 8 * at + (uint32_t)__builtin_ctzll(word);
             if (self->cache.slots[slot].entry != TT_NONE) { /* else it was erased just now */
-                status = agree_slot(self, slot);
+                status = agree_slot(self, slot, company);
             }
         }
     }

@@ -146,9 +146,36 @@ static void steps_in_any_order(ranks_self *self)
 static void steps_in_any_order_go_without_messages(void **state)
 {
     (void)state;
+    assert_int_equal(setenv("TUTTI_CONTROL", "plan", 1), 0);
     for (int size = 1; size <= 5; size += 2) {
         on_both(size, steps_in_any_order);
     }
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+}
+
+static void one_at_a_time(ranks_self *self)
+{
+    tensor model[TENSORS];
+    tutti_counters before = TUTTI_COUNTERS_INIT;
+    model_make(model, TENSORS);
+    for (int step = 0; step < STEPS + 10; step++) {
+        if (step == STEPS) {
+            before = counters_of(self);
+        }
+        for (int i = 0; i < TENSORS; i++) {
+            tensor_start(self, &model[i], step);
+            tensor_check(self, &model[i], step);
+        }
+    }
+    EXPECT(counters_of(self).messages == before.messages);
+    EXPECT(counters_of(self).planned - before.planned == (uint64_t)10 * TENSORS);
+    model_free(model, TENSORS);
+}
+
+static void small_tensors_that_come_alone_are_planned(void **state)
+{
+    (void)state;
+    on_both(3, one_at_a_time);
 }
 
 static void any_mode(ranks_self *self)
@@ -414,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_in_any_order_go_without_messages),
+        cmocka_unit_test(small_tensors_that_come_alone_are_planned),
         cmocka_unit_test(every_mode_can_be_chosen),
         cmocka_unit_test(sixteen_threads_submit_at_once),
         cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),

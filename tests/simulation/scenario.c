@@ -242,7 +242,7 @@ static void draw_negotiation(scenario *drawn, tt_random *random)
     static const uint64_t bundles[] = {128, 1024, 2 * 1024 * 1024};
     tt_negotiate_config *negotiate = &drawn->control.negotiate;
     negotiate->mode = one_in(random, 2)
-                          ? TT_NEGOTIATE_AUTO
+                          ? TT_NEGOTIATE_PLAN /* auto, which plans no less */
                           : (tt_negotiate_mode)below(random, TT_NEGOTIATE_ORIGINAL + 1);
     negotiate->capacity = capacities[below(random, TT_ARRAY_COUNT(capacities))];
     negotiate->steps_to_plan = 1 + below(random, 3);
