@@ -16,6 +16,7 @@ from .functions import broadcast_object
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
     "Increase backward_passes_per_step to accumulate gradients locally.")
+_SMALL_BYTES, _BUCKET_BYTES = 64 * 1024, 256 * 1024
 _SYNCHRONIZED_TWICE = (
     "optimizer.step() called without optimizer.skip_synchronize() context after "
     "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
@@ -237,9 +238,30 @@ def _names_of(named_parameters, parameters):
     return {p: name for name, p in named}
 
 
+def _buckets_of(parameters, names):
+    """Small parameters, a few at a time: one exchange instead of many. That is safe because every
+    parameter takes part in every step (synchronize), and equal on all ranks because it follows
+    from names and sizes alone."""
+    buckets, bucket, used = [], [], 0
+    for p in sorted(parameters, key=names.get):
+        nbytes = p.numel() * p.element_size()
+        if nbytes > _SMALL_BYTES:
+            continue
+        if bucket and (used + nbytes > _BUCKET_BYTES or p.dtype != bucket[0].dtype):
+            buckets.append(bucket)
+            bucket, used = [], 0
+        bucket.append(p)
+        used += nbytes
+    if bucket:
+        buckets.append(bucket)
+    return [members for members in buckets if len(members) > 1]
+
+
 def _groups_of(groups, parameters, names, process_set):
     """Lists of parameters that are reduced as one request."""
-    if groups is None or groups == 0:
+    if groups is None:
+        return _buckets_of(parameters, names)
+    if groups == 0:
         return []
     if isinstance(groups, int):
         if groups < 0:
