@@ -159,10 +159,15 @@ def is_alive(pid):
     return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
+# Other libraries' tests may run beside ours; they name their memory after themselves.
+OTHERS_MEMORY = ("ucx_", "mpich_", "vader_", "openmpi", "ompi", "torch_", "sem.")
+
+
 def shared_memory_names():
     """What a job could leave behind by name."""
     shm = pathlib.Path("/dev/shm")
-    return {name.name for name in shm.iterdir()} if shm.is_dir() else set()
+    names = {entry.name for entry in shm.iterdir()} if shm.is_dir() else set()
+    return {name for name in names if not name.startswith(OTHERS_MEMORY)}
 
 
 def kill(pid):
