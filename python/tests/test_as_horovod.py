@@ -65,6 +65,26 @@ def test_variables_of_the_launcher_are_set():
     assert int(os.environ["HOROVOD_LOCAL_RANK"]) == hvd.local_rank()
 
 
+def test_variables_of_horovod_are_honoured_ignored_or_refused(monkeypatch, capsys):
+    from tutti.torch import variables
+
+    monkeypatch.delenv("TUTTI_FUSE_BATCH", raising=False)
+    monkeypatch.delenv("TUTTI_LOG", raising=False)
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "1048576")
+    monkeypatch.setenv("HOROVOD_LOG_LEVEL", "WARNING")
+    monkeypatch.setenv("HOROVOD_CYCLE_TIME", "5")
+    hvd.shutdown()
+    hvd.init()
+    assert os.environ["TUTTI_FUSE_BATCH"] == "1048576" and os.environ["TUTTI_LOG"] == "warn"
+    told = capsys.readouterr().err
+    assert ("HOROVOD_CYCLE_TIME" in told) == (hvd.rank() == 0)
+    monkeypatch.delenv("TUTTI_FUSE_BATCH")
+    monkeypatch.delenv("TUTTI_LOG")
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    with pytest.raises(ValueError, match="HOROVOD_ELASTIC"):
+        variables.apply()
+
+
 def test_a_training_loop_as_in_horovods_guide():
     torch.manual_seed(42)
     model = torch.nn.Linear(4, 2)

@@ -9,6 +9,7 @@ import threading
 import tutti
 from tutti import errors
 
+from . import variables
 from .exceptions import HorovodInternalError
 
 Average, Sum, Adasum, Min, Max, Product = 0, 1, 2, 3, 4, 5
@@ -97,7 +98,9 @@ def init(comm=None, process_sets=None):
     with _lock:
         if _job is not None:
             return
+        words = variables.apply()
         _job = tutti.init()
+        variables.tell(words, _job.rank)
         if comm is not None and sorted(comm) != list(range(_job.size)):
             shutdown()
             raise ValueError("comm: a job of a part of the ranks is a process set here; give "
