@@ -227,7 +227,7 @@ tt_status tt_join_file_store_get(const tt_join_file_store *store, const char *ke
         if (tt_join_wait_time(sleep_ns, deadline_ns) != TT_OK) {
             return tt_join_fail(why, TT_ERR_TIMED_OUT,
                                 "rendezvous file://%.300s: %s did not appear in time; do all ranks "
-                                "see this directory, and is the one that writes it alive?",
+                                "see this directory, and is rank 0, which writes it, alive?",
                                 store->path, name);
         }
         sleep_ns = tt_min_u64(2 * sleep_ns, poll_ns_max);
