@@ -8,7 +8,7 @@ import weakref
 from . import _library as c
 from .buffers import Buffer, as_buffer
 from .errors import BadArgument, ShutDown, TuttiError, from_status
-from .handle import Bell, Handle, pointer_slot
+from .handle import Bell, Handle
 
 
 def _op(op):
@@ -152,7 +152,7 @@ class Context:
     def start(self, call, keep=None, finish=None, name=None):
         """Start a _library.Call; `keep` lives until it is over, then finish() makes the result."""
         pointer = self._checked()
-        slot = pointer_slot()
+        slot = ctypes.c_void_p()
         status = c.library.tutti_start(pointer, call, ctypes.byref(slot))
         if status < 0:
             raise self._error(status, name)
@@ -160,7 +160,7 @@ class Context:
 
     def run(self, call, keep=None, finish=None, name=None):
         """Start a _library.Call and wait for its result. Looks up now and then, for Ctrl-C."""
-        slot = pointer_slot()
+        slot = ctypes.c_void_p()
         status = c.library.tutti_run_for(self._checked(), call, 0.25, ctypes.byref(slot))
         if status == c.OK:
             return finish() if finish is not None else None
@@ -253,7 +253,7 @@ class Context:
         source = as_buffer(array)
         if not source.shape:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
-        row = source.count // source.shape[0] if source.shape[0] else _row(source.shape)
+        row = row_count(source.shape)
         size = self.set_size(process_set)
         call = self.new_call(c.ALLGATHER, name, process_set, priority, timeout)
         counts = (ctypes.c_uint64 * size)()
@@ -282,7 +282,7 @@ class Context:
         size, member = self.set_size(process_set), self.set_rank(process_set)
         if not source.shape:
             raise BadArgument("a scalar cannot be scattered; give it one axis", -4, self.rank)
-        rows, row = source.shape[0], _row(source.shape)
+        rows, row = source.shape[0], row_count(source.shape)
         parts = [rows // size + (1 if r < rows % size else 0) for r in range(size)]
         counts = (ctypes.c_uint64 * size)(*[part * row for part in parts])
         target, result = self._output(None, source,
@@ -309,7 +309,7 @@ class Context:
         size = self.set_size(process_set)
         if not source.shape:
             raise BadArgument("a scalar cannot be split; give it one axis", -4, self.rank)
-        rows, row = source.shape[0], _row(source.shape)
+        rows, row = source.shape[0], row_count(source.shape)
         if splits is None:
             if rows % size:
                 raise BadArgument(f"{rows} rows do not divide by {size} ranks; give splits", -4,
@@ -380,7 +380,8 @@ class Context:
         return numpy.frombuffer(array, _numpy_dtype(source), count).reshape(shape)
 
 
-def _row(shape):
+def row_count(shape):
+    """Elements of one row: of everything but the first axis."""
     row = 1
     for extent in shape[1:]:
         row *= extent
@@ -422,7 +423,7 @@ def init(rank=None, size=None, *, rendezvous=None, job_id=None, secret=None, tra
     options.timeout_s = timeout or 0.0
     if log is not None:
         options.log = c.LOG(lambda _, level, text: log(level, text.decode(errors="replace")))
-    slot = pointer_slot()
+    slot = ctypes.c_void_p()
     status = c.library.tutti_init(ctypes.byref(options), ctypes.byref(slot))
     if status < 0:
         raise from_status(status, c.library.tutti_last_error(None).decode(errors="replace"))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started calls: wait, poll, cancel, await."""
 
-import ctypes
-
 from . import _library as c
 from .errors import ShutDown, from_status
 
@@ -119,8 +117,3 @@ class Bell:
                 future.set_result(None)
         if not self._waiting:
             self._loop.remove_reader(self._fd)
-
-
-def pointer_slot():
-    """A place for a pointer that the C library writes."""
-    return ctypes.c_void_p()

@@ -190,7 +190,8 @@ static tutti_status obey(session *work, const order *given)
 {
     const tt_algorithm *algorithm = tt_algorithm_at((size_t)given->algorithm);
     tutti_status status = TUTTI_OK;
-    if (algorithm == NULL || given->bytes < 0 || given->repeat_count > REPEATS_MAX ||
+    if (algorithm == NULL || given->collective > TUTTI_ALLTOALL || given->bytes < 0 ||
+        given->repeat_count > REPEATS_MAX ||
         (uint64_t)given->bytes >
             point_bytes((tutti_collective)given->collective, POINT_COUNT - 1)) {
         return tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0 ordered a measurement out of range");

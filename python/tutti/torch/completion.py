@@ -19,7 +19,7 @@ class Completer:
         self._pending = []  # (context, handle, future)
         self._thread = None
         self._process = None
-        self._wake = None
+        self._ear = self._bell = None
 
     def future(self, context, handle, finish, wrap=None):
         """A future of finish(), called once `handle` is over. An exception becomes the future's,
@@ -29,29 +29,14 @@ class Completer:
             self._pending.append((context, handle, future, finish, wrap))
             if self._thread is None or self._process != os.getpid():
                 self._process = os.getpid()
-                self._wake = os.eventfd(0) if hasattr(os, "eventfd") else None
-                if self._wake is None:
-                    self._wake_read, self._wake_write = os.pipe()
+                self._ear, self._bell = os.pipe()
                 self._thread = threading.Thread(target=self._run, name="tutti-completer",
                                                 daemon=True)
                 self._thread.start()
-        self._ring()
+        os.write(self._bell, b"x")
         return future
 
-    def _ring(self):
-        if self._wake is not None:
-            os.eventfd_write(self._wake, 1)
-        else:
-            os.write(self._wake_write, b"x")
-
-    def _quiet(self):
-        if self._wake is not None:
-            os.eventfd_read(self._wake)
-        else:
-            os.read(self._wake_read, 4096)
-
     def _run(self):
-        wake = self._wake if self._wake is not None else self._wake_read
         while True:
             with self._lock:
                 contexts = {context for context, *_ in self._pending}
@@ -59,9 +44,9 @@ class Completer:
             for context in contexts:
                 if context.is_open:
                     descriptors[c.library.tutti_event_fd(context._pointer)] = context
-            readable, _, _ = select.select([wake, *descriptors], [], [])
-            if wake in readable:
-                self._quiet()
+            readable, _, _ = select.select([self._ear, *descriptors], [], [])
+            if self._ear in readable:
+                os.read(self._ear, 4096)
             for descriptor in readable:
                 if descriptor in descriptors and descriptors[descriptor].is_open:
                     c.library.tutti_event_clear(descriptors[descriptor]._pointer)

@@ -7,6 +7,7 @@ import torch
 
 import tutti
 from tutti import _library as c
+from tutti.context import row_count
 
 from . import basics
 from .basics import Adasum, Average, Max, Min, Product, Sum, global_process_set
@@ -178,7 +179,7 @@ class _Calls:
 _calls = _Calls()
 
 
-def _start(call, keep, name, finish):
+def _start(call, keep, finish, name):
     """One call as a TensorHandle."""
     try:
         handle = basics.job().start(call, keep, None, name)
@@ -219,9 +220,8 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
     """Start a reduction into a new tensor."""
     _check(tensor, "allreduce")
     name = _name(name, "allreduce", process_set)
-    call, keep, finish = _allreduce_call(tensor, None, _reduction(op, average), name, process_set,
-                                         (prescale_factor, postscale_factor))
-    return _start(call, keep, name, finish)
+    return _start(*_allreduce_call(tensor, None, _reduction(op, average), name, process_set,
+                                   (prescale_factor, postscale_factor)), name)
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
@@ -236,14 +236,13 @@ def _in_place(tensor, name, op, scales, process_set):
     if name is not None and type(tensor) in _PLAIN and tensor.layout is torch.strided:
         call = _calls.find(tensor, name, op, scales, process_set)
         if call is not None:
-            return call, tensor, name, None
+            return call, tensor, None, name
     _check_in_place(tensor, "allreduce_")
     name = _name(name, "allreduce", process_set)
-    call, keep, finish = _allreduce_call(tensor, tensor, op, name, process_set, scales)
-    return call, keep, name, finish
+    return (*_allreduce_call(tensor, tensor, op, name, process_set, scales), name)
 
 
-def _run(call, keep, name, finish):
+def _run(call, keep, finish, name):
     """One call, waited for."""
     try:
         result = basics.job().run(call, keep, finish, name)
@@ -265,9 +264,8 @@ class _Allreduce(torch.autograd.Function):
         ctx.arguments = (average, op, scales, process_set)
         _check(tensor, "allreduce")
         name = _name(name, "allreduce", process_set)
-        call, keep, finish = _allreduce_call(tensor, None, _reduction(op, average), name,
-                                             process_set, scales)
-        return _run(call, keep, name, finish)
+        return _run(*_allreduce_call(tensor, None, _reduction(op, average), name, process_set,
+                                     scales), name)
 
     @staticmethod
     def backward(ctx, grad):
@@ -401,13 +399,6 @@ def _take(result, like, lengths, row_shape):
     return output
 
 
-def _row(tensor):
-    row = 1
-    for extent in tensor.shape[1:]:
-        row *= extent
-    return row
-
-
 def _gather_call(tensor, name, process_set):
     staged = _Staged(tensor)
     source = staged.host
@@ -417,7 +408,7 @@ def _gather_call(tensor, name, process_set):
     call.dtype, call.input, call.count = _DTYPES[source.dtype], source.data_ptr(), source.numel()
     call.output_counts = counts
     call.result_out = ctypes.pointer(result)
-    row = _row(source)
+    row = row_count(source.shape)
 
     def finish():
         lengths = [count // row if row else 0 for count in counts]
@@ -430,12 +421,7 @@ def allgather_async(tensor, name=None, process_set=global_process_set):
     """Start joining everyone's tensors along the first dimension, which may differ."""
     _check_rows(tensor, "allgather")
     name = _name(name, "allgather", process_set)
-    return _start(*_ordered(_gather_call(tensor, name, process_set), name))
-
-
-def _ordered(part, name):
-    call, keep, finish = part
-    return call, keep, name, finish
+    return _start(*_gather_call(tensor, name, process_set), name)
 
 
 class _Allgather(torch.autograd.Function):
@@ -515,7 +501,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     name = _name(name, "alltoall", process_set)
     staged = _Staged(tensor)
     source = staged.host
-    row, members = _row(source), len(parts)
+    row, members = row_count(source.shape), len(parts)
     inputs = (ctypes.c_uint64 * members)(*[part * row for part in parts])
     outputs = (ctypes.c_uint64 * members)()
     result = ctypes.c_void_p()
@@ -529,7 +515,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
         received = staged.back(_take(result, source, lengths, source.shape[1:]))
         return (received, torch.tensor(lengths, dtype=torch.int32)) if is_split else received
 
-    return _start(call, (source, inputs, outputs, result), name, finish)
+    return _start(call, (source, inputs, outputs, result), finish, name)
 
 
 class _Alltoall(torch.autograd.Function):
@@ -580,14 +566,14 @@ def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set
     """Start sending root's tensor (a world rank) to everyone, into a new tensor."""
     _check(tensor, "broadcast")
     name = _name(name, "broadcast", process_set)
-    return _start(*_ordered(_broadcast_call(tensor, None, root_rank, name, process_set), name))
+    return _start(*_broadcast_call(tensor, None, root_rank, name, process_set), name)
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """The same in place."""
     _check_in_place(tensor, "broadcast_")
     name = _name(name, "broadcast", process_set)
-    return _start(*_ordered(_broadcast_call(tensor, tensor, root_rank, name, process_set), name))
+    return _start(*_broadcast_call(tensor, tensor, root_rank, name, process_set), name)
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
@@ -621,7 +607,7 @@ def _scatter_call(tensor, op, name, process_set, scales):
     staged = _Staged(tensor)
     source = staged.host
     members, member = process_set.size(), process_set.rank()
-    rows, row = source.shape[0], _row(source)
+    rows, row = source.shape[0], row_count(source.shape)
     parts = [rows // members + (1 if r < rows % members else 0) for r in range(members)]
     counts = (ctypes.c_uint64 * members)(*[part * row for part in parts])
     target = torch.empty((parts[member],) + tuple(source.shape[1:]), dtype=source.dtype)
@@ -639,8 +625,8 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
     """Start a reduction of which every rank gets its part of the first dimension."""
     _check_rows(tensor, "reducescatter")
     name = _name(name, "reducescatter", process_set)
-    part = _scatter_call(tensor, op, name, process_set, (prescale_factor, postscale_factor))
-    return _start(*_ordered(part, name))
+    return _start(*_scatter_call(tensor, op, name, process_set,
+                                 (prescale_factor, postscale_factor)), name)
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -727,7 +713,7 @@ def barrier(process_set=global_process_set):
     """Wait until every rank of the set is here."""
     name = basics.next_name("barrier", process_set)
     call = basics.job().new_call(c.BARRIER, name, _set_of(process_set))
-    _start(call, None, name, lambda: None).wait()
+    _start(call, None, None, name).wait()
 
 
 def join(device=-1):
