@@ -51,3 +51,14 @@ void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max)
     }
     tt_text_add(text, "\"");
 }
+
+void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max)
+{
+    char plain[TT_TEXT_BYTES];
+    size_t count = 0;
+    for (; count < bytes_max && count < TT_TEXT_BYTES - 1 && source[count] != '\0'; count++) {
+        const char letter = source[count];
+        plain[count] = letter >= ' ' && letter <= '~' ? letter : '?';
+    }
+    tt_text_add(text, "%.*s", (int)count, plain);
+}

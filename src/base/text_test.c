@@ -60,6 +60,16 @@ static void test_hostile_bytes_stay_on_one_line(void **state)
     assert_string_equal(text.bytes, "\"abc\"");
 }
 
+static void test_words_of_ours_are_not_quoted(void **state)
+{
+    (void)state;
+    tt_text text = {0};
+    tt_text_add_words(&text, "ranks 2 and 3\n\x1b%s", 80);
+    assert_string_equal(text.bytes, "ranks 2 and 3??%s");
+    tt_text_add_words(&text, ", 4 and 5", 3);
+    assert_string_equal(text.bytes, "ranks 2 and 3??%s, 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -67,6 +77,7 @@ int main(void)
         cmocka_unit_test(test_too_much_is_cut_with_an_ellipsis),
         cmocka_unit_test(test_an_exact_fit_is_not_cut),
         cmocka_unit_test(test_hostile_bytes_stay_on_one_line),
+        cmocka_unit_test(test_words_of_ours_are_not_quoted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -481,7 +481,7 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     tt_text text = {0};
-    tt_text_add_quoted(&text, who, TT_ERROR_BYTES - 1);
+    tt_text_add_words(&text, who, TT_ERROR_BYTES - 1);
     memcpy(op->stall_text, text.bytes, sizeof(op->stall_text));
     const uint64_t waited_ns = tt_now(control->platform) - op->submitted_ns;
     if (waited_ns >= control->config.stall_ns &&

@@ -226,7 +226,7 @@ static void tell_bid(tt_text *text, tt_bid *bid, uint32_t member)
     tt_claim claim;
     const uint32_t count = bid->member_count;
     if (bid->objection < 0) {
-        tt_text_add_quoted(text, bid->text, bid->text_bytes);
+        tt_text_add_words(text, bid->text, bid->text_bytes);
         return;
     }
     for (uint32_t at = 0; member < count && tt_bid_next(bid, &claim); at++) {

@@ -140,7 +140,7 @@ void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const
         tt_text_add(&text, "rank %u has left the job", rank);
     } else {
         tt_text_add(&text, "rank %u is down: ", rank);
-        tt_text_add_quoted(&text, why, TT_ERROR_BYTES / 2);
+        tt_text_add_words(&text, why, TT_ERROR_BYTES / 2);
     }
     count_out(control, rank, status, &text);
     if (status == TT_ERR_PEER_DOWN) {

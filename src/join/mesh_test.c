@@ -402,9 +402,25 @@ static void test_version_skew_names_both_versions(void **state)
     members[1].config.version_max = 9;
     job_run(members, 2);
     assert_int_equal(members[1].status, TT_ERR_REFUSED);
-    assert_non_null(strstr(members[1].why.text, "peer speaks 1 to 1, this side 8 to 9"));
-    assert_non_null(strstr(members[0].why.text, "peer speaks 8 to 9, this side 1 to 1"));
+    assert_non_null(strstr(members[1].why.text, "peer speaks 2 to 2, this side 8 to 9"));
+    assert_non_null(strstr(members[0].why.text, "peer speaks 8 to 9, this side 2 to 2"));
     job_fini(members, 2);
+}
+
+/* Before named tensors were negotiated. */
+static void test_a_rank_of_an_older_build_is_refused_with_both_versions(void **state)
+{
+    (void)state;
+    member members[3];
+    job_init(members, 3, AF_INET);
+    members[0].config.timeout_ms = members[1].config.timeout_ms = 500;
+    members[2].config.version_min = members[2].config.version_max = 1;
+    job_run(members, 3);
+    assert_int_equal(members[2].status, TT_ERR_REFUSED);
+    assert_non_null(strstr(members[2].why.text, "peer speaks 2 to 2, this side 1 to 1"));
+    assert_true(members[0].status < TT_OK);
+    assert_non_null(strstr(members[0].why.text, "peer speaks 1 to 1, this side 2 to 2"));
+    job_fini(members, 3);
 }
 
 static void test_a_rank_taken_twice_is_named_to_everyone(void **state)
@@ -668,6 +684,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
         cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
         cmocka_unit_test(test_version_skew_names_both_versions),
+        cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),
         cmocka_unit_test(test_other_settings_are_refused_for_everyone),
         cmocka_unit_test(test_another_size_is_refused),

@@ -109,7 +109,7 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
     entry->debt->count++;
     entry->debt->status = (tt_status)view->head.status;
     tt_text_clear(&entry->debt->text);
-    tt_negotiator_quote(&entry->debt->text, view->claim, view->head.claim_bytes);
+    tt_text_add_words(&entry->debt->text, (const char *)view->claim, view->head.claim_bytes);
     return TT_OK;
 }
 
@@ -123,7 +123,7 @@ static tt_status take_failed(tt_negotiator *self, const answer_view *view)
     if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
         self->last_mode = TT_NEGOTIATE_COORDINATOR;
         tt_text text = {0};
-        tt_negotiator_quote(&text, view->claim, view->head.claim_bytes);
+        tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
         tt_entry_fail(self, number, status, text.bytes);
         return TT_OK;
     }

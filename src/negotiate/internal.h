@@ -129,8 +129,6 @@ tt_status tt_negotiator_grow(tt_negotiator *self, void **array, uint32_t *capaci
                              size_t elem_bytes, uint32_t needed);
 __attribute__((format(printf, 3, 4))) void tt_negotiator_report(tt_negotiator *self, int level,
                                                                 const char *format, ...);
-/* Words of a peer: what is not printable becomes '?'. */
-void tt_negotiator_quote(tt_text *text, const void *bytes, uint32_t count);
 /* Why a ticket that needs all members must fail. */
 void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text);
 /* The number of a member for texts. */

@@ -69,17 +69,6 @@ uint32_t tt_negotiator_rank(const tt_negotiator *self, uint32_t member)
     return self->members.rank_of == NULL ? member : self->members.rank_of[member];
 }
 
-void tt_negotiator_quote(tt_text *text, const void *bytes, uint32_t count)
-{
-    char plain[TT_TEXT_BYTES];
-    const uint32_t kept = count < TT_TEXT_BYTES - 1 ? count : TT_TEXT_BYTES - 1;
-    for (uint32_t i = 0; i < kept; i++) {
-        const char letter = ((const char *)bytes)[i];
-        plain[i] = letter >= ' ' && letter <= '~' ? letter : '?';
-    }
-    tt_text_add(text, "%.*s", (int)kept, plain);
-}
-
 void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text)
 {
     tt_text_add(text, "tensor ");

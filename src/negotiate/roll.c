@@ -83,7 +83,7 @@ static tt_status add_verdict(tt_negotiator *self, tt_row *row, const tt_request_
         return TT_ERR_NO_MEMORY;
     }
     row->verdict = view->head.kind;
-    tt_negotiator_quote(row->text, view->claim, view->head.claim_bytes);
+    tt_text_add_words(row->text, (const char *)view->claim, view->head.claim_bytes);
     return TT_OK;
 }
 

@@ -176,7 +176,7 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
     }
     if (notice->kind == TT_NOTICE_REPORT) {
         tt_text text = {0};
-        tt_negotiator_quote(&text, notice->payload, notice->bytes);
+        tt_text_add_words(&text, notice->payload, notice->bytes);
         if (member != 0 || notice->bytes >= TT_TEXT_BYTES) {
             return TT_ERR_BAD_WIRE;
         }

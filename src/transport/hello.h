@@ -24,8 +24,11 @@
 
 #include "base/status.h"
 
-#define TT_PROTOCOL_VERSION_MIN 1
-#define TT_PROTOCOL_VERSION_MAX 1
+/* 2: the negotiation of named tensors. Raised with every change of what peers put on the wire:
+ * heads, claims, and the notices and records of negotiate/notice.h (tests/negotiate/frames_test.c
+ * holds those as bytes). Two builds that share no version refuse each other and name both. */
+#define TT_PROTOCOL_VERSION_MIN 2
+#define TT_PROTOCOL_VERSION_MAX 2
 
 #define TT_HELLO_FINGERPRINT_BYTES 16
 #define TT_HELLO_OPENING_BYTES 32
