@@ -37,7 +37,7 @@ static void *grow(void *array, uint32_t *capacity, uint32_t count, size_t bytes)
     if (count < *capacity) {
         return array;
     }
-    *capacity = *capacity == 0 ? 16 : 2 * *capacity;
+    *capacity = *capacity == 0 ? 8 : 2 * *capacity;
     array = realloc(array, *capacity * bytes);
     TT_ASSERT(array != NULL);
     return array;
@@ -79,6 +79,7 @@ static void end_ticket(world_member *member, tt_ticket *ticket)
         TT_ASSERT(mine->member == member->self);
         TT_ASSERT(mine->ends == 0); /* every ticket ends once */
         mine->ends++;
+        mine->event = member->event_count - 1;
     }
 }
 
@@ -178,6 +179,8 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
     tt_negotiate_config defaults;
     tt_negotiate_config_init(&defaults);
     world->size = size;
+    world->members = calloc(size, sizeof(*world->members));
+    TT_ASSERT(world->members != NULL);
     world->now_ns = 1;
     tt_random_init(&world->random, seed, 0);
     place_members(world, per_host);
@@ -224,6 +227,7 @@ void world_destroy(test_world *world)
     for (uint32_t i = 0; i < world->frame_count; i++) {
         free(world->frames[i].payload);
     }
+    free(world->members);
     free(world->tickets);
     free(world->frames);
     free(world);
@@ -432,5 +436,56 @@ void world_judge(const test_world *world, bool is_settled)
         judge_planned(world, i, is_settled);
         TT_ASSERT(!is_settled ||
                   world_count(world, i, EVENT_AGREED) == world_count(world, 0, EVENT_AGREED));
+    }
+}
+
+/* The number-th ticket of this name on `member`, from 0. */
+static const world_ticket *ticket_at(const test_world *world, uint32_t member, const char *name,
+                                     uint32_t number)
+{
+    for (uint32_t i = 0; i < world->ticket_count; i++) {
+        const world_ticket *ticket = world->tickets[i];
+        if (ticket->member == member && strcmp(ticket->name, name) == 0 && number-- == 0) {
+            return ticket;
+        }
+    }
+    return NULL;
+}
+
+static void judge_occurrence(const test_world *world, const char *name, uint32_t number)
+{
+    const test_event *first = NULL;
+    uint32_t submitted = 0, ended = 0;
+    for (uint32_t i = 0; i < world->size; i++) {
+        const world_ticket *ticket = ticket_at(world, i, name, number);
+        submitted += ticket != NULL;
+        if (ticket == NULL || ticket->ends == 0) {
+            continue;
+        }
+        const test_event *event = &world->members[i].events[ticket->event];
+        ended++;
+        first = first == NULL ? event : first;
+        TT_ASSERT(event->kind == first->kind);
+        TT_ASSERT(event->order == first->order && event->generation == first->generation &&
+                  event->index == first->index);
+        TT_ASSERT(event->kind == EVENT_FAILED || strcmp(event->claim, first->claim) == 0);
+        TT_ASSERT(event->kind != EVENT_FAILED ||
+                  (event->status == first->status && strcmp(event->text, first->text) == 0));
+    }
+    TT_ASSERT(submitted < world->size || ended == world->size);
+}
+
+void world_judge_occurrences(const test_world *world)
+{
+    for (uint32_t i = 0; i < world->ticket_count; i++) {
+        const world_ticket *ticket = world->tickets[i];
+        for (uint32_t number = 0;; number++) {
+            const world_ticket *found = ticket_at(world, ticket->member, ticket->name, number);
+            TT_ASSERT(found != NULL);
+            if (found == ticket) {
+                judge_occurrence(world, ticket->name, number);
+                break;
+            }
+        }
     }
 }

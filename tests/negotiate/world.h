@@ -23,7 +23,7 @@ typedef struct test_event {
     event_kind kind;
     bool has_ticket;
     char name[64], claim[64]; /* of the agreement; of the ticket where it failed */
-    char text[512];
+    char text[192];
     tt_status status;
     uint32_t active, index, generation, last;
     uint64_t order;
@@ -39,6 +39,7 @@ typedef struct test_frame {
 typedef struct world_ticket {
     tt_ticket ticket;
     uint32_t member;
+    uint32_t event; /* that ended it */
     int ends;
     char name[64], claim[64];
 } world_ticket;
@@ -50,7 +51,7 @@ typedef struct world_member {
     test_event *events;
     uint32_t event_count, event_capacity;
     uint64_t sent;
-    char report[512]; /* the last one */
+    char report[192]; /* the last one */
     uint32_t reports;
 } world_member;
 
@@ -63,7 +64,7 @@ typedef struct test_world {
     tt_counting_allocator counter;
     uint32_t host_of[WORLD_MEMBERS_MAX], host_first[WORLD_MEMBERS_MAX + 1];
     uint32_t host_members[WORLD_MEMBERS_MAX];
-    world_member members[WORLD_MEMBERS_MAX];
+    world_member *members; /* [size] */
     test_frame *frames;
     uint32_t frame_count, frame_capacity;
     world_ticket **tickets;
@@ -96,5 +97,8 @@ uint32_t world_waiting(const test_world *world); /* tickets that have not ended 
 const tt_negotiate_counters *world_counters(const test_world *world, uint32_t member);
 /* Agreed orders are equal; what was planned anywhere was planned everywhere (if all is settled). */
 void world_judge(const test_world *world, bool is_settled);
+/* While nobody has joined, left or shut: the n-th ticket of a name on one member ends as the n-th
+ * on every other, and has ended if all members submitted it. */
+void world_judge_occurrences(const test_world *world);
 
 #endif
