@@ -11,7 +11,7 @@
 
 #include "tutti/tutti.h"
 
-enum { ROUNDS_MAX = 1000 };
+enum { ROUNDS_MAX = 1000, CALLS_MAX = 5000 };
 static const double SAMPLE_S = 0.004; /* a sample has as many calls as fit */
 
 typedef struct bench {
@@ -56,12 +56,19 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* How many calls of this time make a sample. */
+static int calls_of(double time_s)
+{
+    const double calls = SAMPLE_S / time_s;
+    return calls < 1 ? 1 : calls > CALLS_MAX ? CALLS_MAX : (int)calls;
+}
+
 static void run_size(bench *self, int rounds, int rank)
 {
     double direct[ROUNDS_MAX], engine[ROUNDS_MAX];
-    double first = sample(self, call_direct, 3);
-    int calls = (int)(SAMPLE_S / first);
-    calls = calls < 1 ? 1 : calls > 500 ? 500 : calls;
+    (void)sample(self, call_direct, 3); /* the first calls connect, and touch the memory */
+    (void)sample(self, call_engine, 3);
+    const int calls = calls_of(sample(self, call_direct, 3));
     for (int i = 0; i < rounds; i++) {
         direct[i] = sample(self, call_direct, calls);
         engine[i] = sample(self, call_engine, calls);

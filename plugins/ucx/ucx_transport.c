@@ -3,77 +3,26 @@
  * ucx_transport.c - frames as active messages of UCP: RDMA, shared memory or TCP, as UCX finds
  * them.
  *
- * A message's header is the frame's head, the receiver's cookie and the sender's rank; its data the
- * payload. Short payloads are copied, long ones are the caller's until UCX has done with them.
- * Calls up are made from inside poll only. Elsewhere (recall, discard) progress is made quietly:
- * what arrives meanwhile is held until the next poll.
+ * A label (the frame's head, the receiver's cookie, the sender's rank) travels with the payload.
+ * Short payloads follow it in one piece, which UCX copies at once; long ones have it as the
+ * message's header and are the caller's until UCX has done with them.
+ *
+ * UCX is never entered twice: what it brings is put in a list of its link, and told when
+ * ucp_worker_progress has returned. So an upcall may recall and discard, which make progress
+ * themselves, quietly: what arrives meanwhile stays in the list.
+ *
+ * Two ranks that recall at the same time wait for each other to fetch: so who waits quietly fetches
+ * all long messages that have been announced, into memory of its own.
  *
  * Between ranks of one host endpoints have no error handling, because UCX's shared memory has none;
  * Tutti watches the processes itself. Between hosts peer failures are UCX's to report, too.
  */
-#include <stdbool.h>
+#include "ucx_transport.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <ucp/api/ucp.h>
-
-#include "tutti/plugin.h"
-
-enum { AM_ID = 7, COPY_BYTES_MAX = 16 * 1024, WAIT_MS = 1000 };
-
-typedef struct ucx_header {
-    uint8_t head[TUTTI_FRAME_HEAD_BYTES];
-    uint64_t cookie; /* of the receiver: who does not know it is not heard */
-    uint32_t rank;   /* of the sender */
-    uint32_t zero;
-} ucx_header;
-
-typedef struct ucx_send {
-    struct ucx_send *next;
-    tutti_link *link;
-    ucx_header header;
-    uint64_t token;
-    bool is_told; /* `sent` is to be called */
-    uint8_t copy[COPY_BYTES_MAX];
-} ucx_send;
-
-/* A message whose turn to be told has not come. */
-typedef struct ucx_held {
-    struct ucx_held *next;
-    ucx_header header;
-    void *data; /* a copy, or a descriptor if the data is still with the sender */
-    size_t bytes;
-    bool is_remote;
-} ucx_held;
-
-struct tutti_link {
-    tutti_transport *transport;
-    tutti_link *next;
-    int peer;
-    uint64_t cookie; /* the peer's */
-    ucp_ep_h endpoint;
-    bool has_error_mode, is_broken;
-    ucs_status_t error;
-    tutti_link_upcalls upcalls;
-    void *user;
-    ucx_send *flying; /* not finished by UCX */
-    ucx_held *held, **held_end;
-    ucx_held *receiving; /* its data is on the way to `sink` */
-    void *sink, *scratch;
-    bool has_received; /* the data of `receiving` is there */
-};
-
-struct tutti_transport {
-    ucp_context_h context;
-    ucp_worker_h worker;
-    int rank;
-    uint64_t cookie;
-    bool is_quiet;
-    tutti_link *links;
-    ucx_send *spare;
-    ucx_send *done; /* finished, `sent` still to be called */
-};
 
 static double now_s(void)
 {
@@ -82,163 +31,245 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static void break_link(tutti_link *link, ucs_status_t error)
+{
+    link->error = link->is_broken ? link->error : error;
+    link->is_broken = true;
+}
+
 /* ---- receiving ---- */
 
-static void hold(tutti_link *link, const ucx_header *header, void *data, size_t bytes, bool remote)
+static void add_news(tutti_link *link)
 {
-    ucx_held *held = calloc(1, sizeof(*held));
-    if (held == NULL) {
-        link->is_broken = true;
-        link->error = UCS_ERR_NO_MEMORY;
-        return;
-    }
-    held->header = *header;
-    held->bytes = bytes;
-    held->is_remote = remote;
-    held->data = data;
-    *link->held_end = held;
-    link->held_end = &held->next;
-}
-
-/* The whole payload lies at `data`. */
-static void tell(tutti_link *link, const ucx_header *header, const void *data, size_t bytes)
-{
-    const tutti_link_upcalls *up = &link->upcalls;
-    if (bytes <= up->inline_bytes_max) {
-        (void)up->frame(link->user, header->head, data, (uint32_t)bytes);
-        return;
-    }
-    void *sink = up->frame(link->user, header->head, NULL, (uint32_t)bytes);
-    if (sink != NULL) {
-        memcpy(sink, data, bytes);
-        up->stored(link->user, header->head);
+    if (!link->has_news) {
+        link->has_news = true;
+        link->next_news = link->transport->news;
+        link->transport->news = link;
     }
 }
 
-static tutti_link *link_of(tutti_transport *transport, const void *bytes, size_t count,
-                           ucx_header *header_out)
+/* The link of a label that is good; NULL: a stranger's. */
+static tutti_link *link_of(const tutti_transport *transport, const ucx_label *label)
 {
-    if (count != sizeof(*header_out)) {
+    const bool is_known =
+        label->cookie == transport->cookie && label->rank < (uint32_t)transport->by_rank_count;
+    return is_known ? transport->by_rank[label->rank] : NULL;
+}
+
+static void release_message(ucx_message *message)
+{
+    tutti_transport *transport = message->link->transport;
+    if (message->where == AT_COPY) {
+        free(message->data);
+    } else if (message->where == AT_UCX || message->where == AT_SENDER) {
+        ucp_am_data_release(transport->worker, message->held);
+    }
+    message->next = transport->spare_messages;
+    transport->spare_messages = message;
+}
+
+static ucx_message *take_message(tutti_link *link, const ucx_label *label)
+{
+    tutti_transport *transport = link->transport;
+    ucx_message *message = transport->spare_messages;
+    if (message != NULL) {
+        transport->spare_messages = message->next;
+    } else if ((message = malloc(sizeof(*message))) == NULL) {
+        break_link(link, UCS_ERR_NO_MEMORY);
         return NULL;
     }
-    memcpy(header_out, bytes, sizeof(*header_out));
-    tutti_link *link = transport->links;
-    while (link != NULL && (uint32_t)link->peer != header_out->rank) {
-        link = link->next;
-    }
-    return header_out->cookie == transport->cookie ? link : NULL;
+    message->next = NULL;
+    message->link = link;
+    message->label = *label;
+    return message;
 }
 
-static ucs_status_t on_message(void *user, const void *header_bytes, size_t header_count,
-                               void *data, size_t bytes, const ucp_am_recv_param_t *param)
+/* Put the payload where it can stay; returns what UCX is to be told. */
+static ucs_status_t keep(ucx_message *message, void *held, void *data, uint64_t attributes)
 {
-    tutti_transport *transport = user;
-    ucx_header header;
-    tutti_link *link = link_of(transport, header_bytes, header_count, &header);
-    const bool is_remote = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-    if (link == NULL || bytes > UINT32_MAX) {
-        return UCS_OK; /* a stranger's */
-    }
-    if (is_remote) {
-        hold(link, &header, data, bytes, true);
+    message->held = held;
+    message->data = data;
+    if ((attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        message->where = AT_SENDER;
         return UCS_INPROGRESS;
     }
-    if (!transport->is_quiet && link->held == NULL && link->receiving == NULL &&
-        link->upcalls.frame != NULL) {
-        tell(link, &header, data, bytes);
+    if (message->bytes <= sizeof(message->small)) {
+        memcpy(message->small, data, message->bytes);
+        message->data = message->small;
+        message->where = AT_SMALL;
         return UCS_OK;
     }
-    void *copy = malloc(bytes > 0 ? bytes : 1);
-    if (copy == NULL) {
-        link->is_broken = true;
-        link->error = UCS_ERR_NO_MEMORY;
+    if ((attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
+        message->where = AT_UCX;
+        return UCS_INPROGRESS;
+    }
+    message->where = AT_COPY;
+    message->data = malloc(message->bytes);
+    if (message->data == NULL) {
+        break_link(message->link, UCS_ERR_NO_MEMORY);
+        message->bytes = 0;
         return UCS_OK;
     }
-    memcpy(copy, data, bytes);
-    hold(link, &header, copy, bytes, false);
+    memcpy(message->data, data, message->bytes);
     return UCS_OK;
+}
+
+static ucs_status_t on_message(void *user, const void *header, size_t header_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param)
+{
+    tutti_transport *transport = user;
+    ucx_label label;
+    void *payload = data;
+    if (header_bytes == sizeof(label)) {
+        memcpy(&label, header, sizeof(label));
+    } else if (header_bytes == 0 && bytes >= sizeof(label) &&
+               (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+        memcpy(&label, data, sizeof(label));
+        payload = (char *)data + sizeof(label);
+        bytes -= sizeof(label);
+    } else {
+        return UCS_OK;
+    }
+    tutti_link *link = link_of(transport, &label);
+    if (link == NULL || bytes > UINT32_MAX) {
+        return UCS_OK;
+    }
+    ucx_message *message = take_message(link, &label);
+    if (message == NULL) {
+        return UCS_OK;
+    }
+    message->bytes = bytes;
+    const ucs_status_t answer = keep(message, data, payload, param->recv_attr);
+    *link->messages_end = message;
+    link->messages_end = &message->next;
+    add_news(link);
+    return answer;
+}
+
+/* The payload of a message that was fetched is here, or never will be. */
+static void arrived(ucx_message *message, ucs_status_t status)
+{
+    message->where = AT_COPY;
+    if (status != UCS_OK) {
+        break_link(message->link, status);
+    }
+    add_news(message->link);
 }
 
 static void on_received(void *request, ucs_status_t status, size_t bytes, void *user)
 {
-    tutti_link *link = user;
     (void)bytes;
-    link->has_received = true;
-    if (status != UCS_OK) {
-        link->is_broken = true;
-        link->error = status;
-    }
+    arrived(user, status);
     ucp_request_free(request);
 }
 
-/* Fetch the data of a message that is still with its sender. */
-static void fetch(tutti_link *link, ucx_held *held)
+/* Fetch the payload of an announced message to `target`. */
+static void fetch(ucx_message *message, void *target)
 {
-    const bool is_inline = held->bytes <= link->upcalls.inline_bytes_max;
-    link->receiving = held;
-    link->has_received = false;
-    link->sink =
-        is_inline ? NULL
-                  : link->upcalls.frame(link->user, held->header.head, NULL, (uint32_t)held->bytes);
-    link->scratch = link->sink == NULL ? malloc(held->bytes) : NULL;
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.recv_am = on_received,
-                                       .user_data = link};
-    void *target = link->sink != NULL ? link->sink : link->scratch;
-    void *request =
-        ucp_am_recv_data_nbx(link->transport->worker, held->data, target, held->bytes, &param);
-    if (request == NULL) {
-        link->has_received = true;
-    } else if (UCS_PTR_IS_ERR(request)) {
-        link->has_received = true;
-        link->is_broken = true;
-        link->error = UCS_PTR_STATUS(request);
+                                       .user_data = message};
+    void *description = message->held;
+    message->where = ON_THE_WAY;
+    message->data = target;
+    void *request = ucp_am_recv_data_nbx(message->link->transport->worker, description, target,
+                                         message->bytes, &param);
+    if (!UCS_PTR_IS_PTR(request)) {
+        arrived(message, UCS_PTR_RAW_STATUS(request));
+    }
+}
+
+/* Fetch it to memory of ours, to be told later. */
+static void fetch_aside(ucx_message *message)
+{
+    void *memory = malloc(message->bytes > 0 ? message->bytes : 1);
+    if (memory == NULL) {
+        break_link(message->link, UCS_ERR_NO_MEMORY);
+        return;
+    }
+    fetch(message, memory);
+}
+
+/* Tell a message whose payload is here. */
+static void tell(tutti_link *link, ucx_message *message)
+{
+    const tutti_link_upcalls *up = &link->upcalls;
+    const uint8_t *head = message->label.head;
+    if (message->bytes <= up->inline_bytes_max) {
+        (void)up->frame(link->user, head, message->data, (uint32_t)message->bytes);
+    } else {
+        void *sink = up->frame(link->user, head, NULL, (uint32_t)message->bytes);
+        if (sink != NULL) {
+            memcpy(sink, message->data, message->bytes);
+            up->stored(link->user, head);
+        }
+    }
+    release_message(message);
+}
+
+/* Begin with an announced message: ask where it is to go. */
+static void announce(tutti_link *link, ucx_message *message)
+{
+    const bool is_inline = message->bytes <= link->upcalls.inline_bytes_max;
+    void *sink = is_inline ? NULL
+                           : link->upcalls.frame(link->user, message->label.head, NULL,
+                                                 (uint32_t)message->bytes);
+    if (sink == NULL && !is_inline) {
+        release_message(message); /* the sender is told that it is over */
+        return;
+    }
+    link->receiving = message;
+    link->sink = sink;
+    if (sink != NULL) {
+        fetch(message, sink);
+    } else {
+        fetch_aside(message);
     }
 }
 
 static void finish_fetch(tutti_link *link)
 {
-    ucx_held *held = link->receiving;
-    void *scratch = link->scratch;
-    const bool is_inline = held->bytes <= link->upcalls.inline_bytes_max;
-    const bool has_sink = link->sink != NULL;
+    ucx_message *message = link->receiving;
+    void *sink = link->sink;
     link->receiving = NULL;
-    link->sink = link->scratch = NULL;
-    if (!link->is_broken && has_sink) {
-        link->upcalls.stored(link->user, held->header.head);
-    } else if (!link->is_broken && is_inline) {
-        (void)link->upcalls.frame(link->user, held->header.head, scratch, (uint32_t)held->bytes);
+    link->sink = NULL;
+    if (sink == NULL && !link->is_broken) {
+        tell(link, message); /* a short one that was fetched, or nobody wants it any more */
+        return;
     }
-    free(scratch);
-    free(held);
+    if (!link->is_broken) {
+        link->upcalls.stored(link->user, message->label.head);
+    }
+    message->where = sink != NULL ? AT_SMALL : AT_COPY;
+    release_message(message);
 }
 
-/* Tell what was held; true if anything was. */
-static bool tell_held(tutti_link *link)
+/* True if anything was told. */
+static bool tell_link(tutti_link *link)
 {
     bool moved = false;
     while (link->upcalls.frame != NULL) {
         if (link->receiving != NULL) {
-            if (!link->has_received) {
+            if (link->receiving->where == ON_THE_WAY) {
                 break;
             }
             finish_fetch(link);
-        } else if (link->held != NULL) {
-            ucx_held *held = link->held;
-            link->held = held->next;
-            if (link->held == NULL) {
-                link->held_end = &link->held;
-            }
-            if (held->is_remote) {
-                fetch(link, held);
-            } else {
-                tell(link, &held->header, held->data, held->bytes);
-                free(held->data);
-                free(held);
-            }
-        } else {
+            moved = true;
+            continue;
+        }
+        ucx_message *message = link->messages;
+        if (message == NULL || message->where == ON_THE_WAY || link->is_broken) {
             break;
+        }
+        link->messages = message->next;
+        if (link->messages == NULL) {
+            link->messages_end = &link->messages;
+        }
+        if (message->where == AT_SENDER) {
+            announce(link, message);
+        } else {
+            tell(link, message);
         }
         moved = true;
     }
@@ -264,8 +295,7 @@ static void on_sent(void *request, ucs_status_t status, void *user)
     tutti_transport *transport = link->transport;
     take_out(&link->flying, send);
     if (status != UCS_OK) {
-        link->is_broken = true;
-        link->error = status;
+        break_link(link, status);
     }
     ucx_send **list = send->is_told ? &transport->done : &transport->spare;
     send->next = *list;
@@ -273,64 +303,106 @@ static void on_sent(void *request, ucs_status_t status, void *user)
     ucp_request_free(request);
 }
 
-static int ucx_send_frame(tutti_link *link, const tutti_frame *frame)
+static ucx_send *take_send(tutti_link *link)
 {
     tutti_transport *transport = link->transport;
     ucx_send *send = transport->spare;
+    if (send != NULL) {
+        transport->spare = send->next;
+    } else {
+        send = malloc(sizeof(*send));
+    }
+    return send;
+}
+
+static void label_fill(ucx_label *label, const tutti_link *link, const void *head)
+{
+    memcpy(label->head, head, sizeof(label->head));
+    label->cookie = link->cookie;
+    label->rank = (uint32_t)link->transport->rank;
+    label->zero = 0;
+}
+
+/* A frame that fits UCX's shortest message needs no request; false: this one does. */
+static bool send_short(tutti_link *link, const tutti_frame *frame)
+{
+    struct {
+        ucx_label label;
+        uint8_t payload[SMALL_BYTES_MAX];
+    } piece;
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+    if (frame->payload_bytes > sizeof(piece.payload)) {
+        return false;
+    }
+    label_fill(&piece.label, link, frame->head);
+    if (frame->payload_bytes > 0) {
+        memcpy(piece.payload, frame->payload, frame->payload_bytes);
+    }
+    return ucp_am_send_nbx(link->endpoint, AM_ID, NULL, 0, &piece,
+                           sizeof(piece.label) + frame->payload_bytes, &param) == NULL;
+}
+
+static int ucx_send_frame(tutti_link *link, const tutti_frame *frame)
+{
+    const bool is_copied = frame->payload_bytes <= COPY_BYTES_MAX;
     if (link->is_broken) {
         return TUTTI_ERR_PEER_DOWN;
     }
-    if (send != NULL) {
-        transport->spare = send->next;
-    } else if ((send = malloc(sizeof(*send))) == NULL) {
+    if (send_short(link, frame)) {
+        return TUTTI_OK;
+    }
+    ucx_send *send = take_send(link);
+    if (send == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    const bool is_copied = frame->payload_bytes <= COPY_BYTES_MAX;
     send->link = link;
     send->token = frame->token;
     send->is_told = !is_copied;
-    memcpy(send->header.head, frame->head, sizeof(send->header.head));
-    send->header.cookie = link->cookie;
-    send->header.rank = (uint32_t)transport->rank;
-    send->header.zero = 0;
-    const void *payload = frame->payload;
+    label_fill(&send->label, link, frame->head);
     if (is_copied && frame->payload_bytes > 0) {
         memcpy(send->copy, frame->payload, frame->payload_bytes);
-        payload = send->copy;
     }
-    const ucp_request_param_t param = {.op_attr_mask =
-                                           UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = is_copied ? UCP_AM_SEND_FLAG_EAGER : 0,
                                        .cb.send = on_sent,
                                        .user_data = send};
     send->next = link->flying;
     link->flying = send;
-    void *request = ucp_am_send_nbx(link->endpoint, AM_ID, &send->header, sizeof(send->header),
-                                    payload, frame->payload_bytes, &param);
-    if (request != NULL && !UCS_PTR_IS_ERR(request)) {
+    void *request = is_copied
+                        ? ucp_am_send_nbx(link->endpoint, AM_ID, NULL, 0, &send->label,
+                                          sizeof(send->label) + frame->payload_bytes, &param)
+                        : ucp_am_send_nbx(link->endpoint, AM_ID, &send->label, sizeof(send->label),
+                                          frame->payload, frame->payload_bytes, &param);
+    if (UCS_PTR_IS_PTR(request)) {
         return is_copied ? TUTTI_OK : TUTTI_IN_PROGRESS;
     }
     take_out(&link->flying, send);
-    send->next = transport->spare;
-    transport->spare = send;
+    send->next = link->transport->spare;
+    link->transport->spare = send;
     if (request != NULL) {
-        link->is_broken = true;
-        link->error = UCS_PTR_STATUS(request);
+        break_link(link, UCS_PTR_STATUS(request));
         return TUTTI_ERR_PEER_DOWN;
     }
     return TUTTI_OK;
 }
 
-/* Progress without calls up until `*flag` or too long. */
+/* Progress without calls up until `is_over`, or too long. */
 static void wait_quietly(tutti_transport *transport, bool (*is_over)(tutti_link *, uint64_t),
                          tutti_link *link, uint64_t token)
 {
     const double until = now_s() + WAIT_MS * 1e-3;
-    const bool was_quiet = transport->is_quiet;
-    transport->is_quiet = true;
     while (!is_over(link, token) && !link->is_broken && now_s() < until) {
         (void)ucp_worker_progress(transport->worker);
+        for (tutti_link *other = transport->links; other != NULL; other = other->next) {
+            for (ucx_message *at = other->messages; at != NULL; at = at->next) {
+                if (at->where == AT_SENDER) {
+                    fetch_aside(at);
+                }
+            }
+        }
     }
-    transport->is_quiet = was_quiet;
 }
 
 static bool is_landed(tutti_link *link, uint64_t token)
@@ -366,25 +438,33 @@ static void ucx_recall(tutti_link *link, uint64_t token)
 static bool is_received(tutti_link *link, uint64_t token)
 {
     (void)token;
-    return link->receiving == NULL || link->has_received;
+    return link->receiving == NULL || link->receiving->where != ON_THE_WAY;
 }
 
 static void ucx_discard(tutti_link *link)
 {
-    if (link->receiving != NULL && link->sink != NULL) {
-        wait_quietly(link->transport, is_received, link, 0);
-        link->sink = NULL; /* told to nobody */
+    ucx_message *message = link->receiving;
+    if (message == NULL || link->sink == NULL) {
+        return;
+    }
+    wait_quietly(link->transport, is_received, link, 0);
+    link->sink = NULL;
+    if (message->where != ON_THE_WAY) { /* told to nobody */
+        link->receiving = NULL;
+        message->where = AT_SMALL;
+        release_message(message);
+    } else {
+        /* Nothing of a peer that is gone comes after what has come; whose endpoint is closed, the
+         * fabric stores no more. */
+        break_link(link, UCS_ERR_TIMED_OUT);
     }
 }
 
 /* ---- the pass ---- */
 
-static int ucx_poll(tutti_transport *transport)
+static bool tell_sent(tutti_transport *transport)
 {
     bool moved = false;
-    for (int i = 0; i < 16 && ucp_worker_progress(transport->worker) != 0; i++) {
-        moved = true;
-    }
     while (transport->done != NULL) {
         ucx_send *send = transport->done;
         transport->done = send->next;
@@ -392,13 +472,31 @@ static int ucx_poll(tutti_transport *transport)
         tutti_link *link = send->link;
         send->next = transport->spare;
         transport->spare = send;
-        link->upcalls.sent(link->user, token);
+        if (link->upcalls.sent != NULL) {
+            link->upcalls.sent(link->user, token);
+        }
         moved = true;
     }
-    for (tutti_link *link = transport->links; link != NULL; link = link->next) {
-        if (link->held != NULL || link->receiving != NULL) {
-            moved = tell_held(link) || moved;
+    return moved;
+}
+
+static int ucx_poll(tutti_transport *transport)
+{
+    bool moved = false;
+    for (int i = 0; i < POLLS_MAX && ucp_worker_progress(transport->worker) != 0; i++) {
+        moved = true;
+        if (transport->news != NULL) {
+            break; /* told at once */
         }
+    }
+    if (transport->done != NULL) {
+        moved = tell_sent(transport) || moved;
+    }
+    while (transport->news != NULL) {
+        tutti_link *link = transport->news;
+        transport->news = link->next_news;
+        link->has_news = false;
+        moved = tell_link(link) || moved;
     }
     return moved ? 1 : 0;
 }
@@ -411,7 +509,10 @@ static int ucx_descriptor(const tutti_transport *transport)
 
 static int ucx_arm(tutti_transport *transport)
 {
-    return transport->done != NULL || ucp_worker_arm(transport->worker) == UCS_ERR_BUSY ? 1 : 0;
+    return transport->done != NULL || transport->news != NULL ||
+                   ucp_worker_arm(transport->worker) == UCS_ERR_BUSY
+               ? 1
+               : 0;
 }
 
 static int ucx_is_idle(const tutti_link *link)
@@ -437,17 +538,23 @@ static int fail(char *why, const char *what, ucs_status_t status)
 
 static void ucx_close(tutti_transport *transport)
 {
+    if (transport->worker != NULL) {
+        ucp_worker_destroy(transport->worker); /* may end requests that nobody waited for */
+    }
+    if (transport->context != NULL) {
+        ucp_cleanup(transport->context);
+    }
     while (transport->spare != NULL) {
         ucx_send *next = transport->spare->next;
         free(transport->spare);
         transport->spare = next;
     }
-    if (transport->worker != NULL) {
-        ucp_worker_destroy(transport->worker);
+    while (transport->spare_messages != NULL) {
+        ucx_message *next = transport->spare_messages->next;
+        free(transport->spare_messages);
+        transport->spare_messages = next;
     }
-    if (transport->context != NULL) {
-        ucp_cleanup(transport->context);
-    }
+    free(transport->by_rank);
     free(transport);
 }
 
@@ -530,8 +637,25 @@ static void on_error(void *user, ucp_ep_h endpoint, ucs_status_t status)
 {
     tutti_link *link = user;
     (void)endpoint;
-    link->is_broken = true;
-    link->error = status;
+    break_link(link, status);
+}
+
+static bool enter_rank(tutti_transport *transport, tutti_link *link)
+{
+    if (link->peer >= transport->by_rank_count) {
+        const int count = link->peer + 1;
+        tutti_link **grown = realloc(transport->by_rank, (size_t)count * sizeof(tutti_link *));
+        if (grown == NULL) {
+            return false;
+        }
+        for (int i = transport->by_rank_count; i < count; i++) {
+            grown[i] = NULL;
+        }
+        transport->by_rank = grown;
+        transport->by_rank_count = count;
+    }
+    transport->by_rank[link->peer] = link;
+    return true;
 }
 
 static int ucx_connect(tutti_transport *transport, const tutti_link_place *place,
@@ -544,7 +668,7 @@ static int ucx_connect(tutti_transport *transport, const tutti_link_place *place
     }
     link->transport = transport;
     link->peer = place->peer;
-    link->held_end = &link->held;
+    link->messages_end = &link->messages;
     link->has_error_mode = !place->is_local;
     memcpy(&link->cookie, place->address, sizeof(link->cookie));
     ucp_ep_params_t params = {
@@ -554,7 +678,7 @@ static int ucx_connect(tutti_transport *transport, const tutti_link_place *place
         .err_mode = place->is_local ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = on_error, .arg = link}};
     const ucs_status_t status = ucp_ep_create(transport->worker, &params, &link->endpoint);
-    if (status != UCS_OK) {
+    if (status != UCS_OK || place->peer < 0 || !enter_rank(transport, link)) {
         free(link);
         return TUTTI_ERR_NO_RESOURCE;
     }
@@ -587,34 +711,50 @@ static bool close_endpoint(tutti_link *link, uint32_t flags, double patience_s)
     return is_over;
 }
 
-static void ucx_disconnect(tutti_link *link)
+static void forget(tutti_link *link)
 {
     tutti_transport *transport = link->transport;
-    link->upcalls.frame = NULL;
-    transport->is_quiet = true;
-    /* What was sent must get out: a forced end would lose it. */
-    const bool is_forced = link->is_broken && link->has_error_mode;
-    const bool is_over = close_endpoint(link, is_forced ? UCP_EP_CLOSE_FLAG_FORCE : 0, 0.5);
-    transport->is_quiet = false;
-    for (tutti_link **at = &transport->links; *at != NULL; at = &(*at)->next) {
+    tutti_link **at = &transport->links;
+    while (*at != link) {
+        at = &(*at)->next;
+    }
+    *at = link->next;
+    for (at = &transport->news; *at != NULL; at = &(*at)->next_news) {
         if (*at == link) {
-            *at = link->next;
+            *at = link->next_news;
             break;
         }
     }
-    if (!is_over) {
-        return; /* UCX may still use it */
-    }
-    while (link->held != NULL) {
-        ucx_held *next = link->held->next;
-        if (!link->held->is_remote) {
-            free(link->held->data);
+    for (ucx_send **done = &transport->done; *done != NULL;) {
+        ucx_send *send = *done;
+        if (send->link != link) {
+            done = &send->next;
+            continue;
         }
-        free(link->held);
-        link->held = next;
+        *done = send->next;
+        send->next = transport->spare;
+        transport->spare = send;
     }
-    if (link->flying == NULL) {
-        free(link);
+    transport->by_rank[link->peer] = NULL;
+}
+
+static void ucx_disconnect(tutti_link *link)
+{
+    link->upcalls = (tutti_link_upcalls){.struct_bytes = sizeof(link->upcalls)};
+    while (link->messages != NULL && link->messages->where != ON_THE_WAY) {
+        ucx_message *message = link->messages;
+        link->messages = message->next;
+        release_message(message);
+    }
+    if (link->messages == NULL) {
+        link->messages_end = &link->messages;
+    }
+    /* What was sent must get out: a forced end would lose it. */
+    const bool is_forced = link->is_broken && link->has_error_mode;
+    const bool is_over = close_endpoint(link, is_forced ? UCP_EP_CLOSE_FLAG_FORCE : 0, 0.5);
+    forget(link);
+    if (is_over && link->flying == NULL && link->receiving == NULL && link->messages == NULL) {
+        free(link); /* else UCX may still use it */
     }
 }
 

@@ -378,12 +378,15 @@ static bool break_down(outside_link *self, const char *why)
 static bool outside_poll(tt_link *link)
 {
     outside_link *self = outside_of(link);
-    char why[TUTTI_PLUGIN_WHY_BYTES] = "";
+    char why[TUTTI_PLUGIN_WHY_BYTES];
     bool moved = self->outside->ops->poll(self->outside->self) != 0;
+    why[0] = 0;
     if (link->state != TT_LINK_UP) {
         return moved;
     }
-    moved = send_queued(self) || moved;
+    if (self->queue.count > 0) {
+        moved = send_queued(self) || moved;
+    }
     if (link->ready) {
         link->ready = false;
         moved = hear_socket(self) || moved;

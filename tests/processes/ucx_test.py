@@ -59,9 +59,8 @@ class Ucx(unittest.TestCase):
                          UCX) as job:
             self.assertEqual(job.codes(), [0] * 4, [rank.story() for rank in job])
 
-    def test_a_killed_rank_is_named_within_two_seconds(self):
-        # With short frames: with long ones a survivor was seen to crash (docs/clusters/ucx.md).
-        with ranks.Ranks(3, ["init", "storm:allreduce:1000", "shutdown"], UCX) as job:
+    def assert_death_is_named(self, verb, per_rank=None, **variables):
+        with ranks.Ranks(3, ["init", verb, "shutdown"], {**UCX, **variables}, per_rank) as job:
             job.expect("going")
             at_ns = ranks.kill(job[2].pid)
             for rank in (0, 1):
@@ -69,6 +68,20 @@ class Ucx(unittest.TestCase):
                 self.assertEqual(line[1], "-6", line[0])
                 self.assertIn("rank 2", line[3])
                 self.assertLess(int(line[2]) - at_ns, 2_000_000_000, line[0])
+                self.assertEqual(job[rank].code(), 0, job[rank].story())
+
+    def test_a_killed_rank_is_named_within_two_seconds(self):
+        self.assert_death_is_named("storm:allreduce:1000")
+
+    def test_a_rank_killed_under_long_frames_is_named_within_two_seconds(self):
+        """Frames that UCX fetches from their sender, which is gone, or has them recalled."""
+        for _ in range(4):
+            self.assert_death_is_named("storm:allreduce:400000")
+        for wires in ("tcp,self", "posix,self"):
+            with self.subTest(wires=wires):
+                self.assert_death_is_named("storm:allreduce:400000", UCX_TLS=wires)
+        self.assert_death_is_named("storm:allreduce:400000",
+                                   lambda rank: {"TUTTI_HOSTID": str(rank)})
 
     def test_waiting_sleeps(self):
         """A rank that waits for another uses no processor."""
