@@ -26,7 +26,7 @@ install(CODE "
 install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # Sources of plugins that need a library of the site: `tutti plugin build` compiles them there.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugins/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/plugins
-  FILES_MATCHING PATTERN "*.c")
+  FILES_MATCHING PATTERN "*.[ch]")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

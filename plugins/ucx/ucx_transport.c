@@ -392,7 +392,8 @@ static int ucx_send_frame(tutti_link *link, const tutti_frame *frame)
 static void wait_quietly(tutti_transport *transport, bool (*is_over)(tutti_link *, uint64_t),
                          tutti_link *link, uint64_t token)
 {
-    const double until = now_s() + WAIT_MS * 1e-3;
+    const double until = now_s() + (link->is_mute ? 0.0 : WAIT_MS * 1e-3);
+    link->is_mute = true; /* one that does not answer is waited for once */
     while (!is_over(link, token) && !link->is_broken && now_s() < until) {
         (void)ucp_worker_progress(transport->worker);
         for (tutti_link *other = transport->links; other != NULL; other = other->next) {
@@ -403,6 +404,7 @@ static void wait_quietly(tutti_transport *transport, bool (*is_over)(tutti_link 
             }
         }
     }
+    link->is_mute = link->is_mute && !is_over(link, token);
 }
 
 static bool is_landed(tutti_link *link, uint64_t token)

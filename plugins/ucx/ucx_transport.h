@@ -19,7 +19,7 @@ enum {
     AM_ID = 7,
     COPY_BYTES_MAX = 16 * 1024,
     SMALL_BYTES_MAX = 192, /* payloads kept without another allocation */
-    WAIT_MS = 1000,
+    WAIT_MS = 400,         /* for a peer to take what it was sent, or to give what it announced */
     POLLS_MAX = 16,
 };
 
@@ -68,7 +68,7 @@ struct tutti_link {
     int peer;
     uint64_t cookie; /* the peer's */
     ucp_ep_h endpoint;
-    bool has_error_mode, is_broken, has_news;
+    bool has_error_mode, is_broken, has_news, is_mute;
     ucs_status_t error;
     tutti_link_upcalls upcalls;
     void *user;
