@@ -287,12 +287,18 @@ static void round_enter(tt_exec *exec, tt_lane *lane)
 static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, const void *arrival)
 {
     const tt_problem *problem = &exec->problem;
+    tt_platform *platform = exec->flow->platform;
     const void *own = tt_exec_address(exec, lane, move->source);
+    void *target = tt_exec_address(exec, lane, move->target);
     const bool is_peer_first = move->peer < problem->self;
-    tt_reduce(problem->dtype, problem->redop, tt_exec_address(exec, lane, move->target),
-              is_peer_first ? arrival : own, is_peer_first ? own : arrival,
-              move->bytes / problem->element_bytes);
-    exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_REDUCE, move->bytes);
+    const void *first = is_peer_first ? arrival : own, *second = is_peer_first ? own : arrival;
+    if (platform->hands > 1 && move->bytes >= platform->work_bytes_min) {
+        tt_exec_fold_two(exec, target, first, second, move->bytes);
+    } else {
+        tt_reduce(problem->dtype, problem->redop, target, first, second,
+                  move->bytes / problem->element_bytes);
+    }
+    platform->ops->spend(platform, TT_SPEND_REDUCE, move->bytes);
 }
 
 static void reduce_waiting(tt_exec *exec, tt_lane *lane)
@@ -441,7 +447,9 @@ static tt_status workspace_lay_out(tt_exec *exec)
         tt_bit_words((uint64_t)plan->round_count * plan->fan) * sizeof(uint64_t);
     const size_t issued = tt_bit_words(plan->fan) * sizeof(uint64_t);
     const size_t partners = plan->partner_max * sizeof(tt_partner);
-    const size_t pointers = 2 * (size_t)exec->problem.size * sizeof(void *);
+    const uint32_t hands = exec->flow->platform->hands;
+    const size_t pointers =
+        2 * (size_t)exec->problem.size * (hands > 1 ? 1 + hands : 1) * sizeof(void *);
     const size_t scratch = tt_round_up(plan->scratch_bytes, 64);
     const size_t lanes = tt_min_u64(plan->lane_count, TT_LANES_MAX);
     const size_t small = tt_round_up(partners + pointers + lanes * (received + issued), 64);

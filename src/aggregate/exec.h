@@ -73,7 +73,7 @@ struct tt_exec {
     uint64_t lanes_opened, lanes_done;
     uint32_t partner_count;
     tt_partner *partners;
-    const void **pointers; /* [2 * size] for sums */
+    const void **pointers; /* [2 * size] for sums; as many again for each hand of the platform */
     tt_lane lanes[TT_LANES_MAX];
     void *workspace;
     size_t workspace_bytes;

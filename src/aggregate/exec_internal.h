@@ -13,7 +13,8 @@
 
 enum {
     TT_WORK_SHORT_BYTES = 32 * 1024, /* done at once, inside the upcall */
-    TT_WORK_STEP_BYTES = 256 * 1024, /* one step: some tens of microseconds */
+    TT_WORK_STEP_BYTES = 256 * 1024, /* one step of one hand: some tens of microseconds */
+    TT_WORK_HANDS_MAX = 16,          /* a step grows with the hands that share it, to here */
 };
 
 static inline bool tt_bit_get(const uint64_t *bits, uint64_t index)
@@ -44,6 +45,9 @@ void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot);
 
 /* Do up to `budget` bytes of a work move; true when it is complete. */
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget);
+
+/* target = a op b, by several hands if it is long. */
+void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes);
 
 void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
 

@@ -16,6 +16,17 @@ enum {
     STREAM_BYTES_MIN = 16 * 1024 * 1024, /* of results that no cache keeps until they are read */
 };
 
+/* What a piece of work reads and writes, gathered before any of it is done: sources at pointers[0
+ * ..), targets at pointers[size ..), each where the piece begins. */
+typedef struct piece {
+    tt_exec *exec;
+    uint32_t source_count; /* 0: something is missing, the exec has failed */
+    uint32_t target_count;
+    bool is_sum;      /* else the one source is copied */
+    bool is_finished; /* divided and scaled on the way */
+    bool is_streamed; /* stored past the cache */
+} piece;
+
 static bool needs_finish(const tt_exec *exec)
 {
     return exec->divisor > 1 || exec->problem.postscale != 1.0;
@@ -39,16 +50,16 @@ static void plain_copy(void *target, const void *source, size_t bytes)
 }
 
 /* Are results better written past the cache: many bytes, and none of them just read? */
-static bool streams(const tt_exec *exec, uint32_t count, void *const *targets,
-                    uint32_t target_count)
+static bool streams(const piece *work)
 {
+    const tt_exec *exec = work->exec;
     const uint64_t part_count = exec->plan.round_count > 2 ? exec->problem.size : 1;
     if (exec->problem.bytes * part_count < STREAM_BYTES_MIN) {
         return false;
     }
-    for (uint32_t t = 0; t < target_count; t++) {
-        for (uint32_t i = 0; i < count; i++) {
-            if (targets[t] == exec->pointers[i]) {
+    for (uint32_t t = 0; t < work->target_count; t++) {
+        for (uint32_t i = 0; i < work->source_count; i++) {
+            if (exec->pointers[exec->problem.size + t] == exec->pointers[i]) {
                 return false;
             }
         }
@@ -56,35 +67,134 @@ static bool streams(const tt_exec *exec, uint32_t count, void *const *targets,
     return true;
 }
 
-static void copy_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+/* ---- doing it: by any thread, on pointers of its own ---- */
+
+/* One source to one or all targets. A block is read from the nearest cache by all targets but the
+ * first. */
+static void copy_part(const piece *work, const void **pointers, uint64_t bytes)
 {
-    uint8_t *target = (uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done;
-    const uint8_t *source =
-        (const uint8_t *)tt_exec_address(exec, lane, move->source) + lane->work_done;
-    if (target != source) {
-        memmove(target, source, bytes);
-    }
-    if (move->work == TT_WORK_FINISH) {
-        finish_in_place(exec, target, bytes);
+    const uint8_t *source = pointers[0];
+    const void *const *targets = pointers + work->exec->problem.size;
+    const uint64_t step = work->target_count > 1 ? CARRY_BYTES : bytes;
+    for (uint64_t done = 0; done < bytes; done += step) {
+        const uint64_t length = tt_min_u64(bytes - done, step);
+        for (uint32_t t = 0; t < work->target_count; t++) {
+            uint8_t *target = (uint8_t *)(uintptr_t)targets[t] + done;
+            if (target != source + done) { /* else in place */
+                (work->is_streamed ? tt_stream_copy : plain_copy)(target, source + done, length);
+            }
+            if (work->is_finished) {
+                finish_in_place(work->exec, target, length);
+            }
+        }
     }
 }
 
-/* The members' values lie in slots of the lane's scratch, the own one at `source`. */
-static void sum_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+/* Sum of the sources to all targets. */
+static void sum_part(const piece *work, const void **pointers, uint64_t bytes)
 {
+    const tt_problem *problem = &work->exec->problem;
+    const void *const *outputs = pointers + problem->size;
+    void *const *targets = (void *const *)(uintptr_t)outputs;
+    _Alignas(64) uint8_t block[BLOCK_BYTES];
+    void *const single[1] = {block};
+    if (!work->is_streamed && !work->is_finished) {
+        tt_reduce_many(problem->dtype, problem->redop, targets, work->target_count, pointers,
+                       work->source_count, bytes / problem->element_bytes);
+        return;
+    }
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t length = tt_min_u64(bytes - done, BLOCK_BYTES);
+        tt_reduce_many(problem->dtype, problem->redop, single, 1, pointers, work->source_count,
+                       length / problem->element_bytes);
+        finish_in_place(work->exec, block, work->is_finished ? length : 0);
+        for (uint32_t t = 0; t < work->target_count; t++) {
+            uint8_t *target = (uint8_t *)targets[t] + done;
+            (work->is_streamed ? tt_stream_copy : plain_copy)(target, block, length);
+        }
+        for (uint32_t i = 0; i < work->source_count; i++) {
+            pointers[i] = (const uint8_t *)pointers[i] + length;
+        }
+        done += length;
+    }
+}
+
+static void do_part(const piece *work, const void **pointers, uint64_t bytes)
+{
+    if (work->is_sum) {
+        sum_part(work, pointers, bytes);
+    } else {
+        copy_part(work, pointers, bytes);
+    }
+}
+
+/* tt_work_order.part: each hand has pointers of its own behind those of the piece. */
+static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
+{
+    const piece *work = argument;
+    const uint32_t size = work->exec->problem.size;
+    const void *const *from = work->exec->pointers;
+    const void **own = work->exec->pointers + (uint64_t)(1 + hand) * 2 * size;
+    for (uint32_t i = 0; i < work->source_count; i++) {
+        own[i] = (const uint8_t *)from[i] + first;
+    }
+    for (uint32_t t = 0; t < work->target_count; t++) {
+        own[size + t] = (const uint8_t *)from[size + t] + first;
+    }
+    do_part(work, own, bytes);
+}
+
+static void do_piece(piece *work, uint64_t bytes)
+{
+    tt_platform *platform = work->exec->flow->platform;
+    if (work->source_count == 0) {
+        return;
+    }
+    if (platform->hands > 1 && bytes >= platform->work_bytes_min) {
+        const tt_work_order order = {.part = hand_part, .argument = work, .bytes = bytes};
+        platform->ops->work(platform, &order);
+    } else {
+        do_part(work, work->exec->pointers, bytes);
+    }
+}
+
+void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes)
+{
+    piece work = {.exec = exec, .source_count = 2, .target_count = 1, .is_sum = true};
+    exec->pointers[0] = a;
+    exec->pointers[1] = b;
+    exec->pointers[exec->problem.size] = target;
+    do_piece(&work, bytes);
+}
+
+/* ---- gathering: who reads and writes where ---- */
+
+static void gather_copy(piece *work, const tt_lane *lane, const tt_move *move)
+{
+    tt_exec *exec = work->exec;
+    const uint8_t *source = tt_exec_address(exec, lane, move->source);
+    uint8_t *target = tt_exec_address(exec, lane, move->target);
+    exec->pointers[0] = source + lane->work_done;
+    exec->pointers[exec->problem.size] = target + lane->work_done;
+    work->source_count = work->target_count = 1;
+    work->is_finished = move->work == TT_WORK_FINISH && needs_finish(exec);
+}
+
+/* The members' values lie in slots of the lane's scratch, the own one at `source`. */
+static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
+{
+    tt_exec *exec = work->exec;
     const tt_problem *problem = &exec->problem;
     for (uint32_t i = 0; i < problem->size; i++) {
         const uint8_t *base = i == problem->self ? tt_exec_address(exec, lane, move->source)
                                                  : lane->scratch + i * move->slot;
         exec->pointers[i] = base + lane->work_done;
     }
-    uint8_t *target = (uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done;
-    void *targets[1] = {target};
-    tt_reduce_many(problem->dtype, problem->redop, targets, 1, exec->pointers, problem->size,
-                   bytes / problem->element_bytes);
-    if (needs_finish(exec)) {
-        finish_in_place(exec, target, bytes);
-    }
+    exec->pointers[problem->size] =
+        (uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done;
+    work->source_count = problem->size;
+    work->target_count = 1;
+    work->is_finished = needs_finish(exec);
 }
 
 /* Where member `member` of this host keeps its part of the lane's chunk. */
@@ -130,53 +240,31 @@ static uint32_t collect_views(tt_exec *exec, const tt_lane *lane, uint64_t offse
     return count;
 }
 
-/* Sum of pointers[0 .. count), finished, to all targets. Sources advance. */
-static void fold_finished(tt_exec *exec, uint32_t count, void *const *targets,
-                          uint32_t target_count, uint64_t bytes)
-{
-    const tt_problem *problem = &exec->problem;
-    const bool is_streamed = streams(exec, count, targets, target_count);
-    _Alignas(64) uint8_t block[BLOCK_BYTES];
-    void *const single[1] = {block};
-    if (!is_streamed && !needs_finish(exec)) {
-        tt_reduce_many(problem->dtype, problem->redop, targets, target_count, exec->pointers, count,
-                       bytes / problem->element_bytes);
-        return;
-    }
-    for (uint64_t done = 0; done < bytes;) {
-        const uint64_t length = tt_min_u64(bytes - done, BLOCK_BYTES);
-        tt_reduce_many(problem->dtype, problem->redop, single, 1, exec->pointers, count,
-                       length / problem->element_bytes);
-        finish_in_place(exec, block, length);
-        for (uint32_t t = 0; t < target_count; t++) {
-            uint8_t *target = (uint8_t *)targets[t] + done;
-            (is_streamed ? tt_stream_copy : plain_copy)(target, block, length);
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            exec->pointers[i] = (const uint8_t *)exec->pointers[i] + length;
-        }
-        done += length;
-    }
-}
-
 /* Sum of the members' inputs to all outputs (one host), or unfinished to scratch (rails). */
-static void views_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+static void gather_views(piece *work, const tt_lane *lane, const tt_move *move)
 {
+    tt_exec *exec = work->exec;
     const tt_problem *problem = &exec->problem;
     const uint64_t offset = move->offset + lane->work_done;
-    const uint32_t count = collect_views(exec, lane, offset);
-    if (count > 0 && move->target.buffer == TT_SCRATCH) {
-        void *const rail[1] = {lane->scratch + move->target.offset + lane->work_done};
-        tt_reduce_many(problem->dtype, problem->redop, rail, 1, exec->pointers, count,
-                       bytes / problem->element_bytes);
-    } else if (count > 0) {
+    work->source_count = work->target_count = collect_views(exec, lane, offset);
+    if (work->source_count > 0 && move->target.buffer == TT_SCRATCH) {
+        work->target_count = 1;
+        exec->pointers[problem->size] = lane->scratch + move->target.offset + lane->work_done;
+    } else if (work->source_count > 0) {
         const uint32_t local = problem->topology->local_of[problem->self];
         const uint64_t at = lane->number * exec->plan.lane_bytes + offset;
         exec->pointers[local] = exec->input + at;
         exec->pointers[problem->size + local] = exec->output + at;
-        const void *const *outputs = exec->pointers + problem->size;
-        fold_finished(exec, count, (void *const *)(uintptr_t)outputs, count, bytes);
+        work->is_finished = needs_finish(exec);
+        work->is_streamed = streams(work);
     }
+}
+
+static void gather_spread(piece *work, const tt_lane *lane, const tt_move *move)
+{
+    work->target_count = collect_views(work->exec, lane, move->offset + lane->work_done);
+    work->source_count = work->target_count > 0 ? 1 : 0;
+    work->exec->pointers[0] = lane->scratch + move->source.offset + lane->work_done;
 }
 
 /* `bytes` at `offset` of the whole input (or output) of a member, which is this rank or one whose
@@ -224,91 +312,87 @@ static uint32_t collect_targets(tt_exec *exec, const tt_lane *lane, const tt_mov
     return count;
 }
 
-/* Pull, push and cast: one source, one or all targets. A block is read from the nearest cache by
- * all targets but the first. */
-static void carry_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+/* Pull, push and cast: one source, one or all targets. */
+static void gather_carry(piece *work, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
+    tt_exec *exec = work->exec;
     const uint32_t giver = move->work == TT_WORK_PUSH ? exec->problem.self : move->peer;
-    const uint32_t count = collect_targets(exec, lane, move, bytes);
-    const uint8_t *source =
-        count == 0 ? NULL
-                   : buffer_view(exec, giver, spot_after(move->source, lane->work_done), bytes);
-    if (source == NULL) {
-        return;
-    }
-    void *const *targets = (void *const *)(uintptr_t)(exec->pointers + exec->problem.size);
-    exec->pointers[0] = source;
-    const bool is_streamed = streams(exec, 1, targets, count);
-    const uint64_t step = count > 1 ? CARRY_BYTES : bytes;
-    for (uint64_t done = 0; done < bytes; done += step) {
-        const uint64_t length = tt_min_u64(bytes - done, step);
-        for (uint32_t t = 0; t < count; t++) {
-            if (targets[t] != source) { /* in place */
-                (is_streamed ? tt_stream_copy : plain_copy)((uint8_t *)targets[t] + done,
-                                                            source + done, length);
-            }
-        }
+    work->target_count = collect_targets(exec, lane, move, bytes);
+    const void *source =
+        work->target_count == 0
+            ? NULL
+            : buffer_view(exec, giver, spot_after(move->source, lane->work_done), bytes);
+    if (source != NULL) {
+        exec->pointers[0] = source;
+        work->source_count = 1;
+        work->is_streamed = streams(work);
     }
 }
 
-static void fold_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+static void gather_fold(piece *work, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
+    tt_exec *exec = work->exec;
     const tt_problem *problem = &exec->problem;
-    bool is_complete = collect_targets(exec, lane, move, bytes) > 0;
+    work->target_count = collect_targets(exec, lane, move, bytes);
+    bool is_complete = work->target_count > 0;
     for (uint32_t i = 0; is_complete && i < problem->size; i++) {
         exec->pointers[i] = buffer_view(exec, i, spot_after(move->source, lane->work_done), bytes);
         is_complete = exec->pointers[i] != NULL;
     }
     if (is_complete) {
-        const void *const *outputs = exec->pointers + problem->size;
-        fold_finished(exec, problem->size, (void *const *)(uintptr_t)outputs, 1, bytes);
+        work->source_count = problem->size;
+        work->is_finished = needs_finish(exec);
+        work->is_streamed = streams(work);
     }
 }
 
-static void spread_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+/* Whole blocks, so that pieces begin at elements. */
+static uint64_t piece_bytes(const tt_exec *exec, uint64_t left, uint64_t budget)
 {
-    const uint32_t count = collect_views(exec, lane, move->offset + lane->work_done);
-    const uint8_t *source = lane->scratch + move->source.offset + lane->work_done;
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy((void *)(uintptr_t)exec->pointers[exec->problem.size + i], source, bytes);
-    }
+    const tt_platform *platform = exec->flow->platform;
+    const bool is_shared = platform->hands > 1 && left >= platform->work_bytes_min &&
+                           budget < UINT64_MAX / TT_WORK_HANDS_MAX;
+    const uint64_t hands = is_shared ? tt_min_u64(platform->hands, TT_WORK_HANDS_MAX) : 1;
+    return tt_min_u64(left, budget * hands);
 }
 
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget)
 {
     TT_ASSERT(lane->work_done <= move->bytes);
-    /* Whole blocks, so that pieces begin at elements. */
-    const uint64_t bytes = tt_min_u64(move->bytes - lane->work_done, budget);
+    const uint64_t bytes = piece_bytes(exec, move->bytes - lane->work_done, budget);
+    const bool is_sum =
+        move->work == TT_WORK_SUM || move->work == TT_WORK_VIEWS || move->work == TT_WORK_FOLD;
+    piece work = {.exec = exec, .is_sum = is_sum};
     switch (bytes > 0 ? move->work : TT_WORK_COPY) {
     case TT_WORK_COPY:
     case TT_WORK_FINISH:
         if (bytes > 0) {
-            copy_piece(exec, lane, move, bytes);
+            gather_copy(&work, lane, move);
         }
         break;
     case TT_WORK_SUM:
-        sum_piece(exec, lane, move, bytes);
+        gather_sum(&work, lane, move);
         break;
     case TT_WORK_VIEWS:
-        views_piece(exec, lane, move, bytes);
+        gather_views(&work, lane, move);
         break;
     case TT_WORK_SPREAD:
-        spread_piece(exec, lane, move, bytes);
+        gather_spread(&work, lane, move);
         break;
     case TT_WORK_PULL:
     case TT_WORK_PUSH:
     case TT_WORK_CAST:
-        carry_piece(exec, lane, move, bytes);
+        gather_carry(&work, lane, move, bytes);
         break;
     case TT_WORK_FOLD:
-        fold_piece(exec, lane, move, bytes);
+        gather_fold(&work, lane, move, bytes);
         break;
     }
+    do_piece(&work, bytes);
     lane->work_done += bytes;
-    const bool is_sum = move->work == TT_WORK_SUM || move->work == TT_WORK_VIEWS ||
-                        move->work == TT_WORK_FOLD || move->work == TT_WORK_FINISH;
-    exec->flow->platform->ops->spend(exec->flow->platform, is_sum ? TT_SPEND_REDUCE : TT_SPEND_COPY,
-                                     bytes);
+    const bool is_arithmetic = is_sum || move->work == TT_WORK_FINISH;
+    exec->flow->platform->ops->spend(exec->flow->platform,
+                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, bytes);
     return lane->work_done == move->bytes;
 }
 

@@ -40,9 +40,10 @@ typedef struct tt_settings {
     uint64_t goodbye_ns;
     uint64_t keepalive_ns;
     bool spins;
+    tt_config_string threads; /* auto, or a number */
     int64_t sockets;
-    int64_t rails;
-    int control; /* tt_negotiate_mode */
+    tt_config_string rails; /* likewise */
+    int control;            /* tt_negotiate_mode */
     int64_t cache_capacity;
     int64_t steps_to_plan;
     uint64_t cycle_ns;

@@ -23,6 +23,11 @@
 /* A dead rank is named within a second, even if another that may be storing is stopped. */
 enum { STOP_NS = 400 * 1000 * 1000 };
 
+/* Few threads fill a host's memory channels, and a program computes meanwhile. */
+enum { HANDS_AUTO_MAX = 4 };
+
+enum { RAILS_MAX = 1024 };
+
 /* What the options say goes before the environment. */
 typedef struct build_source {
     const tutti_options *options;
@@ -104,6 +109,18 @@ static tt_status choose_transport(build *work)
     return TT_OK;
 }
 
+static tt_status check_count(build *work, const char *name, const char *text, int64_t maximum)
+{
+    int64_t count;
+    if (strcmp(text, "auto") == 0 ||
+        (tt_config_parse_int(text, &count) && count >= 1 && count <= maximum)) {
+        return TT_OK;
+    }
+    tt_text_add(work->why, "%s=%.64s: neither auto nor a number from 1 to %lld", name, text,
+                (long long)maximum);
+    return TT_ERR_BAD_CONFIG;
+}
+
 static tt_status load_settings(build *work)
 {
     tutti_context *context = work->context;
@@ -111,6 +128,8 @@ static tt_status load_settings(build *work)
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
     const tt_settings *settings = &context->settings;
     TT_TRY(choose_transport(work));
+    TT_TRY(check_count(work, "TUTTI_THREADS", settings->threads, TT_HANDS_MAX));
+    TT_TRY(check_count(work, "TUTTI_RAILS", settings->rails, RAILS_MAX));
     if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
         tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
                     settings->algorithm);
@@ -327,7 +346,7 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, settings->eager_bytes);
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->rails);
+    digest = tt_hash64_mix(digest, tt_hash64(settings->rails, strlen(settings->rails), 7));
     digest = tt_hash64_mix(digest, (uint64_t)settings->control);
     digest = tt_hash64_mix(digest, (uint64_t)settings->cache_capacity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
@@ -365,6 +384,8 @@ static tt_status meet(build *work)
     bool can_share_memory = false;
     char *note = NULL;
     const tt_config_source variables = {.lookup = lookup, .user = &work->variables};
+    tt_facts facts;
+    tt_facts_find(&facts);
     TT_TRY(can_share(work, &can_share_memory));
     tt_status status = tt_costs_note(context, &variables, &note, work->why);
     if (status != TT_OK) {
@@ -377,6 +398,7 @@ static tt_status meet(build *work)
         .secret = takes_secret_from_launcher(work) ? NULL : work->secret.key,
         .listen_fd = inherited_listener(work),
         .host_id = tt_join_host_id(&work->source),
+        .facts = facts,
         .can_share_memory = can_share_memory,
         .stream_count = (uint32_t)context->settings.sockets,
         .digest = settings_digest(&context->settings),
@@ -570,11 +592,23 @@ static tt_status make_links(build *work)
 
 /* ---- driver and machine ---- */
 
-static bool cores_suffice(uint32_t local_count)
+static const tt_host_facts *own_host(const build *work)
 {
-    cpu_set_t cores;
-    return sched_getaffinity(0, sizeof(cores), &cores) == 0 &&
-           (uint32_t)CPU_COUNT(&cores) >= local_count;
+    return &work->mesh.hosts[work->mesh.peers[work->identity.rank].host_index];
+}
+
+/* Threads that share this rank's long sums: its part of what its host's ranks may run on, if it may
+ * run on so many itself. */
+static uint32_t choose_hands(const build *work)
+{
+    int64_t count;
+    if (tt_config_parse_int(work->context->settings.threads, &count)) {
+        return (uint32_t)count;
+    }
+    tt_facts own;
+    tt_facts_find_cores(&own);
+    const uint64_t part = own_host(work)->core_count / own_host(work)->rank_count;
+    return (uint32_t)tt_min_u64(tt_min_u64(part, tt_facts_core_count(own.cores)), HANDS_AUTO_MAX);
 }
 
 static tt_status make_driver(build *work)
@@ -585,7 +619,9 @@ static tt_status make_driver(build *work)
         .rank_count = work->identity.size,
         .peers = work->peers,
         .seed = work->mesh.incarnation ^ work->identity.rank,
-        .spins = context->settings.spins && cores_suffice(work->mesh.local_count),
+        .spins =
+            context->settings.spins && own_host(work)->core_count >= own_host(work)->rank_count,
+        .hands = choose_hands(work),
         .engine = {.ops = context->engine_launches ? context->engine_plugin->engine : NULL,
                    .self = context->engine},
     };
@@ -611,6 +647,20 @@ static void report(void *owner, int level, const char *text)
     tt_log_write(&context->log, level, "%s", text);
 }
 
+/* Ranks of a host that drive its cards: what suits the host that can do with fewest. */
+static uint32_t choose_rails(const build *work)
+{
+    int64_t count;
+    if (tt_config_parse_int(work->context->settings.rails, &count)) {
+        return (uint32_t)count;
+    }
+    uint32_t rails = UINT32_MAX;
+    for (uint32_t host = 0; host < work->mesh.host_count; host++) {
+        rails = (uint32_t)tt_min_u64(rails, tt_facts_rails(&work->mesh.hosts[host]));
+    }
+    return rails;
+}
+
 static tt_status make_machine(build *work)
 {
     tutti_context *context = work->context;
@@ -626,7 +676,7 @@ static tt_status make_machine(build *work)
                             .size = work->identity.size,
                             .epoch = (uint32_t)work->mesh.incarnation,
                             .host_of = host_of,
-                            .rail_max = (uint32_t)settings->rails,
+                            .rail_max = choose_rails(work),
                             .has_views = work->mesh.all_share_memory};
     tt_control_config config;
     tt_control_config_init(&config);

@@ -104,20 +104,19 @@ tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, 
         return TT_OK;
     }
     TT_TRY(read_table(context, source, &measures, why));
-    cpu_set_t cores;
-    const int core_count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-    const int head_bytes = snprintf(note, HEAD_BYTES, "%d %d\n", measures ? 1 : 0, core_count);
+    const int head_bytes = snprintf(note, HEAD_BYTES, "%d\n", measures ? 1 : 0);
     TT_ASSERT(head_bytes > 0 && head_bytes < HEAD_BYTES);
     const size_t text_bytes = tt_costs_format(context->costs, note + head_bytes);
     note[(size_t)head_bytes + text_bytes] = '\0';
     return TT_OK;
 }
 
-/* More ranks than rank 0 has cores, on any host: all ranks must say the same, so one counts. */
-static bool is_crowded(const tt_mesh *mesh, uint32_t core_count)
+/* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.
+ */
+static bool is_crowded(const tt_mesh *mesh)
 {
-    for (uint32_t rank = 0; rank < mesh->size; rank++) {
-        if (mesh->peers[rank].local_index >= core_count) {
+    for (uint32_t host = 0; host < mesh->host_count; host++) {
+        if (mesh->hosts[host].rank_count > mesh->hosts[host].core_count) {
             return true;
         }
     }
@@ -126,20 +125,20 @@ static bool is_crowded(const tt_mesh *mesh, uint32_t core_count)
 
 tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *why)
 {
-    unsigned measures = 0, core_count = 0;
+    unsigned measures = 0;
     int head_bytes = 0;
     if (mesh->size == 1) {
         return TT_OK;
     }
     if (mesh->note == NULL || mesh->note_bytes == 0 ||
-        sscanf(mesh->note, "%1u %9u%n", &measures, &core_count, &head_bytes) != 2 ||
+        sscanf(mesh->note, "%1u%n", &measures, &head_bytes) != 1 ||
         mesh->note[head_bytes] != '\n' ||
         tt_costs_parse(mesh->note + head_bytes + 1, mesh->note_bytes - (size_t)head_bytes - 1,
                        context->costs, why) != TT_OK) {
         tt_text_add(why, "%srank 0 sent a malformed table of costs", why->length > 0 ? "; " : "");
         return TT_ERR_BAD_WIRE;
     }
-    context->is_crowded = is_crowded(mesh, core_count);
+    context->is_crowded = is_crowded(mesh);
     tt_control_set_costs(context->control, context->costs, context->is_crowded);
     const tt_forecast forecast = tt_control_forecast(context->control, TT_ALLREDUCE, 0);
     context->measures = measures != 0 && mesh->size <= RANKS_MAX &&

@@ -215,6 +215,7 @@ static tt_status work_init(tt_mesh_work *work)
     work->joined = calloc(size, sizeof(*work->joined));
     work->ready = calloc(size, sizeof(*work->ready));
     work->mesh->peers = calloc(size, sizeof(*work->mesh->peers));
+    work->mesh->hosts = calloc(size, sizeof(*work->mesh->hosts)); /* no more than ranks */
     for (uint32_t rank = 0; work->mesh->peers != NULL && rank < size; rank++) {
         tt_mesh_peer *peer =
             &work->mesh->peers[rank]; /* before anything fails: 0 is a descriptor */
@@ -224,7 +225,7 @@ static tt_status work_init(tt_mesh_work *work)
         }
     }
     if (work->connections == NULL || work->records == NULL || work->joined == NULL ||
-        work->ready == NULL || work->mesh->peers == NULL) {
+        work->ready == NULL || work->mesh->peers == NULL || work->mesh->hosts == NULL) {
         return tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for a job of %u ranks", size);
     }
     if (sodium_init() < 0) {
@@ -320,6 +321,11 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
     tt_status status = work_init(&work);
     if (status == TT_OK && mesh.size == 1) {
         mesh.host_count = mesh.local_count = 1;
+        mesh.hosts[0] = (tt_host_facts){
+            .rank_count = 1,
+            .core_count = (uint32_t)tt_max_u64(1, tt_facts_core_count(config->facts.cores)),
+            .card_count = config->facts.card_count,
+            .card_mbits = config->facts.card_mbits};
         randombytes_buf(&mesh.incarnation, sizeof(mesh.incarnation));
     } else if (status == TT_OK) {
         status = start(&work);
@@ -359,7 +365,9 @@ void tt_mesh_fini(tt_mesh *mesh)
         sodium_memzero(peer, sizeof(*peer));
     }
     free(mesh->peers);
+    free(mesh->hosts);
     free(mesh->note);
     mesh->peers = NULL;
+    mesh->hosts = NULL;
     mesh->note = NULL;
 }

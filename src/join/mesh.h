@@ -28,6 +28,7 @@
 
 #include "base/log.h"
 #include "join/address.h"
+#include "join/facts.h"
 #include "transport/seal.h"
 
 enum {
@@ -76,6 +77,7 @@ typedef struct tt_mesh {
     uint32_t local_count;  /* ranks of this host, this one included */
     bool all_share_memory; /* each rank with the others of its host; the same on all ranks */
     tt_mesh_peer *peers;   /* by rank */
+    tt_host_facts *hosts;  /* by host; the same on all ranks */
     char *note;            /* rank 0's word to all; the same bytes everywhere */
     size_t note_bytes;
 } tt_mesh;
@@ -86,6 +88,7 @@ typedef struct tt_mesh_config {
     const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space or engine */
     int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
     uint64_t host_id;
+    tt_facts facts; /* of this rank's machine; told to all */
     bool can_share_memory;
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
     uint64_t digest;       /* of all settings that must agree; ranks that differ do not meet */

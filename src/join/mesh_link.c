@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/base.h"
 #include "join/mesh_internal.h"
 
 static bool shares_memory(const tt_mesh_work *work, uint32_t peer)
@@ -64,6 +65,32 @@ static tt_status number_hosts(tt_mesh_work *work)
         mesh->local_count += work->records[rank].host_id == work->config->host_id;
         memcpy(peer->host, work->records[rank].host, sizeof(peer->host));
     }
+    return TT_OK;
+}
+
+/* What the ranks of each host told, together: cores of any, cards as the best informed sees them.
+ */
+static tt_status sum_up_hosts(tt_mesh_work *work)
+{
+    tt_mesh *mesh = work->mesh;
+    uint8_t(*cores)[TT_FACTS_CORE_BYTES] = calloc(mesh->host_count, sizeof(*cores));
+    if (cores == NULL) {
+        return tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for %u hosts",
+                                 mesh->host_count);
+    }
+    for (uint32_t rank = 0; rank < mesh->size; rank++) {
+        const tt_facts *facts = &work->records[rank].facts;
+        const uint32_t index = mesh->peers[rank].host_index;
+        tt_host_facts *host = &mesh->hosts[index];
+        for (size_t i = 0; i < TT_FACTS_CORE_BYTES; i++) {
+            cores[index][i] |= facts->cores[i];
+        }
+        host->rank_count++;
+        host->core_count = tt_facts_core_count(cores[index]);
+        host->card_count = (uint32_t)tt_max_u64(host->card_count, facts->card_count);
+        host->card_mbits = (uint32_t)tt_max_u64(host->card_mbits, facts->card_mbits);
+    }
+    free(cores);
     return TT_OK;
 }
 
@@ -132,7 +159,7 @@ void tt_mesh_link_start(tt_mesh_work *work)
     }
     work->deadline_ns = tt_join_deadline_after_ms(
         work->timeout_ms + (tt_mesh_work_is_root(work) ? 0 : TT_MESH_GRACE_MS));
-    if (number_hosts(work) != TT_OK) {
+    if (number_hosts(work) != TT_OK || sum_up_hosts(work) != TT_OK) {
         return;
     }
     work->mesh->peers[own].kind = TT_MESH_SELF;

@@ -51,6 +51,10 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->host_id = config->host_id;
     record->digest = config->digest;
     memcpy(record->engine, config->engine, sizeof(record->engine));
+    record->facts = config->facts;
+    if (tt_facts_core_count(record->facts.cores) == 0) { /* not told */
+        record->facts.cores[0] = 1;
+    }
     record->pid = (uint32_t)getpid();
     record->flags = work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0;
     char host[TT_JOIN_HOST_BYTES] = "";

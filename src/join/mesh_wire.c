@@ -19,8 +19,11 @@ typedef struct wire_record {
     uint16_t port;
     uint8_t address[16]; /* IPv4: the first four, the rest zero */
     uint8_t name[TT_MESH_NAME_BYTES];
-    char host[TT_MESH_HOST_BYTES];     /* printable, padded with at least one NUL */
-    char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs */
+    char host[TT_MESH_HOST_BYTES];      /* printable, padded with at least one NUL */
+    char engine[TT_MESH_ENGINE_BYTES];  /* printable, padded with NULs */
+    uint8_t cores[TT_FACTS_CORE_BYTES]; /* one at least */
+    uint32_t card_count;
+    uint32_t card_mbits;
 } wire_record;
 
 typedef struct wire_table {
@@ -45,7 +48,9 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
                         .flags = record->flags,
                         .host_id = record->host_id,
                         .digest = record->digest,
-                        .pid = record->pid};
+                        .pid = record->pid,
+                        .card_count = record->facts.card_count,
+                        .card_mbits = record->facts.card_mbits};
     if (record->address.storage.ss_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const void *)&record->address.storage;
         wire.family = 4;
@@ -61,6 +66,7 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
     memcpy(wire.name, record->name, sizeof(wire.name));
     memcpy(wire.host, record->host, sizeof(wire.host));
     memcpy(wire.engine, record->engine, sizeof(wire.engine));
+    memcpy(wire.cores, record->facts.cores, sizeof(wire.cores));
     memcpy(bytes_out, &wire, sizeof(wire));
 }
 
@@ -116,12 +122,15 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
 {
     wire_record wire;
     memcpy(&wire, bytes, sizeof(wire));
-    tt_mesh_record record = {.rank = wire.rank,
-                             .flags = wire.flags,
-                             .host_id = wire.host_id,
-                             .digest = wire.digest,
-                             .pid = wire.pid};
+    tt_mesh_record record = {
+        .rank = wire.rank,
+        .flags = wire.flags,
+        .host_id = wire.host_id,
+        .digest = wire.digest,
+        .pid = wire.pid,
+        .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits}};
     if ((wire.flags & ~(uint32_t)TT_MESH_SHARES_MEMORY) != 0 || wire.zero != 0 ||
+        is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
         wire.rank >= TT_JOIN_SIZE_MAX || !host_is_text(wire.host) ||
         !address_decode(&wire, &record.address)) {
@@ -130,6 +139,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
     memcpy(record.name, wire.name, sizeof(record.name));
     memcpy(record.host, wire.host, sizeof(record.host));
     memcpy(record.engine, wire.engine, sizeof(record.engine));
+    memcpy(record.facts.cores, wire.cores, sizeof(wire.cores));
     *record_out = record;
     return TT_OK;
 }

@@ -5,7 +5,7 @@
  * After the handshake both directions carry messages: a sealed head {kind, body_bytes, zeros},
  * then the body in sealed blocks (seal.h, mode AEAD). All numbers are little-endian.
  *
- *     record   112 bytes: who a rank is and where it listens
+ *     record   152 bytes: who a rank is, where it listens, and the facts of its machine
  *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order, then rank
  *              0's note to all, of any length to TT_MESH_NOTE_BYTES_MAX
  *     ready, go   empty
@@ -24,7 +24,7 @@
 #include "join/mesh.h"
 
 enum {
-    TT_MESH_RECORD_BYTES = 112,
+    TT_MESH_RECORD_BYTES = 152,
     TT_MESH_TABLE_HEAD_BYTES = 16,
     TT_MESH_NAME_BYTES = 16,
     TT_MESH_TEXT_BYTES = 704, /* longest text of FAILED */
@@ -50,6 +50,7 @@ typedef struct tt_mesh_record {
     uint8_t name[TT_MESH_NAME_BYTES]; /* of its Unix socket; zeros if it has none */
     char host[TT_MESH_HOST_BYTES];
     char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs, if any */
+    tt_facts facts;
 } tt_mesh_record;
 
 void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_MESH_RECORD_BYTES]);

@@ -25,7 +25,8 @@ static tt_mesh_record make_record(uint32_t rank, int family)
                              .host_id = UINT64_C(0x1122334455667788),
                              .digest = 9,
                              .pid = 4242,
-                             .host = "node7"};
+                             .host = "node7",
+                             .facts = {.cores = {0x0f}, .card_count = 2, .card_mbits = 20000}};
     memset(record.name, 0xab, sizeof(record.name));
     if (family == AF_INET) {
         struct sockaddr_in *ipv4 = (void *)&record.address.storage;
@@ -61,6 +62,7 @@ static void test_a_record_survives_the_wire(void **state)
                             record.address.bytes);
         assert_memory_equal(decoded.name, record.name, sizeof(record.name));
         assert_string_equal(decoded.host, "node7");
+        assert_memory_equal(&decoded.facts, &record.facts, sizeof(record.facts));
     }
 }
 
@@ -85,6 +87,7 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
         {65, 0x80},  /* one that is not ASCII */
         {103, 'x'},  /* one without an end */
         {111, 0x01}, /* engine */
+        {112, 0},    /* no core */
     };
     for (size_t i = 0; i < TT_ARRAY_COUNT(lies); i++) {
         const tt_mesh_record record = make_record(7, AF_INET);

@@ -93,6 +93,17 @@ typedef struct tt_launch {
     uint64_t token; /* comes back in `landed` */
 } tt_launch;
 
+/* A long computation over [0, bytes) that may be cut anywhere between multiples of TT_WORK_GRAIN:
+ * `part` does [first, first + bytes) of it. Parts may run at the same time, on any thread; the two
+ * of one `hand` (0 <= hand < tt_platform.hands) never do. */
+enum { TT_WORK_GRAIN = 64, TT_HANDS_MAX = 64 };
+
+typedef struct tt_work_order {
+    void (*part)(void *argument, uint32_t hand, uint64_t first, uint64_t bytes);
+    void *argument;
+    uint64_t bytes;
+} tt_work_order;
+
 typedef struct tt_platform tt_platform;
 
 /* Downcalls: what a machine may ask of the world. */
@@ -133,6 +144,9 @@ typedef struct tt_platform_ops {
     /* Local work of this many bytes was just done: simulated clocks advance. */
     void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
 
+    /* Do all parts of the order; they are over when this returns. NULL where `hands` is below 2. */
+    void (*work)(tt_platform *platform, const tt_work_order *order);
+
     /* Can an outside engine run such an op? The same answer on every rank: looks at collective,
      * dtype, redop and count only. NULL where there is no engine. */
     bool (*can_launch)(tt_platform *platform, const tt_launch *launch);
@@ -144,6 +158,8 @@ typedef struct tt_platform_ops {
 /* Drivers embed this as their first member. */
 struct tt_platform {
     const tt_platform_ops *ops;
+    uint32_t hands;          /* threads that `work` has, the caller's included; constant */
+    uint64_t work_bytes_min; /* shorter computations are not worth handing over */
 };
 
 typedef enum tt_peer_event {

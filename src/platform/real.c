@@ -175,6 +175,22 @@ static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
     (void)bytes;
 }
 
+/* A crew that cannot be had is done without. */
+static void real_work(tt_platform *platform, const tt_work_order *order)
+{
+    tt_real *real = real_of(platform);
+    if (real->crew == NULL && !real->crew_is_missing) {
+        const tt_crew_config config = {
+            .hand_count = platform->hands, .spins = real->spins, .cores = real->cores};
+        real->crew_is_missing = tt_crew_create(&config, &real->crew) != TT_OK;
+    }
+    if (real->crew != NULL) {
+        tt_crew_run(real->crew, order);
+    } else {
+        order->part(order->argument, 0, 0, order->bytes);
+    }
+}
+
 const tt_platform_ops tt_real_ops = {
     .now = real_now,
     .random = real_random,
@@ -187,6 +203,7 @@ const tt_platform_ops tt_real_ops = {
     .view = real_view,
     .locate = real_locate,
     .spend = real_spend,
+    .work = real_work,
     .can_launch = tt_real_engine_can_launch,
     .launch = tt_real_engine_launch,
 };

@@ -8,11 +8,13 @@
 #ifndef TUTTI_PLATFORM_REAL_INTERNAL_H
 #define TUTTI_PLATFORM_REAL_INTERNAL_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/philox.h"
+#include "platform/crew.h"
 #include "platform/real.h"
 
 typedef struct real_peer {
@@ -55,7 +57,10 @@ struct tt_real {
     tt_real_engine engine;
     tt_launch *launches; /* asked for, not handed to the engine yet; in order */
     uint32_t launch_count, launch_capacity;
-    uint32_t flying;     /* ops the engine has */
+    uint32_t flying; /* ops the engine has */
+    tt_crew *crew;   /* NULL until it is needed */
+    bool crew_is_missing;
+    cpu_set_t cores;     /* of the thread that made the driver */
     uint64_t engine_nap; /* ns until it is looked at again while nobody waits */
 };
 

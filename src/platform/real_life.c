@@ -10,7 +10,10 @@
 #include "base/base.h"
 #include "platform/real_internal.h"
 
-enum { SPIN_NS_FIRST = 50 * 1000 };
+enum {
+    SPIN_NS_FIRST = 50 * 1000,
+    WORK_BYTES_MIN = 256 * 1024, /* some microseconds of waking against some tens of summing */
+};
 
 /* Stands above the links until a machine is attached: drops everything. */
 static void *nobody_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
@@ -77,6 +80,7 @@ static void free_driver(tt_real *real)
     if (real->event_fd >= 0) {
         close(real->event_fd);
     }
+    tt_crew_destroy(real->crew);
     tt_board_destroy(real->board);
     free(real->peers);
     free(real->memory_peers);
@@ -149,6 +153,10 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     tt_random_init(&real->random, config->seed, config->rank);
     real->spins = config->spins;
     real->engine = config->engine;
+    real->platform.work_bytes_min = WORK_BYTES_MIN;
+    if (config->hands > 1 && sched_getaffinity(0, sizeof(real->cores), &real->cores) == 0) {
+        real->platform.hands = (uint32_t)tt_min_u64(config->hands, TT_HANDS_MAX);
+    }
     real->spin_ns = SPIN_NS_FIRST;
     real->timer_at_ns = UINT64_MAX;
     real->epoll_fd = -1;

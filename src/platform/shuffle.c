@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/base.h"
 #include "base/philox.h"
 #include "platform/local.h"
 #include "platform/model.h"
@@ -217,6 +218,20 @@ static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t byte
     (void)bytes;
 }
 
+/* Parts as short as they may be, by any hand, in any order. */
+static void shuffle_work(tt_platform *platform, const tt_work_order *order)
+{
+    tt_shuffle *shuffle = rank_of(platform)->shuffle;
+    const uint64_t grain = TT_WORK_GRAIN * (1 + tt_random_below(&shuffle->random, 64));
+    const uint64_t part_count = (order->bytes + grain - 1) / grain;
+    const uint64_t start = tt_random_below(&shuffle->random, part_count);
+    for (uint64_t i = 0; i < part_count; i++) {
+        const uint64_t first = (start + i) % part_count * grain;
+        order->part(order->argument, (uint32_t)tt_random_below(&shuffle->random, platform->hands),
+                    first, tt_min_u64(grain, order->bytes - first));
+    }
+}
+
 static bool shuffle_can_launch(tt_platform *platform, const tt_launch *launch)
 {
     (void)launch;
@@ -247,6 +262,7 @@ static const tt_platform_ops shuffle_ops = {
     .view = shuffle_view,
     .locate = shuffle_locate,
     .spend = shuffle_spend,
+    .work = shuffle_work,
     .can_launch = shuffle_can_launch,
     .launch = shuffle_launch,
 };
@@ -385,6 +401,8 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
     for (uint32_t i = 0; i < config->size; i++) {
         shuffle_rank *rank = &shuffle->ranks[i];
         rank->base.ops = &shuffle_ops;
+        rank->base.hands = config->hands;
+        rank->base.work_bytes_min = 1;
         rank->shuffle = shuffle;
         rank->rank = i;
         rank->timer_at = UINT64_MAX;

@@ -36,7 +36,8 @@ static void driver_create(test_world *world)
                                            .is_ordered = config->seed % 5 == 0,
                                            .fail_at = config->fail_at,
                                            .fails_forever = config->fails_forever,
-                                           .has_engine = config->has_engine};
+                                           .has_engine = config->has_engine,
+                                           .hands = (uint32_t)(config->seed % 4)};
         world->shuffle = tt_shuffle_create(&shuffle);
         return;
     }

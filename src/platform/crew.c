@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crew.c - see crew.h.
+ *
+ * `state` is a bit OPEN and the number of helpers inside. Who wants to help adds itself while OPEN
+ * is set, in one exchange; the caller takes OPEN away and waits for zero. So the job's fields are
+ * written only when nobody is inside, and read only from inside.
+ *
+ * `bell` counts jobs. A helper that finds no part left waits for another count: entering the same
+ * job again would only move the cache line about. Sleeper: sleepers + 1, then look at the bell
+ * (the kernel does). Caller: bell + 1, then look at sleepers. Both are read-modify-write, so one
+ * of the two sees the other. */
+#include "platform/crew.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+
+enum {
+    STACK_BYTES = 256 * 1024,
+    PART_BYTES_MIN = 32 * 1024,
+    PART_ALIGN = 4096,
+    PARTS_PER_HAND = 4,       /* who is slower takes fewer */
+    IDLE_SPIN_NS = 40 * 1000, /* longer than the pause between two steps of a call */
+    IDLE_SPIN_LOOK = 64,      /* pauses between looks at the clock */
+    CLOSE_SPINS = 2000,       /* pauses before the caller yields to who is still in a part */
+};
+
+#define OPEN (UINT32_C(1) << 31)
+
+struct tt_crew {
+    tt_crew_config config;
+    uint32_t helper_count;
+    bool is_started;
+    pthread_t helpers[TT_HANDS_MAX];
+    tt_work_order order; /* of the open job */
+    uint64_t part_bytes;
+    _Alignas(64) _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint64_t next; /* first byte nobody has claimed */
+    _Alignas(64) _Atomic uint32_t bell;
+    _Atomic uint32_t sleepers;
+    _Atomic bool is_over;
+};
+
+typedef struct crew_helper {
+    tt_crew *crew;
+    uint32_t hand;
+} crew_helper;
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void take_parts(tt_crew *crew, uint32_t hand)
+{
+    const tt_work_order *order = &crew->order;
+    uint64_t first;
+    while ((first = atomic_fetch_add_explicit(&crew->next, crew->part_bytes,
+                                              memory_order_relaxed)) < order->bytes) {
+        order->part(order->argument, hand, first,
+                    tt_min_u64(crew->part_bytes, order->bytes - first));
+    }
+}
+
+/* Help with the job that is open, if one is. */
+static void help(tt_crew *crew, uint32_t hand)
+{
+    uint32_t state = atomic_load_explicit(&crew->state, memory_order_relaxed);
+    while ((state & OPEN) != 0) {
+        if (atomic_compare_exchange_weak_explicit(&crew->state, &state, state + 1,
+                                                  memory_order_acquire, memory_order_relaxed)) {
+            take_parts(crew, hand);
+            (void)atomic_fetch_sub_explicit(&crew->state, 1, memory_order_release);
+            return;
+        }
+    }
+}
+
+static bool is_quiet(tt_crew *crew, uint32_t seen)
+{
+    return atomic_load_explicit(&crew->bell, memory_order_acquire) == seen &&
+           !atomic_load_explicit(&crew->is_over, memory_order_acquire);
+}
+
+static void await_bell(tt_crew *crew, uint32_t seen)
+{
+    const uint64_t until_ns = crew->config.spins ? clock_ns() + IDLE_SPIN_NS : 0;
+    while (crew->config.spins && is_quiet(crew, seen) && clock_ns() < until_ns) {
+        for (int i = 0; i < IDLE_SPIN_LOOK && is_quiet(crew, seen); i++) {
+            relax();
+        }
+    }
+    while (is_quiet(crew, seen)) {
+        (void)atomic_fetch_add(&crew->sleepers, 1);
+        (void)syscall(SYS_futex, &crew->bell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        (void)atomic_fetch_sub(&crew->sleepers, 1);
+    }
+}
+
+static void *helper_main(void *argument)
+{
+    const crew_helper self = *(crew_helper *)argument;
+    tt_crew *crew = self.crew;
+    free(argument);
+    uint32_t seen = 0; /* helpers are started by the first job, whose count is 1 */
+    while (!atomic_load_explicit(&crew->is_over, memory_order_acquire)) {
+        await_bell(crew, seen);
+        seen = atomic_load_explicit(&crew->bell, memory_order_acquire);
+        help(crew, self.hand);
+    }
+    return NULL;
+}
+
+static void ring(tt_crew *crew)
+{
+    (void)atomic_fetch_add(&crew->bell, 1);
+    if (atomic_load(&crew->sleepers) > 0) {
+        (void)syscall(SYS_futex, &crew->bell, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    }
+}
+
+static bool start_helper(tt_crew *crew, uint32_t hand)
+{
+    pthread_attr_t attributes;
+    crew_helper *helper = malloc(sizeof(*helper));
+    if (helper == NULL) {
+        return false;
+    }
+    *helper = (crew_helper){.crew = crew, .hand = hand};
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    (void)pthread_attr_setaffinity_np(&attributes, sizeof(crew->config.cores), &crew->config.cores);
+    const int failed = pthread_create(&crew->helpers[hand - 1], &attributes, helper_main, helper);
+    (void)pthread_attr_destroy(&attributes);
+    if (failed != 0) {
+        free(helper);
+        return false;
+    }
+    (void)pthread_setname_np(crew->helpers[hand - 1], "tutti-hand");
+    return true;
+}
+
+/* The program's signals are not for helpers. */
+static void start_helpers(tt_crew *crew)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (crew->helper_count + 1 < crew->config.hand_count &&
+           start_helper(crew, crew->helper_count + 1)) {
+        crew->helper_count++;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    crew->is_started = true;
+}
+
+tt_status tt_crew_create(const tt_crew_config *config, tt_crew **crew_out)
+{
+    TT_ASSERT(config->hand_count >= 1);
+    TT_ASSERT(config->hand_count <= TT_HANDS_MAX);
+    tt_crew *crew = aligned_alloc(64, sizeof(*crew));
+    if (crew == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    *crew = (tt_crew){.config = *config};
+    *crew_out = crew;
+    return TT_OK;
+}
+
+/* Wait for who is in a part. It is short, and its core was free a moment ago. */
+static void close_job(tt_crew *crew)
+{
+    uint32_t state = atomic_fetch_and_explicit(&crew->state, ~OPEN, memory_order_acquire) & ~OPEN;
+    for (int i = 0; state != 0; i++) {
+        if (i < CLOSE_SPINS) {
+            relax();
+        } else {
+            (void)sched_yield();
+        }
+        state = atomic_load_explicit(&crew->state, memory_order_acquire);
+    }
+}
+
+void tt_crew_run(tt_crew *crew, const tt_work_order *order)
+{
+    const uint64_t share = order->bytes / ((uint64_t)crew->config.hand_count * PARTS_PER_HAND);
+    crew->order = *order;
+    crew->part_bytes = tt_round_up(tt_max_u64(share, PART_BYTES_MIN), PART_ALIGN);
+    atomic_store_explicit(&crew->next, 0, memory_order_relaxed);
+    (void)atomic_fetch_or_explicit(&crew->state, OPEN, memory_order_release);
+    ring(crew);
+    if (!crew->is_started) {
+        start_helpers(crew);
+    }
+    take_parts(crew, 0);
+    close_job(crew);
+}
+
+uint32_t tt_crew_helpers(const tt_crew *crew)
+{
+    return crew->helper_count;
+}
+
+void tt_crew_destroy(tt_crew *crew)
+{
+    if (crew == NULL) {
+        return;
+    }
+    atomic_store(&crew->is_over, true);
+    ring(crew);
+    for (uint32_t i = 0; i < crew->helper_count; i++) {
+        (void)pthread_join(crew->helpers[i], NULL);
+    }
+    free(crew);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crew_test.c - every byte of a job is done once, by whoever comes; jobs follow each other at once
+ * or after the helpers fell asleep; helpers end with the crew, and take no signal of the program.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/crew.h"
+
+enum { HANDS = 4, BYTES = 3 * 1024 * 1024 + 64, JOBS = 300 };
+
+typedef struct sheet {
+    uint8_t *marks;
+    _Atomic uint32_t busy[HANDS]; /* parts of a hand that run now */
+    _Atomic uint32_t doubled, strange;
+    pthread_t caller;
+    _Atomic uint32_t helped; /* parts by other threads than the caller */
+} sheet;
+
+static void mark(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
+{
+    sheet *self = argument;
+    if (hand >= HANDS || first % TT_WORK_GRAIN != 0) {
+        atomic_fetch_add(&self->strange, 1);
+        return;
+    }
+    if (atomic_fetch_add(&self->busy[hand], 1) != 0) {
+        atomic_fetch_add(&self->doubled, 1);
+    }
+    if (!pthread_equal(pthread_self(), self->caller)) {
+        atomic_fetch_add(&self->helped, 1);
+    }
+    for (uint64_t i = first; i < first + bytes; i++) {
+        self->marks[i]++; /* not atomic: a race detector sees a byte that two threads do */
+    }
+    atomic_fetch_sub(&self->busy[hand], 1);
+}
+
+static tt_crew *crew_make(uint32_t hand_count, bool spins)
+{
+    tt_crew_config config = {.hand_count = hand_count, .spins = spins};
+    tt_crew *crew = NULL;
+    assert_int_equal(sched_getaffinity(0, sizeof(config.cores), &config.cores), 0);
+    assert_int_equal(tt_crew_create(&config, &crew), TT_OK);
+    return crew;
+}
+
+static void run_jobs(bool spins)
+{
+    static uint8_t marks[BYTES];
+    tt_crew *crew = crew_make(HANDS, spins);
+    sheet self = {.marks = marks, .caller = pthread_self()};
+    memset(marks, 0, sizeof(marks));
+    for (uint32_t job = 0; job < JOBS; job++) {
+        const tt_work_order order = {
+            .part = mark, .argument = &self, .bytes = job % 3 == 0 ? BYTES : 200 * 1024 + job};
+        memset(marks, 0, order.bytes);
+        tt_crew_run(crew, &order);
+        for (uint64_t i = 0; i < order.bytes; i++) {
+            assert_int_equal(marks[i], 1);
+        }
+    }
+    assert_int_equal(self.doubled, 0);
+    assert_int_equal(self.strange, 0);
+    assert_int_equal(tt_crew_helpers(crew), HANDS - 1);
+    tt_crew_destroy(crew);
+}
+
+static void test_every_byte_is_done_once(void **state)
+{
+    (void)state;
+    run_jobs(true);
+}
+
+static void test_helpers_that_never_spin_do_the_same(void **state)
+{
+    (void)state;
+    run_jobs(false);
+}
+
+typedef struct gate {
+    pthread_t caller;
+    _Atomic uint32_t helped;
+} gate;
+
+/* The caller's part waits for a helper to have one. */
+static void await_help(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
+{
+    gate *self = argument;
+    (void)first;
+    (void)bytes;
+    if (hand > 0) {
+        atomic_store(&self->helped, 1);
+    }
+    while (atomic_load(&self->helped) == 0) {
+        (void)sched_yield();
+    }
+}
+
+static void test_sleeping_helpers_come(void **state)
+{
+    (void)state;
+    tt_crew *crew = crew_make(2, false);
+    for (int i = 0; i < 50; i++) {
+        gate self = {.caller = pthread_self()};
+        const tt_work_order order = {.part = await_help, .argument = &self, .bytes = BYTES};
+        tt_crew_run(crew, &order);
+        assert_int_equal(self.helped, 1);
+    }
+    tt_crew_destroy(crew);
+}
+
+static uint32_t thread_count(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    uint32_t count = 0;
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    return count;
+}
+
+static void nothing(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
+{
+    (void)argument;
+    (void)hand;
+    (void)first;
+    (void)bytes;
+}
+
+static void test_threads_begin_with_the_first_job_and_end_with_the_crew(void **state)
+{
+    (void)state;
+    const uint32_t before = thread_count();
+    tt_crew *crew = crew_make(HANDS, true);
+    assert_int_equal(thread_count(), before);
+    const tt_work_order order = {.part = nothing, .bytes = BYTES};
+    tt_crew_run(crew, &order);
+    assert_int_equal(thread_count(), before + HANDS - 1);
+    tt_crew_destroy(crew);
+    tt_crew_destroy(NULL);
+    crew = crew_make(HANDS, true);
+    tt_crew_destroy(crew);
+}
+
+static void test_a_child_may_leave_with_the_crew_as_it_is(void **state)
+{
+    (void)state;
+    tt_crew *crew = crew_make(HANDS, true);
+    const tt_work_order order = {.part = nothing, .bytes = BYTES};
+    tt_crew_run(crew, &order);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    tt_crew_run(crew, &order);
+    tt_crew_destroy(crew);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_byte_is_done_once),
+        cmocka_unit_test(test_helpers_that_never_spin_do_the_same),
+        cmocka_unit_test(test_sleeping_helpers_come),
+        cmocka_unit_test(test_threads_begin_with_the_first_job_and_end_with_the_crew),
+        cmocka_unit_test(test_a_child_may_leave_with_the_crew_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
