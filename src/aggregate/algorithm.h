@@ -99,6 +99,8 @@ typedef struct tt_plan {
     uint64_t scratch_bytes; /* per lane */
     bool reduce_early;      /* see (5) */
     bool sends_alike;       /* a round that sends sends the same to every other member */
+    bool is_flat;           /* two rounds: the input to all, theirs to scratch, member by member at
+                               frame_bytes; then their sum (TT_WORK_SUM) */
     uint64_t slot_bytes;    /* shared staging per lane; 0: none */
 } tt_plan;
 

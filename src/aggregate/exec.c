@@ -327,7 +327,7 @@ static bool work_short(tt_exec *exec, tt_lane *lane)
 
 static void lanes_open(tt_exec *exec);
 
-static void lane_close(tt_exec *exec, tt_lane *lane)
+void tt_exec_lane_close(tt_exec *exec, tt_lane *lane)
 {
     lane->is_open = false;
     exec->lanes_done++;
@@ -359,12 +359,12 @@ static void lane_run(tt_exec *exec, tt_lane *lane)
         lane->is_entered = false;
         lane->round++;
         if (lane->round == exec->plan.round_count) {
-            lane_close(exec, lane);
+            tt_exec_lane_close(exec, lane);
         }
     }
 }
 
-static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
+void tt_exec_lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
 {
     lane->is_open = true;
     lane->is_entered = false;
@@ -381,7 +381,7 @@ static uint32_t pair_peer(const tt_exec *exec)
 }
 
 /* Frames that came before their lane was open. */
-static void replay_parked(tt_exec *exec)
+void tt_exec_replay_parked(tt_exec *exec)
 {
     tt_parked *parked;
     while (exec->status == TT_OK && exec->is_running &&
@@ -409,7 +409,7 @@ static void lanes_begin(tt_exec *exec, uint64_t first)
         }
     }
     if (exec->flow->parked != NULL) {
-        replay_parked(exec);
+        tt_exec_replay_parked(exec);
     }
 }
 
@@ -426,7 +426,8 @@ static void lanes_open(tt_exec *exec)
         const uint64_t first = exec->lanes_opened;
         while (exec->lanes_opened < exec->plan.lane_count &&
                !exec->lanes[exec->lanes_opened % TT_LANES_MAX].is_open) {
-            lane_reset(exec, &exec->lanes[exec->lanes_opened % TT_LANES_MAX], exec->lanes_opened);
+            tt_exec_lane_reset(exec, &exec->lanes[exec->lanes_opened % TT_LANES_MAX],
+                               exec->lanes_opened);
             exec->lanes_opened++;
         }
         has_opened = exec->lanes_opened > first;
@@ -538,7 +539,7 @@ tt_status tt_exec_start(tt_exec *exec)
 {
     TT_ASSERT(!exec->is_running);
     exec->status = TT_OK;
-    exec->is_blocked = exec->has_work = exec->is_opening = false;
+    exec->is_blocked = exec->has_work = exec->is_opening = exec->is_quick = false;
     exec->lanes_opened = exec->lanes_done = 0;
     exec->partner_count = 0;
     if (!exec->is_planned || !is_self_contained(&exec->problem)) {
@@ -549,6 +550,9 @@ tt_status tt_exec_start(tt_exec *exec)
         find_sources(exec);
     }
     exec->is_running = true;
+    if (exec->plan.is_flat && tt_exec_quick_start(exec)) {
+        return TT_OK;
+    }
     if (exec->flow->notes != NULL) {
         take_notes(exec);
     }
@@ -623,6 +627,9 @@ static tt_lane *open_lane(tt_exec *exec, uint64_t number)
 void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload)
 {
     TT_ASSERT(exec->is_running);
+    if (exec->is_quick && tt_exec_quick_frame(exec, member, head, payload)) {
+        return NULL;
+    }
     const uint32_t peer = exec->members[member];
     const bool is_inline = payload != NULL || head->payload_bytes == 0;
     if (head->lane >= exec->lanes_opened && head->lane < exec->plan.lane_count) {

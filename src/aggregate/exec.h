@@ -65,6 +65,7 @@ struct tt_exec {
     bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
+    bool is_quick; /* lane 0 is in round 0 of a flat plan, and posted: see exec_quick.c */
     bool is_eager;
     bool is_blocked; /* a send waits for credit */
     bool has_work;
@@ -94,6 +95,8 @@ tt_status tt_exec_start(tt_exec *exec);
 
 /* A DATA frame from `member`; as tt_machine_ops.frame. The descriptor was checked by the owner. */
 void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
+/* The same while is_quick; false: not one that was to be expected, and nothing was done. */
+bool tt_exec_quick_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
 void tt_exec_payload(tt_exec *exec, uint32_t member, const tt_head *head);
 void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes);
 /* The peer has no credit: grant it what is open. */

@@ -109,7 +109,7 @@ void tt_exec_stop(tt_exec *exec)
             peer->arriving = NULL;
         }
     }
-    exec->is_running = false;
+    exec->is_running = exec->is_quick = false;
 }
 
 void tt_exec_fini(tt_exec *exec)

@@ -49,6 +49,18 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
 /* target = a op b, by several hands if it is long. */
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes);
 
+/* exec.c: the lane has begun; it is over; frames that came before it. */
+void tt_exec_lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number);
+void tt_exec_lane_close(tt_exec *exec, tt_lane *lane);
+void tt_exec_replay_parked(tt_exec *exec);
+
+/* exec_quick.c */
+/* Begin a planned exec at once; false: nothing was done. */
+bool tt_exec_quick_start(tt_exec *exec);
+
+/* Divide and scale what was summed, as the op asks. */
+void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes);
+
 void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
 
 #endif

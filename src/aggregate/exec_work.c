@@ -32,7 +32,7 @@ static bool needs_finish(const tt_exec *exec)
     return exec->divisor > 1 || exec->problem.postscale != 1.0;
 }
 
-static void finish_in_place(const tt_exec *exec, void *target, uint64_t bytes)
+void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes)
 {
     const tt_problem *problem = &exec->problem;
     const size_t count = bytes / problem->element_bytes;
@@ -84,7 +84,7 @@ static void copy_part(const piece *work, const void **pointers, uint64_t bytes)
                 (work->is_streamed ? tt_stream_copy : plain_copy)(target, source + done, length);
             }
             if (work->is_finished) {
-                finish_in_place(work->exec, target, length);
+                tt_exec_finish(work->exec, target, length);
             }
         }
     }
@@ -107,7 +107,7 @@ static void sum_part(const piece *work, const void **pointers, uint64_t bytes)
         const uint64_t length = tt_min_u64(bytes - done, BLOCK_BYTES);
         tt_reduce_many(problem->dtype, problem->redop, single, 1, pointers, work->source_count,
                        length / problem->element_bytes);
-        finish_in_place(work->exec, block, work->is_finished ? length : 0);
+        tt_exec_finish(work->exec, block, work->is_finished ? length : 0);
         for (uint32_t t = 0; t < work->target_count; t++) {
             uint8_t *target = (uint8_t *)targets[t] + done;
             (work->is_streamed ? tt_stream_copy : plain_copy)(target, block, length);

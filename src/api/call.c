@@ -200,8 +200,8 @@ static void submit(tutti_handle *handle, tt_handle_state state)
 
 static tutti_status result_of(tutti_handle *handle)
 {
-    tt_error_about(handle->context);
     if (handle->status < 0) {
+        tt_error_about(handle->context);
         (void)tt_error_set(handle->status, "%s", handle->request.error);
     }
     return handle->status;
@@ -213,9 +213,9 @@ static tutti_status enter(tutti_context *context)
     tutti_status status = tt_call_check(context);
     if (context != NULL && status == TUTTI_OK) {
         atomic_fetch_add(&context->inside, 1);
-        status = tt_call_check(context); /* from here on, shutdown waits */
-        if (status != TUTTI_OK) {
+        if (atomic_load(&context->is_closing)) { /* if not, shutdown waits from here on */
             atomic_fetch_sub(&context->inside, 1);
+            status = tt_call_check(context);
         }
     }
     return status;

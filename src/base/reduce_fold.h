@@ -70,8 +70,27 @@ TT_INLINE void TT_OWN(fold_rest)(tt_redop redop, const tt_fold *fold, size_t at,
     }
 }
 
+/* A single element, as small calls have it: never through memory, where a short store followed by
+ * a long load costs more than the sum. */
+TT_INLINE void TT_OWN(fold_one)(tt_redop redop, const tt_fold *fold)
+{
+    TT_OWN(pack) sum = TT_OWN(widen)((TT_OWN(kept)){*(const TT_ELEM *)fold->sources[0]});
+    for (size_t k = 1; k < fold->source_count; k++) {
+        const TT_OWN(kept) kept = {*(const TT_ELEM *)fold->sources[k]};
+        sum = TT_OWN(apply)(redop, sum, TT_OWN(widen)(kept));
+    }
+    const TT_OWN(kept) kept = TT_OWN(narrow)(sum);
+    for (size_t t = 0; t < fold->target_count; t++) {
+        *(TT_ELEM *)fold->targets[t] = kept[0];
+    }
+}
+
 TT_INLINE void TT_OWN(fold)(tt_redop redop, const tt_fold *fold)
 {
+    if (fold->count == 1) {
+        TT_OWN(fold_one)(redop, fold);
+        return;
+    }
     /* Constant numbers of sources and targets let the compiler unroll the most frequent cases. */
     if (fold->source_count == 2 && fold->target_count == 1) {
         TT_OWN(fold_two)(redop, fold, 1);

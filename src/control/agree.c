@@ -483,6 +483,9 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     tt_text text = {0};
     tt_text_add_words(&text, who, TT_ERROR_BYTES - 1);
     memcpy(op->stall_text, text.bytes, sizeof(op->stall_text));
+    if (op->submitted_ns == 0) {
+        tt_op_date(op, tt_now(control->platform));
+    }
     const uint64_t waited_ns = tt_now(control->platform) - op->submitted_ns;
     if (waited_ns >= control->config.stall_ns &&
         waited_ns - op->reported_after_ns >= control->config.stall_ns / 2) {
@@ -627,6 +630,10 @@ static void probe(tt_op *op, bool wants_answer)
 static void patrol_op(tt_op *op, uint64_t now)
 {
     const tt_control_config *config = &op->control->config;
+    if (op->submitted_ns == 0) {
+        tt_op_date(op, now);
+    }
+    op->weight = 1; /* one that lasts is counted as it is */
     if (now >= op->deadline_ns) {
         tt_text text = {0};
         tt_text_add(&text, "rank %u: ", op->control->world.rank);

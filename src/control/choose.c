@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "base/hash64.h"
 #include "control/control_internal.h"
+#include "control/quick.h"
 
 static tt_problem shape_of(const tt_control *control, const tt_set *set)
 {
@@ -28,6 +29,7 @@ void tt_set_choose(const tt_control *control, tt_set *set)
 
 void tt_control_set_costs(tt_control *control, const tt_costs *costs, bool is_crowded)
 {
+    tt_quick_forget(control);
     control->costs = costs;
     control->is_crowded = is_crowded;
     control->costs_hash = 0;
@@ -42,6 +44,7 @@ void tt_control_set_costs(tt_control *control, const tt_costs *costs, bool is_cr
 
 void tt_control_force(tt_control *control, const char *algorithm)
 {
+    tt_quick_forget(control);
     control->config.algorithm = algorithm;
 }
 

@@ -10,6 +10,7 @@
 #include "base/plant.h"
 #include "control/engine.h"
 #include "control/named.h"
+#include "control/quick.h"
 
 void tt_control_config_init(tt_control_config *config)
 {
@@ -154,6 +155,9 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     tt_control *control = machine;
     TT_ASSERT(peer < control->world.size);
     control->counters.frames_received++;
+    if (tt_quick_frame(control, peer, head, payload)) {
+        return NULL;
+    }
     /* A peer that is gone by hearsay still learns that its memory is not touched. */
     const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP;
     const uint8_t space = head->flags & (TT_FLAGS_SPACE & ~TT_FLAG_REPLY);

@@ -44,7 +44,7 @@ struct tt_set {
     tt_topology topology;
     uint32_t *topology_memory;
     bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
-    tt_choice choice; /* by the table of costs */
+    tt_choice choice;  /* by the table of costs */
     tt_order calls;
     tt_order *agreed;           /* NULL: no named op yet */
     tt_generation *generations; /* newest first */
@@ -107,8 +107,10 @@ struct tt_op {
     tt_claim claim;
     uint64_t descriptor;
     uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
-    uint64_t submitted_ns, deadline_ns, probe_ns, report_ns;
-    uint64_t begun_ns;          /* the stage that runs */
+    uint64_t submitted_ns, deadline_ns, probe_ns, report_ns; /* submitted 0: not dated yet */
+    uint64_t begun_ns;                                       /* the stage that runs */
+    uint32_t weight;            /* calls that its time counts for; 0: it is not timed */
+    bool is_quick;              /* the record may serve a call that repeats this one: quick.c */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
     tt_fact fact;       /* own */
@@ -184,6 +186,7 @@ struct tt_control {
     tt_op **ops; /* every op, by index */
     uint32_t op_count, op_capacity;
     tt_op *free_ops;
+    tt_op *quick; /* the call under way that quick.c began; NULL: none */
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;
@@ -228,6 +231,9 @@ uint32_t tt_op_size(const tt_op *op);
 uint32_t tt_op_self(const tt_op *op);
 uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
+
+/* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
+void tt_op_date(tt_op *op, uint64_t now_ns);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);

@@ -8,6 +8,7 @@
 #include "base/plant.h"
 #include "control/engine.h"
 #include "control/named.h"
+#include "control/quick.h"
 
 enum { TOKEN_LANE_BITS = 4 };
 
@@ -299,8 +300,12 @@ void tt_op_end(tt_op *op, tt_status status)
     tt_order *order = tt_order_of(set, op->space);
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
+    op->is_quick = status == TT_OK && tt_quick_keeps(op);
+    control->quick = control->quick == op ? NULL : control->quick;
     displace(op);
-    tt_agree_forget(control, op);
+    if (control->cases != NULL) {
+        tt_agree_forget(control, op);
+    }
     if (control->flow.parked != NULL || control->flow.notes != NULL) {
         tt_flow_purge(&control->flow, &key, op->peer);
     }
@@ -460,8 +465,11 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
 /* A stage of the op is over: add its time to `sum_io`. */
 static void clock_stage(tt_op *op, uint64_t *sum_io)
 {
+    if (op->weight == 0) {
+        return;
+    }
     const uint64_t now = tt_now(op->control->platform);
-    *sum_io += now - op->begun_ns;
+    *sum_io += op->weight * (now - op->begun_ns);
     op->begun_ns = now;
 }
 
@@ -597,23 +605,29 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->sequence = set->pair_next[op->pair_index]++;
 }
 
+void tt_op_date(tt_op *op, uint64_t now_ns)
+{
+    const tt_control_config *config = &op->control->config;
+    const uint64_t patience =
+        op->request->deadline_ns > 0 ? op->request->deadline_ns : config->deadline_ns;
+    op->submitted_ns = op->begun_ns = now_ns;
+    op->deadline_ns = patience > 0 ? now_ns + patience : UINT64_MAX;
+    op->report_ns = now_ns + config->stall_ns;
+    op->probe_ns = now_ns + tt_min_u64(config->probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
+}
+
 static void op_reset(tt_op *op, tt_request *request, tt_set *set)
 {
     tt_control *control = op->control;
-    const uint64_t now = tt_now(control->platform);
-    const uint64_t patience =
-        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
     op->request = request;
     op->set = set;
     op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
     op->is_sender = request->collective == TT_SEND;
-    op->submitted_ns = op->begun_ns = now;
+    tt_op_date(op, tt_now(control->platform));
     op->phase = OP_DATA;
-    op->deadline_ns = patience > 0 ? now + patience : UINT64_MAX;
-    op->report_ns = now + control->config.stall_ns;
+    op->weight = 1;
+    op->is_quick = false;
     op->reported_after_ns = 0;
-    op->probe_ns =
-        now + tt_min_u64(control->config.probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
     op->has_views = op->is_counted = op->by_engine = false;
     op->stall_text[0] = 0;
     op->exec.status = TT_OK;
@@ -692,6 +706,9 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
 
 void tt_control_submit(tt_control *control, tt_request *request)
 {
+    if (tt_quick_submit(control, request)) {
+        return;
+    }
     tt_set *set = tt_set_find(control, request->set);
     tt_text text;
     tt_text_clear(&text);

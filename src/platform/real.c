@@ -337,6 +337,11 @@ bool tt_real_poll(tt_real *real)
     }
     for (uint32_t i = 0; i < real->memory_count;) {
         const uint32_t peer = real->memory_peers[i];
+        const tt_link *link = real->peers[peer].given.link;
+        if (tt_link_is_quiet(link) && !link->ready) {
+            i++;
+            continue;
+        }
         moved |= poll_link(real, peer);
         i += !real->peers[peer].ended; /* else another took its place */
     }

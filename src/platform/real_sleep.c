@@ -24,7 +24,8 @@ enum {
     YIELD_NS = 100 * 1000,       /* of this core's time, where ranks outnumber cores */
     YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
     YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
-    BURST_PASSES = 64,           /* of a spin before its first yield: one or two microseconds */
+    BURST_LOOKS = 64,            /* of a spin before its first yield: some microseconds */
+    GLANCES = 16,                /* of them, at memory alone, between two passes */
 };
 
 static const uint64_t NS_PER_S = 1000000000;
@@ -137,15 +138,29 @@ static void relax(void)
 typedef struct quiet_time {
     uint64_t since_ns, last_ns; /* 0: take the time at the next look at the clock */
     uint64_t burnt_ns;
-    uint32_t burst; /* passes left before the first yield */
+    uint32_t burst; /* looks left before the first yield */
 } quiet_time;
+
+/* Might a pass find something? One load per ring. */
+static bool has_mail(const tt_real *real)
+{
+    for (uint32_t i = 0; i < real->memory_count; i++) {
+        if (!tt_link_is_quiet(real->peers[real->memory_peers[i]].given.link)) {
+            return true;
+        }
+    }
+    return real->memory_count == 0 || real->socket_count > 0 || real->ready_count > 0 ||
+           tt_real_engine_is_busy(real);
+}
 
 /* True: enough is enough. */
 static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
     if (quiet->burst > 0) {
-        quiet->burst--;
-        relax();
+        do {
+            relax();
+            quiet->burst--;
+        } while (quiet->burst % GLANCES != 0 && !has_mail(real));
         return false;
     }
     sched_yield();
@@ -164,7 +179,7 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)
 {
-    const quiet_time begin = {.burst = real->spins ? BURST_PASSES : 0};
+    const quiet_time begin = {.burst = real->spins ? BURST_LOOKS : 0};
     quiet_time quiet = begin;
     while (!done(argument)) {
         if (tt_real_poll(real)) {

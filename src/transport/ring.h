@@ -86,8 +86,8 @@ typedef enum tt_ring_kind {
 /* A fragment as the consumer found it: copied out and in range. */
 typedef struct tt_ring_fragment {
     tt_ring_kind kind;
-    uint32_t bytes;    /* payload in this fragment */
-    uint8_t first[56]; /* its first line without the word */
+    uint32_t bytes;                /* payload in this fragment */
+    _Alignas(8) uint8_t first[56]; /* its first line without the word */
 } tt_ring_fragment;
 
 /* `memory` is zeroed, or was used by this pair of ends from the start. */

@@ -167,6 +167,16 @@ static bool send_whole(shm_link *shm, const tt_send *send)
     return true;
 }
 
+/* Where the next fragments will show. */
+static void watch_rings(shm_link *shm)
+{
+    const tt_ring_in *in = &shm->in, *board = &shm->board;
+    const bool has_more = shm->current.active || shm->queue.count > 0 || shm->starved ||
+                          shm->closing || shm->gone != NULL;
+    shm->link.arrivals[0] = has_more ? NULL : &in->lines[in->position & in->mask].word;
+    shm->link.arrivals[1] = has_more ? NULL : &board->lines[board->position & board->mask].word;
+}
+
 static tt_status shm_send(tt_link *link, const tt_send *send)
 {
     shm_link *shm = shm_of(link);
@@ -195,11 +205,13 @@ static tt_status shm_send(tt_link *link, const tt_send *send)
         }
         if (shm->current.begun) {
             shm->current.tells_sent = true;
+            watch_rings(shm);
             return TT_IN_PROGRESS;
         }
         shm->current.active = false;
     }
     const tt_status status = tt_frame_queue_push(&shm->queue, send);
+    watch_rings(shm);
     return status == TT_OK ? TT_IN_PROGRESS : status;
 }
 
@@ -328,18 +340,17 @@ static void finish_frame(shm_link *shm)
 static bool take_whole(shm_link *shm, tt_ring_in *ring, const tt_ring_fragment *fragment)
 {
     const tt_machine *machine = shm->link.machine;
-    tt_head head;
-    memcpy(&head, fragment->first, sizeof head);
+    const tt_head *head = (const void *)fragment->first;
     if (shm->arriving.active || fragment->kind != TT_RING_FIRST ||
-        head.payload_bytes != fragment->bytes || head.payload_bytes > TT_INLINE_BYTES_MAX) {
+        head->payload_bytes != fragment->bytes || head->payload_bytes > TT_INLINE_BYTES_MAX) {
         return false;
     }
     const bool is_here = fragment->bytes <= TT_RING_FIRST_BYTES;
     tt_ring_take(ring, fragment, is_here ? NULL : shm->bounce);
-    shm->link.bytes_received += head.payload_bytes;
+    shm->link.bytes_received += head->payload_bytes;
     shm->link.frames_received++;
-    (void)machine->ops->frame(machine->self, shm->link.peer, &head,
-                              is_here ? fragment->first + sizeof head : shm->bounce);
+    (void)machine->ops->frame(machine->self, shm->link.peer, head,
+                              is_here ? fragment->first + sizeof *head : shm->bounce);
     return true;
 }
 
@@ -464,6 +475,7 @@ static bool shm_poll(tt_link *link)
         end(shm, shm->gone);
         moved = true;
     }
+    watch_rings(shm);
     return moved;
 }
 
@@ -479,6 +491,7 @@ static void shm_descriptors(const tt_link *link, int fds_out[2], bool wants_writ
 static void shm_close(tt_link *link)
 {
     shm_of(link)->closing = true;
+    watch_rings(shm_of(link));
 }
 
 static void shm_forsake(const tt_link *link)
@@ -563,6 +576,7 @@ tt_status tt_shm_link_create(const tt_shm_config *config, tt_link **link_out)
     tt_ring_in_init(&shm->board, tt_segment_ring(config->theirs, theirs->local_index),
                     theirs->ring_bytes);
     shm->board.consumed = &shm->in.control->board_consumed;
+    watch_rings(shm);
     *link_out = &shm->link;
     return TT_OK;
 }

@@ -13,6 +13,7 @@
 #ifndef TUTTI_TRANSPORT_TRANSPORT_H
 #define TUTTI_TRANSPORT_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,9 +77,20 @@ struct tt_link {
     tt_link_state state;
     bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it if
                  * nothing is left that the descriptors would not tell */
+    /* Of kinds that poll memory: both words stay zero as long as poll() has nothing to do that no
+     * descriptor tells; NULL: it may have. Renewed by poll() and send(). */
+    const _Atomic uint64_t *arrivals[2];
     char why[TT_LINK_WHY_BYTES];
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
 };
+
+/* Would poll() find nothing, unless a descriptor is ready? One load per ring. */
+static inline bool tt_link_is_quiet(const tt_link *link)
+{
+    return link->arrivals[0] != NULL &&
+           (atomic_load_explicit(link->arrivals[0], memory_order_seq_cst) |
+            atomic_load_explicit(link->arrivals[1], memory_order_seq_cst)) == 0;
+}
 
 /* Where a rank posts frames for all other ranks of its host at once; owned by its driver. */
 typedef struct tt_board tt_board;

@@ -24,6 +24,7 @@ static void flat_plan(const tt_problem *problem, tt_plan *plan_out)
         .fan = problem->size,
         .partner_max = problem->size,
         .sends_alike = true,
+        .is_flat = true,
         .frame_bytes = (uint32_t)frame_bytes,
         .scratch_bytes = frame_bytes * problem->size,
     };

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exec_quick.c - small all-reduces that repeat, without asking the algorithm for every move.
+ *
+ * A flat plan says all there is to know of its two rounds. If the one frame of the first can be
+ * posted for everybody, nothing is left but to wait for the others' and to add. The lane is kept as
+ * exec.c would keep it, so that whoever looks at it (a peer that is gone, a call that is cancelled,
+ * a frame that makes no sense) sees the state of an exec like any other. */
+#include <string.h>
+
+#include "aggregate/exec_internal.h"
+#include "base/assert.h"
+#include "base/reduce.h"
+
+enum { MEMBERS_MAX = 64 }; /* one word of bits */
+
+static bool post(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    const uint32_t size = exec->problem.size, self = exec->problem.self;
+    if (!tt_flow_take_all(exec->flow, exec->members, size, self)) {
+        return false;
+    }
+    tt_head head = exec->identity;
+    head.flags |= TT_FLAG_EAGER;
+    head.payload_bytes = (uint32_t)exec->problem.bytes;
+    const tt_send send = {
+        .peer = TT_PEER_HOST,
+        .urgency = exec->urgency,
+        .token = TT_TOKEN_NONE,
+        .payload = exec->problem.bytes > 0 ? exec->input : NULL,
+        .head = &head,
+    };
+    if (platform->ops->send(platform, &send) == TT_OK) {
+        return true;
+    }
+    tt_flow_return_all(exec->flow, exec->members, size, self);
+    return false;
+}
+
+bool tt_exec_quick_start(tt_exec *exec)
+{
+    const uint32_t size = exec->problem.size;
+    if (!exec->is_host_wide || !exec->is_eager || exec->plan.lane_count > 1 || size < 2 ||
+        size > MEMBERS_MAX || exec->flow->notes != NULL || !post(exec)) {
+        return false;
+    }
+    tt_lane *lane = &exec->lanes[0];
+    tt_exec_lane_reset(exec, lane, 0);
+    lane->is_entered = lane->is_reduced = lane->is_worked = true;
+    lane->sends_open = lane->sends_waiting = 0;
+    lane->arrivals_open = size - 1;
+    lane->work_done = 0;
+    lane->issued[0] = UINT64_MAX;
+    exec->lanes_opened = 1;
+    exec->is_quick = true;
+    if (exec->flow->parked != NULL) {
+        tt_exec_replay_parked(exec);
+    }
+    return true;
+}
+
+/* All are here: `last` at `payload`, the others in scratch. */
+static void sum(tt_exec *exec, tt_lane *lane, uint32_t last, const void *payload)
+{
+    const tt_problem *problem = &exec->problem;
+    for (uint32_t i = 0; i < problem->size; i++) {
+        exec->pointers[i] = lane->scratch + (uint64_t)i * exec->plan.frame_bytes;
+    }
+    exec->pointers[last] = payload;
+    exec->pointers[problem->self] = exec->input;
+    void *const targets[1] = {exec->output};
+    if (problem->bytes > 0) {
+        tt_reduce_many(problem->dtype, problem->redop, targets, 1, exec->pointers, problem->size,
+                       problem->bytes / problem->element_bytes);
+        tt_exec_finish(exec, exec->output, problem->bytes);
+    }
+    exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_REDUCE, problem->bytes);
+}
+
+bool tt_exec_quick_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload)
+{
+    tt_lane *lane = &exec->lanes[0];
+    const uint64_t bit = UINT64_C(1) << member;
+    if (head->lane != 0 || head->round != 0 || head->payload_bytes != exec->problem.bytes ||
+        (payload == NULL && head->payload_bytes > 0) || (lane->received[0] & bit) != 0 ||
+        member == exec->problem.self) {
+        return false;
+    }
+    if ((head->flags & TT_FLAG_EAGER) != 0) {
+        tt_flow_consumed(exec->flow, exec->members[member]);
+    }
+    lane->received[0] |= bit;
+    TT_ASSERT(lane->arrivals_open > 0);
+    if (--lane->arrivals_open > 0) {
+        if (head->payload_bytes > 0) {
+            memcpy(lane->scratch + (uint64_t)member * exec->plan.frame_bytes, payload,
+                   head->payload_bytes);
+        }
+        return true;
+    }
+    sum(exec, lane, member, payload);
+    exec->is_quick = false;
+    lane->is_entered = false;
+    lane->round = exec->plan.round_count;
+    tt_exec_lane_close(exec, lane);
+    return true;
+}

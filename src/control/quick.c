@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * quick.c - a small call that is what the last one was: nothing of it is checked, hashed, chosen or
+ * laid out again.
+ *
+ * The op of the last call still has its claim, descriptor, problem and plan, and is the first of
+ * those that are free. A request that makes the same claim, on a set with which all is well, takes
+ * the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
+#include "control/quick.h"
+#include "base/assert.h"
+
+enum {
+    TIMED_ONE_IN = 16, /* of these calls one is timed, and counted for the others */
+    /* A call that was not timed is dated when the patrol finds it: no matter for a deadline of so
+     * many rounds of it. */
+    PATROLS_MIN = 100,
+};
+
+/* Of an op that has just ended well: may its record serve the next call as it is? */
+bool tt_quick_keeps(const tt_op *op)
+{
+    const tt_exec *exec = &op->exec;
+    return op->space == SPACE_CALLS && op->phase == OP_DATA && !op->by_engine && exec->is_planned &&
+           exec->plan.is_flat && op->claim.name[0] == 0 && op->claim.form == 0 &&
+           op->claim.prescale == 1.0 && op->divisor == op->set->size;
+}
+
+static bool has_buffers(const tt_request *request, const tt_problem *problem)
+{
+    const uintptr_t input = (uintptr_t)request->input, output = (uintptr_t)request->output;
+    if (input == 0 || output == 0 || problem->is_in_place) {
+        return input != 0 && input == output;
+    }
+    const uintptr_t distance = input > output ? input - output : output - input;
+    return distance >= problem->bytes && distance > 0;
+}
+
+/* Does it claim what the op's record says? */
+static bool repeats(const tt_op *op, const tt_request *request)
+{
+    const tt_claim *claim = &op->claim;
+    return request->count == claim->count &&
+           request->collective == (tt_collective)claim->collective &&
+           request->dtype == (tt_dtype)claim->dtype && request->redop == (tt_redop)claim->redop &&
+           request->set == op->set->id && request->prescale == claim->prescale &&
+           request->postscale == claim->postscale &&
+           (request->salt ^ op->control->costs_hash) == claim->salt && request->name == NULL &&
+           !request->is_uneven && !request->is_by_active && !request->is_join &&
+           !request->is_identity && request->objection == TT_OK && request->deadline_ns == 0 &&
+           request->output_capacity == 0 && has_buffers(request, &op->exec.problem);
+}
+
+/* Nothing is wrong, and nothing comes before it. */
+static bool is_smooth(const tt_control *control, const tt_set *set)
+{
+    const tt_order *order = &set->calls;
+    const uint64_t deadline_ns = control->config.deadline_ns;
+    return control->shut_down == TT_OK && control->fates == NULL &&
+           (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
+           set->broken == TT_OK && set->late == TT_OK && !set->is_removed && order->queue == NULL &&
+           order->ops[order->next % OPS_AHEAD_MAX] == NULL &&
+           order->staged_count < control->config.staged_max;
+}
+
+bool tt_quick_submit(tt_control *control, tt_request *request)
+{
+    tt_op *op = control->free_ops;
+    if (!op->is_quick || op->next == NULL || !repeats(op, request) ||
+        !is_smooth(control, op->set)) {
+        return false;
+    }
+    tt_order *order = &op->set->calls;
+    control->free_ops = op->next;
+    control->pending++;
+    op->next = NULL;
+    op->phase = OP_DATA;
+    op->request = request;
+    op->sequence = order->next++;
+    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
+    request->op = op;
+    request->named = NULL;
+    request->has_strays = false;
+    op->stall_text[0] = 0;
+    op->reported_after_ns = op->submitted_ns = 0;
+    op->weight = op->sequence % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
+    if (op->weight > 0) {
+        tt_op_date(op, tt_now(control->platform));
+    }
+    tt_control_watch(control);
+    op->exec.identity.op = op->exec.arriving.op = op->sequence;
+    op->exec.urgency = request->urgency;
+    op->exec.input = request->input;
+    op->exec.output = request->output;
+    const tt_status status = tt_exec_start(&op->exec);
+    TT_ASSERT(status == TT_OK); /* its plan and memory are there */
+    control->quick = op->exec.is_quick ? op : NULL;
+    tt_op_settle(op);
+    return true;
+}
+
+bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload)
+{
+    tt_op *op = control->quick;
+    if (op == NULL || head->op != op->sequence || head->descriptor != op->descriptor ||
+        head->kind != TT_FRAME_DATA || head->stage != 1 || head->set != op->set->id ||
+        (head->flags & ~TT_FLAG_EAGER) != 0 || head->epoch != control->world.epoch ||
+        !op->exec.is_quick || op->set->broken < 0) {
+        return false;
+    }
+    if (!tt_exec_quick_frame(&op->exec, op->set->member_of[peer], head, payload)) {
+        return false;
+    }
+    if (!op->exec.is_running) {
+        tt_op_settle(op);
+    }
+    return true;
+}
+
+void tt_quick_forget(tt_control *control)
+{
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        control->ops[i]->is_quick = false;
+    }
+}

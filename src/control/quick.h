@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * quick.h - small calls that repeat.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  none: the record of the last call is kept in its op.
+ */
+#ifndef TUTTI_CONTROL_QUICK_H
+#define TUTTI_CONTROL_QUICK_H
+
+#include "control/control_internal.h"
+
+/* Of an op that has ended well: may its record serve the next call as it is? */
+bool tt_quick_keeps(const tt_op *op);
+/* Submit a request that repeats the last call of its set; false: it goes the long way. */
+bool tt_quick_submit(tt_control *control, tt_request *request);
+/* A frame for the call that quick.c began; false: it is none. */
+bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
+/* What was chosen holds no more. */
+void tt_quick_forget(tt_control *control);
+
+#endif
