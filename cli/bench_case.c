@@ -110,6 +110,7 @@ static int64_t combine(const tt_bench_plan *plan, int64_t a, int64_t b)
     switch (plan->op) {
     case TUTTI_SUM:
     case TUTTI_AVERAGE:
+    case TUTTI_ADASUM:
         return is_bool ? (a | b) : a + b;
     case TUTTI_MIN:
         return a < b ? a : b;

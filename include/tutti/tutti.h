@@ -31,7 +31,9 @@
  *   from rank to rank (ring, trees) round once per hop, the shared-memory one rounds once.
  * Arithmetic. Integers wrap. The average of integers is the wrapped sum divided by the number of
  *   ranks, truncated toward zero. NaN wins in min and max. For bool, any non-zero byte is true;
- *   sum and max are "or", product and min are "and"; average is refused.
+ *   sum and max are "or", product and min are "and"; average is refused. Adasum adds vectors
+ *   pairwise, (0, 1), (2, 3), then (01, 23) ..., as a (1 - ab / 2aa) + b (1 - ab / 2bb): the sum
+ *   of orthogonal ones, the average of parallel ones. Products are of the whole tensor, in f64.
  * Memory.    Buffers belong to the caller; a started call borrows them until it is over. Input and
  *   output may be the same pointer (in place) where counts are equal, but must not overlap
  *   otherwise (refused). Any alignment works. Zero-length calls are legal and still synchronise.
@@ -105,6 +107,7 @@ typedef enum tutti_op {
     TUTTI_AND = 5, /* and, or, xor: integers and bool only */
     TUTTI_OR = 6,
     TUTTI_XOR = 7,
+    TUTTI_ADASUM = 8, /* all-reduce of floats on 1, 2, 4, 8 ... ranks; see Arithmetic */
 } tutti_op;
 
 typedef enum tutti_collective {

@@ -345,13 +345,15 @@ static MPI_Op operator_of(tutti_op op)
         return MPI_BOR;
     case TUTTI_XOR:
         return MPI_BXOR;
+    case TUTTI_ADASUM: /* whole vectors: mpi_supports refuses it */
+        break;
     }
     return MPI_OP_NULL;
 }
 
 static int mpi_supports(const tutti_engine *engine, const tutti_engine_op *op)
 {
-    if (op->device >= 0 || op->collective > TUTTI_ALLTOALL ||
+    if (op->device >= 0 || op->collective > TUTTI_ALLTOALL || op->op == TUTTI_ADASUM ||
         op->count > (uint64_t)(INT_MAX / engine->world_size)) {
         return 0;
     }

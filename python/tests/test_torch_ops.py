@@ -45,6 +45,38 @@ def test_product():
     assert hvd.allreduce(torch.tensor([hvd.rank() + 2]), op=hvd.Product).item() == expected
 
 
+def adasum(vectors):
+    """The oracle: pairs, then pairs of pairs, in float64."""
+    if len(vectors) == 1:
+        return vectors[0]
+    half = len(vectors) // 2
+    a, b = adasum(vectors[:half]), adasum(vectors[half:])
+    ab, aa, bb = a @ b, a @ a, b @ b
+    return (1 - ab / (2 * aa) if aa else 1.0) * a + (1 - ab / (2 * bb) if bb else 1.0) * b
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", [1, 5, 1000, 70001])
+def test_adasum_is_the_oracles(dtype, count):
+    inputs = [torch.randn(count, generator=torch.Generator().manual_seed(r)).to(dtype)
+              for r in ranks()]
+    expected = adasum([tensor.double() for tensor in inputs])
+    result = hvd.allreduce(inputs[hvd.rank()], op=hvd.Adasum)
+    assert result.dtype == dtype
+    near = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 1e-5, torch.float64: 1e-12}
+    torch.testing.assert_close(result.double(), expected, rtol=near[dtype], atol=near[dtype])
+    assert all(torch.equal(result, other) for other in hvd.allgather_object(result))
+
+
+def test_adasum_of_a_group_is_per_tensor():
+    inputs = [[torch.randn(50, generator=torch.Generator().manual_seed(10 * r + i))
+               for i in range(3)] for r in ranks()]
+    results = hvd.grouped_allreduce(inputs[hvd.rank()], op=hvd.Adasum)
+    for i, result in enumerate(results):
+        torch.testing.assert_close(result.double(), adasum([own[i].double() for own in inputs]),
+                                   rtol=1e-5, atol=1e-5)
+
+
 def test_bool_sum_is_or():
     assert hvd.allreduce(torch.tensor([hvd.rank() == 0, False]), op=hvd.Sum).tolist() == [
         True, False]
@@ -183,6 +215,8 @@ def test_process_sets():
     (lambda: hvd.allreduce(3.0), "torch.Tensor"),
     (lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "supersedes"),
     (lambda: hvd.allreduce(torch.ones(2), op=17), "does not exist"),
+    (lambda: hvd.allreduce(torch.ones(2, dtype=torch.int32), op=hvd.Adasum), "floating-point"),
+    (lambda: hvd.reducescatter(torch.ones(2), op=hvd.Adasum), "allreduce"),
     (lambda: hvd.allgather(torch.tensor(1.0)), "dimension"),
     (lambda: hvd.alltoall(torch.ones(3), [1] * (hvd.size() + 1)), "splits"),
     (lambda: hvd.broadcast(torch.ones(1), hvd.size()), "not a member"),

@@ -51,7 +51,8 @@ def assert_equal_everywhere(model):
 
 @pytest.mark.parametrize("options", [
     {}, {"groups": 2}, {"groups": 100}, {"compression": hvd.Compression.fp16},
-    {"gradient_predivide_factor": 2.0}, {"op": hvd.Sum},
+    {"gradient_predivide_factor": 2.0}, {"op": hvd.Sum}, {"op": hvd.Adasum},
+    {"op": hvd.Adasum, "compression": hvd.Compression.bf16},
 ])
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
 def test_replicas_stay_equal(kind, options):
@@ -83,6 +84,23 @@ def test_one_rank_trains_bit_for_bit_as_the_plain_loop():
         if hvd.size() == 1:
             assert torch.equal(mine, theirs)
         torch.testing.assert_close(mine, theirs)
+
+
+def test_adasum_of_equal_steps_is_the_step():
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.AdamW(model.parameters(), lr=0.1),
+                                         model.named_parameters(), op=hvd.Adasum)
+    plain_optimizer = torch.optim.AdamW(plain.parameters(), lr=0.1)
+    for inputs, targets in batches(3):
+        for each, its in ((model, optimizer), (plain, plain_optimizer)):
+            its.zero_grad()
+            torch.nn.functional.mse_loss(each(inputs), targets).backward()
+            its.step()
+    for mine, theirs in zip(model.parameters(), plain.parameters()):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    with pytest.raises(AssertionError, match="Adasum"):
+        with optimizer.skip_synchronize():
+            pass
 
 
 def test_explicit_groups_of_parameters():

@@ -15,9 +15,9 @@ REDUCESCATTER, ALLTOALL, SEND, RECEIVE, BARRIER = range(6, 11)
 U8, I8, U16, I16, I32, I64, F16, BF16, F32, F64, BOOL = range(11)
 ITEM_BYTES = (1, 1, 2, 2, 4, 8, 2, 2, 4, 8, 1)
 
-SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR = range(8)
+SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR, ADASUM = range(9)
 OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
-       "product": PRODUCT, "and": AND, "or": OR, "xor": XOR}
+       "product": PRODUCT, "and": AND, "or": OR, "xor": XOR, "adasum": ADASUM}
 
 OK, IN_PROGRESS = 0, 1
 

@@ -123,6 +123,10 @@ typedef enum tt_work {
     TT_WORK_PUSH,   /* target in the peer's output = own source */
     TT_WORK_CAST,   /* target in every member's output = source in the peer's input */
     TT_WORK_FOLD,   /* target in the peer's output = members' inputs at source, finished */
+    /* Adasum; of the own vector and the peer's, the lower rank's comes first: */
+    TT_WORK_PRODUCTS, /* target = tt_products of source and of what lies at `slot` in scratch */
+    TT_WORK_ADD,      /* target = tt_products at source and at `slot`, added */
+    TT_WORK_BLEND,    /* target = source and what lies at `slot`, by the products at `offset` */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;
@@ -140,7 +144,7 @@ typedef struct tt_move {
     tt_spot source;
     tt_spot target;
     uint64_t slot;   /* reduce: arrival in scratch. sum: distance of the slots in scratch */
-    uint64_t offset; /* views, spread: of the slice in the lane's chunk */
+    uint64_t offset; /* views, spread: of the slice in the lane's chunk. blend: in scratch */
 } tt_move;
 
 /* Which move: the index-th of a round of a lane. */

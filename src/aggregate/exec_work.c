@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
+#include "base/adasum.h"
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/reduce.h"
@@ -356,14 +357,73 @@ static uint64_t piece_bytes(const tt_exec *exec, uint64_t left, uint64_t budget)
     return tt_min_u64(left, budget * hands);
 }
 
+/* Adasum: the own vector and the one that arrived, the lower rank's first. */
+static tt_vectors adasum_pair(const tt_exec *exec, const tt_lane *lane, const tt_move *move)
+{
+    const uint8_t *own =
+        (const uint8_t *)tt_exec_address(exec, lane, move->source) + lane->work_done;
+    const uint8_t *theirs = lane->scratch + move->slot + lane->work_done;
+    const bool is_peer_first = move->peer < exec->problem.self;
+    return is_peer_first ? (tt_vectors){.a = theirs, .b = own}
+                         : (tt_vectors){.a = own, .b = theirs};
+}
+
+/* Pieces are of whole blocks (adasum.c), so that where they are cut does not matter. */
+static void products_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    const tt_problem *problem = &exec->problem;
+    tt_products products = {0};
+    void *target = tt_exec_address(exec, lane, move->target);
+    const tt_vectors pair = adasum_pair(exec, lane, move);
+    if (lane->work_done > 0) {
+        memcpy(&products, target, sizeof(products));
+    }
+    tt_adasum_products(problem->dtype, pair, bytes / problem->element_bytes, &products);
+    memcpy(target, &products, sizeof(products));
+}
+
+static void add_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move)
+{
+    const tt_vectors pair = adasum_pair(exec, lane, move);
+    tt_products first, second;
+    memcpy(&first, pair.a, sizeof(first));
+    memcpy(&second, pair.b, sizeof(second));
+    first = tt_adasum_add(&first, &second);
+    memcpy(tt_exec_address(exec, lane, move->target), &first, sizeof(first));
+}
+
+static void blend_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    const tt_problem *problem = &exec->problem;
+    tt_products products;
+    const tt_vectors pair = adasum_pair(exec, lane, move);
+    memcpy(&products, lane->scratch + move->offset, sizeof(products));
+    uint8_t *target = (uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done;
+    tt_adasum_blend(problem->dtype, target, pair, bytes / problem->element_bytes, &products);
+}
+
+/* An empty part has products too: zeros. */
+static void adasum_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
+{
+    if (move->work == TT_WORK_PRODUCTS) {
+        products_piece(exec, lane, move, bytes);
+    } else if (move->work == TT_WORK_ADD) {
+        add_piece(exec, lane, move);
+    } else if (bytes > 0) {
+        blend_piece(exec, lane, move, bytes);
+    }
+}
+
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget)
 {
     TT_ASSERT(lane->work_done <= move->bytes);
     const uint64_t bytes = piece_bytes(exec, move->bytes - lane->work_done, budget);
     const bool is_sum =
         move->work == TT_WORK_SUM || move->work == TT_WORK_VIEWS || move->work == TT_WORK_FOLD;
+    const bool is_adasum =
+        move->work == TT_WORK_PRODUCTS || move->work == TT_WORK_ADD || move->work == TT_WORK_BLEND;
     piece work = {.exec = exec, .is_sum = is_sum};
-    switch (bytes > 0 ? move->work : TT_WORK_COPY) {
+    switch (bytes > 0 || is_adasum ? move->work : TT_WORK_COPY) {
     case TT_WORK_COPY:
     case TT_WORK_FINISH:
         if (bytes > 0) {
@@ -387,10 +447,15 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_FOLD:
         gather_fold(&work, lane, move, bytes);
         break;
+    case TT_WORK_PRODUCTS:
+    case TT_WORK_ADD:
+    case TT_WORK_BLEND:
+        adasum_piece(exec, lane, move, bytes);
+        break;
     }
     do_piece(&work, bytes);
     lane->work_done += bytes;
-    const bool is_arithmetic = is_sum || move->work == TT_WORK_FINISH;
+    const bool is_arithmetic = is_sum || is_adasum || move->work == TT_WORK_FINISH;
     exec->flow->platform->ops->spend(exec->flow->platform,
                                      is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, bytes);
     return lane->work_done == move->bytes;

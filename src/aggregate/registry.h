@@ -25,6 +25,7 @@ extern const tt_algorithm tt_algorithm_pairwise;
 extern const tt_algorithm tt_algorithm_shared;
 extern const tt_algorithm tt_algorithm_views;
 extern const tt_algorithm tt_algorithm_hierarchical;
+extern const tt_algorithm tt_algorithm_adasum;
 
 /* The algorithm called `name`, or NULL. */
 const tt_algorithm *tt_algorithm_find(const char *name);

@@ -11,7 +11,7 @@
 
 _Static_assert((int)TUTTI_BARRIER == (int)TT_BARRIER, "collectives are public ABI");
 _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");
-_Static_assert((int)TUTTI_XOR == (int)TT_XOR, "ops are public ABI");
+_Static_assert((int)TUTTI_ADASUM == (int)TT_ADASUM, "ops are public ABI");
 _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status is public ABI");
 
 /* The first version is the shortest there is. */

@@ -134,5 +134,13 @@ bool tt_redop_allowed(tt_dtype dtype, tt_redop redop)
     if (redop == TT_AND || redop == TT_OR || redop == TT_XOR) {
         return !tt_dtype_is_float(dtype);
     }
+    if (redop == TT_ADASUM) {
+        return tt_dtype_is_float(dtype);
+    }
     return redop != TT_AVERAGE || dtype != TT_BOOL;
+}
+
+bool tt_redop_is_elementwise(tt_redop redop)
+{
+    return redop != TT_ADASUM;
 }

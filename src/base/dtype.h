@@ -43,7 +43,8 @@ typedef enum tt_dtype {
     X(PRODUCT, 4, "product") \
     X(AND, 5, "and")         \
     X(OR, 6, "or")           \
-    X(XOR, 7, "xor")
+    X(XOR, 7, "xor")         \
+    X(ADASUM, 8, "adasum")
 
 typedef enum tt_redop {
 #define X(suffix, value, name) TT_##suffix = (value),
@@ -71,7 +72,11 @@ bool tt_redop_parse(const char *name, tt_redop *redop_out);
 bool tt_dtype_is_float(tt_dtype dtype);
 bool tt_dtype_is_integer(tt_dtype dtype); /* bool is neither */
 
-/* And, or, xor: integers and bool only. Average: everything but bool. */
+/* And, or, xor: integers and bool only. Average: everything but bool. Adasum: floats only. */
 bool tt_redop_allowed(tt_dtype dtype, tt_redop redop);
+
+/* Does a result's element depend on that element of the inputs alone? Of Adasum it depends on whole
+ * vectors, so that they cannot be cut up or folded (base/adasum.h). */
+bool tt_redop_is_elementwise(tt_redop redop);
 
 #endif

@@ -36,6 +36,7 @@ static void test_wire_numbers_never_move(void **state)
     assert_int_equal(TT_SUM, 0);
     assert_int_equal(TT_PRODUCT, 4);
     assert_int_equal(TT_XOR, 7);
+    assert_int_equal(TT_ADASUM, 8);
 }
 
 static void test_every_name_parses_back(void **state)
@@ -85,7 +86,9 @@ static void test_meaningless_pairs_are_refused(void **state)
     assert_false(tt_redop_allowed(TT_BF16, TT_AND));
     assert_false(tt_redop_allowed(TT_BOOL, TT_AVERAGE));
     assert_false(tt_redop_allowed((tt_dtype)-1, TT_SUM));
-    assert_false(tt_redop_allowed(TT_F32, (tt_redop)8));
+    assert_false(tt_redop_allowed(TT_F32, (tt_redop)9));
+    assert_true(tt_redop_allowed(TT_BF16, TT_ADASUM));
+    assert_false(tt_redop_allowed(TT_I32, TT_ADASUM));
     assert_true(tt_redop_allowed(TT_BOOL, TT_XOR));
     assert_true(tt_redop_allowed(TT_I32, TT_AVERAGE));
     assert_true(tt_redop_allowed(TT_F16, TT_AVERAGE));

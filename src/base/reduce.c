@@ -38,6 +38,7 @@ void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop
                         const tt_fold *fold)
 {
     TT_ASSERT(tt_redop_allowed(dtype, redop));
+    TT_ASSERT(tt_redop_is_elementwise(redop));
     TT_ASSERT(fold->source_count >= 2);
     isa->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop](fold);
 }
@@ -123,6 +124,7 @@ static uint64_t identity_bits(tt_dtype dtype, tt_redop redop)
     case TT_AVERAGE:
     case TT_OR:
     case TT_XOR:
+    case TT_ADASUM: /* a vector without length is ignored */
     case TT_REDOP_COUNT:
         break;
     }

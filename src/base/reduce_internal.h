@@ -31,7 +31,7 @@ typedef void tt_fold_fn(const tt_fold *fold);
 typedef void tt_scale_fn(void *target, const void *source, size_t count, double factor);
 typedef void tt_divide_fn(void *target, size_t count, uint64_t divisor);
 
-/* Only the slots tt_redop_allowed refuses, and AVERAGE (which folds as SUM), are empty. */
+/* Only the slots tt_redop_allowed refuses, AVERAGE (which folds as SUM) and ADASUM are empty. */
 typedef struct tt_reduce_isa {
     const char *name;
     tt_fold_fn *fold[TT_DTYPE_COUNT][TT_REDOP_COUNT];

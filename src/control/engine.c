@@ -52,7 +52,8 @@ bool tt_engine_take(tt_op *op)
     tt_platform *platform = op->control->platform;
     const tt_request *request = op->request;
     if (platform->ops->can_launch == NULL || op->space != SPACE_CALLS || op->set->size == 1 ||
-        request->is_uneven || request->count == 0 || request->collective == TT_BARRIER) {
+        request->is_uneven || !tt_redop_is_elementwise(request->redop) || request->count == 0 ||
+        request->collective == TT_BARRIER) {
         return false;
     }
     const tt_launch launch = launch_of(op);

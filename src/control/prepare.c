@@ -134,6 +134,19 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
     return TT_OK;
 }
 
+static tt_status check_adasum(const tt_request *request, uint32_t size, tt_text *text)
+{
+    if (request->collective != TT_ALLREDUCE) {
+        tt_text_add(text, "op adasum exists for allreduce only");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if ((size & (size - 1)) != 0) {
+        tt_text_add(text, "op adasum needs 2, 4, 8 ... ranks, the process set has %u", size);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
 tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text)
 {
     if ((uint32_t)request->collective >= TT_COLLECTIVE_COUNT) {
@@ -152,6 +165,9 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
         tt_text_add(text, "op %s does not exist for dtype %s", tt_redop_name(request->redop),
                     tt_dtype_name(request->dtype));
         return TT_ERR_BAD_ARGUMENT;
+    }
+    if (is_reduction(request->collective) && request->redop == TT_ADASUM) {
+        TT_TRY(check_adasum(request, size, text));
     }
     if ((is_rooted(request->collective) || is_pair(request->collective)) && request->root >= size) {
         tt_text_add(text, "%s %d is not in the process set of %u ranks",

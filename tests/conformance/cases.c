@@ -75,6 +75,10 @@ void cases_for_each(uint32_t size, case_fn *call, void *owner)
             for (tt_redop redop = 0; redop < TT_REDOP_COUNT; redop++) {
                 const bool is_wanted =
                     is_reduction(collective) ? tt_redop_allowed(dtype, redop) : redop == TT_SUM;
+                if (is_reduction(collective) && redop == TT_ADASUM &&
+                    (collective != TT_ALLREDUCE || (size & (size - 1)) != 0)) {
+                    continue;
+                }
                 if (is_wanted && (collective != TT_BARRIER || dtype == TT_U8)) {
                     each_form(
                         (collective_case){
@@ -191,6 +195,10 @@ static int64_t value_of(const collective_case *one, uint32_t rank, uint64_t inde
     const uint64_t random = tt_hash64_mix(one->salt + rank * 1000003, index);
     if (one->redop == TT_PRODUCT && is_reduction(one->collective)) {
         return 1 + (int64_t)(random % 2);
+    }
+    if (one->redop == TT_ADASUM && is_reduction(one->collective)) {
+        /* orthogonal, so that the answer is the sum */
+        return index % one->size == rank ? 1 + (int64_t)(random % 3) : 0;
     }
     if (one->dtype == TT_BOOL) {
         return (int64_t)(random % 2);

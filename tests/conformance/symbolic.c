@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aggregate/exec.h"
+#include "base/adasum.h"
 #include "base/base.h"
 #include "base/philox.h"
 
@@ -68,62 +69,6 @@ typedef struct symbolic_model {
 } symbolic_model;
 
 static void lane_run(symbolic_model *model, uint32_t rank, uint64_t number);
-
-/* ---- the problem ---- */
-
-static uint64_t uneven_count(const symbolic_case *what, uint32_t row, uint32_t column)
-{
-    return (what->count * (row + 2 * column + 1)) % (2 * what->count + 1);
-}
-
-static void fill_offsets(symbolic_book *book, const symbolic_case *what, uint32_t self)
-{
-    for (uint32_t i = 0; i < what->size; i++) {
-        const bool is_private = what->collective == TT_ALLTOALL;
-        book->part_offsets[self][i + 1] =
-            book->part_offsets[self][i] +
-            uneven_count(what, is_private ? self : 0, i) * SYMBOLIC_ELEMENT_BYTES;
-        book->output_offsets[self][i + 1] =
-            book->output_offsets[self][i] + uneven_count(what, i, self) * SYMBOLIC_ELEMENT_BYTES;
-    }
-}
-
-bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what)
-{
-    memset(book, 0, sizeof(*book));
-    for (uint32_t r = 0; r < what->size; r++) {
-        const bool is_pair = what->collective == TT_SEND;
-        book->facts[r].is_shared = what->shared_pattern >> (r % 32) & 1;
-        fill_offsets(book, what, r);
-        book->problems[r] = (tt_problem){
-            .collective = is_pair && r == 1 ? TT_RECEIVE : what->collective,
-            .dtype = TT_F32,
-            .redop = TT_SUM,
-            .self = r,
-            .size = what->size,
-            .root = what->root,
-            .element_bytes = SYMBOLIC_ELEMENT_BYTES,
-            .segment_bytes = what->segment_bytes,
-            .bytes = what->count * SYMBOLIC_ELEMENT_BYTES,
-            .part_offsets = what->is_uneven ? book->part_offsets[r] : NULL,
-            .output_offsets =
-                what->is_uneven && what->collective == TT_ALLTOALL ? book->output_offsets[r] : NULL,
-            .postscale = 1.0,
-            .is_in_place = what->is_in_place,
-            .is_uneven = what->is_uneven,
-            .topology = what->topology,
-            .facts = book->facts,
-        };
-        if (!what->algorithm->fits(&book->problems[r])) {
-            return false;
-        }
-    }
-    for (uint32_t r = 0; r < what->size; r++) {
-        memset(&book->plans[r], 0xa5, sizeof(book->plans[r]));
-        what->algorithm->plan(&book->problems[r], &book->plans[r]);
-    }
-    return true;
-}
 
 /* ---- what goes in and must come out ---- */
 
@@ -441,10 +386,36 @@ static void work_spread(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
+/* Products of a part hold the rank that took them; added up, all ranks of the block. A blend must
+ * know those of exactly the ranks whose contributions it joins. */
+static void work_adasum(symbolic_model *model, const event *at, uint64_t count)
+{
+    const tt_move *move = &at->move;
+    const bool is_first = move->work == TT_WORK_PRODUCTS, is_blend = move->work == TT_WORK_BLEND;
+    const uint64_t product_bytes = sizeof(tt_products);
+    const symbol *own = symbols_at(model, at->rank, at->lane, move->source, move->bytes);
+    const symbol *theirs =
+        symbols_at(model, at->rank, at->lane, (tt_spot){TT_SCRATCH, move->slot}, move->bytes);
+    const symbol *known = symbols_at(model, at->rank, at->lane,
+                                     (tt_spot){TT_SCRATCH, is_blend ? move->offset : 0}, 24);
+    symbol *target =
+        symbols_at(model, at->rank, at->lane, move->target, is_first ? product_bytes : move->bytes);
+    for (uint64_t i = 0; model->error == NULL && i < count; i++) {
+        const symbol both = combine(model, own[i], theirs[i]);
+        if (is_blend && known[0].holders != both.holders) {
+            fault(model, "a blend by the products of other ranks");
+        }
+        target[is_first ? 0 : i] = both;
+    }
+    for (uint32_t i = 0; is_first && model->error == NULL && i < product_bytes / 4; i++) {
+        target[i] = (symbol){.holders = UINT64_C(1) << at->rank, .element = i};
+    }
+}
+
 static void do_work(symbolic_model *model, const event *at)
 {
     const uint64_t count = at->move.bytes / SYMBOLIC_ELEMENT_BYTES;
-    if (count == 0) {
+    if (count == 0 && at->move.work != TT_WORK_PRODUCTS) {
         return;
     }
     switch (at->move.work) {
@@ -464,6 +435,11 @@ static void do_work(symbolic_model *model, const event *at)
         break;
     case TT_WORK_SPREAD:
         work_spread(model, at, count);
+        break;
+    case TT_WORK_PRODUCTS:
+    case TT_WORK_ADD:
+    case TT_WORK_BLEND:
+        work_adasum(model, at, count);
         break;
     }
 }

@@ -20,7 +20,8 @@ _DTYPES = {torch.uint8: c.U8, torch.int8: c.I8, torch.int16: c.I16, torch.int32:
 if hasattr(torch, "uint16"):
     _DTYPES[torch.uint16] = c.U16
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_OPS = {Average: c.AVERAGE, Sum: c.SUM, Min: c.MIN, Max: c.MAX, Product: c.PRODUCT}
+_OPS = {Average: c.AVERAGE, Sum: c.SUM, Adasum: c.ADASUM, Min: c.MIN, Max: c.MAX,
+        Product: c.PRODUCT}
 
 
 class TensorHandle:
@@ -129,12 +130,12 @@ def _reduction(op, average):
 
 
 def _reduce_op(op, dtype, is_complex, what):
-    if op == Adasum:
-        raise NotImplementedError(f"{what}: Adasum is not there yet")
     if op not in _OPS:
         raise ValueError(f"{what}: op {op} does not exist")
     if is_complex and op not in (Sum, Average):
         raise ValueError(f"{what}: complex tensors have sum and average only")
+    if op == Adasum and (what != "allreduce" or not dtype.is_floating_point):
+        raise ValueError(f"{what}: Adasum exists for allreduce of floating-point tensors only")
     if dtype == torch.bool and op == Average:
         raise ValueError(f"{what}: the average of bool is not defined")
     return _OPS[op]

@@ -168,6 +168,51 @@ class _Mixin:
         return super().zero_grad(*arguments, **options)
 
 
+class _AdasumMixin:
+    """Adasum works on steps, not on gradients: each rank steps by itself, and what its parameters
+    moved by is what is combined."""
+
+    def _tutti_prepare(self, named_parameters, options):
+        self._tutti = options
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        self._parameter_names = _names_of(named_parameters, parameters)
+
+    def set_backward_passes_per_step(self, passes):
+        """Nothing is exchanged before step(): gradients add up as long as it is not called."""
+        self._tutti["passes"] = passes
+
+    def synchronize(self):
+        """Nothing to wait for: step() exchanges, and waits."""
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """Refused, as in Horovod."""
+        raise AssertionError("Skipping synchronization is not supported when using Adasum "
+                             "optimizer.")
+        yield
+
+    def step(self, closure=None):
+        """The optimizer's own step; then every parameter goes where all ranks' steps together
+        lead."""
+        options = self._tutti
+        parameters = [p for p in self._parameter_names if p.requires_grad]
+        starts = [p.detach().clone() for p in parameters]
+        loss = super().step(closure) if closure is not None else super().step()
+        if not options["process_set"].included():
+            return loss
+        handles = []
+        for p, start in zip(parameters, starts):
+            moved, context = options["compression"].compress(p.detach() - start)
+            handle = ops.allreduce_async_(moved.contiguous(), op=basics.Adasum,
+                                          name=f"adasum.{self._parameter_names[p]}",
+                                          process_set=options["process_set"])
+            handles.append((handle, context))
+        for p, start, (handle, context) in zip(parameters, starts, handles):
+            moved = options["compression"].decompress(ops.synchronize(handle), context)
+            p.detach().copy_(start + moved)
+        return loss
+
+
 class _Homes:
     """Places for gradients in the memory that the ranks of a host share, where they are summed
     without a copy. A gradient moves in once and stays there as long as the training loop keeps it
@@ -295,15 +340,13 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     of a subclass of the given optimizer's class, with the same parameters and state."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
-    if op == basics.Adasum:
-        raise NotImplementedError("DistributedOptimizer: Adasum is not there yet")
     if backward_passes_per_step <= 0:
         raise ValueError("backward_passes_per_step must be > 0")
     if num_groups:
         warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning)
         groups = num_groups if groups is None else groups
     base = optimizer.__class__
-    kind = type(base.__name__, (_Mixin, base), {})
+    kind = type(base.__name__, (_AdasumMixin if op == basics.Adasum else _Mixin, base), {})
     distributed = kind.__new__(kind)
     distributed.__dict__.update(optimizer.__dict__)
     distributed._tutti_prepare(named_parameters, {
