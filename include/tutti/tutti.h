@@ -322,6 +322,8 @@ TUTTI_API void tutti_handle_free(tutti_handle *handle);
 TUTTI_API tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
                                      tutti_handle **handle_out);
 TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
+/* The same with other buffers, which are as long as the declared ones. */
+TUTTI_API tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *output);
 /* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice. */
 TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 

@@ -95,6 +95,7 @@ _PROTOTYPES = {
     "tutti_declare": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call),
                                      ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_restart": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_restart_at": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "tutti_event_fd": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_event_clear": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_describe": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),

@@ -405,6 +405,20 @@ tutti_status tutti_restart(tutti_handle *handle)
     return TUTTI_OK;
 }
 
+tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *output)
+{
+    const tutti_status status = enter_again(handle);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    handle->request.input = input;
+    handle->request.output = handle->output = output;
+    submit(handle, HANDLE_STARTED);
+    tt_drive_notify(handle->context);
+    leave(handle->context);
+    return TUTTI_OK;
+}
+
 tutti_status tutti_rerun(tutti_handle *handle)
 {
     tutti_status status = enter_again(handle);

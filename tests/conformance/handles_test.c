@@ -223,6 +223,32 @@ static void rerun_body(ranks_self *self)
     EXPECT(tutti_rerun(NULL) == TUTTI_ERR_BAD_ARGUMENT);
 }
 
+static void elsewhere_body(ranks_self *self)
+{
+    int32_t declared = 0, values[2] = {0};
+    const tutti_call call = sum_call(&declared, 1);
+    tutti_handle *handle;
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    for (int i = 0; i < 10; i++) {
+        int32_t *value = &values[i % 2];
+        *value = self->rank + i;
+        EXPECT_STATUS(TUTTI_OK, tutti_restart_at(handle, value, value));
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+        EXPECT(*value == sum_of_ranks(self) - self->size + self->size * i);
+    }
+    EXPECT(declared == 0);
+    EXPECT_STATUS(TUTTI_OK, tutti_restart_at(handle, NULL, values)); /* fails on every rank */
+    EXPECT(tutti_wait(handle, -1.0) == TUTTI_ERR_BAD_ARGUMENT);
+    tutti_handle_free(handle);
+    EXPECT(tutti_restart_at(NULL, values, values) == TUTTI_ERR_BAD_ARGUMENT);
+}
+
+static void test_a_declared_call_restarts_on_other_buffers(void **state)
+{
+    (void)state;
+    on_both(2, elsewhere_body);
+}
+
 static void test_a_declared_call_reruns_many_times(void **state)
 {
     (void)state;
@@ -752,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_threads_can_wait_for_different_calls),
         cmocka_unit_test(test_a_group_starts_together),
         cmocka_unit_test(test_a_declared_call_restarts_many_times),
+        cmocka_unit_test(test_a_declared_call_restarts_on_other_buffers),
         cmocka_unit_test(test_a_declared_call_reruns_many_times),
         cmocka_unit_test(test_running_for_a_time_leaves_a_handle),
         cmocka_unit_test(test_a_declared_call_allocates_each_time),

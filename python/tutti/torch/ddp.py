@@ -4,10 +4,39 @@
     model = torch.nn.parallel.DistributedDataParallel(model)
     model.register_comm_hook(None, tutti.torch.ddp_hook)
 
-DDP forms and fills its buckets; Tutti averages them."""
+DDP forms and fills its buckets; Tutti averages them. They are started as they come and waited for
+in the call of the last one, by the thread of backward itself: who waits drives the exchange."""
+
+import itertools
+import threading
+
+import torch
 
 from . import basics, ops
-from .completion import completer
+
+_numbers = itertools.count()
+_waiting = threading.local()
+
+
+def _name(bucket, buffer):
+    """The same on every rank: the how-manieth bucket that was ever seen, by its first parameter.
+    Several models may be on the way at once."""
+    first = bucket.parameters()[0]
+    number = getattr(first, "_tutti_bucket", None)
+    if number is None:
+        number = first._tutti_bucket = next(_numbers)
+    return f"ddp.{number}.{buffer.numel()}"
+
+
+def _settle(pending):
+    for handle, future in pending:
+        try:
+            result = ops.synchronize(handle)
+        except Exception as problem:  # DDP raises it where it takes the future's value
+            future.set_exception(problem)
+        else:
+            future.set_result(result)
+    pending.clear()
 
 
 def ddp_hook(state, bucket):
@@ -15,6 +44,12 @@ def ddp_hook(state, bucket):
     process_set = basics.global_process_set if state is None else state
     if not basics.is_initialized():
         basics.init()
-    handle = ops.allreduce_async_(bucket.buffer(), name=f"ddp.bucket.{bucket.index()}",
-                                  op=basics.Average, process_set=process_set)
-    return completer.future(basics.job(), handle, lambda: ops.synchronize(handle))
+    buffer = bucket.buffer()
+    pending = _waiting.__dict__.setdefault("pending", [])
+    future = torch.futures.Future()
+    handle = ops.allreduce_async_(buffer, name=_name(bucket, buffer), op=basics.Average,
+                                  process_set=process_set)
+    pending.append((handle, future))
+    if bucket.is_last():
+        _settle(pending)
+    return future

@@ -145,39 +145,115 @@ def _name(name, kind, process_set):
     return f"{kind}.{name}" if name is not None else basics.next_name(kind, process_set)
 
 
-class _Calls:
-    """Calls of named reductions in place, kept for the next step. One job's."""
+class _Kept:
+    """A named reduction in place, declared once and started again every step: one crossing into C,
+    which learns nothing but an address."""
 
-    def __init__(self):
-        self.job = None
-        self.by_key = {}
+    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name")
 
-    def find(self, tensor, name, op, scales, process_set):
-        """The call for this tensor, or None where it needs more than an address."""
-        job = basics._job
-        if (job is None or not tensor.is_cpu or not tensor.is_contiguous()
-                or tensor.dtype not in _DTYPES):
+    def __init__(self, job, call, tensor, name):
+        slot = ctypes.c_void_p()
+        status = c.library.tutti_declare(job._pointer, call, ctypes.byref(slot))
+        if status < 0:
+            error = job._error(status, name)
+            raise HorovodInternalError(str(error)) from error
+        self.job, self.pointer, self.call, self.name = job, slot.value, call, name
+        self.dtype, self.count = tensor.dtype, tensor.numel()
+        self.tensor = self.started = None  # while it runs: its memory, and who is to wait
+
+    def start(self, tensor):
+        """A handle; or None where it is still running."""
+        if self.started is not None and not self.started.poll():
             return None
-        if self.job is not job:
-            self.job = job
-            self.by_key.clear()
-        key = (name, tensor.dtype, op, scales, process_set.process_set_id)
-        call = self.by_key.get(key)
-        if call is None:
-            call = self.by_key[key] = self._make(tensor, name, op, scales, process_set)
-        call.input = call.output = tensor.data_ptr()
-        call.count = tensor.numel()
-        return call
-
-    def _make(self, tensor, name, op, scales, process_set):
-        call = self.job.new_call(c.ALLREDUCE, f"allreduce.{name}", _set_of(process_set))
-        call.dtype = _DTYPES[tensor.dtype]
-        call.op = _reduce_op(op, tensor.dtype, False, "allreduce")
-        call.prescale, call.postscale = scales
-        return call
+        address = tensor.data_ptr()
+        if _restart_at(self.pointer, address, address) < 0:
+            return None
+        self.tensor = tensor
+        self.started = handle = KeptHandle(self)
+        return handle
 
 
-_calls = _Calls()
+class KeptHandle:
+    """A started call of a _Kept."""
+
+    __slots__ = ("_kept", "_result", "_error")
+
+    def __init__(self, kept):
+        self._kept = kept
+
+    def _settle(self, status):
+        kept, self._kept = self._kept, None
+        self._result, self._error = kept.tensor, None
+        if status < 0:
+            text = c.library.tutti_handle_error(kept.pointer).decode(errors="replace")
+            self._error = tutti.errors.from_status(status, text, kept.job.rank, kept.name)
+        kept.tensor = kept.started = None
+
+    def poll(self):
+        """Is it over?"""
+        if self._kept is not None:
+            self._check_alive()
+            status = c.library.tutti_poll(self._kept.pointer)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+        return self._kept is None
+
+    def wait(self):
+        """The tensor, once it is over. Looks up now and then, for Ctrl-C."""
+        while self._kept is not None:
+            self._check_alive()
+            status = c.library.tutti_wait(self._kept.pointer, 0.25)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+        if self._error is not None:
+            raise HorovodInternalError(str(self._error)) from self._error
+        return self._result
+
+    def _check_alive(self):
+        if self._kept.job._pointer is None:
+            raise HorovodInternalError("the job was left before this call was waited for")
+
+
+_restart_at = c.library.tutti_restart_at
+_kept = {}
+
+
+def _keep(key, tensor, process_set):
+    """The _Kept of `key` for a tensor like this one, made if need be; None where the tensor needs
+    more than an address, or where the one of this name still runs."""
+    name, op, prescale, postscale, _ = key
+    job = basics._job
+    if job is None or not tensor.is_cpu or tensor.dtype not in _DTYPES:
+        return None
+    old = _kept.get(key)
+    if old is not None and old.job is job:
+        if old.started is not None and not old.started.poll():
+            return None
+        c.library.tutti_handle_free(old.pointer)
+        del _kept[key]
+    elif old is not None:
+        _kept.clear()  # of a job that was left; its handles went with it
+    call = job.new_call(c.ALLREDUCE, f"allreduce.{name}", _set_of(process_set))
+    call.dtype = _DTYPES[tensor.dtype]
+    call.op = _reduce_op(op, tensor.dtype, False, "allreduce")
+    call.prescale, call.postscale = prescale, postscale
+    call.input = call.output = tensor.data_ptr()
+    call.count = tensor.numel()
+    kept = _kept[key] = _Kept(job, call, tensor, f"allreduce.{name}")
+    return kept
+
+
+def _find_kept(tensor, name, op, scales, process_set):
+    """The _Kept for a plain tensor in host memory, or None."""
+    if (name is None or type(tensor) not in _PLAIN or tensor.layout is not torch.strided
+            or not tensor.is_contiguous()):
+        return None
+    key = (name, op, scales[0], scales[1], process_set.process_set_id)
+    kept = _kept.get(key)
+    if (kept is None or kept.count != tensor.numel() or kept.dtype is not tensor.dtype
+            or kept.job is not basics._job or not tensor.is_cpu):
+        kept = _keep(key, tensor, process_set)
+    return kept
 
 
 def _start(call, keep, finish, name):
@@ -228,16 +304,21 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
     """Start a reduction in place."""
-    return _start(*_in_place(tensor, name, _reduction(op, average),
-                             (prescale_factor, postscale_factor), process_set))
+    if op is None or average is not None:
+        op = _reduction(op, average)
+    scales = (prescale_factor, postscale_factor)
+    kept = _find_kept(tensor, name, op, scales, process_set)
+    handle = kept.start(tensor) if kept is not None else None
+    return handle if handle is not None else _start(*_in_place(tensor, name, op, scales,
+                                                               process_set))
 
 
 def _in_place(tensor, name, op, scales, process_set):
     """What _start and _run take, for a reduction in place."""
-    if name is not None and type(tensor) in _PLAIN and tensor.layout is torch.strided:
-        call = _calls.find(tensor, name, op, scales, process_set)
-        if call is not None:
-            return call, tensor, None, name
+    kept = _find_kept(tensor, name, op, scales, process_set)
+    if kept is not None:
+        kept.call.input = kept.call.output = tensor.data_ptr()
+        return kept.call, tensor, None, name
     _check_in_place(tensor, "allreduce_")
     name = _name(name, "allreduce", process_set)
     return (*_allreduce_call(tensor, tensor, op, name, process_set, scales), name)
@@ -306,15 +387,62 @@ def _member_names(name, kind, count, process_set):
     return [f"{base}_{i + 1}of{count}" for i in range(count)]
 
 
+class _KeptGroup:
+    """The calls of a named group in place, kept for the next step."""
+
+    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses")
+
+    def __init__(self, parts, names, tensors):
+        self.job, self.names = basics.job(), names
+        self.calls = (c.Call * len(parts))(*[part[0] for part in parts])
+        self.slots = ctypes.c_void_p * len(parts)
+        self.kinds = [(tensor.dtype, tensor.numel()) for tensor in tensors]
+        self.addresses = [0] * len(parts)
+
+    def fits(self, tensors):
+        """Are these tensors like the ones it was made for, with nothing to copy?"""
+        return self.job is basics._job and len(tensors) == len(self.kinds) and all(
+            tensor.is_cpu and (tensor.dtype, tensor.numel()) == kind and tensor.is_contiguous()
+            for tensor, kind in zip(tensors, self.kinds))
+
+    def start(self, tensors):
+        """One handle for all."""
+        calls, addresses = self.calls, self.addresses
+        for i, tensor in enumerate(tensors):
+            address = tensor.data_ptr()
+            if addresses[i] != address:
+                calls[i].input = calls[i].output = addresses[i] = address
+        slots = self.slots()
+        status = c.library.tutti_start_group(self.job._pointer, calls, len(tensors), slots)
+        if status < 0:
+            error = self.job._error(status, self.names[0])
+            raise HorovodInternalError(str(error)) from error
+        handles = [tutti.Handle(self.job, slot, tensor, None, name)
+                   for slot, tensor, name in zip(slots, tensors, self.names)]
+        return TensorHandle(handles, lambda: tensors)
+
+
+_kept_groups = {}
+
+
 def _grouped_allreduce(tensors, is_in_place, options):
     average, name, op, scales, process_set = options
     tensors = list(tensors)
+    key = (name, op, average, scales, process_set.process_set_id)
+    kept = _kept_groups.get(key) if is_in_place else None
+    if kept is not None and kept.fits(tensors):
+        return kept.start(tensors)
     for tensor in tensors:
         (_check_in_place if is_in_place else _check)(tensor, "grouped_allreduce")
     names = _member_names(name, "grouped_allreduce", len(tensors), process_set)
     parts = [_allreduce_call(tensor, tensor if is_in_place else None, _reduction(op, average),
                              member, process_set, scales)
              for tensor, member in zip(tensors, names)]
+    if (is_in_place and name is not None and tensors
+            and all(tensor.is_cpu and tensor.dtype in _DTYPES for tensor in tensors)):
+        if any(kept.job is not basics._job for kept in _kept_groups.values()):
+            _kept_groups.clear()
+        _kept_groups[key] = _KeptGroup(parts, names, tensors)
     return _start_group(parts, names)
 
 
@@ -696,13 +824,15 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
 
 def poll(handle):
     """Is the started call over?"""
-    if not isinstance(handle, TensorHandle):
+    if not isinstance(handle, (TensorHandle, KeptHandle)):
         raise ValueError("poll takes what an *_async call returned")
     return handle.poll()
 
 
 def synchronize(handle):
     """Wait for a started call and return its result."""
+    if type(handle) is KeptHandle:
+        return handle.wait()
     if handle is None:
         return None
     if not isinstance(handle, TensorHandle):

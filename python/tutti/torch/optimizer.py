@@ -42,6 +42,7 @@ class _Mixin:
                                   names, options["process_set"])
         self._group_of = {p: i for i, group in enumerate(self._groups) for p in group}
         self._group_ready = [set() for _ in self._groups]
+        self._scales = self._factors()
         self._homes = _Homes(len(self._passes_left))
         self._hooks = [_on_gradient(p, self._gradient_is_ready) for p in self._passes_left]
 
@@ -84,7 +85,11 @@ class _Mixin:
                                                     options["process_set"])
                 return lambda: setattr(p, "grad", finish())
             gradient = gradient.to_dense()
-        op, before, after = self._factors()
+        op, before, after = self._scales
+        if options["compression"] is Compression.none and gradient is p.grad:
+            if gradient.is_contiguous():
+                return ops.allreduce_async_(gradient, None, name, op, before, after,
+                                            options["process_set"]).wait
         smaller, context = options["compression"].compress(gradient)
         if not smaller.is_contiguous():
             smaller = smaller.contiguous()
@@ -95,21 +100,22 @@ class _Mixin:
 
     def _start_group(self, number):
         options, members = self._tutti, self._groups[number]
-        op, before, after = self._factors()
+        op, before, after = self._scales
         if any(p.grad.is_sparse for p in members) and not options["sparse_as_dense"]:
             for p in members:
                 self._handles[p] = self._start_one(p)
             return
         packed = [options["compression"].compress(p.grad.to_dense() if p.grad.is_sparse else p.grad)
                   for p in members]
-        tensors = [tensor.contiguous() for tensor, _ in packed]
+        tensors = [tensor if tensor.is_contiguous() else tensor.contiguous()
+                   for tensor, _ in packed]
         name = f"group.{number}.{self._parameter_names[members[0]]}"
         handle = ops.grouped_allreduce_async_(tensors, name=name, op=op, prescale_factor=before,
                                               postscale_factor=after,
                                               process_set=options["process_set"])
 
         def finish():
-            for p, tensor, (_, context) in zip(members, ops.synchronize(handle), packed):
+            for p, tensor, (_, context) in zip(members, handle.wait(), packed):
                 _store(p, options["compression"].decompress(tensor, context))
 
         self._handles.update(dict.fromkeys(members, None))
@@ -257,7 +263,7 @@ def _store(p, gradient):
 def _on_gradient(p, ready):
     """Call ready(p) whenever backward has accumulated p.grad."""
     if hasattr(p, "register_post_accumulate_grad_hook"):
-        return p.register_post_accumulate_grad_hook(lambda parameter: ready(parameter))
+        return p.register_post_accumulate_grad_hook(ready)
     accumulator = p.expand_as(p).grad_fn.next_functions[0][0]  # torch before 2.1
     handle = accumulator.register_hook(lambda *_: ready(p))
     return accumulator, handle  # the node must live as long as its hook
