@@ -14,6 +14,7 @@ from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_pr
                      local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, rank,
                      remove_process_set, rocm_built, shutdown, size, start_timeline, stop_timeline)
 from .compression import Compression
+from .cross_barrier import CrossBarrier
 from .ddp import ddp_hook
 from . import elastic
 from .exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt

@@ -355,6 +355,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     kind = type(base.__name__, (_AdasumMixin if op == basics.Adasum else _Mixin, base), {})
     distributed = kind.__new__(kind)
     distributed.__dict__.update(optimizer.__dict__)
+    distributed.__dict__.pop("step", None)  # a scheduler's wrapper, bound to the original
     distributed._tutti_prepare(named_parameters, {
         "compression": compression, "passes": backward_passes_per_step, "op": op,
         "predivide": gradient_predivide_factor, "groups": groups,

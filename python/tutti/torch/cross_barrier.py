@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CrossBarrier: the exchange of one step goes on under the next step's forward pass.
+
+ByteScheduler's idea (SOSP'19), with a dependency proxy per module. A gradient leaves when backward
+has made it; step() only says that updates are due, with the hyper-parameters of that moment; the
+forward pre-hook of the first module that reads a parameter waits for its exchange and applies the
+update. The layers that come first in forward are the most urgent in the exchange."""
+
+import collections
+import types
+import warnings
+import weakref
+
+import torch
+
+from . import ops
+from .basics import Average, global_process_set, next_name
+from .buckets import Bucket, Readers
+from .functions import broadcast_object
+from .optimizer import _TOO_MANY_PASSES, _on_gradient
+from .unfinished import unfinished
+
+_COMPILED = ("CrossBarrier: the model is compiled, so its forward pass runs as one piece without "
+             "the hooks of its modules: nothing can overlap, updates are applied inside step()")
+_models = weakref.WeakKeyDictionary()
+
+
+class _Crossing:
+    """What a user's optimizer gains. Mixed in front of its class by CrossBarrier."""
+
+    def _cross_prepare(self, model, original, options):
+        self._original, self._options = original, options
+        self._names = _names_of(model, original)
+        self._prefix = next_name("cross_barrier", options["process_set"])
+        self._readers = Readers(model, self._names)
+        self._passes_left = dict.fromkeys(self._names, options["passes"])
+        self._buckets, self._bucket_of, self._read_by = None, {}, {}
+        self._early = set()
+        self._is_whole = _is_compiled(model)
+        if self._is_whole:
+            warnings.warn(_COMPILED)
+        self._hooks = [_on_gradient(p, self._gradient_is_ready) for p in self._names]
+        self._watch(model)
+
+    def _watch(self, model):
+        """Hooks hold this optimizer weakly and are plain functions, so that copies of the model
+        are free of it."""
+        me = weakref.ref(self)
+
+        def before_forward(module, _):
+            if me() is not None:
+                me()._before_forward(module)
+
+        def after_state_dict(*_):
+            # The entries share memory with the parameters: updating them now is early enough.
+            if me() is not None:
+                me().flush()
+
+        for module in model.modules():
+            if not self._is_whole:
+                self._hooks.append(module.register_forward_pre_hook(before_forward))
+            self._hooks.append(module._register_state_dict_hook(after_state_dict))
+        _models[model] = me
+        model.train = types.MethodType(_train, model)
+
+    # ---- during backward ----
+
+    def _gradient_is_ready(self, p):
+        if p.grad.is_sparse:
+            raise ValueError(f"CrossBarrier: the gradient of '{self._names[p]}' is sparse; use "
+                             f"DistributedOptimizer, or make the layer with sparse=False")
+        bucket = self._bucket_of.get(p)
+        if bucket is not None and bucket.is_due:
+            raise RuntimeError(
+                f"CrossBarrier: '{self._names[p]}' was read before its last update: no module that "
+                f"owns it ran forward. Call flush() on the optimizer before such a forward pass")
+        if self._passes_left[p] <= 0:
+            raise AssertionError(_TOO_MANY_PASSES)
+        self._passes_left[p] -= 1
+        if self._passes_left[p] > 0:
+            return
+        if bucket is None:
+            self._early.add(p)
+            p.grad = unfinished(p.grad, lambda: self._settle(p))
+            return
+        self._take_in(bucket, p)
+
+    def _take_in(self, bucket, p):
+        bucket.take_in(p, lambda: self._settle(p))
+        if not bucket.missing:
+            self._submit(bucket)
+
+    def _submit(self, bucket):
+        options, urgency = self._options, len(self._buckets) - bucket.number
+        for i, flat in enumerate(bucket.flats):
+            name = f"{self._prefix}.{bucket.number}.{i}"
+            call, keep, finish = ops._allreduce_call(flat, flat, options["op"], name,
+                                                     options["process_set"], (1.0, 1.0))
+            call.priority = urgency
+            bucket.handles.append(ops._start(call, keep, finish, name))
+        bucket.is_under_way = True
+
+    # ---- layout ----
+
+    def _build(self):
+        """Buckets as the first rank saw the forward pass; every rank must use the same."""
+        process_set = self._options["process_set"]
+        layout = broadcast_object(self._readers.layout(), min(process_set.ranks),
+                                  self._prefix + ".layout", process_set)
+        by_name = {name: p for p, name in self._names.items()}
+        named = [name for names in layout for name in names]
+        if set(named) != set(by_name):
+            strange = sorted(set(named) ^ set(by_name))[0]
+            raise ValueError(f"CrossBarrier: ranks train different parameters; '{strange}' is not "
+                             f"on all of them")
+        self._buckets = [Bucket(i, [by_name[name] for name in names])
+                         for i, names in enumerate(layout)]
+        for bucket in self._buckets:
+            self._adopt(bucket)
+        for p in self._early:
+            p.grad = p.grad.as_subclass(torch.Tensor)
+            self._take_in(self._bucket_of[p], p)
+        self._early.clear()
+
+    def _adopt(self, bucket):
+        """Readers and the optimizer of a new bucket."""
+        for p in bucket.parameters:
+            self._bucket_of[p] = bucket
+            readers = [] if self._is_whole else self._readers.of(p)
+            bucket.is_prompt = bucket.is_prompt or not readers
+            for module in readers:
+                waiting = self._read_by.setdefault(module, [])
+                if bucket not in waiting:
+                    waiting.append(bucket)
+        part = self._original.__class__.__new__(self._original.__class__)
+        part.__dict__.update(self._original.__dict__)
+        part.__dict__.pop("step", None)  # a scheduler's wrapper of the whole optimizer's
+        for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+            part.__dict__[hooks] = collections.OrderedDict()
+        members = set(bucket.parameters)
+        part.param_groups, bucket.sources = [], []
+        for i, group in enumerate(self.param_groups):
+            mine = [p for p in group["params"] if p in members]
+            if mine:
+                part.param_groups.append({**group, "params": mine})
+                bucket.sources.append(i)
+        part.state = self.state
+        bucket.optimizer = part
+
+    # ---- waiting and updating ----
+
+    def _before_forward(self, module):
+        if self._buckets is None:
+            self._readers.note(module)
+            return
+        for bucket in self._read_by.get(module, ()):
+            if bucket.is_due:
+                self._finish(bucket)
+
+    def _settle(self, p):
+        """Somebody looks at p.grad: the tensor to look at."""
+        bucket = self._bucket_of.get(p)
+        if bucket is not None and bucket.is_due:
+            self._finish(bucket)
+        else:
+            self.synchronize()
+        return self._bucket_of[p].places[p]
+
+    def _reduce(self, bucket):
+        handles, bucket.handles = bucket.handles, []
+        for handle in handles:
+            handle.wait()
+        bucket.is_under_way = False
+        bucket.show()
+
+    def _finish(self, bucket):
+        """Wait for the bucket's exchange and apply its update."""
+        self._reduce(bucket)
+        dropped = [p for p in bucket.parameters if p.grad is None]
+        for p in dropped:
+            p.grad = bucket.places[p]
+        zero = bucket.zero
+        bucket.optimizer.step()
+        self._begin(bucket)
+        for p in dropped:
+            p.grad = None
+        if zero is not None:
+            _zero(bucket.parameters, zero)
+
+    def _begin(self, bucket):
+        bucket.begin()
+        for p in bucket.parameters:
+            self._passes_left[p] = self._options["passes"]
+
+    def _complete(self):
+        """Every bucket under way; parameters without a gradient take part with zeros, because
+        other ranks may have one."""
+        if self._buckets is None:
+            self._build()
+        for bucket in self._buckets:
+            for p in list(bucket.missing):
+                self._take_in(bucket, p)
+
+    def synchronize(self):
+        """Wait until the gradients of this backward pass are reduced, as for clipping them.
+        Nothing happens before a backward pass."""
+        if self._early or any(b.has_begun and not b.is_due for b in self._buckets or ()):
+            self.flush()
+            self._complete()
+            for bucket in self._buckets:
+                self._reduce(bucket)
+
+    def flush(self):
+        """Apply every update that is due. state_dict() and eval() do it by themselves."""
+        for bucket in self._buckets or ():
+            if bucket.is_due:
+                self._finish(bucket)
+
+    # ---- the optimizer's methods ----
+
+    def step(self, closure=None):
+        """The updates are due, with the present hyper-parameters. Each is applied when the next
+        forward pass reaches the first module that reads the parameter."""
+        if closure is not None:
+            raise ValueError("CrossBarrier: step(closure) would have to wait for everything; "
+                             "use DistributedOptimizer")
+        self.flush()
+        self._complete()
+        for bucket in self._buckets:
+            for mine, source in zip(bucket.optimizer.param_groups, bucket.sources):
+                mine.update((key, _snapshot(value))
+                            for key, value in self.param_groups[source].items() if key != "params")
+            bucket.is_due = True
+        for bucket in self._buckets:
+            if bucket.is_prompt:
+                self._finish(bucket)
+
+    def zero_grad(self, set_to_none=True):
+        """The optimizer's own; gradients that are still needed are dropped after their update."""
+        self.synchronize()
+        for bucket in self._buckets or ():
+            if bucket.is_due:
+                bucket.zero = set_to_none
+            else:
+                self._begin(bucket)
+                _zero(bucket.parameters, set_to_none)
+        if self._buckets is None:
+            _zero(self._names, set_to_none)
+
+    def state_dict(self, *arguments, **options):
+        """The optimizer's own, after all updates that are due."""
+        self.flush()
+        return super().state_dict(*arguments, **options)
+
+    def load_state_dict(self, state):
+        """The optimizer's own, after all updates that are due."""
+        self.flush()
+        super().load_state_dict(state)
+        for bucket in self._buckets or ():
+            bucket.optimizer.state = self.state
+
+    def add_param_group(self, group):
+        """Refused: make CrossBarrier when all parameters are there."""
+        raise ValueError("CrossBarrier: add parameters to the optimizer before CrossBarrier is "
+                         "made, or call remove() and make it anew")
+
+    def remove(self):
+        """Apply what is due and take all hooks off the model."""
+        self.flush()
+        for hook in self._hooks:
+            (hook[1] if isinstance(hook, tuple) else hook).remove()
+        self._hooks = []
+        for model in [model for model, me in _models.items() if me() is self]:
+            del _models[model]
+            model.__dict__.pop("train", None)
+
+
+def _train(model, mode=True):
+    """Module.train (and eval) of a model that CrossBarrier watches."""
+    owner = _models.get(model)
+    if owner is not None and owner() is not None:
+        owner().flush()
+    return type(model).train(model, mode)
+
+
+def _snapshot(value):
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _zero(parameters, set_to_none):
+    for p in parameters:
+        if set_to_none:
+            p.grad = None
+        elif p.grad is not None:
+            p.grad.zero_()
+
+
+def _is_compiled(model):
+    return any(hasattr(module, "_orig_mod")
+               or getattr(module, "_compiled_call_impl", None) is not None
+               for module in model.modules())
+
+
+def _names_of(model, optimizer):
+    """Names of the parameters that are trained; in the model's order."""
+    trained = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    names = collections.OrderedDict((p, name) for name, p in model.named_parameters()
+                                    if p in trained)
+    strange = sum(1 for p in trained if p not in names)
+    if strange:
+        raise ValueError(f"CrossBarrier: {strange} parameters of the optimizer are not in the "
+                         f"model; nobody could tell when they are read")
+    return names
+
+
+def CrossBarrier(model, optimizer, op=Average, backward_passes_per_step=1,
+                 process_set=global_process_set):
+    """The optimizer, with gradients reduced over all ranks and updates that wait for nobody who
+    does not need them: instead of a barrier in step(), each layer of the next forward pass waits
+    for its own parameters. Made for slow links, where the exchange takes about as long as the
+    computation. It works with every optimizer that treats parameters independently of each other,
+    and gives the same bits as the same exchange without it."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("CrossBarrier: LBFGS needs all gradients at once; use "
+                         "DistributedOptimizer")
+    if backward_passes_per_step <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")
+    base = optimizer.__class__
+    kind = type(base.__name__, (_Crossing, base), {})
+    crossing = kind.__new__(kind)
+    crossing.__dict__.update(optimizer.__dict__)
+    crossing.__dict__.pop("step", None)
+    crossing._cross_prepare(model, optimizer, {"op": op, "passes": backward_passes_per_step,
+                                               "process_set": process_set})
+    return crossing
