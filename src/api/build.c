@@ -785,11 +785,11 @@ void tt_build_undo(tutti_context *context)
     }
     tt_process_set_driver(context, NULL);
     tt_process_set_segment(context, NULL);
+    if (segment != NULL) {
+        tt_segment_release(segment); /* the driver, if there is one, has the last reference */
+    }
     if (real != NULL) {
         tt_real_close(real, 0);
-    }
-    if (segment != NULL) {
-        tt_segment_release(segment);
     }
     tt_engine_close(context, is_broken);
     context->control = NULL;

@@ -66,14 +66,26 @@ static const tt_machine_ops NOBODY = {
     .step = nobody_step,
 };
 
+static void release_segments(tt_real *real)
+{
+    tt_segment **segments = calloc(real->rank_count, sizeof(tt_segment *));
+    for (uint32_t i = 0; real->peers != NULL && i < real->rank_count; i++) {
+        if (segments == NULL) {
+            tt_segment_release(real->peers[i].given.segment);
+        } else {
+            segments[i] = real->peers[i].given.segment;
+        }
+    }
+    if (segments != NULL) {
+        tt_segment_release_all(segments, real->rank_count);
+    }
+    free(segments);
+}
+
 /* Everything but the links, which stay the caller's until create has succeeded. */
 static void free_driver(tt_real *real)
 {
-    if (real->peers != NULL) {
-        for (uint32_t i = 0; i < real->rank_count; i++) {
-            tt_segment_release(real->peers[i].given.segment);
-        }
-    }
+    release_segments(real);
     if (real->epoll_fd >= 0) {
         close(real->epoll_fd);
     }

@@ -13,11 +13,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +34,10 @@ enum {
     WAKE_OFFSET = 128,
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
     ARENA_BYTES_MIN = HUGE_PAGE_BYTES,
+    UNMAP_ASIDE_BYTES_MIN = 16 * 1024 * 1024, /* some milliseconds of unmapping */
+    UNMAP_STEP_BYTES = 4 * 1024 * 1024,
+    UNMAP_STEPS_MAX = 4096,
+    UNMAPPER_NICE = 10,
 };
 
 static const uint64_t ADDRESS_BYTES = UINT64_C(1) << 45;  /* a quarter of what a process has */
@@ -47,6 +54,16 @@ typedef struct segment_header {
 
 _Static_assert(sizeof(segment_header) == 32, "segment_header is a shared format");
 _Static_assert(sizeof(segment_header) <= WAKE_OFFSET, "the wake word has a line of its own");
+
+typedef struct mapping {
+    void *memory;
+    uint64_t bytes;
+} mapping;
+
+typedef struct mapping_list {
+    uint32_t count;
+    mapping mappings[];
+} mapping_list;
 
 struct tt_segment {
     _Atomic uint32_t references;
@@ -117,6 +134,9 @@ static uint8_t *map_aligned(int descriptor, uint64_t bytes)
     if (after > 0) {
         munmap(start + bytes, after);
     }
+    /* Else unmapping notes for the kernel's page replacement that each page was used, under a lock
+     * of all processes: half the time of leaving a job. */
+    (void)madvise(start, bytes, MADV_RANDOM);
     return start;
 }
 
@@ -297,19 +317,108 @@ tt_segment *tt_segment_retain(tt_segment *segment)
     return segment;
 }
 
-void tt_segment_release(tt_segment *segment)
+/* Everything but the mapping; false: there are other references. */
+static bool dismantle(tt_segment *segment, mapping *mapping_out)
 {
+    *mapping_out = (mapping){0};
     if (segment == NULL || atomic_fetch_sub(&segment->references, 1) != 1) {
-        return;
+        return false;
     }
+    *mapping_out = (mapping){.memory = segment->memory, .bytes = segment->bytes};
     tt_arena_destroy(segment->arena);
-    if (segment->memory != NULL) {
-        munmap(segment->memory, segment->bytes);
-    }
     if (segment->descriptor >= 0) {
         close(segment->descriptor);
     }
     free(segment);
+    return mapping_out->memory != NULL;
+}
+
+void tt_segment_release(tt_segment *segment)
+{
+    mapping left;
+    if (dismantle(segment, &left)) {
+        munmap(left.memory, left.bytes);
+    }
+}
+
+static void unmap_all(mapping_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        munmap(list->mappings[i].memory, list->mappings[i].bytes);
+    }
+    free(list);
+}
+
+/* Piece by piece: a large munmap holds up every mmap of the process, such as those of joining. */
+static void empty_slowly(const mapping *target)
+{
+    const uint64_t step =
+        tt_round_up(tt_max_u64(UNMAP_STEP_BYTES, target->bytes / UNMAP_STEPS_MAX), HUGE_PAGE_BYTES);
+    for (uint64_t done = 0; done < target->bytes; done += step) {
+        (void)madvise((uint8_t *)target->memory + done, tt_min_u64(step, target->bytes - done),
+                      MADV_DONTNEED);
+    }
+}
+
+static void *unmapper_main(void *argument)
+{
+    mapping_list *list = argument;
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), UNMAPPER_NICE);
+    for (uint32_t i = 0; i < list->count; i++) {
+        empty_slowly(&list->mappings[i]);
+    }
+    unmap_all(list);
+    return NULL;
+}
+
+/* False: there is no thread to be had, the list is still the caller's. */
+static bool unmap_aside(mapping_list *list)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    for (uint32_t i = 0; i < list->count; i++) {
+        (void)madvise(list->mappings[i].memory, list->mappings[i].bytes, MADV_DONTFORK);
+    }
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for it */
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    const bool is_started = pthread_create(&thread, &attributes, unmapper_main, list) == 0;
+    (void)pthread_attr_destroy(&attributes);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started;
+}
+
+/* The ranks of a host use about the same, so the own arena stands for all. */
+static bool holds_much(tt_segment *const *segments, uint32_t count)
+{
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (segments[i] != NULL && segments[i]->arena != NULL) {
+            used += tt_arena_bytes_used(segments[i]->arena);
+        }
+    }
+    return used >= UNMAP_ASIDE_BYTES_MIN;
+}
+
+void tt_segment_release_all(tt_segment *const *segments, uint32_t count)
+{
+    const bool is_slow = holds_much(segments, count);
+    mapping_list *list = is_slow ? malloc(sizeof(*list) + count * sizeof(list->mappings[0])) : NULL;
+    if (list == NULL) {
+        for (uint32_t i = 0; i < count; i++) {
+            tt_segment_release(segments[i]);
+        }
+        return;
+    }
+    list->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        list->count += dismantle(segments[i], &list->mappings[list->count]);
+    }
+    if (list->count == 0 || !unmap_aside(list)) {
+        unmap_all(list);
+    }
 }
 
 int tt_segment_descriptor(const tt_segment *segment)

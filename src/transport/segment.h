@@ -58,6 +58,11 @@ tt_status tt_segment_attach(int descriptor, const tt_segment_config *expected,
 tt_segment *tt_segment_retain(tt_segment *segment);
 void tt_segment_release(tt_segment *segment);
 
+/* Release `count` segments, of which any may be NULL. Where many pages hang on them, giving them
+ * back to the kernel takes longer than leaving and joining a job: then a thread does it that
+ * nobody waits for. Forked children do not see the mappings from here on. */
+void tt_segment_release_all(tt_segment *const *segments, uint32_t count);
+
 /* To pass to peers; the segment's own, -1 for an attached one. */
 int tt_segment_descriptor(const tt_segment *segment);
 const tt_segment_config *tt_segment_facts(const tt_segment *segment);

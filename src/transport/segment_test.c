@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -157,6 +158,44 @@ static void test_a_forked_child_cannot_write_the_parents_memory(void **state)
     tt_segment_release(own);
 }
 
+static bool is_mapped(void *memory)
+{
+    unsigned char page;
+    return mincore(memory, 4096, &page) == 0;
+}
+
+/* Much memory goes a little later, by another thread; a little at once. */
+static void test_released_segments_are_unmapped(void **state)
+{
+    (void)state;
+    for (size_t used = 20 * MIB; used > 0; used = used > MIB ? MIB : 0) {
+        tt_segment_config config = CONFIG;
+        tt_segment *segments[3] = {NULL};
+        void *memory = NULL, *control[2];
+        config.arena_bytes = 32 * MIB;
+        assert_int_equal(tt_segment_create(&config, &segments[0], NULL), TT_OK);
+        assert_int_equal(
+            tt_segment_attach(tt_segment_descriptor(segments[0]), &config, &segments[2], NULL),
+            TT_OK);
+        assert_int_equal(tt_arena_allocate(tt_segment_arena(segments[0]), used, &memory, NULL),
+                         TT_OK);
+        control[0] = tt_segment_ring(segments[0], 0);
+        control[1] = tt_segment_ring(segments[2], 0);
+        tt_segment *held = tt_segment_retain(segments[0]);
+        tt_segment_release_all(segments, 3);
+        assert_true(is_mapped(control[0]));
+        segments[0] = held;
+        segments[2] = NULL;
+        tt_segment_release_all(segments, 3);
+        for (int i = 0; i < 2; i++) {
+            while (used > MIB && is_mapped(control[i])) {
+                (void)sched_yield();
+            }
+            assert_false(is_mapped(control[i]));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_the_file_cannot_change_its_size),
         cmocka_unit_test(test_sizes_out_of_range_are_refused),
         cmocka_unit_test(test_a_forked_child_cannot_write_the_parents_memory),
+        cmocka_unit_test(test_released_segments_are_unmapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
