@@ -36,7 +36,12 @@
     X(TICKET_LOST_ON_CUT)     \
     X(CUT_IGNORES_LATE_RANK)  \
     X(LAYOUT_DIFFERS)         \
-    X(ACTIVE_ALWAYS_DIVIDES)
+    X(ACTIVE_ALWAYS_DIVIDES)  \
+    X(EVICTION_DIFFERS)       \
+    X(CACHE_SKEW)             \
+    X(COORDINATOR_TOO_EARLY)  \
+    X(COMBINE_TOO_EARLY)      \
+    X(LEAVING_ENDS_TICKETS)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -99,7 +99,7 @@ static void pass_on(tt_control *control, uint32_t rank, const char *why)
 /* What one that left had agreed to may still be on its way through others: tickets get a while. */
 static void break_names(tt_control *control, tt_set *set, tt_status status)
 {
-    if (status == TT_ERR_PEER_DOWN) {
+    if (status == TT_ERR_PEER_DOWN || TT_PLANT(LEAVING_ENDS_TICKETS)) {
         tt_named_shut(control, set, status, set->broken_text);
     } else if (set->shut_ns == UINT64_MAX) {
         set->shut_ns = tt_now(control->platform) + LEFT_GRACE_NS;

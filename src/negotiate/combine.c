@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "negotiate/internal.h"
 
 tt_status tt_combine_init(tt_negotiator *self, tt_combine *combine, tt_notice_kind kind)
@@ -108,7 +109,8 @@ static tt_status take(tt_negotiator *self, tt_combine *combine, const tt_notice 
         TT_TRY(open_with(self, combine, notice->digest, size));
     }
     combine->flags |= notice->flags;
-    if (combine->digest != notice->digest || combine->size != size) {
+    const bool is_astray = combine->digest != notice->digest && !TT_PLANT(CACHE_SKEW);
+    if (is_astray || combine->size != size) {
         combine->flags |= TT_FLAG_DIVERGED;
     } else if (combine->kind == TT_NOTICE_VECTOR) {
         take_vector(combine, notice->payload, has_invalid);
@@ -171,7 +173,7 @@ static void exchange(tt_negotiator *self, tt_combine *combine)
             combine->dimensions_sent++;
             send_value(self, combine, tt_place_leader(self, place->turn ^ 1U << k));
         }
-        if ((combine->dimensions_in >> k & 1) == 0) {
+        if ((combine->dimensions_in >> k & 1) == 0 && !TT_PLANT(COMBINE_TOO_EARLY)) {
             return;
         }
     }

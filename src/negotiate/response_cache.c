@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/hash64.h"
+#include "base/plant.h"
 #include "negotiate/internal.h"
 
 enum { NOTE_INSERT = 1, NOTE_TOUCH, NOTE_ERASE, NOTE_PIN, NOTE_UNPIN };
@@ -84,8 +85,9 @@ static tt_status take_slot(tt_negotiator *self, uint32_t *slot_out)
         return TT_OK;
     }
     if (cache->first_free == TT_NONE && cache->oldest != TT_NONE) {
+        const bool is_astray = TT_PLANT(EVICTION_DIFFERS) && self->members.self == 1;
         self->count.evictions++;
-        tt_cache_erase(self, cache->oldest);
+        tt_cache_erase(self, is_astray ? cache->newest : cache->oldest);
     }
     *slot_out = cache->first_free;
     if (cache->first_free != TT_NONE) {
@@ -125,8 +127,10 @@ tt_status tt_cache_insert(tt_negotiator *self, uint32_t entry, const void *claim
 void tt_cache_touch(tt_negotiator *self, uint32_t slot)
 {
     TT_ASSERT(!self->cache.slots[slot].is_planned);
-    unlink_slot(&self->cache, slot);
-    link_newest(&self->cache, slot);
+    if (!TT_PLANT(CACHE_SKEW) || self->members.self != 1) {
+        unlink_slot(&self->cache, slot);
+        link_newest(&self->cache, slot);
+    }
     tt_cache_note(self, (uint64_t)slot << 8 | NOTE_TOUCH);
 }
 

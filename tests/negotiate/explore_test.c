@@ -739,7 +739,8 @@ static void test_every_three_of_some_programs(void **state)
 static void test_every_three_programs_that_cut(void **state)
 {
     (void)state;
-    sweep_hosts(&cuts, 3, cuts.count);
+    sweep_hosts(&cuts, 3, 5);
+    sweep_menu(&cuts, 3, 1, cuts.count);
 }
 
 static void test_every_three_programs_that_join_or_leave(void **state)

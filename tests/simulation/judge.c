@@ -242,9 +242,30 @@ static bool is_disturbed(const simulation *run)
            what->leaves_early;
 }
 
+/* The members' caches are equal by construction: that they can start anew is for faults of memory.
+ */
+static void judge_caches(simulation *run)
+{
+    for (uint32_t rank = 0; rank < run->what->size; rank++) {
+        for (uint32_t set = 0; set < run->what->set_count; set++) {
+            uint32_t member;
+            const char *mode;
+            if (!scenario_is_member(run->what, set, rank, &member)) {
+                continue;
+            }
+            const tt_negotiate_counters *count =
+                tt_control_set_count(run->ranks[rank].control, set, &mode);
+            if (count != NULL && count->divergences > 0) {
+                run_fault(run, "rank %u: the caches of set %u differ", rank, set);
+            }
+        }
+    }
+}
+
 void judge_calls(simulation *run)
 {
     const call_slot *failed[SCENARIO_CALLS_MAX] = {0};
+    judge_caches(run);
     for (uint32_t i = 0; i < run->slot_count; i++) {
         const call_slot *slot = &run->slots[i];
         if (run->ranks[slot->rank].is_dead || slot->finished_count == 0) {

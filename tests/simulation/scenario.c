@@ -381,6 +381,32 @@ void scenario_small(scenario *drawn)
     }
 }
 
+void scenario_small_named(scenario *drawn, tt_negotiate_mode mode)
+{
+    scenario_small(drawn);
+    drawn->is_named = drawn->is_shuffled = true;
+    drawn->control.eager_bytes_max = 4096;
+    drawn->control.negotiate.mode = mode;
+    drawn->control.negotiate.steps_to_plan = 1;
+    drawn->control.negotiate.cycle_ns = 50 * MS;
+    drawn->tensor_count = 2;
+    drawn->phase_count = 1;
+    drawn->steps_per_phase = 5;
+    drawn->call_count = drawn->tensor_count * drawn->steps_per_phase;
+    for (uint32_t i = 0; i < drawn->size; i++) {
+        drawn->rank_steps[0][i] = drawn->steps_per_phase;
+    }
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        scenario_call *call = &drawn->calls[i];
+        *call = drawn->calls[0];
+        call->is_named = true;
+        call->tensor = i % drawn->tensor_count;
+        call->step = i / drawn->tensor_count;
+        call->one.salt = i;
+        call->one.count = call->step >= 3 && call->tensor == 1 ? 20 : 12;
+    }
+}
+
 /* ---- questions ---- */
 
 bool scenario_is_member(const scenario *what, uint32_t set, uint32_t rank, uint32_t *member_out)

@@ -96,6 +96,8 @@ bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step);
 bool scenario_is_flawed(const scenario *what, uint32_t index);
 /* A small fixed one, for kills at every event. */
 void scenario_small(scenario *drawn);
+/* The same with named tensors that are planned, changed, and planned again. */
+void scenario_small_named(scenario *drawn, tt_negotiate_mode mode);
 
 bool scenario_is_member(const scenario *what, uint32_t set, uint32_t rank, uint32_t *member_out);
 bool scenario_has_fault(const scenario *what, fault_kind kind);

@@ -6,7 +6,7 @@
  *   tutti-simulate --seed S [--verbose]     one of them, told in full
  *   tutti-simulate --file F                 the seeds listed in F; those with an n are named
  *   tutti-simulate --named ...              seeds mean programs of named tensors
- *   tutti-simulate --kills                  a small job, a kill at every event
+ *   tutti-simulate --kills                  small jobs, a kill at every event
  *   tutti-simulate --bug NAME ...           with a planted bug (tutti-simulate-planted only)
  *
  * Exit status 1 and one line per failing seed if anything is wrong.
@@ -31,6 +31,9 @@ typedef struct arguments {
 typedef struct totals {
     uint64_t runs, events, simulated_ns;
     uint32_t failures;
+    uint32_t modes[TT_NEGOTIATE_ORIGINAL + 1]; /* runs of named tensors in each */
+    uint32_t faults[FAULT_KIND_COUNT];         /* and runs with such a fault */
+    uint32_t dropping, late, reordered;
 } totals;
 
 static uint64_t current_seed; /* for on_abort */
@@ -61,12 +64,36 @@ static void add_result(totals *sum, const run_result *result, uint64_t seed, con
     }
 }
 
+static void add_named(totals *sum, const scenario *drawn)
+{
+    sum->modes[drawn->control.negotiate.mode]++;
+    sum->dropping += drawn->sim.noise.drop > 0;
+    sum->late += drawn->sim.noise.spike > 0;
+    sum->reordered += drawn->sim.noise.reorder > 0;
+    for (int kind = 0; kind < FAULT_KIND_COUNT; kind++) {
+        sum->faults[kind] += scenario_has_fault(drawn, (fault_kind)kind);
+    }
+}
+
+static void print_named(const totals *sum)
+{
+    printf(
+        "named: auto %u, coordinator %u, bitvector %u, plan %u, original %u; with drops %u, delays "
+        "%u, reordering %u, partitions %u, severed links %u, stops %u, kills %u\n",
+        sum->modes[TT_NEGOTIATE_AUTO], sum->modes[TT_NEGOTIATE_COORDINATOR],
+        sum->modes[TT_NEGOTIATE_BITVECTOR], sum->modes[TT_NEGOTIATE_PLAN],
+        sum->modes[TT_NEGOTIATE_ORIGINAL], sum->dropping, sum->late, sum->reordered,
+        sum->faults[FAULT_CUT], sum->faults[FAULT_SEVER], sum->faults[FAULT_STOP],
+        sum->faults[FAULT_KILL]);
+}
+
 static void run_seed(uint64_t seed, bool is_verbose, totals *sum)
 {
     static scenario drawn; /* large */
     current_seed = seed;
     if (is_named) {
         scenario_draw_named(&drawn, seed);
+        add_named(sum, &drawn);
     } else {
         scenario_draw(&drawn, seed);
     }
@@ -85,20 +112,29 @@ static void run_seed(uint64_t seed, bool is_verbose, totals *sum)
     }
 }
 
+static void run_kills_of(const scenario *small, totals *sum)
+{
+    const run_result whole = run_scenario(small, &(run_options){0});
+    add_result(sum, &whole, 0, " (no kill)");
+    for (uint64_t event = 1; event <= whole.event_count; event++) {
+        for (uint32_t rank = 0; rank < small->size; rank++) {
+            const run_options options = {.kill_at_event = event, .kill_rank = rank};
+            char extra[64];
+            (void)snprintf(extra, sizeof(extra), " (kill of %u at event %" PRIu64 ")", rank, event);
+            const run_result result = run_scenario(small, &options);
+            add_result(sum, &result, 0, extra);
+        }
+    }
+}
+
 static void run_kills(totals *sum)
 {
     static scenario drawn;
     scenario_small(&drawn);
-    const run_result whole = run_scenario(&drawn, &(run_options){0});
-    add_result(sum, &whole, 0, " (no kill)");
-    for (uint64_t event = 1; event <= whole.event_count; event++) {
-        for (uint32_t rank = 0; rank < drawn.size; rank++) {
-            const run_options options = {.kill_at_event = event, .kill_rank = rank};
-            char extra[64];
-            (void)snprintf(extra, sizeof(extra), " (kill of %u at event %" PRIu64 ")", rank, event);
-            const run_result result = run_scenario(&drawn, &options);
-            add_result(sum, &result, 0, extra);
-        }
+    run_kills_of(&drawn, sum);
+    for (int mode = TT_NEGOTIATE_COORDINATOR; mode <= TT_NEGOTIATE_ORIGINAL; mode++) {
+        scenario_small_named(&drawn, (tt_negotiate_mode)mode);
+        run_kills_of(&drawn, sum);
     }
 }
 
@@ -180,5 +216,8 @@ int main(int argc, char **argv)
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
+    if (parsed.is_named) {
+        print_named(&sum);
+    }
     return sum.failures > 0 ? 1 : 0;
 }
