@@ -60,8 +60,13 @@ enum {
 };
 
 enum {
-    TUTTI_LAUNCH_MAY_BLOCK = 1, /* every member waits for this op and for nothing else */
+    TUTTI_LAUNCH_MAY_BLOCK = 1, /* every member waits, for ops of this set and for nothing else */
 };
+
+/* Named ops of a set have an order of their own. They come as ops of another set, of the same
+ * members, whose number has this bit; `set_create` is told of it like of any other, also for the
+ * world. An engine that declines that set leaves named ops to Tutti. */
+#define TUTTI_ENGINE_SET_NAMED UINT32_C(0x80000000)
 
 /* One collective, with the meaning of tutti_call. Sums are plain sums: Tutti divides and scales. */
 typedef struct tutti_engine_op {
@@ -102,7 +107,7 @@ typedef struct tutti_engine_ops {
 
     /* A process set has been made or removed on every rank of the job, in the same order; may block
      * until its members do the same. Set 0, the world, exists from the beginning. NULL: `supports`
-     * takes ops of the world only. */
+     * takes ops of the world only (0, and 0 with SET_NAMED). */
     int (*set_create)(tutti_engine *engine, uint32_t set, const int *ranks, int rank_count);
     void (*set_remove)(tutti_engine *engine, uint32_t set);
 

@@ -85,17 +85,17 @@ typedef enum tutti_status {
 } tutti_status;
 
 typedef enum tutti_dtype { /* numbers 11 to 15 are kept for fp8, u32 and u64 */
-    TUTTI_U8 = 0,
-    TUTTI_I8 = 1,
-    TUTTI_U16 = 2,
-    TUTTI_I16 = 3,
-    TUTTI_I32 = 4,
-    TUTTI_I64 = 5,
-    TUTTI_F16 = 6,
-    TUTTI_BF16 = 7,
-    TUTTI_F32 = 8,
-    TUTTI_F64 = 9,
-    TUTTI_BOOL = 10,
+                           TUTTI_U8 = 0,
+                           TUTTI_I8 = 1,
+                           TUTTI_U16 = 2,
+                           TUTTI_I16 = 3,
+                           TUTTI_I32 = 4,
+                           TUTTI_I64 = 5,
+                           TUTTI_F16 = 6,
+                           TUTTI_BF16 = 7,
+                           TUTTI_F32 = 8,
+                           TUTTI_F64 = 9,
+                           TUTTI_BOOL = 10,
 } tutti_dtype;
 
 typedef enum tutti_op {
@@ -134,18 +134,21 @@ typedef struct tutti_handle tutti_handle;
  * with this library as long as it leaves the new fields zero. */
 typedef struct tutti_options {
     size_t struct_bytes;
-    int rank;                /* -1: from the environment */
-    int size;                /* -1: from the environment */
-    const char *rendezvous;  /* "tcp://host:port" or "file:///path"; NULL: from the environment */
-    const char *job_id;      /* NULL: from the environment */
-    const uint8_t *secret;   /* 32 bytes; NULL: found as docs/security-protocol.md says */
-    const char *transport;   /* "auto", "shm", "tcp" or a plugin's; NULL: TUTTI_TRANSPORT */
+    int rank;               /* -1: from the environment */
+    int size;               /* -1: from the environment */
+    const char *rendezvous; /* "tcp://host:port" or "file:///path"; NULL: from the environment */
+    const char *job_id;     /* NULL: from the environment */
+    const uint8_t *secret;  /* 32 bytes; NULL: found as docs/security-protocol.md says */
+    const char *transport;  /* "auto", "shm", "tcp" or a plugin's; NULL: TUTTI_TRANSPORT */
     void (*log)(void *user, int level, const char *text); /* NULL: stderr */
     void *log_user;
-    double timeout_s;        /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */
+    double timeout_s; /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */
 } tutti_options;
 
-#define TUTTI_OPTIONS_INIT {sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0}
+#define TUTTI_OPTIONS_INIT                                                     \
+    {                                                                          \
+        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0 \
+    }
 
 /* Join the job; returns when every rank has joined. Rank and size come from `options`, else from
  * the launcher's variables: TUTTI_*, HOROVOD_*, torchrun, Open MPI, PMI (MPICH), Slurm, plain
@@ -255,12 +258,12 @@ typedef struct tutti_call {
     tutti_op op;
     int root; /* root; for send and receive the peer; numbered within the set */
     tutti_set set;
-    int priority;       /* larger is more urgent; 0 is usual */
-    const char *name;   /* NULL or "": matched by order. Copied; at most 255 bytes. Send and receive
-                         * match by order all the same, and must agree on the name */
+    int priority;     /* larger is more urgent; 0 is usual */
+    const char *name; /* NULL or "": matched by order. Copied; at most 255 bytes. Send and receive
+                       * match by order all the same, and must agree on the name */
     const void *input;
     void *output;
-    uint64_t count;     /* elements of this rank, as in the short forms */
+    uint64_t count;           /* elements of this rank, as in the short forms */
     uint64_t output_capacity; /* elements; 0: what the short form implies */
     const uint64_t *input_counts;
     uint64_t *output_counts;
@@ -271,7 +274,7 @@ typedef struct tutti_call {
     int device;       /* -1: host memory. Other devices: TUTTI_ERR_UNSUPPORTED today */
     void *stream;     /* kept for devices */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
-    void *done_user;  /* done runs once, on some thread; it may start calls but not wait */
+    void *done_user; /* done runs once, on some thread; it may start calls but not wait */
     /* With a name: one of `group_size` calls of this group. Nothing of a group moves until all of
      * it is submitted, on every rank; its calls end together, with one status. Copied; at most 255
      * bytes. */
@@ -283,9 +286,11 @@ typedef struct tutti_call {
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
 #define TUTTI_BY_ACTIVE 1u
 
-#define TUTTI_CALL_INIT                                                                       \
-    {sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
-     NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0}
+#define TUTTI_CALL_INIT                                                                           \
+    {                                                                                             \
+        sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
+            NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0         \
+    }
 
 /* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and
  * must be freed. Arguments that are wrong on their face fail here, and fail the peers' call too. */
@@ -363,11 +368,14 @@ typedef struct tutti_counters {
     uint64_t queueing_ns;    /* until their turn in the order */
     uint64_t late_ns;        /* waiting for ranks that had not begun */
     uint64_t exchange_ns;    /* moving data */
-    char mode[16]; /* of the last call: "coordinator", "bitvector", "plan" or "original" */
+    char mode[16];     /* of the last call: "coordinator", "bitvector", "plan" or "original" */
+    uint64_t launched; /* calls, and bundles, that an outside engine ran; of all process sets */
 } tutti_counters;
 
-#define TUTTI_COUNTERS_INIT \
-    {sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
+#define TUTTI_COUNTERS_INIT                                                                       \
+    {                                                                                             \
+        sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0 \
+    }
 
 TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,
                                    tutti_counters *counters_out);

@@ -5,142 +5,146 @@
  * Rank 0 is the server. Every rank pushes its vectors to it; when all ranks' next one is there, the
  * server adds them in rank order and sends the sum back. Vectors need no names: Tutti launches ops
  * only when all ranks have them, and in one order, so that the n-th of every rank belong together.
- * Sums of floats on the world are taken; the rest is left to Tutti's own algorithms.
  *
- * ZMQ_ENGINE_ADDRESS says where the server is: two digits, the rank, are put behind it, as in
- * ipc:///tmp/sums or tcp://node1:55 (ports 5500, 5501, ...). Set it on all ranks.
+ * ZMQ_ENGINE_ADDRESS says where the server is: two digits (the rank; 50 more for named ops) are put
+ * behind it, as in ipc:///tmp/sums or tcp://node1:55 (ports 5500, 5501, ...). Set it on all ranks.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zmq.h>
 
 #include "tutti/plugin.h"
 
-enum { SIZE_MAX_HERE = 100, ADDRESS_BYTES = 256 };
+enum { SIZE_MAX_HERE = 50, ADDRESS_BYTES = 256 };
 
 typedef struct op { /* launched, its sum not back */
     struct op *next;
     uint64_t token;
-    float *output;
+    void *output;
+    size_t bytes;
 } op;
 
-struct tutti_engine {
+typedef struct order {
     int size;
-    void *context;
     void *client;                /* to the server */
     void *server[SIZE_MAX_HERE]; /* rank 0: one socket for each rank, else NULL */
     zmq_msg_t next[SIZE_MAX_HERE];
     bool has_next[SIZE_MAX_HERE];
     op *first, **end; /* in the order of launching */
+} order;
+
+struct tutti_engine {
+    int size;
+    void *context;
+    order orders[2]; /* of unnamed ops, of named ones */
 };
 
-/* ---- the server ---- */
-
-/* Is the next vector of every rank here? */
-static bool gather(tutti_engine *engine)
+/* Of the server: is the next vector of every rank here? */
+static bool gather(order *it)
 {
-    bool has_all = true;
-    for (int rank = 0; rank < engine->size; rank++) {
-        if (!engine->has_next[rank]) {
-            (void)zmq_msg_init(&engine->next[rank]);
-            engine->has_next[rank] =
-                zmq_msg_recv(&engine->next[rank], engine->server[rank], ZMQ_DONTWAIT) >= 0;
+    int count = 0;
+    for (int rank = 0; rank < it->size; rank++) {
+        if (!it->has_next[rank]) {
+            (void)zmq_msg_init(&it->next[rank]);
+            it->has_next[rank] = zmq_msg_recv(&it->next[rank], it->server[rank], ZMQ_DONTWAIT) >= 0;
         }
-        has_all = has_all && engine->has_next[rank];
+        count += it->has_next[rank];
     }
-    return has_all;
+    return count == it->size;
 }
 
-static void serve(tutti_engine *engine)
+static void serve(order *it)
 {
-    while (engine->server[0] != NULL && gather(engine)) {
-        float *total = zmq_msg_data(&engine->next[0]);
-        const size_t bytes = zmq_msg_size(&engine->next[0]);
-        for (int rank = 1; rank < engine->size; rank++) {
-            const float *vector = zmq_msg_data(&engine->next[rank]);
+    while (it->server[0] != NULL && gather(it)) {
+        float *total = zmq_msg_data(&it->next[0]);
+        const size_t bytes = zmq_msg_size(&it->next[0]);
+        for (int rank = 1; rank < it->size; rank++) {
+            const float *vector = zmq_msg_data(&it->next[rank]);
             for (size_t i = 0; i < bytes / sizeof(float); i++) {
                 total[i] += vector[i];
             }
         }
-        for (int rank = 0; rank < engine->size; rank++) {
-            (void)zmq_send(engine->server[rank], total, bytes, 0);
-        }
-        for (int rank = 0; rank < engine->size; rank++) {
-            (void)zmq_msg_close(&engine->next[rank]);
-            engine->has_next[rank] = false;
+        for (int rank = it->size - 1; rank >= 0; rank--) { /* the total is in that of rank 0 */
+            (void)zmq_send(it->server[rank], total, bytes, 0);
+            (void)zmq_msg_close(&it->next[rank]);
+            it->has_next[rank] = false;
         }
     }
 }
 
-/* ---- every rank ---- */
-
+/* The rest is left to Tutti's own algorithms. */
 static int zmq_supports(const tutti_engine *engine, const tutti_engine_op *call)
 {
-    return engine->size <= SIZE_MAX_HERE && call->set == TUTTI_WORLD &&
-           call->collective == TUTTI_ALLREDUCE && call->dtype == TUTTI_F32 &&
-           call->op == TUTTI_SUM && call->device < 0;
+    const bool is_world = (call->set & ~TUTTI_ENGINE_SET_NAMED) == TUTTI_WORLD;
+    return engine->size <= SIZE_MAX_HERE && is_world && call->collective == TUTTI_ALLREDUCE &&
+           call->dtype == TUTTI_F32 && call->op == TUTTI_SUM && call->device < 0;
 }
 
 static int zmq_launch(tutti_engine *engine, const tutti_engine_op *call, uint64_t token)
 {
+    order *it = &engine->orders[(call->set & TUTTI_ENGINE_SET_NAMED) != 0];
     op *made = malloc(sizeof(*made));
-    if (made == NULL ||
-        zmq_send(engine->client, call->input, call->count * sizeof(float), ZMQ_DONTWAIT) < 0) {
+    const size_t bytes = call->count * sizeof(float);
+    if (made == NULL || zmq_send(it->client, call->input, bytes, ZMQ_DONTWAIT) < 0) {
         free(made);
         return TUTTI_ERR_NO_RESOURCE;
     }
-    *made = (op){.token = token, .output = call->output};
-    *engine->end = made;
-    engine->end = &made->next;
+    *made = (op){.token = token, .output = call->output, .bytes = bytes};
+    *it->end = made;
+    it->end = &made->next;
     return TUTTI_IN_PROGRESS;
 }
 
 static int zmq_test(tutti_engine *engine, uint64_t *tokens, int *statuses, int capacity)
 {
     int landed = 0;
-    zmq_msg_t vector;
-    serve(engine);
-    (void)zmq_msg_init(&vector);
-    while (landed < capacity && engine->first != NULL &&
-           zmq_msg_recv(&vector, engine->client, ZMQ_DONTWAIT) >= 0) {
-        op *done = engine->first;
-        memcpy(done->output, zmq_msg_data(&vector), zmq_msg_size(&vector));
-        tokens[landed] = done->token;
-        statuses[landed++] = TUTTI_OK;
-        engine->first = done->next;
-        engine->end = engine->first == NULL ? &engine->first : engine->end;
-        free(done);
+    for (order *it = engine->orders; it < engine->orders + 2; it++) {
+        serve(it);
+        while (landed < capacity && it->first != NULL &&
+               zmq_recv(it->client, it->first->output, it->first->bytes, ZMQ_DONTWAIT) >= 0) {
+            op *done = it->first;
+            tokens[landed] = done->token;
+            statuses[landed++] = TUTTI_OK;
+            it->first = done->next;
+            it->end = it->first == NULL ? &it->first : it->end;
+            free(done);
+        }
     }
-    (void)zmq_msg_close(&vector);
     return landed;
+}
+
+static bool connect_order(tutti_engine *engine, int number, int self, char *address)
+{
+    order *it = &engine->orders[number];
+    const int first = number * SIZE_MAX_HERE;
+    const char *base = getenv("ZMQ_ENGINE_ADDRESS");
+    int code = 0;
+    *it = (order){.size = engine->size, .end = &it->first};
+    for (int rank = 0; rank < engine->size && self == 0; rank++) {
+        (void)snprintf(address, ADDRESS_BYTES, "%s%02d", base, first + rank);
+        it->server[rank] = zmq_socket(engine->context, ZMQ_PAIR);
+        code |= zmq_bind(it->server[rank], address);
+    }
+    (void)snprintf(address, ADDRESS_BYTES, "%s%02d", base, first + self);
+    it->client = zmq_socket(engine->context, ZMQ_PAIR);
+    return code == 0 && zmq_connect(it->client, address) == 0;
 }
 
 static int zmq_open(const tutti_plugin_host *host, tutti_engine **engine_out, char *why)
 {
-    const char *base = getenv("ZMQ_ENGINE_ADDRESS");
     char address[ADDRESS_BYTES];
     tutti_engine *engine = calloc(1, sizeof(*engine));
-    if (base == NULL || engine == NULL || host->size > SIZE_MAX_HERE) {
-        (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES, "set ZMQ_ENGINE_ADDRESS; at most %d ranks",
-                       SIZE_MAX_HERE);
+    if (getenv("ZMQ_ENGINE_ADDRESS") == NULL || engine == NULL || host->size > SIZE_MAX_HERE) {
+        (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES, "set ZMQ_ENGINE_ADDRESS; at most 50 ranks");
         free(engine);
         return TUTTI_ERR_BAD_CONFIG;
     }
     engine->size = host->size;
-    engine->end = &engine->first;
     engine->context = zmq_ctx_new();
-    int code = 0;
-    for (int rank = 0; rank < host->size && host->rank == 0; rank++) {
-        (void)snprintf(address, sizeof(address), "%s%02d", base, rank);
-        engine->server[rank] = zmq_socket(engine->context, ZMQ_PAIR);
-        code |= zmq_bind(engine->server[rank], address);
-    }
-    (void)snprintf(address, sizeof(address), "%s%02d", base, host->rank);
-    engine->client = zmq_socket(engine->context, ZMQ_PAIR);
-    if (code != 0 || zmq_connect(engine->client, address) != 0) {
+    if (!connect_order(engine, 0, host->rank, address) ||
+        !connect_order(engine, 1, host->rank, address)) {
         (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES, "%s: %s", address, zmq_strerror(errno));
         return TUTTI_ERR_SYSTEM;
     }
@@ -151,8 +155,9 @@ static int zmq_open(const tutti_plugin_host *host, tutti_engine **engine_out, ch
 static void zmq_close_engine(tutti_engine *engine)
 {
     const int patience_ms = 1000; /* for the last sums to get out */
-    for (int i = 0; i <= engine->size; i++) {
-        void *socket = i < engine->size ? engine->server[i] : engine->client;
+    for (int i = 0; i < 2 * (engine->size + 1); i++) {
+        const order *it = &engine->orders[i % 2];
+        void *socket = i / 2 < engine->size ? it->server[i / 2] : it->client;
         if (socket != NULL) {
             (void)zmq_setsockopt(socket, ZMQ_LINGER, &patience_ms, sizeof(patience_ms));
             (void)zmq_close(socket);
@@ -164,10 +169,9 @@ static void zmq_close_engine(tutti_engine *engine)
 
 static void zmq_describe(const tutti_engine *engine, char *text)
 {
-    int major, minor, patch;
     (void)engine;
-    zmq_version(&major, &minor, &patch);
-    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "ZeroMQ %d.%d.%d", major, minor, patch);
+    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "ZeroMQ %d.%d", ZMQ_VERSION_MAJOR,
+                   ZMQ_VERSION_MINOR);
 }
 
 static const tutti_engine_ops engine_ops = {

@@ -154,6 +154,8 @@ tt_status tt_engine_load(tutti_context *context, const tt_plugin_source *source,
                          tt_text *why);
 /* Start it. `rank` and `size` as far as they are known, else -1. */
 tt_status tt_engine_open(tutti_context *context, int rank, int size, tt_text *why);
+/* All ranks have met: sets of the world that the engine does not have from the beginning. */
+tt_status tt_engine_begin(tutti_context *context, tt_text *why);
 /* A process set exists from now on, or no more; with the baton. */
 tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const int *ranks,
                                   int rank_count);

@@ -739,6 +739,7 @@ static tt_status connect_and_create(build *work)
     if (work->context->engine_plugin != NULL && work->context->engine == NULL) {
         TT_TRY(tt_engine_open(work->context, work->context->rank, work->context->size, work->why));
     }
+    TT_TRY(tt_engine_begin(work->context, work->why));
     TT_TRY(make_driver(work));
     TT_TRY(make_machine(work));
     return tt_costs_take(work->context, &work->mesh, work->why);

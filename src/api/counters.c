@@ -51,6 +51,7 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     tt_drive_release(context);
     out.bundles = own.bundles;
     out.copied_bytes = own.packed_bytes;
+    out.launched = own.launched;
     out.queueing_ns = own.queued_ns;
     out.negotiation_ns = own.negotiation_ns;
     out.late_ns = own.waiting_ns;

@@ -271,6 +271,7 @@ static bool drive_for(tutti_handle *handle, uint64_t until_ns)
     tt_real *real = context->real;
     tt_real_drive(real);
     while (!is_done(handle)) {
+        tt_control_set_waited(context->control, until_ns == UINT64_MAX);
         tt_drive_drain(context);
         if (context->finished == NULL) {
             (void)tt_real_poll(real);
@@ -426,6 +427,7 @@ bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 static bool progress_drive(tutti_context *context)
 {
     tt_real_drive(context->real);
+    tt_control_set_waited(context->control, false);
     do {
         tt_drive_drain(context);
         while (context->finished == NULL && tt_real_poll(context->real) &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * engine.c - the outside engine of a context: load, start, end. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/api_internal.h"
@@ -52,14 +53,43 @@ tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const in
     if (!context->engine_launches || context->engine_plugin->engine->set_create == NULL) {
         return TUTTI_OK;
     }
-    return (tutti_status)context->engine_plugin->engine->set_create(context->engine, set, ranks,
-                                                                    rank_count);
+    const tutti_engine_ops *ops = context->engine_plugin->engine;
+    int status = TUTTI_OK;
+    if (set != TUTTI_WORLD) {
+        status = ops->set_create(context->engine, set, ranks, rank_count);
+    }
+    if (status == TUTTI_OK) {
+        status = ops->set_create(context->engine, set | TUTTI_ENGINE_SET_NAMED, ranks, rank_count);
+    }
+    return (tutti_status)status;
+}
+
+tt_status tt_engine_begin(tutti_context *context, tt_text *why)
+{
+    if (!context->engine_launches) {
+        return TT_OK;
+    }
+    int *ranks = calloc((size_t)context->size, sizeof(*ranks));
+    if (ranks == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int i = 0; i < context->size; i++) {
+        ranks[i] = i;
+    }
+    const tutti_status status = tt_engine_set_create(context, TUTTI_WORLD, ranks, context->size);
+    free(ranks);
+    if (status != TUTTI_OK) {
+        tt_text_add(why, "engine %s: cannot make the set of named calls",
+                    context->engine_plugin->name);
+    }
+    return (tt_status)status;
 }
 
 void tt_engine_set_remove(tutti_context *context, uint32_t set)
 {
     if (context->engine_launches && context->engine_plugin->engine->set_remove != NULL) {
         context->engine_plugin->engine->set_remove(context->engine, set);
+        context->engine_plugin->engine->set_remove(context->engine, set | TUTTI_ENGINE_SET_NAMED);
     }
 }
 

@@ -414,6 +414,11 @@ const tt_negotiate_counters *tt_control_set_count(const tt_control *control, uin
     return tt_negotiator_count(set->negotiator);
 }
 
+void tt_control_set_waited(tt_control *control, bool is_waited)
+{
+    control->is_waited = is_waited;
+}
+
 uint32_t tt_control_pending(const tt_control *control)
 {
     return control->pending;

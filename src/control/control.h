@@ -145,6 +145,9 @@ bool tt_control_fits(const tt_control *control, tt_collective collective,
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);
+/* Who drives the machine from here on waits for a call, without a deadline, or (false) does not: an
+ * engine may block only such a one. */
+void tt_control_set_waited(tt_control *control, bool is_waited);
 /* End the request if it has not begun to move data; it ends on all ranks. False: too late. */
 bool tt_control_cancel(tt_control *control, tt_request *request);
 /* End all requests with this status. */
@@ -177,6 +180,7 @@ typedef struct tt_control_counters {
     uint64_t ops_finished, ops_failed;
     uint64_t frames_received, frames_dropped;
     uint64_t bundles, packed_bytes; /* small named tensors that went together */
+    uint64_t launched;              /* ops that an engine was given */
     uint64_t queued_ns;             /* sums over ops: from submission to the beginning */
     uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
     uint64_t waiting_ns;            /* from the beginning until the peers' places were known */

@@ -70,8 +70,7 @@ struct tt_set {
     char broken_text[TT_ERROR_BYTES];
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
-    tt_op *engine_ops; /* for an engine and not launched yet, in the set's order */
-    tt_op **engine_end;
+    tt_engine_order engine[ENGINE_ORDERS];
     bool engine_is_stuck; /* an op that failed is still with the engine: it takes no more */
     char engine_text[TT_ERROR_BYTES];
 };
@@ -194,12 +193,12 @@ struct tt_control {
     tt_letter *free_letters, *free_parcels; /* for texts, for notices */
     uint32_t letter_count;
     tt_peer_state *peers;
-    uint64_t launches;            /* so far; numbers their tokens */
     uint64_t timer_ns, patrol_ns; /* when the timer is set to; UINT64_MAX: not */
     tt_names *names;              /* NULL: no named call yet */
     struct tt_early *early;
     bool is_touched; /* a negotiator is to be flushed */
     bool has_work;
+    bool is_waited;      /* who drives the machine now does nothing but wait */
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];
     tt_control_counters counters;

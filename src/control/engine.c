@@ -7,13 +7,14 @@
  *  (1) An op is launched only after stage 0, an all-reduce of one byte over our own links, has
  *      passed: then every member has asked for the same op. A mismatch, a missing rank or a cancel
  *      before that never reaches the engine.
- *  (2) Ops of one set are launched in the set's order, whatever order their stages 0 end in.
- *      Named ops have orders of their own, which would mix with that: our own links carry them.
- *  (3) The byte says whether a member does nothing but wait. Only if all do, the engine may use a
- *      call that blocks; engines do not match blocking calls with others.
- *  (4) Only calls in order are taken: named tensors have an order of their own, and an engine has
- *      one order for each set.
- *  (5) A launched op that fails leaves its buffers with the engine: the request says has_strays,
+ *  (2) Unnamed ops of a set are launched in the order of calls, named ones in the agreed order,
+ *      whatever order their stages 0 end in. The two orders do not mix: the engine knows them as
+ * two sets. A planned tensor has no place in any order that is free of deadlocks (one rank may wait
+ *      for a second tensor before it submits the first), so what an engine takes is not planned.
+ *  (3) The byte says whether a member does nothing but wait, for ops of this order alone. Only if
+ *      all do, the engine may use a call that blocks; engines do not match blocking calls with
+ *      others. A member that blocks in an op has sent all that others need to come to it.
+ *  (4) A launched op that fails leaves its buffers with the engine: the request says has_strays,
  * the set is stuck, and later ops for the engine fail on all members.
  */
 #include "control/engine.h"
@@ -29,6 +30,21 @@ enum { ENGINE_WAITS = 1 };
 /* Tokens: the number of the launch above, the op's index below. */
 enum { TOKEN_INDEX_BITS = 24 };
 
+static uint32_t kind_of(const tt_op *op)
+{
+    return op->space == SPACE_AGREED ? ENGINE_NAMED : ENGINE_CALLS;
+}
+
+static tt_engine_order *order_of(const tt_op *op)
+{
+    return &op->set->engine[kind_of(op)];
+}
+
+static uint32_t number_of(const tt_set *set, uint32_t kind)
+{
+    return kind == ENGINE_NAMED ? set->id | TT_LAUNCH_NAMED : set->id;
+}
+
 static tt_launch launch_of(const tt_op *op)
 {
     const tt_request *request = op->request;
@@ -36,7 +52,7 @@ static tt_launch launch_of(const tt_op *op)
         .collective = (uint8_t)request->collective,
         .dtype = (uint8_t)request->dtype,
         .redop = (uint8_t)(request->redop == TT_AVERAGE ? TT_SUM : request->redop),
-        .set = op->set->id,
+        .set = number_of(op->set, kind_of(op)),
         .root = request->root,
         .self = op->set->self,
         .size = op->set->size,
@@ -51,9 +67,10 @@ bool tt_engine_take(tt_op *op)
 {
     tt_platform *platform = op->control->platform;
     const tt_request *request = op->request;
-    if (platform->ops->can_launch == NULL || op->space != SPACE_CALLS || op->set->size == 1 ||
-        request->is_uneven || !tt_redop_is_elementwise(request->redop) || request->count == 0 ||
-        request->collective == TT_BARRIER) {
+    const bool has_order = op->space == SPACE_CALLS || op->space == SPACE_AGREED;
+    if (platform->ops->can_launch == NULL || !has_order || op->set->size == 1 ||
+        request->is_uneven || request->count == 0 || request->collective == TT_BARRIER ||
+        !tt_redop_is_elementwise(request->redop)) {
         return false;
     }
     const tt_launch launch = launch_of(op);
@@ -62,15 +79,39 @@ bool tt_engine_take(tt_op *op)
     }
     op->launch_token = 0;
     op->engine_next = NULL;
-    *op->set->engine_end = op;
-    op->set->engine_end = &op->engine_next;
+    tt_engine_order *order = order_of(op);
+    *order->end = op;
+    order->end = &op->engine_next;
+    order->open++;
     return true;
+}
+
+bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim)
+{
+    tt_platform *platform = set->control->platform;
+    const bool is_out = set->size == 1 || (claim->form & CLAIM_UNEVEN) != 0 || claim->count == 0 ||
+                        claim->collective == TT_BARRIER;
+    if (platform->ops->can_launch == NULL || is_out) {
+        return false;
+    }
+    const tt_launch launch = {
+        .collective = claim->collective,
+        .dtype = claim->dtype,
+        .redop = (uint8_t)(claim->redop == TT_AVERAGE ? TT_SUM : claim->redop),
+        .set = number_of(set, ENGINE_NAMED),
+        .self = set->self,
+        .size = set->size,
+        .count = claim->count,
+    };
+    return platform->ops->can_launch(platform, &launch);
 }
 
 tt_status tt_engine_prepare(tt_op *op, tt_text *text)
 {
     tt_exec *exec = &op->exec;
-    const bool is_alone = op->control->pending == 1 && op->control->next_set == 1;
+    const tt_control *control = op->control;
+    const bool is_alone = control->pending == order_of(op)->open && control->next_set == 1;
+    const bool is_waited = op->request->is_waited || control->is_waited;
     if (op->set->engine_is_stuck) {
         tt_text_add(text,
                     "the engine still holds an earlier call of this process set, which failed"
@@ -78,7 +119,7 @@ tt_status tt_engine_prepare(tt_op *op, tt_text *text)
                     op->set->engine_text);
         return TT_ERR_UNSUPPORTED;
     }
-    op->engine_own = op->request->is_waited && is_alone ? ENGINE_WAITS : 0;
+    op->engine_own = is_waited && is_alone ? ENGINE_WAITS : 0;
     exec->problem.collective = TT_ALLREDUCE;
     exec->problem.dtype = TT_U8;
     exec->problem.redop = TT_AND;
@@ -98,24 +139,24 @@ tt_status tt_engine_prepare(tt_op *op, tt_text *text)
 
 static void leave_order(tt_op *op)
 {
-    tt_set *set = op->set;
-    for (tt_op **link = &set->engine_ops; *link != NULL; link = &(*link)->engine_next) {
+    tt_engine_order *order = order_of(op);
+    for (tt_op **link = &order->ops; *link != NULL; link = &(*link)->engine_next) {
         if (*link == op) {
             *link = op->engine_next;
             break;
         }
     }
-    set->engine_end = &set->engine_ops;
-    while (*set->engine_end != NULL) {
-        set->engine_end = &(*set->engine_end)->engine_next;
+    order->end = &order->ops;
+    while (*order->end != NULL) {
+        order->end = &(*order->end)->engine_next;
     }
 }
 
 /* Launch those whose turn has come. */
-static void pump(tt_set *set)
+static void pump(tt_set *set, tt_engine_order *order)
 {
-    while (set->engine_ops != NULL && set->engine_ops->phase == OP_ENGINE) {
-        tt_op *op = set->engine_ops;
+    while (order->ops != NULL && order->ops->phase == OP_ENGINE) {
+        tt_op *op = order->ops;
         tt_control *control = op->control;
         if (set->engine_is_stuck) {
             tt_text text = {0};
@@ -126,7 +167,7 @@ static void pump(tt_set *set)
         }
         leave_order(op);
         TT_ASSERT(op->index < UINT32_C(1) << TOKEN_INDEX_BITS);
-        op->launch_token = ++control->launches << TOKEN_INDEX_BITS | op->index;
+        op->launch_token = ++control->counters.launched << TOKEN_INDEX_BITS | op->index;
         tt_launch launch = launch_of(op);
         launch.may_block = (op->engine_all & ENGINE_WAITS) != 0;
         launch.token = op->launch_token;
@@ -139,16 +180,18 @@ void tt_engine_agreed(tt_op *op)
     op->phase = OP_ENGINE;
     op->has_views = false;
     op->exec.is_running = false;
-    pump(op->set);
+    pump(op->set, order_of(op));
 }
 
 void tt_engine_failed(tt_op *op)
 {
     tt_set *set = op->set;
+    tt_engine_order *order = order_of(op);
     const bool was_launched = op->launch_token != 0;
     if (!op->by_engine) {
         return;
     }
+    order->open--;
     if (!was_launched) {
         leave_order(op);
     } else {
@@ -161,7 +204,7 @@ void tt_engine_failed(tt_op *op)
     }
     op->by_engine = false;
     if (!was_launched && op->control->shut_down >= 0) {
-        pump(set); /* those behind it may go on */
+        pump(set, order); /* those behind it may go on */
     }
 }
 
@@ -178,7 +221,7 @@ static void finish(tt_op *op)
         return;
     }
     if (request->redop == TT_AVERAGE) {
-        tt_divide(request->dtype, request->output, request->count, op->set->size);
+        tt_divide(request->dtype, request->output, request->count, op->divisor);
     }
     if (request->postscale != 1.0) {
         tt_scale(request->dtype, request->output, request->output, request->count,
@@ -201,6 +244,7 @@ void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
         return;
     }
     finish(op);
+    order_of(op)->open--;
     op->by_engine = false;
     op->launch_token = 0;
     tt_op_end(op, TT_OK);

@@ -15,6 +15,7 @@
 #include "base/hash64.h"
 #include "base/log.h"
 #include "base/plant.h"
+#include "control/engine.h"
 
 /* ---- records ---- */
 
@@ -308,7 +309,7 @@ static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_co
     bool may = tt_bid_read(&bid, claim_bytes, byte_count);
     uint32_t count = 0;
     while (may && tt_bid_next(&bid, &claim)) {
-        may = (claim.form & CLAIM_BY_ACTIVE) == 0;
+        may = (claim.form & CLAIM_BY_ACTIVE) == 0 && !tt_engine_takes_claim(owner, &claim);
         count++;
     }
     return may && !(count == 1 && is_better_fused(owner, &claim, company));

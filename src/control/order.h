@@ -67,6 +67,16 @@ typedef struct tt_order {
     tt_claim done_claims[DONE_KEPT];
 } tt_order;
 
+/* Ops of a set for an engine: unnamed ones in the order of calls, named ones in the agreed order.
+ * Of these two there is no common order: the engine gets them as two sets. */
+enum { ENGINE_CALLS, ENGINE_NAMED, ENGINE_ORDERS };
+
+typedef struct tt_engine_order {
+    tt_op *ops; /* not launched yet */
+    tt_op **end;
+    uint32_t open; /* taken and not over */
+} tt_engine_order;
+
 /* A part of a planned tensor that is over. */
 typedef struct tt_over {
     uint64_t key; /* + 1 */

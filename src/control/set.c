@@ -72,7 +72,9 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
     set->control = control;
     set->shut_ns = UINT64_MAX;
     tt_order_init(&set->calls);
-    set->engine_end = &set->engine_ops;
+    for (uint32_t i = 0; i < ENGINE_ORDERS; i++) {
+        set->engine[i].end = &set->engine[i].ops;
+    }
     set->pair_queue_end = &set->pair_queue;
     set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
     set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));

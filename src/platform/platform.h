@@ -80,10 +80,13 @@ typedef enum tt_memory_kind {
 
 typedef enum tt_spend_kind { TT_SPEND_COPY, TT_SPEND_REDUCE } tt_spend_kind;
 
+/* Bit of tt_launch.set: named ops, which have an order of their own. */
+#define TT_LAUNCH_NAMED UINT32_C(0x80000000)
+
 /* A whole collective for an outside engine; numbers as in tutti_call. */
 typedef struct tt_launch {
     uint8_t collective, dtype, redop;
-    bool may_block; /* every member waits for this op and for nothing else */
+    bool may_block; /* every member waits, for ops of this set and for nothing else */
     uint32_t set, root;
     uint32_t self, size; /* member number of this rank in the set, and how many there are */
     int32_t urgency;

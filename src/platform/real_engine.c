@@ -20,6 +20,8 @@ enum {
     NAP_NS_MAX = 1000 * 1000,
 };
 
+_Static_assert(TT_LAUNCH_NAMED == TUTTI_ENGINE_SET_NAMED, "sets are numbered alike");
+
 static tutti_engine_op op_of(const tt_launch *launch)
 {
     return (tutti_engine_op){

@@ -125,6 +125,106 @@ static void run_sets(ranks_self *self)
     }
 }
 
+static tutti_call named_sum(float *buffer, uint64_t count, const char *name)
+{
+    tutti_call call = sum_of(buffer, count, TUTTI_WORLD);
+    call.name = name;
+    return call;
+}
+
+static uint64_t launched(const ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters.launched;
+}
+
+/* One step: named tensors, small ones and large ones, submitted in an order of each rank's own,
+ * between unnamed calls, and waited for in another. */
+static void named_step(ranks_self *self, int step)
+{
+    enum { NAMED = 24 };
+    tutti_handle *handles[NAMED], *plain;
+    float *buffers[NAMED];
+    char names[NAMED][16];
+    const float ranks_sum = (float)(self->size * (self->size - 1) / 2);
+    float *unnamed = fill((float)self->rank);
+    for (int k = 0; k < NAMED; k++) {
+        const int i =
+            (7 * k + 5 * self->rank + step) % NAMED; /* 7 and 24 have no factor in common */
+        buffers[i] = fill((float)(self->rank + i + step));
+        (void)snprintf(names[i], sizeof(names[i]), "t%d", i);
+        const tutti_call call = named_sum(buffers[i], i % 3 == 0 ? COUNT : 5, names[i]);
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+        if (k == 3 * self->rank % NAMED) {
+            const tutti_call other = sum_of(unnamed, COUNT, TUTTI_WORLD);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &other, &plain));
+        }
+    }
+    for (int k = 0; k < NAMED; k++) {
+        const int i = (11 * k + self->rank) % NAMED;
+        const float want = ranks_sum + (float)(self->size * (i + step));
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        EXPECT_SAY(buffers[i][0] == want && buffers[i][4] == want, "tensor %d is %g, not %g", i,
+                   (double)buffers[i][0], (double)want);
+        tutti_handle_free(handles[i]);
+        free(buffers[i]);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(plain, -1.0));
+    expect_all(unnamed, ranks_sum);
+    tutti_handle_free(plain);
+    free(unnamed);
+}
+
+/* A rank waits for the second tensor before it submits the first: whatever is launched first must
+ * be what all have. */
+static void named_crossed(ranks_self *self, int step)
+{
+    float *first = fill(1.0f), *second = fill(2.0f);
+    const tutti_call one = named_sum(first, COUNT, "one"), two = named_sum(second, COUNT, "two");
+    tutti_handle *handle = NULL;
+    if (self->rank == step % self->size) {
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &two));
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &one));
+    } else {
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &one, &handle));
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &two));
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+        tutti_handle_free(handle);
+    }
+    expect_all(first, (float)self->size);
+    expect_all(second, 2.0f * (float)self->size);
+    free(first);
+    free(second);
+}
+
+/* A rank that has joined gives nothing; averages are over those that do, or over all. */
+static void named_join(ranks_self *self)
+{
+    float *buffer = fill(6.0f);
+    tutti_call call = named_sum(buffer, COUNT, "joined");
+    call.op = TUTTI_AVERAGE;
+    call.flags = TUTTI_BY_ACTIVE;
+    if (self->rank != 0) {
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        expect_all(buffer, 6.0f);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, NULL));
+    free(buffer);
+}
+
+static void run_named(ranks_self *self)
+{
+    const uint64_t before = launched(self);
+    for (int step = 0; step < 12; step++) {
+        named_step(self, step);
+        named_crossed(self, step);
+    }
+    EXPECT_SAY(self->size == 1 || launched(self) >= before + 12 * 4, "the engine ran %llu",
+               (unsigned long long)(launched(self) - before));
+    named_join(self);
+}
+
 /* A wrong call fails everywhere and never reaches the engine; the next one works. */
 static void run_mismatch(ranks_self *self)
 {
@@ -168,11 +268,8 @@ int main(int count, char **words)
     static const struct {
         const char *name;
         ranks_fn *run;
-    } parts[] = {{"forms", run_forms},
-                 {"together", run_together},
-                 {"sets", run_sets},
-                 {"mismatch", run_mismatch},
-                 {"deadline", run_deadline}};
+    } parts[] = {{"forms", run_forms}, {"together", run_together}, {"sets", run_sets},
+                 {"named", run_named}, {"mismatch", run_mismatch}, {"deadline", run_deadline}};
     ranks_self self = {.rank = 0};
     char text[1024] = "";
     EXPECT_STATUS(TUTTI_OK, tutti_init(NULL, &self.context));
