@@ -48,7 +48,7 @@ typedef struct tt_settings {
     int64_t steps_to_plan;
     uint64_t cycle_ns;
     uint64_t stall_fail_ns;
-    uint64_t fuse_bytes, bundle_bytes;
+    uint64_t fuse_bytes, bundle_bytes, late_ns;
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;

@@ -688,6 +688,7 @@ static tt_status make_machine(build *work)
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
     config.fuse_bytes = settings->fuse_bytes;
     config.bundle_bytes = settings->bundle_bytes;
+    config.late_ns = settings->late_ns;
     config.negotiate.mode = (tt_negotiate_mode)settings->control;
     config.negotiate.capacity = (uint32_t)settings->cache_capacity;
     config.negotiate.steps_to_plan = (uint32_t)settings->steps_to_plan;

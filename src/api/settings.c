@@ -193,6 +193,12 @@ static const tt_config_entry entries[] = {
      .help = "how much travels together at most",
      .offset = offsetof(tt_settings, bundle_bytes),
      .maximum = 1024 * 1024 * 1024},
+    {.name = "FUSE_WAIT",
+     .kind = TT_CONFIG_SECONDS,
+     .fallback = "0.05",
+     .unit = "",
+     .help = "how long planned tensors wait for those they travel with before they go alone",
+     .offset = offsetof(tt_settings, late_ns)},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,

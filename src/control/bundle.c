@@ -24,7 +24,8 @@ typedef struct run {
     tt_set *set;
     bool is_planned;
     const tt_agreement *item;
-    uint32_t part; /* of a planned ticket */
+    const tt_failure *objection; /* of a pack: it is not to run */
+    uint32_t part;               /* of a planned ticket */
     tt_bundle *open[OPEN_MAX];
 } run;
 
@@ -73,6 +74,7 @@ static tt_bundle *bundle_take(tt_control *control)
     bundle->member_count = 0;
     bundle->bytes = 0;
     bundle->layout = 0;
+    bundle->pack.bundle_size = 0;
     return bundle;
 }
 
@@ -167,11 +169,29 @@ static tt_status unpack(tt_request *request, const uint8_t *source, uint64_t byt
     return TT_OK;
 }
 
+/* A pack that did not hold: its tensors go one by one, on every rank. */
+static void pack_dissolve(tt_bundle *bundle)
+{
+    tt_control *control = bundle->control;
+    tt_set *set = tt_set_find(control, bundle->carrier.set);
+    tt_pack_ended(control, set, &bundle->pack);
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        tt_agreement item = bundle->pack;
+        item.index = bundle->members[i].index;
+        tt_bundle_run_alone(control, set, &item, bundle->members[i].request);
+    }
+    bundle_recycle(bundle);
+}
+
 static void bundle_finished(tt_request *carrier)
 {
     tt_bundle *bundle = carrier->owner;
     tt_platform *platform = bundle->control->platform;
     const tt_status status = carrier->status;
+    if (status < 0 && bundle->pack.bundle_size > 0 && bundle->control->shut_down == TT_OK) {
+        pack_dissolve(bundle);
+        return;
+    }
     for (uint32_t i = 0; i < bundle->member_count; i++) {
         tt_request *request = bundle->members[i].request;
         if (request == NULL) {
@@ -241,9 +261,10 @@ static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
 
 static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool has_memory)
 {
-    const tt_failure objection = {.status = TT_ERR_NO_MEMORY, .text = "out of memory"};
+    const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = "out of memory"};
+    const tt_failure *objection = it->objection;
     it->set->absent_count += bundle->carrier.is_identity ? 1 : 0;
-    submit(it, one, &bundle->carrier, has_memory ? NULL : &objection);
+    submit(it, one, &bundle->carrier, has_memory || objection != NULL ? objection : &starved);
 }
 
 /* A rank that has joined takes part with the identity, in memory of its own. */
@@ -283,43 +304,63 @@ static void run_alone(run *it, const member *one)
     submit(it, one, one->request, objection.status < 0 ? &objection : NULL);
 }
 
+/* Members of a pack that have other deadlines: the first one counts. */
+static uint64_t pack_patience(const tt_bundle *bundle, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        deadline_ns = tt_min_u64(deadline_ns, bundle->members[i].request->named->deadline_ns);
+    }
+    return deadline_ns == UINT64_MAX ? 0 : deadline_ns > now_ns ? deadline_ns - now_ns : 1;
+}
+
+/* All members are in: pack them, and run them as one. */
+static void bundle_send(run *it, tt_bundle *bundle)
+{
+    const tt_request *first = bundle->members[0].request;
+    tt_claim whole;
+    char name[TT_NAME_BYTES];
+    tt_claim_copy(&whole, &bundle->claim);
+    whole.count = bundle->bytes / tt_dtype_bytes((tt_dtype)whole.dtype);
+    whole.salt = bundle->layout;
+    memcpy(name, bundle->name, sizeof(name));
+    const member all = {.item = bundle->first_item,
+                        .request = bundle->members[0].request,
+                        .claim = &whole,
+                        .name = name};
+    carrier_fill(bundle, &all, it->set->id);
+    bundle->carrier.is_identity = first == NULL && bundle->pack.bundle_size == 0;
+    bundle->carrier.deadline_ns =
+        bundle->pack.bundle_size > 0 ? pack_patience(bundle, tt_now(it->control->platform)) : 0;
+    const bool has_memory = !bundle->is_starved && it->objection == NULL &&
+                            bundle_reserve_memory(bundle, bundle->bytes + 1);
+    if (has_memory) {
+        bundle_pack(bundle);
+        it->control->counters.bundles++;
+    }
+    bundle->carrier.input = bundle->carrier.output = bundle->memory;
+    carrier_submit(it, bundle, &all, has_memory);
+}
+
 static void bundle_close(run *it, uint32_t at)
 {
     tt_bundle *bundle = it->open[at];
     it->open[at] = NULL;
-    const member first = {.item = bundle->first_item,
-                          .request = bundle->members[0].request,
-                          .claim = &bundle->claim,
-                          .name = bundle->name};
-    if (bundle->member_count == 1) {
-        tt_claim claim;
-        char name[TT_NAME_BYTES];
-        tt_claim_copy(&claim, &bundle->claim);
-        memcpy(name, bundle->name, sizeof(name));
-        const member only = {
-            .item = first.item, .request = first.request, .claim = &claim, .name = name};
-        bundle->carrier.has_strays = false;
-        bundle_recycle(bundle);
-        run_alone(it, &only);
+    if (bundle->member_count > 1) {
+        bundle_send(it, bundle);
         return;
     }
-    tt_claim whole;
-    tt_claim_copy(&whole, &bundle->claim);
-    whole.count = bundle->bytes / tt_dtype_bytes((tt_dtype)whole.dtype);
-    whole.salt = bundle->layout;
+    tt_claim claim;
     char name[TT_NAME_BYTES];
+    tt_claim_copy(&claim, &bundle->claim);
     memcpy(name, bundle->name, sizeof(name));
-    const member all = {
-        .item = first.item, .request = first.request, .claim = &whole, .name = name};
-    carrier_fill(bundle, &all, it->set->id);
-    const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, bundle->bytes + 1);
-    bundle->carrier.is_identity = first.request == NULL;
-    if (has_memory) {
-        bundle_pack(bundle);
-    }
-    bundle->carrier.input = bundle->carrier.output = bundle->memory;
-    it->control->counters.bundles++;
-    carrier_submit(it, bundle, &all, has_memory);
+    const member only = {.item = bundle->first_item,
+                         .request = bundle->members[0].request,
+                         .claim = &claim,
+                         .name = name};
+    bundle->carrier.has_strays = false;
+    bundle_recycle(bundle);
+    run_alone(it, &only);
 }
 
 bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
@@ -345,6 +386,36 @@ static bool fits(const tt_bundle *bundle, const tt_claim *claim)
            claim->postscale == other->postscale;
 }
 
+uint64_t tt_bundle_kind(const tt_claim *claim)
+{
+    const double scales[2] = {claim->prescale, claim->postscale};
+    const uint64_t seed =
+        (uint64_t)claim->dtype << 16 | (uint64_t)claim->redop << 8 | (uint64_t)claim->form;
+    return tt_hash64(scales, sizeof(scales), seed) | 1;
+}
+
+static void bundle_open(tt_bundle *bundle, const member *one)
+{
+    bundle->first_item = one->item;
+    tt_claim_copy(&bundle->claim, one->claim);
+    const size_t length = tt_min_u64(strlen(one->name), sizeof(bundle->name) - 1);
+    memcpy(bundle->name, one->name, length);
+    bundle->name[length] = 0;
+}
+
+static void bundle_put(const run *it, tt_bundle *bundle, const member *one)
+{
+    const uint64_t bytes = one->claim->count * tt_dtype_bytes((tt_dtype)one->claim->dtype);
+    const uint32_t index = bundle->member_count++;
+    bundle->members[index].request = one->request;
+    bundle->members[index].index = one->item->index;
+    bundle->members[index].offset = bundle->bytes;
+    bundle->members[index].bytes = bytes;
+    bundle->bytes += tt_round_up(
+        bytes, TT_PLANT(LAYOUT_DIFFERS) && it->set->self == 1 ? 2 * ALIGN_BYTES : ALIGN_BYTES);
+    bundle->layout = tt_hash64_mix(bundle->layout, one->claim->count + 1) | 1;
+}
+
 static void bundle_add(run *it, const member *one)
 {
     const uint64_t bytes = one->claim->count * tt_dtype_bytes((tt_dtype)one->claim->dtype);
@@ -360,25 +431,15 @@ static void bundle_add(run *it, const member *one)
     }
     tt_bundle *bundle = it->open[at];
     if (bundle != NULL && (bundle->bytes + tt_round_up(bytes, ALIGN_BYTES) > room ||
-                           bundle->member_count == BUNDLE_MEMBERS_MAX)) {
+                           bundle->member_count == TT_BUNDLE_MEMBERS_MAX)) {
         bundle_close(it, at);
         bundle = NULL;
     }
     if (bundle == NULL) {
         bundle = it->open[at] = bundle_take(it->control);
-        bundle->first_item = one->item;
-        tt_claim_copy(&bundle->claim, one->claim);
-        const size_t length = tt_min_u64(strlen(one->name), sizeof(bundle->name) - 1);
-        memcpy(bundle->name, one->name, length);
-        bundle->name[length] = 0;
+        bundle_open(bundle, one);
     }
-    const uint32_t index = bundle->member_count++;
-    bundle->members[index].request = one->request;
-    bundle->members[index].offset = bundle->bytes;
-    bundle->members[index].bytes = bytes;
-    bundle->bytes += tt_round_up(
-        bytes, TT_PLANT(LAYOUT_DIFFERS) && it->set->self == 1 ? 2 * ALIGN_BYTES : ALIGN_BYTES);
-    bundle->layout = tt_hash64_mix(bundle->layout, one->claim->count + 1) | 1;
+    bundle_put(it, bundle, one);
 }
 
 static void close_all(run *it)
@@ -430,4 +491,50 @@ void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, 
         run_item(&it, &items[i]);
     }
     close_all(&it);
+}
+
+void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *item,
+                         tt_request *request)
+{
+    run it = {.control = control, .set = set, .is_planned = true};
+    tt_claim claim;
+    tt_claim_make(&claim, request, set->size);
+    const member one = {.item = item, .request = request, .claim = &claim, .name = request->name};
+    run_alone(&it, &one);
+}
+
+void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *objection)
+{
+    run it = {.control = control, .set = pack->set, .is_planned = true, .objection = objection};
+    const tt_agreement item = {.generation = pack->generation,
+                               .index = pack->index,
+                               .order = pack->order,
+                               .bundle = pack->index,
+                               .bundle_size = pack->size};
+    const tt_claim nothing = {.collective = TT_ALLREDUCE, .dtype = TT_F32, .redop = TT_SUM};
+    tt_bundle *bundle = bundle_take(control);
+    bundle->pack = item;
+    bundle->members[0].request = NULL;
+    const member none = {.item = &item, .claim = &nothing, .name = "a planned bundle"};
+    bundle_open(bundle, &none);
+    for (uint32_t i = 0; i < pack->size && pack->count > 0; i++) {
+        tt_request *request = pack->members[i].request;
+        if (request == NULL) {
+            continue;
+        }
+        tt_claim claim;
+        tt_agreement alone = item;
+        alone.index = pack->members[i].index;
+        tt_claim_make(&claim, request, pack->set->size);
+        const member one = {
+            .item = &alone, .request = request, .claim = &claim, .name = request->name};
+        if (bundle->member_count == 0) {
+            bundle_open(bundle, &one);
+        }
+        bundle_put(&it, bundle, &one);
+        pack->members[i].request = NULL;
+        pack->count--;
+    }
+    bundle->first_item = &item;
+    bundle_send(&it, bundle);
 }

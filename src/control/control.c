@@ -24,6 +24,7 @@ void tt_control_config_init(tt_control_config *config)
         .staged_max = 32,
         .fuse_bytes = 64 * 1024,
         .bundle_bytes = 2 * 1024 * 1024,
+        .late_ns = 50 * 1000 * 1000,
         .algorithm = NULL,
     };
     tt_negotiate_config_init(&config->negotiate);

@@ -58,6 +58,7 @@ typedef struct tt_control_config {
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
     uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
     uint64_t bundle_bytes;    /* of several in one op */
+    uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
     const char *algorithm; /* forced where it fits; NULL: by size and placement */

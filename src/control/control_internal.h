@@ -267,6 +267,8 @@ bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint3
 void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict);
 /* What was said about `op` before it came; true if it is not to run. */
 bool tt_fate_take(tt_op *op);
+/* Was anything said about the op that `key` names? */
+bool tt_fate_is_known(const tt_control *control, const tt_head *key);
 void tt_fate_release_all(tt_control *control);
 
 /* letter.c: frames with a payload of up to TT_NOTICE_BYTES_MAX, copied here. False: there was no

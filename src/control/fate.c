@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {
@@ -41,6 +41,19 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
         memcpy(fate->text, copy.bytes, sizeof(fate->text));
         fate->status = verdict->status;
     }
+    if ((key->flags & TT_FLAG_PLANNED) != 0) {
+        const tt_head planned = *key;
+        tt_pack_foretold(control, &planned);
+    }
+}
+
+bool tt_fate_is_known(const tt_control *control, const tt_head *key)
+{
+    const tt_fate *fate = control->fates;
+    while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, fate->peer)) {
+        fate = fate->next;
+    }
+    return fate != NULL;
 }
 
 bool tt_fate_take(tt_op *op)

@@ -229,7 +229,11 @@ static void host_planned(void *owner, const tt_agreement *item)
 {
     tt_set *set = owner;
     take_over(set->control, item);
-    tt_bundle_run(set->control, set, item, 1, true);
+    if (item->bundle_size > 0) {
+        tt_pack_add(set->control, set, item);
+    } else {
+        tt_bundle_run(set->control, set, item, 1, true);
+    }
 }
 
 static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const char *text)
@@ -291,28 +295,24 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
     tt_text_add(text, "#%c%s", (char)('@' - (int)status), words.bytes);
 }
 
-/* A small tensor that is agreed together with others shares their exchange, which saves more than
- * the round costs; in mode plan it goes alone all the same. */
-static bool is_better_fused(const tt_set *set, const tt_claim *claim, uint32_t company)
-{
-    const tt_control_config *config = &set->control->config;
-    return config->negotiate.mode == TT_NEGOTIATE_AUTO && company > 1 &&
-           tt_bundle_is_small(config, claim);
-}
-
-/* By how many to divide must be known when the op begins. */
+/* By how many to divide must be known when the op begins. An exchange of nothing would end before
+ * all have begun it: it goes alone. */
 static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_count,
-                          uint32_t company)
+                          tt_fusion *fusion)
 {
+    const tt_set *set = owner;
     tt_bid bid;
     tt_claim claim;
     bool may = tt_bid_read(&bid, claim_bytes, byte_count);
-    uint32_t count = 0;
+    const bool is_one = may && bid.member_count == 1 && bid.objection == TT_OK && !bid.is_digest;
     while (may && tt_bid_next(&bid, &claim)) {
-        may = (claim.form & CLAIM_BY_ACTIVE) == 0 && !tt_engine_takes_claim(owner, &claim);
-        count++;
+        may = (claim.form & CLAIM_BY_ACTIVE) == 0 && !tt_engine_takes_claim(set, &claim);
     }
-    return may && !(count == 1 && is_better_fused(owner, &claim, company));
+    if (may && is_one && claim.count > 0 && tt_bundle_is_small(&set->control->config, &claim)) {
+        fusion->kind = tt_bundle_kind(&claim);
+        fusion->bytes = claim.count * tt_dtype_bytes((tt_dtype)claim.dtype);
+    }
+    return may;
 }
 
 static void host_report(void *owner, int level, const char *words)
@@ -367,6 +367,7 @@ tt_status tt_named_ready(tt_control *control, tt_set *set)
     host.owner = set;
     tt_negotiate_config config = control->config.negotiate;
     config.epoch = control->world.epoch;
+    config.bundle_bytes = control->config.bundle_bytes;
     return tt_negotiator_create(&host, &members, &config, &set->negotiator);
 }
 
@@ -430,6 +431,7 @@ void tt_named_patrol(tt_control *control)
             tt_named_touch(control, set);
         }
     }
+    tt_pack_patrol(control);
     tt_named *next;
     for (tt_named *named = control->names != NULL ? control->names->waiting : NULL; named != NULL;
          named = next) {
@@ -461,6 +463,7 @@ void tt_named_shut(tt_control *control, tt_set *set, tt_status status, const cha
         memcpy(set->shut_text, kept.bytes, sizeof(set->shut_text));
     }
     tt_negotiator_shut(set->negotiator, status, kept.bytes);
+    tt_pack_shut(control, set, status, kept.bytes);
     if (set->join != NULL && set->join_failure == TT_OK) {
         set->join_failure = status;
         tt_named_settle_join(set);

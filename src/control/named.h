@@ -17,7 +17,6 @@
 
 enum {
     NAME_BUCKETS = 1024,
-    BUNDLE_MEMBERS_MAX = 256,
     GROUP_MEMBERS_MAX = 4096,      /* parts of a planned group are numbered in 12 bits */
     EARLY_BYTES_MAX = 1024 * 1024, /* notices of a peer for sets to come */
 };
@@ -59,12 +58,30 @@ typedef struct tt_bundle {
     uint64_t bytes;
     uint64_t layout; /* hash of the members' counts */
     char name[TT_NAME_BYTES];
+    tt_agreement pack; /* as which planned exchange it goes; bundle_size 0: it is agreed */
     uint32_t member_count;
     struct {
         tt_request *request; /* NULL: this rank has joined */
         uint64_t offset, bytes;
-    } members[BUNDLE_MEMBERS_MAX];
+        uint32_t index; /* of a pack: as which planned tensor it goes alone */
+    } members[TT_BUNDLE_MEMBERS_MAX];
 } tt_bundle;
+
+/* Planned tensors that go together as soon as all have come; see pack.c. */
+typedef struct tt_pack {
+    struct tt_pack *next, *previous; /* of those that wait for members */
+    tt_set *set;
+    uint32_t generation, index; /* its own number */
+    uint32_t size;
+    uint32_t count; /* members that have come */
+    uint64_t order; /* occurrence that they are of */
+    uint64_t end;   /* from this occurrence on they go one by one; UINT64_MAX: not */
+    uint64_t first_ns;
+    struct tt_pack_member {
+        tt_request *request; /* NULL: it has not come */
+        uint32_t index;
+    } members[];
+} tt_pack;
 
 /* A notice for a set that does not exist here yet. */
 typedef struct tt_early {
@@ -82,6 +99,8 @@ struct tt_names {
     tt_bundle *free_bundles;
     uint32_t free_bundle_count;
     tt_bundle *forsaken; /* a peer may yet store to their memory */
+    tt_pack *packs;      /* that wait for members */
+    uint32_t late_count; /* packs that were given up here because they were late */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
@@ -154,10 +173,30 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
 /* Run these agreed tickets, small ones together; what runs together depends on the items alone. */
 void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, uint32_t count,
                    bool is_planned);
-/* Keep enough of them that none is missing when tickets are agreed. */
 /* Does a tensor of this claim share an op with others that are agreed in the same go? */
 bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim);
+/* Equal for those that may; not 0. */
+uint64_t tt_bundle_kind(const tt_claim *claim);
+/* Run this planned tensor alone; `request` is what `item`'s ticket asks for. */
+void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *item,
+                         tt_request *request);
+/* Run all that have come of a pack as one; `objection`: refuse it on all ranks. They leave it. */
+void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *objection);
+/* Keep enough of them that none is missing when tickets are agreed. */
 tt_status tt_bundle_reserve(tt_control *control);
 void tt_bundle_release_all(tt_control *control);
+
+/* ---- pack.c ---- */
+
+/* A planned tensor of a bundle is to run. */
+void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item);
+/* A peer has refused the planned op of `key`, which has not begun here. */
+void tt_pack_foretold(tt_control *control, const tt_head *key);
+/* The exchange of a pack has failed, here as everywhere. */
+void tt_pack_ended(tt_control *control, tt_set *set, const tt_agreement *pack);
+/* Give up those that wait too long for a member. */
+void tt_pack_patrol(tt_control *control);
+void tt_pack_shut(tt_control *control, tt_set *set, tt_status status, const char *text);
+void tt_pack_release(tt_control *control, tt_pack *pack);
 
 #endif

@@ -625,6 +625,9 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->is_sender = request->collective == TT_SEND;
     tt_op_date(op, tt_now(control->platform));
     op->phase = OP_DATA;
+    if (request->named != NULL) { /* the time until it could begin counts */
+        op->deadline_ns = tt_min_u64(op->deadline_ns, request->named->deadline_ns);
+    }
     op->weight = 1;
     op->is_quick = false;
     op->reported_after_ns = 0;
@@ -672,6 +675,9 @@ static void place_and_object(tt_op *op, tt_status status, const char *text)
     if (list != NULL) {
         op->next = *list;
         *list = op;
+    }
+    if (op->space == SPACE_PLANNED && op->control->fates != NULL && tt_fate_take(op)) {
+        return; /* the others know already */
     }
     tt_agree_object(op, status, text);
 }

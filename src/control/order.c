@@ -12,13 +12,13 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/control_internal.h"
+#include "control/named.h"
 
 /* ---- planned tensors ---- */
 
 /* generation, index, occurrence, part, from the top. Generations and occurrences wrap; no frame is
  * half a turn late. */
-enum { PART_BITS = 12, OCCURRENCE_BITS = 20, INDEX_BITS = 12, GENERATION_BITS = 20 };
+enum { PART_BITS = 12, OCCURRENCE_BITS = 20, INDEX_BITS = 13, GENERATION_BITS = 19 };
 
 _Static_assert(PART_BITS + OCCURRENCE_BITS + INDEX_BITS + GENERATION_BITS == 64, "a key is a word");
 
@@ -81,6 +81,7 @@ static void planned_release(tt_control *control, tt_planned *planned)
     }
     tt_platform_release(control->platform, planned->overs,
                         planned->part_count * sizeof(*planned->overs));
+    tt_pack_release(control, planned->pack);
     tt_platform_release(control->platform, planned, sizeof(*planned));
 }
 
@@ -142,7 +143,9 @@ static void generations_trim(tt_control *control, tt_set *set)
         tt_generation *generation = *link;
         bool is_open = kept++ < GENERATIONS_KEPT;
         for (uint32_t i = 0; !is_open && i < generation->capacity; i++) {
-            is_open = generation->tensors[i] != NULL && generation->tensors[i]->open != NULL;
+            const tt_planned *planned = generation->tensors[i];
+            is_open = planned != NULL && (planned->open != NULL ||
+                                          (planned->pack != NULL && planned->pack->count > 0));
         }
         if (is_open) {
             link = &generation->next;
@@ -206,7 +209,8 @@ static void generation_use(tt_set *set, uint32_t number)
     }
 }
 
-tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
+/* The tensor that `key` is about, made if need be. */
+static tt_planned *planned_make(tt_control *control, tt_set *set, uint64_t key)
 {
     generation_use(set, key_generation(key));
     tt_planned *planned = planned_find(set, key);
@@ -219,7 +223,23 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
         if (planned == NULL) {
             return NULL;
         }
+        planned->next = key;
         generation->tensors[key_index(key)] = planned;
+    }
+    return planned;
+}
+
+tt_pack **tt_planned_pack(tt_control *control, tt_set *set, uint64_t key, bool is_wanted)
+{
+    tt_planned *planned = is_wanted ? planned_make(control, set, key) : planned_find(set, key);
+    return planned != NULL ? &planned->pack : NULL;
+}
+
+tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
+{
+    tt_planned *planned = planned_make(control, set, key);
+    if (planned == NULL) {
+        return NULL;
     }
     if (!overs_reserve(control, planned, (uint32_t)low_bits(key, PART_BITS))) {
         return NULL;

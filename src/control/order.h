@@ -91,6 +91,7 @@ typedef struct tt_planned {
     tt_op *open;     /* parts of the last occurrence that are not over */
     tt_over **overs; /* [part_count] */
     uint32_t part_count;
+    struct tt_pack *pack; /* of a bundle's number: its members; else NULL */
 } tt_planned;
 
 /* The tensors of one generation of the plan, by index; NULL: not begun here. */
@@ -121,6 +122,8 @@ bool tt_planned_is_one(uint64_t key, uint64_t other);
 /* The tensor that `key` is about, made if need be; NULL: no memory. Occurrences up to that of `key`
  * are no longer to come. */
 tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key);
+/* Where the pack of `key` hangs; NULL: nothing is known of it, or there is no memory. */
+struct tt_pack **tt_planned_pack(tt_control *control, tt_set *set, uint64_t key, bool is_wanted);
 void tt_planned_release_all(tt_control *control, tt_set *set);
 
 /* claim.c */

@@ -85,6 +85,7 @@ static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
         slot = self->entries.items[number].slot;
     }
     if (slot != TT_NONE) {
+        self->cache.slots[slot].round = self->done + 1;
         tt_plan_saw(self, slot);
     }
     tt_entry_release(self, number);

@@ -56,12 +56,12 @@ static uint64_t word_at(const uint8_t *bytes)
     return word;
 }
 
-static void take_vector(tt_combine *combine, const uint8_t *from, bool has_invalid)
+static void take_vector(tt_combine *combine, const uint8_t *from, bool has_marks)
 {
     for (uint32_t at = 0; at < combine->size; at += 8) {
         const uint64_t both = word_at(combine->bytes + at) & word_at(from + at);
         memcpy(combine->bytes + at, &both, sizeof(both));
-        if (has_invalid) {
+        if (has_marks) {
             uint8_t *invalid = combine->bytes + combine->size + at;
             const uint64_t any = word_at(invalid) | word_at(from + combine->size + at);
             memcpy(invalid, &any, sizeof(any));
@@ -99,8 +99,8 @@ static tt_status open_with(tt_negotiator *self, tt_combine *combine, uint64_t di
 
 static tt_status take(tt_negotiator *self, tt_combine *combine, const tt_notice *notice)
 {
-    const bool has_invalid = (notice->flags & TT_FLAG_INVALID) != 0;
-    const uint32_t size = has_invalid ? notice->bytes / 2 : notice->bytes;
+    const bool has_marks = (notice->flags & TT_FLAGS_MARKED) != 0;
+    const uint32_t size = has_marks ? notice->bytes / 2 : notice->bytes;
     if ((notice->flags & TT_FLAG_DIVERGED) != 0) {
         combine->flags |= notice->flags;
         return TT_OK;
@@ -113,7 +113,7 @@ static tt_status take(tt_negotiator *self, tt_combine *combine, const tt_notice 
     if (is_astray || combine->size != size) {
         combine->flags |= TT_FLAG_DIVERGED;
     } else if (combine->kind == TT_NOTICE_VECTOR) {
-        take_vector(combine, notice->payload, has_invalid);
+        take_vector(combine, notice->payload, has_marks);
     } else {
         take_counts(combine, notice->payload);
     }
@@ -125,7 +125,7 @@ static tt_status take(tt_negotiator *self, tt_combine *combine, const tt_notice 
 static void send_value(tt_negotiator *self, const tt_combine *combine, uint32_t member)
 {
     uint32_t bytes = combine->size;
-    bytes += (combine->flags & TT_FLAG_INVALID) != 0 ? combine->size : 0;
+    bytes += (combine->flags & TT_FLAGS_MARKED) != 0 ? combine->size : 0;
     bytes = (combine->flags & TT_FLAG_DIVERGED) != 0 ? 0 : bytes;
     tt_negotiator_send(self, member,
                        &(tt_notice){.kind = combine->kind,
@@ -239,10 +239,10 @@ tt_status tt_combine_notice(tt_negotiator *self, tt_combine *combine, uint32_t m
                             const tt_notice *notice)
 {
     const uint32_t unit = combine->kind == TT_NOTICE_VECTOR ? 8 : 4;
-    const bool has_invalid = (notice->flags & TT_FLAG_INVALID) != 0;
-    if (notice->bytes % (has_invalid ? 2 * unit : unit) != 0 ||
+    const bool has_marks = (notice->flags & TT_FLAGS_MARKED) != 0;
+    if (notice->bytes % (has_marks ? 2 * unit : unit) != 0 ||
         (notice->flags & ~TT_FLAGS_COMBINED) != 0 || notice->part != 0 ||
-        (has_invalid && combine->kind != TT_NOTICE_VECTOR)) {
+        (has_marks && combine->kind != TT_NOTICE_VECTOR)) {
         return TT_ERR_BAD_WIRE;
     }
     bool is_new = false;

@@ -29,6 +29,7 @@ typedef enum tt_wait {
 /* What a cut left to this member: occurrences that peers have begun. */
 typedef struct tt_owed {
     uint32_t generation, index;
+    uint32_t bundle, bundle_size, bundle_place;
     uint32_t begun, limit;
     uint16_t claim_bytes;
     uint8_t claim[];
@@ -112,9 +113,11 @@ typedef struct tt_slot {
     bool is_upset;  /* this member wants it out of the plan */
     uint32_t streak;
     uint64_t last_step;
-    uint32_t company; /* slots agreed in the same round, itself included, when it last was */
+    uint64_t round;  /* in which it was last agreed */
+    uint32_t splits; /* how often its bundle did not hold */
     uint32_t generation, index;
-    uint32_t begun; /* occurrences of the plan; this member's own */
+    uint32_t bundle, bundle_size, bundle_place; /* as in tt_agreement */
+    uint32_t begun;                             /* occurrences of the plan; this member's own */
 } tt_slot;
 
 typedef struct tt_cache {

@@ -29,8 +29,9 @@ void tt_plan_start(tt_negotiator *self, uint32_t slot, tt_ticket *ticket);
 /* One occurrence of a cut plan. */
 void tt_plan_pay(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_plan_pay_all(tt_negotiator *self, uint32_t entry);
-/* Begin nothing more of the slots that leave the plan: those in `invalid`, or all. How many. */
-uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *invalid, bool is_all);
+/* Begin nothing more of the slots that leave the plan: those in `marks` with all of their bundles,
+ * or all. How many. */
+uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all);
 /* They leave; `limits` has the highest occurrence of each that any member has begun. */
 tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits);
 bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket);

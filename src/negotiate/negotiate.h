@@ -47,6 +47,7 @@ enum {
     TT_TICKET_NAME_BYTES_MAX = 255,
     TT_TICKET_CLAIM_BYTES_MAX = 8192,
     TT_NOTICE_BYTES_MAX = 16 * 1024, /* payload of one frame; longer messages go in parts */
+    TT_BUNDLE_MEMBERS_MAX = 256,     /* planned tensors that share an exchange */
 };
 
 typedef struct tt_negotiator tt_negotiator;
@@ -96,7 +97,17 @@ typedef struct tt_agreement {
     uint64_t order;      /* agreed: place in the agreed order. Planned: occurrence */
     uint32_t index;      /* planned: number of the tensor among those of its plan's generation */
     uint32_t generation; /* planned: of the plan; equal on all members */
+    /* Planned: those of one bundle may be exchanged together, under (generation, bundle, order).
+     * `bundle` is a number like `index`, and belongs to none of them. */
+    uint32_t bundle, bundle_size; /* size 0: it is in none */
+    uint32_t bundle_place;        /* in the bundle, from 0 */
 } tt_agreement;
+
+/* May planned tensors share an exchange? Those of one kind may, up to bundle_bytes. */
+typedef struct tt_fusion {
+    uint64_t kind; /* 0: it goes alone */
+    uint64_t bytes;
+} tt_fusion;
 
 /* Who claims what, for the text of an error. Ranges of members are ascending. */
 typedef struct tt_claimant {
@@ -135,10 +146,10 @@ typedef struct tt_negotiate_host {
     /* Say in `text` how these claims about `name` differ. */
     void (*explain)(void *owner, const char *name, const tt_claimant *claimants, uint32_t count,
                     tt_text *text);
-    /* May a tensor of this claim be planned, which was last agreed together with `company` - 1
-     * others? NULL: all may. One that is not is always agreed, with the number of active members.
-     * The same answer on all members. */
-    bool (*may_plan)(void *owner, const void *claim, uint16_t claim_bytes, uint32_t company);
+    /* May a tensor of this claim be planned, and with which others may it go? NULL: all may, each
+     * alone. One that may not is always agreed, with the number of active members. The same answer
+     * on all members; `fusion` is zeroed. */
+    bool (*may_plan)(void *owner, const void *claim, uint16_t claim_bytes, tt_fusion *fusion);
     void (*report)(void *owner, int level, const char *text); /* levels of base/log.h */
 } tt_negotiate_host;
 
@@ -146,6 +157,7 @@ typedef struct tt_negotiate_config {
     tt_negotiate_mode mode;
     uint32_t capacity;      /* slots of the cache; 0: none is kept */
     uint32_t steps_to_plan; /* equal steps until a plan is made */
+    uint64_t bundle_bytes;  /* of planned tensors that share an exchange */
     uint64_t cycle_ns;      /* original: time between gathers */
     uint64_t stall_ns;      /* a ticket this old is asked about, and reported with who lacks it */
     uint64_t stall_fail_ns; /* a ticket this old fails everywhere; 0: never */
@@ -171,7 +183,8 @@ bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
 /* This member has no more to give: it takes part in reductions with the identity until all have
  * joined. Ends a plan. */
 void tt_negotiator_join(tt_negotiator *negotiator);
-/* A planned tensor failed in its exchange, on all members alike: the plan is cut. */
+/* A planned tensor or bundle failed in its exchange, on all members alike: it is cut out of the
+ * plan. */
 void tt_negotiator_upset(tt_negotiator *negotiator, uint32_t generation, uint32_t index);
 
 /* Start what is due: after a batch of submissions and frames, so that they share a round. */

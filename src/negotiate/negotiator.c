@@ -13,6 +13,7 @@ void tt_negotiate_config_init(tt_negotiate_config *config)
     *config = (tt_negotiate_config){.mode = TT_NEGOTIATE_AUTO,
                                     .capacity = 1024,
                                     .steps_to_plan = 3,
+                                    .bundle_bytes = 2 * 1024 * 1024,
                                     .cycle_ns = 1000 * 1000,
                                     .stall_ns = UINT64_C(60) * 1000 * 1000 * 1000};
 }
@@ -299,10 +300,12 @@ void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t inde
     for (uint32_t i = 0; i < self->cache.used; i++) {
         tt_slot *slot = &self->cache.slots[i];
         if (slot->entry != TT_NONE && slot->is_planned && !slot->is_upset && !slot->is_frozen &&
-            slot->generation == generation && slot->index == index) {
+            slot->generation == generation &&
+            (slot->index == index || (slot->bundle_size > 0 && slot->bundle == index))) {
             slot->is_upset = true;
             self->upset_count++;
             self->is_urgent = true;
+            return; /* the others of its bundle leave with it */
         }
     }
 }

@@ -19,7 +19,7 @@
 #include "negotiate/negotiate.h"
 
 typedef enum tt_notice_kind {
-    TT_NOTICE_VECTOR = 1, /* flags; [pending slots, AND] and, if INVALID, [slots to erase, OR] */
+    TT_NOTICE_VECTOR = 1, /* flags; [pending slots, AND] and, if MARKED, [slots to go, OR] */
     TT_NOTICE_CUT,        /* [occurrences begun of the tensors that leave the plan, MAX] */
     TT_NOTICE_REQUESTS,   /* up the tree: tt_request_head records */
     TT_NOTICE_ANSWERS,    /* down the tree: tt_answer_head records */
@@ -37,7 +37,9 @@ enum {
     TT_FLAG_CUT = 4,       /* all plans must end */
     TT_FLAG_EMPTY = 8,     /* a member has nothing pending */
     TT_FLAG_DIVERGED = 16, /* digests differ */
-    TT_FLAGS_COMBINED = 31,
+    TT_FLAG_SPLIT = 32,    /* some slot must leave the plan, but may stay in the cache */
+    TT_FLAGS_COMBINED = 63,
+    TT_FLAGS_MARKED = TT_FLAG_INVALID | TT_FLAG_SPLIT, /* such slots are marked behind the vector */
 };
 /* Of REQUESTS and ANSWERS. */
 enum { TT_FLAG_LAST = 1 };

@@ -7,6 +7,11 @@
  * that wait for them become their first occurrences. From then on each member counts what it has
  * begun of each.
  *
+ * Of those that are promoted together, tensors that were last agreed in one round and that the host
+ * calls of one kind form a bundle. Each is still counted and cut by itself; the host may exchange
+ * the bundle as one, and tells when that did not hold (upset). Then all of it leaves the plan, and
+ * must come in twice as many equal steps before it is planned again.
+ *
  * A cut takes slots out of the plan. Between freezing and the result this member begins nothing of
  * them, so the maximum over all members is final: up to it an occurrence was begun somewhere and is
  * run as planned, here when it is submitted (`owed`); above it nobody has begun, and it is
@@ -18,7 +23,12 @@
 #include "base/plant.h"
 #include "negotiate/internal.h"
 
-enum { PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4 }; /* the counts of a cut fit one frame */
+enum {
+    PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4, /* the counts of a cut fit one frame */
+    BUNDLES_OPEN_MAX = 8,                  /* that are being filled */
+    SPLITS_COUNTED_MAX = 8,
+    BUNDLE_ALIGN_BYTES = 64,
+};
 
 void tt_plan_saw(tt_negotiator *self, uint32_t number)
 {
@@ -56,7 +66,10 @@ void tt_plan_start(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .active = self->members.size,
                                .order = slot->begun,
                                .index = slot->index,
-                               .generation = slot->generation});
+                               .generation = slot->generation,
+                               .bundle = slot->bundle,
+                               .bundle_size = slot->bundle_size,
+                               .bundle_place = slot->bundle_place});
 }
 
 void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
@@ -72,7 +85,10 @@ void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .active = self->members.size,
                                .order = owed->begun,
                                .index = owed->index,
-                               .generation = owed->generation});
+                               .generation = owed->generation,
+                               .bundle = owed->bundle,
+                               .bundle_size = owed->bundle_size,
+                               .bundle_place = owed->bundle_place});
     if (owed->begun == owed->limit) {
         tt_release(&self->memory, owed, sizeof(tt_owed) + owed->claim_bytes, 1);
         entry->owed = NULL;
@@ -101,14 +117,74 @@ static uint32_t planned_max(const tt_cache *cache)
     return most < PLANNED_MAX ? most : PLANNED_MAX;
 }
 
+/* A bundle that is being filled. */
+typedef struct filling {
+    uint64_t round, kind, bytes;
+    uint32_t head; /* its first slot; 0 bytes: there is none */
+} filling;
+
+static bool is_steady(const tt_negotiator *self, const tt_slot *slot)
+{
+    return slot->entry != TT_NONE && !slot->is_planned &&
+           slot->streak >= self->config.steps_to_plan << slot->splits &&
+           slot->last_step + 1 >= self->step;
+}
+
+/* Put the slot behind others that it may go with. Until all are in, `bundle` is the first slot and
+ * the size is counted there. */
+static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *fusion,
+                        filling *fillings)
+{
+    tt_slot *slots = self->cache.slots, *slot = &slots[number];
+    const uint64_t bytes = tt_round_up(fusion->bytes + 1, BUNDLE_ALIGN_BYTES);
+    slot->bundle = number;
+    slot->bundle_size = 1;
+    slot->bundle_place = 0;
+    if (fusion->kind == 0) {
+        return;
+    }
+    uint32_t at = 0;
+    while (at < BUNDLES_OPEN_MAX - 1 && fillings[at].bytes > 0 &&
+           (fillings[at].round != slot->round || fillings[at].kind != fusion->kind)) {
+        at++;
+    }
+    filling *open = &fillings[at];
+    const bool fits = open->bytes > 0 && open->round == slot->round && open->kind == fusion->kind &&
+                      open->bytes + bytes <= self->config.bundle_bytes &&
+                      slots[open->head].bundle_size < TT_BUNDLE_MEMBERS_MAX;
+    if (!fits) {
+        *open = (filling){.round = slot->round, .kind = fusion->kind, .head = number};
+    } else {
+        slot->bundle = open->head;
+        slot->bundle_place = slots[open->head].bundle_size++;
+    }
+    open->bytes += bytes;
+}
+
 static void promote(tt_negotiator *self, uint32_t number, uint32_t index)
 {
-    tt_cache *cache = &self->cache;
+    tt_slot *slot = &self->cache.slots[number];
     tt_cache_pin(self, number);
-    tt_slot *slot = &cache->slots[number];
+    tt_cache_note(self, slot->bundle);
     slot->generation = self->generation;
     slot->index = index;
     slot->begun = 0;
+}
+
+/* Give the bundle of this slot its number, and let the ticket that waits for it go ahead. The first
+ * slot of a bundle comes first. */
+static void begin_planned(tt_negotiator *self, uint32_t number, uint32_t *index_io)
+{
+    tt_slot *slot = &self->cache.slots[number];
+    const tt_slot *head = &self->cache.slots[slot->bundle_place > 0 ? slot->bundle : number];
+    if (head != slot) {
+        slot->bundle = head->bundle;
+        slot->bundle_size = head->bundle_size;
+    } else if (slot->bundle_size > 1) {
+        slot->bundle = (*index_io)++;
+    } else {
+        slot->bundle_size = 0;
+    }
     const uint32_t entry = slot->entry;
     if (self->entries.items[entry].wait == TT_WAIT_VECTOR) {
         tt_plan_start(self, number, tt_entry_end(self, entry));
@@ -125,38 +201,66 @@ void tt_plan_promote(tt_negotiator *self)
     if (!is_boundary || !may_plan(self)) {
         return;
     }
+    filling fillings[BUNDLES_OPEN_MAX] = {0};
     self->generation = (uint32_t)self->done;
-    uint32_t index = 0;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < cache->used && cache->planned < planned_max(cache); i++) {
         const tt_slot *slot = &cache->slots[i];
-        if (slot->entry != TT_NONE && !slot->is_planned &&
-            slot->streak >= self->config.steps_to_plan && slot->last_step + 1 >= self->step &&
-            (self->host.may_plan == NULL ||
-             self->host.may_plan(self->host.owner, slot->claim, (uint16_t)slot->claim_bytes,
-                                 slot->company))) {
-            promote(self, i, index++);
+        tt_fusion fusion = {0};
+        if (is_steady(self, slot) && (self->host.may_plan == NULL ||
+                                      self->host.may_plan(self->host.owner, slot->claim,
+                                                          (uint16_t)slot->claim_bytes, &fusion))) {
+            join_bundle(self, i, &fusion, fillings);
+            promote(self, i, count++);
         }
     }
-    if (index > 0) {
+    uint32_t index = count;
+    for (uint32_t i = 0; i < cache->used && count > 0; i++) {
+        const tt_slot *slot = &cache->slots[i];
+        if (slot->entry != TT_NONE && slot->is_planned && slot->generation == self->generation) {
+            begin_planned(self, i, &index);
+        }
+    }
+    if (count > 0) {
         self->count.plans_made++;
-        tt_negotiator_report(self, TT_LOG_DEBUG, "%u tensors are planned from here on", index);
+        tt_negotiator_report(self, TT_LOG_DEBUG,
+                             "%u tensors are planned from here on, %u bundles among them", count,
+                             index - count);
     }
 }
 
 /* ---- the cut ---- */
 
-uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *invalid, bool is_all)
+static bool is_in(const tt_slot *slot, uint32_t generation, uint32_t bundle)
+{
+    return slot->entry != TT_NONE && slot->is_planned && slot->bundle_size > 0 &&
+           slot->generation == generation && slot->bundle == bundle;
+}
+
+static void freeze(tt_negotiator *self, tt_slot *slot)
+{
+    self->frozen_count += slot->is_frozen ? 0 : 1;
+    slot->is_frozen = true;
+}
+
+uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all)
 {
     tt_cache *cache = &self->cache;
     self->frozen_count = 0;
-    if (cache->planned == 0 || (invalid == NULL && !is_all)) {
+    if (cache->planned == 0 || (marks == NULL && !is_all)) {
         return 0;
     }
     for (uint32_t i = 0; i < cache->used; i++) {
-        const bool is_marked = is_all || (invalid[i / 8] >> (i & 7) & 1) != 0;
-        if (cache->slots[i].entry != TT_NONE && cache->slots[i].is_planned && is_marked) {
-            cache->slots[i].is_frozen = true;
-            self->frozen_count++;
+        tt_slot *slot = &cache->slots[i];
+        const bool is_marked = is_all || (marks[i / 8] >> (i & 7) & 1) != 0;
+        if (slot->entry == TT_NONE || !slot->is_planned || slot->is_frozen || !is_marked) {
+            continue;
+        }
+        freeze(self, slot);
+        for (uint32_t k = 0; k < cache->used && slot->bundle_size > 0 && !is_all; k++) {
+            if (is_in(&cache->slots[k], slot->generation, slot->bundle)) {
+                freeze(self, &cache->slots[k]);
+            }
         }
     }
     return self->frozen_count;
@@ -176,6 +280,9 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
     }
     owed->generation = slot->generation;
     owed->index = slot->index;
+    owed->bundle = slot->bundle;
+    owed->bundle_size = slot->bundle_size;
+    owed->bundle_place = slot->bundle_place;
     owed->begun = slot->begun;
     owed->limit = limit;
     owed->claim_bytes = (uint16_t)slot->claim_bytes;
@@ -220,6 +327,10 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         self->upset_count -= slot->is_upset;
         slot->is_upset = slot->is_frozen = false;
         slot->streak = 0;
+        if ((self->flags & TT_FLAG_SPLIT) != 0 && slot->bundle_size > 0 &&
+            slot->splits < SPLITS_COUNTED_MAX) {
+            slot->splits++;
+        }
         tt_cache_unpin(self, i);
         tt_cache_note(self, limit);
         TT_TRY(owe(self, slot, limit));

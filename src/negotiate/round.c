@@ -75,8 +75,8 @@ bool tt_round_is_due(const tt_negotiator *self)
            self->upset_count > 0 || (has_something && (self->has_news || self->is_rearmed));
 }
 
-/* Slots that this member wants erased. */
-static void mark_invalid(const tt_negotiator *self, uint64_t *marks)
+/* Slots that this member wants erased, or out of the plan. */
+static void mark_slots(const tt_negotiator *self, uint64_t *marks)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
         const tt_slot *slot = &self->cache.slots[i];
@@ -114,8 +114,9 @@ static tt_status own_vector(tt_negotiator *self, tt_notice *own)
     own->bytes = words * 8;
     own->payload = self->scratch;
     if (self->changed_count > 0 || self->upset_count > 0) {
-        mark_invalid(self, self->scratch + words);
-        own->flags |= TT_FLAG_INVALID;
+        mark_slots(self, self->scratch + words);
+        own->flags |= self->changed_count > 0 ? TT_FLAG_INVALID : 0;
+        own->flags |= self->upset_count > 0 ? TT_FLAG_SPLIT : 0;
         own->bytes *= 2;
     }
     if (self->is_joined) {
@@ -141,10 +142,11 @@ tt_status tt_round_start(tt_negotiator *self)
 
 /* ---- its result ---- */
 
-static const uint8_t *invalid_of(const tt_negotiator *self)
+/* The slots that some member has marked; NULL: none. */
+static const uint8_t *marks_of(const tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
-    return (vector->flags & (TT_FLAG_INVALID | TT_FLAG_DIVERGED)) == TT_FLAG_INVALID &&
+    return (vector->flags & TT_FLAGS_MARKED) != 0 && (vector->flags & TT_FLAG_DIVERGED) == 0 &&
                    vector->size > 0
                ? vector->bytes + vector->size
                : NULL;
@@ -155,9 +157,10 @@ static bool is_marked(const uint8_t *bits, uint32_t slot)
     return bits != NULL && (bits[slot / 8] >> (slot & 7) & 1) != 0;
 }
 
+/* Where some must be erased, those that only had to leave the plan go with them. */
 static void erase_invalid(tt_negotiator *self)
 {
-    const uint8_t *invalid = invalid_of(self);
+    const uint8_t *invalid = (self->flags & TT_FLAG_INVALID) != 0 ? marks_of(self) : NULL;
     for (uint32_t i = 0; invalid != NULL && i < self->cache.used; i++) {
         const tt_slot *slot = &self->cache.slots[i];
         if (is_marked(invalid, i) && slot->entry != TT_NONE && !slot->is_planned) {
@@ -167,7 +170,7 @@ static void erase_invalid(tt_negotiator *self)
     }
 }
 
-static tt_status agree_slot(tt_negotiator *self, uint32_t number, uint32_t company)
+static tt_status agree_slot(tt_negotiator *self, uint32_t number)
 {
     tt_slot *slot = &self->cache.slots[number];
     const uint32_t entry = slot->entry;
@@ -188,28 +191,16 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number, uint32_t compa
     if (known->row != NULL) { /* one who joined has told the coordinator of it */
         tt_roll_remove(self, known->row);
     }
-    slot->company = company;
+    slot->round = self->done + 1;
     tt_cache_touch(self, number);
     tt_plan_saw(self, number);
     return TT_OK;
-}
-
-static uint32_t count_common(const tt_combine *vector)
-{
-    uint32_t count = 0;
-    for (uint32_t at = 0; at < vector->size; at += 8) {
-        uint64_t word;
-        memcpy(&word, vector->bytes + at, sizeof(word));
-        count += (uint32_t)__builtin_popcountll(word);
-    }
-    return count;
 }
 
 /* In ascending order of slots, those that all members have. */
 static tt_status agree_common(tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
-    const uint32_t company = count_common(vector);
     tt_status status = TT_OK;
     for (uint32_t at = 0; at < vector->size && status == TT_OK; at += 8) {
         uint64_t word;
@@ -217,7 +208,7 @@ static tt_status agree_common(tt_negotiator *self)
         for (; word != 0 && status == TT_OK; word &= word - 1) {
             const uint32_t slot = 8 * at + (uint32_t)__builtin_ctzll(word);
             if (self->cache.slots[slot].entry != TT_NONE) { /* else it was erased just now */
-                status = agree_slot(self, slot, company);
+                status = agree_slot(self, slot);
             }
         }
     }
@@ -282,7 +273,7 @@ static tt_status end_vector(tt_negotiator *self)
         tt_plan_freeze(self, NULL, true);
         return begin_cut(self);
     }
-    const uint32_t cut = tt_plan_freeze(self, invalid_of(self), (self->flags & TT_FLAG_CUT) != 0);
+    const uint32_t cut = tt_plan_freeze(self, marks_of(self), (self->flags & TT_FLAG_CUT) != 0);
     erase_invalid(self);
     TT_TRY(agree_common(self));
     return cut > 0 ? begin_cut(self) : begin_turn(self);

@@ -147,9 +147,11 @@ static void steps_in_any_order_go_without_messages(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_CONTROL", "plan", 1), 0);
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
     for (int size = 1; size <= 5; size += 2) {
         on_both(size, steps_in_any_order);
     }
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
     assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
 }
 
@@ -176,6 +178,36 @@ static void small_tensors_that_come_alone_are_planned(void **state)
 {
     (void)state;
     on_both(3, one_at_a_time);
+}
+
+enum { FEW = 6 };
+
+/* Members of a bundle that one rank does not submit until the first of them is over. */
+static void waiting_in_between(ranks_self *self)
+{
+    tensor model[TENSORS];
+    model_make(model, TENSORS);
+    for (int step = 0; step < 3 * STEPS; step++) {
+        const bool is_slow = self->rank == 0 && step % STEPS > STEPS / 2;
+        for (int i = 0; i < FEW; i++) {
+            tensor_start(self, &model[i], step);
+            if (is_slow) {
+                tensor_check(self, &model[i], step);
+            }
+        }
+        for (int i = 0; i < FEW && !is_slow; i++) {
+            tensor_check(self, &model[i], step);
+        }
+    }
+    model_free(model, TENSORS);
+}
+
+static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.002", 1), 0);
+    on_both(3, waiting_in_between);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
 static void any_mode(ranks_self *self)
@@ -442,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_in_any_order_go_without_messages),
         cmocka_unit_test(small_tensors_that_come_alone_are_planned),
+        cmocka_unit_test(planned_bundles_come_apart_where_a_rank_waits_in_between),
         cmocka_unit_test(every_mode_can_be_chosen),
         cmocka_unit_test(sixteen_threads_submit_at_once),
         cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),

@@ -190,6 +190,93 @@ static void test_an_upset_tensor_leaves_the_plan_and_comes_back(void **state)
     }
 }
 
+/* Four tensors of one kind and one of another, each submitted by all before the first round. */
+static void step_of_five(test_world *world)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    for (uint32_t i = 0; i < world->size; i++) {
+        for (uint32_t t = 0; t < 5; t++) {
+            world_submit(world, i, names[(t + i) % 5], (t + i) % 5 == 4 ? "+2" : "+1");
+        }
+    }
+    world_flush(world);
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+}
+
+static const test_event *last_planned(const test_world *world, uint32_t member, const char *name)
+{
+    const test_event *found = NULL;
+    for (uint32_t i = 0; i < world_count(world, member, EVENT_PLANNED); i++) {
+        const test_event *event = world_event(world, member, EVENT_PLANNED, i);
+        found = strcmp(event->name, name) == 0 ? event : found;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static void test_what_was_agreed_together_is_planned_as_a_bundle(void **state)
+{
+    (void)state;
+    tt_negotiate_config config;
+    tt_negotiate_config_init(&config);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        config.bundle_bytes = seed % 2 == 0 ? 2 * 1024 * 1024 : 3 * 128; /* three of 100 bytes */
+        test_world *world = world_create(3, 2, &config, seed);
+        for (uint32_t i = 0; i < 5; i++) {
+            step_of_five(world);
+        }
+        const uint32_t size = seed % 2 == 0 ? 4 : 3;
+        for (uint32_t i = 0; i < 3; i++) {
+            uint32_t together = 0, places = 0;
+            for (uint32_t t = 0; t < 4; t++) {
+                const char name[2] = {(char)('a' + t), 0};
+                const test_event *own = last_planned(world, i, name);
+                const test_event *first = last_planned(world, 0, name);
+                assert_int_equal(own->bundle_size, first->bundle_size);
+                assert_int_equal(own->bundle, first->bundle);
+                assert_int_equal(own->bundle_place, first->bundle_place);
+                assert_true(own->bundle_size == size || own->bundle_size == 0);
+                together += own->bundle_size == size;
+                places |= own->bundle_size == size ? 1U << own->bundle_place : 0;
+            }
+            assert_int_equal(together, size);
+            assert_int_equal(places, (1U << size) - 1);
+            assert_int_equal(last_planned(world, i, "e")->bundle_size, 0); /* of another kind */
+        }
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later(void **state)
+{
+    (void)state;
+    test_world *world = world_create(3, 2, NULL, 7);
+    for (uint32_t i = 0; i < 5; i++) {
+        step_of_five(world);
+    }
+    const uint64_t turns = world_counters(world, 0)->coordinator_turns;
+    const test_event *a = last_planned(world, 0, "a");
+    tt_negotiator_upset(world->members[1].negotiator, a->generation, a->bundle);
+    world_flush(world);
+    world_run(world);
+    const uint64_t planned = world_counters(world, 2)->planned;
+    step_of_five(world); /* only "e" is still planned */
+    assert_int_equal(world_counters(world, 2)->planned, planned + 1);
+    step_of_five(world);
+    step_of_five(world);
+    step_of_five(world); /* three equal steps do not suffice this time */
+    assert_int_equal(world_counters(world, 2)->planned, planned + 4);
+    for (uint32_t i = 0; i < 5; i++) {
+        step_of_five(world);
+    }
+    assert_int_equal(last_planned(world, 2, "a")->bundle_size, 4);
+    assert_int_equal(world_counters(world, 0)->coordinator_turns, turns); /* the cache has stayed */
+    world_judge(world, true);
+    world_destroy(world);
+}
+
 /* A member stops after `place` submissions; the others go on for a while, then join too. */
 static void run_with_join(uint32_t place, uint64_t seed, const tt_negotiate_config *config)
 {
@@ -377,6 +464,8 @@ int main(void)
         cmocka_unit_test(test_a_change_at_any_place_loses_nothing),
         cmocka_unit_test(test_one_member_that_changes_disagrees_and_the_others_learn_it),
         cmocka_unit_test(test_an_upset_tensor_leaves_the_plan_and_comes_back),
+        cmocka_unit_test(test_what_was_agreed_together_is_planned_as_a_bundle),
+        cmocka_unit_test(test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later),
         cmocka_unit_test(test_a_member_may_join_at_any_place),
         cmocka_unit_test(test_a_member_may_join_without_a_cache),
         cmocka_unit_test(test_what_needs_all_fails_while_someone_has_joined),

@@ -56,8 +56,11 @@ static void add_cache(uint64_t *hash, const tt_cache *cache)
                       (uint64_t)slot->is_planned << 2 | (uint64_t)slot->is_frozen << 1 |
                       slot->is_upset);
         add(hash, slot->last_step);
-        add(hash, (uint64_t)slot->streak << 32 | slot->company);
+        add(hash, (uint64_t)slot->streak << 32 | slot->splits);
+        add(hash, slot->round);
         if (slot->is_planned) {
+            add(hash, (uint64_t)slot->bundle << 32 | slot->bundle_place);
+            add(hash, slot->bundle_size);
             add(hash, (uint64_t)slot->generation << 32 | slot->index);
             add(hash, slot->begun);
         }

@@ -94,6 +94,9 @@ static void add_agreement(world_member *member, event_kind kind, const tt_agreem
     event->active = item->active;
     event->index = item->index;
     event->generation = item->generation;
+    event->bundle = item->bundle;
+    event->bundle_size = item->bundle_size;
+    event->bundle_place = item->bundle_place;
     event->order = item->order;
     if (item->ticket != NULL) {
         const world_ticket *mine = item->ticket->owner;
@@ -116,6 +119,18 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
 static void host_planned(void *owner, const tt_agreement *item)
 {
     add_agreement(owner, EVENT_PLANNED, item);
+}
+
+/* Claims that begin with '+' may go together, where their second letter is the same. */
+static bool host_may_plan(void *owner, const void *claim, uint16_t claim_bytes, tt_fusion *fusion)
+{
+    const char *text = claim;
+    (void)owner;
+    if (claim_bytes > 1 && text[0] == '+') {
+        fusion->kind = (uint64_t)(uint8_t)text[1];
+        fusion->bytes = 100;
+    }
+    return true;
 }
 
 static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const char *text)
@@ -198,6 +213,7 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
                                         .failed = host_failed,
                                         .joined = host_joined,
                                         .explain = host_explain,
+                                        .may_plan = host_may_plan,
                                         .report = host_report};
         const tt_negotiate_members members = {.size = size,
                                               .self = i,

@@ -26,6 +26,7 @@ typedef struct test_event {
     char text[192];
     tt_status status;
     uint32_t active, index, generation, last;
+    uint32_t bundle, bundle_size, bundle_place;
     uint64_t order;
 } test_event;
 

@@ -321,6 +321,36 @@ static void draw_named_program(scenario *drawn, tt_random *random)
     draw_steps(drawn, random, drawn->has_joins || one_in(random, 2) ? 0 : 12);
 }
 
+static void draw_alike(scenario *drawn, tt_random *random)
+{
+    static const uint64_t late_ns[] = {100 * 1000, 2 * MS, 50 * MS};
+    drawn->control.negotiate.mode = one_in(random, 2) ? TT_NEGOTIATE_PLAN : TT_NEGOTIATE_AUTO;
+    drawn->control.negotiate.capacity = 1024;
+    drawn->control.fuse_bytes = 64 * 1024;
+    drawn->control.late_ns = late_ns[below(random, TT_ARRAY_COUNT(late_ns))];
+    drawn->window = one_in(random, 2) ? 1 + below(random, 3) : 0;
+    drawn->windowless = drawn->window > 0 ? 1 + below(random, drawn->size) : 0;
+    drawn->is_shuffled = true;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        scenario_call *call = &drawn->calls[i];
+        const scenario_call *first = &drawn->calls[i % drawn->tensor_count];
+        call->set = 0;
+        call->is_named = true;
+        call->group_size = 0;
+        call->one.collective = TT_ALLREDUCE;
+        call->one.dtype = TT_F32;
+        call->one.redop = TT_SUM;
+        call->one.prescale = call->one.postscale = 1.0;
+        call->one.size = drawn->set_size[0];
+        call->one.root = 0;
+        call->one.is_uneven = false;
+        call->one.is_in_place = first->one.is_in_place;
+        call->one.count = call->one.count % 300 + 1;
+        call->culprit %= call->one.size;
+        call->flaw = flaw_fits(call, call->one.size) ? call->flaw : FLAW_NONE;
+    }
+}
+
 void scenario_draw_named(scenario *drawn, uint64_t seed)
 {
     tt_random random;
@@ -331,6 +361,9 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     draw_config(drawn, &random);
     draw_negotiation(drawn, &random);
     draw_named_program(drawn, &random);
+    if (seed >= SCENARIO_ALIKE_FIRST) {
+        draw_alike(drawn, &random);
+    }
     draw_faults(drawn, &random);
 }
 

@@ -18,6 +18,7 @@ enum {
     SCENARIO_FAULTS_MAX = 4,
     SCENARIO_TENSORS_MAX = 8,
     SCENARIO_PHASES_MAX = 2,
+    SCENARIO_ALIKE_FIRST = 1000000,
 };
 
 /* How one member's call differs from the others'. */
@@ -70,6 +71,7 @@ typedef struct scenario {
     scenario_call calls[SCENARIO_CALLS_MAX];
     uint32_t call_count;
     uint32_t window;     /* calls of a rank in flight; 0: no limit */
+    uint32_t windowless; /* ranks from this one on have no limit; 0: all have the same */
     bool is_shuffled;    /* ranks begin calls of different sets in different orders */
     uint64_t gap_ns;     /* between calls of a rank, at most */
     bool leaves_early;   /* ranks say goodbye as soon as they are done */
@@ -88,7 +90,8 @@ typedef struct scenario {
 
 /* Everything above from the seed. */
 void scenario_draw(scenario *drawn, uint64_t seed);
-/* The same with named tensors. */
+/* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
+ * them together, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);
 /* Does `rank` make the calls of `step`, or has it joined? */
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step);

@@ -7,5 +7,6 @@
 set -eu
 "$TUTTI_BIN/tutti-simulate" --seeds 1000
 "$TUTTI_BIN/tutti-simulate" --named --seeds 500
+"$TUTTI_BIN/tutti-simulate" --named --first 1000000 --seeds 1000
 "$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
 "$TUTTI_BIN/tutti-simulate" --kills

@@ -209,7 +209,9 @@ static void pump_later(sim_rank_state *rank, uint64_t delay_ns)
 
 static bool may_submit(const sim_rank_state *rank)
 {
-    const uint32_t window = rank->simulation->what->window;
+    const scenario *what = rank->simulation->what;
+    const bool is_limited = what->windowless == 0 || rank->rank < what->windowless;
+    const uint32_t window = is_limited ? what->window : 0;
     const call_slot *next = rank->next;
     if (next != NULL && (next->is_join || rank->has_joined) && rank->in_flight > 0) {
         return false;
@@ -306,15 +308,16 @@ static void order_calls(simulation *run, uint32_t *order)
 }
 
 /* Named tensors of a step come in any order; unnamed calls keep theirs. */
-static void order_steps(simulation *run, uint32_t *order)
+static void order_steps(simulation *run, uint32_t rank, uint32_t *order)
 {
     const scenario *what = run->what;
+    const bool is_shuffled = what->is_shuffled && rank >= what->windowless;
     for (uint32_t first = 0; first < what->call_count; first += what->tensor_count) {
         uint32_t *step = order + first;
         for (uint32_t i = 0; i < what->tensor_count; i++) {
             step[i] = first + i;
         }
-        for (uint32_t i = what->tensor_count; what->is_shuffled && i > 1; i--) {
+        for (uint32_t i = what->tensor_count; is_shuffled && i > 1; i--) {
             const uint32_t j = (uint32_t)tt_random_below(&run->random, i);
             const uint32_t kept = step[i - 1];
             step[i - 1] = step[j];
@@ -371,7 +374,7 @@ void slots_make(simulation *run)
     for (uint32_t rank = 0; rank < what->size; rank++) {
         call_slot **end = &run->ranks[rank].next;
         if (what->is_named) {
-            order_steps(run, order);
+            order_steps(run, rank, order);
         } else {
             order_calls(run, order);
         }

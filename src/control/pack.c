@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pack.c - planned small tensors that share an exchange.
+ *
+ * The plan gives every tensor an exchange of its own, and each bundle of small ones another.
+ * Members of a bundle wait here until all of the same occurrence have come, then go as one. No
+ * message says so: it is a short cut over the plan, and the plan is what remains when it does not
+ * hold.
+ *
+ * A rank on which a member stays out refuses the bundle's exchange, which then fails on all ranks
+ * (agree.c). Nobody can have completed it, because a sum needs all; nobody has touched the tensors,
+ * because they were copied. So every rank now runs what it has of them one by one, as planned
+ * tensors, and the rest when it comes.
+ *
+ *  (1) At most one occurrence of a pack is open on a rank: its members are not over before it is.
+ *  (2) Where occurrence `end` failed, later ones go one by one. No rank can have begun a later one
+ * as a pack, since that needs members of `end` to be over there, and so the word that it failed.
+ *  (3) Whether a failure was a refusal, a lack of memory or a deadline makes no difference: the
+ *      tensors meet it again by themselves, and each tells it for itself.
+ *
+ * The failure is an upset: the tensors leave the plan soon, and come back in other company. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "control/named.h"
+
+enum { LATE_SHIFT_MAX = 5 }; /* a rank that gave up too early waits longer the next time */
+
+/* ---- those that wait ---- */
+
+static uint64_t key_of(const tt_pack *pack)
+{
+    return tt_planned_key(pack->generation, pack->index, pack->order, 0);
+}
+
+static void wait_begin(tt_control *control, tt_pack *pack)
+{
+    tt_names *names = control->names;
+    pack->previous = NULL;
+    pack->next = names->packs;
+    if (names->packs != NULL) {
+        names->packs->previous = pack;
+    }
+    names->packs = pack;
+}
+
+/* Its members are about to leave it. */
+static void wait_end(tt_control *control, tt_pack *pack)
+{
+    tt_names *names = control->names;
+    if (pack->next != NULL) {
+        pack->next->previous = pack->previous;
+    }
+    if (pack->previous != NULL) {
+        pack->previous->next = pack->next;
+    } else {
+        TT_ASSERT(names->packs == pack);
+        names->packs = pack->next;
+    }
+    pack->next = pack->previous = NULL;
+    TT_ASSERT(control->pending >= pack->count);
+    control->pending -= pack->count;
+}
+
+static uint64_t late_ns(const tt_control *control, const tt_pack *pack)
+{
+    const uint32_t times = control->names->late_count;
+    return pack->first_ns +
+           (control->config.late_ns << (times < LATE_SHIFT_MAX ? times : LATE_SHIFT_MAX));
+}
+
+/* ---- refusing ---- */
+
+static void refuse(tt_control *control, tt_pack *pack)
+{
+    static const tt_failure objection = {
+        .status = TT_ERR_CANCELLED,
+        .text = "not all tensors of a planned bundle came in time; they go one by one"};
+    tt_bundle_run_pack(control, pack, &objection);
+}
+
+static void give_up(tt_control *control, tt_pack *pack)
+{
+    wait_end(control, pack);
+    refuse(control, pack);
+}
+
+void tt_pack_ended(tt_control *control, tt_set *set, const tt_agreement *item)
+{
+    const uint64_t key = tt_planned_key(item->generation, item->bundle, item->order, 0);
+    tt_pack **place = tt_planned_pack(control, set, key, false);
+    if (place != NULL && *place != NULL) {
+        (*place)->end = tt_min_u64((*place)->end, item->order);
+    }
+}
+
+void tt_pack_foretold(tt_control *control, const tt_head *key)
+{
+    tt_set *set = tt_set_find(control, key->set);
+    tt_pack **place = set != NULL ? tt_planned_pack(control, set, key->op, false) : NULL;
+    if (place != NULL && *place != NULL && (*place)->count > 0 && key_of(*place) == key->op) {
+        give_up(control, *place);
+    }
+}
+
+/* ---- members ---- */
+
+static tt_pack *pack_find(tt_control *control, tt_set *set, const tt_agreement *item)
+{
+    const uint64_t key = tt_planned_key(item->generation, item->bundle, item->order, 0);
+    tt_pack **place = tt_planned_pack(control, set, key, true);
+    if (place != NULL && *place == NULL) {
+        const size_t bytes = sizeof(tt_pack) + item->bundle_size * sizeof(struct tt_pack_member);
+        tt_pack *pack = tt_platform_allocate(control->platform, bytes);
+        if (pack != NULL) {
+            pack->set = set;
+            pack->generation = item->generation;
+            pack->index = item->bundle;
+            pack->size = item->bundle_size;
+            pack->end = UINT64_MAX;
+        }
+        *place = pack;
+    }
+    return place != NULL ? *place : NULL;
+}
+
+void tt_pack_release(tt_control *control, tt_pack *pack)
+{
+    if (pack != NULL) {
+        TT_ASSERT(pack->count == 0);
+        tt_platform_release(control->platform, pack,
+                            sizeof(tt_pack) + pack->size * sizeof(struct tt_pack_member));
+    }
+}
+
+/* What this rank does not have, or has changed too late, it cannot pack. */
+static bool is_as_planned(const tt_agreement *item)
+{
+    const tt_ticket *ticket = item->ticket;
+    return ticket != NULL && ticket->claim_bytes == item->claim_bytes &&
+           memcmp(ticket->claim, item->claim, item->claim_bytes) == 0;
+}
+
+static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
+{
+    const tt_named *named = item->ticket->owner;
+    struct tt_pack_member *member = &pack->members[item->bundle_place];
+    TT_ASSERT(member->request == NULL);
+    member->request = named->request;
+    member->index = item->index;
+    control->pending++;
+    if (pack->count++ > 0) {
+        return;
+    }
+    pack->order = item->order;
+    pack->first_ns = tt_now(control->platform);
+    wait_begin(control, pack);
+    tt_control_due(control, late_ns(control, pack));
+    const tt_head key = {.set = pack->set->id, .op = key_of(pack), .flags = TT_FLAG_PLANNED};
+    if (control->fates != NULL && tt_fate_is_known(control, &key)) {
+        give_up(control, pack);
+    }
+}
+
+void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item)
+{
+    TT_ASSERT(item->bundle_size <= TT_BUNDLE_MEMBERS_MAX && item->bundle_place < item->bundle_size);
+    tt_pack *pack = pack_find(control, set, item);
+    const bool is_over = pack != NULL && item->order >= pack->end;
+    const bool is_other = pack != NULL && pack->count > 0 && pack->order != item->order;
+    if (pack != NULL && !is_over && !is_other && is_as_planned(item)) {
+        hold(control, pack, item);
+        if (pack->count == pack->size) {
+            wait_end(control, pack);
+            tt_bundle_run_pack(control, pack, NULL);
+        }
+        return;
+    }
+    if (pack != NULL && pack->count > 0 && !is_over) {
+        give_up(control, pack);
+    }
+    if (pack == NULL || item->order < pack->end) { /* others may have begun it */
+        tt_pack none = {.set = set,
+                        .generation = item->generation,
+                        .index = item->bundle,
+                        .size = item->bundle_size,
+                        .order = item->order};
+        refuse(control, &none);
+    }
+    tt_bundle_run(control, set, item, 1, true);
+}
+
+/* ---- time, and the end ---- */
+
+void tt_pack_patrol(tt_control *control)
+{
+    const uint64_t now = tt_now(control->platform);
+    tt_pack *pack = control->names != NULL ? control->names->packs : NULL;
+    while (pack != NULL) {
+        const uint64_t due_ns = late_ns(control, pack);
+        if (now >= due_ns) {
+            give_up(control, pack);
+            control->names->late_count++;
+            pack = control->names->packs; /* any of them may be gone */
+            continue;
+        }
+        tt_control_due(control, due_ns);
+        pack = pack->next;
+    }
+}
+
+void tt_pack_shut(tt_control *control, tt_set *set, tt_status status, const char *text)
+{
+    tt_pack *pack = control->names->packs;
+    while (pack != NULL) {
+        if (pack->set != set) {
+            pack = pack->next;
+            continue;
+        }
+        wait_end(control, pack);
+        for (uint32_t i = 0; i < pack->size; i++) {
+            tt_request *request = pack->members[i].request;
+            pack->members[i].request = NULL;
+            if (request != NULL) {
+                pack->count--;
+                tt_request_end(request, status, text);
+            }
+        }
+        pack = control->names->packs;
+    }
+}
