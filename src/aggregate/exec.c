@@ -408,7 +408,7 @@ static void lanes_begin(tt_exec *exec, uint64_t first)
             lane_run(exec, lane);
         }
     }
-    if (exec->flow->parked != NULL) {
+    if (exec->flow->parked_count > 0) {
         tt_exec_replay_parked(exec);
     }
 }
@@ -553,7 +553,7 @@ tt_status tt_exec_start(tt_exec *exec)
     if (exec->plan.is_flat && tt_exec_quick_start(exec)) {
         return TT_OK;
     }
-    if (exec->flow->notes != NULL) {
+    if (exec->flow->note_count > 0) {
         take_notes(exec);
     }
     if (exec->status == TT_OK) {

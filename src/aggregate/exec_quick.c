@@ -42,7 +42,7 @@ bool tt_exec_quick_start(tt_exec *exec)
 {
     const uint32_t size = exec->problem.size;
     if (!exec->is_host_wide || !exec->is_eager || exec->plan.lane_count > 1 || size < 2 ||
-        size > MEMBERS_MAX || exec->flow->notes != NULL || !post(exec)) {
+        size > MEMBERS_MAX || exec->flow->note_count > 0 || !post(exec)) {
         return false;
     }
     tt_lane *lane = &exec->lanes[0];
@@ -54,7 +54,7 @@ bool tt_exec_quick_start(tt_exec *exec)
     lane->issued[0] = UINT64_MAX;
     exec->lanes_opened = 1;
     exec->is_quick = true;
-    if (exec->flow->parked != NULL) {
+    if (exec->flow->parked_count > 0) {
         tt_exec_replay_parked(exec);
     }
     return true;

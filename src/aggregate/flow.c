@@ -7,7 +7,18 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "base/plant.h"
+
+enum { NOTE_BUCKETS_MIN = 64 };
+
+/* Equal for all frames of one stage of an op. */
+static uint64_t place_of(const tt_head *head)
+{
+    const uint64_t where = (uint64_t)head->set << 24 | (uint64_t)head->stage << 8 |
+                           (uint64_t)(head->flags & TT_FLAGS_SPACE);
+    return tt_hash64_mix(head->op, where);
+}
 
 static size_t entry_bytes(const tt_flow *flow)
 {
@@ -20,7 +31,9 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
     TT_ASSERT(eager_bytes_max <= TT_INLINE_BYTES_MAX);
     *flow = (tt_flow){
         .platform = platform, .peer_count = peer_count, .eager_bytes_max = eager_bytes_max};
-    flow->parked_end = &flow->parked;
+    for (uint32_t i = 0; i < TT_PARKED_BUCKETS; i++) {
+        flow->parked_end[i] = &flow->parked[i];
+    }
     flow->peers = tt_platform_allocate(platform, peer_count * sizeof(*flow->peers));
     return flow->peers != NULL ? TT_OK : TT_ERR_NO_MEMORY;
 }
@@ -36,7 +49,10 @@ static void release_notes(tt_flow *flow, tt_note *note)
 
 void tt_flow_fini(tt_flow *flow)
 {
-    release_notes(flow, flow->notes);
+    for (uint32_t i = 0; i < flow->note_buckets; i++) {
+        release_notes(flow, flow->notes[i]);
+    }
+    tt_platform_release(flow->platform, flow->notes, flow->note_buckets * sizeof(*flow->notes));
     release_notes(flow, flow->notes_free);
     for (uint32_t i = 0; flow->peers != NULL && i < flow->peer_count; i++) {
         tt_platform_release(flow->platform, flow->peers[i].block,
@@ -141,8 +157,10 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
     if (head->payload_bytes > 0) {
         memcpy(entry->payload, payload, head->payload_bytes);
     }
-    *flow->parked_end = entry;
-    flow->parked_end = &entry->next;
+    const uint32_t bucket = (uint32_t)(place_of(head) % TT_PARKED_BUCKETS);
+    *flow->parked_end[bucket] = entry;
+    flow->parked_end[bucket] = &entry->next;
+    flow->parked_count++;
     return TT_OK;
 }
 
@@ -157,15 +175,20 @@ static bool is_for(const tt_head *head, uint32_t from, const tt_head *identity, 
 
 tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_end, uint32_t peer)
 {
-    for (tt_parked **link = &flow->parked; *link != NULL; link = &(*link)->next) {
+    if (flow->parked_count == 0) {
+        return NULL;
+    }
+    const uint32_t bucket = (uint32_t)(place_of(identity) % TT_PARKED_BUCKETS);
+    for (tt_parked **link = &flow->parked[bucket]; *link != NULL; link = &(*link)->next) {
         tt_parked *parked = *link;
         if (parked->head.lane >= lane_end || !is_for(&parked->head, parked->peer, identity, peer)) {
             continue;
         }
         *link = parked->next;
         if (parked->next == NULL) {
-            flow->parked_end = link;
+            flow->parked_end[bucket] = link;
         }
+        flow->parked_count--;
         return parked;
     }
     return NULL;
@@ -174,7 +197,9 @@ tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_en
 bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, uint64_t lane,
                  uint32_t round)
 {
-    for (const tt_parked *parked = flow->parked; parked != NULL; parked = parked->next) {
+    const tt_parked *parked =
+        flow->parked_count > 0 ? flow->parked[place_of(identity) % TT_PARKED_BUCKETS] : NULL;
+    for (; parked != NULL; parked = parked->next) {
         if (parked->peer == peer && parked->head.lane == lane && parked->head.round == round &&
             is_for(&parked->head, peer, identity, peer)) {
             return true;
@@ -193,9 +218,45 @@ void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
     tt_flow_consumed(flow, peer);
 }
 
+/* ---- notes ---- */
+
+static tt_note **note_bucket(const tt_flow *flow, const tt_head *head)
+{
+    return &flow->notes[place_of(head) & (flow->note_buckets - 1)];
+}
+
+/* Twice as many buckets; without memory the old ones do. */
+static tt_status notes_grow(tt_flow *flow)
+{
+    const uint32_t count = flow->note_buckets == 0 ? NOTE_BUCKETS_MIN : 2 * flow->note_buckets;
+    tt_note **old = flow->notes;
+    const uint32_t old_count = flow->note_buckets;
+    tt_note **buckets = tt_platform_allocate(flow->platform, count * sizeof(*buckets));
+    if (buckets == NULL) {
+        return old_count > 0 ? TT_OK : TT_ERR_NO_MEMORY;
+    }
+    flow->notes = buckets;
+    flow->note_buckets = count;
+    for (uint32_t i = 0; i < old_count; i++) {
+        tt_note *next;
+        for (tt_note *note = old[i]; note != NULL; note = next) {
+            tt_note **bucket = note_bucket(flow, &note->head);
+            next = note->next;
+            note->next = *bucket;
+            *bucket = note;
+        }
+    }
+    tt_platform_release(flow->platform, old, old_count * sizeof(*old));
+    return TT_OK;
+}
+
 tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
 {
-    for (tt_note *note = flow->notes; note != NULL; note = note->next) {
+    if (flow->note_count >= flow->note_buckets) {
+        TT_TRY(notes_grow(flow));
+    }
+    tt_note **bucket = note_bucket(flow, head);
+    for (tt_note *note = *bucket; note != NULL; note = note->next) {
         if (note->peer == peer && note->head.kind == head->kind &&
             is_for(head, peer, &note->head, peer)) {
             note->head.argument = tt_max_u64(note->head.argument, head->argument);
@@ -214,15 +275,19 @@ tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
             return TT_ERR_NO_MEMORY;
         }
     }
-    *note = (tt_note){.next = flow->notes, .peer = peer, .head = *head};
-    flow->notes = note;
+    *note = (tt_note){.next = *bucket, .peer = peer, .head = *head};
+    *bucket = note;
+    flow->note_count++;
     flow->peers[peer].note_count++;
     return TT_OK;
 }
 
 bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt_note *note_out)
 {
-    for (tt_note **link = &flow->notes; *link != NULL; link = &(*link)->next) {
+    if (flow->note_count == 0) {
+        return false;
+    }
+    for (tt_note **link = note_bucket(flow, identity); *link != NULL; link = &(*link)->next) {
         tt_note *note = *link;
         if (!is_for(&note->head, note->peer, identity, peer)) {
             continue;
@@ -231,6 +296,7 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
         *note_out = *note;
         note->next = flow->notes_free;
         flow->notes_free = note;
+        flow->note_count--;
         flow->peers[note_out->peer].note_count--;
         return true;
     }

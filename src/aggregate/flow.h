@@ -25,7 +25,8 @@
 enum {
     TT_CREDIT_FRAMES = 64,
     TT_SLOTS_KEPT_BYTES = 64 * 1024 * 1024, /* staging kept for later ops */
-    TT_NOTES_MAX = 4096,                    /* per peer; an honest one stays far below */
+    TT_NOTES_MAX = 1 << 20, /* per peer, of one that would fill memory: ops it says it has begun */
+    TT_PARKED_BUCKETS = 64,
 };
 
 typedef struct tt_exec tt_exec;
@@ -62,9 +63,12 @@ typedef struct tt_flow {
     uint32_t eager_bytes_max;
     uint32_t epoch;
     tt_flow_peer *peers;
-    tt_parked *parked; /* oldest first */
-    tt_parked **parked_end;
-    tt_note *notes;
+    /* By what they are for (set, op, stage, space); in a bucket the oldest first. */
+    tt_parked *parked[TT_PARKED_BUCKETS];
+    tt_parked **parked_end[TT_PARKED_BUCKETS];
+    uint32_t parked_count;
+    tt_note **notes; /* [note_buckets], by the same, in no order; NULL: there was none yet */
+    uint32_t note_count, note_buckets;
     tt_note *notes_free;
     uint64_t frames_dropped; /* late or duplicate */
     uint64_t slots_bytes;    /* shared staging that the ops hold or keep */

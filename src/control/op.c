@@ -306,7 +306,7 @@ void tt_op_end(tt_op *op, tt_status status)
     if (control->cases != NULL) {
         tt_agree_forget(control, op);
     }
-    if (control->flow.parked != NULL || control->flow.notes != NULL) {
+    if (control->flow.parked_count > 0 || control->flow.note_count > 0) {
         tt_flow_purge(&control->flow, &key, op->peer);
     }
     uncount(op);
