@@ -36,10 +36,12 @@ static const tt_option options[] = {
 
 /* What can be built: its source below the plugins' folder, and what it is linked with. */
 static const struct {
-    const char *name, *source, *compiler, *link, *package;
+    const char *name, *source, *compiler, *link, *package, *variable;
 } recipes[] = {
-    {"mpi", "mpi/mpi_engine.c", "mpicc", NULL, "libopenmpi-dev or libmpich-dev"},
-    {"ucx", "ucx/ucx_transport.c", "cc", "-lucp", "libucx-dev"},
+    {"mpi", "mpi/mpi_engine.c", "mpicc", NULL, "libopenmpi-dev or libmpich-dev", "TUTTI_ENGINE"},
+    {"ucx", "ucx/ucx_transport.c", "cc", "-lucp", "libucx-dev", "TUTTI_TRANSPORT"},
+    {"pmix", "pmix/pmix_engine.c", "pmixcc", "-lpmix", "PMIx with its wrapper pmixcc",
+     "TUTTI_RENDEZVOUS"},
 };
 
 /* `below` of the first place that has it: an installation, or a build tree. */
@@ -175,8 +177,7 @@ static int build(const plugin_values *values, size_t recipe)
                 recipes[recipe].package);
         return 1;
     }
-    printf("built %s; use it with TUTTI_%s=%s\n", target,
-           recipes[recipe].link == NULL ? "ENGINE" : "TRANSPORT", name);
+    printf("built %s; use it with %s=%s\n", target, recipes[recipe].variable, name);
     return 0;
 }
 
@@ -189,14 +190,14 @@ static int run(const void *raw_values, int operand_count, char **operands)
             }
         }
     }
-    fputs("tutti plugin: say 'tutti plugin build mpi' or 'tutti plugin build ucx'\n", stderr);
+    fputs("tutti plugin: say 'tutti plugin build mpi', or ucx, or pmix\n", stderr);
     return EXIT_USAGE;
 }
 
 const tt_command tt_command_plugin = {
     .name = "plugin",
     .summary = "Build a plugin for a library of this site.",
-    .operands = "build mpi|ucx",
+    .operands = "build mpi|ucx|pmix",
     .description =
         "Compiles the plugin's packaged source with the compiler wrapper of the site's library, "
         "and puts it where programs that use Tutti find it. 'tutti info --engines' shows it.",

@@ -49,6 +49,14 @@ if(UCX_FOUND)
   target_link_libraries(plugin_ucx PRIVATE PkgConfig::UCX)
 endif()
 
+pkg_check_modules(PMIX pmix)
+if(PMIX_FOUND) # its flags set a run path, which is not ours to set
+  tutti_plugin(pmix ${PROJECT_SOURCE_DIR}/plugins/pmix/pmix_engine.c)
+  target_include_directories(plugin_pmix SYSTEM PRIVATE ${PMIX_INCLUDE_DIRS})
+  target_link_directories(plugin_pmix PRIVATE ${PMIX_LIBRARY_DIRS})
+  target_link_libraries(plugin_pmix PRIVATE ${PMIX_LIBRARIES})
+endif()
+
 pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)
 if(ZMQ_FOUND) # the example of docs/plugins.md
   tutti_plugin(zmq ${PROJECT_SOURCE_DIR}/plugins/example/zmq_engine.c)

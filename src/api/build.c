@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "aggregate/registry.h"
-#include "api/api_internal.h"
+#include "api/build_internal.h"
 #include "base/base.h"
 #include "base/hash64.h"
 
@@ -28,31 +28,9 @@ enum { HANDS_AUTO_MAX = 4 };
 
 enum { RAILS_MAX = 1024 };
 
-/* What the options say goes before the environment. */
-typedef struct build_source {
-    const tutti_options *options;
-    char rank[16], size[16];
-} build_source;
-
-typedef struct build {
-    tutti_context *context;
-    const tutti_options *options;
-    tt_text *why;
-    build_source variables;
-    tt_join_source source;
-    char command[512];
-    tt_join_identity identity;
-    tt_secret secret;
-    tt_mesh mesh;
-    tt_real_peer *peers;
-    bool engine_meets;             /* TUTTI_RENDEZVOUS=mpi */
-    const tutti_plugin *transport; /* NULL: our own links */
-    tt_outside *outside;
-} build;
-
-static const char *lookup(void *user, const char *name)
+const char *tt_build_lookup(void *user, const char *name)
 {
-    const build_source *source = user;
+    const tt_build_source *source = user;
     const tutti_options *options = source->options;
     const struct {
         const char *name, *value;
@@ -86,11 +64,11 @@ static void random_fill(void *user, uint8_t *bytes, size_t count)
 /* ---- steps ---- */
 
 /* The plugin of TUTTI_TRANSPORT, unless it names one of ours. */
-static tt_status choose_transport(build *work)
+static tt_status choose_transport(tt_build_work *work)
 {
     static const char *const own[] = {"auto", "shm", "tcp"};
     tt_settings *settings = &work->context->settings;
-    const tt_plugin_source source = {.lookup = lookup, .user = &work->variables};
+    const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
     for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
         if (strcmp(settings->transport_name, own[i]) == 0) {
             settings->transport = (int)i;
@@ -109,7 +87,8 @@ static tt_status choose_transport(build *work)
     return TT_OK;
 }
 
-static tt_status check_count(build *work, const char *name, const char *text, int64_t maximum)
+static tt_status check_count(tt_build_work *work, const char *name, const char *text,
+                             int64_t maximum)
 {
     int64_t count;
     if (strcmp(text, "auto") == 0 ||
@@ -121,10 +100,10 @@ static tt_status check_count(build *work, const char *name, const char *text, in
     return TT_ERR_BAD_CONFIG;
 }
 
-static tt_status load_settings(build *work)
+static tt_status load_settings(tt_build_work *work)
 {
     tutti_context *context = work->context;
-    const tt_config_source source = {.lookup = lookup, .user = &work->variables};
+    const tt_config_source source = {.lookup = tt_build_lookup, .user = &work->variables};
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
     const tt_settings *settings = &context->settings;
     TT_TRY(choose_transport(work));
@@ -157,7 +136,7 @@ static void warn_unknown(void *user, const char *name, const char *nearest)
 }
 
 /* A misspelt setting would be silently without effect. One rank says so for all. */
-static void look_for_typos(build *work)
+static void look_for_typos(tt_build_work *work)
 {
     const tt_config_table tables[] = {tt_settings_table, tt_join_user_variables,
                                       tt_join_launcher_variables};
@@ -167,80 +146,14 @@ static void look_for_typos(build *work)
     }
 }
 
-/* The engine knows who we are and can carry rank 0's address: nothing else need be set. */
-static tt_status identify_by_engine(build *work)
-{
-    tutti_context *context = work->context;
-    int rank = 0, size = 1;
-    TT_TRY(tt_engine_open(context, -1, -1, work->why));
-    const tt_status status =
-        (tt_status)context->engine_plugin->engine->world(context->engine, &rank, &size);
-    work->identity = (tt_join_identity){
-        .rank = (uint32_t)rank,
-        .size = (uint32_t)size,
-        .local_rank = TT_JOIN_NOT_TOLD,
-        .local_size = TT_JOIN_NOT_TOLD,
-        .cross_rank = TT_JOIN_NOT_TOLD,
-        .cross_size = TT_JOIN_NOT_TOLD,
-        .family = "engine",
-        .evidence = context->engine_plugin->name,
-        .rendezvous.kind = size > 1 ? TT_JOIN_RENDEZVOUS_ENGINE : TT_JOIN_RENDEZVOUS_NONE,
-        .job_id = "engine",
-    };
-    return status;
-}
-
-/* Which engine is asked for, and does it only carry the meeting? */
-static tt_status choose_engine(build *work)
-{
-    tutti_context *context = work->context;
-    const tt_plugin_source source = {.lookup = lookup, .user = &work->variables};
-    const char *meet = lookup(&work->variables, "TUTTI_RENDEZVOUS");
-    const bool meets = meet != NULL && (strcmp(meet, "mpi") == 0 || strcmp(meet, "mpi:") == 0);
-    const char *name = context->settings.engine[0] != 0 ? context->settings.engine : "mpi";
-    if (context->settings.engine[0] == 0 && !meets) {
-        return TT_OK;
-    }
-    TT_TRY(tt_engine_load(context, &source, name, work->why));
-    context->engine_launches = context->settings.engine[0] != 0;
-    work->engine_meets = meets;
-    return TT_OK;
-}
-
-/* Meeting first tells ranks without the engine from those with it; but the launcher's PMI serves
- * either us or MPI, and some launchers do not say where rank 0 is. */
-static tt_status find_identity(build *work)
-{
-    const tutti_plugin *plugin = work->context->engine_plugin;
-    tt_join_why why = {.text = ""};
-    const bool can_tell = plugin != NULL &&
-                          (plugin->engine->flags & TUTTI_ENGINE_BOOTSTRAPS) != 0 &&
-                          lookup(&work->variables, "TUTTI_RANK") == NULL;
-    tt_status status = TT_ERR_BAD_CONFIG;
-    if (!work->engine_meets) {
-        status = tt_join_identify(&work->source, &work->identity, &why);
-    }
-    const bool is_met = status == TT_OK &&
-                        work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI &&
-                        work->identity.size > 1;
-    if (can_tell && !is_met) {
-        return identify_by_engine(work);
-    }
-    if (status != TT_OK) {
-        tt_text_add(work->why, "%s",
-                    why.text[0] != 0 ? why.text : "TUTTI_RENDEZVOUS=mpi: TUTTI_RANK is set too");
-    }
-    return status;
-}
-
-static tt_status identify(build *work)
+static tt_status identify(tt_build_work *work)
 {
     tutti_context *context = work->context;
     work->source = tt_join_source_process(work->command, sizeof(work->command));
-    work->source.lookup = lookup;
+    work->source.lookup = tt_build_lookup;
     work->source.context = &work->variables;
-    TT_TRY(choose_engine(work));
-    TT_TRY(find_identity(work));
+    TT_TRY(tt_build_choose_engine(work));
+    TT_TRY(tt_build_find_identity(work));
     context->rank = (int)work->identity.rank;
     context->size = (int)work->identity.size;
     context->log.rank = work->identity.rank;
@@ -255,23 +168,24 @@ static tt_status identify(build *work)
 }
 
 /* Under PMI the launcher's key-value space carries a fresh secret, unless one is given. */
-static bool takes_secret_from_launcher(build *work)
+static bool takes_secret_from_launcher(tt_build_work *work)
 {
     return (work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI ||
             work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_ENGINE) &&
-           work->options->secret == NULL && lookup(&work->variables, "TUTTI_SECRET_FD") == NULL &&
-           lookup(&work->variables, "TUTTI_SECRET_FILE") == NULL &&
-           lookup(&work->variables, "TUTTI_SECRET") == NULL;
+           work->options->secret == NULL &&
+           tt_build_lookup(&work->variables, "TUTTI_SECRET_FD") == NULL &&
+           tt_build_lookup(&work->variables, "TUTTI_SECRET_FILE") == NULL &&
+           tt_build_lookup(&work->variables, "TUTTI_SECRET") == NULL;
 }
 
-static tt_status find_secret(build *work)
+static tt_status find_secret(tt_build_work *work)
 {
     if (work->options->secret != NULL) {
         memcpy(work->secret.key, work->options->secret, sizeof(work->secret.key));
         return TT_OK;
     }
     char text[TT_SECRET_TEXT_BYTES] = "";
-    const tt_secret_sources sources = {.lookup = lookup,
+    const tt_secret_sources sources = {.lookup = tt_build_lookup,
                                        .forget = forget,
                                        .user = &work->variables,
                                        .job_id = work->identity.job_id,
@@ -288,7 +202,7 @@ static tt_status find_secret(build *work)
 /* The own segment, once it is known how many ranks this host has. */
 static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_count, int *fd_out)
 {
-    build *work = user;
+    tt_build_work *work = user;
     tutti_context *context = work->context;
     char why[TT_SEGMENT_WHY_BYTES] = "";
     const tt_segment_config config = {.local_index = local_index,
@@ -311,7 +225,7 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
 }
 
 /* Can this process make shared memory at all? Told to the peers before they choose links. */
-static tt_status can_share(build *work, bool *can_out)
+static tt_status can_share(tt_build_work *work, bool *can_out)
 {
     const tutti_context *context = work->context;
     const tt_segment_config config = {.local_index = 0,
@@ -357,11 +271,12 @@ static uint64_t settings_digest(const tt_settings *settings)
 }
 
 /* The launcher's listening socket stays open for the next tutti_init of this process. */
-static int inherited_listener(const build *work)
+static int inherited_listener(const tt_build_work *work)
 {
-    const char *value = work->identity.rank == 0 && work->options->rendezvous == NULL
-                            ? lookup((void *)(uintptr_t)&work->variables, "TUTTI_LISTEN_FD")
-                            : NULL;
+    const char *value =
+        work->identity.rank == 0 && work->options->rendezvous == NULL
+            ? tt_build_lookup((void *)(uintptr_t)&work->variables, "TUTTI_LISTEN_FD")
+            : NULL;
     int64_t fd;
     if (value == NULL || !tt_config_parse_int(value, &fd) || fd < 0 || fd > INT_MAX) {
         return -1;
@@ -372,18 +287,18 @@ static int inherited_listener(const build *work)
 
 static tt_status engine_broadcast(void *user, void *bytes, size_t count)
 {
-    const tutti_context *context = ((build *)user)->context;
+    const tutti_context *context = ((tt_build_work *)user)->context;
     return (tt_status)context->engine_plugin->engine->broadcast(context->engine, bytes, count);
 }
 
-static tt_status meet(build *work)
+static tt_status meet(tt_build_work *work)
 {
     tutti_context *context = work->context;
     tt_join_why why = {.text = ""};
     const double timeout_s = work->options->timeout_s;
     bool can_share_memory = false;
     char *note = NULL;
-    const tt_config_source variables = {.lookup = lookup, .user = &work->variables};
+    const tt_config_source variables = {.lookup = tt_build_lookup, .user = &work->variables};
     tt_facts facts;
     tt_facts_find(&facts);
     TT_TRY(can_share(work, &can_share_memory));
@@ -427,7 +342,7 @@ static tt_status meet(build *work)
 
 /* ---- links ---- */
 
-static tt_status link_local(build *work, uint32_t rank)
+static tt_status link_local(tt_build_work *work, uint32_t rank)
 {
     tutti_context *context = work->context;
     tt_mesh_peer *peer = &work->mesh.peers[rank];
@@ -468,7 +383,7 @@ static tt_status link_local(build *work, uint32_t rank)
     return TT_OK;
 }
 
-static tt_status link_stream(build *work, uint32_t rank, uint32_t index, tt_link **link_out)
+static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index, tt_link **link_out)
 {
     static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
     const tt_settings *settings = &work->context->settings;
@@ -488,7 +403,7 @@ static tt_status link_stream(build *work, uint32_t rank, uint32_t index, tt_link
     return status;
 }
 
-static tt_status link_tcp(build *work, uint32_t rank)
+static tt_status link_tcp(tt_build_work *work, uint32_t rank)
 {
     const uint32_t stream_count = (uint32_t)work->context->settings.sockets;
     tt_link *streams[TT_STREAMS_MAX];
@@ -518,7 +433,7 @@ static void plugin_log(void *user, int level, const char *text)
     tt_log_write(&context->log, level, "%s", text);
 }
 
-static tt_outside_config outside_config(const build *work, uint32_t rank)
+static tt_outside_config outside_config(const tt_build_work *work, uint32_t rank)
 {
     const tt_mesh_peer *peer = &work->mesh.peers[rank];
     return (tt_outside_config){.peer = rank,
@@ -531,7 +446,7 @@ static tt_outside_config outside_config(const build *work, uint32_t rank)
 }
 
 /* Links by a plugin: all addresses are sent before one is waited for. */
-static tt_status make_outside_links(build *work)
+static tt_status make_outside_links(tt_build_work *work)
 {
     const tutti_plugin_host host = {.struct_bytes = sizeof(host),
                                     .rank = work->context->rank,
@@ -569,7 +484,7 @@ static tt_status make_outside_links(build *work)
     return status;
 }
 
-static tt_status make_links(build *work)
+static tt_status make_links(tt_build_work *work)
 {
     if (work->transport != NULL && work->mesh.size > 1) {
         return make_outside_links(work);
@@ -592,14 +507,14 @@ static tt_status make_links(build *work)
 
 /* ---- driver and machine ---- */
 
-static const tt_host_facts *own_host(const build *work)
+static const tt_host_facts *own_host(const tt_build_work *work)
 {
     return &work->mesh.hosts[work->mesh.peers[work->identity.rank].host_index];
 }
 
 /* Threads that share this rank's long sums: its part of what its host's ranks may run on, if it may
  * run on so many itself. */
-static uint32_t choose_hands(const build *work)
+static uint32_t choose_hands(const tt_build_work *work)
 {
     int64_t count;
     if (tt_config_parse_int(work->context->settings.threads, &count)) {
@@ -611,7 +526,7 @@ static uint32_t choose_hands(const build *work)
     return (uint32_t)tt_min_u64(tt_min_u64(part, tt_facts_core_count(own.cores)), HANDS_AUTO_MAX);
 }
 
-static tt_status make_driver(build *work)
+static tt_status make_driver(tt_build_work *work)
 {
     tutti_context *context = work->context;
     const tt_real_config config = {
@@ -648,7 +563,7 @@ static void report(void *owner, int level, const char *text)
 }
 
 /* Ranks of a host that drive its cards: what suits the host that can do with fewest. */
-static uint32_t choose_rails(const build *work)
+static uint32_t choose_rails(const tt_build_work *work)
 {
     int64_t count;
     if (tt_config_parse_int(work->context->settings.rails, &count)) {
@@ -661,7 +576,7 @@ static uint32_t choose_rails(const build *work)
     return rails;
 }
 
-static tt_status make_machine(build *work)
+static tt_status make_machine(tt_build_work *work)
 {
     tutti_context *context = work->context;
     const tt_settings *settings = &context->settings;
@@ -706,7 +621,7 @@ static tt_status make_machine(build *work)
     return status;
 }
 
-static void take_places(build *work)
+static void take_places(tt_build_work *work)
 {
     tutti_context *context = work->context;
     const tt_mesh_peer *self = &work->mesh.peers[work->identity.rank];
@@ -716,7 +631,7 @@ static void take_places(build *work)
     context->cross_size = (int)work->mesh.host_count;
 }
 
-static void drop_peers(build *work)
+static void drop_peers(tt_build_work *work)
 {
     for (uint32_t rank = 0; work->peers != NULL && rank < work->identity.size; rank++) {
         if (work->peers[rank].link != NULL) {
@@ -729,7 +644,7 @@ static void drop_peers(build *work)
     free(work->peers);
 }
 
-static tt_status connect_and_create(build *work)
+static tt_status connect_and_create(tt_build_work *work)
 {
     work->peers = calloc(work->identity.size, sizeof(*work->peers));
     if (work->peers == NULL) {
@@ -748,7 +663,7 @@ static tt_status connect_and_create(build *work)
 
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)
 {
-    build work = {.context = context, .options = options, .why = why};
+    tt_build_work work = {.context = context, .options = options, .why = why};
     work.variables.options = options;
     if (options->rank >= 0) {
         (void)snprintf(work.variables.rank, sizeof(work.variables.rank), "%d", options->rank);

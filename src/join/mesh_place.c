@@ -139,8 +139,10 @@ static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_T
     const bool has_secret = work->config->secret != NULL;
     tt_join_pmi *pmi = NULL;
     TT_TRY(tt_join_pmi_create(work->config->source, work->timeout_ms, &pmi, work->why));
-    tt_status status = TT_OK;
-    if (is_root) {
+    const tt_join_pmi_side side = {
+        .rank = work->mesh->rank, .size = work->mesh->size, .engine = work->config->engine};
+    tt_status status = tt_join_pmi_announce(pmi, &side, work->why);
+    if (status == TT_OK && is_root) {
         status = tt_join_pmi_put(pmi, "tutti-root", text, work->why);
     }
     if (status == TT_OK && is_root && !has_secret) {
@@ -148,6 +150,9 @@ static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_T
     }
     if (status == TT_OK) {
         status = tt_join_pmi_barrier(pmi, work->why);
+    }
+    if (status == TT_OK) {
+        status = tt_join_pmi_compare(pmi, &side, work->why);
     }
     if (status == TT_OK && !is_root) {
         status = tt_join_pmi_get(pmi, "tutti-root", text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, work->why);

@@ -301,6 +301,11 @@ void tt_join_pmi_destroy(tt_join_pmi *pmi)
     free(pmi);
 }
 
+void tt_join_pmi_forsake(tt_join_pmi *pmi)
+{
+    free(pmi);
+}
+
 const char *tt_join_pmi_job(const tt_join_pmi *pmi)
 {
     return pmi->store;

@@ -33,6 +33,9 @@ tt_status tt_join_pmi_adopt(int fd, uint64_t timeout_ms, tt_join_pmi **pmi_out, 
 /* Say goodbye, so that the launcher does not take our exit for a crash, and free. NULL is fine. */
 void tt_join_pmi_destroy(tt_join_pmi *pmi);
 
+/* Free without a word, and leave the descriptor to whoever speaks to the server next. */
+void tt_join_pmi_forsake(tt_join_pmi *pmi);
+
 /* The store's name: unique among the server's jobs, the same on every rank. */
 const char *tt_join_pmi_job(const tt_join_pmi *pmi);
 
@@ -44,5 +47,20 @@ tt_status tt_join_pmi_put(tt_join_pmi *pmi, const char *key, const char *value, 
 tt_status tt_join_pmi_barrier(tt_join_pmi *pmi, tt_join_why *why);
 tt_status tt_join_pmi_get(tt_join_pmi *pmi, const char *key, char *value_out, size_t value_bytes,
                           tt_join_why *why);
+
+/* What a rank runs on. */
+typedef struct tt_join_pmi_side {
+    uint32_t rank, size;
+    const char *engine; /* tag of 8 bytes; begins with NUL: none */
+} tt_join_pmi_side;
+
+/* Tell the others before the barrier; after it compare with rank 0, or, as rank 0, with the first
+ * ranks: TT_ERR_MISMATCH names both sides. */
+tt_status tt_join_pmi_announce(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt_join_why *why);
+tt_status tt_join_pmi_compare(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt_join_why *why);
+/* Both, for ranks whose engine then speaks to the same server: an MPI under Hydra, which minds no
+ * second greeting. */
+tt_status tt_join_pmi_meet_before(const tt_join_source *source, uint64_t timeout_ms,
+                                  const tt_join_pmi_side *side, tt_join_why *why);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "base/assert.h"
 
-static const char accepted_forms[] =
-    "write tcp://host:port, tcp://[ipv6]:port, tcp://host:first-last, file:///path or pmi:";
+static const char accepted_forms[] = "write tcp://host:port, tcp://[ipv6]:port, "
+                                     "tcp://host:first-last, file:///path, pmi:, pmix or mpi";
 
 /* Quoting a hostile text in an error must not flood the terminal. */
 enum { QUOTED_BYTES_MAX = 120 };
@@ -140,7 +140,8 @@ tt_status tt_join_rendezvous_parse(const char *text, tt_join_rendezvous *rendezv
         TT_TRY(parse_file(text + 7, &rendezvous, why));
     } else if (strcmp(text, "pmi:") == 0 || strcmp(text, "pmi") == 0) {
         rendezvous.kind = TT_JOIN_RENDEZVOUS_PMI;
-    } else if (strcmp(text, "mpi:") == 0 || strcmp(text, "mpi") == 0) {
+    } else if (strcmp(text, "mpi:") == 0 || strcmp(text, "mpi") == 0 ||
+               strcmp(text, "pmix:") == 0 || strcmp(text, "pmix") == 0) {
         rendezvous.kind = TT_JOIN_RENDEZVOUS_ENGINE;
     } else if (strcmp(text, "none") != 0) {
         return tt_join_fail(why, TT_ERR_BAD_CONFIG, "rendezvous '%.*s' is not understood; %s",

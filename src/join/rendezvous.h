@@ -32,7 +32,7 @@ typedef enum tt_join_rendezvous_kind {
     TT_JOIN_RENDEZVOUS_TCP,
     TT_JOIN_RENDEZVOUS_FILE,
     TT_JOIN_RENDEZVOUS_PMI,
-    TT_JOIN_RENDEZVOUS_ENGINE, /* an engine (MPI) carries rank 0's address to the others */
+    TT_JOIN_RENDEZVOUS_ENGINE, /* an engine (MPI, PMIx) carries rank 0's address to the others */
 } tt_join_rendezvous_kind;
 
 typedef struct tt_join_rendezvous {

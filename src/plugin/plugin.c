@@ -25,6 +25,7 @@ static const struct {
     {"mpi-openmpi", "Open MPI (Debian: libopenmpi3, openmpi-bin)", "mpi"},
     {"mpi-mpich", "MPICH (Debian: libmpich12, mpich)", "mpi"},
     {"ucx", "UCX (Debian: libucx0)", "ucx"},
+    {"pmix", "PMIx (Debian: libpmix2)", "pmix"},
 };
 
 /* ---- folders ---- */
@@ -234,6 +235,13 @@ static void loaded_mpi(char *text, size_t text_bytes)
         (void)version(full, &length);
         (void)snprintf(text, text_bytes, "%s", full);
     }
+}
+
+bool tt_plugin_has_mpi(void)
+{
+    char loaded[64];
+    loaded_mpi(loaded, sizeof(loaded));
+    return loaded[0] != '\0';
 }
 
 const char *const *tt_plugin_mpi_names(const tt_plugin_source *source)

@@ -56,6 +56,15 @@ class Slurm(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended)
         self.assert_joined(ended.stdout, 4, "pmi")
 
+    def test_pmix_carries_the_secret(self):
+        """Over one node: two nodes of one host want the same directory for their PMIx servers."""
+        if not (ranks.BIN.parent / "plugins" / "tutti-pmix.so").exists():
+            self.skipTest("the pmix plugin is not built: install libpmix-dev, and build again")
+        ended = self.srun("--mpi=pmix", "-N1", "-n3", ranks.WORKER, *VERBS, HOME="/nonexistent",
+                          XDG_CONFIG_HOME="", TUTTI_RENDEZVOUS="pmix")
+        self.assertEqual(ended.returncode, 0, ended)
+        self.assert_joined(ended.stdout, 3, r"engine (pmix)")
+
     def test_nodes_are_hosts(self):
         for mpi in ("none", "pmi2"):
             with self.subTest(mpi=mpi):

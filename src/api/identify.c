@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * identify.c - which engine is asked for, and who tells who we are: the launcher or the engine. */
+#include <string.h>
+
+#include "api/build_internal.h"
+#include "base/base.h"
+
+/* The engine knows who we are and can carry rank 0's address: nothing else need be set. */
+static tt_status identify_by_engine(tt_build_work *work)
+{
+    tutti_context *context = work->context;
+    int rank = 0, size = 1;
+    TT_TRY(tt_engine_open(context, -1, -1, work->why));
+    const tt_status status =
+        (tt_status)context->engine_plugin->engine->world(context->engine, &rank, &size);
+    work->identity = (tt_join_identity){
+        .rank = (uint32_t)rank,
+        .size = (uint32_t)size,
+        .local_rank = TT_JOIN_NOT_TOLD,
+        .local_size = TT_JOIN_NOT_TOLD,
+        .cross_rank = TT_JOIN_NOT_TOLD,
+        .cross_size = TT_JOIN_NOT_TOLD,
+        .family = "engine",
+        .evidence = context->engine_plugin->name,
+        .rendezvous.kind = size > 1 ? TT_JOIN_RENDEZVOUS_ENGINE : TT_JOIN_RENDEZVOUS_NONE,
+        .job_id = "engine",
+    };
+    return status;
+}
+
+/* Is PMIx to carry the meeting: because it is asked for, or because its launcher's variables are
+ * all there is? */
+static bool is_pmix(tt_build_work *work, const char *meet)
+{
+    static const char *const others[] = {"TUTTI_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                         "SLURM_PROCID", "RANK"};
+    if (meet != NULL) {
+        return strcmp(meet, "pmix") == 0 || strcmp(meet, "pmix:") == 0;
+    }
+    bool is_alone = tt_build_lookup(&work->variables, "PMIX_RANK") != NULL &&
+                    tt_build_lookup(&work->variables, "PMIX_NAMESPACE") != NULL &&
+                    work->context->settings.engine[0] == 0;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(others); i++) {
+        is_alone = is_alone && tt_build_lookup(&work->variables, others[i]) == NULL;
+    }
+    return is_alone;
+}
+
+tt_status tt_build_choose_engine(tt_build_work *work)
+{
+    tutti_context *context = work->context;
+    const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
+    const char *meet = tt_build_lookup(&work->variables, "TUTTI_RENDEZVOUS");
+    const bool by_mpi = meet != NULL && (strcmp(meet, "mpi") == 0 || strcmp(meet, "mpi:") == 0);
+    const bool by_pmix = is_pmix(work, meet);
+    const bool meets = by_mpi || by_pmix;
+    const char *by = by_pmix ? "pmix" : "mpi";
+    const char *name = context->settings.engine[0] != 0 ? context->settings.engine : by;
+    if (context->settings.engine[0] == 0 && !meets) {
+        return TT_OK;
+    }
+    if (by_pmix && context->settings.engine[0] != 0) {
+        tt_text_add(work->why, "TUTTI_RENDEZVOUS=pmix goes without TUTTI_ENGINE: an engine that is "
+                               "started by PMIx meets by itself");
+        return TT_ERR_BAD_CONFIG;
+    }
+    work->has_own_mpi = tt_plugin_has_mpi();
+    TT_TRY(tt_engine_load(context, &source, name, work->why));
+    context->engine_launches = context->settings.engine[0] != 0;
+    work->engine_meets = meets;
+    return TT_OK;
+}
+
+/* Under Hydra (mpirun of MPICH) ranks can be told apart before MPI waits for all of them, unless
+ * the program has an MPI of its own, which may have spoken to the launcher already. */
+static tt_status compare_by_pmi(tt_build_work *work)
+{
+    char tag[TUTTI_PLUGIN_TAG_BYTES] = "";
+    const uint64_t timeout_ms = work->context->settings.start_timeout_ns / 1000000;
+    const tt_join_pmi_side side = {
+        .rank = work->identity.rank, .size = work->identity.size, .engine = tag};
+    tt_join_why why = {.text = ""};
+    if (work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI || work->has_own_mpi ||
+        tt_build_lookup(&work->variables, "HYDI_CONTROL_FD") == NULL) {
+        return TT_OK;
+    }
+    if (work->context->engine_launches) {
+        memcpy(tag, work->context->engine_plugin->tag, sizeof(tag));
+    }
+    const tt_status status = tt_join_pmi_meet_before(&work->source, timeout_ms, &side, &why);
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s", why.text);
+    }
+    return status;
+}
+
+/* Meeting first tells ranks without the engine from those with it; but the launcher's PMI serves
+ * either us or MPI, and some launchers do not say where rank 0 is. */
+tt_status tt_build_find_identity(tt_build_work *work)
+{
+    const tutti_plugin *plugin = work->context->engine_plugin;
+    tt_join_why why = {.text = ""};
+    const bool can_tell = plugin != NULL &&
+                          (plugin->engine->flags & TUTTI_ENGINE_BOOTSTRAPS) != 0 &&
+                          tt_build_lookup(&work->variables, "TUTTI_RANK") == NULL;
+    tt_status status = TT_ERR_BAD_CONFIG;
+    if (!work->engine_meets) {
+        status = tt_join_identify(&work->source, &work->identity, &why);
+    }
+    const bool is_met = status == TT_OK &&
+                        work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI &&
+                        work->identity.size > 1;
+    if (can_tell && !is_met) {
+        if (status == TT_OK) {
+            TT_TRY(compare_by_pmi(work));
+        }
+        return identify_by_engine(work);
+    }
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s",
+                    why.text[0] != 0
+                        ? why.text
+                        : "TUTTI_RENDEZVOUS names an engine, and TUTTI_RANK is set too");
+    }
+    return status;
+}
