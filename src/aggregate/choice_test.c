@@ -111,7 +111,7 @@ static void test_no_bytes_and_all_bytes_have_a_place(void **state)
 {
     (void)state;
     tt_choice choice;
-    compile("allreduce star shm 4 any 1000 0\nallreduce shared shm 4 any 1000 0\n"
+    compile("allreduce flat shm 4 any 1000 0\nallreduce shared shm 4 any 1000 0\n"
             "allreduce ring shm 4 any 1 0\n",
             false, &choice);
     assert_null(chosen(&choice, 0));

@@ -20,10 +20,10 @@ enum {
     FLAT_SIZE_MAX = 8,         /* ranks that share memory */
     FLAT_SIZE_MAX_WIRE = 3,    /* ranks on a network: P - 1 messages each, doubling has log P */
     STAR_BYTES_MAX = 2 * 1024, /* on one host, through shared memory */
-    STAR_SIZE_MIN = 3,
-    STAR_SIZE_MAX = 32,             /* beyond, the center is the bottleneck */
-    DOUBLING_BYTES_MAX = 16 * 1024, /* latency bound */
-    HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
+    STAR_SIZE_MIN = FLAT_SIZE_MAX + 1, /* up to there one post a rank and one phase are less */
+    STAR_SIZE_MAX = 32,                /* beyond, the center is the bottleneck */
+    DOUBLING_BYTES_MAX = 16 * 1024,    /* latency bound */
+    HALVING_BYTES_MAX = 256 * 1024,    /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
     SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
     VIEWS_BYTES_MIN = 16 * 1024, /* the same, of a part, for other collectives */
@@ -95,7 +95,11 @@ const tt_algorithm *tt_algorithm_framed(const tt_problem *problem)
     case TT_BROADCAST:
         return &tt_algorithm_binomial;
     case TT_BARRIER:
-        return prefers_star(problem) ? &tt_algorithm_star : &tt_algorithm_doubling;
+        if (prefers_star(problem)) {
+            return &tt_algorithm_star;
+        }
+        return problem->size <= flat_size_max(problem) ? &tt_algorithm_flat
+                                                       : &tt_algorithm_doubling;
     case TT_ALLGATHER:
         return problem->size <= PAIRWISE_SIZE_MAX ? &tt_algorithm_pairwise : &tt_algorithm_ring;
     case TT_REDUCESCATTER:

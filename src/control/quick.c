@@ -28,6 +28,9 @@ bool tt_quick_keeps(const tt_op *op)
 static bool has_buffers(const tt_request *request, const tt_problem *problem)
 {
     const uintptr_t input = (uintptr_t)request->input, output = (uintptr_t)request->output;
+    if (problem->bytes == 0) {
+        return problem->is_in_place == (input == output);
+    }
     if (input == 0 || output == 0 || problem->is_in_place) {
         return input != 0 && input == output;
     }

@@ -51,6 +51,8 @@ struct tt_real {
     uint64_t spin_ns;        /* how long a quiet spin lasts, as learnt */
     uint64_t quiet_since_ns; /* of the last vain spin */
     uint64_t watch_at_ns;    /* next look for stopped peers */
+    uint64_t place_at_ns;    /* next look at who else is on this core */
+    uint32_t crowded_looks;  /* that found it better to be elsewhere, in a row */
     _Atomic uint32_t *wake_word;
     _Atomic uint32_t wake_word_alone; /* stands in where no memory is shared */
     int epoll_fd, event_fd;
@@ -75,6 +77,23 @@ tt_status tt_real_epoll_add(tt_real *real, uint32_t peer);
 void tt_real_epoll_update(tt_real *real, uint32_t peer); /* after its link was polled */
 void tt_real_epoll_remove(tt_real *real, uint32_t peer);
 void tt_real_epoll_look(tt_real *real); /* marks links ready; never waits */
+
+/* real_place.c */
+enum { TT_CROWD_MAX = 256 };
+
+typedef struct tt_place_crowd {
+    uint32_t rank;
+    int core;
+    uint32_t peer_count; /* whose core is known */
+    uint32_t ranks[TT_CROWD_MAX];
+    int cores[TT_CROWD_MAX];
+} tt_place_crowd;
+
+/* The core of `allowed` that this rank is to step to, being the last on one that has at least two
+ * more than that; -1: stay. */
+int tt_place_choose(const tt_place_crowd *crowd, const cpu_set_t *allowed);
+/* While waiting: say where this rank is, and step over if that helps. */
+void tt_real_place_look(tt_real *real, uint64_t now_ns);
 
 /* real_engine.c */
 bool tt_real_engine_can_launch(tt_platform *platform, const tt_launch *launch);

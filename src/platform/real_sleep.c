@@ -168,6 +168,7 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
     if (quiet->since_ns == 0) {
         quiet->since_ns = quiet->last_ns = now_ns;
     }
+    tt_real_place_look(real, now_ns);
     quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
     quiet->last_ns = now_ns;
     /* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as

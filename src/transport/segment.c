@@ -4,10 +4,10 @@
  *
  * File layout:   [control page][ring of local rank 0] ... [ring of local rank n-1][arena]
  *
- * The control page holds the header (written once, before any peer sees the file) and the wake
- * word in a line of its own. Rings start at page boundaries, the arena at 2 MiB so that huge
- * pages are possible. An attacher reads the header with pread into private memory and derives
- * everything else from local_count and ring_bytes: no offset is ever taken from a peer.
+ * The control page holds the header (written once, before any peer sees the file), the wake word
+ * and the core word, each in a line of its own. Rings start at page boundaries, the arena at 2 MiB
+ * so that huge pages are possible. An attacher reads the header with pread into private memory and
+ * derives everything else from local_count and ring_bytes: no offset is ever taken from a peer.
  */
 #include "transport/segment.h"
 
@@ -32,6 +32,7 @@ enum {
     SEGMENT_VERSION = 1,
     CONTROL_BYTES = 4096,
     WAKE_OFFSET = 128,
+    CORE_OFFSET = 256,
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
     ARENA_BYTES_MIN = HUGE_PAGE_BYTES,
     UNMAP_ASIDE_BYTES_MIN = 16 * 1024 * 1024, /* some milliseconds of unmapping */
@@ -434,6 +435,11 @@ const tt_segment_config *tt_segment_facts(const tt_segment *segment)
 _Atomic uint32_t *tt_segment_wake_word(const tt_segment *segment)
 {
     return (_Atomic uint32_t *)(void *)(segment->memory + WAKE_OFFSET);
+}
+
+_Atomic uint32_t *tt_segment_core_word(const tt_segment *segment)
+{
+    return (_Atomic uint32_t *)(void *)(segment->memory + CORE_OFFSET);
 }
 
 void *tt_segment_ring(const tt_segment *segment, uint32_t sender)

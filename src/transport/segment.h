@@ -70,6 +70,9 @@ const tt_segment_config *tt_segment_facts(const tt_segment *segment);
 /* One of tt_wake. Peers can write it: trust nothing in it. */
 _Atomic uint32_t *tt_segment_wake_word(const tt_segment *segment);
 
+/* Core on which the owner was last seen waiting, + 1; 0: not known. Trust nothing in it. */
+_Atomic uint32_t *tt_segment_core_word(const tt_segment *segment);
+
 /* Memory of the ring through which local rank `sender` sends to the owner. */
 void *tt_segment_ring(const tt_segment *segment, uint32_t sender);
 

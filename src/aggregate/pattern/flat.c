@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flat.c - everyone sends everything to everyone: all-reduce of small vectors in one phase.
+ * flat.c - everyone sends everything to everyone: all-reduce of small vectors, and barriers, in one
+ * phase.
  *
  * Every rank adds all inputs in rank order, so the bits agree without a second phase, and halves
  * are rounded once.
@@ -10,7 +11,7 @@
 
 static bool flat_fits(const tt_problem *problem)
 {
-    return problem->collective == TT_ALLREDUCE;
+    return problem->collective == TT_ALLREDUCE || problem->collective == TT_BARRIER;
 }
 
 static void flat_plan(const tt_problem *problem, tt_plan *plan_out)
