@@ -334,9 +334,10 @@ static bool locate_shared(const tt_op *op, tt_place *input_out, tt_place *output
     const tt_request *request = op->request;
     const uint32_t self = tt_op_self(op), size = tt_op_size(op);
     const size_t element_bytes = op->exec.problem.element_bytes;
-    const bool is_given = request->collective == TT_ALLGATHER || request->collective == TT_GATHER;
-    const bool is_taken = request->collective == TT_SCATTER || request->collective == TT_ALLTOALL ||
-                          request->collective == TT_REDUCESCATTER;
+    const bool is_given = request->collective == TT_ALLGATHER || request->collective == TT_GATHER ||
+                          request->collective == TT_ALLTOALL;
+    const bool is_taken =
+        request->collective == TT_SCATTER || request->collective == TT_REDUCESCATTER;
     const size_t input_bytes = is_given ? 0 : input_count(request, self, size) * element_bytes;
     const size_t output_bytes =
         is_taken ? 0 : tt_request_output_count(request, self, size) * element_bytes;

@@ -25,6 +25,9 @@
 #include "base/base.h"
 #include "base/memory.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -32,9 +35,10 @@
 enum {
     LINE_BYTES = 64,
     PAGE_BYTES = 4096,
-    PAGED_BYTES_MIN = 64 * 1024,  /* from here on blocks are whole pages */
-    HOLE_BYTES_MIN = 1024 * 1024, /* from here on release gives the pages back */
-    HUGE_BYTES_MIN = 4 * 1024 * 1024,
+    PAGED_BYTES_MIN = 64 * 1024,      /* from here on blocks are whole pages */
+    HOLE_BYTES_MIN = 1024 * 1024,     /* from here on release gives the pages back */
+    HUGE_BYTES_MIN = 4 * 1024 * 1024, /* from here on blocks begin at huge pages */
+    COLLAPSE_BYTES_MIN = 512 * 1024,  /* from here on they lie in them, if the kernel lets them */
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
 };
 
@@ -148,6 +152,21 @@ static void explain(char *why_out, const char *format, uint64_t wanted, uint64_t
     }
 }
 
+/* Put the block into huge pages, which exist then. Asked for in this way they are had whatever the
+ * host's setting for shared memory is, and much sooner than as many small ones: one small page of
+ * each is made to exist, the kernel makes the rest. What lies beside the block is kept. */
+static bool block_collapse(const tt_arena *arena, const block *target)
+{
+    const uint64_t first = target->offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    const uint64_t end = tt_round_up(target->offset + target->bytes, HUGE_PAGE_BYTES);
+    for (uint64_t at = first; at < end; at += HUGE_PAGE_BYTES) {
+        if (madvise(arena->span.memory + at, PAGE_BYTES, MADV_POPULATE_WRITE) != 0) {
+            return false;
+        }
+    }
+    return madvise(arena->span.memory + first, end - first, MADV_COLLAPSE) == 0;
+}
+
 /* Make the pages of `target` exist and be zero, whatever lay there before. */
 static tt_status block_populate(const tt_arena *arena, const block *target, char *why_out)
 {
@@ -162,6 +181,12 @@ static tt_status block_populate(const tt_arena *arena, const block *target, char
             return TT_ERR_NO_MEMORY;
         }
         punch_hole(arena, target);
+    }
+    if (target->bytes >= COLLAPSE_BYTES_MIN && block_collapse(arena, target)) {
+        if (target->bytes < HOLE_BYTES_MIN) {
+            memset(memory, 0, target->bytes);
+        }
+        return TT_OK;
     }
     if (target->bytes >= HUGE_BYTES_MIN) {
         (void)madvise(memory, target->bytes, MADV_HUGEPAGE);

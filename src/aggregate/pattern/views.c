@@ -6,8 +6,8 @@
  *   broadcast       all ranks copy, slice by slice, from the root's input to all outputs
  *   allgather       every rank copies its input to all outputs; gather: to the root's
  *   scatter         every rank takes its part from the root's input
- *   alltoall        every rank takes its parts from all inputs, the next rank's first, so that
- *                   not all read from one
+ *   alltoall        every rank gives its parts to all outputs, the next rank's first, so that not
+ *                   all write to one; an input that was just made is still in its rank's cache
  *   reducescatter   every rank sums its part of all inputs
  *   reduce          all ranks sum, slice by slice, to the root's output
  *
@@ -48,6 +48,7 @@ static void views_plan(const tt_problem *problem, tt_plan *plan_out)
         .round_count = (problem->collective == TT_ALLTOALL ? problem->size : 1) + 1,
         .fan = problem->size,
         .partner_max = problem->size,
+        .sends_alike = true,
     };
 }
 
@@ -64,14 +65,14 @@ static void slice_move(const tt_problem *problem, tt_work work, tt_move *move_ou
 
 static void part_move(const tt_problem *problem, tt_work work, uint32_t peer, tt_move *move_out)
 {
-    const uint64_t own = problem->self * problem->bytes;
+    const uint64_t own = problem->self * problem->bytes, theirs = peer * problem->bytes;
     const bool gives = problem->collective == TT_ALLGATHER || problem->collective == TT_GATHER;
     const bool is_alltoall = problem->collective == TT_ALLTOALL;
     move_out->work = work;
     move_out->peer = peer;
     move_out->bytes = problem->bytes;
-    move_out->source = spot_at(TT_INPUT, gives ? 0 : own);
-    move_out->target = spot_at(TT_OUTPUT, gives ? own : is_alltoall ? peer * problem->bytes : 0);
+    move_out->source = spot_at(TT_INPUT, gives ? 0 : is_alltoall ? theirs : own);
+    move_out->target = spot_at(TT_OUTPUT, gives || is_alltoall ? own : 0);
 }
 
 static void work_move(const tt_problem *problem, uint32_t round, tt_move *move_out)
@@ -97,7 +98,7 @@ static void work_move(const tt_problem *problem, uint32_t round, tt_move *move_o
         part_move(problem, TT_WORK_FOLD, problem->self, move_out);
         break;
     default:
-        part_move(problem, TT_WORK_PULL, (problem->self + 1 + round) % problem->size, move_out);
+        part_move(problem, TT_WORK_PUSH, (problem->self + 1 + round) % problem->size, move_out);
         break;
     }
 }
