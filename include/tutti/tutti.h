@@ -162,6 +162,10 @@ TUTTI_API tutti_status tutti_init(const tutti_options *options, tutti_context **
  * Every handle of the context must have been freed by its owner before or is invalid after. */
 TUTTI_API tutti_status tutti_shutdown(tutti_context *context);
 
+/* This rank cannot go on: pending and later calls of all ranks end with TUTTI_ERR_PEER_DOWN and a
+ * text that names it and has `why` in it (200 bytes of it). tutti_shutdown should follow. */
+TUTTI_API tutti_status tutti_abort(tutti_context *context, const char *why);
+
 /* World rank and size; the rank among the processes of this host and their number; the index of
  * this host and the number of hosts. */
 TUTTI_API int tutti_rank(const tutti_context *context);

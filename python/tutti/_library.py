@@ -65,6 +65,7 @@ _PROTOTYPES = {
     "tutti_version": (ctypes.c_char_p, []),
     "tutti_init": (ctypes.c_int, [ctypes.POINTER(Options), ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_shutdown": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_abort": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
     "tutti_rank": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_size": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_local_rank": (ctypes.c_int, [ctypes.c_void_p]),

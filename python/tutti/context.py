@@ -6,6 +6,7 @@ import threading
 import weakref
 
 from . import _library as c
+from . import last_words
 from .buffers import Buffer, as_buffer
 from .errors import BadArgument, ShutDown, TuttiError, from_status
 from .handle import Bell, Handle
@@ -64,6 +65,11 @@ class Context:
         status = c.library.tutti_shutdown(pointer)
         if status < 0:
             raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
+
+    def abort(self, why):
+        """This rank cannot go on: everyone's calls fail, with a text that names it and says why."""
+        if self._pointer is not None:
+            c.library.tutti_abort(self._pointer, why.encode(errors="replace"))
 
     @property
     def is_open(self):
@@ -427,7 +433,9 @@ def init(rank=None, size=None, *, rendezvous=None, job_id=None, secret=None, tra
     status = c.library.tutti_init(ctypes.byref(options), ctypes.byref(slot))
     if status < 0:
         raise from_status(status, c.library.tutti_last_error(None).decode(errors="replace"))
-    return Context(slot.value, options.log)
+    context = Context(slot.value, options.log)
+    last_words.watch(context)
+    return context
 
 
 __all__ = ["Buffer", "Context", "TuttiError", "init"]

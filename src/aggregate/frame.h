@@ -23,8 +23,8 @@ typedef enum tt_frame_kind {
     TT_FRAME_PROBE = 20,   /* to the first member: this rank has the op (argument 0), who has not
                             * (1)? From it (2): do you have the op, or had you? */
     TT_FRAME_STALL = 21,   /* payload: text. Who has not submitted it */
-    TT_FRAME_ABORT = 22,   /* argument: rank that is gone, payload: how */
-    TT_FRAME_STOP = 23,    /* the sender's op failed: say when you no longer touch its memory */
+    TT_FRAME_ABORT = 22, /* argument: rank that is gone or, if the sender, gives up; payload: how */
+    TT_FRAME_STOP = 23,  /* the sender's op failed: say when you no longer touch its memory */
     TT_FRAME_STOPPED = 24,
     TT_FRAME_NOTICE = 25, /* between negotiators; see control/notice.c */
 } tt_frame_kind;

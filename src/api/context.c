@@ -144,6 +144,24 @@ tutti_status tutti_shutdown(tutti_context *context)
     return TUTTI_OK;
 }
 
+tutti_status tutti_abort(tutti_context *context, const char *why)
+{
+    enum { WHY_BYTES = 200 };
+    const tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (tt_error_in_callback()) {
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not abort its context");
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "%.*s", WHY_BYTES, why != NULL ? why : "no reason was given");
+    tt_drive_acquire(context);
+    tt_control_give_up(context->control, text.bytes);
+    tt_drive_release(context);
+    return TUTTI_OK;
+}
+
 int tutti_rank(const tutti_context *context)
 {
     return context->rank;

@@ -146,7 +146,7 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
     memcpy(why, payload != NULL ? payload : "", tt_min_u64(head->payload_bytes, sizeof(why) - 1));
     if (head->argument == control->world.rank) {
         tt_failure_excluded(control, peer);
-    } else if (head->argument < control->world.size && head->argument != peer) {
+    } else if (head->argument < control->world.size) { /* another one, or the sender gives up */
         tt_failure_peer(control, (uint32_t)head->argument, TT_ERR_PEER_DOWN, why);
     }
 }

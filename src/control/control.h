@@ -153,6 +153,8 @@ void tt_control_set_waited(tt_control *control, bool is_waited);
 bool tt_control_cancel(tt_control *control, tt_request *request);
 /* End all requests with this status. */
 void tt_control_shut_down(tt_control *control, tt_status status, const char *text);
+/* Tell all ranks that this one gives up, and why: their calls fail as if it had died. */
+void tt_control_give_up(tt_control *control, const char *why);
 /* Has a rank of the job died? */
 bool tt_control_lost_peer(const tt_control *control);
 /* Requests that are not over. */

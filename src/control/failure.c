@@ -96,6 +96,13 @@ static void pass_on(tt_control *control, uint32_t rank, const char *why)
     }
 }
 
+void tt_control_give_up(tt_control *control, const char *why)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "%s", why);
+    pass_on(control, control->world.rank, text.bytes);
+}
+
 /* What one that left had agreed to may still be on its way through others: tickets get a while. */
 static void break_names(tt_control *control, tt_set *set, tt_status status)
 {

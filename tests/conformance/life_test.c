@@ -42,6 +42,31 @@ static void test_a_process_can_join_again_and_again(void **state)
     }
 }
 
+/* ---- giving up ---- */
+
+static void giving_up_body(ranks_self *self)
+{
+    int32_t value = 1;
+    check_usable(self->context);
+    ranks_meet(self);
+    if (self->rank == 1) {
+        EXPECT_STATUS(TUTTI_OK, tutti_abort(self->context, "it raised ValueError: boom"));
+        return;
+    }
+    EXPECT(tutti_allreduce(self->context, &value, &value, 1, TUTTI_I32, TUTTI_SUM) ==
+           TUTTI_ERR_PEER_DOWN);
+    EXPECT_SAY(strstr(tutti_last_error(self->context), "rank 1") != NULL &&
+                   strstr(tutti_last_error(self->context), "ValueError: boom") != NULL,
+               "%s", tutti_last_error(self->context));
+}
+
+static void test_why_a_rank_gave_up_reaches_all(void **state)
+{
+    (void)state;
+    ranks_run(3, "shm", giving_up_body, NULL);
+    ranks_run(3, "tcp", giving_up_body, NULL);
+}
+
 /* ---- several contexts ---- */
 
 enum { CONTEXTS = 6 };
@@ -302,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_process_can_join_again_and_again),
+        cmocka_unit_test(test_why_a_rank_gave_up_reaches_all),
         cmocka_unit_test(test_a_process_can_be_in_several_jobs),
         cmocka_unit_test(test_a_lone_rank_needs_nobody),
         cmocka_unit_test(test_joining_says_what_is_wrong),

@@ -18,7 +18,7 @@ import tutti
 from tutti import _library as c
 
 from .completion import completer
-from .ops import _DTYPES
+from .tensors import DTYPES
 
 _PORTS = 16
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
@@ -52,7 +52,7 @@ class _View:
             raise NotImplementedError("tutti: sparse tensors are not there; use allgather")
         if plain.is_complex():
             plain = torch.view_as_real(plain)
-        if plain.dtype not in _DTYPES:
+        if plain.dtype not in DTYPES:
             raise NotImplementedError(f"tutti: tensor type {plain.dtype} is not there")
         self.target = plain
         is_direct = plain.device.type == "cpu" and plain.is_contiguous()
@@ -63,7 +63,7 @@ class _View:
         else:
             self.host = plain.to("cpu", copy=plain.device.type != "cpu").contiguous()
         self.is_direct = is_direct
-        self.dtype, self.count = _DTYPES[plain.dtype], plain.numel()
+        self.dtype, self.count = DTYPES[plain.dtype], plain.numel()
 
     @property
     def address(self):

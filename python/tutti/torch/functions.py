@@ -10,7 +10,7 @@ import pickle
 
 import torch
 
-from . import ops
+from . import basics, ops
 from .basics import global_process_set
 
 try:  # it can also pickle functions of scripts, as Horovod's users expect
@@ -44,6 +44,7 @@ def broadcast_parameters(params, root_rank):
 
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
     """Root's object, on every rank."""
+    basics.job()
     name = name or type(obj).__name__
     is_root = process_set.rank() == process_set._member(root_rank)
     payload = bytearray(_dumps(obj)) if is_root else bytearray()

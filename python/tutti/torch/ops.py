@@ -13,15 +13,9 @@ from . import basics
 from .basics import Adasum, Average, Max, Min, Product, Sum, global_process_set
 from .compression import Compression
 from .exceptions import HorovodInternalError
-
-_DTYPES = {torch.uint8: c.U8, torch.int8: c.I8, torch.int16: c.I16, torch.int32: c.I32,
-           torch.int64: c.I64, torch.float16: c.F16, torch.bfloat16: c.BF16,
-           torch.float32: c.F32, torch.float64: c.F64, torch.bool: c.BOOL}
-if hasattr(torch, "uint16"):
-    _DTYPES[torch.uint16] = c.U16
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_OPS = {Average: c.AVERAGE, Sum: c.SUM, Adasum: c.ADASUM, Min: c.MIN, Max: c.MAX,
-        Product: c.PRODUCT}
+from .kept import KeptGroup, KeptHandle, find_kept
+from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
+                      reduction, set_of)
 
 
 class TensorHandle:
@@ -57,205 +51,6 @@ class TensorHandle:
         return self._result
 
 
-# ---- checks and staging ----
-
-def _check(tensor, what):
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{what} takes a torch.Tensor, not a {type(tensor).__name__}")
-    if tensor.is_sparse:
-        raise ValueError(f"{what}: the tensor is sparse; use sparse_allreduce_async")
-    if tensor.device.type == "meta":
-        raise ValueError(f"{what}: the tensor lies on the meta device and holds no data")
-    if tensor.dtype not in _DTYPES and not tensor.is_complex():
-        raise ValueError(f"{what}: tensor type {tensor.dtype} is not supported")
-
-
-def _check_rows(tensor, what):
-    _check(tensor, what)
-    if tensor.dim() == 0:
-        raise ValueError(f"{what} needs a tensor of at least one dimension")
-
-
-def _check_in_place(tensor, what):
-    _check(tensor, what)
-    if not tensor.is_contiguous():
-        raise ValueError(f"{what} works in place and needs a contiguous tensor; "
-                         f"call tensor.contiguous() first")
-
-
-class _Staged:
-    """A tensor's elements in host memory, and the way back.
-
-    A device tensor is copied through pinned memory on its own stream; only the event of that copy
-    is waited for. A complex tensor is seen as pairs of reals."""
-
-    __slots__ = ("host", "device", "is_complex")
-
-    def __init__(self, tensor):
-        self.is_complex = tensor.is_complex()
-        tensor = tensor.detach()
-        if self.is_complex:
-            tensor = torch.view_as_real(tensor)
-        self.device = None
-        if tensor.device.type == "cpu":
-            self.host = tensor if tensor.is_contiguous() else tensor.contiguous()
-            return
-        self.device = tensor.device
-        self.host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        self.host.copy_(tensor, non_blocking=True)
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(tensor.device))
-        event.synchronize()
-
-    def back(self, host):
-        """`host` where and as the caller's tensor is."""
-        tensor = host if self.device is None else host.to(self.device)
-        return torch.view_as_complex(tensor) if self.is_complex else tensor
-
-
-def _set_of(process_set):
-    number = process_set._number()
-    if not process_set.included():
-        raise ValueError(f"Rank {basics.rank()} is not a member of the provided process set.")
-    return number
-
-
-def _reduction(op, average):
-    if average is not None:
-        if op is not None:
-            raise ValueError("The op parameter supersedes average. Please provide only one of "
-                             "them.")
-        op = Average if average else Sum
-    return Average if op is None else op
-
-
-def _reduce_op(op, dtype, is_complex, what):
-    if op not in _OPS:
-        raise ValueError(f"{what}: op {op} does not exist")
-    if is_complex and op not in (Sum, Average):
-        raise ValueError(f"{what}: complex tensors have sum and average only")
-    if op == Adasum and (what != "allreduce" or not dtype.is_floating_point):
-        raise ValueError(f"{what}: Adasum exists for allreduce of floating-point tensors only")
-    if dtype == torch.bool and op == Average:
-        raise ValueError(f"{what}: the average of bool is not defined")
-    return _OPS[op]
-
-
-def _name(name, kind, process_set):
-    return f"{kind}.{name}" if name is not None else basics.next_name(kind, process_set)
-
-
-class _Kept:
-    """A named reduction in place, declared once and started again every step: one crossing into C,
-    which learns nothing but an address."""
-
-    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name")
-
-    def __init__(self, job, call, tensor, name):
-        slot = ctypes.c_void_p()
-        status = c.library.tutti_declare(job._pointer, call, ctypes.byref(slot))
-        if status < 0:
-            error = job._error(status, name)
-            raise HorovodInternalError(str(error)) from error
-        self.job, self.pointer, self.call, self.name = job, slot.value, call, name
-        self.dtype, self.count = tensor.dtype, tensor.numel()
-        self.tensor = self.started = None  # while it runs: its memory, and who is to wait
-
-    def start(self, tensor):
-        """A handle; or None where it is still running."""
-        if self.started is not None and not self.started.poll():
-            return None
-        address = tensor.data_ptr()
-        if _restart_at(self.pointer, address, address) < 0:
-            return None
-        self.tensor = tensor
-        self.started = handle = KeptHandle(self)
-        return handle
-
-
-class KeptHandle:
-    """A started call of a _Kept."""
-
-    __slots__ = ("_kept", "_result", "_error")
-
-    def __init__(self, kept):
-        self._kept = kept
-
-    def _settle(self, status):
-        kept, self._kept = self._kept, None
-        self._result, self._error = kept.tensor, None
-        if status < 0:
-            text = c.library.tutti_handle_error(kept.pointer).decode(errors="replace")
-            self._error = tutti.errors.from_status(status, text, kept.job.rank, kept.name)
-        kept.tensor = kept.started = None
-
-    def poll(self):
-        """Is it over?"""
-        if self._kept is not None:
-            self._check_alive()
-            status = c.library.tutti_poll(self._kept.pointer)
-            if status != c.IN_PROGRESS:
-                self._settle(status)
-        return self._kept is None
-
-    def wait(self):
-        """The tensor, once it is over. Looks up now and then, for Ctrl-C."""
-        while self._kept is not None:
-            self._check_alive()
-            status = c.library.tutti_wait(self._kept.pointer, 0.25)
-            if status != c.IN_PROGRESS:
-                self._settle(status)
-        if self._error is not None:
-            raise HorovodInternalError(str(self._error)) from self._error
-        return self._result
-
-    def _check_alive(self):
-        if self._kept.job._pointer is None:
-            raise HorovodInternalError("the job was left before this call was waited for")
-
-
-_restart_at = c.library.tutti_restart_at
-_kept = {}
-
-
-def _keep(key, tensor, process_set):
-    """The _Kept of `key` for a tensor like this one, made if need be; None where the tensor needs
-    more than an address, or where the one of this name still runs."""
-    name, op, prescale, postscale, _ = key
-    job = basics._job
-    if job is None or not tensor.is_cpu or tensor.dtype not in _DTYPES:
-        return None
-    old = _kept.get(key)
-    if old is not None and old.job is job:
-        if old.started is not None and not old.started.poll():
-            return None
-        c.library.tutti_handle_free(old.pointer)
-        del _kept[key]
-    elif old is not None:
-        _kept.clear()  # of a job that was left; its handles went with it
-    call = job.new_call(c.ALLREDUCE, f"allreduce.{name}", _set_of(process_set))
-    call.dtype = _DTYPES[tensor.dtype]
-    call.op = _reduce_op(op, tensor.dtype, False, "allreduce")
-    call.prescale, call.postscale = prescale, postscale
-    call.input = call.output = tensor.data_ptr()
-    call.count = tensor.numel()
-    kept = _kept[key] = _Kept(job, call, tensor, f"allreduce.{name}")
-    return kept
-
-
-def _find_kept(tensor, name, op, scales, process_set):
-    """The _Kept for a plain tensor in host memory, or None."""
-    if (name is None or type(tensor) not in _PLAIN or tensor.layout is not torch.strided
-            or not tensor.is_contiguous()):
-        return None
-    key = (name, op, scales[0], scales[1], process_set.process_set_id)
-    kept = _kept.get(key)
-    if (kept is None or kept.count != tensor.numel() or kept.dtype is not tensor.dtype
-            or kept.job is not basics._job or not tensor.is_cpu):
-        kept = _keep(key, tensor, process_set)
-    return kept
-
-
 def _start(call, keep, finish, name):
     """One call as a TensorHandle."""
     try:
@@ -269,15 +64,15 @@ def _start(call, keep, finish, name):
 
 def _allreduce_call(tensor, output, op, name, process_set, scales):
     """The call, what it needs kept, and how its result is made. `output` None: a new tensor."""
-    staged = _Staged(tensor)
+    staged = Staged(tensor)
     source = staged.host
     is_in_place = output is tensor
     target = source if is_in_place or staged.device is not None else torch.empty_like(source)
     if is_in_place and not source.data_ptr() == tensor.data_ptr() and staged.device is None:
         raise ValueError("allreduce_ needs a contiguous tensor")
-    call = basics.job().new_call(c.ALLREDUCE, name, _set_of(process_set))
-    call.dtype = _DTYPES[source.dtype]
-    call.op = _reduce_op(op, source.dtype, staged.is_complex, "allreduce")
+    call = basics.job().new_call(c.ALLREDUCE, name, set_of(process_set))
+    call.dtype = DTYPES[source.dtype]
+    call.op = reduce_op(op, source.dtype, staged.is_complex, "allreduce")
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
     call.count = source.numel()
@@ -295,9 +90,9 @@ def _allreduce_call(tensor, output, op, name, process_set, scales):
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
     """Start a reduction into a new tensor."""
-    _check(tensor, "allreduce")
-    name = _name(name, "allreduce", process_set)
-    return _start(*_allreduce_call(tensor, None, _reduction(op, average), name, process_set,
+    check(tensor, "allreduce")
+    name = name_of(name, "allreduce", process_set)
+    return _start(*_allreduce_call(tensor, None, reduction(op, average), name, process_set,
                                    (prescale_factor, postscale_factor)), name)
 
 
@@ -305,9 +100,9 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
                      postscale_factor=1.0, process_set=global_process_set):
     """Start a reduction in place."""
     if op is None or average is not None:
-        op = _reduction(op, average)
+        op = reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    kept = _find_kept(tensor, name, op, scales, process_set)
+    kept = find_kept(tensor, name, op, scales, process_set)
     handle = kept.start(tensor) if kept is not None else None
     return handle if handle is not None else _start(*_in_place(tensor, name, op, scales,
                                                                process_set))
@@ -315,12 +110,12 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 
 def _in_place(tensor, name, op, scales, process_set):
     """What _start and _run take, for a reduction in place."""
-    kept = _find_kept(tensor, name, op, scales, process_set)
+    kept = find_kept(tensor, name, op, scales, process_set)
     if kept is not None:
         kept.call.input = kept.call.output = tensor.data_ptr()
         return kept.call, tensor, None, name
-    _check_in_place(tensor, "allreduce_")
-    name = _name(name, "allreduce", process_set)
+    check_in_place(tensor, "allreduce_")
+    name = name_of(name, "allreduce", process_set)
     return (*_allreduce_call(tensor, tensor, op, name, process_set, scales), name)
 
 
@@ -336,7 +131,7 @@ def _run(call, keep, finish, name):
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
     """Reduce in place."""
-    return _run(*_in_place(tensor, name, _reduction(op, average),
+    return _run(*_in_place(tensor, name, reduction(op, average),
                            (prescale_factor, postscale_factor), process_set))
 
 
@@ -344,9 +139,9 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, average, name, op, scales, process_set):
         ctx.arguments = (average, op, scales, process_set)
-        _check(tensor, "allreduce")
-        name = _name(name, "allreduce", process_set)
-        return _run(*_allreduce_call(tensor, None, _reduction(op, average), name, process_set,
+        check(tensor, "allreduce")
+        name = name_of(name, "allreduce", process_set)
+        return _run(*_allreduce_call(tensor, None, reduction(op, average), name, process_set,
                                      scales), name)
 
     @staticmethod
@@ -360,7 +155,7 @@ class _Allreduce(torch.autograd.Function):
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
     """The reduction of `tensor` over all ranks, as a new tensor. Differentiable."""
-    _check(tensor, "allreduce")
+    check(tensor, "allreduce")
     smaller, context = compression.compress(tensor)
     summed = _Allreduce.apply(smaller, average, name, op, (prescale_factor, postscale_factor),
                               process_set)
@@ -383,43 +178,8 @@ def _start_group(parts, names):
 
 
 def _member_names(name, kind, count, process_set):
-    base = _name(name, kind, process_set)
+    base = name_of(name, kind, process_set)
     return [f"{base}_{i + 1}of{count}" for i in range(count)]
-
-
-class _KeptGroup:
-    """The calls of a named group in place, kept for the next step."""
-
-    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses")
-
-    def __init__(self, parts, names, tensors):
-        self.job, self.names = basics.job(), names
-        self.calls = (c.Call * len(parts))(*[part[0] for part in parts])
-        self.slots = ctypes.c_void_p * len(parts)
-        self.kinds = [(tensor.dtype, tensor.numel()) for tensor in tensors]
-        self.addresses = [0] * len(parts)
-
-    def fits(self, tensors):
-        """Are these tensors like the ones it was made for, with nothing to copy?"""
-        return self.job is basics._job and len(tensors) == len(self.kinds) and all(
-            tensor.is_cpu and (tensor.dtype, tensor.numel()) == kind and tensor.is_contiguous()
-            for tensor, kind in zip(tensors, self.kinds))
-
-    def start(self, tensors):
-        """One handle for all."""
-        calls, addresses = self.calls, self.addresses
-        for i, tensor in enumerate(tensors):
-            address = tensor.data_ptr()
-            if addresses[i] != address:
-                calls[i].input = calls[i].output = addresses[i] = address
-        slots = self.slots()
-        status = c.library.tutti_start_group(self.job._pointer, calls, len(tensors), slots)
-        if status < 0:
-            error = self.job._error(status, self.names[0])
-            raise HorovodInternalError(str(error)) from error
-        handles = [tutti.Handle(self.job, slot, tensor, None, name)
-                   for slot, tensor, name in zip(slots, tensors, self.names)]
-        return TensorHandle(handles, lambda: tensors)
 
 
 _kept_groups = {}
@@ -431,18 +191,18 @@ def _grouped_allreduce(tensors, is_in_place, options):
     key = (name, op, average, scales, process_set.process_set_id)
     kept = _kept_groups.get(key) if is_in_place else None
     if kept is not None and kept.fits(tensors):
-        return kept.start(tensors)
+        return TensorHandle(kept.start(tensors), lambda: tensors)
     for tensor in tensors:
-        (_check_in_place if is_in_place else _check)(tensor, "grouped_allreduce")
+        (check_in_place if is_in_place else check)(tensor, "grouped_allreduce")
     names = _member_names(name, "grouped_allreduce", len(tensors), process_set)
-    parts = [_allreduce_call(tensor, tensor if is_in_place else None, _reduction(op, average),
+    parts = [_allreduce_call(tensor, tensor if is_in_place else None, reduction(op, average),
                              member, process_set, scales)
              for tensor, member in zip(tensors, names)]
     if (is_in_place and name is not None and tensors
-            and all(tensor.is_cpu and tensor.dtype in _DTYPES for tensor in tensors)):
+            and all(tensor.is_cpu and tensor.dtype in DTYPES for tensor in tensors)):
         if any(kept.job is not basics._job for kept in _kept_groups.values()):
             _kept_groups.clear()
-        _kept_groups[key] = _KeptGroup(parts, names, tensors)
+        _kept_groups[key] = KeptGroup(parts, names, tensors)
     return _start_group(parts, names)
 
 
@@ -529,12 +289,12 @@ def _take(result, like, lengths, row_shape):
 
 
 def _gather_call(tensor, name, process_set):
-    staged = _Staged(tensor)
+    staged = Staged(tensor)
     source = staged.host
     counts = (ctypes.c_uint64 * process_set.size())()
     result = ctypes.c_void_p()
-    call = basics.job().new_call(c.ALLGATHER, name, _set_of(process_set))
-    call.dtype, call.input, call.count = _DTYPES[source.dtype], source.data_ptr(), source.numel()
+    call = basics.job().new_call(c.ALLGATHER, name, set_of(process_set))
+    call.dtype, call.input, call.count = DTYPES[source.dtype], source.data_ptr(), source.numel()
     call.output_counts = counts
     call.result_out = ctypes.pointer(result)
     row = row_count(source.shape)
@@ -548,8 +308,8 @@ def _gather_call(tensor, name, process_set):
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """Start joining everyone's tensors along the first dimension, which may differ."""
-    _check_rows(tensor, "allgather")
-    name = _name(name, "allgather", process_set)
+    check_rows(tensor, "allgather")
+    name = name_of(name, "allgather", process_set)
     return _start(*_gather_call(tensor, name, process_set), name)
 
 
@@ -569,7 +329,7 @@ class _Allgather(torch.autograd.Function):
 
 def allgather(tensor, name=None, process_set=global_process_set):
     """Everyone's tensors joined along the first dimension. Differentiable."""
-    _check_rows(tensor, "allgather")
+    check_rows(tensor, "allgather")
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -577,7 +337,7 @@ def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """Start joining several tensors, as one request."""
     tensors = list(tensors)
     for tensor in tensors:
-        _check_rows(tensor, "grouped_allgather")
+        check_rows(tensor, "grouped_allgather")
     names = _member_names(name, "grouped_allgather", len(tensors), process_set)
     return _start_group([_gather_call(tensor, member, process_set)
                          for tensor, member in zip(tensors, names)], names)
@@ -602,7 +362,7 @@ class _GroupedAllgather(torch.autograd.Function):
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
     """Several tensors, each joined along its first dimension. Differentiable."""
     for tensor in tensors:
-        _check_rows(tensor, "grouped_allgather")
+        check_rows(tensor, "grouped_allgather")
     return list(_GroupedAllgather.apply(name, process_set, *tensors))
 
 
@@ -624,18 +384,18 @@ def _splits(tensor, splits, process_set):
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
     """Start sending splits[r] rows to member r. synchronize gives the received tensor, with the
     received splits where splits were given."""
-    _check_rows(tensor, "alltoall")
+    check_rows(tensor, "alltoall")
     is_split = splits is not None
     parts = _splits(tensor, splits, process_set)
-    name = _name(name, "alltoall", process_set)
-    staged = _Staged(tensor)
+    name = name_of(name, "alltoall", process_set)
+    staged = Staged(tensor)
     source = staged.host
     row, members = row_count(source.shape), len(parts)
     inputs = (ctypes.c_uint64 * members)(*[part * row for part in parts])
     outputs = (ctypes.c_uint64 * members)()
     result = ctypes.c_void_p()
-    call = basics.job().new_call(c.ALLTOALL, name, _set_of(process_set))
-    call.dtype, call.input = _DTYPES[source.dtype], source.data_ptr()
+    call = basics.job().new_call(c.ALLTOALL, name, set_of(process_set))
+    call.dtype, call.input = DTYPES[source.dtype], source.data_ptr()
     call.input_counts, call.output_counts = inputs, outputs
     call.result_out = ctypes.pointer(result)
 
@@ -664,7 +424,7 @@ class _Alltoall(torch.autograd.Function):
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     """What all ranks sent to this one; with splits also the received splits. Differentiable."""
-    _check_rows(tensor, "alltoall")
+    check_rows(tensor, "alltoall")
     received, lengths = _Alltoall.apply(tensor, splits, name, process_set)
     return received if splits is None else (received, lengths)
 
@@ -672,12 +432,12 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 # ---- broadcast ----
 
 def _broadcast_call(tensor, output, root_rank, name, process_set):
-    staged = _Staged(tensor)
+    staged = Staged(tensor)
     source = staged.host
     is_in_place = output is tensor
     target = source if is_in_place or staged.device is not None else source.clone()
-    call = basics.job().new_call(c.BROADCAST, name, _set_of(process_set))
-    call.dtype, call.count = _DTYPES[source.dtype], target.numel()
+    call = basics.job().new_call(c.BROADCAST, name, set_of(process_set))
+    call.dtype, call.count = DTYPES[source.dtype], target.numel()
     call.input = call.output = target.data_ptr()
     call.root = process_set._member(root_rank)
 
@@ -693,15 +453,15 @@ def _broadcast_call(tensor, output, root_rank, name, process_set):
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     """Start sending root's tensor (a world rank) to everyone, into a new tensor."""
-    _check(tensor, "broadcast")
-    name = _name(name, "broadcast", process_set)
+    check(tensor, "broadcast")
+    name = name_of(name, "broadcast", process_set)
     return _start(*_broadcast_call(tensor, None, root_rank, name, process_set), name)
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """The same in place."""
-    _check_in_place(tensor, "broadcast_")
-    name = _name(name, "broadcast", process_set)
+    check_in_place(tensor, "broadcast_")
+    name = name_of(name, "broadcast", process_set)
     return _start(*_broadcast_call(tensor, tensor, root_rank, name, process_set), name)
 
 
@@ -733,16 +493,16 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 # ---- reducescatter ----
 
 def _scatter_call(tensor, op, name, process_set, scales):
-    staged = _Staged(tensor)
+    staged = Staged(tensor)
     source = staged.host
     members, member = process_set.size(), process_set.rank()
     rows, row = source.shape[0], row_count(source.shape)
     parts = [rows // members + (1 if r < rows % members else 0) for r in range(members)]
     counts = (ctypes.c_uint64 * members)(*[part * row for part in parts])
     target = torch.empty((parts[member],) + tuple(source.shape[1:]), dtype=source.dtype)
-    call = basics.job().new_call(c.REDUCESCATTER, name, _set_of(process_set))
-    call.dtype = _DTYPES[source.dtype]
-    call.op = _reduce_op(op, source.dtype, staged.is_complex, "reducescatter")
+    call = basics.job().new_call(c.REDUCESCATTER, name, set_of(process_set))
+    call.dtype = DTYPES[source.dtype]
+    call.op = reduce_op(op, source.dtype, staged.is_complex, "reducescatter")
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
     call.input_counts, call.output_capacity = counts, target.numel()
@@ -752,8 +512,8 @@ def _scatter_call(tensor, op, name, process_set, scales):
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
                         prescale_factor=1.0, postscale_factor=1.0):
     """Start a reduction of which every rank gets its part of the first dimension."""
-    _check_rows(tensor, "reducescatter")
-    name = _name(name, "reducescatter", process_set)
+    check_rows(tensor, "reducescatter")
+    name = name_of(name, "reducescatter", process_set)
     return _start(*_scatter_call(tensor, op, name, process_set,
                                  (prescale_factor, postscale_factor)), name)
 
@@ -787,7 +547,7 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=glob
     """Start the reductions of several tensors, as one request."""
     tensors = list(tensors)
     for tensor in tensors:
-        _check_rows(tensor, "grouped_reducescatter")
+        check_rows(tensor, "grouped_reducescatter")
     names = _member_names(name, "grouped_reducescatter", len(tensors), process_set)
     scales = (prescale_factor, postscale_factor)
     return _start_group([_scatter_call(tensor, op, member, process_set, scales)
@@ -843,7 +603,7 @@ def synchronize(handle):
 def barrier(process_set=global_process_set):
     """Wait until every rank of the set is here."""
     name = basics.next_name("barrier", process_set)
-    call = basics.job().new_call(c.BARRIER, name, _set_of(process_set))
+    call = basics.job().new_call(c.BARRIER, name, set_of(process_set))
     _start(call, None, None, name).wait()
 
 

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that raise, are interrupted, fork or come too late: everyone hears why, nobody hangs.
+
+Each test starts a job of its own; run outside of one."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytest.importorskip("torch")
+
+PRELUDE = """
+import atexit, os, sys, threading, time
+import torch
+import tutti.torch as hvd
+
+def said(rank):
+    return os.path.join(HERE, f"said.{rank}")
+
+def await_others():
+    # `tutti run` stops a job whose rank fails: stay until the others have told what they heard
+    for other in range(int(os.environ["TUTTI_SIZE"])):
+        end = time.monotonic() + 30
+        while other != ME and not os.path.exists(said(other)) and time.monotonic() < end:
+            time.sleep(0.01)
+
+hvd.init()
+ME = hvd.rank()
+
+def tell(problem):
+    with open(said(ME) + ".new", "w") as file:
+        file.write(str(problem))
+    os.rename(said(ME) + ".new", said(ME))
+
+def wait_for_the_end():
+    try:
+        while True:
+            hvd.allreduce(torch.ones(1), name="step")
+    except hvd.HorovodInternalError as problem:
+        tell(problem)
+
+if ME == CULPRIT:
+    atexit.unregister(hvd.shutdown)
+    atexit.register(await_others)
+    atexit.register(hvd.shutdown)
+"""
+
+
+def run(tmp_path, body, ranks=2, culprit=1, environment=None):
+    """The exit code, and what each rank but the culprit heard."""
+    script = tmp_path / "script.py"
+    script.write_text(f"HERE = {str(tmp_path)!r}\nCULPRIT = {culprit}\n" + PRELUDE
+                      + textwrap.dedent(body))
+    command = [os.environ["TUTTI_BIN"] + "/tutti", "run", "-n", str(ranks), sys.executable,
+               str(script)]
+    done = subprocess.run(command, timeout=100, capture_output=True, text=True,
+                          env={**os.environ, **(environment or {})})
+    heard = {rank: (tmp_path / f"said.{rank}").read_text() for rank in range(ranks)
+             if (tmp_path / f"said.{rank}").exists()}
+    return done, heard
+
+
+def test_an_uncaught_exception_reaches_every_rank(tmp_path):
+    done, heard = run(tmp_path, """
+        if ME == CULPRIT:
+            hvd.allreduce(torch.ones(1), name="step")
+            raise ValueError("the batch is empty")
+        wait_for_the_end()
+    """, ranks=3)
+    assert done.returncode != 0
+    assert sorted(heard) == [0, 2], done.stderr
+    for text in heard.values():
+        assert "rank 1" in text and "ValueError: the batch is empty" in text
+    assert "Traceback" in done.stderr  # the older hook still speaks
+
+
+def test_an_exception_of_a_thread_reaches_every_rank(tmp_path):
+    done, heard = run(tmp_path, """
+        if ME == CULPRIT:
+            def fail():
+                raise KeyError("no such sample")
+            thread = threading.Thread(target=fail)
+            thread.start()
+            thread.join()
+            sys.exit(1)
+        wait_for_the_end()
+    """)
+    assert "KeyError" in heard[0] and "no such sample" in heard[0] and "rank 1" in heard[0]
+
+
+def test_an_exception_in_a_hook_in_mid_step_reaches_every_rank(tmp_path):
+    done, heard = run(tmp_path, """
+        model = torch.nn.Linear(4, 4)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                             model.named_parameters())
+        def bad(gradient):
+            raise RuntimeError("hook of rank 1")
+        if ME == CULPRIT:
+            model.weight.register_hook(bad)
+        try:
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+        except hvd.HorovodInternalError as problem:
+            tell(problem)
+    """)
+    assert "hook of rank 1" in heard[0] and "rank 1" in heard[0]
+
+
+def test_an_interrupt_reaches_every_rank_from_inside_a_call(tmp_path):
+    done, heard = run(tmp_path, """
+        import signal
+        if ME == CULPRIT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            hvd.allreduce(torch.ones(1), name="nobody else calls this")
+        wait_for_the_end()
+    """)
+    assert "KeyboardInterrupt" in heard[0] and "rank 1" in heard[0]
+
+
+def test_a_rank_that_leaves_in_order_is_named(tmp_path):
+    done, heard = run(tmp_path, """
+        if ME == CULPRIT:
+            hvd.shutdown()
+            sys.exit(0)
+        wait_for_the_end()
+    """)
+    assert "rank 1 has left" in heard[0]
+
+
+def test_forked_workers_of_a_data_loader_do_not_disturb_the_job(tmp_path):
+    done, heard = run(tmp_path, """
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 16
+
+            def __getitem__(self, index):
+                try:
+                    hvd.allreduce(torch.ones(1), name="in a worker")
+                except (hvd.HorovodInternalError, ValueError) as problem:
+                    assert "fork" in str(problem), problem
+                    return float(index)
+                raise AssertionError("a forked worker took part in the job")
+
+        for _ in range(2):
+            loader = torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2,
+                                                 multiprocessing_context="fork")
+            for batch in loader:
+                hvd.allreduce(batch.sum(), name="sum")
+        tell(hvd.allreduce(torch.ones(1), op=hvd.Sum, name="end").item())
+    """, culprit=-1)
+    assert done.returncode == 0, done.stderr
+    assert heard == {0: "2.0", 1: "2.0"}
+
+
+def test_calls_before_init_and_after_shutdown_say_so(tmp_path):
+    done, heard = run(tmp_path, """
+        hvd.shutdown()
+        problems = []
+        model = torch.nn.Linear(1, 1)
+        for call in (lambda: hvd.allreduce(torch.ones(1)), lambda: hvd.barrier(), hvd.rank,
+                     lambda: hvd.broadcast_parameters(model.state_dict(), 0),
+                     lambda: hvd.allgather_object(1), lambda: hvd.join(),
+                     lambda: hvd.allreduce_async_(torch.ones(1), name="x")):
+            try:
+                call()
+            except ValueError as problem:
+                problems.append("hvd.init" in str(problem))
+        hvd.init()
+        handle = hvd.allreduce_async_(torch.ones(1), name="alone" + str(ME))
+        hvd.shutdown()
+        try:
+            hvd.synchronize(handle)
+        except hvd.HorovodInternalError as problem:
+            problems.append("left" in str(problem))
+        tell(problems)
+    """, culprit=-1)
+    assert heard == {0: str([True] * 8), 1: str([True] * 8)}, done.stderr

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first uncaught exception of a rank reaches all ranks.
+
+sys.excepthook and threading.excepthook are wrapped when a job is joined. What they are called with
+goes to the peers, whose pending calls fail with it at once; the older hook then does its work."""
+
+import sys
+import threading
+import weakref
+
+from .errors import PeerDown, PeerLeft
+
+_contexts = weakref.WeakSet()
+_older = {}
+_TEXT_MAX = 180
+
+
+def watch(context):
+    """Tell this job's ranks of uncaught exceptions, as long as it is open."""
+    _contexts.add(context)
+    if sys.excepthook is not _on_exception:
+        _older["main"], sys.excepthook = sys.excepthook, _on_exception
+    if threading.excepthook is not _on_thread_exception:
+        _older["thread"], threading.excepthook = threading.excepthook, _on_thread_exception
+
+
+def _is_echo(problem):
+    """Another rank's end, which everyone hears of from that rank."""
+    while problem is not None:
+        if isinstance(problem, (PeerDown, PeerLeft)):
+            return True
+        problem = problem.__cause__
+    return False
+
+
+def _tell(kind, problem):
+    if problem is not None and _is_echo(problem):
+        return
+    text = str(problem).strip().split("\n")[0] if problem is not None else ""
+    name = getattr(kind, "__name__", str(kind))
+    what = f"it raised {name}: {text}" if text else f"it raised {name}"
+    for context in list(_contexts):
+        context.abort(what[:_TEXT_MAX])
+
+
+def _on_exception(kind, problem, trace):
+    try:
+        _tell(kind, problem)
+    finally:
+        _older["main"](kind, problem, trace)
+
+
+def _on_thread_exception(arguments):
+    try:
+        if arguments.exc_type is not SystemExit:
+            _tell(arguments.exc_type, arguments.exc_value)
+    finally:
+        _older["thread"](arguments)

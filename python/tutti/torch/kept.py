@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named reductions in place, declared once and started again every step: one crossing into C per
+tensor, which learns nothing but an address."""
+
+import ctypes
+
+import torch
+
+import tutti
+from tutti import _library as c
+
+from . import basics
+from .exceptions import HorovodInternalError
+from .tensors import DTYPES, PLAIN, reduce_op, set_of
+
+_restart_at = c.library.tutti_restart_at
+_kept = {}
+
+
+class Kept:
+    """A named reduction in place, declared once and started again every step: one crossing into C,
+    which learns nothing but an address."""
+
+    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name")
+
+    def __init__(self, job, call, tensor, name):
+        slot = ctypes.c_void_p()
+        status = c.library.tutti_declare(job._pointer, call, ctypes.byref(slot))
+        if status < 0:
+            error = job._error(status, name)
+            raise HorovodInternalError(str(error)) from error
+        self.job, self.pointer, self.call, self.name = job, slot.value, call, name
+        self.dtype, self.count = tensor.dtype, tensor.numel()
+        self.tensor = self.started = None  # while it runs: its memory, and who is to wait
+
+    def start(self, tensor):
+        """A handle; or None where it is still running."""
+        if self.started is not None and not self.started.poll():
+            return None
+        address = tensor.data_ptr()
+        if _restart_at(self.pointer, address, address) < 0:
+            return None
+        self.tensor = tensor
+        self.started = handle = KeptHandle(self)
+        return handle
+
+
+class KeptHandle:
+    """A started call of a Kept."""
+
+    __slots__ = ("_kept", "_result", "_error")
+
+    def __init__(self, kept):
+        self._kept = kept
+
+    def _settle(self, status):
+        kept, self._kept = self._kept, None
+        self._result, self._error = kept.tensor, None
+        if status < 0:
+            text = c.library.tutti_handle_error(kept.pointer).decode(errors="replace")
+            self._error = tutti.errors.from_status(status, text, kept.job.rank, kept.name)
+        kept.tensor = kept.started = None
+
+    def poll(self):
+        """Is it over?"""
+        if self._kept is not None:
+            self._check_alive()
+            status = c.library.tutti_poll(self._kept.pointer)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+        return self._kept is None
+
+    def wait(self):
+        """The tensor, once it is over. Looks up now and then, for Ctrl-C."""
+        while self._kept is not None:
+            self._check_alive()
+            status = c.library.tutti_wait(self._kept.pointer, 0.25)
+            if status != c.IN_PROGRESS:
+                self._settle(status)
+        if self._error is not None:
+            raise HorovodInternalError(str(self._error)) from self._error
+        return self._result
+
+    def _check_alive(self):
+        if self._kept.job._pointer is None:
+            raise HorovodInternalError("the job was left before this call was waited for")
+
+
+def _keep(key, tensor, process_set):
+    """The Kept of `key` for a tensor like this one, made if need be; None where the tensor needs
+    more than an address, or where the one of this name still runs."""
+    name, op, prescale, postscale, _ = key
+    job = basics._job
+    if job is None or not tensor.is_cpu or tensor.dtype not in DTYPES:
+        return None
+    old = _kept.get(key)
+    if old is not None and old.job is job:
+        if old.started is not None and not old.started.poll():
+            return None
+        c.library.tutti_handle_free(old.pointer)
+        del _kept[key]
+    elif old is not None:
+        _kept.clear()  # of a job that was left; its handles went with it
+    call = job.new_call(c.ALLREDUCE, f"allreduce.{name}", set_of(process_set))
+    call.dtype = DTYPES[tensor.dtype]
+    call.op = reduce_op(op, tensor.dtype, False, "allreduce")
+    call.prescale, call.postscale = prescale, postscale
+    call.input = call.output = tensor.data_ptr()
+    call.count = tensor.numel()
+    kept = _kept[key] = Kept(job, call, tensor, f"allreduce.{name}")
+    return kept
+
+
+def find_kept(tensor, name, op, scales, process_set):
+    """The Kept for a plain tensor in host memory, or None."""
+    if (name is None or type(tensor) not in PLAIN or tensor.layout is not torch.strided
+            or not tensor.is_contiguous()):
+        return None
+    key = (name, op, scales[0], scales[1], process_set.process_set_id)
+    kept = _kept.get(key)
+    if (kept is None or kept.count != tensor.numel() or kept.dtype is not tensor.dtype
+            or kept.job is not basics._job or not tensor.is_cpu):
+        kept = _keep(key, tensor, process_set)
+    return kept
+
+
+class KeptGroup:
+    """The calls of a named group in place, kept for the next step."""
+
+    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses")
+
+    def __init__(self, parts, names, tensors):
+        self.job, self.names = basics.job(), names
+        self.calls = (c.Call * len(parts))(*[part[0] for part in parts])
+        self.slots = ctypes.c_void_p * len(parts)
+        self.kinds = [(tensor.dtype, tensor.numel()) for tensor in tensors]
+        self.addresses = [0] * len(parts)
+
+    def fits(self, tensors):
+        """Are these tensors like the ones it was made for, with nothing to copy?"""
+        return self.job is basics._job and len(tensors) == len(self.kinds) and all(
+            tensor.is_cpu and (tensor.dtype, tensor.numel()) == kind and tensor.is_contiguous()
+            for tensor, kind in zip(tensors, self.kinds))
+
+    def start(self, tensors):
+        """Their handles."""
+        calls, addresses = self.calls, self.addresses
+        for i, tensor in enumerate(tensors):
+            address = tensor.data_ptr()
+            if addresses[i] != address:
+                calls[i].input = calls[i].output = addresses[i] = address
+        slots = self.slots()
+        status = c.library.tutti_start_group(self.job._pointer, calls, len(tensors), slots)
+        if status < 0:
+            error = self.job._error(status, self.names[0])
+            raise HorovodInternalError(str(error)) from error
+        return [tutti.Handle(self.job, slot, tensor, None, name)
+                for slot, tensor, name in zip(slots, tensors, self.names)]

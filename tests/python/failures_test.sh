@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks that raise, are interrupted, fork or leave: everyone hears why.
+# Labels: python
+# Timeout: 300
+. "$TUTTI_SOURCE/tests/python/suite.sh"
+needs torch pytest
+export TUTTI_BIN
+cd "$TUTTI_SOURCE/python/tests"
+"$python" -m pytest -q -x -p no:cacheprovider test_failures.py
