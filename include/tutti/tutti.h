@@ -351,6 +351,13 @@ TUTTI_API tutti_status tutti_event_clear(tutti_context *context);
  * returns the length it needs, like snprintf. */
 TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes);
 
+/* Write what calls spend their time on, stage by stage, to `path` from now on: Chrome's trace
+ * format, for Perfetto or chrome://tracing; events of several ranks' files can be put together. One
+ * at a time for each context. tutti_shutdown stops it. */
+TUTTI_API tutti_status tutti_trace_start(tutti_context *context, const char *path);
+/* Close the file. TUTTI_OK also if nothing is written. */
+TUTTI_API tutti_status tutti_trace_stop(tutti_context *context);
+
 /* What happened to named calls of a process set on this rank so far. Times are sums over calls: to
  * see one step, subtract what was read before it. */
 typedef struct tutti_counters {

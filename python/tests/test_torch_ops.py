@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horovod's collectives on tensors."""
 
+import json
+
 import pytest
 import torch
 
@@ -236,6 +238,33 @@ def test_mismatch_raises_everywhere_and_the_job_goes_on():
         hvd.allreduce(torch.ones(hvd.rank() + 1), name="uneven")
     assert "allreduce.uneven" in str(caught.value)
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_a_timeline_has_the_stages_of_every_tensor(tmp_path):
+    path = hvd.broadcast_object(str(tmp_path / "timeline.json"), 0)
+    own = path if hvd.rank() == 0 else f"{path}.{hvd.rank()}"
+    hvd.start_timeline(path)
+    with pytest.raises(ValueError, match="already"):
+        hvd.start_timeline(path)
+    for _ in range(5):
+        hvd.allreduce_(torch.ones(5000), name='odd "name"\n')
+    hvd.broadcast(torch.ones(3), 0, name="b")
+    hvd.stop_timeline()
+    hvd.stop_timeline()
+    hvd.allreduce(torch.ones(1), name="after")
+    with open(own, encoding="utf-8") as file:
+        events = json.load(file)
+    assert events[0]["args"]["name"] == f"rank {hvd.rank()}"
+    begun = [event for event in events if event["ph"] == "b"]
+    assert len(begun) == sum(event["ph"] == "e" for event in events)
+    tensors = {event["args"]["tensor"] for event in begun}
+    assert 'allreduce.odd "name"\n' in tensors and "broadcast.b" in tensors
+    assert not any("after" in tensor for tensor in tensors)
+    stages = {event["name"] for event in begun}
+    assert {"negotiate allreduce", "exchange allreduce", "exchange broadcast"} <= stages
+    with pytest.raises(ValueError, match="No such file"):
+        hvd.start_timeline("/no/such/folder/timeline.json")
+    hvd.barrier()
 
 
 def test_calls_outside_of_a_job_say_so():

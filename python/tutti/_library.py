@@ -99,6 +99,8 @@ _PROTOTYPES = {
     "tutti_restart_at": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "tutti_event_fd": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_event_clear": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_trace_start": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "tutti_trace_stop": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_describe": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
 }
 # Of later versions of the library; None where it lacks them.

@@ -2,6 +2,7 @@
 """A job, as one of its ranks sees it."""
 
 import ctypes
+import os
 import threading
 import weakref
 
@@ -98,6 +99,18 @@ class Context:
         text = ctypes.create_string_buffer(need + 1)
         c.library.tutti_describe(pointer, text, need + 1)
         return text.value.decode(errors="replace")
+
+    def start_trace(self, path):
+        """Write the stages of calls to `path` from now on, in Chrome's trace format."""
+        status = c.library.tutti_trace_start(self._checked(), os.fsencode(path))
+        if status < 0:
+            raise self._error(status)
+
+    def stop_trace(self):
+        """Close the trace's file; nothing happens where none is written."""
+        status = c.library.tutti_trace_stop(self._checked())
+        if status < 0:
+            raise self._error(status)
 
     # ---- memory ----
 

@@ -92,6 +92,8 @@ struct tutti_context {
     bool engine_launches;              /* else it only helped to join */
     char engine_text[TUTTI_PLUGIN_WHY_BYTES];
 
+    struct tt_trace *trace; /* NULL: none is written; baton */
+
     tt_costs *costs; /* the table all ranks go by; baton */
     bool is_crowded; /* ranks outnumber cores somewhere */
     bool measures;   /* it says nothing of this job: measured at the end of tutti_init */
@@ -204,6 +206,9 @@ void tt_drive_deliver(tutti_context *context);
 void tt_drive_send_away(tutti_context *context);
 /* Called by the machine. */
 void tt_drive_finished(tt_request *request);
+
+/* trace.c: with the baton, or after the last call. */
+tutti_status tt_trace_close(tutti_context *context);
 
 /* call.c */
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle);

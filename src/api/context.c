@@ -139,6 +139,7 @@ tutti_status tutti_shutdown(tutti_context *context)
     tt_drive_drain(context);
     settle_ops(context);
     tt_drive_send_away(context);
+    (void)tt_trace_close(context);
     tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
     context_free(context);
     return TUTTI_OK;

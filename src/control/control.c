@@ -328,6 +328,11 @@ tt_machine tt_control_machine(tt_control *control)
 
 /* ---- life ---- */
 
+void tt_control_trace(tt_control *control, const tt_tracer *tracer)
+{
+    control->tracer = tracer;
+}
+
 tt_status tt_control_create(tt_platform *platform, const tt_world *world,
                             const tt_control_config *config, const tt_control_listener *listener,
                             tt_control **control_out)

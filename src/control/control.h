@@ -116,6 +116,25 @@ typedef struct tt_control_listener {
     void (*report)(void *owner, int level, const char *text);
 } tt_control_listener;
 
+/* Stages of a call, and who is told of each that is over. Called with the baton; must be quick. */
+typedef enum tt_stage {
+    TT_STAGE_NEGOTIATE, /* of a name: until every rank had it */
+    TT_STAGE_QUEUE,     /* until its turn */
+    TT_STAGE_WAIT,      /* until the peers' places were known */
+    TT_STAGE_EXCHANGE,
+} tt_stage;
+
+typedef struct tt_trace_event {
+    const tt_request *request;
+    tt_stage stage;
+    uint64_t begin_ns, end_ns;
+} tt_trace_event;
+
+typedef struct tt_tracer {
+    void *owner;
+    void (*took)(void *owner, const tt_trace_event *event);
+} tt_tracer;
+
 /* `world`, `config` and `listener` are copied. */
 tt_status tt_control_create(tt_platform *platform, const tt_world *world,
                             const tt_control_config *config, const tt_control_listener *listener,
@@ -143,6 +162,9 @@ tt_forecast tt_control_forecast(const tt_control *control, tt_collective collect
 /* Could this algorithm run such a call on the world? */
 bool tt_control_fits(const tt_control *control, tt_collective collective,
                      const tt_algorithm *algorithm, uint64_t bytes);
+
+/* Borrowed; NULL: nobody is told. */
+void tt_control_trace(tt_control *control, const tt_tracer *tracer);
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);

@@ -171,6 +171,7 @@ typedef struct tt_peer_state {
 } tt_peer_state;
 
 struct tt_control {
+    const tt_tracer *tracer; /* or NULL */
     tt_platform *platform;
     tt_world world;
     uint32_t *host_of;

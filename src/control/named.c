@@ -211,7 +211,15 @@ static void take_over(tt_control *control, const tt_agreement *item)
         return;
     }
     tt_named *named = item->ticket->owner;
-    control->counters.negotiation_ns += tt_now(control->platform) - named->submitted_ns;
+    const uint64_t now = tt_now(control->platform);
+    control->counters.negotiation_ns += now - named->submitted_ns;
+    for (uint32_t i = 0; control->tracer != NULL && i < named->member_count; i++) {
+        const tt_trace_event event = {.request = named->members[i],
+                                      .stage = TT_STAGE_NEGOTIATE,
+                                      .begin_ns = named->submitted_ns,
+                                      .end_ns = now};
+        control->tracer->took(control->tracer->owner, &event);
+    }
     stop_waiting(control, named);
     named->open_count = named->member_count;
 }

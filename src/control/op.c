@@ -463,13 +463,18 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
 }
 
 /* A stage of the op is over: add its time to `sum_io`. */
-static void clock_stage(tt_op *op, uint64_t *sum_io)
+static void clock_stage(tt_op *op, tt_stage stage, uint64_t *sum_io)
 {
     if (op->weight == 0) {
         return;
     }
     const uint64_t now = tt_now(op->control->platform);
     *sum_io += op->weight * (now - op->begun_ns);
+    if (op->control->tracer != NULL) {
+        const tt_trace_event event = {
+            .request = op->request, .stage = stage, .begin_ns = op->begun_ns, .end_ns = now};
+        op->control->tracer->took(op->control->tracer->owner, &event);
+    }
     op->begun_ns = now;
 }
 
@@ -479,7 +484,7 @@ static void begin_data(tt_op *op)
     tt_text text;
     tt_text_clear(&text);
     if (op->phase == OP_FACTS) {
-        clock_stage(op, &op->control->counters.waiting_ns);
+        clock_stage(op, TT_STAGE_WAIT, &op->control->counters.waiting_ns);
     }
     tt_status status = tt_op_prepare_data(op, &text);
     if (op->by_engine && status == TT_OK) {
@@ -500,7 +505,7 @@ static void begin_data(tt_op *op)
 static void op_begin(tt_op *op)
 {
     if (op->phase == OP_QUEUED) {
-        clock_stage(op, &op->control->counters.queued_ns);
+        clock_stage(op, TT_STAGE_QUEUE, &op->control->counters.queued_ns);
     }
     op->phase = OP_DATA;
     if (op->set->broken == TT_ERR_PEER_DOWN) {
@@ -570,7 +575,7 @@ void tt_op_settle(tt_op *op)
             return;
         }
         if (op->phase == OP_DATA) {
-            clock_stage(op, &op->control->counters.exchange_ns);
+            clock_stage(op, TT_STAGE_EXCHANGE, &op->control->counters.exchange_ns);
             tt_op_end(op, TT_OK);
             return;
         }

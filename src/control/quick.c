@@ -58,7 +58,7 @@ static bool is_smooth(const tt_control *control, const tt_set *set)
 {
     const tt_order *order = &set->calls;
     const uint64_t deadline_ns = control->config.deadline_ns;
-    return control->shut_down == TT_OK && control->fates == NULL &&
+    return control->shut_down == TT_OK && control->fates == NULL && control->tracer == NULL &&
            (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
            set->broken == TT_OK && set->late == TT_OK && !set->is_removed && order->queue == NULL &&
            order->ops[order->next % OPS_AHEAD_MAX] == NULL &&

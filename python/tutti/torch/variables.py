@@ -30,7 +30,6 @@ HONOURED = {
 _BY_ITSELF = "the algorithm is chosen by size, placement and cost"
 _NO_MPI = "no MPI, NCCL or CCL is used"
 _NOT_TUNED = "live jobs are not tuned yet"
-_NO_TIMELINE = "timelines are not recorded yet"
 IGNORED = {
     "HOROVOD_CYCLE_TIME": "there is no cycle: work starts when it is submitted",
     "HOROVOD_HIERARCHICAL_ALLREDUCE": _BY_ITSELF,
@@ -42,8 +41,7 @@ IGNORED = {
     "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": _NOT_TUNED,
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": _NOT_TUNED,
     "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": _NOT_TUNED,
-    "HOROVOD_TIMELINE": _NO_TIMELINE,
-    "HOROVOD_TIMELINE_MARK_CYCLES": _NO_TIMELINE,
+    "HOROVOD_TIMELINE_MARK_CYCLES": "there is no cycle: work starts when it is submitted",
     "HOROVOD_MPI_THREADS_DISABLE": _NO_MPI,
     "HOROVOD_NUM_NCCL_STREAMS": _NO_MPI,
     "HOROVOD_CCL_CACHE": _NO_MPI,
