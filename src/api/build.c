@@ -383,6 +383,13 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
     return TT_OK;
 }
 
+/* What waits in the kernel cannot be overtaken: no more than a segment, where those are short. */
+static uint32_t unsent_bytes(const tt_settings *settings)
+{
+    const uint64_t bytes = tt_max_u64(settings->segment_bytes, 8 * 1024);
+    return (uint32_t)tt_min_u64(bytes, TT_TCP_CHUNK_BYTES);
+}
+
 static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index, tt_link **link_out)
 {
     static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
@@ -392,7 +399,8 @@ static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index,
                             .send_fd = stream->send_fd,
                             .receive_fd = stream->receive_fd,
                             .mode = modes[settings->integrity],
-                            .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000)};
+                            .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
+                            .unsent_bytes = unsent_bytes(settings)};
     memcpy(config.send_key, stream->send_key, sizeof(config.send_key));
     memcpy(config.receive_key, stream->receive_key, sizeof(config.receive_key));
     const tt_status status = tt_tcp_link_create(&config, link_out);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule-rank.c - one rank of bench/schedule: training steps of which only the communication is
+ * real. Started by bench/schedule; what to do comes as lines, each is answered by one line:
+ *
+ *   table FILE                       the step: see table_read. Answer: number of transfers
+ *   steps FLAGS WARM COUNT           run them; flags as below. Answer: nanoseconds of each step
+ *   bulk BYTES COUNT                 all-reduce alone. Answer: nanoseconds of each call
+ *   urgent BYTES SMALL COUNT GAP_US  COUNT urgent calls of SMALL bytes, GAP_US apart, behind one of
+ *                                    BYTES (0: nothing). Answer: nanoseconds of each urgent call
+ *
+ * A step is backward, then the forward that follows. Every transfer is one unnamed all-reduce that
+ * starts when backward has produced it and that forward waits for where it is first used. */
+#include <stdbool.h>
+
+#include "schedule_rank.h"
+
+enum {
+    BY_PRIORITY = 1, /* else the order of starting */
+    CROSSES = 2,     /* the barrier between steps: else forward waits for everything */
+    COLD = 4,        /* ranks meet before each step, and it ends with its forward */
+    TRANSFERS_MAX = 1024,
+    CALLS_MAX = 4096,
+};
+
+typedef struct transfer {
+    uint64_t elements;
+    double use_us;   /* from the start of forward */
+    double ready_us; /* from the start of backward */
+    int place;       /* of its first use: 0 is first */
+    bool in_forward; /* not before backward is over */
+    float *memory;
+    tutti_handle *handle;
+} transfer;
+
+typedef struct rank_state {
+    tutti_context *context;
+    rank_line line;
+    double forward_us, backward_us;
+    uint32_t count;
+    transfer transfers[TRANSFERS_MAX];
+    uint32_t by_use[TRANSFERS_MAX];
+    uint32_t by_ready[TRANSFERS_MAX];
+    unsigned flags;
+    int started; /* calls so far: the order of starting as priorities */
+    double clock_ns;
+    int64_t times_ns[CALLS_MAX];
+} rank_state;
+
+/* ---- the table ---- */
+
+static void sort(rank_state *self, uint32_t *order, double (*key)(const transfer *))
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && key(&self->transfers[order[at - 1]]) > key(&self->transfers[i]); at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = i;
+    }
+}
+
+static double use_key(const transfer *one)
+{
+    return one->use_us;
+}
+
+static double ready_key(const transfer *one)
+{
+    return one->in_forward ? one->ready_us + 1e12 : one->ready_us;
+}
+
+static void table_free(rank_state *self)
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        free(self->transfers[i].memory);
+    }
+    self->count = 0;
+}
+
+/* "forward_us backward_us", then "elements use_us ready_us place in_forward" a line. */
+static void table_read(rank_state *self, const char *path)
+{
+    table_free(self);
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fscanf(file, "%lf %lf", &self->forward_us, &self->backward_us) != 2) {
+        rank_die(self->context, path);
+    }
+    transfer one = {.place = 0};
+    unsigned long long elements;
+    int in_forward;
+    while (self->count < TRANSFERS_MAX && fscanf(file, "%llu %lf %lf %d %d", &elements, &one.use_us,
+                                                 &one.ready_us, &one.place, &in_forward) == 5) {
+        one.elements = elements;
+        one.in_forward = in_forward != 0;
+        one.memory = calloc(elements > 0 ? elements : 1, sizeof(float));
+        if (one.memory == NULL) {
+            rank_die(self->context, "memory");
+        }
+        self->transfers[self->count++] = one;
+    }
+    fclose(file);
+    sort(self, self->by_use, use_key);
+    sort(self, self->by_ready, ready_key);
+    fprintf(self->line.answers, "%u\n", self->count);
+}
+
+/* ---- steps ---- */
+
+static void compute(rank_state *self, double us)
+{
+    self->clock_ns += us * 1e3;
+    rank_sleep_until((int64_t)self->clock_ns);
+}
+
+static void present(rank_state *self)
+{
+    const double now_ns = (double)rank_now_ns();
+    self->clock_ns = now_ns > self->clock_ns ? now_ns : self->clock_ns;
+}
+
+static void start(rank_state *self, transfer *one)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    call.input = call.output = one->memory;
+    call.count = one->elements;
+    call.priority = (self->flags & BY_PRIORITY) != 0 ? -one->place : -self->started;
+    self->started++;
+    rank_must(self->context, tutti_start(self->context, &call, &one->handle), "start");
+}
+
+static void await(rank_state *self, transfer *one)
+{
+    if (one->handle == NULL) {
+        return;
+    }
+    if (tutti_poll(one->handle) == TUTTI_IN_PROGRESS) {
+        rank_wait(self->context, one->handle, "all-reduce");
+        present(self);
+    } else {
+        rank_must(self->context, tutti_poll(one->handle), "all-reduce");
+    }
+    tutti_handle_free(one->handle);
+    one->handle = NULL;
+}
+
+static void await_all(rank_state *self)
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        await(self, &self->transfers[self->by_use[i]]);
+    }
+}
+
+static void backward(rank_state *self)
+{
+    double done_us = 0;
+    for (uint32_t i = 0; i < self->count; i++) {
+        transfer *one = &self->transfers[self->by_ready[i]];
+        const double until_us = one->in_forward ? self->backward_us : one->ready_us;
+        compute(self, until_us - done_us);
+        done_us = until_us;
+        start(self, one);
+    }
+    compute(self, self->backward_us - done_us);
+}
+
+static void forward(rank_state *self)
+{
+    double done_us = 0;
+    if ((self->flags & CROSSES) == 0) {
+        await_all(self);
+    }
+    for (uint32_t i = 0; i < self->count; i++) {
+        transfer *one = &self->transfers[self->by_use[i]];
+        compute(self, one->use_us - done_us);
+        done_us = one->use_us;
+        await(self, one);
+    }
+    compute(self, self->forward_us - done_us);
+}
+
+static void meet(rank_state *self)
+{
+    rank_must(self->context, tutti_barrier(self->context), "barrier");
+    self->clock_ns = (double)rank_now_ns();
+}
+
+/* A step's time is that between the ends of two forward passes, or its own if it is cold. */
+static void steps_run(rank_state *self, int warm, int count)
+{
+    meet(self);
+    for (int i = 0; i < warm + count && i < CALLS_MAX; i++) {
+        if ((self->flags & COLD) != 0) {
+            meet(self);
+        }
+        const double begin_ns = self->clock_ns;
+        backward(self);
+        forward(self);
+        self->times_ns[i] = (int64_t)(self->clock_ns - begin_ns);
+    }
+    for (int i = warm; i < warm + count; i++) {
+        fprintf(self->line.answers, "%lld ", (long long)self->times_ns[i]);
+    }
+    fprintf(self->line.answers, "\n");
+}
+
+/* ---- calls alone ---- */
+
+static tutti_handle *call_start(rank_state *self, float *memory, uint64_t bytes, int priority)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    tutti_handle *handle = NULL;
+    call.input = call.output = memory;
+    call.count = bytes / sizeof(float);
+    call.priority = priority;
+    rank_must(self->context, tutti_start(self->context, &call, &handle), "start");
+    return handle;
+}
+
+static void bulk_run(rank_state *self, uint64_t bytes, int count)
+{
+    float *memory = calloc(1, bytes);
+    if (memory == NULL) {
+        rank_die(self->context, "memory");
+    }
+    meet(self);
+    for (int i = 0; i < count; i++) {
+        const int64_t begin_ns = rank_now_ns();
+        tutti_handle *handle = call_start(self, memory, bytes, 0);
+        rank_wait(self->context, handle, "all-reduce");
+        tutti_handle_free(handle);
+        fprintf(self->line.answers, "%lld ", (long long)(rank_now_ns() - begin_ns));
+    }
+    fprintf(self->line.answers, "\n");
+    free(memory);
+}
+
+/* The ranks share a clock: all of them start the urgent calls at the same instants. */
+static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int count, double gap_us)
+{
+    const bool in_arena = getenv("BENCH_ARENA") != NULL;
+    float *large = in_arena ? tutti_alloc(self->context, bytes + 4) : calloc(1, bytes + 4);
+    float *urgent = in_arena ? tutti_alloc(self->context, small) : calloc(1, small);
+    int64_t begin_ns[1] = {0};
+    if (large == NULL || urgent == NULL) {
+        rank_die(self->context, "memory");
+    }
+    meet(self);
+    begin_ns[0] = rank_now_ns();
+    rank_must(self->context,
+              tutti_allreduce(self->context, begin_ns, begin_ns, 1, TUTTI_I64, TUTTI_MAX), "clock");
+    tutti_handle *behind = bytes > 0 ? call_start(self, large, bytes, -1) : NULL;
+    for (int i = 0; i < count; i++) {
+        self->clock_ns = (double)begin_ns[0] + (i + 1) * gap_us * 1e3;
+        rank_sleep_until((int64_t)self->clock_ns);
+        const bool is_behind = behind == NULL || tutti_poll(behind) == TUTTI_IN_PROGRESS;
+        tutti_handle *handle = call_start(self, urgent, small, 1);
+        rank_wait(self->context, handle, "urgent call");
+        fprintf(self->line.answers, "%lld ",
+                is_behind ? (long long)((double)rank_now_ns() - self->clock_ns) : -1LL);
+        tutti_handle_free(handle);
+    }
+    fprintf(self->line.answers, "\n");
+    tutti_handle_free(behind);
+    if (in_arena) {
+        tutti_free(self->context, large);
+        tutti_free(self->context, urgent);
+    } else {
+        free(large);
+        free(urgent);
+    }
+}
+
+static void obey(rank_state *self, char *command)
+{
+    char path[512];
+    unsigned long long bytes, small;
+    int warm, count;
+    double gap_us;
+    if (sscanf(command, "table %511s", path) == 1) {
+        table_read(self, path);
+    } else if (sscanf(command, "steps %u %d %d", &self->flags, &warm, &count) == 3) {
+        steps_run(self, warm, count);
+    } else if (sscanf(command, "bulk %llu %d", &bytes, &count) == 2) {
+        bulk_run(self, bytes, count);
+    } else if (sscanf(command, "urgent %llu %llu %d %lf", &bytes, &small, &count, &gap_us) == 4) {
+        urgent_run(self, bytes, small, count, gap_us);
+    } else {
+        fprintf(stderr, "bench-schedule-rank: what is '%s'?\n", command);
+        exit(1);
+    }
+    fflush(self->line.answers);
+}
+
+int main(void)
+{
+    rank_state *self = calloc(1, sizeof(*self));
+    char command[640];
+    if (self == NULL) {
+        return 1;
+    }
+    self->context = rank_join(&self->line);
+    while (fgets(command, sizeof(command), self->line.commands) != NULL) {
+        obey(self, command);
+    }
+    table_free(self);
+    const tutti_status status = tutti_shutdown(self->context);
+    free(self);
+    return status == TUTTI_OK ? 0 : 1;
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Four traces at seven link speeds, with and without priority and crossing, against the ideal."""
+import math
+
+from . import common
+
+TRACES = ["vgg16", "resnet50", "bert-large", "transformer-base"]
+RHOS = [0.1, 0.5, 0.75, 1, 1.5, 2, 5]
+VARIANTS = {"plain": 0, "priority only": 1, "crossing only": 2, "both": 3}
+MBIT = 250
+SEGMENT = "16K"
+STEP_US = 200e3  # about, where nothing has to wait
+
+
+def run(bench):
+    traces = bench.options.trace or (["resnet50"] if bench.quick else TRACES)
+    rhos = bench.options.rho or ([0.1, 1] if bench.quick else RHOS)
+    with common.Hosts(4, bench.folder, MBIT) as hosts:
+        job = common.Job("ablation", 4, bench.folder)
+        try:
+            job.begin(hosts, TUTTI_SEGMENT=SEGMENT)
+            for trace in traces:
+                for rho in rhos:
+                    case(bench, hosts, job, trace, rho)
+        finally:
+            job.end()
+
+
+def wire_byte_us(hosts, job):
+    """What a byte of an all-reduce takes, all links busy: the rate the ideal schedule is given."""
+    sent = int(hosts.payload_bytes_a_us() * 60e3) // 4 * 4
+    return min(job.slowest(f"bulk {sent} 3")) / sent
+
+
+def case(bench, hosts, job, trace, rho):
+    byte_us = wire_byte_us(hosts, job)
+    compute_us = STEP_US / max(1, rho)
+    step = common.read_trace(trace).scaled(compute_us, rho * compute_us / byte_us)
+    table = step.write(bench.folder / "table")
+    job.ask(f"table {table}")
+    plain_us, ideal_us = common.model("step", table, byte_us)["step"]
+    machine, before = common.Machine(), hosts.counters()
+    times = {name: [] for name in VARIANTS}
+    rounds = bench.options.rounds or (3 if bench.quick else 7)
+    names = list(VARIANTS)
+    for turn in range(rounds):
+        for name in names[turn % 4:] + names[:turn % 4]:
+            found = job.slowest(f"steps {VARIANTS[name]} 1 2")
+            times[name].append(sum(found) / len(found))
+    passed = {key: value - before[key] for key, value in hosts.counters().items()}
+    row = {"section": "ablation", "trace": trace, "rho": rho, "mbit": MBIT, "segment": SEGMENT,
+           "bytes": step.bytes(), "tensors": len(step.rows), "compute_us": round(compute_us),
+           "shrunk": round(common.read_trace(trace).bytes() / step.bytes(), 1),
+           "wire_share": round(1.5 / hosts.payload_bytes_a_us() / byte_us, 4),
+           "computed_plain_us": plain_us, "ideal_us": ideal_us, "idle": round(machine.idle(), 3),
+           "tc": passed, "rounds": rounds,
+           "times_us": {name: [round(time) for time in found] for name, found in times.items()},
+           "median_us": {name: round(common.median(found)) for name, found in times.items()}}
+    bench.record(**row)
+    line = "  ".join(f"{name} {row['median_us'][name] / ideal_us:.3f}" for name in VARIANTS)
+    print(f"ablation, {trace:16} rho {rho:<4}: ideal {ideal_us / 1e3:.1f} ms; over it: {line}; "
+          f"idle {row['idle']:.2f}", flush=True)
+
+
+def judge(bench, rows):
+    for row in rows:
+        median, ideal = row["median_us"], row["ideal_us"]
+        name = f"{row['trace']}, rho {row['rho']}"
+        plain, both = median["plain"], median["both"]
+        bench.verdicts.add(f"{name}: step over ideal", f"{both / ideal:.3f}", "at most 1.03",
+                           both <= 1.03 * ideal)
+        gain, possible = plain / both - 1, plain / ideal - 1
+        computed = row["computed_plain_us"] / ideal - 1
+        if computed >= 0.1:
+            bench.verdicts.add(f"{name}: gain over plain",
+                               f"{100 * gain:.1f} % of {100 * possible:.1f} %",
+                               "at least 90 % of it", gain >= 0.9 * possible)
+        for part in ("priority only", "crossing only"):
+            bench.verdicts.add(f"{name}: {part} over plain", f"{median[part] / plain:.3f}",
+                               "within 1 %", math.isclose(median[part], plain, rel_tol=0.01))
+        if row["rho"] == 0.1:
+            bench.verdicts.add(f"{name}: both over plain", f"{both / plain:.3f}", "at most 1.01",
+                               both <= 1.01 * plain)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An urgent call of 64 KB behind 256 MB in flight; and what a shorter segment costs."""
+from . import common
+
+LARGE, SMALL = 256 << 20, 64 << 10
+MBIT = 1000
+HOPS = {2: 2, 4: 6}  # of an all-reduce by halves, or by a ring
+SEGMENTS = ["16K", "32K", "64K", "128K", "256K", "512K"]
+
+
+def bytes_of(text):
+    return int(text[:-1]) << 10
+
+
+def run(bench):
+    count = 8 if bench.quick else 16
+    for ranks in (2,) if bench.quick else (2, 4):
+        with common.Hosts(ranks, bench.folder, MBIT, burst="256kb", gso=65536,
+                          below=4194304) as hosts:
+            for segment in ["64K", "256K"] if bench.quick or ranks == 4 else SEGMENTS:
+                over_tcp(bench, hosts, ranks, segment, count)
+    for arena in (True, False):
+        over_memory(bench, arena, count)
+
+
+def over_tcp(bench, hosts, ranks, segment, count):
+    job = common.Job(f"preemption-{ranks}-{segment}", ranks, bench.folder)
+    try:
+        job.begin(hosts, TUTTI_SEGMENT=segment)
+        sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
+        bulk_us = common.median(job.slowest(f"bulk {sent} 3"))
+        alone = job.slowest(f"urgent 0 {SMALL} {count} 5000")
+        behind = job.slowest(f"urgent {LARGE} {SMALL} {count} 60000")
+    finally:
+        job.end()
+    chunk_us = bytes_of(segment) / hosts.payload_bytes_a_us()
+    share = 2 * (ranks - 1) / ranks * sent / hosts.payload_bytes_a_us() / bulk_us
+    note(bench, "tcp", ranks, segment, (alone, behind, chunk_us, share))
+
+
+def over_memory(bench, arena, count):
+    job = common.Job("preemption-memory" + ("-arena" if arena else ""), 2, bench.folder)
+    try:
+        job.begin(BENCH_DRIVES="1", **({"BENCH_ARENA": "1"} if arena else {}))
+        bulk_us = common.median(job.slowest(f"bulk {LARGE} 3"))
+        alone = job.slowest(f"urgent 0 {SMALL} {count} 1000")
+        behind = []
+        for _ in range(3):
+            behind += job.slowest(f"urgent {LARGE} {SMALL} 8 3000")
+    finally:
+        job.end()
+    chunk_us = bulk_us * bytes_of("256K") / LARGE
+    note(bench, "memory, arena" if arena else "memory", 2, "256K", (alone, behind, chunk_us, None))
+
+
+def note(bench, where, ranks, segment, found):
+    alone, behind, chunk_us, share = found
+    behind = [time for time in behind if time > 0]  # the rest came after the large one
+    row = {"section": "preemption", "where": where, "ranks": ranks, "segment": segment,
+           "chunk_us": round(chunk_us, 1), "alone_us": round(common.median(alone), 1),
+           "behind_us": round(common.median(behind), 1), "behind_most_us": round(max(behind), 1),
+           "samples": len(behind)}
+    if share:
+        row["share"] = round(share, 4)
+    bench.record(**row)
+    print(f"preemption, {where}, {ranks} ranks, segment {segment}: alone {row['alone_us']:.0f} us, "
+          f"behind 256 MB {row['behind_us']:.0f} us (most {row['behind_most_us']:.0f}), a chunk "
+          f"takes {chunk_us:.0f} us" + (f", {100 * share:.1f} % of the wire" if share else ""),
+          flush=True)
+
+
+def judge(bench, rows):
+    for row in rows:
+        chunks = 2 * HOPS[row["ranks"]] if row["where"] == "tcp" else 3
+        allowed = chunks * row["chunk_us"] + row["alone_us"]
+        bench.verdicts.add(
+            f"preemption, {row['where']}, {row['ranks']} ranks, {row['segment']}: urgent call",
+            f"{row['behind_us']:.0f} us", f"at most {allowed:.0f}: {chunks} chunks and alone",
+            row["behind_us"] <= allowed)
