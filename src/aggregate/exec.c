@@ -131,6 +131,16 @@ static void find_sources(tt_exec *exec)
 
 /* ---- sending ---- */
 
+/* The peer is to grant what is open there; told once. */
+static void want(tt_exec *exec, uint32_t member)
+{
+    tt_partner *partner = partner_of(exec, member);
+    if (partner != NULL && !partner->has_wanted) {
+        partner->has_wanted = true;
+        send_signal(exec, TT_FRAME_WANT, member, 0);
+    }
+}
+
 /* May the frame go now? Takes a credit if that is what lets it. */
 static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_t *flags_out)
 {
@@ -140,6 +150,9 @@ static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_
         return true;
     }
     if (!exec->is_eager) {
+        if (exec->tells && (partner == NULL || partner->granted == 0)) {
+            want(exec, member);
+        }
         return false;
     }
     if (tt_flow_take(exec->flow, exec->members[member])) {
@@ -147,11 +160,7 @@ static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_
         return true;
     }
     exec->is_blocked = true;
-    partner = partner_of(exec, member);
-    if (partner != NULL && !partner->has_wanted) {
-        partner->has_wanted = true;
-        send_signal(exec, TT_FRAME_WANT, member, 0);
-    }
+    want(exec, member);
     return false;
 }
 
@@ -312,12 +321,14 @@ static void reduce_waiting(tt_exec *exec, tt_lane *lane)
     lane->is_reduced = true;
 }
 
-/* The round's work, now if it is short. True when there is none left. */
+/* The round's work, now if it is short and nothing more urgent runs, for then it is done in steps,
+ * which go by urgency. True when there is none left. */
 static bool work_short(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
     (void)tt_exec_move(exec, lane, lane->round, lane->work_index, &move);
-    if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES) {
+    if (move.bytes - lane->work_done > TT_WORK_SHORT_BYTES ||
+        exec->urgency < exec->flow->urgency_top) {
         exec->has_work = true;
         return false;
     }
@@ -546,7 +557,7 @@ tt_status tt_exec_start(tt_exec *exec)
         exec->is_planned = false;
         TT_TRY(plan_and_lay_out(exec));
     }
-    if (!exec->is_eager) {
+    if (!exec->is_eager || exec->tells) {
         find_sources(exec);
     }
     exec->is_running = true;
@@ -740,7 +751,11 @@ bool tt_exec_step(tt_exec *exec)
         }
         tt_move move = {0};
         (void)tt_exec_move(exec, lane, lane->round, lane->work_index, &move);
-        lane->is_worked = tt_exec_work(exec, lane, &move, TT_WORK_STEP_BYTES);
+        /* In small pieces while something more urgent runs, whose next frame may be here any time.
+         */
+        const bool yields = exec->urgency < exec->flow->urgency_top;
+        const uint64_t budget = yields ? TT_WORK_SHORT_BYTES : TT_WORK_STEP_BYTES;
+        lane->is_worked = tt_exec_work(exec, lane, &move, budget);
         if (lane->is_worked) {
             lane_run(exec, lane);
         }

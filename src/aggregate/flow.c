@@ -31,6 +31,7 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
     TT_ASSERT(eager_bytes_max <= TT_INLINE_BYTES_MAX);
     *flow = (tt_flow){
         .platform = platform, .peer_count = peer_count, .eager_bytes_max = eager_bytes_max};
+    flow->urgency_top = INT32_MIN;
     for (uint32_t i = 0; i < TT_PARKED_BUCKETS; i++) {
         flow->parked_end[i] = &flow->parked[i];
     }
@@ -299,6 +300,27 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
         flow->note_count--;
         flow->peers[note_out->peer].note_count--;
         return true;
+    }
+    return false;
+}
+
+bool tt_flow_knows(const tt_flow *flow, const tt_head *identity, uint32_t peer)
+{
+    tt_head head = *identity;
+    for (head.stage = 0; head.stage <= 1; head.stage++) {
+        const tt_parked *parked =
+            flow->parked_count > 0 ? flow->parked[place_of(&head) % TT_PARKED_BUCKETS] : NULL;
+        const tt_note *note = flow->note_count > 0 ? *note_bucket(flow, &head) : NULL;
+        for (; parked != NULL; parked = parked->next) {
+            if (is_for(&parked->head, parked->peer, &head, peer)) {
+                return true;
+            }
+        }
+        for (; note != NULL; note = note->next) {
+            if (is_for(&note->head, note->peer, &head, peer)) {
+                return true;
+            }
+        }
     }
     return false;
 }

@@ -72,6 +72,7 @@ typedef struct tt_flow {
     tt_note *notes_free;
     uint64_t frames_dropped; /* late or duplicate */
     uint64_t slots_bytes;    /* shared staging that the ops hold or keep */
+    int32_t urgency_top;     /* of the ops that run; others leave their work to steps */
 } tt_flow;
 
 tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count,
@@ -98,6 +99,9 @@ void tt_flow_unpark(tt_flow *flow, tt_parked *parked);
 /* Is the frame of `peer` for (lane, round) of this op parked? */
 bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, uint64_t lane,
                  uint32_t round);
+
+/* Has anything come for this op, whatever its stage? */
+bool tt_flow_knows(const tt_flow *flow, const tt_head *identity, uint32_t peer);
 
 /* Remember a GRANT or WANT; a later one of the same kind and identity replaces it.
  * TT_ERR_BAD_WIRE: too many of this peer. */

@@ -41,7 +41,8 @@
     X(CACHE_SKEW)             \
     X(COORDINATOR_TOO_EARLY)  \
     X(COMBINE_TOO_EARLY)      \
-    X(LEAVING_ENDS_TICKETS)
+    X(LEAVING_ENDS_TICKETS)   \
+    X(CREDIT_KEPT)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -649,6 +649,9 @@ static void patrol_op(tt_op *op, uint64_t now)
     if (op->phase == OP_QUEUED) {
         return; /* those before it ask */
     }
+    if (op->phase == OP_HELD && now < op->report_ns) {
+        return; /* waits for its own rank */
+    }
     if (op->phase == OP_DISPUTED) {
         if (now - op->disputed_ns > 2 * config->verdict_ns) {
             tt_agree_object(op, TT_ERR_MISMATCH, "ranks disagree about a call");

@@ -56,10 +56,21 @@ void tt_control_due(tt_control *control, uint64_t due_ns)
 
 /* ---- upcalls ---- */
 
+/* The op that a frame is about. If it was held here, the sender waits for it. */
+static tt_op *op_of_frame(tt_control *control, uint32_t peer, const tt_head *head)
+{
+    tt_op *op = tt_op_find(control, peer, head);
+    if (op != NULL && op->phase == OP_HELD) {
+        tt_pace_demand(op);
+        op = tt_op_find(control, peer, head); /* it may be over */
+    }
+    return op;
+}
+
 static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
-    tt_op *op = tt_op_find(control, peer, head);
+    tt_op *op = op_of_frame(control, peer, head);
     const bool is_running =
         op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
     const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
@@ -99,7 +110,7 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
 
 static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
-    tt_op *op = tt_op_find(control, peer, head);
+    tt_op *op = op_of_frame(control, peer, head);
     const bool is_running =
         op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
     const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
@@ -248,6 +259,7 @@ static void on_timer(void *machine)
     tt_control *control = machine;
     control->timer_ns = UINT64_MAX;
     tt_named_patrol(control);
+    tt_pace_patrol(control);
     if (tt_now(control->platform) < control->patrol_ns) {
         tt_control_due(control, control->patrol_ns);
         return;
@@ -349,6 +361,7 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
     control->world = *world;
     control->config = *config;
     control->listener = *listener;
+    tt_pace_init(control);
     control->host_of = tt_platform_allocate(platform, world->size * sizeof(uint32_t));
     control->peers = tt_platform_allocate(platform, world->size * sizeof(tt_peer_state));
     uint32_t *ranks = tt_platform_allocate(platform, world->size * sizeof(uint32_t));
@@ -394,9 +407,51 @@ void tt_control_destroy(tt_control *control)
     tt_named_release_all(control);
     tt_notice_release_all(control);
     tt_flow_fini(&control->flow);
+    tt_pace_fini(control);
     tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, control->peers, control->world.size * sizeof(tt_peer_state));
     tt_platform_release(platform, control, sizeof(*control));
+}
+
+bool tt_control_cancel(tt_control *control, tt_request *request)
+{
+    tt_op *op = request->op;
+    if (op == NULL) {
+        return tt_named_cancel(control, request);
+    }
+    const bool is_idle = op->phase == OP_QUEUED || op->phase == OP_HELD ||
+                         (op->phase == OP_FACTS && !op->by_engine) ||
+                         (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
+    if (!is_idle) {
+        return false;
+    }
+    tt_text text = {0};
+    tt_text_add(&text, "cancelled by rank %u", control->world.rank);
+    tt_agree_object(op, TT_ERR_CANCELLED, text.bytes);
+    return true;
+}
+
+void tt_control_shut_down(tt_control *control, tt_status status, const char *text)
+{
+    const bool is_repeated = control->shut_down < 0;
+    TT_ASSERT(status < 0);
+    if (!is_repeated) {
+        tt_text copy = {0};
+        tt_text_add(&copy, "%s", text);
+        memcpy(control->shut_down_text, copy.bytes, sizeof(control->shut_down_text));
+        control->shut_down = status;
+    }
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        tt_named_shut(control, set, status, control->shut_down_text);
+    }
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase == OP_STOPPING && is_repeated) {
+            tt_op_end(op, op->request->status);
+        } else if (op->phase != OP_FREE) {
+            tt_op_fail(op, status, control->shut_down_text);
+        }
+    }
 }
 
 bool tt_control_lost_peer(const tt_control *control)

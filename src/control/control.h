@@ -61,11 +61,23 @@ typedef struct tt_control_config {
     uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
+    uint64_t credit_bytes; /* of gradients in flight; see pace.c. 0: endless */
+    bool is_fifo;          /* credit goes to the oldest, not to the most urgent */
+    /* Some rank may hold back ops for lack of credit: who waits for a peer tells it. The same on
+     * all ranks. */
+    bool is_paced;
     const char *algorithm; /* forced where it fits; NULL: by size and placement */
 } tt_control_config;
 
 /* Defaults in every field. */
 void tt_control_config_init(tt_control_config *config);
+
+/* Class goes before priority: control, then activations, then gradients. */
+enum {
+    TT_URGENCY_PRIORITY_MAX = (1 << 24) - 1, /* either sign, inside a class */
+    TT_URGENCY_ACTIVATION = 1 << 28,
+    TT_URGENCY_MESSAGE = 1 << 29, /* the user's control messages; below TT_URGENCY_CONTROL */
+};
 
 /* One call of a user. Fields as in tutti_call; counts in elements. Caller's memory, which must
  * stay in place until `finished`. */
@@ -74,10 +86,11 @@ typedef struct tt_request {
     tt_dtype dtype;
     tt_redop redop;
     uint32_t set;
-    uint32_t root; /* or peer; member of the set */
-    int32_t urgency;
-    const char *name;  /* or NULL: matched by order; of up to 255 bytes */
-    const char *group; /* or NULL; with a name: one of group_size that are one ticket */
+    uint32_t root;          /* or peer; member of the set */
+    int32_t urgency;        /* TT_URGENCY_*: class, plus a priority */
+    uint32_t segment_bytes; /* longest frame; control's, from submission */
+    const char *name;       /* or NULL: matched by order; of up to 255 bytes */
+    const char *group;      /* or NULL; with a name: one of group_size that are one ticket */
     uint32_t group_size;
     bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
     bool is_by_active; /* an average is divided by the number of ranks that have not joined */
@@ -165,6 +178,12 @@ bool tt_control_fits(const tt_control *control, tt_collective collective,
 
 /* Borrowed; NULL: nobody is told. */
 void tt_control_trace(tt_control *control, const tt_tracer *tracer);
+/* How many bytes of gradients may be in flight; 0: endless. Each rank for itself, at any time,
+ * where the configuration says is_paced. */
+void tt_control_set_credit(tt_control *control, uint64_t credit_bytes);
+/* Longest frame of requests that are submitted from now on. All ranks must do so between the same
+ * two requests of each order. A multiple of 64. */
+void tt_control_set_segment(tt_control *control, uint32_t segment_bytes);
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);
@@ -210,6 +229,10 @@ typedef struct tt_control_counters {
     uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
     uint64_t waiting_ns;            /* from the beginning until the peers' places were known */
     uint64_t exchange_ns;           /* from there to the end */
+    uint64_t held, demanded;        /* gradients that waited for credit; that a peer did not let */
+    uint64_t overtaken;             /* ops that began after one that was submitted later */
+    uint64_t busy_ns;               /* time with a gradient in flight */
+    uint64_t gradient_bytes;        /* of gradients that ended well */
 } tt_control_counters;
 
 tt_control_counters tt_control_count(const tt_control *control);

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "control/order.h"
+#include "control/pace.h"
 #include "negotiate/negotiate.h"
 
 enum {
@@ -78,6 +79,7 @@ struct tt_set {
 typedef enum tt_op_phase {
     OP_FREE,
     OP_QUEUED,   /* no place in the set's order window yet */
+    OP_HELD,     /* has its place, waits for credit */
     OP_FACTS,    /* stage 0: counts or places are exchanged */
     OP_DATA,     /* stage 1 */
     OP_ENGINE,   /* agreed; waits for its turn to be launched, or for the engine */
@@ -95,6 +97,8 @@ struct tt_op {
     tt_space space;
     bool is_pair, is_sender; /* is_pair: space is SPACE_PAIR */
     bool is_counted;         /* in pair_open or staged_count of its set */
+    bool is_extra;           /* in extra_count of its order */
+    bool is_running;         /* counts for flow.urgency_top */
     bool has_views;          /* peers of this host know where its buffers lie, and may touch them */
     uint32_t peer;           /* pairs: world rank */
     uint32_t pair_index;     /* pairs: in pair_next and pair_open */
@@ -125,8 +129,12 @@ struct tt_op {
     char stall_text[TT_ERROR_BYTES];
     bool by_engine;                 /* an outside engine runs it, once all members have agreed */
     uint64_t launch_token;          /* 0: not launched */
+    uint64_t launched_bytes;        /* of credit, from then on */
     uint8_t engine_own, engine_all; /* ENGINE_* of this rank; of all: their AND */
     tt_op *engine_next;             /* in the set's list */
+    tt_heap_node held;              /* in control->pace */
+    uint64_t age;                   /* order of submission */
+    uint64_t charge_bytes;          /* of credit that it has taken */
 };
 
 /* First member's view of an op in trouble: who has it, who claims what. */
@@ -202,6 +210,8 @@ struct tt_control {
     bool is_waited;      /* who drives the machine now does nothing but wait */
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];
+    tt_pace pace;
+    uint64_t launched_bytes; /* with an engine, not landed */
     tt_control_counters counters;
 };
 
@@ -289,9 +299,6 @@ void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const
 void tt_failure_excluded(tt_control *control, uint32_t peer);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
-
-/* The request's op is over: tell its owner, or its group. */
-void tt_request_end(tt_request *request, tt_status status, const char *text);
 
 void tt_control_watch(tt_control *control);
 /* Wake at `due_ns` at the latest. */

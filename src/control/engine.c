@@ -63,7 +63,7 @@ static tt_launch launch_of(const tt_op *op)
     };
 }
 
-bool tt_engine_take(tt_op *op)
+bool tt_engine_can_take(const tt_op *op)
 {
     tt_platform *platform = op->control->platform;
     const tt_request *request = op->request;
@@ -74,7 +74,12 @@ bool tt_engine_take(tt_op *op)
         return false;
     }
     const tt_launch launch = launch_of(op);
-    if (!platform->ops->can_launch(platform, &launch)) {
+    return platform->ops->can_launch(platform, &launch);
+}
+
+bool tt_engine_take(tt_op *op)
+{
+    if (!tt_engine_can_take(op)) {
         return false;
     }
     op->launch_token = 0;
@@ -90,7 +95,8 @@ bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim)
 {
     tt_platform *platform = set->control->platform;
     const bool is_out = set->size == 1 || (claim->form & CLAIM_UNEVEN) != 0 || claim->count == 0 ||
-                        claim->collective == TT_BARRIER;
+                        claim->collective == TT_BARRIER ||
+                        !tt_redop_is_elementwise((tt_redop)claim->redop);
     if (platform->ops->can_launch == NULL || is_out) {
         return false;
     }
@@ -152,10 +158,19 @@ static void leave_order(tt_op *op)
     }
 }
 
+/* Is there credit for another launch? What was launched cannot be overtaken; the order is the set's
+ * whatever the answer. */
+static bool has_credit(const tt_control *control)
+{
+    const uint64_t credit = control->config.credit_bytes;
+    return credit == 0 || control->launched_bytes < credit;
+}
+
 /* Launch those whose turn has come. */
 static void pump(tt_set *set, tt_engine_order *order)
 {
-    while (order->ops != NULL && order->ops->phase == OP_ENGINE) {
+    while (order->ops != NULL && order->ops->phase == OP_ENGINE &&
+           (set->engine_is_stuck || has_credit(set->control))) {
         tt_op *op = order->ops;
         tt_control *control = op->control;
         if (set->engine_is_stuck) {
@@ -171,7 +186,18 @@ static void pump(tt_set *set, tt_engine_order *order)
         tt_launch launch = launch_of(op);
         launch.may_block = (op->engine_all & ENGINE_WAITS) != 0;
         launch.token = op->launch_token;
+        op->launched_bytes = op->request->count * tt_dtype_bytes(op->request->dtype);
+        control->launched_bytes += op->launched_bytes;
         control->platform->ops->launch(control->platform, &launch);
+    }
+}
+
+static void pump_all(tt_control *control)
+{
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        for (int i = 0; i < ENGINE_ORDERS; i++) {
+            pump(set, &set->engine[i]);
+        }
     }
 }
 
@@ -196,6 +222,7 @@ void tt_engine_failed(tt_op *op)
         leave_order(op);
     } else {
         op->launch_token = 0;
+        op->control->launched_bytes -= op->launched_bytes; /* the set is stuck anyway */
         op->request->has_strays = true;
         op->prescaled = NULL; /* the engine may still read it */
         op->prescaled_bytes = 0;
@@ -247,5 +274,7 @@ void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
     order_of(op)->open--;
     op->by_engine = false;
     op->launch_token = 0;
+    control->launched_bytes -= op->launched_bytes;
+    pump_all(control);
     tt_op_end(op, TT_OK);
 }

@@ -15,6 +15,8 @@
 bool tt_engine_take(tt_op *op);
 /* Would an engine take a named call of this claim? Such are not planned: see engine.c (2). */
 bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim);
+/* Would the engine run it? */
+bool tt_engine_can_take(const tt_op *op);
 /* Stage 0 of such an op: the members agree, and on whether all of them block. */
 tt_status tt_engine_prepare(tt_op *op, tt_text *text);
 /* Stage 0 is over: launch it when its turn has come. */

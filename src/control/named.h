@@ -152,6 +152,8 @@ void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *obje
 /* End all its requests, which have no op. */
 void tt_named_refuse(tt_control *control, tt_named *named, tt_status status, const char *text);
 
+/* The request's op is over: tell its owner, or its group. */
+void tt_request_end(tt_request *request, tt_status status, const char *text);
 /* The request has come to its end; a group's ends are told together. */
 void tt_named_over(tt_request *request, tt_status status, const char *text);
 

@@ -183,6 +183,28 @@ static bool has_place(const tt_order *order, const tt_op *op)
     return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->staged_count < staged_max;
 }
 
+/* May it begin before its turn? It must be more urgent than all that runs; the places for this are
+ * few, and none of those that are given in order. */
+static bool has_extra_place(const tt_order *order, const tt_op *op)
+{
+    return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->extra_count < OPS_EXTRA_MAX &&
+           op->request->urgency > op->control->flow.urgency_top && !tt_engine_can_take(op);
+}
+
+static void begin_in_place(tt_order *order, tt_op *op)
+{
+    op->next = NULL;
+    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
+    op_begin(op);
+}
+
+static void begin_extra(tt_order *order, tt_op *op)
+{
+    op->is_extra = true;
+    order->extra_count++;
+    begin_in_place(order, op);
+}
+
 static void pair_begin(tt_op *op)
 {
     tt_set *set = op->set;
@@ -224,8 +246,21 @@ static void uncount(tt_op *op)
     } else if (op->is_counted) {
         tt_order_of(op->set, op->space)->staged_count--;
     }
-    op->is_counted = false;
+    if (op->is_extra) {
+        tt_order_of(op->set, op->space)->extra_count--;
+    }
+    op->is_counted = op->is_extra = false;
     tt_exec_trim_slots(&op->exec);
+}
+
+/* The first of the most urgent; NULL: there is none. */
+static tt_op *most_urgent(tt_op *list)
+{
+    tt_op *found = list;
+    for (tt_op *op = list; op != NULL; op = op->next) {
+        found = op->request->urgency > found->request->urgency ? op : found;
+    }
+    return found;
 }
 
 /* Begin queued ops whose place has become free. Ops may be over as soon as they begin: the
@@ -239,9 +274,12 @@ static void queue_pump(tt_order *order)
     while (order->queue != NULL && has_place(order, order->queue)) {
         tt_op *op = order->queue;
         queue_remove(&order->queue, &order->queue_end, op);
-        op->next = NULL;
-        order->ops[op->sequence % OPS_AHEAD_MAX] = op;
-        op_begin(op);
+        begin_in_place(order, op);
+    }
+    for (tt_op *op; order->extra_count < OPS_EXTRA_MAX &&
+                    (op = most_urgent(order->queue)) != NULL && has_extra_place(order, op);) {
+        queue_remove(&order->queue, &order->queue_end, op);
+        begin_extra(order, op);
     }
     order->is_pumping = false;
 }
@@ -310,6 +348,7 @@ void tt_op_end(tt_op *op, tt_status status)
         tt_flow_purge(&control->flow, &key, op->peer);
     }
     uncount(op);
+    tt_pace_over(op);
     tt_order_remember(set, &key, &op->claim, status);
     op->phase = OP_FREE;
     op->request = NULL;
@@ -327,7 +366,11 @@ void tt_op_end(tt_op *op, tt_status status)
         siblings_fail(op, status, request->error);
     }
     tt_request_end(request, status, request->error);
-    if (was_queued || control->shut_down < 0) {
+    if (control->shut_down < 0) {
+        return;
+    }
+    tt_pace_pump(control);
+    if (was_queued) {
         return;
     }
     if (is_pair) {
@@ -449,6 +492,7 @@ static void exec_prepare(tt_op *op, uint16_t stage)
         exec->arriving.flags ^= TT_FLAG_REPLY;
     }
     exec->urgency = op->request->urgency;
+    exec->tells = op->control->config.is_paced;
     exec->is_host_wide = !op->is_pair && op->set->is_host_wide;
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;
 }
@@ -504,10 +548,18 @@ static void begin_data(tt_op *op)
 
 static void op_begin(tt_op *op)
 {
-    if (op->phase == OP_QUEUED) {
+    if (!tt_pace_hold(op)) {
+        tt_op_begin_now(op);
+    }
+}
+
+void tt_op_begin_now(tt_op *op)
+{
+    if (op->phase == OP_QUEUED || op->phase == OP_HELD) {
         clock_stage(op, TT_STAGE_QUEUE, &op->control->counters.queued_ns);
     }
     op->phase = OP_DATA;
+    tt_pace_run(op);
     if (op->set->broken == TT_ERR_PEER_DOWN) {
         op->phase = OP_DISPUTED; /* it has no algorithm yet */
         tt_op_fail(op, op->set->broken, op->set->broken_text);
@@ -636,8 +688,10 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->weight = 1;
     op->is_quick = false;
     op->reported_after_ns = 0;
-    op->has_views = op->is_counted = op->by_engine = false;
+    op->has_views = op->is_counted = op->is_extra = op->by_engine = op->is_running = false;
     op->stall_text[0] = 0;
+    op->age = control->pace.next_age++;
+    op->charge_bytes = 0;
     op->exec.status = TT_OK;
     op->exec.is_running = false;
     request->has_strays = false;
@@ -663,12 +717,13 @@ static void place_and_begin(tt_op *op)
         return;
     }
     tt_order *order = tt_order_of(set, op->space);
-    if (order->queue != NULL || !has_place(order, op)) {
+    if (order->queue == NULL && has_place(order, op)) {
+        begin_in_place(order, op);
+    } else if (has_extra_place(order, op)) {
+        begin_extra(order, op);
+    } else {
         queue_add(&order->queue_end, op);
-        return;
     }
-    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
-    op_begin(op);
 }
 
 /* This request is wrong on its face, or another failure must be told: end it on all ranks. */
@@ -759,44 +814,4 @@ void tt_control_submit(tt_control *control, tt_request *request)
     const tt_standing standing = {.space = SPACE_CALLS};
     const tt_failure objection = {.status = status, .text = text.bytes};
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
-}
-
-bool tt_control_cancel(tt_control *control, tt_request *request)
-{
-    tt_op *op = request->op;
-    if (op == NULL) {
-        return tt_named_cancel(control, request);
-    }
-    const bool is_idle = op->phase == OP_QUEUED || (op->phase == OP_FACTS && !op->by_engine) ||
-                         (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
-    if (!is_idle) {
-        return false;
-    }
-    tt_text text = {0};
-    tt_text_add(&text, "cancelled by rank %u", control->world.rank);
-    tt_agree_object(op, TT_ERR_CANCELLED, text.bytes);
-    return true;
-}
-
-void tt_control_shut_down(tt_control *control, tt_status status, const char *text)
-{
-    const bool is_repeated = control->shut_down < 0;
-    TT_ASSERT(status < 0);
-    if (!is_repeated) {
-        tt_text copy = {0};
-        tt_text_add(&copy, "%s", text);
-        memcpy(control->shut_down_text, copy.bytes, sizeof(control->shut_down_text));
-        control->shut_down = status;
-    }
-    for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        tt_named_shut(control, set, status, control->shut_down_text);
-    }
-    for (uint32_t i = 0; i < control->op_count; i++) {
-        tt_op *op = control->ops[i];
-        if (op->phase == OP_STOPPING && is_repeated) {
-            tt_op_end(op, op->request->status);
-        } else if (op->phase != OP_FREE) {
-            tt_op_fail(op, status, control->shut_down_text);
-        }
-    }
 }

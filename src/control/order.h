@@ -16,7 +16,8 @@
 #include "control/control.h"
 
 enum {
-    OPS_AHEAD_MAX = 256,   /* ops of one set in flight; later ones queue */
+    OPS_AHEAD_MAX = 512,   /* ops of one set in flight; later ones queue */
+    OPS_EXTRA_MAX = 8,     /* of them, begun before their turn because they are urgent */
     DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
     GENERATIONS_KEPT = 16, /* of plans; nothing older is still under way */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
@@ -58,7 +59,8 @@ typedef struct tt_order {
     tt_op *ops[OPS_AHEAD_MAX];
     tt_op *queue; /* submitted, waiting for a place in `ops` */
     tt_op **queue_end;
-    uint32_t staged_count;        /* ops in flight that hold staging slots */
+    uint32_t staged_count;        /* ops in flight that hold staging slots, but for extra ones */
+    uint32_t extra_count;         /* ops in flight that were begun before their turn */
     bool is_pumping;              /* ops of the queue are being begun */
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
     int8_t failed_status[FAILED_KEPT];

@@ -374,7 +374,7 @@ static tt_status locate_buffers(tt_op *op)
     }
     TT_TRY(tt_exec_reserve_slots(exec, exec->plan.slot_bytes));
     tt_order *order = tt_order_of(op->set, op->space);
-    if (order != NULL) { /* planned ops never wait for slots: see the README */
+    if (order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
         op->is_counted = true;
         order->staged_count++;
     }

@@ -56,6 +56,9 @@ static void rank_create(simulation *run, uint32_t number)
     tt_status status = tt_control_create(tt_sim_platform(run->sim, number), &world, &what->control,
                                          &listener, &rank->control);
     TT_ASSERT(status == TT_OK);
+    if (what->control.is_paced && number % 3 == 1) { /* credit is each rank's own affair */
+        tt_control_set_credit(rank->control, what->control.credit_bytes / 2 + number);
+    }
     for (uint32_t set = 1; set < what->set_count; set++) {
         uint32_t id;
         status = tt_control_set_create(rank->control, what->members[set], what->set_size[set], &id);

@@ -194,6 +194,23 @@ static void draw_config(scenario *drawn, tt_random *random)
     }
 }
 
+/* From a stream of its own: what the other draws of a seed mean stays as it is. */
+static void draw_pace(scenario *drawn)
+{
+    static const uint64_t credits[] = {0, 1, 300, 5000, 60000};
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 78);
+    tt_control_config *control = &drawn->control;
+    control->is_paced = one_in(&random, 2);
+    control->is_fifo = one_in(&random, 4);
+    control->credit_bytes = credits[below(&random, TT_ARRAY_COUNT(credits))];
+    if (control->is_paced && one_in(&random, 2)) {
+        for (uint32_t i = 0; i < drawn->call_count; i++) {
+            drawn->calls[i].urgency = (int32_t)below(&random, 1000) - 500;
+        }
+    }
+}
+
 static void draw_faults(scenario *drawn, tt_random *random)
 {
     drawn->leaves_early = one_in(random, 3);
@@ -231,6 +248,7 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     draw_config(drawn, &random);
     draw_program(drawn, &random);
     draw_faults(drawn, &random);
+    draw_pace(drawn);
 }
 
 /* ---- named tensors ---- */
@@ -365,6 +383,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
         draw_alike(drawn, &random);
     }
     draw_faults(drawn, &random);
+    draw_pace(drawn);
 }
 
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)

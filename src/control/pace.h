@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pace.h - credit: which gradients may be in flight, and which op goes first where they meet.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  a heap of pointers from the platform, grown when an op is first held.
+ */
+#ifndef TUTTI_CONTROL_PACE_H
+#define TUTTI_CONTROL_PACE_H
+
+#include "base/alloc.h"
+#include "base/heap.h"
+#include "control/control.h"
+
+typedef struct tt_pace {
+    tt_allocator allocator; /* the platform's */
+    tt_heap held;
+    uint64_t used_bytes;
+    uint32_t flight_count;
+    uint64_t busy_since_ns;
+    uint64_t moved_ns; /* while something is held: when one last began or ended */
+    uint64_t next_age, newest_begun;
+    uint32_t top_count; /* ops that run with flow.urgency_top */
+    bool is_pumping;
+} tt_pace;
+
+void tt_pace_init(tt_control *control);
+void tt_pace_fini(tt_control *control);
+/* op.c: it has its place and whatever else it needs. */
+void tt_op_begin_now(tt_op *op);
+/* True: there is no credit for the op, which begins later. */
+bool tt_pace_hold(tt_op *op);
+/* A peer waits for this op, which is held: it begins. */
+void tt_pace_demand(tt_op *op);
+/* The op runs from now on: the most urgent of them goes first wherever they meet. */
+void tt_pace_run(tt_op *op);
+/* The op is over: its credit goes back. */
+void tt_pace_over(tt_op *op);
+/* Nothing has moved for a while: credit is not everything. */
+void tt_pace_patrol(tt_control *control);
+/* Begin what there is credit for. */
+void tt_pace_pump(tt_control *control);
+
+#endif
