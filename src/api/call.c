@@ -502,15 +502,28 @@ static void join_group(tutti_handle *handle, const char *name, int count)
     handle->request.group_size = (uint32_t)count;
 }
 
+/* The last error, less what the machine puts before it: who objects, to what. */
+static void bare_error(const tutti_context *context, const tutti_call *call, char *text,
+                       size_t room)
+{
+    char before[64];
+    const int bytes = snprintf(before, sizeof(before), "rank %d: %s: ", context->rank,
+                               tt_collective_name((tt_collective)call->collective));
+    const char *words = tutti_last_error(context);
+    const bool has_it = bytes > 0 && strncmp(words, before, (size_t)bytes) == 0;
+    (void)snprintf(text, room, "%s", words + (has_it ? bytes : 0));
+}
+
 /* Take the group's places in the order with calls that nobody owns and that fail everywhere. What
  * there is no memory for runs here and now, which takes no time: it ends as it begins. */
 static void object_all(tutti_context *context, const tutti_call *calls, int call_count,
                        tutti_status status)
 {
-    char text[TT_ERROR_BYTES];
+    char whole[TT_ERROR_BYTES], text[TT_ERROR_BYTES];
     char group[256];
     const bool is_group = group_name(calls, call_count, group, sizeof(group));
-    (void)snprintf(text, sizeof(text), "%s", tutti_last_error(context));
+    (void)snprintf(whole, sizeof(whole), "%s", tutti_last_error(context));
+    bare_error(context, calls, text, sizeof(text));
     for (int i = 0; i < call_count; i++) {
         tutti_handle own;
         tutti_handle *handle = handle_take(context);
@@ -528,7 +541,7 @@ static void object_all(tutti_context *context, const tutti_call *calls, int call
         }
     }
     tt_drive_notify(context);
-    (void)tt_error_set(status, "%s", text);
+    (void)tt_error_set(status, "%s", whole);
 }
 
 /* The first wrong call, and what is wrong with it. */

@@ -70,6 +70,7 @@ static tt_status control_create(test_world *world, uint32_t rank)
     control.segment_bytes = config->segment_bytes;
     control.eager_bytes_max = config->eager_bytes_max;
     control.algorithm = config->algorithm;
+    control.negotiate.mode = config->negotiate_mode;
     return tt_control_create(platform_of(world, rank), &job, &control, &(tt_control_listener){0},
                              &world->controls[rank]);
 }
@@ -195,6 +196,11 @@ bool world_run(test_world *world)
         }
     }
     return false;
+}
+
+uint64_t world_now(const test_world *world)
+{
+    return world->sim != NULL ? tt_sim_now(world->sim) : 0;
 }
 
 /* ---- one case ---- */

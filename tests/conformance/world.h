@@ -23,6 +23,7 @@ typedef struct world_config {
     uint64_t fail_at;
     bool fails_forever;
     bool has_engine; /* shuffle: collectives are launched where they can be */
+    tt_negotiate_mode negotiate_mode;
 } world_config;
 
 typedef struct test_world test_world;
@@ -34,6 +35,7 @@ bool world_destroy(test_world *world);
 
 tt_control *world_control(test_world *world, uint32_t rank);
 uint64_t world_allocations(const test_world *world);
+uint64_t world_now(const test_world *world); /* nanoseconds; 0 where there is no clock */
 
 /* Memory for a buffer of `rank`, in the arena if the world is_shared. */
 void *world_take(test_world *world, uint32_t rank, size_t bytes);

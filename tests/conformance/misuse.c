@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * misuse.c - see misuse.h. */
+#include "conformance/misuse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ELEMENTS = 10, CACHED_ROUNDS = 2, PLANNED_ROUNDS = 6 };
+
+static bool is_reduction(tutti_collective base)
+{
+    return base == TUTTI_ALLREDUCE || base == TUTTI_REDUCE || base == TUTTI_REDUCESCATTER;
+}
+
+static bool is_rooted(tutti_collective base)
+{
+    return base == TUTTI_REDUCE || base == TUTTI_BROADCAST;
+}
+
+/* ---- the table ---- */
+
+static bool fits_base(misuse_what what, tutti_collective base)
+{
+    switch (what) {
+    case MISUSE_OP:
+    case MISUSE_PRESCALE:
+    case MISUSE_POSTSCALE:
+        return is_reduction(base);
+    case MISUSE_ROOT:
+        return is_rooted(base);
+    case MISUSE_FORM:
+        return base == TUTTI_ALLGATHER || base == TUTTI_ALLTOALL;
+    case MISUSE_ACTIVE:
+    case MISUSE_DEVICE:
+    case MISUSE_ARGUMENT:
+        return base == TUTTI_ALLREDUCE;
+    case MISUSE_GROUP_SIZE:
+    case MISUSE_GROUP_MEMBER:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool fits(misuse_state state, misuse_what what, tutti_collective base)
+{
+    const bool is_group = what == MISUSE_GROUP_SIZE || what == MISUSE_GROUP_MEMBER;
+    const bool is_objection = what == MISUSE_DEVICE || what == MISUSE_ARGUMENT;
+    if (is_objection && (state == MISUSE_GROUPED || state == MISUSE_FUSED)) {
+        return false; /* fails where it is started: its name is taken until the others know */
+    }
+    switch (state) {
+    case MISUSE_PLANNED: /* a root may be done before the others look; active counts are not planned
+                          */
+        return fits_base(what, base) && !is_rooted(base) && what != MISUSE_ACTIVE;
+    case MISUSE_GROUPED:
+        return base == TUTTI_ALLREDUCE && (is_group || fits_base(what, base));
+    case MISUSE_FUSED:
+        return base == TUTTI_ALLREDUCE && fits_base(what, base) && what != MISUSE_ACTIVE;
+    default:
+        return fits_base(what, base);
+    }
+}
+
+bool misuse_at(int number, int size, misuse_case *one_out)
+{
+    static const tutti_collective bases[] = {TUTTI_ALLREDUCE, TUTTI_REDUCE,        TUTTI_BROADCAST,
+                                             TUTTI_ALLGATHER, TUTTI_REDUCESCATTER, TUTTI_ALLTOALL};
+    int count = 0;
+    for (int state = 0; state < MISUSE_STATES; state++) {
+        for (size_t base = 0; base < sizeof(bases) / sizeof(bases[0]); base++) {
+            for (int what = 0; what < MISUSE_WHATS; what++) {
+                if (!fits((misuse_state)state, (misuse_what)what, bases[base])) {
+                    continue;
+                }
+                if (number - count < MISUSE_WHOS) {
+                    *one_out = (misuse_case){.number = number,
+                                             .base = bases[base],
+                                             .what = (misuse_what)what,
+                                             .state = (misuse_state)state,
+                                             .who = (misuse_who)(number - count),
+                                             .size = size};
+                    return true;
+                }
+                count += MISUSE_WHOS;
+            }
+        }
+    }
+    return false;
+}
+
+void misuse_describe(const misuse_case *one, char *text, size_t bytes)
+{
+    static const char *const whats[] = {
+        "dtype", "shape",  "op",     "root",     "collective", "prescale",    "postscale",
+        "form",  "active", "device", "argument", "group size", "group member"};
+    static const char *const states[] = {"fresh", "cached", "planned", "grouped", "fused"};
+    static const char *const whos[] = {"one", "half", "all"};
+    (void)snprintf(text, bytes, "case %d of %d ranks: %s of a %s collective %d, by %s", one->number,
+                   one->size, whats[one->what], states[one->state], (int)one->base, whos[one->who]);
+}
+
+/* ---- rounds ---- */
+
+int misuse_rounds(const misuse_case *one)
+{
+    static const int before[] = {[MISUSE_FRESH] = 0,
+                                 [MISUSE_CACHED] = CACHED_ROUNDS,
+                                 [MISUSE_PLANNED] = PLANNED_ROUNDS,
+                                 [MISUSE_GROUPED] = CACHED_ROUNDS,
+                                 [MISUSE_FUSED] = CACHED_ROUNDS};
+    return before[one->state] + 2;
+}
+
+bool misuse_is_wrong(const misuse_case *one, int round)
+{
+    return round == misuse_rounds(one) - 2;
+}
+
+/* 0: right. Who deviates: one rank, the upper half, or every rank in its own way. */
+static int variant_of(const misuse_case *one, int rank)
+{
+    switch (one->who) {
+    case MISUSE_BY_ONE:
+        return rank == one->number % one->size ? 1 : 0;
+    case MISUSE_BY_HALF:
+        return rank >= one->size / 2 ? 1 : 0;
+    default:
+        return rank;
+    }
+}
+
+static void deviate(const misuse_case *one, int variant, misuse_memory *memory, tutti_call *call)
+{
+    static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I32, TUTTI_F64, TUTTI_I64,
+                                         TUTTI_U8,  TUTTI_F16, TUTTI_I8,  TUTTI_BF16};
+    static const tutti_collective others[] = {TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_ALLTOALL,
+                                              TUTTI_REDUCESCATTER};
+    switch (one->what) {
+    case MISUSE_DTYPE:
+        call->dtype = dtypes[variant];
+        break;
+    case MISUSE_SHAPE:
+        call->count = (uint64_t)(ELEMENTS + variant);
+        break;
+    case MISUSE_OP:
+        call->op = (tutti_op)(variant % (TUTTI_MAX + 1));
+        break;
+    case MISUSE_ROOT:
+        call->root = variant;
+        break;
+    case MISUSE_COLLECTIVE:
+        for (int i = 0; i < 4 && variant > 0; i++) { /* one that is another than the base */
+            const tutti_collective other = others[(i + variant) % 4];
+            call->collective = other != one->base ? other : others[(i + variant + 1) % 4];
+            break;
+        }
+        break;
+    case MISUSE_PRESCALE:
+        call->prescale = 1.0 + variant;
+        break;
+    case MISUSE_POSTSCALE:
+        call->postscale = 1.0 + variant;
+        break;
+    case MISUSE_FORM:
+        if (variant > 0) {
+            call->input_counts = memory->input_counts;
+            call->output_counts = memory->output_counts;
+            call->output_capacity = ELEMENTS * MISUSE_SIZE_MAX;
+        }
+        break;
+    case MISUSE_ACTIVE:
+        call->op = TUTTI_AVERAGE;
+        call->flags = variant > 0 ? TUTTI_BY_ACTIVE : 0;
+        break;
+    case MISUSE_DEVICE:
+        call->device = variant > 0 ? variant : -1;
+        break;
+    case MISUSE_ARGUMENT:
+        call->count = variant > 0 ? UINT64_MAX / 2 : ELEMENTS;
+        break;
+    default:
+        break;
+    }
+}
+
+static void fill(const misuse_case *one, int rank, int index, misuse_memory *memory,
+                 tutti_call *call)
+{
+    const tutti_call plain = TUTTI_CALL_INIT;
+    float *input = (float *)(void *)memory->input[index];
+    for (int i = 0; i < MISUSE_BUFFER_BYTES / 4; i++) {
+        input[i] = (float)(rank + 1);
+    }
+    memset(memory->output[index], 0, MISUSE_BUFFER_BYTES);
+    (void)snprintf(memory->names[index], sizeof(memory->names[index]), "tensor %d.%d", one->number,
+                   index);
+    *call = plain;
+    call->collective = one->base;
+    call->name = memory->names[index];
+    call->input = memory->input[index];
+    call->output = memory->output[index];
+    call->count = ELEMENTS;
+    for (int i = 0; i < MISUSE_SIZE_MAX; i++) {
+        memory->input_counts[i] = 3;
+        memory->output_counts[i] = 0;
+    }
+}
+
+int misuse_calls(const misuse_case *one, int round, int rank, misuse_memory *memory,
+                 tutti_call *calls)
+{
+    const bool is_many = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED;
+    const int variant = misuse_is_wrong(one, round) ? variant_of(one, rank) : 0;
+    int count = is_many ? MISUSE_CALLS_MAX : 1;
+    if (one->what == MISUSE_GROUP_SIZE && variant > 0) {
+        count = 1 + (variant - 1) % 2;
+    }
+    for (int i = 0; i < count; i++) {
+        fill(one, rank, i, memory, &calls[i]);
+        if (one->state == MISUSE_GROUPED) {
+            (void)snprintf(memory->group, sizeof(memory->group), "tensor group %d", one->number);
+            calls[i].group = memory->group;
+            calls[i].group_size = count;
+        }
+    }
+    if (misuse_is_wrong(one, round)) {
+        deviate(one, variant, memory, &calls[is_many ? 1 % count : 0]);
+    }
+    if (one->what == MISUSE_GROUP_MEMBER && variant > 0) {
+        (void)snprintf(memory->names[1], sizeof(memory->names[1]), "another %d", variant);
+    }
+    return count;
+}
+
+/* ---- what came ---- */
+
+static const char *judge_right(const misuse_case *one, int round, const misuse_outcome *outcome,
+                               const char *mode)
+{
+    const int calls = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED ? 3 : 1;
+    for (int rank = 0; rank < one->size; rank++) {
+        for (int i = 0; i < calls; i++) {
+            if (outcome->statuses[rank][i] != TUTTI_OK) {
+                return "a right call failed";
+            }
+        }
+    }
+    const bool is_last_before = round == misuse_rounds(one) - 3;
+    if (is_last_before && one->state == MISUSE_PLANNED && strcmp(mode, "plan") != 0) {
+        return "it is not planned";
+    }
+    if (is_last_before && one->state != MISUSE_PLANNED && strcmp(mode, "bitvector") != 0) {
+        return "it is not cached";
+    }
+    return NULL;
+}
+
+/* Claims differ: the text has the tensor's name, and every rank. */
+static const char *judge_text(const misuse_case *one, const char *text)
+{
+    const bool is_objection = one->what == MISUSE_DEVICE || one->what == MISUSE_ARGUMENT;
+    char culprit[32];
+    (void)snprintf(culprit, sizeof(culprit), "rank %d", one->number % one->size);
+    if (strstr(text, "rank") == NULL) {
+        return "the text names no rank";
+    }
+    if (!is_objection && strstr(text, "tensor") == NULL) {
+        return "the text does not name the tensor";
+    }
+    if (one->who == MISUSE_BY_ONE && strstr(text, culprit) == NULL) {
+        return "the text does not name who deviates";
+    }
+    return NULL;
+}
+
+/* Who objects to its own call may be told so at once; the others hear of one of them, all of the
+ * same. */
+static bool is_told_alike(const misuse_case *one, const misuse_outcome *outcome, int wrong)
+{
+    const bool is_objection = one->what == MISUSE_DEVICE || one->what == MISUSE_ARGUMENT;
+    const char *first = NULL;
+    for (int rank = 0; rank < one->size; rank++) {
+        const char *text = outcome->texts[rank][wrong];
+        char own[32];
+        (void)snprintf(own, sizeof(own), "rank %d: ", rank);
+        if (is_objection && variant_of(one, rank) > 0 && strncmp(text, own, strlen(own)) == 0) {
+            continue;
+        }
+        if (first != NULL && strcmp(text, first) != 0) {
+            return false;
+        }
+        first = text;
+    }
+    return true;
+}
+
+const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome *outcome,
+                         const char *mode)
+{
+    if (!misuse_is_wrong(one, round)) {
+        return judge_right(one, round, outcome, mode);
+    }
+    const tutti_status wanted = one->what == MISUSE_DEVICE     ? TUTTI_ERR_UNSUPPORTED
+                                : one->what == MISUSE_ARGUMENT ? TUTTI_ERR_BAD_ARGUMENT
+                                                               : TUTTI_ERR_MISMATCH;
+    const int wrong = one->state == MISUSE_FUSED ? 1 : 0;
+    for (int rank = 0; rank < one->size; rank++) {
+        if (outcome->statuses[rank][wrong] != wanted) {
+            return "a wrong call did not end as it must";
+        }
+        const char *bad = judge_text(one, outcome->texts[rank][wrong]);
+        if (bad != NULL) {
+            return bad;
+        }
+        for (int i = 0; one->state == MISUSE_FUSED && i < 3; i += 2) {
+            if (outcome->statuses[rank][i] != TUTTI_OK) {
+                return "a right call beside the wrong one failed";
+            }
+        }
+    }
+    return is_told_alike(one, outcome, wrong) ? NULL : "two ranks were told different things";
+}
+
+bool misuse_is_right(const misuse_case *one, const misuse_memory *memory)
+{
+    const int calls = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED ? 3 : 1;
+    const float sum = (float)(one->size * (one->size + 1) / 2);
+    for (int i = 0; one->base == TUTTI_ALLREDUCE && i < calls; i++) {
+        const float *output = (const float *)(const void *)memory->output[i];
+        for (int k = 0; k < ELEMENTS; k++) {
+            if (output[k] != sum) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# misuse_eight_test.sh - the cases of misuse.h with eight real ranks (misuse_test.c).
+# Labels: check
+# Timeout: 300
+set -eu
+"$TUTTI_BIN/test_conformance_misuse" 8
