@@ -14,6 +14,7 @@
 #include "aggregate/aggregate.h"
 #include "base/text.h"
 #include "control/control.h"
+#include "control/letter.h"
 #include "control/order.h"
 #include "control/pace.h"
 #include "negotiate/negotiate.h"
@@ -151,16 +152,6 @@ typedef struct tt_case {
     tt_claim *claims;  /* [size] */
 } tt_case;
 
-/* A text on its way; its memory must stay until the driver has sent it. */
-typedef struct tt_letter {
-    struct tt_letter *next;
-    uint32_t number;
-    uint32_t bytes, capacity;
-    uint8_t payload[];
-} tt_letter;
-
-#define TOKEN_LETTER (UINT64_C(1) << 63) /* tokens of letters, not of execs */
-
 /* What was said about an op before it was submitted here. */
 typedef struct tt_fate {
     struct tt_fate *next;
@@ -281,13 +272,6 @@ bool tt_fate_take(tt_op *op);
 /* Was anything said about the op that `key` names? */
 bool tt_fate_is_known(const tt_control *control, const tt_head *key);
 void tt_fate_release_all(tt_control *control);
-
-/* letter.c: frames with a payload of up to TT_NOTICE_BYTES_MAX, copied here. False: there was no
- * memory, and the head went alone. */
-bool tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void *payload,
-                    size_t bytes);
-void tt_letter_sent(tt_control *control, uint64_t token);
-void tt_letter_release_all(tt_control *control);
 
 /* failure.c */
 /* Members have gone: false if the op needed one of them, and has failed. */

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# named_seeds_test.sh - ten thousand seeds of named tensors in all modes, over a network that drops,
-# delays and reorders, with partitions, stops and deaths; in as many parts as there are cores. A
-# seed that fails is kept in kept_seeds.txt.
+# named_seeds_test.sh - ten thousand seeds of named tensors in all modes, over a network that
+# drops, delays and reorders, with partitions, stops and deaths; in as many parts as there are
+# cores. A seed that fails is kept in kept_seeds.txt.
 # Labels: check
 # Timeout: 900
 set -u

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stop.c - an op fails: it ends when no peer of this host touches its buffers any more. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/plant.h"
+#include "control/engine.h"
+#include "control/named.h"
+
+/* Peers of this host may still be writing into this op's buffers: ask them to say when not. */
+static void ask_to_stop(tt_op *op)
+{
+    const tt_topology *topology = &op->set->topology;
+    const tt_head head = tt_op_identity(op, TT_FRAME_STOP);
+    op->stops_open = 0;
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        const uint32_t rank = op->set->members[member];
+        if (member != op->set->self && !op->control->peers[rank].is_gone &&
+            topology->host_of[member] == topology->host_of[op->set->self]) {
+            op->stops_open++;
+        } else {
+            op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+        }
+    }
+    tt_text why = {0}; /* as the peers are to see it */
+    const bool is_leaving = op->request->status == TT_ERR_SHUT_DOWN;
+    const tt_status status = is_leaving ? TT_ERR_PEER_LEFT : op->request->status;
+    if (is_leaving) {
+        tt_text_add(&why, "rank %u has left the job", op->control->world.rank);
+    } else {
+        tt_text_add(&why, "%s", op->request->error);
+    }
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+            tt_head stop = head;
+            stop.argument = (uint64_t)(int64_t)status;
+            tt_letter_send(op->control, op->set->members[member], stop, why.bytes, why.length);
+        }
+    }
+}
+
+void tt_op_stopped(tt_op *op, uint32_t member)
+{
+    if (op->phase != OP_STOPPING || (op->stopped[member / 64] >> member % 64 & 1) != 0) {
+        return;
+    }
+    op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+    TT_ASSERT(op->stops_open > 0);
+    if (--op->stops_open == 0) {
+        tt_op_end(op, op->request->status);
+    }
+}
+
+static void abandon(tt_op *op)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "a call has failed; its memory is set aside, because no word came from");
+    for (uint32_t member = 0; member < op->set->size; member++) {
+        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+            tt_text_add(&text, " rank %u", op->set->members[member]);
+        }
+    }
+    tt_control_report(op->control, LEVEL_WARN, &text);
+    tt_exec_forsake_slots(&op->exec);
+    op->request->has_strays = true;
+    tt_op_end(op, op->request->status);
+}
+
+void tt_op_patrol_stops(tt_control *control)
+{
+    const uint64_t now = tt_now(control->platform);
+    const uint64_t patience_ns = control->config.stop_ns;
+    for (uint32_t i = 0; patience_ns > 0 && i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase == OP_STOPPING && now - op->stopping_ns >= patience_ns) {
+            abandon(op);
+        }
+    }
+}
+
+void tt_op_fail(tt_op *op, tt_status status, const char *text)
+{
+    if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
+        return;
+    }
+    TT_ASSERT(status < 0);
+    const bool is_shared = op->has_views;
+    tt_request *request = op->request;
+    tt_text error = {0};
+    tt_text_add(&error, "%s", text);
+    memcpy(request->error, error.bytes, sizeof(request->error));
+    request->status = status;
+    if (op->phase == OP_FACTS || op->phase == OP_DATA) {
+        tt_exec_stop(&op->exec);
+    }
+    tt_engine_failed(op);
+    if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
+        op->phase = OP_STOPPING;
+        op->stopping_ns = tt_now(op->control->platform);
+        ask_to_stop(op);
+        if (op->stops_open > 0) {
+            return;
+        }
+    }
+    tt_op_end(op, status);
+}
