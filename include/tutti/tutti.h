@@ -28,7 +28,8 @@
  *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.
  * Same bits. Every rank receives the same bits, from run to run, for a fixed world size,
  *   placement and configuration. f16 and bf16 are added in f32; algorithms that pass partial sums
- *   from rank to rank (ring, trees) round once per hop, the shared-memory one rounds once.
+ *   from rank to rank (ring, trees) round once per hop, the shared-memory one rounds once. Small
+ *   named tensors have the same bits whatever they are exchanged with.
  * Arithmetic. Integers wrap. The average of integers is the wrapped sum divided by the number of
  *   ranks, truncated toward zero. NaN wins in min and max. For bool, any non-zero byte is true;
  *   sum and max are "or", product and min are "and"; average is refused. Adasum adds vectors

@@ -84,6 +84,7 @@ typedef struct tt_problem {
     double postscale;
     bool is_in_place;
     bool is_uneven; /* parts differ; their offsets may not be known yet */
+    bool is_steady; /* what an element adds up to must not depend on what lies beside it */
     const tt_topology *topology;
     const tt_fact *facts; /* [size] known where shared memory is used */
 } tt_problem;
@@ -158,6 +159,7 @@ typedef struct tt_cursor {
 typedef struct tt_algorithm {
     const char *name; /* as users write it: TUTTI_ALGORITHM=<name> */
     bool needs_facts; /* places of buffers are exchanged first */
+    bool is_by_rank;  /* every element is summed in the order of ranks, wherever it lies */
     bool (*fits)(const tt_problem *problem);
     void (*plan)(const tt_problem *problem, tt_plan *plan_out);
     /* False: the round has no index-th move. */

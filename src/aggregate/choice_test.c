@@ -133,6 +133,31 @@ static void test_placements_are_told_apart(void **state)
     assert_string_equal(tt_placement_name(&topology, SIZE, true), "mixed-crowded");
 }
 
+/* Whatever a steady sum is exchanged with, it is added up in the same order. */
+static void test_steady_sums_have_one_order_at_every_length(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t size, host_count;
+        bool has_views;
+    } placements[] = {{2, 1, true},  {4, 1, true},    {8, 1, true}, {48, 1, true}, {4, 1, false},
+                      {4, 4, false}, {64, 64, false}, {8, 2, true}, {12, 3, true}, {96, 8, true}};
+    for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
+        tt_topology topology = one_host; /* its lists are not looked at */
+        topology.host_count = placements[i].host_count;
+        topology.has_views = placements[i].has_views;
+        tt_problem problem = make_problem(4);
+        problem.size = placements[i].size;
+        problem.topology = &topology;
+        problem.is_steady = true;
+        const tt_algorithm *shortest = tt_algorithm_choose(&problem, NULL);
+        for (; problem.bytes <= UINT64_C(4) << 20; problem.bytes *= 2) {
+            const tt_algorithm *algorithm = tt_algorithm_choose(&problem, NULL);
+            assert_true(algorithm == shortest || (algorithm->is_by_rank && shortest->is_by_rank));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over),
         cmocka_unit_test(test_no_bytes_and_all_bytes_have_a_place),
         cmocka_unit_test(test_placements_are_told_apart),
+        cmocka_unit_test(test_steady_sums_have_one_order_at_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ enum {
     SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
     VIEWS_BYTES_MIN = 16 * 1024, /* the same, of a part, for other collectives */
     PAIRWISE_SIZE_MAX = 8,       /* allgather: ranks that all send to all */
+    STEADY_SIZE_MAX = 32,        /* ranks that all send to all, so that bits stay the same */
 };
 
 const tt_algorithm *tt_algorithm_at(size_t index)
@@ -64,8 +65,32 @@ static bool prefers_star(const tt_problem *problem)
            topology->has_views;
 }
 
+/* Tensors that are put together or not, as the ranks happen to submit them: one order of additions
+ * for all lengths. Of two hosts the order of the last addition does not matter; a tree is one
+ * order, too. */
+static const tt_algorithm *choose_steady(const tt_problem *problem)
+{
+    if (problem->topology != NULL && problem->topology->host_count == 2 &&
+        tt_algorithm_hierarchical.fits(problem)) {
+        return &tt_algorithm_hierarchical;
+    }
+    if (problem->size > STEADY_SIZE_MAX && !tt_algorithm_shared.fits(problem)) {
+        return &tt_algorithm_doubling;
+    }
+    if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
+        return &tt_algorithm_shared;
+    }
+    if (prefers_star(problem)) {
+        return &tt_algorithm_star;
+    }
+    return problem->bytes <= FLAT_BYTES_MAX ? &tt_algorithm_flat : &tt_algorithm_direct;
+}
+
 static const tt_algorithm *choose_allreduce(const tt_problem *problem)
 {
+    if (problem->is_steady && problem->size > 1) {
+        return choose_steady(problem);
+    }
     if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
         return &tt_algorithm_shared;
     }

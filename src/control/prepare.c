@@ -237,7 +237,22 @@ static const char *preferred(const tt_op *op, const tt_problem *problem)
         return forced;
     }
     const tt_algorithm *algorithm = tt_choice_find(&op->set->choice, problem);
+    if (algorithm != NULL && problem->is_steady &&
+        !(algorithm->is_by_rank && tt_algorithm_choose(problem, NULL)->is_by_rank)) {
+        return NULL;
+    }
     return algorithm != NULL ? algorithm->name : NULL;
+}
+
+/* May it be exchanged together with others, now or another time? Then its bits must not tell. */
+static bool is_steady(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    const bool is_small =
+        request->count <= op->control->config.fuse_bytes / tt_dtype_bytes(request->dtype);
+    return request->collective == TT_ALLREDUCE && tt_redop_is_elementwise(request->redop) &&
+           (op->space == SPACE_AGREED || op->space == SPACE_PLANNED) &&
+           (is_small || request->salt != 0);
 }
 
 void tt_op_choose(tt_op *op)
@@ -259,6 +274,7 @@ void tt_op_choose(tt_op *op)
         .postscale = is_reduction(request->collective) ? request->postscale : 1.0,
         .is_in_place = request->input == request->output,
         .is_uneven = request->is_uneven,
+        .is_steady = is_steady(op),
         .topology = op->is_pair ? NULL : &op->set->topology,
     };
     tt_exec_pose(&op->exec, &problem, preferred(op, &problem));

@@ -84,6 +84,7 @@ static bool direct_move(const tt_problem *problem, const tt_plan *plan, tt_curso
 const tt_algorithm tt_algorithm_direct = {
     .name = "direct",
     .needs_facts = false,
+    .is_by_rank = true,
     .fits = direct_fits,
     .plan = direct_plan,
     .move = direct_move,

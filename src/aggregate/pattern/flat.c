@@ -56,6 +56,7 @@ static bool flat_move(const tt_problem *problem, const tt_plan *plan, tt_cursor 
 const tt_algorithm tt_algorithm_flat = {
     .name = "flat",
     .needs_facts = false,
+    .is_by_rank = true,
     .fits = flat_fits,
     .plan = flat_plan,
     .move = flat_move,

@@ -79,6 +79,7 @@ static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_curso
 const tt_algorithm tt_algorithm_shared = {
     .name = "shared",
     .needs_facts = true,
+    .is_by_rank = true,
     .fits = shared_fits,
     .plan = shared_plan,
     .move = shared_move,

@@ -73,6 +73,7 @@ static bool star_move(const tt_problem *problem, const tt_plan *plan, tt_cursor 
 const tt_algorithm tt_algorithm_star = {
     .name = "star",
     .needs_facts = false,
+    .is_by_rank = true,
     .fits = star_fits,
     .plan = star_plan,
     .move = star_move,
