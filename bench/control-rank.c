@@ -214,10 +214,12 @@ static void report(rank_bench *self, const tutti_counters *from, double cpu_per_
            (double)(to.rounds - from->rounds) / steps, (double)(to.turns - from->turns) / steps,
            cpu_per_step_us, (double)(to.bundles - from->bundles) / steps);
     printf("\"negotiation_us\": %.2f, \"queueing_us\": %.2f, \"late_us\": %.2f, "
-           "\"exchange_us\": %.2f, \"small_named_us\": %.2f, \"small_unnamed_us\": %.2f}\n",
+           "\"copying_us\": %.2f, \"exchange_us\": %.2f, \"small_named_us\": %.2f, "
+           "\"small_unnamed_us\": %.2f}\n",
            (double)(to.negotiation_ns - from->negotiation_ns) * 1e-3 / calls,
            (double)(to.queueing_ns - from->queueing_ns) * 1e-3 / calls,
            (double)(to.late_ns - from->late_ns) * 1e-3 / calls,
+           (double)(to.copying_ns - from->copying_ns) * 1e-3 / calls,
            (double)(to.exchange_ns - from->exchange_ns) * 1e-3 / calls, named, unnamed);
 }
 

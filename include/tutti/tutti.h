@@ -382,11 +382,13 @@ typedef struct tutti_counters {
     uint64_t exchange_ns;    /* moving data */
     char mode[16];     /* of the last call: "coordinator", "bitvector", "plan" or "original" */
     uint64_t launched; /* calls, and bundles, that an outside engine ran; of all process sets */
+    uint64_t copying_ns; /* small tensors into bundles and out of them; of all process sets */
 } tutti_counters;
 
-#define TUTTI_COUNTERS_INIT                                                                       \
-    {                                                                                             \
-        sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0 \
+#define TUTTI_COUNTERS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
+            0                                                                                      \
     }
 
 TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,

@@ -73,6 +73,16 @@ typedef enum tt_progress_state {
     PROGRESS_ASLEEP,    /* in epoll; peers and sockets wake it */
 } tt_progress_state;
 
+enum { HANDLE_SHELVES = 16 };
+
+/* Handles for reuse. A thread begins at a shelf of its own, so that submitting threads do not meet.
+ */
+typedef struct tt_shelf {
+    pthread_mutex_t lock; /* guards `free` */
+    tutti_handle *free;
+    uint8_t apart[64]; /* no cache line is shared with the next */
+} tt_shelf;
+
 struct tutti_context {
     tutti_context *next; /* in the process-wide list; its lock */
     tt_settings settings;
@@ -117,9 +127,9 @@ struct tutti_context {
     pthread_t progress;
     bool has_progress;
 
-    pthread_mutex_t handle_lock; /* guards the lists of handles and of sets */
-    tutti_handle *free_handles;
-    tutti_handle *all_handles;
+    tt_shelf shelves[HANDLE_SHELVES];
+    _Atomic(tutti_handle *) all_handles; /* only ever pushed to */
+    pthread_mutex_t set_lock;            /* guards the list of sets */
     tt_set_place *sets;
     size_t set_count, set_capacity;
     atomic_int event_fd; /* -1 until asked for */

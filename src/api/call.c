@@ -275,23 +275,47 @@ tutti_status tutti_run(tutti_context *context, const tutti_call *call)
 
 /* ---- handles ---- */
 
+static uint32_t own_shelf(void)
+{
+    return (uint32_t)(tt_hash64_mix((uint64_t)pthread_self(), 1) % HANDLE_SHELVES);
+}
+
+static tutti_handle *shelf_take(tt_shelf *shelf)
+{
+    tutti_handle *handle = shelf->free;
+    if (handle != NULL) {
+        shelf->free = handle->next;
+    }
+    (void)pthread_mutex_unlock(&shelf->lock);
+    return handle;
+}
+
+/* One that was used before; those that other threads gave back are taken before memory is. */
+static tutti_handle *handle_reuse(tutti_context *context)
+{
+    const uint32_t own = own_shelf();
+    (void)pthread_mutex_lock(&context->shelves[own].lock);
+    tutti_handle *handle = shelf_take(&context->shelves[own]);
+    for (uint32_t i = 1; handle == NULL && i < HANDLE_SHELVES; i++) {
+        tt_shelf *shelf = &context->shelves[(own + i) % HANDLE_SHELVES];
+        if (pthread_mutex_trylock(&shelf->lock) == 0) {
+            handle = shelf_take(shelf);
+        }
+    }
+    return handle;
+}
+
 static tutti_handle *handle_take(tutti_context *context)
 {
-    (void)pthread_mutex_lock(&context->handle_lock);
-    tutti_handle *handle = context->free_handles;
-    if (handle != NULL) {
-        context->free_handles = handle->next;
-    }
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    tutti_handle *handle = handle_reuse(context);
     if (handle == NULL) {
         handle = malloc(sizeof(*handle));
         if (handle == NULL) {
             return NULL;
         }
-        (void)pthread_mutex_lock(&context->handle_lock);
-        handle->next_all = context->all_handles;
-        context->all_handles = handle;
-        (void)pthread_mutex_unlock(&context->handle_lock);
+        handle->next_all = atomic_load(&context->all_handles);
+        while (!atomic_compare_exchange_weak(&context->all_handles, &handle->next_all, handle)) {
+        }
     }
     atomic_init(&handle->state, HANDLE_IDLE);
     atomic_init(&handle->sleepers, 0);
@@ -302,19 +326,20 @@ static tutti_handle *handle_take(tutti_context *context)
 
 void tt_call_recycle(tutti_handle *handle)
 {
-    tutti_context *context = handle->context;
-    (void)pthread_mutex_lock(&context->handle_lock);
-    handle->next = context->free_handles;
-    context->free_handles = handle;
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    tt_shelf *shelf = &handle->context->shelves[own_shelf()];
+    (void)pthread_mutex_lock(&shelf->lock);
+    handle->next = shelf->free;
+    shelf->free = handle;
+    (void)pthread_mutex_unlock(&shelf->lock);
 }
 
 void tt_call_release_all(tutti_context *context)
 {
-    while (context->all_handles != NULL) {
-        tutti_handle *next = context->all_handles->next_all;
-        free(context->all_handles);
-        context->all_handles = next;
+    tutti_handle *handle = atomic_load(&context->all_handles);
+    while (handle != NULL) {
+        tutti_handle *next = handle->next_all;
+        free(handle);
+        handle = next;
     }
 }
 

@@ -35,7 +35,10 @@ static void sync_init(tutti_context *context)
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&context->sleep_lock, NULL);
-    (void)pthread_mutex_init(&context->handle_lock, NULL);
+    (void)pthread_mutex_init(&context->set_lock, NULL);
+    for (int i = 0; i < HANDLE_SHELVES; i++) {
+        (void)pthread_mutex_init(&context->shelves[i].lock, NULL);
+    }
     (void)pthread_cond_init(&context->changed, &monotonic);
     (void)pthread_cond_init(&context->progress_due, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
@@ -57,7 +60,10 @@ static void context_free(tutti_context *context)
     }
     (void)pthread_cond_destroy(&context->progress_due);
     (void)pthread_cond_destroy(&context->changed);
-    (void)pthread_mutex_destroy(&context->handle_lock);
+    (void)pthread_mutex_destroy(&context->set_lock);
+    for (int i = 0; i < HANDLE_SHELVES; i++) {
+        (void)pthread_mutex_destroy(&context->shelves[i].lock);
+    }
     (void)pthread_mutex_destroy(&context->sleep_lock);
     free(context);
 }

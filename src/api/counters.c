@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * counters.c - what happened to named calls so far. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     if (status != TUTTI_OK) {
         return status;
     }
-    if (counters_out == NULL || counters_out->struct_bytes < sizeof(*counters_out)) {
+    const size_t first_bytes = offsetof(tutti_counters, launched); /* of the first version */
+    if (counters_out == NULL || counters_out->struct_bytes < first_bytes) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "counters: begin with TUTTI_COUNTERS_INIT");
     }
     if (!tt_set_place_find(context, set, &place)) {
@@ -56,7 +58,8 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     out.negotiation_ns = own.negotiation_ns;
     out.late_ns = own.waiting_ns;
     out.exchange_ns = own.exchange_ns;
+    out.copying_ns = own.copy_ns;
     out.struct_bytes = counters_out->struct_bytes;
-    memcpy(counters_out, &out, sizeof(out));
+    memcpy(counters_out, &out, tt_min_u64(out.struct_bytes, sizeof(out)));
     return TUTTI_OK;
 }

@@ -25,20 +25,20 @@ bool tt_set_place_find(tutti_context *context, uint32_t set, tt_set_place *place
         return true;
     }
     bool is_found = false;
-    (void)pthread_mutex_lock(&context->handle_lock);
+    (void)pthread_mutex_lock(&context->set_lock);
     for (size_t i = 0; i < context->set_count && !is_found; i++) {
         if (context->sets[i].set == set) {
             *place_out = context->sets[i];
             is_found = true;
         }
     }
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    (void)pthread_mutex_unlock(&context->set_lock);
     return is_found;
 }
 
 static bool places_reserve(tutti_context *context)
 {
-    (void)pthread_mutex_lock(&context->handle_lock);
+    (void)pthread_mutex_lock(&context->set_lock);
     bool is_good = context->set_count < context->set_capacity;
     if (!is_good) {
         const size_t capacity = 2 * context->set_capacity + 4;
@@ -49,27 +49,27 @@ static bool places_reserve(tutti_context *context)
             context->set_capacity = capacity;
         }
     }
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    (void)pthread_mutex_unlock(&context->set_lock);
     return is_good;
 }
 
 static void place_add(tutti_context *context, tt_set_place place)
 {
-    (void)pthread_mutex_lock(&context->handle_lock);
+    (void)pthread_mutex_lock(&context->set_lock);
     context->sets[context->set_count++] = place;
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    (void)pthread_mutex_unlock(&context->set_lock);
 }
 
 static void place_remove(tutti_context *context, uint32_t set)
 {
-    (void)pthread_mutex_lock(&context->handle_lock);
+    (void)pthread_mutex_lock(&context->set_lock);
     for (size_t i = 0; i < context->set_count; i++) {
         if (context->sets[i].set == set) {
             context->sets[i] = context->sets[--context->set_count];
             break;
         }
     }
-    (void)pthread_mutex_unlock(&context->handle_lock);
+    (void)pthread_mutex_unlock(&context->set_lock);
 }
 
 /* ---- creation ---- */

@@ -134,9 +134,22 @@ void tt_bundle_release_all(tt_control *control)
 
 /* ---- packing ---- */
 
+/* Copying begins; what it took is added when it ends. */
+static uint64_t copy_begin(tt_platform *platform)
+{
+    platform->ops->spend(platform, TT_SPEND_COPY, 0); /* a fresh look at the clock */
+    return tt_now(platform);
+}
+
+static void copy_end(tt_control *control, uint64_t begun_ns, uint64_t bytes)
+{
+    control->platform->ops->spend(control->platform, TT_SPEND_COPY, bytes);
+    control->counters.copy_ns += tt_now(control->platform) - begun_ns;
+}
+
 static void bundle_pack(tt_bundle *bundle)
 {
-    tt_platform *platform = bundle->control->platform;
+    const uint64_t begun_ns = copy_begin(bundle->control->platform);
     uint64_t end = 0;
     for (uint32_t i = 0; i < bundle->member_count; i++) {
         const uint64_t offset = bundle->members[i].offset, bytes = bundle->members[i].bytes;
@@ -151,7 +164,7 @@ static void bundle_pack(tt_bundle *bundle)
         end = offset + bytes;
     }
     memset(bundle->memory + end, 0, bundle->bytes - end);
-    platform->ops->spend(platform, TT_SPEND_COPY, bundle->bytes);
+    copy_end(bundle->control, begun_ns, bundle->bytes);
     bundle->control->counters.packed_bytes += bundle->bytes;
 }
 
@@ -183,29 +196,38 @@ static void pack_dissolve(tt_bundle *bundle)
     bundle_recycle(bundle);
 }
 
+/* Copy what was summed to the members; `own` says for each whether there was room. */
+static void bundle_unpack(tt_bundle *bundle, tt_status *own)
+{
+    const uint64_t begun_ns = copy_begin(bundle->control->platform);
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        tt_request *request = bundle->members[i].request;
+        own[i] = request == NULL ? TT_OK
+                                 : unpack(request, bundle->memory + bundle->members[i].offset,
+                                          bundle->members[i].bytes);
+    }
+    copy_end(bundle->control, begun_ns, bundle->bytes);
+}
+
 static void bundle_finished(tt_request *carrier)
 {
     tt_bundle *bundle = carrier->owner;
-    tt_platform *platform = bundle->control->platform;
     const tt_status status = carrier->status;
+    tt_status own[TT_BUNDLE_MEMBERS_MAX];
     if (status < 0 && bundle->pack.bundle_size > 0 && bundle->control->shut_down == TT_OK) {
         pack_dissolve(bundle);
         return;
     }
+    if (status == TT_OK) {
+        bundle_unpack(bundle, own);
+    }
     for (uint32_t i = 0; i < bundle->member_count; i++) {
         tt_request *request = bundle->members[i].request;
-        if (request == NULL) {
-            continue;
+        if (request != NULL && status == TT_OK) {
+            tt_request_end(request, own[i], tt_status_text(own[i]));
+        } else if (request != NULL) {
+            tt_request_end(request, status, carrier->error);
         }
-        tt_status own = status;
-        if (status == TT_OK) {
-            own = unpack(request, bundle->memory + bundle->members[i].offset,
-                         bundle->members[i].bytes);
-        }
-        tt_request_end(request, own, status == TT_OK ? tt_status_text(own) : carrier->error);
-    }
-    if (status == TT_OK) {
-        platform->ops->spend(platform, TT_SPEND_COPY, bundle->bytes);
     }
     tt_set *set = carrier->is_identity ? tt_set_find(bundle->control, carrier->set) : NULL;
     bundle_recycle(bundle);

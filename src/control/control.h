@@ -233,6 +233,7 @@ typedef struct tt_control_counters {
     uint64_t overtaken;             /* ops that began after one that was submitted later */
     uint64_t busy_ns;               /* time with a gradient in flight */
     uint64_t gradient_bytes;        /* of gradients that ended well */
+    uint64_t copy_ns;               /* of small tensors into bundles and out of them */
 } tt_control_counters;
 
 tt_control_counters tt_control_count(const tt_control *control);

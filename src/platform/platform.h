@@ -11,7 +11,7 @@
  *  (1) Upcalls to one machine never overlap and never nest: none is made from inside a downcall.
  *  (2) A frame is delivered whole, unchanged, at most once, or the peer is reported down. Frames
  *      of one link may overtake each other (urgency); nothing above may rely on their order.
- *  (3) `now` is monotonic and constant within one upcall.
+ *  (3) `now` is monotonic, and constant within one upcall but for `spend`.
  *  (4) After peer DOWN or LEFT nothing more comes from that peer; all it sent before has come.
  *
  * Layer:   platform; may include base/ only.
