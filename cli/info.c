@@ -74,6 +74,19 @@ static void put_machine(json_t *object, const tt_machine *machine)
     put(object, "processor", "%s", machine->processor);
     put(object, "instructions", "%s", machine->features);
     put(object, "cores", "%d (%d allowed)", machine->core_count, machine->allowed_core_count);
+    if (machine->node_count > 0) {
+        put(object, "memory nodes", "%d, %d of them near the allowed cores; a rank's arena lies %s",
+            machine->node_count, machine->own_node_count,
+            machine->node_count > 1 ? "on the node of the thread that calls tutti_alloc"
+                                    : "on the only one");
+    }
+    if (machine->huge_pages[0] != '\0') {
+        const bool is_used =
+            strcmp(machine->huge_pages, "never") != 0 && strcmp(machine->huge_pages, "deny") != 0;
+        put(object, "huge pages", "%s for shared memory: %s", machine->huge_pages,
+            is_used ? "arena blocks of 4 MiB and more use them"
+                    : "none; /sys/kernel/mm/transparent_hugepage/shmem_enabled says so");
+    }
     put(object, "memory", "%.1f GiB (%.1f GiB available)", gib(machine->memory_bytes),
         gib(machine->memory_free_bytes));
     put(object, "/dev/shm", "%.1f GiB (%.1f GiB free)", gib(machine->shm_bytes),

@@ -42,8 +42,9 @@ typedef struct tt_settings {
     bool spins;
     tt_config_string threads; /* auto, or a number */
     int64_t sockets;
-    tt_config_string rails; /* likewise */
-    int control;            /* tt_negotiate_mode */
+    tt_config_string congestion; /* empty: the system's */
+    tt_config_string rails;      /* likewise */
+    int control;                 /* tt_negotiate_mode */
     int64_t cache_capacity;
     int64_t steps_to_plan;
     uint64_t cycle_ns;

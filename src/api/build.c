@@ -7,11 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -390,6 +393,21 @@ static uint32_t unsent_bytes(const tt_settings *settings)
     return (uint32_t)tt_min_u64(bytes, TT_TCP_CHUNK_BYTES);
 }
 
+/* What the system chose may suit other traffic: bbr gives way every ten seconds. */
+static tt_status set_congestion(tt_build_work *work, int fd)
+{
+    const char *name = work->context->settings.congestion;
+    if (name[0] == 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) {
+        return TT_OK;
+    }
+    tt_text_add(work->why,
+                "TUTTI_CONGESTION=%.64s: the kernel refuses it (%s); it lists what is allowed in "
+                "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
+                name, strerror(errno));
+    return TT_ERR_BAD_CONFIG;
+}
+
 static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index, tt_link **link_out)
 {
     static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
@@ -401,6 +419,7 @@ static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index,
                             .mode = modes[settings->integrity],
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
                             .unsent_bytes = unsent_bytes(settings)};
+    TT_TRY(set_congestion(work, stream->send_fd));
     memcpy(config.send_key, stream->send_key, sizeof(config.send_key));
     memcpy(config.receive_key, stream->receive_key, sizeof(config.receive_key));
     const tt_status status = tt_tcp_link_create(&config, link_out);
@@ -430,7 +449,8 @@ static tt_status link_tcp(tt_build_work *work, uint32_t rank)
         for (uint32_t i = 0; i < made_count; i++) {
             streams[i]->ops->destroy(streams[i]);
         }
-        tt_text_add(work->why, "link to rank %u: %s", rank, tt_status_text(status));
+        tt_text_add(work->why, "%slink to rank %u: %s", work->why->length > 0 ? "; " : "", rank,
+                    tt_status_text(status));
     }
     return status;
 }

@@ -137,6 +137,14 @@ static const tt_config_entry entries[] = {
      .offset = offsetof(tt_settings, sockets),
      .minimum = 1,
      .maximum = TT_STREAMS_MAX},
+    {.name = "CONGESTION",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help =
+         "congestion control of connections to other hosts, by the kernel's name: cubic; empty: "
+         "the system's",
+     .offset = offsetof(tt_settings, congestion)},
     {.name = "RAILS",
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",

@@ -21,7 +21,7 @@
 
 #include "platform/crew.h"
 
-enum { HANDS = 4, BYTES = 3 * 1024 * 1024 + 64, JOBS = 300 };
+enum { HANDS = 4, BYTES = 1024 * 1024 + 64, JOBS = 100 };
 
 typedef struct sheet {
     uint8_t *marks;
@@ -70,9 +70,11 @@ static void run_jobs(bool spins)
             .part = mark, .argument = &self, .bytes = job % 3 == 0 ? BYTES : 200 * 1024 + job};
         memset(marks, 0, order.bytes);
         tt_crew_run(crew, &order);
+        uint64_t wrong = 0;
         for (uint64_t i = 0; i < order.bytes; i++) {
-            assert_int_equal(marks[i], 1);
+            wrong += marks[i] != 1;
         }
+        assert_int_equal(wrong, 0);
     }
     assert_int_equal(self.doubled, 0);
     assert_int_equal(self.strange, 0);
