@@ -379,7 +379,7 @@ typedef struct tutti_counters {
     uint64_t negotiation_ns; /* named calls, until every rank had them */
     uint64_t queueing_ns;    /* until their turn in the order */
     uint64_t late_ns;        /* waiting for ranks that had not begun */
-    uint64_t exchange_ns;    /* moving data */
+    uint64_t exchange_ns;    /* moving data; small calls that repeat are timed one in 16 */
     char mode[16];     /* of the last call: "coordinator", "bitvector", "plan" or "original" */
     uint64_t launched; /* calls, and bundles, that an outside engine ran; of all process sets */
     uint64_t copying_ns; /* small tensors into bundles and out of them; of all process sets */

@@ -4,13 +4,18 @@
  *
  * Machines run over the shuffle driver behind a platform that counts downcalls. Counts do not
  * depend on the machine they are taken on, so growth is noticed without a clock: a budget may be
- * lowered, and raised only with a reason.
+ * lowered, and raised only with a reason. Instructions are counted one by one, by a parent that
+ * steps through its child; machines, driver and this file together.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +24,7 @@
 #include "platform/shuffle.h"
 
 enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640 };
+enum { TWO_RANKS_INSTRUCTIONS_MAX = 8000 };
 
 typedef struct counted {
     tt_platform platform;
@@ -256,9 +262,86 @@ static void test_ranks_of_one_host_post_once(void **state)
     assert_int_equal(cost.spends, 8 * CALLS);
 }
 
+/* ---- instructions ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+enum { IS_COUNTABLE = 0 }; /* these builds are for other ends */
+#else
+enum { IS_COUNTABLE = 1 };
+#endif
+
+enum { STEPPED_CALLS = 4 };
+
+/* Calls between two stops, for the parent to count. */
+static void run_stepped(uint32_t size)
+{
+    job all;
+    job_init(&all, size, true);
+    job_calls(&all, WARM_CALLS);
+    (void)raise(SIGSTOP);
+    job_calls(&all, STEPPED_CALLS);
+    (void)raise(SIGSTOP);
+    job_fini(&all);
+}
+
+/* Step `child` to its next stop; the number of steps, or -1 if it cannot be stepped. */
+static int64_t count_steps(pid_t child)
+{
+    int64_t steps = 0;
+    int status = 0;
+    do {
+        if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) != 0 ||
+            waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) {
+            return -1;
+        }
+        steps++;
+    } while (WSTOPSIG(status) == SIGTRAP);
+    return steps;
+}
+
+/* Instructions of all ranks together, per call; -1: this host does not let us count. */
+static int64_t instructions_of(uint32_t size)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
+            _exit(1);
+        }
+        run_stepped(size);
+        _exit(0);
+    }
+    int status = 0;
+    int64_t steps = -1;
+    if (child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+        steps = count_steps(child);
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, &status, 0);
+    }
+    return steps < 0 ? -1 : steps / STEPPED_CALLS;
+}
+
+static void check_instructions(uint32_t size, int64_t budget)
+{
+    const int64_t count = IS_COUNTABLE ? instructions_of(size) : -1;
+    if (count < 0) {
+        print_message("skipped: this build or host does not let instructions be counted\n");
+        skip();
+    }
+    print_message("%u ranks: %lld instructions per call, budget %lld\n", size, (long long)count,
+                  (long long)budget);
+    assert_in_range(count, 1, budget);
+}
+
+static void test_two_ranks_need_few_instructions(void **state)
+{
+    (void)state;
+    check_instructions(2, TWO_RANKS_INSTRUCTIONS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_ranks_need_few_instructions),
         cmocka_unit_test(test_two_ranks_send_one_frame_each),
         cmocka_unit_test(test_ranks_of_one_host_post_once),
     };

@@ -447,6 +447,40 @@ static void test_a_wrong_named_call_fails_everywhere_and_names_the_culprit(void 
     on_named_jobs(mistakes_body);
 }
 
+/* A call that repeats goes a shorter way, unless it differs from the last one. */
+static void repeated_body(ranks_self *self)
+{
+    static const difference differences[] = {DIFFERENT_COUNT, DIFFERENT_DTYPE, DIFFERENT_OP,
+                                             DIFFERENT_COLLECTIVE, DIFFERENT_POSTSCALE};
+    static const mistake mistakes[] = {MISTAKE_INPUT, MISTAKE_OUTPUT, MISTAKE_OVERLAP,
+                                       MISTAKE_CAPACITY};
+    enum { DIFFERENT = 5, MISTAKEN = 4, REPEATS = 4 };
+    scene open;
+    scene_open(&open, self);
+    for (int what = 0; what < DIFFERENT + MISTAKEN; what++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "repeated, %d, size %d", what, self->size);
+        scene_set(&open, TUTTI_ALLREDUCE, 10);
+        for (int i = 0; i < REPEATS; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &open.call));
+        }
+        if (self->rank == what % self->size && what < DIFFERENT) {
+            differ(&open, differences[what]);
+        } else if (self->rank == what % self->size) {
+            err(&open, mistakes[what - DIFFERENT]);
+        }
+        (void)run_and_compare(&open, what < DIFFERENT ? TUTTI_ERR_MISMATCH : TUTTI_ERR_BAD_ARGUMENT,
+                              text);
+    }
+    scene_close(&open);
+}
+
+static void test_a_call_that_repeats_is_compared_all_the_same(void **state)
+{
+    (void)state;
+    on_four_jobs(repeated_body);
+}
+
 /* What is wrong on its face fails in tutti_start itself. */
 static void start_body(ranks_self *self)
 {
@@ -611,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_call_fails_everywhere_and_names_the_culprit),
         cmocka_unit_test(test_ranks_that_disagree_about_a_name_hear_the_same),
         cmocka_unit_test(test_a_wrong_named_call_fails_everywhere_and_names_the_culprit),
+        cmocka_unit_test(test_a_call_that_repeats_is_compared_all_the_same),
         cmocka_unit_test(test_a_wrong_call_fails_where_it_is_started),
         cmocka_unit_test(test_what_concerns_one_rank_stays_there),
         cmocka_unit_test(test_pairs_that_disagree_fail),
