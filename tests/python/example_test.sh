@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The example for PyTorch learns what it is to learn.
+# The examples for PyTorch learn what they are to learn.
 # Labels: python
+# Timeout: 240
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch
-"$TUTTI_BIN/tutti" run -n 2 "$python" "$TUTTI_SOURCE/examples/05_torch.py" --steps 150 | tee out.txt
+run() {
+    "$TUTTI_BIN/tutti" run --no-prefix -n 2 "$python" "$TUTTI_SOURCE/examples/$1" "${@:2}" |
+        tee out.txt
+}
+cd "$(mktemp -d)"
+run 05_torch.py --steps 150
 percent=$(sed -n 's/.*ranks: \([0-9]*\)\.[0-9]* % .*/\1/p' out.txt)
-rm -f out.txt
 [ "$percent" -ge 60 ] # guessing gives 33
+run 06_images.py --epochs 3
+percent=$(sed -n 's/epoch 2: \([0-9]*\)\.[0-9]* % .*/\1/p' out.txt)
+[ "$percent" -ge 50 ] # guessing gives 25
+run 07_char_gpt.py --steps 21
+awk '/^step/ { loss = $4; if (!first) first = loss } END { exit !(loss < first - 0.5) }' out.txt
+rm -f out.txt

@@ -33,7 +33,7 @@ class SyncBatchNorm(_BatchNorm):
         mean = sums[:features] / total
         variance = (sums[features:2 * features] / total - mean * mean).clamp(min=0)
         if self.training and self.track_running_stats:
-            self._remember(mean.detach(), variance.detach(), float(total))
+            self._remember(mean.detach(), variance.detach(), float(total.detach()))
         shape = [1, -1] + [1] * (input.dim() - 2)
         output = (input - mean.view(shape)) * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:
