@@ -300,7 +300,11 @@ def _gather_call(tensor, name, process_set):
     row = row_count(source.shape)
 
     def finish():
-        lengths = [count // row if row else 0 for count in counts]
+        if row:
+            lengths = [count // row for count in counts]
+        else:  # rows without elements: their number must be asked for
+            mine = torch.tensor([source.shape[0]])
+            lengths = synchronize(allgather_async(mine, f"{name}.rows", process_set)).tolist()
         return staged.back(_take(result, source, lengths, source.shape[1:]))
 
     return call, (source, counts, result), finish
@@ -400,7 +404,11 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     call.result_out = ctypes.pointer(result)
 
     def finish():
-        lengths = [count // row if row else 0 for count in outputs]
+        if row:
+            lengths = [count // row for count in outputs]
+        else:
+            lengths = synchronize(alltoall_async(torch.tensor(parts), None, f"{name}.rows",
+                                                 process_set)).tolist()
         received = staged.back(_take(result, source, lengths, source.shape[1:]))
         return (received, torch.tensor(lengths, dtype=torch.int32)) if is_split else received
 

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shapes, types and orders drawn at random; NumPy knows the answers.
+# Labels: python
+# Timeout: 300
+. "$TUTTI_SOURCE/tests/python/suite.sh"
+needs torch numpy pytest hypothesis
+for ranks in 1 2 4; do
+    suite "$ranks" test_torch_properties.py
+done

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The wheel: built once, installed into an empty virtual environment, and used from there.
+# Labels: check
+# Timeout: 600
+set -euo pipefail
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+unset PYTHONPATH TUTTI_LIBRARY
+if ! timeout 400 python3 -m pip wheel -q --no-deps -w "$room" "$TUTTI_SOURCE" >"$room/log" 2>&1
+then
+    tail -n 3 "$room/log"
+    printf 'skipped: the wheel could not be built here (pip, scikit-build-core)\n'
+    exit 77
+fi
+wheel=$(ls "$room"/tutti-*.whl)
+case $wheel in
+*-py3-none-linux_*.whl) ;;
+*) printf 'the wheel is for one Python only: %s\n' "$wheel" && exit 1 ;;
+esac
+python3 -m venv "$room/env"
+"$room/env/bin/python" -m pip install -q --no-deps --no-index "$wheel"
+cd "$room"
+"$room/env/bin/tutti" run -n 2 "$room/env/bin/python" -c '
+import array, tutti
+with tutti.init() as job:
+    values = array.array("f", [job.rank + 1.0])
+    job.allreduce(values, out=values)
+    assert values[0] == 3.0, values
+'
+"$room/env/bin/tutti-horovodrun" --check-build | grep -q PyTorch
