@@ -5,6 +5,7 @@
 # Timeout: 300
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest hypothesis
+export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis
 for ranks in 1 2 4; do
     suite "$ranks" test_torch_properties.py
 done
