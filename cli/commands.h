@@ -14,6 +14,7 @@ extern const tt_command tt_command_bench;
 extern const tt_command tt_command_completion;
 extern const tt_command tt_command_config;
 extern const tt_command tt_command_doctor;
+extern const tt_command tt_command_env;
 extern const tt_command tt_command_info;
 extern const tt_command tt_command_man;
 extern const tt_command tt_command_plugin;

@@ -68,6 +68,55 @@ void tt_library_place_find(tt_library_place *place_out)
     snprintf(place_out->warning, sizeof(place_out->warning), "%s", identity.warning);
 }
 
+static void put_rendezvous(const tt_join_identity *from, char *text, size_t bytes)
+{
+    const tt_join_rendezvous *place = &from->rendezvous;
+    switch (place->kind) {
+    case TT_JOIN_RENDEZVOUS_TCP:
+        snprintf(text, bytes, strchr(place->host, ':') != NULL ? "tcp://[%s]:%u" : "tcp://%s:%u",
+                 place->host, place->port_first);
+        break;
+    case TT_JOIN_RENDEZVOUS_FILE:
+        snprintf(text, bytes, "file://%s", place->path);
+        break;
+    default:
+        snprintf(text, bytes, "%s", from->size > 1 ? "by the launcher" : "none");
+        break;
+    }
+}
+
+void tt_library_identity_find(tt_library_identity *identity_out)
+{
+    char command[512];
+    tt_join_identity found;
+    tt_join_why why = {0};
+    const tt_join_source source = tt_join_source_process(command, sizeof(command));
+    *identity_out = (tt_library_identity){.family = "none", .evidence = ""};
+    if (tt_join_identify(&source, &found, &why) != TT_OK) {
+        snprintf(identity_out->why, sizeof(identity_out->why), "%s", why.text);
+        return;
+    }
+    identity_out->rank = (int)found.rank;
+    identity_out->size = (int)found.size;
+    identity_out->local_rank = found.local_rank;
+    identity_out->local_size = found.local_size;
+    identity_out->cross_rank = found.cross_rank;
+    identity_out->cross_size = found.cross_size;
+    identity_out->family = found.family;
+    identity_out->evidence = found.evidence != NULL ? found.evidence : "";
+    for (size_t i = 0; i < found.ignored_count && i < TT_ARRAY_COUNT(identity_out->ignored); i++) {
+        identity_out->ignored[identity_out->ignored_count++] = found.ignored[i];
+    }
+    put_rendezvous(&found, identity_out->rendezvous, sizeof(identity_out->rendezvous));
+    snprintf(identity_out->job_id, sizeof(identity_out->job_id), "%s", found.job_id);
+    snprintf(identity_out->warning, sizeof(identity_out->warning), "%s", found.warning);
+}
+
+const char *tt_library_launcher_at(size_t index, const char **evidence_out)
+{
+    return tt_join_family_at(index, evidence_out);
+}
+
 /* ---- plugins ---- */
 
 static const char *look_up(void *user, const char *name)

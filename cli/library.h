@@ -36,6 +36,21 @@ typedef struct tt_library_place {
 
 void tt_library_place_find(tt_library_place *place_out);
 
+/* The same in parts. Numbers are -1 where nothing tells; texts last as long as the program. */
+typedef struct tt_library_identity {
+    int rank, size, local_rank, local_size, cross_rank, cross_size;
+    const char *family, *evidence;
+    const char *ignored[32]; /* other launchers whose variables are set */
+    size_t ignored_count;
+    char rendezvous[1100], job_id[256];
+    char why[1024];     /* "" or what is wrong, and the cure: then the rest says nothing */
+    char warning[1024]; /* "" if there is none */
+} tt_library_identity;
+
+void tt_library_identity_find(tt_library_identity *identity_out);
+/* The index-th launcher that is known, in the order in which they win; NULL beyond the last. */
+const char *tt_library_launcher_at(size_t index, const char **evidence_out);
+
 /* A plugin that was found. */
 typedef struct tt_library_plugin {
     const char *name; /* "" where it could not be loaded */

@@ -92,29 +92,55 @@ static tt_status meet_jaxjob(const tt_join_source *source, tt_join_identity *ide
     return meet_beside(source, "COORDINATOR_ADDRESS", "COORDINATOR_PORT", identity, why);
 }
 
-static tt_status meet_jax(const tt_join_source *source, tt_join_identity *identity,
-                          tt_join_why *why)
+/* Beside the coordinator's "host:port", the first of a list. */
+static tt_status meet_coordinator(const tt_join_source *source, const char *variable,
+                                  tt_join_identity *identity, tt_join_why *why)
 {
-    const char *place = tt_join_source_get(source, "JAX_COORDINATOR_ADDRESS");
+    const char *place = tt_join_source_get(source, variable);
     char text[TT_JOIN_HOST_BYTES + 16];
     tt_join_why inner;
     if (place == NULL) {
-        return needs_rendezvous(identity, "JAX_COORDINATOR_ADDRESS is not set", why);
+        char because[128];
+        (void)snprintf(because, sizeof(because), "%s is not set", variable);
+        return needs_rendezvous(identity, because, why);
     }
-    const bool is_short = strlen(place) + sizeof("tcp://") <= sizeof(text);
-    (void)snprintf(text, sizeof(text), "tcp://%.*s", TT_JOIN_HOST_BYTES, place);
+    const size_t length = strcspn(place, ",");
+    const bool is_short = length + sizeof("tcp://") <= sizeof(text);
+    (void)snprintf(text, sizeof(text), "tcp://%.*s", is_short ? (int)length : 0, place);
     if (!is_short || tt_join_rendezvous_parse(text, &identity->rendezvous, &inner) != TT_OK ||
         identity->rendezvous.port_count != 1) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "JAX_COORDINATOR_ADDRESS='%.200s' is no "
-                            "host:port",
-                            place);
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "%s='%.200s' is no host:port", variable, place);
     }
     if (identity->rendezvous.port_first == TT_JOIN_PORT_MAX) {
         return needs_rendezvous(identity, "there is no port above the coordinator's own", why);
     }
     set_ports(&identity->rendezvous, identity->rendezvous.port_first + 1u, NEIGHBOUR_PORT_RANGE);
     return TT_OK;
+}
+
+static tt_status meet_jax(const tt_join_source *source, tt_join_identity *identity,
+                          tt_join_why *why)
+{
+    return meet_coordinator(source, "JAX_COORDINATOR_ADDRESS", identity, why);
+}
+
+static tt_status meet_keras(const tt_join_source *source, tt_join_identity *identity,
+                            tt_join_why *why)
+{
+    return meet_coordinator(source, "KERAS_DISTRIBUTION_JOB_ADDRESSES", identity, why);
+}
+
+static tt_status meet_dmlc(const tt_join_source *source, tt_join_identity *identity,
+                           tt_join_why *why)
+{
+    return meet_beside(source, "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", identity, why);
+}
+
+/* Servers and schedulers of a parameter-server job are no ranks. */
+static bool is_dmlc_worker(const tt_join_source *source)
+{
+    const char *role = tt_join_source_get(source, "DMLC_ROLE");
+    return role != NULL && strcmp(role, "worker") == 0;
 }
 
 static tt_status meet_by_hand(const tt_join_source *source, tt_join_identity *identity,
@@ -403,6 +429,21 @@ const tt_join_family tt_join_families[] = {
         .meet = meet_jaxjob,
     },
     {
+        .name = "keras",
+        .evidence = "KERAS_DISTRIBUTION_*",
+        .variables = {{"KERAS_DISTRIBUTION_PROCESS_ID"}, {"KERAS_DISTRIBUTION_NUM_PROCESSES"}},
+        .meet = meet_keras,
+    },
+    {
+        /* BytePS, MXNet: one worker for each node. */
+        .name = "dmlc",
+        .evidence = "DMLC_*",
+        .markers = {"DMLC_ROLE", "DMLC_NUM_WORKER"},
+        .variables = {{"DMLC_WORKER_ID"}, {"DMLC_NUM_WORKER"}},
+        .is_rank = is_dmlc_worker,
+        .meet = meet_dmlc,
+    },
+    {
         .name = "mlx",
         .evidence = "MLX_RANK, MLX_WORLD_SIZE",
         .variables = {{"MLX_RANK"}, {"MLX_WORLD_SIZE"}},
@@ -411,3 +452,12 @@ const tt_join_family tt_join_families[] = {
 };
 
 const size_t tt_join_family_count = TT_ARRAY_COUNT(tt_join_families);
+
+const char *tt_join_family_at(size_t index, const char **evidence_out)
+{
+    if (index >= tt_join_family_count) {
+        return NULL;
+    }
+    *evidence_out = tt_join_families[index].evidence;
+    return tt_join_families[index].name;
+}

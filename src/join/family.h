@@ -69,6 +69,9 @@ const char *tt_join_source_get(const tt_join_source *source, const char *variabl
 tt_status tt_join_identify(const tt_join_source *source, tt_join_identity *identity_out,
                            tt_join_why *why);
 
+/* Name and evidence of the index-th row, in the order in which they win; NULL beyond the last. */
+const char *tt_join_family_at(size_t index, const char **evidence_out);
+
 /* "joined by torchrun (TORCHELASTIC_*); ignored: slurm" */
 void tt_join_describe(const tt_join_identity *identity, char text_out[TT_JOIN_DESCRIPTION_BYTES]);
 

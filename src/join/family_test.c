@@ -287,6 +287,17 @@ static void test_coordinators_are_neighbours_too(void **state)
     const tt_join_identity mlx = identify(
         LIST("MLX_RANK=0", "MLX_WORLD_SIZE=2", "NCCL_HOST_IP=10.0.0.1", "NCCL_PORT=12345"));
     assert_tcp(&mlx, "tcp://10.0.0.1:12346-12361");
+    const tt_join_identity keras =
+        identify(LIST("KERAS_DISTRIBUTION_PROCESS_ID=1", "KERAS_DISTRIBUTION_NUM_PROCESSES=2",
+                      "KERAS_DISTRIBUTION_JOB_ADDRESSES=10.0.0.1:7000,10.0.0.2:7000"));
+    assert_described(&keras, "joined by keras (KERAS_DISTRIBUTION_*)");
+    assert_tcp(&keras, "tcp://10.0.0.1:7001-7016");
+    const tt_join_identity dmlc =
+        identify(LIST("DMLC_ROLE=worker", "DMLC_WORKER_ID=1", "DMLC_NUM_WORKER=2",
+                      "DMLC_PS_ROOT_URI=10.0.0.9", "DMLC_PS_ROOT_PORT=9000"));
+    assert_described(&dmlc, "joined by dmlc (DMLC_*)");
+    assert_tcp(&dmlc, "tcp://10.0.0.9:9001-9016");
+    assert_int_equal(identify(LIST("DMLC_ROLE=server", "DMLC_NUM_WORKER=2")).size, 1);
     const tt_join_why broken =
         refusal(LIST("JAX_PROCESS_ID=1", "JAX_NUM_PROCESSES=2", "JAX_COORDINATOR_ADDRESS=host"));
     assert_says(&broken, "JAX_COORDINATOR_ADDRESS='host'");

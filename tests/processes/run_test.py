@@ -3,6 +3,7 @@
 
 Timeout: 120
 """
+import json
 import os
 import pathlib
 import re
@@ -419,6 +420,31 @@ class CommandLine(unittest.TestCase):
     def test_doctor_finds_a_misspelt_variable(self):
         result = tutti("doctor", "--json", env={**os.environ, "TUTTI_TRANPSORT": "shm"})
         self.assertIn("did you mean TUTTI_TRANSPORT?", result.stdout)
+
+    def test_env_shows_which_launcher_decides(self):
+        clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        alone = json.loads(tutti("env", "--json", env=clean).stdout)
+        self.assertEqual((alone["launcher"], alone["rank"], alone["size"]), ("none", 0, 1))
+        both = {**clean, "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
+                "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "RANK": "0", "WORLD_SIZE": "2",
+                "MASTER_ADDR": "h", "MASTER_PORT": "5"}
+        shown = json.loads(tutti("env", "--json", env=both).stdout)
+        self.assertEqual((shown["launcher"], shown["rank"], shown["size"]), ("openmpi", 1, 4))
+        self.assertEqual(shown["ignored"], ["plain"])
+        broken = tutti("env", "--json", env={**clean, "RANK": "1"})
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn("WORLD_SIZE", json.loads(broken.stdout)["error"])
+        self.assertIn("torchrun", tutti("env", "--list", env=clean).stdout)
+
+    def test_threads_of_the_ranks_are_set_and_told(self):
+        clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        result = tutti("run", "--no-prefix", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS",
+                       env=clean)
+        self.assertIn("OMP_NUM_THREADS=", result.stderr)
+        self.assertTrue(all(int(line) >= 1 for line in result.stdout.split()))
+        given = tutti("run", "--no-prefix", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS",
+                      env={**clean, "OMP_NUM_THREADS": "7"})
+        self.assertEqual(given.stdout.split(), ["7", "7"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * env.c - `tutti env`: which launcher's variables decide who this process is. */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "commands.h"
+#include "library.h"
+
+typedef struct env_values {
+    bool is_json;
+    bool has_list;
+} env_values;
+
+static const tt_option options[] = {
+    {'\0', "json", TT_OPTION_FLAG, offsetof(env_values, is_json), NULL, "print one JSON object",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "list", TT_OPTION_FLAG, offsetof(env_values, has_list), NULL,
+     "list the launchers that are known, in the order in which they win", NULL, NULL, NULL, 0, 0},
+};
+
+static void put_number(json_t *object, const char *name, int value)
+{
+    if (object != NULL) {
+        (void)json_object_set_new(object, name, value >= 0 ? json_integer(value) : json_null());
+    } else if (value >= 0) {
+        printf("%-14s%d\n", name, value);
+    }
+}
+
+static void put_text(json_t *object, const char *name, const char *value)
+{
+    if (object != NULL) {
+        (void)json_object_set_new(object, name,
+                                  value[0] != '\0' ? json_string(value) : json_null());
+    } else if (value[0] != '\0') {
+        printf("%-14s%s\n", name, value);
+    }
+}
+
+static void put_ignored(json_t *object, const tt_library_identity *identity)
+{
+    json_t *list = object != NULL ? json_array() : NULL;
+    for (size_t i = 0; i < identity->ignored_count; i++) {
+        if (list != NULL) {
+            (void)json_array_append_new(list, json_string(identity->ignored[i]));
+        } else {
+            printf("%-14s%s\n", "ignored", identity->ignored[i]);
+        }
+    }
+    if (list != NULL) {
+        (void)json_object_set_new(object, "ignored", list);
+    }
+}
+
+static void put_all(json_t *object, const tt_library_identity *identity)
+{
+    put_text(object, "error", identity->why);
+    if (identity->why[0] == '\0') {
+        put_text(object, "launcher", identity->family);
+        put_text(object, "evidence", identity->evidence);
+        put_number(object, "rank", identity->rank);
+        put_number(object, "size", identity->size);
+        put_number(object, "local_rank", identity->local_rank);
+        put_number(object, "local_size", identity->local_size);
+        put_number(object, "cross_rank", identity->cross_rank);
+        put_number(object, "cross_size", identity->cross_size);
+        put_text(object, "rendezvous", identity->rendezvous);
+        put_text(object, "job", identity->job_id);
+        put_ignored(object, identity);
+    }
+    put_text(object, "warning", identity->warning);
+}
+
+static int run(const void *raw_values, int operand_count, char **operands)
+{
+    const env_values *values = raw_values;
+    (void)operand_count;
+    (void)operands;
+    const char *name, *evidence;
+    for (size_t i = 0; values->has_list && (name = tt_library_launcher_at(i, &evidence)) != NULL;
+         i++) {
+        printf("%-14s%s\n", name, evidence);
+    }
+    if (values->has_list) {
+        return 0;
+    }
+    tt_library_identity identity;
+    tt_library_identity_find(&identity);
+    json_t *object = values->is_json ? json_object() : NULL;
+    put_all(object, &identity);
+    if (object != NULL) {
+        (void)json_dumpf(object, stdout, JSON_INDENT(2));
+        fputc('\n', stdout);
+        json_decref(object);
+    }
+    return identity.why[0] == '\0' ? 0 : 1;
+}
+
+const tt_command tt_command_env = {
+    .name = "env",
+    .summary = "Show who this process is in a job, and which launcher said so.",
+    .operands = "",
+    .description = "Reads the variables that a job started here would read. TUTTI_LAUNCHER=NAME "
+                   "forces one launcher. Exits with 1 where they make no sense.",
+    .options = options,
+    .option_count = TT_ARRAY_COUNT(options),
+    .values_bytes = sizeof(env_values),
+    .run = run,
+};
