@@ -4,6 +4,7 @@
  * server, the others are workers; each line of the driver is answered by one line:
  *
  *   rate BYTES COUNT                     the server sends alone. Answer: nanoseconds of each
+ *   duplex BYTES COUNT                   server and workers send to each other. The same
  *   golden IS_CHUNKED UNIT_BYTES UNIT_US COUNT
  *       three layers of 3, 6 and 3 units, forward and backward 2 units each, pushed, summed and
  *       pulled; one worker. Chunks of one unit go by first use, whole layers in order of readiness.
@@ -260,6 +261,24 @@ static void rate_run(server_state *self, uint64_t bytes, int count)
     free(memory);
 }
 
+static void duplex_run(server_state *self, uint64_t bytes, int count)
+{
+    const uint64_t elements = bytes / sizeof(float);
+    float *out = memory_take(self, elements), *in = memory_take(self, elements);
+    const int peer = self->rank == self->server ? 0 : (int)self->server;
+    for (int i = 0; i < count; i++) {
+        meet(self);
+        tutti_handle *received = message(self, TUTTI_RECEIVE, in, elements, (int[2]){peer, 0});
+        tutti_handle *sent = message(self, TUTTI_SEND, out, elements, (int[2]){peer, 0});
+        finish(self, &sent);
+        finish(self, &received);
+        fprintf(self->line.answers, "%.0f ", (double)rank_now_ns() - self->clock_ns);
+    }
+    fprintf(self->line.answers, "\n");
+    free(out);
+    free(in);
+}
+
 /* ---- pulls ---- */
 
 typedef struct pass {
@@ -467,6 +486,8 @@ static void obey(server_state *self, char *command)
     double unit_us;
     if (sscanf(command, "rate %llu %d", &bytes, &count) == 2) {
         rate_run(self, bytes, count);
+    } else if (sscanf(command, "duplex %llu %d", &bytes, &count) == 2) {
+        duplex_run(self, bytes, count);
     } else if (sscanf(command, "golden %d %llu %lf %d", &is_chunked, &bytes, &unit_us, &count) ==
                4) {
         golden_run(self, is_chunked != 0, bytes, unit_us, count);

@@ -10,6 +10,7 @@ VARIANTS = {"plain": 0, "priority only": 1, "crossing only": 2, "both": 3}
 MBIT = 250
 SEGMENT = "16K"
 STEP_US = 200e3  # about, where nothing has to wait
+WARM, STEPS = 1, 1  # of a round: the second step is what all later ones are
 
 
 def run(bench):
@@ -45,7 +46,7 @@ def case(bench, hosts, job, trace, rho):
     names = list(VARIANTS)
     for turn in range(rounds):
         for name in names[turn % 4:] + names[:turn % 4]:
-            found = job.slowest(f"steps {VARIANTS[name]} 1 2")
+            found = job.slowest(f"steps {VARIANTS[name]} {WARM} {STEPS}")
             times[name].append(sum(found) / len(found))
     passed = {key: value - before[key] for key, value in hosts.counters().items()}
     row = {"section": "ablation", "trace": trace, "rho": rho, "mbit": MBIT, "segment": SEGMENT,
@@ -69,9 +70,8 @@ def judge(bench, rows):
         plain, both = median["plain"], median["both"]
         bench.verdicts.add(f"{name}: step over ideal", f"{both / ideal:.3f}", "at most 1.03",
                            both <= 1.03 * ideal)
-        gain, possible = plain / both - 1, plain / ideal - 1
-        computed = row["computed_plain_us"] / ideal - 1
-        if computed >= 0.1:
+        gain, possible = plain / both - 1, row["computed_plain_us"] / ideal - 1
+        if possible >= 0.1:
             bench.verdicts.add(f"{name}: gain over plain",
                                f"{100 * gain:.1f} % of {100 * possible:.1f} %",
                                "at least 90 % of it", gain >= 0.9 * possible)
