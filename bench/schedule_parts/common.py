@@ -180,6 +180,25 @@ def read_trace(name):
     return Step(forward, backward, rows)
 
 
+def batched(step, threshold):
+    """Small tensors join, in order of readiness, until they are `threshold` bytes together."""
+    rows, active = [], None
+    for row in sorted(step.rows, key=lambda row: row["ready"]):
+        if row["elements"] * ELEMENT_BYTES > threshold:
+            rows.append(dict(row))
+            continue
+        if active is None:
+            active = dict(row)
+        else:
+            active = {"elements": active["elements"] + row["elements"],
+                      "use": min(active["use"], row["use"]),
+                      "ready": max(active["ready"], row["ready"])}
+        if active["elements"] * ELEMENT_BYTES >= threshold:
+            rows.append(active)
+            active = None
+    return Step(step.forward_us, step.backward_us, rows + ([active] if active else []))
+
+
 def model(*words):
     """{name: [numbers]} as bench-schedule-model prints them."""
     done = subprocess.run([str(BUILT / "bench-schedule-model"), *map(str, words)],

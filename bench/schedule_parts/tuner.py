@@ -33,25 +33,6 @@ def computed(bench):
               f"{start:.3f}); link at a third: {again:.0f} more, {after:.3f}")
 
 
-def batched(step, threshold):
-    """Small tensors join, in order of readiness, until they are `threshold` bytes together."""
-    rows, active = [], None
-    for row in sorted(step.rows, key=lambda row: row["ready"]):
-        if row["elements"] * common.ELEMENT_BYTES > threshold:
-            rows.append(dict(row))
-            continue
-        if active is None:
-            active = dict(row)
-        else:
-            active = {"elements": active["elements"] + row["elements"],
-                      "use": min(active["use"], row["use"]),
-                      "ready": max(active["ready"], row["ready"])}
-        if active["elements"] * common.ELEMENT_BYTES >= threshold:
-            rows.append(active)
-            active = None
-    return common.Step(step.forward_us, step.backward_us, rows + ([active] if active else []))
-
-
 class Tuner:
     """The library's, told about steps that are run here."""
 
@@ -94,7 +75,7 @@ class Real:
         segment = min(SEGMENTS, key=lambda rung: max(rung / setting[0], setting[0] / rung))
         batch = min(BATCHES, key=lambda rung: max(rung / setting[1], setting[1] / rung))
         job = self.job(segment)
-        job.ask(f"table {batched(self.step, batch).write(self.bench.folder / 'table')}")
+        job.ask(f"table {common.batched(self.step, batch).write(self.bench.folder / 'table')}")
         return job.slowest(f"steps 3 1 {count}")
 
     def time_us(self, setting):
