@@ -35,6 +35,8 @@ class Hosts(links.Hosts):
     at 10 Gbit/s, and 1 ms at 500 Mbit/s.
     """
 
+    congestion = None  # the kernel's default
+
     def __init__(self, count, folder, mbit, burst="32kb", gso=16384, below=16384):
         super().__init__(count, folder, rate=f"{mbit}mbit", burst=burst)
         self.mbit, self.gso, self.below = mbit, gso, below
@@ -45,6 +47,9 @@ class Hosts(links.Hosts):
             links.run("ip", "-n", name, "link", "set", "dev", "wire", "gso_max_size", str(self.gso))
             links.run("ip", "netns", "exec", name, "sysctl", "-q", "-w",
                       f"net.ipv4.tcp_limit_output_bytes={self.below}")
+            if Hosts.congestion:
+                links.run("ip", "netns", "exec", name, "sysctl", "-q", "-w",
+                          f"net.ipv4.tcp_congestion_control={Hosts.congestion}")
 
     def shape_anew(self, mbit):
         """Another speed, while jobs run."""
