@@ -393,7 +393,7 @@ static uint32_t unsent_bytes(const tt_settings *settings)
     return (uint32_t)tt_max_u64(settings->segment_bytes / 4, 8 * 1024);
 }
 
-/* What the system chose may suit other traffic: bbr gives way every ten seconds. */
+/* What the system chose may suit other traffic: bbr cost some percent on a wire of our own. */
 static tt_status set_congestion(tt_build_work *work, int fd)
 {
     const char *name = work->context->settings.congestion;
