@@ -427,7 +427,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((alone["launcher"], alone["rank"], alone["size"]), ("none", 0, 1))
         both = {**clean, "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
                 "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "RANK": "0", "WORLD_SIZE": "2",
-                "MASTER_ADDR": "h", "MASTER_PORT": "5"}
+                "MASTER_ADDR": "h", "MASTER_PORT": "5",
+                "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:7777"}
         shown = json.loads(tutti("env", "--json", env=both).stdout)
         self.assertEqual((shown["launcher"], shown["rank"], shown["size"]), ("openmpi", 1, 4))
         self.assertEqual(shown["ignored"], ["plain"])
