@@ -7,7 +7,9 @@
  * those that are free. A request that makes the same claim, on a set with which all is well, takes
  * the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
 #include "control/quick.h"
+
 #include "base/assert.h"
+#include "control/named.h"
 
 enum {
     TIMED_ONE_IN = 16, /* of these calls one is timed, and counted for the others */
@@ -110,8 +112,8 @@ static void end(tt_op *op)
     tt_order *order = &set->calls;
     tt_request *request = op->request;
     const uint64_t place = op->sequence % DONE_KEPT;
-    if (op->exec.status < 0 || control->cases != NULL || control->flow.parked != NULL ||
-        control->flow.notes != NULL || order->queue != NULL) {
+    if (op->exec.status < 0 || control->cases != NULL || control->flow.parked_count > 0 ||
+        control->flow.note_count > 0 || order->queue != NULL) {
         tt_op_settle(op);
         return;
     }
