@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/assert.h"
@@ -26,6 +27,10 @@ enum {
     PER_HOST = 6,
     INLINE_BYTES = 40, /* payload kept in a frame; more is allocated */
     NAME_BYTES = 40,
+    BLOCK_BYTES = 16 * 1024, /* a member's small memory comes from blocks of its own */
+    CLASS_BYTES = 16,        /* sizes are rounded up to this */
+    CLASSES = 4096 / CLASS_BYTES + 1,
+    GROUND_BYTES = 64 << 20, /* blocks come from regions of huge pages */
 };
 
 /* Nanoseconds; those of a cluster with a 100 Gb/s network. */
@@ -114,8 +119,20 @@ typedef struct bench_member {
     uint64_t now_ns;    /* it has been busy until then */
     uint64_t tick_ns;   /* that was asked for; UINT64_MAX: none */
     uint64_t bytes;     /* of its memory */
+    uint8_t *block;     /* what is left of its last block */
+    uint32_t block_left;
     uint32_t self, done;
 } bench_member;
+
+/* Freed memory of one size. */
+typedef struct bench_free {
+    struct bench_free *next;
+} bench_free;
+
+typedef struct bench_ground {
+    struct bench_ground *next;
+    size_t used, bytes;
+} bench_ground;
 
 typedef struct bench_world {
     uint32_t size, bursts;
@@ -128,7 +145,9 @@ typedef struct bench_world {
     bench_frame *frames;
     uint32_t frame_count, frame_capacity, first_free;
     uint64_t done, begin_ns, last_submit_ns, last_done_ns;
-    uint64_t delivered;
+    uint64_t delivered, submitted;
+    bench_free *free[CLASSES];
+    bench_ground *ground;
 } bench_world;
 
 static void *grow(void *array, uint32_t *capacity, uint32_t needed, size_t bytes)
@@ -187,16 +206,76 @@ static uint32_t take_frame(bench_world *bench)
 
 /* ---- the host ---- */
 
+/* Tens of thousands of members touch gigabytes in turn: what one of them needs lies together, on
+ * huge pages, so that a frame costs few misses. */
+static void *ground_take(bench_world *bench, size_t bytes)
+{
+    bench_ground *ground = bench->ground;
+    if (ground == NULL || ground->bytes - ground->used < bytes) {
+        const size_t wanted = bytes + 64 > GROUND_BYTES ? bytes + 64 : GROUND_BYTES;
+        void *pages =
+            mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        TT_ASSERT(pages != MAP_FAILED);
+        (void)madvise(pages, wanted, MADV_HUGEPAGE);
+        ground = pages;
+        *ground = (bench_ground){.next = bench->ground, .used = 64, .bytes = wanted};
+        bench->ground = ground;
+    }
+    void *memory = (uint8_t *)ground + ground->used;
+    ground->used += bytes;
+    return memory;
+}
+
+static void ground_release(bench_world *bench)
+{
+    while (bench->ground != NULL) {
+        bench_ground *next = bench->ground->next;
+        (void)munmap(bench->ground, bench->ground->bytes);
+        bench->ground = next;
+    }
+}
+
+static void *member_take(bench_member *self, size_t bytes)
+{
+    const size_t class = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
+    if (class >= CLASSES) {
+        return calloc(1, bytes);
+    }
+    bench_world *bench = self->bench;
+    if (bench->free[class] != NULL) {
+        bench_free *taken = bench->free[class];
+        bench->free[class] = taken->next;
+        return memset(taken, 0, bytes);
+    }
+    const uint32_t room = (uint32_t)(class * CLASS_BYTES);
+    if (self->block_left < room) {
+        self->block = ground_take(bench, BLOCK_BYTES);
+        self->block_left = BLOCK_BYTES;
+    }
+    void *memory = self->block; /* zeros, as it was never used */
+    self->block += room;
+    self->block_left -= room;
+    return memory;
+}
+
 static void *host_allocate(void *owner, size_t bytes)
 {
     ((bench_member *)owner)->bytes += bytes;
-    return calloc(1, bytes);
+    return member_take(owner, bytes);
 }
 
 static void host_release(void *owner, void *memory, size_t bytes)
 {
-    ((bench_member *)owner)->bytes -= bytes;
-    free(memory);
+    bench_member *self = owner;
+    const size_t class = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
+    self->bytes -= bytes;
+    if (class >= CLASSES) {
+        free(memory);
+        return;
+    }
+    bench_free *given = memory;
+    given->next = self->bench->free[class];
+    self->bench->free[class] = given;
 }
 
 static uint64_t host_now(void *owner)
@@ -294,8 +373,7 @@ static void place_members(bench_world *bench)
 
 static void make_tickets(bench_world *bench, bench_member *member)
 {
-    member->tickets = calloc(TENSORS, sizeof(tt_ticket));
-    TT_ASSERT(member->tickets != NULL);
+    member->tickets = ground_take(bench, (TENSORS * sizeof(tt_ticket) + 63) / 64 * 64);
     for (uint32_t i = 0; i < TENSORS; i++) {
         bench_tensor *tensor = &bench->tensors[TENSORS - 1 - i]; /* as backward gives them */
         member->tickets[i] = (tt_ticket){.name = tensor->name,
@@ -356,7 +434,6 @@ static void bench_destroy(bench_world *bench)
         tt_negotiator_shut(bench->members[i].negotiator, TT_ERR_SHUT_DOWN, "over");
         tt_negotiator_destroy(bench->members[i].negotiator);
         TT_ASSERT(bench->members[i].bytes == 0);
-        free(bench->members[i].tickets);
     }
     for (uint32_t i = 0; i < bench->event_count; i++) {
         if ((bench->events[i].what & 3) == EVENT_FRAME) {
@@ -369,6 +446,7 @@ static void bench_destroy(bench_world *bench)
     free(bench->host_of);
     free(bench->host_first);
     free(bench->host_members);
+    ground_release(bench);
     free(bench);
 }
 
@@ -399,6 +477,7 @@ static void submit_burst(bench_world *bench, bench_member *member, uint32_t burs
 {
     const uint32_t first = TENSORS * burst / bench->bursts;
     const uint32_t end = TENSORS * (burst + 1) / bench->bursts;
+    bench->submitted += end - first;
     for (uint32_t i = first; i < end; i++) {
         tt_negotiator_submit(member->negotiator, &member->tickets[i]);
     }
