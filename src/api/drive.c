@@ -427,11 +427,13 @@ bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 static bool progress_drive(tutti_context *context)
 {
     tt_real_drive(context->real);
-    tt_control_set_waited(context->control, false);
     do {
         tt_drive_drain(context);
         while (context->finished == NULL && tt_real_poll(context->real) &&
                atomic_load(&context->waiting) == 0 && !tt_queue_has_pushed(&context->submitted)) {
+        }
+        if (context->finished != NULL && atomic_load(&context->waiting) == 0) {
+            tt_control_set_waited(context->control, false); /* a call ended, nobody waited for it */
         }
         tt_drive_deliver(context);
     } while (tt_queue_has_pushed(&context->submitted));

@@ -187,8 +187,8 @@ void tt_control_set_segment(tt_control *control, uint32_t segment_bytes);
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);
-/* Who drives the machine from here on waits for a call, without a deadline, or (false) does not: an
- * engine may block only such a one. */
+/* Is somebody likely to wait for what runs next, without a deadline? Then an engine may block. True
+ * from a wait on, until a call has ended that nobody waited for. */
 void tt_control_set_waited(tt_control *control, bool is_waited);
 /* End the request if it has not begun to move data; it ends on all ranks. False: too late. */
 bool tt_control_cancel(tt_control *control, tt_request *request);
