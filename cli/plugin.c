@@ -36,11 +36,12 @@ static const tt_option options[] = {
 
 /* What can be built: its source below the plugins' folder, and what it is linked with. */
 static const struct {
-    const char *name, *source, *compiler, *link, *package, *variable;
+    const char *name, *source, *more, *compiler, *link, *package, *variable;
 } recipes[] = {
-    {"mpi", "mpi/mpi_engine.c", "mpicc", NULL, "libopenmpi-dev or libmpich-dev", "TUTTI_ENGINE"},
-    {"ucx", "ucx/ucx_transport.c", "cc", "-lucp", "libucx-dev", "TUTTI_TRANSPORT"},
-    {"pmix", "pmix/pmix_engine.c", "pmixcc", "-lpmix", "PMIx with its wrapper pmixcc",
+    {"mpi", "mpi/mpi_engine.c", "mpi/mpi_links.c", "mpicc", NULL, "libopenmpi-dev or libmpich-dev",
+     "TUTTI_ENGINE"},
+    {"ucx", "ucx/ucx_transport.c", NULL, "cc", "-lucp", "libucx-dev", "TUTTI_TRANSPORT"},
+    {"pmix", "pmix/pmix_engine.c", NULL, "pmixcc", "-lpmix", "PMIx with its wrapper pmixcc",
      "TUTTI_RENDEZVOUS"},
 };
 
@@ -123,11 +124,12 @@ static int build(const plugin_values *values, size_t recipe)
 {
     static const char *const sources[] = {"../share/tutti/plugins", "../../plugins", NULL};
     static const char *const headers[] = {"../include", "../../include", NULL};
-    char source[PATH_BYTES], header[PATH_BYTES], folder[PATH_BYTES];
+    char source[PATH_BYTES], more[PATH_BYTES] = "", header[PATH_BYTES], folder[PATH_BYTES];
     char include[PATH_BYTES + 2], target[2 * PATH_BYTES];
     const char *compiler = values->compiler != NULL ? values->compiler : recipes[recipe].compiler;
     const char *name = recipes[recipe].name;
     if (!find_file(sources, recipes[recipe].source, source) ||
+        (recipes[recipe].more != NULL && !find_file(sources, recipes[recipe].more, more)) ||
         !find_file(headers, "tutti/plugin.h", header)) {
         fprintf(stderr, "tutti plugin: the source of %s is not installed beside this program\n",
                 name);
@@ -164,6 +166,9 @@ static int build(const plugin_values *values, size_t recipe)
                               "-o",
                               target,
                               (char *)(uintptr_t)recipes[recipe].link};
+    if (recipes[recipe].more != NULL) { /* nothing else is linked with it */
+        words[11] = more;
+    }
     for (size_t i = 0; words[i] != NULL; i++) {
         printf("%s%s", i > 0 ? " " : "", words[i]);
     }

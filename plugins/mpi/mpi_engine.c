@@ -14,14 +14,13 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
-#include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tutti/plugin.h"
+#include "mpi_plugin.h"
 
 #ifdef OPEN_MPI
 #define PLUGIN_NAME "mpi-openmpi"
@@ -107,7 +106,7 @@ static void make_global(void)
     }
 }
 
-static int start_mpi(char *why)
+int tt_mpi_start(char *why)
 {
     int is_started = 0, is_over = 0, level = MPI_THREAD_SINGLE;
     (void)MPI_Finalized(&is_over);
@@ -181,7 +180,7 @@ static bool outlives_ranks(void)
 static int mpi_open(const tutti_plugin_host *host, tutti_engine **engine_out, char *why)
 {
     MPI_Comm world = MPI_COMM_NULL;
-    int status = start_mpi(why);
+    int status = tt_mpi_start(why);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -656,4 +655,5 @@ TUTTI_PLUGIN_DEFINE = {
     .summary = "collectives by the site's MPI",
     .package = PLUGIN_PACKAGE,
     .engine = &mpi_ops,
+    .transport = &tt_mpi_links,
 };

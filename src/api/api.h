@@ -23,6 +23,7 @@ typedef enum tt_transport_choice {
 /* Filled from TUTTI_* variables by the table below. */
 typedef struct tt_settings {
     tt_config_string transport_name;
+    tt_config_string control_transport;
     int transport; /* tt_transport_choice, from the name */
     int integrity; /* index: crc, none, aead */
     int log_level;

@@ -72,19 +72,30 @@ static tt_status choose_transport(tt_build_work *work)
     static const char *const own[] = {"auto", "shm", "tcp"};
     tt_settings *settings = &work->context->settings;
     const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
+    const char *name = settings->transport_name;
+    if (strcmp(settings->control_transport, "mpi") == 0) {
+        name = settings->engine;
+        if (strncmp(name, "mpi", 3) != 0) {
+            tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
+            return TT_ERR_BAD_CONFIG;
+        }
+    } else if (strcmp(settings->control_transport, "auto") != 0) {
+        tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=%.64s: not auto or mpi",
+                    settings->control_transport);
+        return TT_ERR_BAD_CONFIG;
+    }
     for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
-        if (strcmp(settings->transport_name, own[i]) == 0) {
+        if (strcmp(name, own[i]) == 0) {
             settings->transport = (int)i;
             return TT_OK;
         }
     }
     tt_text inner = {0};
     settings->transport = TT_TRANSPORT_PLUGIN;
-    work->transport =
-        tt_plugin_load(&source, settings->transport_name, TT_PLUGIN_TRANSPORT, &inner);
+    work->transport = tt_plugin_load(&source, name, TT_PLUGIN_TRANSPORT, &inner);
     if (work->transport == NULL) {
-        tt_text_add(work->why, "TUTTI_TRANSPORT=%.64s: not auto, shm or tcp, and %s",
-                    settings->transport_name, inner.bytes);
+        tt_text_add(work->why, "TUTTI_TRANSPORT=%.64s: not auto, shm or tcp, and %s", name,
+                    inner.bytes);
         return TT_ERR_BAD_CONFIG;
     }
     return TT_OK;
@@ -260,6 +271,7 @@ static uint64_t settings_digest(const tt_settings *settings)
 {
     uint64_t digest = tt_hash64(settings->algorithm, strlen(settings->algorithm), 5);
     digest = tt_hash64_mix(digest, settings->segment_bytes);
+    digest = tt_hash64_mix(digest, strcmp(settings->control_transport, "mpi") == 0);
     digest = tt_hash64_mix(digest, settings->eager_bytes);
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);

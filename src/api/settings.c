@@ -31,6 +31,14 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "outside engine for collectives, by a plugin: mpi, or another name; empty: none",
      .offset = offsetof(tt_settings, engine)},
+    {.name = "CONTROL_TRANSPORT",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "auto",
+     .unit = "",
+     .help =
+         "what an engine does not carry: auto (as TUTTI_TRANSPORT says), or mpi: over messages of "
+         "TUTTI_ENGINE=mpi, which are looked for ever less often while nothing comes",
+     .offset = offsetof(tt_settings, control_transport)},
     {.name = "PLUGIN_PATH",
      .kind = TT_CONFIG_STRING,
      .fallback = "",

@@ -18,6 +18,7 @@
 
 enum {
     MEMORY_ALIGN = 64,
+    LOOK_NAP_NS_MIN = 20 * 1000, /* between looks at links without a bell; doubles */
     /* Powers of two. */
     LOOK_PASSES_MIXED = 8,  /* shm and sockets: a look costs some passes */
     LOOK_PASSES_SHM = 1024, /* shm alone: only exits and wakes are to be seen there */
@@ -356,6 +357,9 @@ bool tt_real_poll(tt_real *real)
     moved |= real->machine.ops->step(real->machine.self);
     if (tt_real_engine_is_busy(real)) {
         moved |= tt_real_engine_pass(real);
+    }
+    if (moved && real->must_look) {
+        real->look_nap = LOOK_NAP_NS_MIN;
     }
     real->in_pass = false;
     real->now_ns = 0;

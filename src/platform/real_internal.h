@@ -63,6 +63,8 @@ struct tt_real {
     tt_crew *crew;   /* NULL until it is needed */
     bool crew_is_missing;
     cpu_set_t cores;     /* of the thread that made the driver */
+    bool must_look;      /* a link has no bell: */
+    uint64_t look_nap;   /* ns until it is looked at again; grows while nothing comes */
     uint64_t engine_nap; /* ns until it is looked at again while nobody waits */
 };
 

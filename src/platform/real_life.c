@@ -12,6 +12,7 @@
 
 enum {
     SPIN_NS_FIRST = 50 * 1000,
+    LOOK_NAP_NS_FIRST = 20 * 1000,
     WORK_BYTES_MIN = 256 * 1024, /* some microseconds of waking against some tens of summing */
 };
 
@@ -141,6 +142,7 @@ static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
         }
         TT_TRY(tt_real_epoll_add(real, i));
         link->machine = &real->machine;
+        real->must_look = real->must_look || link->is_bell_less;
         if (link->ops->polls_memory) {
             real->memory_peers[real->memory_count++] = i;
         } else {
@@ -170,6 +172,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
         real->platform.hands = (uint32_t)tt_min_u64(config->hands, TT_HANDS_MAX);
     }
     real->spin_ns = SPIN_NS_FIRST;
+    real->look_nap = LOOK_NAP_NS_FIRST;
     real->timer_at_ns = UINT64_MAX;
     real->epoll_fd = -1;
     real->event_fd = -1;

@@ -18,6 +18,7 @@
 #include "platform/real_internal.h"
 
 enum {
+    LOOK_NAP_NS_MAX = 2 * 1000 * 1000, /* a look takes some 10 us: one percent of a core at most */
     SPIN_NS_MIN = 5 * 1000,
     SPIN_NS_MAX = 50 * 1000,
     SPIN_WORTH_NS = 100 * 1000,  /* a wait so short, being woken included, was worth a spin */
@@ -78,6 +79,10 @@ bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_ou
         return false;
     }
     *until_ns_out = tt_min_u64(until_ns, real->timer_at_ns);
+    if (real->must_look) {
+        *until_ns_out = tt_min_u64(*until_ns_out, tt_real_clock() + real->look_nap);
+        real->look_nap = tt_min_u64(2 * real->look_nap, LOOK_NAP_NS_MAX);
+    }
     if (tt_real_engine_is_busy(real)) {
         *until_ns_out = tt_min_u64(*until_ns_out, tt_real_engine_due(real));
     }

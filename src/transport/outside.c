@@ -507,6 +507,7 @@ tt_status tt_outside_link_create(tt_outside *outside, const tt_outside_config *c
     outside->references++;
     const int wake_fd = outside->ops->descriptor(outside->self);
     self->wake_fd = wake_fd >= 0 ? fcntl(wake_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    self->link.is_bell_less = self->wake_fd < 0;
     outside->ops->attach(self->self, &upcalls, self);
     *link_out = &self->link;
     return TT_OK;

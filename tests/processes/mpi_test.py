@@ -104,6 +104,24 @@ class Mpi(unittest.TestCase):
                                 TUTTI_ENGINE="")
             self.assert_ok(ended, 3, mpi)
 
+    def test_control_messages_over_mpi(self):
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 3, ENGINE, TUTTI_CONTROL_TRANSPORT="mpi")
+            self.assert_ok(ended, 3, mpi)
+            ended = self.mpirun(mpi, 3, ranks.WORKER, "init", "steps:20:mixed:300000", "shutdown",
+                                TUTTI_CONTROL_TRANSPORT="mpi")
+            self.assertEqual(ended.stdout.count("shutdown 0"), 3, ended)
+
+    def test_waiting_over_mpi_uses_a_twentieth_of_a_core_at_most(self):
+        """Rank 1 comes two seconds late: rank 0, which waits, looks ever less often."""
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 2, ranks.WORKER, "init", "steps:3:mixed:1000", "sleep:300",
+                                "cpu", "on:1", "sleep:2000", "steps:1:barrier:1", "cpu",
+                                "shutdown", TUTTI_CONTROL_TRANSPORT="mpi")
+            used = [float(text) for text in re.findall(r"cpu (\d+\.\d+)", ended.stdout)]
+            self.assertEqual(len(used), 4, ended)  # the first two are those before the wait
+            self.assertLess(max(used[2:]), 0.05 * 2.0, ended)
+
     def test_pmix_to_join(self):
         """Open MPI's mpirun is a PMIx launcher; without its own variables PMIx is all there is."""
         if "openmpi" not in self.mpis or not (BUILD / "plugins" / "tutti-pmix.so").exists():
@@ -213,10 +231,14 @@ class Mpi(unittest.TestCase):
         recovery = {"openmpi": {"OMPI_MCA_orte_enable_recovery": "1"},
                     "mpich": {"HYDRA_AUTO_CLEANUP": "0"}}
         for mpi in self.mpis:
-            ended = self.mpirun(mpi, 3, *late, ranks.WORKER, "init", "storm:allreduce:1000",
-                                "shutdown", **recovery[mpi])
-            self.assertEqual(len(re.findall("^failed -6 .*rank 2 is down", ended.stdout,
-                                            re.MULTILINE)), 2, ended)
+            job = ranks.Rank([*MPIS[mpi], "-n", "3", *late, ranks.WORKER, "init",
+                              "storm:allreduce:1000", "shutdown"],
+                             {**self.environment, **recovery[mpi]})
+            self.addCleanup(job.end)  # mpirun itself may wait for ever
+            for rank in (0, 1):
+                job.expect(rf"tutti\[{rank}/3\] error: rank 2 is down", of_log=True)
+            job.expect(r"failed -6 .*rank 2 is down")
+            job.end()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mpi_plugin.h - the two parts of the MPI plugin: collectives, and links for what they leave.
+ *
+ * Layer:   plugin; tutti/plugin.h is all it knows of Tutti.
+ * Threads: as plugin.h: one at a time.
+ * Memory:  links keep what they sent until MPI has done with it.
+ */
+#ifndef TUTTI_MPI_PLUGIN_H
+#define TUTTI_MPI_PLUGIN_H
+
+#include <mpi.h>
+
+#include "tutti/plugin.h"
+
+/* Start MPI unless it runs; TUTTI_OK, or `why` says what is wrong. */
+int tt_mpi_start(char *why);
+
+/* Frames as messages between two ranks (TUTTI_CONTROL_TRANSPORT=mpi). */
+extern const tutti_transport_ops tt_mpi_links;
+
+#endif
