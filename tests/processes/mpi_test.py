@@ -231,7 +231,8 @@ class Mpi(unittest.TestCase):
         recovery = {"openmpi": {"OMPI_MCA_orte_enable_recovery": "1"},
                     "mpich": {"HYDRA_AUTO_CLEANUP": "0"}}
         for mpi in self.mpis:
-            job = ranks.Rank([*MPIS[mpi], "-n", "3", *late, ranks.WORKER, "init",
+            stay = ["-disable-auto-cleanup"] if mpi == "mpich" else []
+            job = ranks.Rank([*MPIS[mpi], *stay, "-n", "3", *late, ranks.WORKER, "init",
                               "storm:allreduce:1000", "shutdown"],
                              {**self.environment, **recovery[mpi]})
             self.addCleanup(job.end)  # mpirun itself may wait for ever
