@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "control/named.h"
+#include "control/pace.h"
 
 enum {
     TIMED_ONE_IN = 16, /* of these calls one is timed, and counted for the others */
@@ -120,6 +121,7 @@ static void end(tt_op *op)
     if (op->weight > 0) {
         control->counters.exchange_ns += op->weight * (tt_now(control->platform) - op->begun_ns);
     }
+    tt_pace_over(op);
     order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
     order->done[place] = op->sequence + 1;
     tt_claim_copy(&order->done_claims[place], &op->claim);
@@ -131,6 +133,9 @@ static void end(tt_op *op)
     control->pending--;
     control->counters.ops_finished++;
     tt_request_end(request, TT_OK, request->error);
+    if (control->shut_down == TT_OK) {
+        tt_pace_pump(control);
+    }
 }
 
 bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload)
