@@ -48,5 +48,7 @@ foreach(library tutti_static tutti_shared)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
+# nodelete: a thread that gives memory back after tutti_shutdown runs code of the library.
+target_link_options(tutti_shared PRIVATE -Wl,-z,nodelete)
 target_link_options(tutti_shared PRIVATE
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tutti.map)
