@@ -283,9 +283,14 @@ static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
 
 static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool has_memory)
 {
-    const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = "out of memory"};
+    tt_text text;
+    tt_text_clear(&text);
+    const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = text.bytes};
     const tt_failure *objection = it->objection;
     it->set->absent_count += bundle->carrier.is_identity ? 1 : 0;
+    if (!has_memory) {
+        tt_text_add(&text, "rank %u is out of memory", it->control->world.rank);
+    }
     submit(it, one, &bundle->carrier, has_memory || objection != NULL ? objection : &starved);
 }
 

@@ -519,10 +519,7 @@ void tt_named_release_all(tt_control *control)
 
 void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *objection)
 {
-    tt_text full = {0};
     if (objection != NULL) {
-        tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
-                    tt_collective_name(named->members[0]->collective), objection->text);
         named->objection = objection->status;
         if (objection->text != named->error) {
             tt_text words = {0};
@@ -530,9 +527,7 @@ void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *obje
             memcpy(named->error, words.bytes, sizeof(named->error));
         }
     }
-    const tt_failure told = {.status = objection != NULL ? objection->status : TT_OK,
-                             .text = full.bytes};
-    tt_bid_make(control, named, objection != NULL ? &told : NULL);
+    tt_bid_make(control, named, objection);
     named->is_waiting = true;
     tt_negotiator_submit(named->set->negotiator, &named->ticket);
 }

@@ -655,10 +655,7 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
     tt_control_watch(control);
     const bool has_no_room = op->space == SPACE_PLANNED && op->planned == NULL;
     if (objection != NULL) {
-        tt_text full = {0};
-        tt_text_add(&full, "rank %u: %s: %s", control->world.rank,
-                    tt_collective_name(request->collective), objection->text);
-        place_and_object(op, objection->status, full.bytes);
+        place_and_object(op, objection->status, objection->text);
     } else if (is_last || has_no_room || set->broken == TT_ERR_NO_MEMORY) {
         tt_text full = {0};
         tt_text_add(&full, "rank %u is out of memory", control->world.rank);
@@ -670,6 +667,16 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
     } else {
         place_and_begin(op);
     }
+}
+
+/* What is wrong with a request here, as all ranks are to read it. All parts of a group tell the
+ * same words, whichever of them a peer meets first. */
+static void add_blame(const tt_control *control, const tt_request *request, tt_text *text_io)
+{
+    const tt_text words = *text_io;
+    tt_text_clear(text_io);
+    tt_text_add(text_io, "rank %u: %s: %s", control->world.rank,
+                tt_collective_name(request->collective), words.bytes);
 }
 
 void tt_control_submit(tt_control *control, tt_request *request)
@@ -708,12 +715,14 @@ void tt_control_submit(tt_control *control, tt_request *request)
         tt_request_refuse(request, status, text.bytes); /* no peer to tell */
         return;
     }
+    if (status != TT_OK) {
+        add_blame(control, request, &text);
+    }
+    const tt_failure objection = {.status = status, .text = text.bytes};
     if (request->name != NULL && !is_pair) {
-        const tt_failure wrong = {.status = status, .text = text.bytes};
-        tt_named_submit(control, set, request, status != TT_OK ? &wrong : NULL);
+        tt_named_submit(control, set, request, status != TT_OK ? &objection : NULL);
         return;
     }
     const tt_standing standing = {.space = SPACE_CALLS};
-    const tt_failure objection = {.status = status, .text = text.bytes};
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
 }

@@ -149,7 +149,8 @@ typedef struct tt_standing {
     uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
     uint32_t active;            /* members that have not joined; 0: all */
 } tt_standing;
-/* Give the request its place and begin it; `status` negative: it fails with `text` on all ranks. */
+/* Give the request its place and begin it. With an objection it fails on all ranks, with those
+ * words: they say which rank objects. */
 void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
                   const tt_standing *standing, const tt_failure *objection);
 /* End the request, which has no op. */

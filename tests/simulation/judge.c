@@ -169,12 +169,35 @@ static bool must_fail(const scenario *what, const scenario_call *call)
     return is_flawed;
 }
 
+/* A rank that asks about a call which is over at its first member may hear from there that it
+ * failed before the verdict itself arrives (frames overtake each other), without the words: those
+ * are forgotten by then. It must be true: the call failed at that rank, and likewise. The end there
+ * is judged for itself. */
+static bool is_told_again(const simulation *run, const call_slot *slot)
+{
+    const char *at = strstr(slot->request.error, " failed on rank ");
+    unsigned where, asker;
+    if (at == NULL || sscanf(at, " failed on rank %u, asked by rank %u", &where, &asker) != 2 ||
+        asker != slot->rank || where == asker) {
+        return false;
+    }
+    for (uint32_t i = 0; i < run->slot_count; i++) {
+        const call_slot *there = &run->slots[i];
+        if (there->rank == where && there->call_index == slot->call_index && !there->is_join &&
+            there->request.status == slot->request.status) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
     const scenario_call *call = slot->call;
     const tt_request *request = &slot->request;
-    const bool is_late = strstr(request->error, "an earlier call failed") != NULL;
+    const bool is_late =
+        strstr(request->error, "an earlier call failed") != NULL || is_told_again(run, slot);
     const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
     if (slot->is_join) {
         return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";

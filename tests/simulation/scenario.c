@@ -163,9 +163,10 @@ static void draw_program(scenario *drawn, tt_random *random)
 
 /* ---- how, and what goes wrong ---- */
 
+static const uint32_t segments[] = {64, 128, 192, 1024, 40 * 1024};
+
 static void draw_config(scenario *drawn, tt_random *random)
 {
-    static const uint32_t segments[] = {64, 128, 192, 1024, 40 * 1024};
     static const uint32_t eager[] = {0, 64, 128, 1024, 4096};
     tt_control_config_init(&drawn->control);
     drawn->control.segment_bytes = segments[below(random, TT_ARRAY_COUNT(segments))];
@@ -369,6 +370,33 @@ static void draw_alike(scenario *drawn, tt_random *random)
     }
 }
 
+/* About how many frames carry the payload of all calls. */
+static uint64_t frames_of(const scenario *drawn)
+{
+    uint64_t frames = 0;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        const collective_case *one = &drawn->calls[i].one;
+        const uint64_t bytes = one->count * tt_dtype_bytes(one->dtype);
+        const bool is_pieces = one->collective == TT_ALLGATHER || one->collective == TT_ALLTOALL ||
+                               one->collective == TT_REDUCESCATTER;
+        const uint64_t per_rank = bytes * (is_pieces ? one->size : 2);
+        frames += one->size * (per_rank / drawn->control.segment_bytes + 1);
+    }
+    return frames;
+}
+
+/* Steps repeat their tensors: in small segments long ones cost millions of events that show nothing
+ * new. Segments are then larger, from the same list. */
+static void bound_frames(scenario *drawn)
+{
+    enum { FRAMES_MAX = 10000 };
+    for (size_t i = 0; i < TT_ARRAY_COUNT(segments) && frames_of(drawn) > FRAMES_MAX; i++) {
+        if (segments[i] > drawn->control.segment_bytes) {
+            drawn->control.segment_bytes = segments[i];
+        }
+    }
+}
+
 void scenario_draw_named(scenario *drawn, uint64_t seed)
 {
     tt_random random;
@@ -384,6 +412,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     }
     draw_faults(drawn, &random);
     draw_pace(drawn);
+    bound_frames(drawn);
 }
 
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)
