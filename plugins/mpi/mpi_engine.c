@@ -14,6 +14,7 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +178,17 @@ static bool outlives_ranks(void)
            (cleanup != NULL && strcmp(cleanup, "0") == 0);
 }
 
+/* Hydra tells the others of a death by SIGUSR1, which ends who does not expect it. */
+static void survive_news_of_deaths(void)
+{
+    struct sigaction action;
+    if (getenv("HYDRA_AUTO_CLEANUP") != NULL && sigaction(SIGUSR1, NULL, &action) == 0 &&
+        (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL) {
+        action.sa_handler = SIG_IGN;
+        (void)sigaction(SIGUSR1, &action, NULL);
+    }
+}
+
 static int mpi_open(const tutti_plugin_host *host, tutti_engine **engine_out, char *why)
 {
     MPI_Comm world = MPI_COMM_NULL;
@@ -204,6 +216,9 @@ static int mpi_open(const tutti_plugin_host *host, tutti_engine **engine_out, ch
     }
     process.open++;
     engine->never_blocks = outlives_ranks();
+    if (engine->never_blocks) {
+        survive_news_of_deaths();
+    }
     *engine_out = engine;
     return TUTTI_OK;
 }

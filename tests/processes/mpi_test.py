@@ -226,20 +226,27 @@ class Mpi(unittest.TestCase):
 
     def test_with_recovery_no_rank_blocks_inside_mpi(self):
         """The rank dies while the others are inside a call."""
-        late = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" != 2 ] || (sleep 1; kill -9 $$) & '
-                'exec "$0" "$@"']
+        victim = pathlib.Path(self.home.name, "victim")
+        noted = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" != 2 ] || echo $$ > "$0"; '
+                 'exec "$@"', str(victim)]
         recovery = {"openmpi": {"OMPI_MCA_orte_enable_recovery": "1"},
                     "mpich": {"HYDRA_AUTO_CLEANUP": "0"}}
         for mpi in self.mpis:
-            stay = ["-disable-auto-cleanup"] if mpi == "mpich" else []
-            job = ranks.Rank([*MPIS[mpi], *stay, "-n", "3", *late, ranks.WORKER, "init",
+            # Hydra may end all ranks of the dead one's host whatever it was told: two "hosts".
+            stay = ["-disable-auto-cleanup", "-launcher", "fork", "-hosts", "a:2,b:1"]
+            stay = stay if mpi == "mpich" else []
+            job = ranks.Rank([*MPIS[mpi], *stay, "-n", "3", *noted, ranks.WORKER, "init",
                               "storm:allreduce:1000", "shutdown"],
                              {**self.environment, **recovery[mpi]})
             self.addCleanup(job.end)  # mpirun itself may wait for ever
+            job.expect("^going")
+            os.kill(int(victim.read_text()), signal.SIGKILL)
             for rank in (0, 1):
                 job.expect(rf"tutti\[{rank}/3\] error: rank 2 is down", of_log=True)
             job.expect(r"failed -6 .*rank 2 is down")
+            job.expect(r"shutdown 0")
             job.end()
+            victim.unlink()
 
 
 if __name__ == "__main__":
