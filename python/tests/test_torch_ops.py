@@ -153,9 +153,9 @@ def test_reducescatter_with_a_rest():
     assert torch.equal(hvd.reducescatter(tensor, op=hvd.Sum), expected * hvd.size())
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 def test_sparse_sum_adds_equal_indices():
-    sparse = torch.sparse_coo_tensor([[0, hvd.rank() + 1]], [1.0, 2.0], (hvd.size() + 1,),
-                                     check_invariants=True)
+    sparse = torch.sparse_coo_tensor([[0, hvd.rank() + 1]], [1.0, 2.0], (hvd.size() + 1,))
     dense = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum)().to_dense()
     assert dense.tolist() == [float(hvd.size())] + [2.0] * hvd.size()
 
@@ -181,6 +181,53 @@ def test_gradients_flow_through_collectives():
     tensor = torch.ones(hvd.size(), requires_grad=True)
     (hvd.alltoall(tensor) * (hvd.rank() + 1)).sum().backward()
     assert tensor.grad.tolist() == [float(r + 1) for r in ranks()]
+
+
+def test_gradients_flow_through_groups():
+    tensors = [torch.ones(i + 1, requires_grad=True) for i in range(3)]
+    sum(t.sum() for t in hvd.grouped_allreduce(tensors, op=hvd.Sum)).backward()
+    assert [t.grad.tolist() for t in tensors] == [[float(hvd.size())] * (i + 1) for i in range(3)]
+    tensors = [torch.ones(hvd.rank() + 1, i + 1, requires_grad=True) for i in range(3)]
+    sum((i + 1) * t.sum() for i, t in enumerate(hvd.grouped_allgather(tensors))).backward()
+    assert all(torch.equal(t.grad, torch.full_like(t, i + 1.0)) for i, t in enumerate(tensors))
+    tensors = [torch.ones(hvd.size() * (i + 1), requires_grad=True) for i in range(3)]
+    sum(t.sum() for t in hvd.grouped_reducescatter(tensors, op=hvd.Average)).backward()
+    assert all(torch.equal(t.grad, torch.ones_like(t)) for t in tensors)
+
+
+def test_in_place_on_a_leaf_changes_its_values_and_records_nothing():
+    leaf = torch.full((3,), float(hvd.rank()), requires_grad=True)
+    assert hvd.allreduce_(leaf, op=hvd.Sum) is leaf
+    assert leaf.is_leaf and leaf.tolist() == [float(sum(ranks()))] * 3
+    hvd.broadcast_(leaf, 0)
+    leaf.sum().backward()
+    assert leaf.grad.tolist() == [1.0] * 3
+
+
+def test_what_is_not_differentiated_carries_no_gradient():
+    tensor = torch.ones(3, requires_grad=True)
+    assert not hvd.synchronize(hvd.allreduce_async(tensor)).requires_grad
+    assert not hvd.allreduce(tensor.detach()).requires_grad
+    assert hvd.allreduce(tensor).requires_grad
+
+
+@pytest.mark.skipif(not hasattr(torch, "uint16"), reason="this torch has no uint16")
+def test_sixteen_bits_without_a_sign_are_reduced_as_such():
+    tensor = torch.tensor([0, 40000 // hvd.size()], dtype=torch.int32).to(torch.uint16)
+    summed = hvd.allreduce(tensor, op=hvd.Sum)
+    assert summed.dtype == torch.uint16
+    assert summed.tolist() == [0, 40000 // hvd.size() * hvd.size()]
+    high = torch.tensor([hvd.rank(), 65535 - hvd.rank()], dtype=torch.int32).to(torch.uint16)
+    assert hvd.allreduce(high, op=hvd.Max).tolist() == [hvd.size() - 1, 65535]
+    assert hvd.allgather(high).tolist() == [n for r in ranks() for n in (r, 65535 - r)]
+
+
+def test_views_that_negate_or_conjugate_are_sent_as_what_they_show():
+    tensor = torch.tensor([1 + 2j])
+    assert hvd.allreduce(tensor.conj(), op=hvd.Average).tolist() == [1 - 2j]
+    assert hvd.allreduce(tensor.conj().imag, op=hvd.Average).tolist() == [-2.0]
+    with pytest.raises(ValueError, match="contiguous"):
+        hvd.allreduce_(tensor.conj(), op=hvd.Sum)
 
 
 def test_compression_halves_and_returns_the_type():
@@ -210,10 +257,27 @@ def test_process_sets():
     assert not hvd.remove_process_set(evens)
 
 
+def elsewhere():
+    """A tensor on a device that is not there: only torch's stand-in for tensors can make one."""
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+    try:
+        with fake.FakeTensorMode():
+            return torch.empty(2, device="xpu")
+    except (AssertionError, RuntimeError):
+        pytest.skip("this torch cannot pretend to have a device")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 @pytest.mark.parametrize("bad, text", [
     (lambda: hvd.allreduce_(torch.ones(4, 4).t()), "contiguous"),
     (lambda: hvd.allreduce(torch.ones(2).to_sparse()), "sparse"),
     (lambda: hvd.allreduce(torch.ones(2, device="meta")), "meta"),
+    (lambda: hvd.allreduce_(torch.ones(2, device="meta"), name="nowhere"), "meta"),
+    (lambda: hvd.broadcast_(torch.ones(2, device="meta"), 0), "meta"),
+    (lambda: hvd.grouped_allreduce([torch.ones(2), torch.ones(2, device="meta")]), "meta"),
+    (lambda: hvd.allreduce(elsewhere()), "lies on xpu"),
+    (lambda: hvd.allgather_async(elsewhere()), "lies on xpu"),
+    (lambda: hvd.allreduce(torch.ones(2, 2).to_sparse_csr()), "layout torch.sparse_csr"),
     (lambda: hvd.allreduce(3.0), "torch.Tensor"),
     (lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "supersedes"),
     (lambda: hvd.allreduce(torch.ones(2), op=17), "does not exist"),
@@ -229,6 +293,20 @@ def test_bad_input_is_refused_and_the_job_goes_on(bad, text):
     with pytest.raises(ValueError, match=text):
         bad()
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+@pytest.mark.parametrize("start", [hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather_async])
+def test_a_name_that_is_under_way_is_refused_and_the_first_call_goes_on(start):
+    first = None
+    if hvd.rank() == 0 or hvd.size() == 1:
+        first = start(torch.ones(2), name="twice")
+    if hvd.size() > 1 and hvd.rank() == 0:  # the others have not called it: it cannot be over
+        with pytest.raises(hvd.HorovodInternalError, match="twice.* submitted already"):
+            hvd.synchronize(start(torch.ones(2), name="twice"))
+    hvd.barrier()
+    first = start(torch.ones(2), name="twice") if first is None else first
+    assert hvd.synchronize(first).sum().item() == (2.0 * hvd.size() if "gather" in start.__name__
+                                                   else 2.0)
 
 
 def test_mismatch_raises_everywhere_and_the_job_goes_on():

@@ -13,6 +13,7 @@ DTYPES = {torch.uint8: c.U8, torch.int8: c.I8, torch.int16: c.I16, torch.int32: 
            torch.float32: c.F32, torch.float64: c.F64, torch.bool: c.BOOL}
 if hasattr(torch, "uint16"):
     DTYPES[torch.uint16] = c.U16
+DEVICES = ("cpu", "cuda")
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 OPS = {Average: c.AVERAGE, Sum: c.SUM, Adasum: c.ADASUM, Min: c.MIN, Max: c.MAX,
         Product: c.PRODUCT}
@@ -26,6 +27,12 @@ def check(tensor, what):
         raise ValueError(f"{what}: the tensor is sparse; use sparse_allreduce_async")
     if tensor.device.type == "meta":
         raise ValueError(f"{what}: the tensor lies on the meta device and holds no data")
+    if tensor.device.type not in DEVICES:
+        raise ValueError(f"{what}: the tensor lies on {tensor.device}, which is out of reach; "
+                         f"move it to the CPU first")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{what}: the layout {tensor.layout} is not supported; "
+                         f"call tensor.to_dense() first")
     if tensor.dtype not in DTYPES and not tensor.is_complex():
         raise ValueError(f"{what}: tensor type {tensor.dtype} is not supported")
 
@@ -53,7 +60,7 @@ class Staged:
 
     def __init__(self, tensor):
         self.is_complex = tensor.is_complex()
-        tensor = tensor.detach()
+        tensor = tensor.detach().resolve_conj().resolve_neg()  # memory holds the values themselves
         if self.is_complex:
             tensor = torch.view_as_real(tensor)
         self.device = None
