@@ -60,7 +60,7 @@ static void write_joined(tt_writer *writer)
                                  .first = joined->items[0].first,
                                  .last = self->turn.last};
     const tt_answer_head head = {.kind = TT_ANSWER_JOINED, .claim_bytes = sizeof(join)};
-    write_answer(writer, &head, NULL, &join);
+    write_answer(writer, &head, "", &join);
 }
 
 /* ---- claims that differ ---- */

@@ -7,11 +7,16 @@ set -euo pipefail
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 unset PYTHONPATH TUTTI_LIBRARY
-if ! timeout 400 python3 -m pip wheel -q --no-deps -w "$room" "$TUTTI_SOURCE" >"$room/log" 2>&1
-then
+python3 -m venv "$room/tools"
+if ! timeout 120 "$room/tools/bin/pip" install -q scikit-build-core >"$room/log" 2>&1; then
     tail -n 3 "$room/log"
-    printf 'skipped: the wheel could not be built here (pip, scikit-build-core)\n'
+    printf 'skipped: pip cannot install scikit-build-core, which builds the wheel\n'
     exit 77
+fi
+if ! timeout 400 "$room/tools/bin/python" -m pip wheel -q --no-deps --no-build-isolation \
+    -w "$room" "$TUTTI_SOURCE" >"$room/log" 2>&1; then
+    grep -i -B 2 -A 6 'error' "$room/log" | head -n 40
+    exit 1
 fi
 wheel=$(ls "$room"/tutti-*.whl)
 case $wheel in
