@@ -5,6 +5,6 @@
 # Timeout: 300
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
-for ranks in 1 2 4; do
+for ranks in 1 2; do
     suite "$ranks" test_torch_cross_barrier.py
 done

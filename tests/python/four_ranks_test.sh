@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The long suites on four ranks.
+# Labels: check
+# Timeout: 600
+. "$TUTTI_SOURCE/tests/python/suite.sh"
+needs torch numpy pytest hypothesis
+export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis
+suite 4 test_torch_cross_barrier.py
+suite 4 test_torch_properties.py
