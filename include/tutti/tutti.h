@@ -263,7 +263,8 @@ typedef struct tutti_call {
     tutti_op op;
     int root; /* root; for send and receive the peer; numbered within the set */
     tutti_set set;
-    int priority;     /* larger is more urgent; 0 is usual */
+    int priority;     /* larger is more urgent; 0 is usual. What is urgent passes what is under way,
+                       * piece by piece. For gradients: minus the place of first use */
     const char *name; /* NULL or "": matched by order. Copied; at most 255 bytes. Send and receive
                        * match by order all the same, and must agree on the name */
     const void *input;
@@ -285,11 +286,16 @@ typedef struct tutti_call {
      * bytes. */
     const char *group;
     int group_size;
-    unsigned flags; /* TUTTI_BY_ACTIVE */
+    unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT */
 } tutti_call;
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
 #define TUTTI_BY_ACTIVE 1u
+/* Classes, above all priorities: a call that somebody waits for right now (activations, all-to-all
+ * of experts), and one that others wait for behind it. Without either a call is a gradient. */
+#define TUTTI_ACTIVATION 2u
+#define TUTTI_URGENT 4u
+#define TUTTI_PRIORITY_MAX 16777215 /* of priorities, either sign */
 
 #define TUTTI_CALL_INIT                                                                           \
     {                                                                                             \
@@ -317,6 +323,13 @@ TUTTI_API tutti_status tutti_run_for(tutti_context *context, const tutti_call *c
 /* Wait until the call is over and return its status; TUTTI_IN_PROGRESS after `timeout_s`.
  * A negative timeout waits for ever. */
 TUTTI_API tutti_status tutti_wait(tutti_handle *handle, double timeout_s);
+/* Wait until all `count` calls are over, or until one of them is: its index. NULL handles are
+ * passed over. The first failure among all; that of the one; TUTTI_IN_PROGRESS after `timeout_s`.
+ * So a layer of the next forward pass waits for the tensors that it reads and for no others
+ * (examples/08_layers). */
+TUTTI_API tutti_status tutti_wait_all(tutti_handle *const *handles, int count, double timeout_s);
+TUTTI_API tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double timeout_s,
+                                      int *index_out);
 /* The status now, without waiting. */
 TUTTI_API tutti_status tutti_poll(tutti_handle *handle);
 /* Text of a failed call; "" otherwise. Valid as long as the handle. */
@@ -342,6 +355,16 @@ TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
  * `*last_rank_out` (may be NULL) is the one that was last. Other named collectives fail meanwhile.
  * Wait for this rank's named calls first. */
 TUTTI_API tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out);
+
+/* A step of training is over. Optional; if used, every rank calls it once a step, at the same place
+ * among its calls without a name. It takes the step's times for tutti_count. After the first step
+ * the order in which rank 0 used its tensors becomes the priority of named calls on all ranks,
+ * unless TUTTI_ORDER or TUTTI_SCHEDULE say otherwise: as told by tutti_use, else the reverse of the
+ * order in which they were started. With TUTTI_TUNE it changes settings, on all ranks at the same
+ * step; then, and after the first step, it waits for the other ranks like a broadcast. */
+TUTTI_API tutti_status tutti_step(tutti_context *context);
+/* The forward pass is about to read the tensor of this name; noted in the first step only. */
+TUTTI_API tutti_status tutti_use(tutti_context *context, const char *name);
 
 /* A descriptor for poll or epoll: readable when some started call has ended since the last
  * tutti_event_clear. Owned by the context. -1 with an error text on failure. */
@@ -380,15 +403,29 @@ typedef struct tutti_counters {
     uint64_t queueing_ns;    /* until their turn in the order */
     uint64_t late_ns;        /* waiting for ranks that had not begun */
     uint64_t exchange_ns;    /* moving data; small calls that repeat are timed one in 16 */
-    char mode[16];     /* of the last call: "coordinator", "bitvector", "plan" or "original" */
-    uint64_t launched; /* calls, and bundles, that an outside engine ran; of all process sets */
+    char mode[16];       /* of the last call: "coordinator", "bitvector", "plan" or "original" */
+    uint64_t launched;   /* calls, and bundles, that an outside engine ran; of all process sets */
     uint64_t copying_ns; /* small tensors into bundles and out of them; of all process sets */
+    /* Of scheduling. The last step, from tutti_step: */
+    uint64_t step_count;
+    uint64_t step_ns;    /* T: from one tutti_step to the next */
+    uint64_t compute_ns; /* C: of it, not in tutti_wait or another call that waits */
+    uint64_t network_ns; /* N: with a gradient in flight */
+    double rho;          /* N / C */
+    double alpha;        /* overlap: (N + C - T) / min(N, C) */
+    double utilisation;  /* C / T */
+    double efficiency;   /* of the order, 0 to 1: as alpha, but N by the table of costs */
+    /* Since the start: */
+    uint64_t held;        /* calls that waited for credit */
+    uint64_t overtaken;   /* calls that began after one that was made later */
+    uint64_t chunk_bytes; /* now */
+    uint64_t credit_bytes;
 } tutti_counters;
 
 #define TUTTI_COUNTERS_INIT                                                                        \
     {                                                                                              \
         sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
-            0                                                                                      \
+            0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0                                          \
     }
 
 TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,

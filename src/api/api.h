@@ -20,6 +20,13 @@ typedef enum tt_transport_choice {
     TT_TRANSPORT_PLUGIN,
 } tt_transport_choice;
 
+typedef enum tt_schedule_mode {
+    TT_SCHEDULE_AUTO,     /* priorities, where the step leaves something to gain */
+    TT_SCHEDULE_OFF,      /* the plain path: in the order of calls */
+    TT_SCHEDULE_FIFO,     /* the same under credit */
+    TT_SCHEDULE_PRIORITY, /* always */
+} tt_schedule_mode;
+
 /* Filled from TUTTI_* variables by the table below. */
 typedef struct tt_settings {
     tt_config_string transport_name;
@@ -51,6 +58,11 @@ typedef struct tt_settings {
     uint64_t cycle_ns;
     uint64_t stall_fail_ns;
     uint64_t fuse_bytes, bundle_bytes, late_ns;
+    int schedule; /* tt_schedule_mode */
+    uint64_t credit_bytes, chunk_bytes;
+    tt_config_string order; /* a file of `tutti schedule -o`; empty: learnt, or the caller's */
+    bool tunes;
+    tt_config_string profile; /* where the tuner's samples are kept; empty: nowhere */
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;

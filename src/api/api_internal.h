@@ -26,6 +26,9 @@
 
 enum { TT_COSTS_PATH_BYTES = 1024 };
 
+typedef struct tt_steps tt_steps;
+typedef struct tt_name_order tt_name_order;
+
 typedef enum tt_handle_state {
     HANDLE_IDLE,    /* declared, not started */
     HANDLE_STARTED, /* in the queue or in the machine */
@@ -48,7 +51,8 @@ struct tutti_handle {
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
     void *done_user;
     void **result_out;
-    void *output; /* as the caller gave it; the request's may be the library's */
+    void *output;    /* as the caller gave it; the request's may be the library's */
+    int32_t urgency; /* likewise */
     char name[256], group[256];
 };
 
@@ -108,6 +112,12 @@ struct tutti_context {
     bool is_crowded; /* ranks outnumber cores somewhere */
     bool measures;   /* it says nothing of this job: measured at the end of tutti_init */
     char costs_path[TT_COSTS_PATH_BYTES]; /* rank 0: the cache's file */
+
+    tt_steps *steps;          /* step.c; NULL until tutti_init has ended */
+    atomic_bool counts_waits; /* tutti_step is called: waiting is timed */
+    atomic_bool is_plain;     /* priorities are ignored: they cannot help, or are switched off */
+    atomic_ullong waited_ns;  /* of all threads, in calls that wait */
+    _Atomic(const tt_name_order *) order; /* of named calls; NULL: none. Kept until the end */
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
@@ -229,6 +239,22 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
 
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);
+
+/* order.c: priorities of named calls, the same on all ranks. */
+/* Rank 0's TUTTI_ORDER to all; every rank calls it at the end of tutti_init. */
+tutti_status tt_name_order_share(tutti_context *context);
+/* Make the text that rank 0 has the order of all; collective. `bytes` 0: there is none. */
+tutti_status tt_name_order_spread(tutti_context *context, const char *text, size_t bytes);
+/* Urgency of the call: by the order if it names it, else what the caller said. */
+int32_t tt_name_order_urgency(const tutti_context *context, const char *name, int32_t given);
+void tt_name_order_release(tutti_context *context);
+
+/* step.c: what happens once a step. */
+tutti_status tt_steps_begin(tutti_context *context);
+void tt_steps_end(tutti_context *context);
+/* A named call is started: its place in the first step is noted. */
+void tt_steps_note(tutti_context *context, const tutti_handle *handle);
+void tt_steps_count(tutti_context *context, tutti_counters *counters_out);
 
 /* set.c */
 /* False: there is no such set. */

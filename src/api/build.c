@@ -119,6 +119,9 @@ static tt_status load_settings(tt_build_work *work)
     tutti_context *context = work->context;
     const tt_config_source source = {.lookup = tt_build_lookup, .user = &work->variables};
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
+    if (context->settings.chunk_bytes > 0) {
+        context->settings.segment_bytes = context->settings.chunk_bytes;
+    }
     const tt_settings *settings = &context->settings;
     TT_TRY(choose_transport(work));
     TT_TRY(check_count(work, "TUTTI_THREADS", settings->threads, TT_HANDS_MAX));
@@ -133,7 +136,9 @@ static tt_status load_settings(tt_build_work *work)
     }
     if (settings->segment_bytes % 64 != 0 ||
         (settings->ring_bytes & (settings->ring_bytes - 1)) != 0) {
-        tt_text_add(work->why, "TUTTI_SEGMENT must be a multiple of 64, TUTTI_RING a power of two");
+        tt_text_add(work->why,
+                    "TUTTI_SEGMENT and TUTTI_CHUNK must be multiples of 64, TUTTI_RING a "
+                    "power of two");
         return TT_ERR_BAD_CONFIG;
     }
     context->log = (tt_log){
@@ -281,6 +286,10 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
     digest = tt_hash64_mix(digest, settings->fuse_bytes);
     digest = tt_hash64_mix(digest, settings->bundle_bytes);
+    digest = tt_hash64_mix(digest, (uint64_t)settings->schedule);
+    digest = tt_hash64_mix(digest, settings->credit_bytes);
+    digest = tt_hash64_mix(digest, settings->order[0] != 0);
+    digest = tt_hash64_mix(digest, settings->tunes);
     return tt_hash64_mix(digest,
                          tt_hash64(settings->transport_name, strlen(settings->transport_name), 6));
 }
@@ -644,6 +653,9 @@ static tt_status make_machine(tt_build_work *work)
     config.fuse_bytes = settings->fuse_bytes;
     config.bundle_bytes = settings->bundle_bytes;
     config.late_ns = settings->late_ns;
+    config.credit_bytes = settings->schedule == TT_SCHEDULE_OFF ? 0 : settings->credit_bytes;
+    config.is_fifo = settings->schedule == TT_SCHEDULE_FIFO;
+    config.is_paced = config.credit_bytes > 0 || settings->tunes;
     config.negotiate.mode = (tt_negotiate_mode)settings->control;
     config.negotiate.capacity = (uint32_t)settings->cache_capacity;
     config.negotiate.steps_to_plan = (uint32_t)settings->steps_to_plan;

@@ -109,7 +109,22 @@ static void check_call(const tutti_call *call, tutti_handle *handle)
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "a call of a group needs a name");
     } else if (call->timeout_s < 0.0 || call->timeout_s != call->timeout_s) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "timeout_s is not a duration");
+    } else if (call->priority > TUTTI_PRIORITY_MAX || call->priority < -TUTTI_PRIORITY_MAX) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
+               "priority is beyond TUTTI_PRIORITY_MAX (16777215), either sign");
     }
+}
+
+/* Class before priority. */
+static int32_t urgency_of(const tutti_call *call)
+{
+    const unsigned flags = call->struct_bytes >= sizeof(*call) ? call->flags : 0;
+    const bool is_urgent = (flags & TUTTI_URGENT) != 0;
+    const bool is_activation = (flags & TUTTI_ACTIVATION) != 0;
+    const int32_t base = is_activation ? TT_URGENCY_ACTIVATION : 0;
+    const bool is_sane =
+        call->priority <= TUTTI_PRIORITY_MAX && call->priority >= -TUTTI_PRIORITY_MAX;
+    return (is_urgent ? TT_URGENCY_MESSAGE : base) + (is_sane ? call->priority : 0);
 }
 
 /* Field by field: the error's text is long, and left as it is. */
@@ -122,7 +137,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->redop = (tt_redop)call->op;
     request->set = call->set;
     request->root = (uint32_t)call->root;
-    request->urgency = call->priority;
+    handle->urgency = request->urgency = urgency_of(call);
     request->name = handle->name[0] != 0 ? handle->name : NULL;
     request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;
     request->group_size = has_group(call) && call->group_size > 0 ? (uint32_t)call->group_size : 0;
@@ -181,12 +196,25 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     return TUTTI_OK;
 }
 
+/* A gradient may be ordered otherwise than its caller says; its place in the first step is kept. */
+static void take_place(tutti_handle *handle)
+{
+    if (handle->urgency < TT_URGENCY_ACTIVATION / 2) {
+        handle->request.urgency =
+            tt_name_order_urgency(handle->context, handle->name, handle->urgency);
+    }
+    if (handle->name[0] != 0) {
+        tt_steps_note(handle->context, handle);
+    }
+}
+
 /* Before it is started, also again. */
 static void renew(tutti_handle *handle, tt_handle_state state)
 {
     if (handle->result_out != NULL && handle->output == NULL) {
         handle->request.output = NULL; /* not the one of an earlier start */
     }
+    take_place(handle);
     handle->status = TUTTI_IN_PROGRESS;
     atomic_store(&handle->state, state);
 }
@@ -226,6 +254,20 @@ static void leave(tutti_context *context)
     atomic_fetch_sub(&context->inside, 1);
 }
 
+/* Waiting is timed once tutti_step is called. */
+static uint64_t wait_begin(tutti_context *context)
+{
+    const bool is_timed = atomic_load_explicit(&context->counts_waits, memory_order_relaxed);
+    return is_timed ? tt_clock_ns() : 0;
+}
+
+static void wait_end(tutti_context *context, uint64_t since_ns)
+{
+    if (since_ns > 0) {
+        atomic_fetch_add(&context->waited_ns, tt_clock_ns() - since_ns);
+    }
+}
+
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const tt_call_extra *extra)
 {
     tutti_handle handle;
@@ -247,9 +289,12 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
                 object(&handle.request, extra->objection, extra->text);
             }
         }
+        take_place(&handle);
         handle.request.is_waited = true;
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
+        const uint64_t since_ns = wait_begin(context);
         (void)tt_drive_run(&handle, UINT64_MAX);
+        wait_end(context, since_ns);
         status = result_of(&handle);
         if (extra != NULL && extra->last_out != NULL && status == TUTTI_OK) {
             *extra->last_out = (int)handle.request.root;
@@ -650,7 +695,9 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
     const uint64_t until_ns = timeout_s < 0.0 || timeout_s > 1e9
                                   ? UINT64_MAX
                                   : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
+    const uint64_t since_ns = wait_begin(context);
     status = tt_drive_wait(handle, until_ns) ? result_of(handle) : TUTTI_IN_PROGRESS;
+    wait_end(context, since_ns);
     leave(context);
     return status;
 }

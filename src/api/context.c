@@ -53,6 +53,8 @@ static void context_free(tutti_context *context)
     tt_build_undo(context);
     tt_process_remove(context);
     tt_call_release_all(context);
+    tt_steps_end(context);
+    tt_name_order_release(context);
     free(context->sets);
     free(context->costs);
     if (event_fd >= 0) {
@@ -71,7 +73,14 @@ static void context_free(tutti_context *context)
 /* A rank that fails in the first calls has not joined: its error becomes that of tutti_init. */
 static tutti_status measure_first(tutti_context *context, tutti_context **context_out)
 {
-    const tutti_status status = tt_costs_measure(context);
+    tutti_status status = tt_costs_measure(context);
+    tt_error_about(context);
+    if (status == TUTTI_OK) {
+        status = tt_name_order_share(context);
+    }
+    if (status == TUTTI_OK) {
+        status = tt_steps_begin(context);
+    }
     if (status == TUTTI_OK) {
         *context_out = context;
         return TUTTI_OK;

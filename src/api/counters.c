@@ -8,6 +8,7 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 
+/* The first version is the shortest there is. */
 static void copy_negotiation(tutti_counters *out, const tt_negotiate_counters *count)
 {
     out->steps = count->steps;
@@ -60,6 +61,9 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     out.exchange_ns = own.exchange_ns;
     out.copying_ns = own.copy_ns;
     out.struct_bytes = counters_out->struct_bytes;
+    out.held = own.held;
+    out.overtaken = own.overtaken;
+    tt_steps_count(context, &out);
     memcpy(counters_out, &out, tt_min_u64(out.struct_bytes, sizeof(out)));
     return TUTTI_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "api/raise.h"
 
 enum { SLOTS = 4, TEXT_BYTES = 1024 };
 
@@ -83,4 +84,10 @@ const char *tutti_last_error(const tutti_context *context)
 {
     const error_slot *slot = slot_find(context);
     return slot != NULL ? slot->text : "";
+}
+
+tutti_status tt_error_raise(tutti_status status, const char *text)
+{
+    tt_error_about(NULL);
+    return tt_error_set(status, "%s", text);
 }

@@ -8,6 +8,7 @@
 
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
                                             "plan", "original",    NULL};
+static const char *const schedule_names[] = {"auto", "off", "fifo", "priority", NULL};
 static const char *const integrity_names[] = {"crc", "none", "aead", NULL};
 
 static const tt_config_entry entries[] = {
@@ -215,6 +216,46 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "how long planned tensors wait for those they travel with before they go alone",
      .offset = offsetof(tt_settings, late_ns)},
+    {.name = "SCHEDULE",
+     .kind = TT_CONFIG_ENUM,
+     .fallback = "auto",
+     .unit = "",
+     .help =
+         "which call goes first: by priority where that can help, as called (off; under credit: "
+         "fifo), or always by priority",
+     .offset = offsetof(tt_settings, schedule),
+     .names = schedule_names},
+    {.name = "CREDIT",
+     .kind = TT_CONFIG_BYTES,
+     .fallback = "0",
+     .unit = "",
+     .help = "bytes of gradients in flight: a call begins while some is left; 0: no limit",
+     .offset = offsetof(tt_settings, credit_bytes)},
+    {.name = "CHUNK",
+     .kind = TT_CONFIG_BYTES,
+     .fallback = "0",
+     .unit = "",
+     .help = "pieces that tensors are cut into, which others can overtake; 0: TUTTI_SEGMENT",
+     .offset = offsetof(tt_settings, chunk_bytes),
+     .maximum = 512 * 1024},
+    {.name = "ORDER",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help = "file of `tutti schedule -o`: priorities of named calls; rank 0's holds for all",
+     .offset = offsetof(tt_settings, order)},
+    {.name = "TUNE",
+     .kind = TT_CONFIG_BOOL,
+     .fallback = "no",
+     .unit = "",
+     .help = "find chunk and credit while the job runs; the program calls tutti_step",
+     .offset = offsetof(tt_settings, tunes)},
+    {.name = "PROFILE",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help = "file in which rank 0 keeps what tuning found, to begin with next time",
+     .offset = offsetof(tt_settings, profile)},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,

@@ -270,6 +270,8 @@ static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
         .set = set,
         .root = claim->root,
         .urgency = one->request != NULL ? one->request->urgency : 0,
+        .segment_bytes = one->request != NULL ? one->request->segment_bytes
+                                              : bundle->control->config.segment_bytes,
         .name = bundle->name,
         .count = claim->count,
         .salt = claim->salt,
@@ -356,6 +358,12 @@ static void bundle_send(run *it, tt_bundle *bundle)
                         .claim = &whole,
                         .name = name};
     carrier_fill(bundle, &all, it->set->id);
+    for (uint32_t i = 0; i < bundle->member_count; i++) { /* as urgent as its most urgent member */
+        const tt_request *request = bundle->members[i].request;
+        if (request != NULL && request->urgency > bundle->carrier.urgency) {
+            bundle->carrier.urgency = request->urgency;
+        }
+    }
     bundle->carrier.is_identity = first == NULL && bundle->pack.bundle_size == 0;
     bundle->carrier.deadline_ns =
         bundle->pack.bundle_size > 0 ? pack_patience(bundle, tt_now(it->control->platform)) : 0;

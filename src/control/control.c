@@ -15,7 +15,7 @@
 void tt_control_config_init(tt_control_config *config)
 {
     *config = (tt_control_config){
-        .segment_bytes = 256 * 1024,
+        .segment_bytes = TT_SEGMENT_BYTES,
         .eager_bytes_max = 4 * 1024,
         .probe_ns = UINT64_C(250000000),
         .verdict_ns = UINT64_C(1000000000),

@@ -37,7 +37,7 @@ typedef struct tt_op tt_op;
 typedef struct tt_set tt_set;
 typedef struct tt_names tt_names;
 
-enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256 };
+enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256, TT_SEGMENT_BYTES = 256 * 1024 };
 
 /* Who is in the job. */
 typedef struct tt_world {
@@ -49,7 +49,7 @@ typedef struct tt_world {
 } tt_world;
 
 typedef struct tt_control_config {
-    uint32_t segment_bytes;   /* longest frame */
+    uint32_t segment_bytes;   /* longest frame; usually TT_SEGMENT_BYTES */
     uint32_t eager_bytes_max; /* frames up to here need no grant */
     uint64_t probe_ns;        /* a call this old asks around */
     uint64_t verdict_ns;      /* how long claims are waited for */

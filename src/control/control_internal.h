@@ -238,6 +238,9 @@ void tt_op_date(tt_op *op, uint64_t now_ns);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);
+/* A claim's salt: another table of costs might choose another algorithm, another segment cuts
+ * otherwise. */
+uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes);
 /* The problem as far as the request tells, and its algorithm. */
 void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);

@@ -181,13 +181,19 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
     return check_counts(request, self, size, text);
 }
 
+uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
+{
+    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0: errors show no key */
+    return salt ^ control->costs_hash ^ cut << 32;
+}
+
 void tt_op_describe(tt_op *op)
 {
     const tt_request *request = op->request;
     const uint32_t seed = op->is_pair ? 2 : op->set->size;
     tt_claim claim;
     tt_claim_make(&claim, request, op->set->size);
-    claim.salt ^= op->control->costs_hash; /* another table might choose another algorithm */
+    claim.salt = tt_op_salt(op->control, claim.salt, request->segment_bytes);
     if (request->name != NULL) {
         const size_t length = tt_min_u64(strlen(request->name), sizeof(claim.name) - 1);
         memcpy(claim.name, request->name, length);
@@ -269,7 +275,8 @@ void tt_op_choose(tt_op *op)
         .size = tt_op_size(op),
         .root = op->is_pair ? 0 : request->root,
         .element_bytes = is_barrier ? 1 : (uint32_t)element_bytes,
-        .segment_bytes = config->segment_bytes,
+        .segment_bytes =
+            request->segment_bytes > 0 ? request->segment_bytes : config->segment_bytes,
         .bytes = is_barrier ? 0 : request->count * element_bytes,
         .postscale = is_reduction(request->collective) ? request->postscale : 1.0,
         .is_in_place = request->input == request->output,

@@ -50,10 +50,12 @@ static bool repeats(const tt_op *op, const tt_request *request)
            request->dtype == (tt_dtype)claim->dtype && request->redop == (tt_redop)claim->redop &&
            request->set == op->set->id && request->prescale == claim->prescale &&
            request->postscale == claim->postscale &&
-           (request->salt ^ op->control->costs_hash) == claim->salt && request->name == NULL &&
-           !request->is_uneven && !request->is_by_active && !request->is_join &&
-           !request->is_identity && request->objection == TT_OK && request->deadline_ns == 0 &&
-           request->output_capacity == 0 && has_buffers(request, &op->exec.problem);
+           tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==
+               claim->salt &&
+           request->name == NULL && !request->is_uneven && !request->is_by_active &&
+           !request->is_join && !request->is_identity && request->objection == TT_OK &&
+           request->deadline_ns == 0 && request->output_capacity == 0 &&
+           has_buffers(request, &op->exec.problem);
 }
 
 /* Nothing is wrong, and nothing comes before it. */

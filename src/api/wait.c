@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait.c - waiting for several calls. */
+#include "api/api_internal.h"
+#include "base/base.h"
+
+enum { SLICE_NS = 1000 * 1000 }; /* another than the one that is driven for may end first */
+
+static bool is_over(tutti_handle *handle)
+{
+    const int state = atomic_load(&handle->state);
+    return state == HANDLE_DONE || state == HANDLE_IDLE;
+}
+
+/* The first that is over, or -1. */
+static int find_over(tutti_handle *const *handles, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (handles[i] != NULL && is_over(handles[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static uint64_t deadline_of(double timeout_s)
+{
+    const bool is_endless = timeout_s < 0.0 || timeout_s > 1e9;
+    return is_endless ? UINT64_MAX : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
+}
+
+/* Of what is left until then, at most `slice_ns`; negative: for ever. */
+static double rest_s(uint64_t until_ns, uint64_t slice_ns)
+{
+    if (until_ns == UINT64_MAX && slice_ns == UINT64_MAX) {
+        return -1.0;
+    }
+    const uint64_t now_ns = tt_clock_ns();
+    return (double)tt_min_u64(now_ns < until_ns ? until_ns - now_ns : 0, slice_ns) / 1e9;
+}
+
+tutti_status tutti_wait_all(tutti_handle *const *handles, int count, double timeout_s)
+{
+    const uint64_t until_ns = deadline_of(timeout_s);
+    tutti_status first = TUTTI_OK;
+    if (handles == NULL && count > 0) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handles is NULL");
+    }
+    for (int i = 0; i < count; i++) {
+        if (handles[i] == NULL) {
+            continue;
+        }
+        const tutti_status status = tutti_wait(handles[i], rest_s(until_ns, UINT64_MAX));
+        if (status == TUTTI_IN_PROGRESS) {
+            return status;
+        }
+        first = first == TUTTI_OK ? status : first;
+    }
+    return first;
+}
+
+tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double timeout_s,
+                            int *index_out)
+{
+    const uint64_t until_ns = deadline_of(timeout_s);
+    int some = 0;
+    while (handles != NULL && some < count && handles[some] == NULL) {
+        some++;
+    }
+    if (handles == NULL || index_out == NULL || some >= count) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "tutti_wait_any: there is no call to wait for");
+    }
+    for (;;) {
+        const int over = find_over(handles, count);
+        if (over >= 0) {
+            *index_out = over;
+            return tutti_wait(handles[over], 0.0);
+        }
+        if (tt_clock_ns() >= until_ns) {
+            return TUTTI_IN_PROGRESS;
+        }
+        const tutti_status status = tutti_wait(handles[some], rest_s(until_ns, SLICE_NS));
+        if (status < 0 && !is_over(handles[some])) {
+            return status; /* in a callback, or the context ends */
+        }
+    }
+}
