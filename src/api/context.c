@@ -127,6 +127,11 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
 /* Let failing ops end: peers must say that they no longer touch their memory. */
 static void settle_ops(tutti_context *context)
 {
+    enum { PASSES_MAX = 64 };
+    /* A send may have failed before its link was seen to end. Peers must hear who is down from this
+     * rank, and not only that it left. */
+    for (int i = 0; i < PASSES_MAX && tt_real_poll(context->real); i++) {
+    }
     tt_control_shut_down(context->control, TT_ERR_SHUT_DOWN, "the context was shut down");
     const uint64_t until_ns = tt_clock_ns() + context->settings.goodbye_ns;
     while (tt_control_pending(context->control) > 0 && tt_clock_ns() < until_ns) {
