@@ -148,10 +148,11 @@ static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
 static void do_piece(piece *work, uint64_t bytes)
 {
     tt_platform *platform = work->exec->flow->platform;
+    const uint32_t size = work->exec->problem.size; /* alone there is next to nothing to do */
     if (work->source_count == 0) {
         return;
     }
-    if (platform->hands > 1 && bytes >= platform->work_bytes_min) {
+    if (platform->hands > 1 && bytes >= platform->work_bytes_min && size > 1) {
         const tt_work_order order = {.part = hand_part, .argument = work, .bytes = bytes};
         platform->ops->work(platform, &order);
     } else {

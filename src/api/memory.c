@@ -18,7 +18,8 @@ void *tt_memory_allocate(tutti_context *context, size_t bytes)
     }
     if (context->segment != NULL) {
         char why[TT_ARENA_WHY_BYTES] = "";
-        if (tt_arena_allocate(tt_segment_arena(context->segment), rounded, &memory, why) == TT_OK) {
+        if (tt_arena_allocate_lasting(tt_segment_arena(context->segment), rounded, &memory, why) ==
+            TT_OK) {
             return memory;
         }
         (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "%s", why);

@@ -168,7 +168,8 @@ static bool block_collapse(const tt_arena *arena, const block *target)
 }
 
 /* Make the pages of `target` exist and be zero, whatever lay there before. */
-static tt_status block_populate(const tt_arena *arena, const block *target, char *why_out)
+static tt_status block_populate(const tt_arena *arena, const block *target, bool is_lasting,
+                                char *why_out)
 {
     uint8_t *memory = arena->span.memory + target->offset;
     if (target->bytes >= HOLE_BYTES_MIN) {
@@ -182,7 +183,7 @@ static tt_status block_populate(const tt_arena *arena, const block *target, char
         }
         punch_hole(arena, target);
     }
-    if (target->bytes >= COLLAPSE_BYTES_MIN && block_collapse(arena, target)) {
+    if (is_lasting && target->bytes >= COLLAPSE_BYTES_MIN && block_collapse(arena, target)) {
         if (target->bytes < HOLE_BYTES_MIN) {
             memset(memory, 0, target->bytes);
         }
@@ -251,7 +252,8 @@ static uint64_t alignment_for(uint64_t bytes)
     return bytes >= PAGED_BYTES_MIN ? PAGE_BYTES : LINE_BYTES;
 }
 
-static tt_status allocate_locked(tt_arena *arena, size_t bytes, void **memory_out, char *why_out)
+static tt_status allocate_locked(tt_arena *arena, size_t bytes, bool is_lasting, void **memory_out,
+                                 char *why_out)
 {
     const uint64_t rounded = block_bytes_for(bytes);
     uint64_t start = 0;
@@ -266,7 +268,7 @@ static tt_status allocate_locked(tt_arena *arena, size_t bytes, void **memory_ou
         explain(why_out, "heap: no memory to describe a block of %llu bytes", bytes, 0);
         return TT_ERR_NO_MEMORY;
     }
-    const tt_status status = block_populate(arena, taken, why_out);
+    const tt_status status = block_populate(arena, taken, is_lasting, why_out);
     if (status != TT_OK) {
         if (taken->bytes >= HOLE_BYTES_MIN) {
             punch_hole(arena, taken);
@@ -279,8 +281,8 @@ static tt_status allocate_locked(tt_arena *arena, size_t bytes, void **memory_ou
     return TT_OK;
 }
 
-tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
-                            char why_out[TT_ARENA_WHY_BYTES])
+static tt_status allocate(tt_arena *arena, size_t bytes, bool is_lasting, void **memory_out,
+                          char *why_out)
 {
     if (bytes == 0 || bytes > arena->span.bytes) {
         explain(why_out, "shared arena: %llu bytes wanted, it holds 1 to %llu bytes", bytes,
@@ -288,9 +290,21 @@ tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
         return bytes == 0 ? TT_ERR_BAD_ARGUMENT : TT_ERR_NO_MEMORY;
     }
     pthread_mutex_lock(&arena->mutex);
-    const tt_status status = allocate_locked(arena, bytes, memory_out, why_out);
+    const tt_status status = allocate_locked(arena, bytes, is_lasting, memory_out, why_out);
     pthread_mutex_unlock(&arena->mutex);
     return status;
+}
+
+tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
+                            char why_out[TT_ARENA_WHY_BYTES])
+{
+    return allocate(arena, bytes, false, memory_out, why_out);
+}
+
+tt_status tt_arena_allocate_lasting(tt_arena *arena, size_t bytes, void **memory_out,
+                                    char why_out[TT_ARENA_WHY_BYTES])
+{
+    return allocate(arena, bytes, true, memory_out, why_out);
 }
 
 tt_status tt_arena_release(tt_arena *arena, void *memory)

@@ -40,6 +40,10 @@ void tt_arena_destroy(tt_arena *arena);
  * what is exhausted. */
 tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
                             char why_out[TT_ARENA_WHY_BYTES]);
+/* The same for memory that is kept: from 512 KiB on the kernel is urged to give huge pages, which
+ * takes some ms that do not pay for memory that soon goes back. */
+tt_status tt_arena_allocate_lasting(tt_arena *arena, size_t bytes, void **memory_out,
+                                    char why_out[TT_ARENA_WHY_BYTES]);
 
 /* TT_ERR_BAD_ARGUMENT if `memory` is nothing that tt_arena_allocate gave and that is still in use.
  */
