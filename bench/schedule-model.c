@@ -91,7 +91,7 @@ static void pair(void)
     tt_graph *graph;
     tt_scratch scratch;
     tt_graph_times times;
-    uint32_t *places;
+    uint32_t *places = NULL;
     bool is_built = tt_graph_create(&tt_allocator_default, &graph) == TT_OK;
     tt_scratch_init(&scratch, &tt_allocator_default);
     for (uint32_t i = 0; i < 2 && is_built; i++) {
@@ -354,7 +354,7 @@ static void tuner(void)
     for (size_t i = 0; i < TT_ARRAY_COUNT(tuned_cases); i++) {
         const tuned_case *tuned = &tuned_cases[i];
         tt_text why = {0};
-        tt_graph *forward, *graph;
+        tt_graph *forward = NULL, *graph = NULL;
         tt_scratch scratch;
         tt_workload workload;
         tt_scratch_init(&scratch, &tt_allocator_default);
