@@ -95,7 +95,8 @@ def main():
     for check in (check_collectives, check_order_with_the_stream, check_training):
         check()
         if hvd.rank() == 0:
-            print(f"{check.__name__}: ok, {hvd.size()} ranks, torch {torch.__version__}", flush=True)
+            print(f"{check.__name__}: ok, {hvd.size()} ranks, torch {torch.__version__}",
+                  flush=True)
     hvd.shutdown()
 
 
