@@ -190,8 +190,11 @@ class Mpi(unittest.TestCase):
         for engine, root, other in (("$PMI_RANK -ge 2", "no engine", "engine mpich"),
                                     ("$PMI_RANK -lt 2", "engine mpich", "no engine")):
             half = ["sh", "-c", f'[ {engine} ] || unset TUTTI_ENGINE; exec "$0"']
-            ended = self.mpirun("mpich", 4, *half, ENGINE)
-            self.assertNotEqual(ended.returncode, 0, ended)
+            for _ in range(5):
+                ended = self.mpirun("mpich", 4, *half, ENGINE)
+                self.assertNotEqual(ended.returncode, 0, ended)
+                if "process manager error" not in ended.stderr:
+                    break  # else mpiexec fell over the ranks that ended, and lost what they said
             self.assertRegex(ended.stdout + ended.stderr,
                              rf"rank 0 uses {root}, rank [123] on \S+ uses {other}")
 
