@@ -196,8 +196,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
 {
     const scenario_call *call = slot->call;
     const tt_request *request = &slot->request;
-    const bool is_late =
-        strstr(request->error, "an earlier call failed") != NULL || is_told_again(run, slot);
+    const bool is_late = strstr(request->error, "an earlier call failed") != NULL;
     const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
     if (slot->is_join) {
         return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";
@@ -220,6 +219,9 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
     case TT_ERR_CANCELLED:
         if (is_late) {
             return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
+        }
+        if (is_told_again(run, slot) && had_trouble(run, slot->call_index)) {
+            return NULL;
         }
         return is_flawed ? NULL : "fails though the ranks agree";
     default:
