@@ -45,7 +45,7 @@ static tt_evaluation evaluate(const tt_policy *policy, const tt_policy_input *in
                               bool keeps_barrier)
 {
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     tt_evaluation evaluation = {0};
     const tt_evaluate_config config = {.wire = input->wire, .allocator = &tt_allocator_default};
     if (tt_policy_run(policy, input, &tt_allocator_default, &why, &plan) != TT_OK) {
@@ -178,7 +178,7 @@ static void caramel(const char *path, double byte_us, double start_us)
                                    .wire = {.byte_us = byte_us, .overhead_us = start_us},
                                    .rank_count = 4};
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     if (tt_policy_run(&tt_policy_caramel, &input, &tt_allocator_default, &why, &plan) != TT_OK) {
         die(why.bytes);
     }
@@ -233,7 +233,7 @@ static void random_passes(const tt_graph *graph, tt_wire wire, uint32_t orders, 
 static void pulls(uint32_t orders)
 {
     for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-        const tt_model *network = tt_model_at(i);
+        const tt_network *network = tt_model_at(i);
         tt_text why = {0};
         tt_graph *graph;
         tt_graph_stats stats;

@@ -395,7 +395,7 @@ static bool ends_in(const char *name, const char *ending)
 
 static tt_status network_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out)
 {
-    const tt_model *model = tt_model_find(name);
+    const tt_network *model = tt_model_find(name);
     if (model == NULL) {
         tt_nearest nearest;
         tt_nearest_init(&nearest, name);

@@ -144,7 +144,7 @@ static int print_list(void)
     }
     printf("networks:\n");
     for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-        const tt_model *model = tt_model_at(i);
+        const tt_network *model = tt_model_at(i);
         printf("  %-14s%u tensors, %.2f MiB, batch %u\n", model->name, model->tensor_count,
                model->mib, model->batch);
     }
@@ -275,7 +275,7 @@ static const tt_policy *policy_find(const char *name)
  */
 
 static tt_status evaluate(job_state *job, const tt_policy *policy, tt_plot_panel *panel,
-                          tt_plan *plan, tt_evaluation *evaluation)
+                          tt_timetable *plan, tt_evaluation *evaluation)
 {
     TT_TRY(tt_policy_run(policy, &job->input, &tt_allocator_default, &job->why, plan));
     plan->keeps_barrier = job->values->keeps_barrier;
@@ -291,7 +291,7 @@ static tt_status evaluate(job_state *job, const tt_policy *policy, tt_plot_panel
 }
 
 /* Of a tensor: the transfer's priority where there is one, else its place in the plan. */
-static tt_status places_of(job_state *job, const tt_plan *plan, uint32_t **places_out)
+static tt_status places_of(job_state *job, const tt_timetable *plan, uint32_t **places_out)
 {
     uint32_t *places =
         tt_scratch_take(&job->scratch, plan->workload->tensor_count, sizeof(places[0]));
@@ -416,7 +416,7 @@ static int graph_save(const job_state *job)
 /* ---- a training step ---------------------------------------------------------------------------
  */
 
-static void print_plan(const tt_plan *plan, const tt_evaluation *evaluation)
+static void print_plan(const tt_timetable *plan, const tt_evaluation *evaluation)
 {
     uint32_t forward_count = 0;
     for (uint32_t i = 0; i < plan->transfer_count; i++) {
@@ -467,7 +467,7 @@ static void print_ready(const job_state *job)
 static int step_show(job_state *job, const tt_policy *policy)
 {
     tt_plot_panel panels[2] = {{.title = "fifo"}};
-    tt_plan plans[2];
+    tt_timetable plans[2];
     tt_evaluation evaluations[2];
     uint32_t *places = NULL;
     if (evaluate(job, &tt_policy_fifo, &panels[0], &plans[0], &evaluations[0]) != TT_OK) {
@@ -513,7 +513,7 @@ static int compare(job_state *job)
            "transfers");
     double plain_us = 0;
     for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
-        tt_plan plan;
+        tt_timetable plan;
         tt_evaluation evaluation;
         tt_text_clear(&job->why);
         if (evaluate(job, tt_policy_at(i), NULL, &plan, &evaluation) != TT_OK) {

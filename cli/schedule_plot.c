@@ -31,13 +31,13 @@ typedef struct frame_state {
     double us_a_pixel;
 } frame_state;
 
-void tt_plot_note(void *user, const tt_span *span)
+void tt_plot_note(void *user, const tt_interval *span)
 {
     tt_plot_panel *panel = user;
     if (span->step + 1 < STEP_FIRST || span->step > STEP_LAST) {
         return;
     }
-    tt_span *last = panel->span_count > 0 ? &panel->spans[panel->span_count - 1] : NULL;
+    tt_interval *last = panel->span_count > 0 ? &panel->spans[panel->span_count - 1] : NULL;
     if (last != NULL && last->kind == span->kind && last->step == span->step &&
         last->transfer == span->transfer && span->start_us <= last->end_us + 1e-6) {
         last->end_us = span->end_us;
@@ -45,7 +45,7 @@ void tt_plot_note(void *user, const tt_span *span)
     }
     if (panel->span_count == panel->span_capacity) {
         const size_t capacity = panel->span_capacity == 0 ? 256 : 2 * panel->span_capacity;
-        tt_span *spans = tt_cli_allocate(capacity, sizeof(*spans));
+        tt_interval *spans = tt_cli_allocate(capacity, sizeof(*spans));
         for (size_t i = 0; i < panel->span_count; i++) {
             spans[i] = panel->spans[i];
         }
@@ -69,7 +69,7 @@ static void panel_range(const tt_plot_panel *panel, double *start_us, double *en
     *start_us = INFINITY;
     *end_us = 0;
     for (size_t i = 0; i < panel->span_count; i++) {
-        const tt_span *span = &panel->spans[i];
+        const tt_interval *span = &panel->spans[i];
         if (span->kind <= TT_SPAN_BACKWARD && span->step >= STEP_FIRST) {
             *start_us = fmin(*start_us, span->start_us);
             *end_us = fmax(*end_us, span->end_us);
@@ -103,13 +103,13 @@ static int row_of(const tt_plot_panel *panel, tt_span_kind kind, int *count_out)
 }
 
 /* Where the transfer's first tensor comes in the forward pass, in [0, 1]. */
-static double first_use_share(const tt_plan *plan, uint32_t transfer)
+static double first_use_share(const tt_timetable *plan, uint32_t transfer)
 {
     const double first_us = tt_policy_first_use_us(plan, &plan->transfers[transfer]);
     return plan->workload->forward_us > 0 ? first_us / plan->workload->forward_us : 0;
 }
 
-static void bar_write(const frame_state *frame, const tt_plot_panel *panel, const tt_span *span,
+static void bar_write(const frame_state *frame, const tt_plot_panel *panel, const tt_interval *span,
                       int top)
 {
     int row_count;

@@ -16,14 +16,14 @@
 /* One panel: a plan and what its evaluation told. */
 typedef struct tt_plot_panel {
     char title[160];
-    const tt_plan *plan;
-    tt_span *spans;
+    const tt_timetable *plan;
+    tt_interval *spans;
     size_t span_count;
     size_t span_capacity;
 } tt_plot_panel;
 
 /* A tt_span_fn: note spans of the steps that are shown; `user` is a panel. */
-void tt_plot_note(void *user, const tt_span *span);
+void tt_plot_note(void *user, const tt_interval *span);
 void tt_plot_fini(tt_plot_panel *panel);
 
 /* All panels below each other, on one scale of time. False if it could not be written. */

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "api/api_internal.h"
-#include "api/order_text.h"
 #include "base/hash64.h"
 #include "base/log.h"
+#include "schedule/schedule.h"
 
 typedef struct entry {
     char *name;
@@ -71,7 +71,7 @@ static tt_status install(tutti_context *context, const char *text, size_t bytes,
     if (order == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    tt_status status = tt_order_read(text, bytes, add_line, order, why);
+    tt_status status = tt_order_text_parse(text, bytes, add_line, order, why);
     if (order->count > 0) {
         qsort(order->entries, order->count, sizeof(*order->entries), by_name);
     }
@@ -122,12 +122,12 @@ void tt_name_order_release(tutti_context *context)
 static char *read_all(const char *path, size_t *bytes_out, tt_text *why)
 {
     FILE *file = fopen(path, "re");
-    char *text = file != NULL ? malloc(TT_ORDER_BYTES_MAX + 1) : NULL;
+    char *text = file != NULL ? malloc(TT_ORDER_TEXT_BYTES_MAX + 1) : NULL;
     if (text == NULL) {
         tt_text_add(why, "%s", file == NULL ? strerror(errno) : "out of memory");
     } else {
-        *bytes_out = fread(text, 1, TT_ORDER_BYTES_MAX + 1, file);
-        if (ferror(file) != 0 || *bytes_out == 0 || *bytes_out > TT_ORDER_BYTES_MAX) {
+        *bytes_out = fread(text, 1, TT_ORDER_TEXT_BYTES_MAX + 1, file);
+        if (ferror(file) != 0 || *bytes_out == 0 || *bytes_out > TT_ORDER_TEXT_BYTES_MAX) {
             tt_text_add(why, "cannot be read, is empty, or is longer than 16 MiB");
             free(text);
             text = NULL;
@@ -147,7 +147,7 @@ tutti_status tt_name_order_spread(tutti_context *context, const char *text, size
     if (status != TUTTI_OK || length == 0) {
         return status;
     }
-    char *copy = length > 0 && length <= TT_ORDER_BYTES_MAX ? malloc((size_t)length) : NULL;
+    char *copy = length > 0 && length <= TT_ORDER_TEXT_BYTES_MAX ? malloc((size_t)length) : NULL;
     if (copy == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "no memory for an order of tensors");
     }

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "api/api_internal.h"
-#include "api/order_text.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "schedule/schedule.h"
 
 enum {
     NAMES_MAX = 65536,
@@ -72,7 +72,7 @@ static bool list_add(name_list *list, const char *name)
         list->names = names;
         list->capacity = capacity;
     }
-    char *copy = list->count < NAMES_MAX && tt_order_can_name(name) ? strdup(name) : NULL;
+    char *copy = list->count < NAMES_MAX && tt_order_name_is_writable(name) ? strdup(name) : NULL;
     if (copy != NULL) {
         list->names[list->count++] = copy;
     }
@@ -106,7 +106,7 @@ tutti_status tutti_use(tutti_context *context, const char *name)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (name == NULL || !tt_order_can_name(name)) {
+    if (name == NULL || !tt_order_name_is_writable(name)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
                             "tutti_use: a name has 1 to 255 bytes and no control characters");
     }
@@ -125,7 +125,7 @@ static char *learnt_text(const tt_steps *steps, size_t *bytes_out)
 {
     const bool is_told = steps->used.count > 0;
     const name_list *list = is_told ? &steps->used : &steps->started;
-    size_t room = strlen(tt_order_title()) + 2, at = 0;
+    size_t room = strlen(TT_ORDER_TITLE) + 2, at = 0;
     for (size_t i = 0; i < list->count; i++) {
         room += strlen(list->names[i]) + 24;
     }
@@ -134,7 +134,7 @@ static char *learnt_text(const tt_steps *steps, size_t *bytes_out)
         *bytes_out = 0;
         return NULL;
     }
-    at += (size_t)snprintf(text, room, "%s\n", tt_order_title());
+    at += (size_t)snprintf(text, room, "%s\n", TT_ORDER_TITLE);
     for (size_t i = 0; i < list->count; i++) {
         const size_t from = is_told ? i : list->count - 1 - i;
         at += (size_t)snprintf(text + at, room - at, "%zu\t%s\n", i, list->names[from]);

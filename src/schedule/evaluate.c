@@ -40,7 +40,7 @@ typedef struct pending_state {
 } pending_state;
 
 typedef struct model_state {
-    const tt_plan *plan;
+    const tt_timetable *plan;
     const tt_evaluate_config *config;
     tt_scheduler *scheduler;
     tt_compute compute;
@@ -76,7 +76,7 @@ void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluat
 /* ---- spans -------------------------------------------------------------------------------------
  */
 
-static void span_tell(const model_state *model, tt_span span)
+static void span_tell(const model_state *model, tt_interval span)
 {
     if (model->config->on_span != NULL && span.end_us > span.start_us) {
         model->config->on_span(model->config->user, &span);
@@ -87,10 +87,10 @@ static void compute_tell(const model_state *model, double from_us, double to_us)
 {
     const tt_compute *compute = &model->compute;
     const bool is_forward = compute->point_us <= compute->workload->forward_us;
-    span_tell(model, (tt_span){.kind = is_forward ? TT_SPAN_FORWARD : TT_SPAN_BACKWARD,
-                               .step = (uint32_t)compute->step,
-                               .start_us = from_us,
-                               .end_us = to_us});
+    span_tell(model, (tt_interval){.kind = is_forward ? TT_SPAN_FORWARD : TT_SPAN_BACKWARD,
+                                   .step = (uint32_t)compute->step,
+                                   .start_us = from_us,
+                                   .end_us = to_us});
 }
 
 /* ---- the scheduler's two ops -------------------------------------------------------------------
@@ -113,11 +113,11 @@ static void on_start(void *user, const tt_task_chunk *chunk)
     line->ring[line->tail++ % line->capacity] = (flight_state){
         .ack_us = line->free_us + latency_us, .task = chunk->task, .index = chunk->index};
     model->chunks_started++;
-    span_tell(model, (tt_span){.kind = (tt_span_kind)(TT_SPAN_PUSH + (int)lane),
-                               .step = (uint32_t)chunk->round,
-                               .transfer = chunk->task,
-                               .start_us = start_us,
-                               .end_us = line->free_us});
+    span_tell(model, (tt_interval){.kind = (tt_span_kind)(TT_SPAN_PUSH + (int)lane),
+                                   .step = (uint32_t)chunk->round,
+                                   .transfer = chunk->task,
+                                   .start_us = start_us,
+                                   .end_us = line->free_us});
 }
 
 static void transfer_settle(model_state *model, uint32_t index);
@@ -220,7 +220,7 @@ static tt_status tasks_declare(model_state *model)
     return TT_OK;
 }
 
-static uint64_t chunks_needed(const tt_plan *plan)
+static uint64_t chunks_needed(const tt_timetable *plan)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < plan->transfer_count && count <= CHUNKS_MAX; i++) {
@@ -234,7 +234,7 @@ static uint64_t chunks_needed(const tt_plan *plan)
 
 static tt_status model_build(model_state *model, tt_scratch *scratch, tt_text *why)
 {
-    const tt_plan *plan = model->plan;
+    const tt_timetable *plan = model->plan;
     const uint64_t chunk_count = chunks_needed(plan);
     if (chunk_count > CHUNKS_MAX) {
         tt_text_add(why, "the plan cuts a step into more than %d chunks: use larger ones",
@@ -349,7 +349,7 @@ static void model_measure(const model_state *model, tt_evaluation *evaluation)
     tt_overlap(busy_us, tt_workload_compute_us(model->plan->workload), step_us, evaluation);
 }
 
-tt_status tt_evaluate(const tt_plan *plan, const tt_evaluate_config *config, tt_text *why,
+tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config, tt_text *why,
                       tt_evaluation *evaluation_out)
 {
     TT_ASSERT(tt_plan_is_sound(plan));

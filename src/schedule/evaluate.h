@@ -36,15 +36,15 @@ typedef enum tt_span_kind {
 } tt_span_kind;
 
 /* One bar of a Gantt picture. */
-typedef struct tt_span {
+typedef struct tt_interval {
     tt_span_kind kind;
     uint32_t step;
     uint32_t transfer; /* communication: index in the plan */
     double start_us;
     double end_us;
-} tt_span;
+} tt_interval;
 
-typedef void tt_span_fn(void *user, const tt_span *span);
+typedef void tt_span_fn(void *user, const tt_interval *span);
 
 typedef struct tt_evaluation {
     double step_us;    /* period once it has settled */
@@ -66,7 +66,7 @@ typedef struct tt_evaluate_config {
 } tt_evaluate_config;
 
 /* The plan must be sound. TT_ERR_NO_RESOURCE where it makes more than a million chunks. */
-tt_status tt_evaluate(const tt_plan *plan, const tt_evaluate_config *config, tt_text *why,
+tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config, tt_text *why,
                       tt_evaluation *evaluation_out);
 
 /* rho, alpha and U of a step. */

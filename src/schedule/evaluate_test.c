@@ -39,7 +39,7 @@ static tt_evaluation evaluate(const tt_policy *policy, const tt_policy_input *in
                               bool keeps_barrier)
 {
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     assert_int_equal(TT_OK, tt_policy_run(policy, input, &tt_allocator_default, &why, &plan));
     plan.keeps_barrier = keeps_barrier;
     const tt_evaluate_config config = {.wire = input->wire, .allocator = &tt_allocator_default};
@@ -193,7 +193,7 @@ static void test_wrong_steps_are_refused_in_words(void **state)
 {
     (void)state;
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     tt_workload empty = {NULL, 0, 1, 1};
     tt_policy_input input = input_of(&empty, TT_FORM_ALLREDUCE, unit_wire);
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
@@ -225,7 +225,7 @@ static void test_too_many_chunks_are_refused_in_words(void **state)
     tt_policy_input input = input_of(&workload, TT_FORM_ALLREDUCE, unit_wire);
     input.chunk_bytes = 1;
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     assert_int_equal(
         TT_OK, tt_policy_run(&tt_policy_priority, &input, &tt_allocator_default, &why, &plan));
     const tt_evaluate_config config = {.wire = unit_wire, .allocator = &tt_allocator_default};
@@ -243,7 +243,7 @@ static void test_memory_that_is_out_leaves_nothing_behind(void **state)
         tt_counting_allocator counter = {.fail_at = fail_at};
         const tt_allocator allocator = tt_counting_allocator_borrow(&counter);
         tt_text why = {0};
-        tt_plan plan;
+        tt_timetable plan;
         tt_status status = tt_policy_run(&tt_policy_priority, &input, &allocator, &why, &plan);
         if (status == TT_OK) {
             const tt_evaluate_config config = {.wire = unit_wire, .allocator = &allocator};

@@ -210,7 +210,7 @@ static void test_a_learner_gives_every_place_once(void **state)
 /* ---- networks ----------------------------------------------------------------------------------
  */
 
-static tt_graph *training_graph(const tt_model *model)
+static tt_graph *training_graph(const tt_network *model)
 {
     tt_text why = {0};
     tt_graph *forward;
@@ -225,7 +225,7 @@ static void test_networks_have_their_published_parameters(void **state)
 {
     (void)state;
     for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-        const tt_model *model = tt_model_at(i);
+        const tt_network *model = tt_model_at(i);
         tt_text why = {0};
         tt_graph *graph;
         assert_int_equal(TT_OK, tt_model_build(model, &tt_allocator_default, &why, &graph));
@@ -264,7 +264,7 @@ static void test_every_gradient_of_a_training_graph_is_sent_once(void **state)
 }
 
 /* Makespans of a forward graph: TIC, TAC, and the mean of 100 random orders. */
-static void compare_orders(const tt_model *model, double rho)
+static void compare_orders(const tt_network *model, double rho)
 {
     tt_text why = {0};
     tt_graph *graph;

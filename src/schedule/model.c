@@ -40,7 +40,7 @@ typedef struct value_state {
 } value_state;
 
 typedef struct builder_state {
-    const tt_model *model;
+    const tt_network *model;
     tt_graph *graph;
     const char *next; /* rest of the notation */
     uint32_t layer_count;
@@ -418,7 +418,7 @@ static tt_status network(builder_state *builder)
     return tt_graph_seal(builder->graph, builder->why);
 }
 
-tt_status tt_model_build(const tt_model *model, const tt_allocator *allocator, tt_text *why,
+tt_status tt_model_build(const tt_network *model, const tt_allocator *allocator, tt_text *why,
                          tt_graph **graph_out)
 {
     builder_state builder = {.model = model, .next = model->layers, .why = why};

@@ -15,7 +15,7 @@
 
 #include "schedule/graph.h"
 
-typedef struct tt_model {
+typedef struct tt_network {
     const char *name;
     uint32_t image_size;
     uint32_t batch;
@@ -25,15 +25,15 @@ typedef struct tt_model {
     const char *layers;
     uint32_t residual_units[4]; /* per block */
     uint32_t residual_version;  /* 1 or 2: activation after or before the convolutions */
-} tt_model;
+} tt_network;
 
 /* The index-th model, or NULL at the end; by name, or NULL. */
-const tt_model *tt_model_at(size_t index);
-const tt_model *tt_model_find(const char *name);
+const tt_network *tt_model_at(size_t index);
+const tt_network *tt_model_find(const char *name);
 
 /* The forward graph, sealed; tt_graph_differentiate makes it a training graph. The caller destroys.
  */
-tt_status tt_model_build(const tt_model *model, const tt_allocator *allocator, tt_text *why,
+tt_status tt_model_build(const tt_network *model, const tt_allocator *allocator, tt_text *why,
                          tt_graph **graph_out);
 
 #endif

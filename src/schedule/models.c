@@ -15,7 +15,7 @@
     "[ c1-320 | c1-384 [ c1x3-384 | c3x1-384 ] | c1-448 c3-384 [ c1x3-384 | c3x1-384 ] | a3 " \
     "c1-192 ] "
 
-static const tt_model models[] = {
+static const tt_network models[] = {
     {.name = "alexnet-v2",
      .image_size = 224,
      .batch = 512,
@@ -109,12 +109,12 @@ static const tt_model models[] = {
                "b7-4096v b1-4096 l1000"},
 };
 
-const tt_model *tt_model_at(size_t index)
+const tt_network *tt_model_at(size_t index)
 {
     return index < TT_ARRAY_COUNT(models) ? &models[index] : NULL;
 }
 
-const tt_model *tt_model_find(const char *name)
+const tt_network *tt_model_find(const char *name)
 {
     for (size_t i = 0; i < TT_ARRAY_COUNT(models); i++) {
         if (strcmp(models[i].name, name) == 0) {

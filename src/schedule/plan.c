@@ -6,9 +6,10 @@
 #include "base/assert.h"
 #include "base/base.h"
 
-tt_status tt_plan_init(tt_plan *plan, const tt_workload *workload, const tt_allocator *allocator)
+tt_status tt_plan_init(tt_timetable *plan, const tt_workload *workload,
+                       const tt_allocator *allocator)
 {
-    *plan = (tt_plan){
+    *plan = (tt_timetable){
         .chunk_bytes = TT_CHUNK_WHOLE, .credit_bytes = TT_CREDIT_ENDLESS, .workload = workload};
     tt_scratch_init(&plan->scratch, allocator);
     const size_t count = workload->tensor_count;
@@ -21,13 +22,13 @@ tt_status tt_plan_init(tt_plan *plan, const tt_workload *workload, const tt_allo
     return TT_OK;
 }
 
-void tt_plan_fini(tt_plan *plan)
+void tt_plan_fini(tt_timetable *plan)
 {
     tt_scratch_fini(&plan->scratch);
     plan->transfer_count = 0;
 }
 
-tt_transfer *tt_plan_exchange(tt_plan *plan, const uint32_t *tensors, uint32_t count,
+tt_transfer *tt_plan_exchange(tt_timetable *plan, const uint32_t *tensors, uint32_t count,
                               uint32_t priority)
 {
     TT_ASSERT(plan->member_count + count <= plan->workload->tensor_count);
@@ -53,7 +54,7 @@ tt_transfer *tt_plan_exchange(tt_plan *plan, const uint32_t *tensors, uint32_t c
     return first;
 }
 
-void tt_plan_append(tt_plan *plan, const tt_transfer *transfer)
+void tt_plan_append(tt_timetable *plan, const tt_transfer *transfer)
 {
     TT_ASSERT(plan->transfer_count < 2 * plan->workload->tensor_count);
     TT_ASSERT(transfer->member_first + transfer->member_count <= plan->member_count);
@@ -66,7 +67,7 @@ static bool is_delivery(tt_task_kind kind)
     return kind != TT_TASK_PUSH && kind != TT_TASK_REDUCE_SCATTER;
 }
 
-static bool transfer_is_sound(const tt_plan *plan, uint32_t index)
+static bool transfer_is_sound(const tt_timetable *plan, uint32_t index)
 {
     const tt_transfer *transfer = &plan->transfers[index];
     return transfer->member_count > 0 &&
@@ -75,7 +76,7 @@ static bool transfer_is_sound(const tt_plan *plan, uint32_t index)
            transfer->priority <= TT_TASK_PRIORITY_MAX;
 }
 
-bool tt_plan_is_sound(const tt_plan *plan)
+bool tt_plan_is_sound(const tt_timetable *plan)
 {
     uint64_t delivered_count = 0;
     uint64_t seen_sum = 0;

@@ -38,7 +38,7 @@ typedef struct tt_transfer {
     uint32_t member_count;
 } tt_transfer;
 
-typedef struct tt_plan {
+typedef struct tt_timetable {
     tt_plan_form form;
     tt_scheduler_queue queue;
     uint64_t chunk_bytes;
@@ -50,22 +50,23 @@ typedef struct tt_plan {
     uint32_t member_count;
     const tt_workload *workload; /* borrowed */
     tt_scratch scratch;
-} tt_plan;
+} tt_timetable;
 
 /* Room for one exchange per tensor. On TT_ERR_NO_MEMORY there is nothing to return. */
-tt_status tt_plan_init(tt_plan *plan, const tt_workload *workload, const tt_allocator *allocator);
-void tt_plan_fini(tt_plan *plan);
+tt_status tt_plan_init(tt_timetable *plan, const tt_workload *workload,
+                       const tt_allocator *allocator);
+void tt_plan_fini(tt_timetable *plan);
 
 /* Exchange `count` tensors as one: an all-reduce, or a push and a pull. Returns the first transfer,
  * for the policy to adjust; with a server the pull is the next one. */
-tt_transfer *tt_plan_exchange(tt_plan *plan, const uint32_t *tensors, uint32_t count,
+tt_transfer *tt_plan_exchange(tt_timetable *plan, const uint32_t *tensors, uint32_t count,
                               uint32_t priority);
 
 /* A transfer as it is, whose members are those of an exchange. */
-void tt_plan_append(tt_plan *plan, const tt_transfer *transfer);
+void tt_plan_append(tt_timetable *plan, const tt_transfer *transfer);
 
 /* Every tensor is in exactly one exchange, every transfer's members and follower are sound. */
-bool tt_plan_is_sound(const tt_plan *plan);
+bool tt_plan_is_sound(const tt_timetable *plan);
 
 /* priorities[tensor] = place of its first use in the forward pass. */
 tt_status tt_plan_use_places(const tt_workload *workload, tt_scratch *scratch,

@@ -37,11 +37,11 @@ static tt_status input_check(const tt_policy *policy, const tt_policy_input *inp
 }
 
 tt_status tt_policy_run(const tt_policy *policy, const tt_policy_input *input,
-                        const tt_allocator *allocator, tt_text *why, tt_plan *plan_out)
+                        const tt_allocator *allocator, tt_text *why, tt_timetable *plan_out)
 {
     TT_ASSERT(policy->plan != NULL);
     TT_TRY(input_check(policy, input, why));
-    tt_plan plan;
+    tt_timetable plan;
     TT_TRY(tt_plan_init(&plan, input->workload, allocator));
     plan.form = input->form;
     const tt_status status = policy->plan(input, &plan);
@@ -65,7 +65,7 @@ uint64_t tt_policy_chunk_seed(const tt_policy_input *input)
     return seed < CHUNK_BYTES_MIN ? CHUNK_BYTES_MIN : (uint64_t)seed;
 }
 
-void tt_policy_set_limits(const tt_policy_input *input, tt_plan *plan)
+void tt_policy_set_limits(const tt_policy_input *input, tt_timetable *plan)
 {
     plan->chunk_bytes = input->chunk_bytes != 0 ? input->chunk_bytes : tt_policy_chunk_seed(input);
     plan->credit_bytes = input->credit_bytes;
@@ -76,7 +76,7 @@ void tt_policy_set_limits(const tt_policy_input *input, tt_plan *plan)
     }
 }
 
-tt_status tt_policy_each_tensor(tt_plan *plan, const uint32_t *priorities)
+tt_status tt_policy_each_tensor(tt_timetable *plan, const uint32_t *priorities)
 {
     const uint32_t *order = tt_workload_by_ready(plan->workload, &plan->scratch);
     if (order == NULL) {
@@ -88,7 +88,7 @@ tt_status tt_policy_each_tensor(tt_plan *plan, const uint32_t *priorities)
     return TT_OK;
 }
 
-tt_status tt_policy_buckets(tt_plan *plan, uint64_t bytes_max)
+tt_status tt_policy_buckets(tt_timetable *plan, uint64_t bytes_max)
 {
     const uint32_t *order = tt_workload_by_ready(plan->workload, &plan->scratch);
     if (order == NULL) {
@@ -110,7 +110,7 @@ tt_status tt_policy_buckets(tt_plan *plan, uint64_t bytes_max)
     return TT_OK;
 }
 
-double tt_policy_first_use_us(const tt_plan *plan, const tt_transfer *transfer)
+double tt_policy_first_use_us(const tt_timetable *plan, const tt_transfer *transfer)
 {
     double first_us = INFINITY;
     for (uint32_t i = 0; i < transfer->member_count; i++) {
@@ -120,7 +120,7 @@ double tt_policy_first_use_us(const tt_plan *plan, const tt_transfer *transfer)
     return first_us;
 }
 
-double tt_policy_ready_us(const tt_plan *plan, const tt_transfer *transfer)
+double tt_policy_ready_us(const tt_timetable *plan, const tt_transfer *transfer)
 {
     double last_us = 0;
     for (uint32_t i = 0; i < transfer->member_count; i++) {

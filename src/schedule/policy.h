@@ -31,28 +31,28 @@ typedef struct tt_policy {
     bool needs_graph;
     bool needs_allreduce; /* makes no sense with a server */
     /* Fill `plan`, which is initialised and empty; its form is set. */
-    tt_status (*plan)(const tt_policy_input *input, tt_plan *plan);
+    tt_status (*plan)(const tt_policy_input *input, tt_timetable *plan);
 } tt_policy;
 
 /* Check the input, initialise the plan and let the policy fill it. On TT_OK the caller returns the
  * plan's memory; on failure there is none and `why` says what is wrong. */
 tt_status tt_policy_run(const tt_policy *policy, const tt_policy_input *input,
-                        const tt_allocator *allocator, tt_text *why, tt_plan *plan_out);
+                        const tt_allocator *allocator, tt_text *why, tt_timetable *plan_out);
 
 /* c* = sqrt(S t B / k): total bytes, cost per chunk, bandwidth, chunks in flight. */
 uint64_t tt_policy_chunk_seed(const tt_policy_input *input);
 
 /* One exchange per tensor, in order of readiness, with these priorities (NULL: all 0). */
-tt_status tt_policy_each_tensor(tt_plan *plan, const uint32_t *priorities);
+tt_status tt_policy_each_tensor(tt_timetable *plan, const uint32_t *priorities);
 
 /* Tensors in order of readiness, together up to `bytes_max`; a larger one travels alone. */
-tt_status tt_policy_buckets(tt_plan *plan, uint64_t bytes_max);
+tt_status tt_policy_buckets(tt_timetable *plan, uint64_t bytes_max);
 
 /* The first use of the transfer's members, and when the last of them is ready. */
-double tt_policy_first_use_us(const tt_plan *plan, const tt_transfer *transfer);
-double tt_policy_ready_us(const tt_plan *plan, const tt_transfer *transfer);
+double tt_policy_first_use_us(const tt_timetable *plan, const tt_transfer *transfer);
+double tt_policy_ready_us(const tt_timetable *plan, const tt_transfer *transfer);
 
 /* What the input asks for, or the seeds. */
-void tt_policy_set_limits(const tt_policy_input *input, tt_plan *plan);
+void tt_policy_set_limits(const tt_policy_input *input, tt_timetable *plan);
 
 #endif

@@ -10,7 +10,7 @@ enum {
     BUCKET_BYTES = 25 << 20,
 };
 
-static tt_status buckets_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status buckets_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     plan->queue = TT_QUEUE_FIFO;
     return tt_policy_buckets(plan, input->chunk_bytes != 0 ? input->chunk_bytes : BUCKET_BYTES);
@@ -41,7 +41,7 @@ static bool is_worth_merging(const tt_policy_input *input, const merge_state *gr
     return next_us < end_us && (next_us <= start_us || next_us - start_us < start_cost_us);
 }
 
-static tt_status mg_wfbp_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status mg_wfbp_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     const tt_workload *workload = plan->workload;
     const uint32_t *order = tt_workload_by_ready(workload, &plan->scratch);

@@ -37,7 +37,7 @@ typedef struct batch_state {
 
 typedef struct caramel_state {
     const tt_policy_input *input;
-    tt_plan *plan;
+    tt_timetable *plan;
     const uint32_t *order;
     batch_state *batches;
     uint32_t batch_count;
@@ -227,7 +227,7 @@ static tt_status transfers_emit(caramel_state *caramel)
     return TT_OK;
 }
 
-static tt_status caramel_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status caramel_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     caramel_state caramel = {.input = input, .plan = plan, .threshold_bytes = threshold_of(input)};
     const size_t count = plan->workload->tensor_count;

@@ -10,7 +10,7 @@ enum {
 };
 
 typedef struct gathering_state {
-    const tt_plan *plan;
+    const tt_timetable *plan;
 } gathering_state;
 
 static bool used_before(const void *user, uint32_t a, uint32_t b)
@@ -20,7 +20,7 @@ static bool used_before(const void *user, uint32_t a, uint32_t b)
            tt_policy_first_use_us(gathering->plan, &gathering->plan->transfers[b]);
 }
 
-static tt_status dear_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status dear_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     plan->queue = TT_QUEUE_FIFO;
     TT_TRY(tt_policy_buckets(plan, input->chunk_bytes != 0 ? input->chunk_bytes : GROUP_BYTES));

@@ -4,7 +4,7 @@
  * them, as many in flight as there are. */
 #include "schedule/registry.h"
 
-static tt_status fifo_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status fifo_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     plan->queue = TT_QUEUE_FIFO;
     if (input->chunk_bytes != 0) {

@@ -9,14 +9,14 @@ enum {
     P3_SLICE_BYTES = 160000, /* 40,000 parameters of four bytes */
 };
 
-static tt_status by_first_use(tt_plan *plan)
+static tt_status by_first_use(tt_timetable *plan)
 {
     uint32_t *places;
     TT_TRY(tt_plan_use_places(plan->workload, &plan->scratch, &places));
     return tt_policy_each_tensor(plan, places);
 }
 
-static tt_status priority_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status priority_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     tt_policy_set_limits(input, plan);
     return by_first_use(plan);
@@ -28,7 +28,7 @@ const tt_policy tt_policy_priority = {
     .plan = priority_plan,
 };
 
-static tt_status p3_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status p3_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     plan->chunk_bytes = input->chunk_bytes != 0 ? input->chunk_bytes : P3_SLICE_BYTES;
     plan->credit_bytes = TT_CREDIT_STOP_AND_WAIT;

@@ -52,7 +52,7 @@ static void set_rho(test_setting *setting, double rho)
                                   (double)tt_workload_bytes(&setting->workload);
 }
 
-static void plan_of(const test_setting *setting, const tt_policy *policy, tt_plan *plan)
+static void plan_of(const test_setting *setting, const tt_policy *policy, tt_timetable *plan)
 {
     tt_text why = {0};
     assert_int_equal(TT_OK,
@@ -62,7 +62,7 @@ static void plan_of(const test_setting *setting, const tt_policy *policy, tt_pla
 static double step_us(const test_setting *setting, const tt_policy *policy)
 {
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     plan_of(setting, policy, &plan);
     const tt_evaluate_config config = {.wire = setting->input.wire,
                                        .allocator = &tt_allocator_default};
@@ -73,7 +73,7 @@ static double step_us(const test_setting *setting, const tt_policy *policy)
 }
 
 /* Every tensor is delivered by exactly one transfer, and bytes add up. */
-static void assert_complete(const tt_plan *plan)
+static void assert_complete(const tt_timetable *plan)
 {
     const size_t count = plan->workload->tensor_count;
     int *delivered = tt_allocate(&tt_allocator_default, count, sizeof(int));
@@ -113,7 +113,7 @@ static void test_every_plan_delivers_every_tensor_once(void **state)
                     continue;
                 }
                 setting.input.form = (tt_plan_form)form;
-                tt_plan plan;
+                tt_timetable plan;
                 plan_of(&setting, policy, &plan);
                 assert_complete(&plan);
                 tt_plan_fini(&plan);
@@ -173,7 +173,7 @@ static void test_caramel_plans_within_boundaries_and_depths(void **state)
     (void)state;
     test_setting setting;
     setting_init(&setting, "vgg16", (tt_wire){.overhead_us = 523, .byte_us = 8.57e-4});
-    tt_plan plan;
+    tt_timetable plan;
     plan_of(&setting, &tt_policy_caramel, &plan);
     const uint64_t threshold = 915403; /* 1.5 * 523 / 8.57e-4, rounded up */
     bool has_forward = false;
@@ -201,7 +201,7 @@ static void test_a_policy_that_cannot_is_refused_in_words(void **state)
     test_setting setting;
     setting_init(&setting, "vgg16", (tt_wire){.overhead_us = 1, .byte_us = 1e-3});
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     setting.input.form = TT_FORM_SERVER;
     assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_policy_run(&tt_policy_dear, &setting.input,
                                                         &tt_allocator_default, &why, &plan));

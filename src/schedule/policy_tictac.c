@@ -5,7 +5,7 @@
 #include "schedule/order.h"
 #include "schedule/registry.h"
 
-static tt_status tic_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status tic_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     uint32_t *places;
     tt_policy_set_limits(input, plan);
@@ -20,7 +20,7 @@ const tt_policy tt_policy_tic = {
     .plan = tic_plan,
 };
 
-static tt_status tac_plan(const tt_policy_input *input, tt_plan *plan)
+static tt_status tac_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     uint32_t *places;
     tt_policy_set_limits(input, plan);

@@ -41,7 +41,7 @@ static const double credit_max = 512e6;
 static double cost_us(tt_policy_input *input, const tt_tuner_setting *setting)
 {
     tt_text why = {0};
-    tt_plan plan;
+    tt_timetable plan;
     input->chunk_bytes = (uint64_t)setting->at[TT_TUNER_CHUNK];
     input->credit_bytes = (uint64_t)setting->at[TT_TUNER_CREDIT];
     assert_int_equal(TT_OK,

@@ -29,7 +29,7 @@ static void check_plans(const tt_policy_input *input)
 {
     for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
         tt_text why = {.length = 0};
-        tt_plan plan;
+        tt_timetable plan;
         if (tt_policy_run(tt_policy_at(i), input, &tt_allocator_default, &why, &plan) != TT_OK) {
             TT_ASSERT(why.length > 0);
             continue;
