@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "join/family_internal.h"
 #include "join/nodelist.h"
+#include "join/tf_config.h"
 
 enum {
     DERIVED_PORT_FIRST = 61440, /* above the kernel's ephemeral ports: 4096 of our own */
@@ -92,18 +93,12 @@ static tt_status meet_jaxjob(const tt_join_source *source, tt_join_identity *ide
     return meet_beside(source, "COORDINATOR_ADDRESS", "COORDINATOR_PORT", identity, why);
 }
 
-/* Beside the coordinator's "host:port", the first of a list. */
-static tt_status meet_coordinator(const tt_join_source *source, const char *variable,
-                                  tt_join_identity *identity, tt_join_why *why)
+/* Above the port of "host:port", the first of the list that `variable` holds (1). */
+static tt_status meet_above(const char *place, const char *variable, tt_join_identity *identity,
+                            tt_join_why *why)
 {
-    const char *place = tt_join_source_get(source, variable);
     char text[TT_JOIN_HOST_BYTES + 16];
     tt_join_why inner;
-    if (place == NULL) {
-        char because[128];
-        (void)snprintf(because, sizeof(because), "%s is not set", variable);
-        return needs_rendezvous(identity, because, why);
-    }
     const size_t length = strcspn(place, ",");
     const bool is_short = length + sizeof("tcp://") <= sizeof(text);
     (void)snprintf(text, sizeof(text), "tcp://%.*s", is_short ? (int)length : 0, place);
@@ -116,6 +111,18 @@ static tt_status meet_coordinator(const tt_join_source *source, const char *vari
     }
     set_ports(&identity->rendezvous, identity->rendezvous.port_first + 1u, NEIGHBOUR_PORT_RANGE);
     return TT_OK;
+}
+
+static tt_status meet_coordinator(const tt_join_source *source, const char *variable,
+                                  tt_join_identity *identity, tt_join_why *why)
+{
+    const char *place = tt_join_source_get(source, variable);
+    char because[128];
+    if (place != NULL) {
+        return meet_above(place, variable, identity, why);
+    }
+    (void)snprintf(because, sizeof(because), "%s is not set", variable);
+    return needs_rendezvous(identity, because, why);
 }
 
 static tt_status meet_jax(const tt_join_source *source, tt_join_identity *identity,
@@ -272,6 +279,66 @@ static void name_slurm(const tt_join_source *source, char *job_id, size_t job_id
     }
 }
 
+/* srun --mpi=pmix: PMIx numbers the ranks, Slurm knows how many there are and where. */
+static bool is_pmix_step(const tt_join_source *source)
+{
+    return is_slurm_rank(source) && tt_join_source_get(source, "SLURM_STEP_NODELIST") != NULL;
+}
+
+/* False where the text is broken: the row is then present, and reading it says what is wrong. */
+static bool is_tf_bystander(const tt_join_source *source)
+{
+    const char *text = tt_join_source_get(source, "TF_CONFIG");
+    tt_join_tf_config config;
+    tt_join_why why;
+    return text == NULL ||
+           (tt_join_tf_config_parse(text, &config, &why) == TT_OK && !config.is_rank);
+}
+
+static bool is_tf_rank(const tt_join_source *source)
+{
+    return !is_tf_bystander(source);
+}
+
+static tt_status parse_tf_config(const tt_join_source *source, tt_join_tf_config *config,
+                                 tt_join_why *why)
+{
+    const char *text = tt_join_source_get(source, "TF_CONFIG");
+    tt_join_why inner = {.text = "it is not set"};
+    if (text == NULL || tt_join_tf_config_parse(text, config, &inner) != TT_OK) {
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "TF_CONFIG: %.600s", inner.text);
+    }
+    return TT_OK;
+}
+
+static tt_status read_tf_config(const tt_join_source *source, tt_join_identity *identity,
+                                tt_join_why *why)
+{
+    tt_join_tf_config config;
+    TT_TRY(parse_tf_config(source, &config, why));
+    if (!config.is_rank) {
+        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
+                            "TF_CONFIG: this task is neither chief nor worker of a cluster");
+    }
+    identity->rank = config.rank;
+    identity->size = config.size;
+    return TT_OK;
+}
+
+static tt_status meet_tf_config(const tt_join_source *source, tt_join_identity *identity,
+                                tt_join_why *why)
+{
+    tt_join_tf_config config;
+    TT_TRY(parse_tf_config(source, &config, why));
+    return meet_above(config.first, "TF_CONFIG", identity, why);
+}
+
+static void name_pmix(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+{
+    const char *space = tt_join_source_get(source, "PMIX_NAMESPACE");
+    (void)snprintf(job_id, job_id_bytes, "%s", space != NULL ? space : "");
+}
+
 static void name_jsrun(const tt_join_source *source, char *job_id, size_t job_id_bytes)
 {
     const char *job = tt_join_source_get(source, "LSB_JOBID");
@@ -323,6 +390,7 @@ const tt_join_family tt_join_families[] = {
         /* OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs: no cross rank. */
         .name = "openmpi",
         .evidence = "OMPI_COMM_WORLD_*",
+        .covers = "pmix",
         .variables = {{"OMPI_COMM_WORLD_RANK"},
                       {"OMPI_COMM_WORLD_SIZE"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK"},
@@ -389,6 +457,22 @@ const tt_join_family tt_join_families[] = {
         .name_job = name_jsrun,
     },
     {
+        .name = "pmix",
+        .evidence = "PMIX_*, SLURM_STEP_*",
+        .covers = "slurm",
+        .markers = {"PMIX_RANK", "PMIX_NAMESPACE"},
+        .variables = {{"PMIX_RANK"},
+                      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+                      {"SLURM_LOCALID"},
+                      {NULL},
+                      {"SLURM_NODEID"},
+                      {"SLURM_STEP_NUM_NODES"}},
+        .restart_count = "SLURM_RESTART_COUNT",
+        .is_rank = is_pmix_step,
+        .meet = meet_slurm,
+        .name_job = name_pmix,
+    },
+    {
         .name = "slurm",
         .evidence = "SLURM_STEP_*",
         .markers = {"SLURM_STEP_ID", "SLURM_STEP_NODELIST"},
@@ -429,6 +513,15 @@ const tt_join_family tt_join_families[] = {
         .meet = meet_jaxjob,
     },
     {
+        .name = "tf_config",
+        .evidence = "TF_CONFIG",
+        .markers = {"TF_CONFIG"},
+        .variables = {{"TF_CONFIG"}, {"TF_CONFIG"}},
+        .read = read_tf_config,
+        .is_rank = is_tf_rank,
+        .meet = meet_tf_config,
+    },
+    {
         .name = "keras",
         .evidence = "KERAS_DISTRIBUTION_*",
         .variables = {{"KERAS_DISTRIBUTION_PROCESS_ID"}, {"KERAS_DISTRIBUTION_NUM_PROCESSES"}},
@@ -452,6 +545,20 @@ const tt_join_family tt_join_families[] = {
 };
 
 const size_t tt_join_family_count = TT_ARRAY_COUNT(tt_join_families);
+
+static const char use_torchrun[] = "start it with torchrun, which reads the PET_* variables";
+static const char use_run[] = "start the ranks of all nodes with tutti run -H, from one of them";
+static const char set_by_hand[] =
+    "for one rank on each node set TUTTI_RANK, TUTTI_SIZE and TUTTI_RENDEZVOUS from them";
+
+const tt_join_scheduler tt_join_schedulers[] = {
+    {"Kubeflow", "PET_NODE_RANK", "PET_NNODES", use_torchrun},
+    {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", set_by_hand},
+    {"SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", use_run},
+    {"dstack", "DSTACK_NODE_RANK", "DSTACK_NODES_NUM", use_run},
+};
+
+const size_t tt_join_scheduler_count = TT_ARRAY_COUNT(tt_join_schedulers);
 
 const char *tt_join_family_at(size_t index, const char **evidence_out)
 {

@@ -119,6 +119,9 @@ static tt_status read_rank_and_size(const tt_join_source *source, const tt_join_
     const char *size_variable = variable_of(source, family, TT_JOIN_SIZE);
     uint64_t rank;
     uint64_t size;
+    if (family->read != NULL) {
+        return family->read(source, identity, why);
+    }
     if (rank_variable == NULL || size_variable == NULL) {
         return refuse_half(source, family, why); /* (1) */
     }
@@ -208,6 +211,20 @@ static void name_job(const tt_join_source *source, const tt_join_family *family,
     }
 }
 
+/* A launcher that is known by its PMIx server alone says nothing more in variables. */
+static void tell_of_pmix(const tt_join_source *source, tt_join_identity *identity)
+{
+    const char *rank = tt_join_source_get(source, "PMIX_RANK");
+    if (rank != NULL && identity->warning[0] == '\0' &&
+        tt_join_source_get(source, "PMIX_NAMESPACE") != NULL &&
+        tt_join_source_get(source, "TUTTI_LAUNCHER") == NULL) {
+        (void)snprintf(identity->warning, sizeof(identity->warning),
+                       "PMIX_RANK=%.32s: its PMIx server knows the size; a job joins through it by "
+                       "the pmix plugin (tutti plugin lists those that are there)",
+                       rank);
+    }
+}
+
 /* A batch script that forgot srun holds the job's task count, but is one process. */
 static void warn_of_lone_batch(const tt_join_source *source, tt_join_identity *identity)
 {
@@ -229,6 +246,25 @@ static void warn_of_lone_batch(const tt_join_source *source, tt_join_identity *i
                    " ranks start it with: srun --ntasks=%" PRIu64 " %.500s",
                    job, count, count, count,
                    source->command != NULL ? source->command : "<command>");
+}
+
+/* Some schedulers number nodes and leave it to a launcher to start ranks there. */
+static void warn_of_lone_node(const tt_join_source *source, tt_join_identity *identity)
+{
+    for (size_t i = 0; i < tt_join_scheduler_count && identity->warning[0] == '\0'; i++) {
+        const tt_join_scheduler *scheduler = &tt_join_schedulers[i];
+        const char *node = tt_join_source_get(source, scheduler->node_rank);
+        const char *nodes = tt_join_source_get(source, scheduler->node_count);
+        uint64_t count;
+        if (node == NULL || nodes == NULL ||
+            !tt_join_parse_number(nodes, strlen(nodes), TT_JOIN_SIZE_MAX, &count) || count < 2) {
+            continue;
+        }
+        (void)snprintf(identity->warning, sizeof(identity->warning),
+                       "%s: node %.32s of %" PRIu64 " (%s), but this process was not started by a "
+                       "launcher and so runs alone, as rank 0 of 1; %s",
+                       scheduler->name, node, count, scheduler->node_rank, scheduler->cure);
+    }
 }
 
 static const tt_join_family *family_by_name(const char *name)
@@ -303,6 +339,8 @@ tt_status tt_join_identify(const tt_join_source *source, tt_join_identity *ident
     list_ignored(source, winner, &identity);
     if (winner == NULL) {
         warn_of_lone_batch(source, &identity);
+        warn_of_lone_node(source, &identity);
+        tell_of_pmix(source, &identity);
     } else {
         identity.family = winner->name;
         identity.evidence = winner->evidence;

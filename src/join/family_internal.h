@@ -37,6 +37,9 @@ typedef struct tt_join_family {
     const char *variables[TT_JOIN_ROLES][TT_JOIN_ALTERNATIVES_MAX];
     const char *restart_count;
 
+    /* Optional, for launchers that do not say it in numbers: rank and size of a present row. */
+    tt_status (*read)(const tt_join_source *source, tt_join_identity *identity, tt_join_why *why);
+
     /* Optional veto by value: not every process that inherits the variables is a rank. */
     bool (*is_rank)(const tt_join_source *source);
 
@@ -50,6 +53,18 @@ typedef struct tt_join_family {
 
 extern const tt_join_family tt_join_families[];
 extern const size_t tt_join_family_count;
+
+/* A scheduler that starts one process for each node and tells it the node's number: no family,
+ * since nothing is said of ranks. */
+typedef struct tt_join_scheduler {
+    const char *name;
+    const char *node_rank;
+    const char *node_count;
+    const char *cure;
+} tt_join_scheduler;
+
+extern const tt_join_scheduler tt_join_schedulers[];
+extern const size_t tt_join_scheduler_count;
 
 /* Number of `variable`, refused by name and value when it is none or above `value_max`. */
 tt_status tt_join_read_number(const tt_join_source *source, const char *variable,

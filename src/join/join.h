@@ -19,6 +19,7 @@
 #include "join/rendezvous.h"
 #include "join/socket.h"
 #include "join/text.h"
+#include "join/tf_config.h"
 #include "join/variables.h"
 
 #endif
