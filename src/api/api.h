@@ -39,6 +39,7 @@ typedef struct tt_settings {
     tt_config_string plugin_path;
     tt_config_string costs; /* auto, none, or a file */
     uint64_t segment_bytes;
+    uint64_t backlog_bytes;
     uint64_t eager_bytes;
     uint64_t ring_bytes;
     uint64_t arena_bytes;

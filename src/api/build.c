@@ -29,7 +29,7 @@ enum { STOP_NS = 400 * 1000 * 1000 };
 /* Few threads fill a host's memory channels, and a program computes meanwhile. */
 enum { HANDS_AUTO_MAX = 4 };
 
-enum { RAILS_MAX = 1024 };
+enum { RAILS_MAX = 1024, BACKLOG_BYTES_MAX = 16 * 1024 * 1024 };
 
 const char *tt_build_lookup(void *user, const char *name)
 {
@@ -408,10 +408,16 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
 }
 
 /* What waits in the kernel cannot be overtaken. A quarter of a segment keeps the wire busy while
- * the rank is woken: the device's own queue holds about a millisecond beside it. */
+ * the rank is woken: what is on its way to the wire lies beside it (backlog.h). */
 static uint32_t unsent_bytes(const tt_settings *settings)
 {
     return (uint32_t)tt_max_u64(settings->segment_bytes / 4, 8 * 1024);
+}
+
+static uint32_t backlog_bytes(const tt_settings *settings)
+{
+    return settings->backlog_bytes > BACKLOG_BYTES_MAX ? UINT32_MAX
+                                                       : (uint32_t)settings->backlog_bytes;
 }
 
 /* What the system chose may suit other traffic: bbr cost some percent on a wire of our own. */
@@ -439,7 +445,9 @@ static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index,
                             .receive_fd = stream->receive_fd,
                             .mode = modes[settings->integrity],
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
-                            .unsent_bytes = unsent_bytes(settings)};
+                            .unsent_bytes = unsent_bytes(settings),
+                            .backlog_bytes = backlog_bytes(settings),
+                            .keeps_congestion = settings->congestion[0] != 0};
     TT_TRY(set_congestion(work, stream->send_fd));
     memcpy(config.send_key, stream->send_key, sizeof(config.send_key));
     memcpy(config.receive_key, stream->receive_key, sizeof(config.receive_key));

@@ -73,6 +73,13 @@ static const tt_config_entry entries[] = {
      .offset = offsetof(tt_settings, segment_bytes),
      .minimum = 64,
      .maximum = 512 * 1024},
+    {.name = "BACKLOG",
+     .kind = TT_CONFIG_BYTES,
+     .fallback = "0",
+     .unit = "",
+     .help = "bytes of a TCP link in the kernel, where nothing overtakes them; 0: as its delay "
+             "tells; above 16M: no limit",
+     .offset = offsetof(tt_settings, backlog_bytes)},
     {.name = "EAGER",
      .kind = TT_CONFIG_BYTES,
      .fallback = "4K",

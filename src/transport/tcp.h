@@ -7,13 +7,13 @@
  * bit of the head away from the layers above.
  *
  * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age.
- * (2) The kernel holds at most two chunks that are not on the wire yet, so an urgent frame waits
- *     for no more than that.
- * (3) What cannot be verified is never reported as arrived: the link goes DOWN and says why.
- * (4) Silence is not failure. A vanished host is noticed by keepalive on the receiving socket,
- *     which never holds unacknowledged bytes; there is no user timeout.
- * (5) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
- *     They also shut the sockets, so that the peer learns of it.
+ * (2) The kernel holds a bounded number of bytes, so an urgent frame waits for no more than that:
+ *     of those not yet sent (unsent_bytes), and near by of all that are not acknowledged
+ * (backlog.h). (3) What cannot be verified is never reported as arrived: the link goes DOWN and
+ * says why. (4) Silence is not failure. A vanished host is noticed by keepalive on the receiving
+ * socket, which never holds unacknowledged bytes; there is no user timeout. (5) DOWN and LEFT give
+ * every borrowed payload back: no `sent` follows, recall does nothing. They also shut the sockets,
+ * so that the peer learns of it.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.
@@ -23,6 +23,7 @@
 #ifndef TUTTI_TRANSPORT_TCP_H
 #define TUTTI_TRANSPORT_TCP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +45,9 @@ typedef struct tt_tcp_config {
     uint8_t receive_key[TT_SEAL_KEY_BYTES];
     tt_seal_mode mode;
     uint32_t keepalive_s;      /* 0: TT_TCP_KEEPALIVE_S */
-    uint32_t unsent_bytes;     /* bound of (2); 0: TT_TCP_CHUNK_BYTES */
+    uint32_t unsent_bytes;     /* bound of what is not on the wire; 0: TT_TCP_CHUNK_BYTES */
+    uint32_t backlog_bytes;    /* as tt_backlog_begin */
+    bool keeps_congestion;     /* the user chose it */
     const tt_machine *machine; /* may be set later in the link, before the first poll */
 } tt_tcp_config;
 

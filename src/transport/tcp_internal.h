@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/backlog.h"
 #include "transport/frame_queue.h"
 #include "transport/seal.h"
 #include "transport/tcp.h"
@@ -61,6 +62,8 @@ typedef struct tt_tcp_sender {
     size_t position;
     uint8_t trailer[TT_SEAL_CRC_BYTES];
     uint8_t *kept; /* TT_PAYLOAD_BYTES_MAX: what recall rescued of `current` */
+    tt_backlog backlog;
+    bool was_full; /* the kernel took no more at the last write */
     bool broken;   /* writing failed; the receiving side decides when the link is DOWN */
     bool closing;  /* the goodbye comes after what is queued */
     bool said;     /* the goodbye is staged */

@@ -237,6 +237,7 @@ static size_t write_once(tt_tcp *tcp)
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
             break_off(tcp, errno);
         }
+        sender->was_full = true;
         return 0;
     }
     const size_t moved = (size_t)written;
@@ -399,6 +400,10 @@ bool tt_tcp_sender_poll(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
     size_t moved_bytes = 0;
+    if (sender->was_full && !sender->broken) {
+        tt_backlog_look_at(&sender->backlog, sender->fd, tcp->link.bytes_sent);
+        sender->was_full = false;
+    }
     while (moved_bytes < TT_TCP_CHUNK_BYTES && tt_tcp_sender_has_work(tcp)) {
         refill(tcp);
         const size_t written = write_once(tcp);
