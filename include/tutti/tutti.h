@@ -190,6 +190,13 @@ TUTTI_API size_t tutti_dtype_bytes(tutti_dtype dtype);
 TUTTI_API void *tutti_alloc(tutti_context *context, size_t bytes);
 TUTTI_API void tutti_free(tutti_context *context, void *memory);
 
+/* What tutti_alloc and `result_out` gave goes with its context, unless the arena is held: it then
+ * stays as it is after tutti_shutdown, until the last hold is dropped (from any thread). For
+ * languages whose objects may outlive the job. NULL where memory is private, and outlives the
+ * context anyway; dropping NULL does nothing. */
+TUTTI_API void *tutti_arena_hold(tutti_context *context);
+TUTTI_API void tutti_arena_drop(void *hold);
+
 /* Tell Tutti about memory of your own that will be used often. Legal to omit. The memory must
  * stay valid until tutti_unregister. */
 TUTTI_API tutti_status tutti_register(tutti_context *context, void *memory, size_t bytes);

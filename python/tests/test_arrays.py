@@ -180,6 +180,17 @@ def test_process_sets_work_on_their_own(job):
     job.remove_set(number)
 
 
+def test_arrays_outlive_the_job():
+    job = tutti.init()
+    mine, joined = job.empty(3, "f4"), job.allgather(np.arange(2))
+    mine += 1
+    job.shutdown()
+    assert mine.tolist() == [1.0] * 3 and joined.tolist() == [0, 1] * (len(joined) // 2)
+    del joined
+    mine += 1
+    assert mine.sum() == 6.0
+
+
 def test_calls_after_shutdown_say_so():
     # A job of one, beside the one of this test run.
     alone = tutti.init(0, 1, rendezvous=None)

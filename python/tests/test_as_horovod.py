@@ -3,7 +3,10 @@
 
 import importlib
 import importlib.metadata
+import inspect
 import os
+import pathlib
+import re
 
 import pytest
 import torch
@@ -14,18 +17,22 @@ MODULES = ["horovod", "horovod.torch", "horovod.torch.mpi_ops", "horovod.torch.c
            "horovod.torch.functions", "horovod.torch.optimizer", "horovod.torch.elastic",
            "horovod.torch.elastic.sampler", "horovod.torch.elastic.state",
            "horovod.torch.sync_batch_norm", "horovod.common.util", "horovod.common.exceptions",
-           "horovod.common.process_sets", "horovod.common.basics", "horovod.runner"]
-NAMES = """init shutdown is_initialized rank size local_rank local_size cross_rank cross_size
-    start_timeline stop_timeline mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built
-    nccl_built ddl_built ccl_built cuda_built rocm_built Average Sum Adasum Min Max Product
-    allreduce allreduce_async allreduce_ allreduce_async_ grouped_allreduce grouped_allreduce_async
-    grouped_allreduce_ grouped_allreduce_async_ sparse_allreduce_async allgather allgather_async
-    grouped_allgather grouped_allgather_async broadcast broadcast_async broadcast_ broadcast_async_
-    alltoall alltoall_async reducescatter reducescatter_async grouped_reducescatter
-    grouped_reducescatter_async join barrier poll synchronize ProcessSet global_process_set
-    add_process_set remove_process_set broadcast_parameters broadcast_optimizer_state
-    broadcast_object allgather_object DistributedOptimizer SyncBatchNorm Compression
-    HorovodInternalError elastic""".split()
+           "horovod.common.process_sets", "horovod.common.basics", "horovod.common.elastic",
+           "horovod.runner", "horovod.runner.launch"]
+# Every variable that Horovod documents.
+VARIABLES = """FUSION_THRESHOLD CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE
+    HIERARCHICAL_ALLGATHER TORUS_ALLREDUCE BATCH_D2D_MEMCOPIES DISABLE_GROUP_FUSION
+    ENABLE_ASYNC_COMPLETION ENABLE_XLA_OPS DYNAMIC_PROCESS_SETS NUM_NCCL_STREAMS CPU_OPERATIONS
+    CONTROLLER THREAD_AFFINITY MPI_THREADS_DISABLE ADASUM_MPI_CHUNK_SIZE CCL_CACHE GLOO_IFACE
+    GLOO_TIMEOUT_SECONDS LOG_LEVEL LOG_HIDE_TIME DISABLE_NVTX_RANGES RANK SIZE LOCAL_RANK LOCAL_SIZE
+    CROSS_RANK CROSS_SIZE HOSTNAME GLOO_RENDEZVOUS_ADDR GLOO_RENDEZVOUS_PORT ELASTIC AUTOTUNE
+    AUTOTUNE_LOG AUTOTUNE_WARMUP_SAMPLES AUTOTUNE_STEPS_PER_SAMPLE AUTOTUNE_BAYES_OPT_MAX_SAMPLES
+    AUTOTUNE_GAUSSIAN_PROCESS_NOISE TIMELINE TIMELINE_MARK_CYCLES STALL_CHECK_DISABLE
+    STALL_CHECK_TIME_SECONDS STALL_SHUTDOWN_TIME_SECONDS START_TIMEOUT ELASTIC_TIMEOUT SECRET_KEY
+    SPARK_PYTHON WITH_TENSORFLOW WITHOUT_MXNET WITH_PYTORCH WITH_MPI WITHOUT_GLOO GPU_OPERATIONS
+    GPU_ALLREDUCE GPU_ALLGATHER GPU_BROADCAST GPU_ALLTOALL GPU_REDUCESCATTER GPU CUDA_HOME NCCL_HOME
+    NCCL_LINK ROCM_HOME CMAKE BUILD_ARCH_FLAGS BUILD_CUDA_CC_LIST DEBUG SKIP_COMPILE
+    ALLOW_MIXED_GPU_IMPL""".split()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,14 +42,122 @@ def started():
     hvd.shutdown()
 
 
+# Horovod 0.28.1's parameters; none and world stand for Compression.none and the set of all ranks.
+_REDUCE = "average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, " \
+    "process_set=world"
+_PACKED = _REDUCE.replace("op=None", "compression=none, op=None")
+_SCATTER = "name=None, op=0, process_set=world, prescale_factor=1.0, postscale_factor=1.0"
+SIGNATURES = {
+    "init": "comm=None, process_sets=None", "shutdown": "", "is_initialized": "",
+    "rank": "", "size": "", "local_rank": "", "local_size": "", "cross_rank": "", "cross_size": "",
+    "is_homogeneous": "", "start_timeline": "file_path, mark_cycles=False", "stop_timeline": "",
+    "mpi_threads_supported": "", "mpi_enabled": "", "mpi_built": "", "gloo_enabled": "",
+    "gloo_built": "", "nccl_built": "", "ddl_built": "", "ccl_built": "", "cuda_built": "",
+    "rocm_built": "",
+    "allreduce": f"tensor, {_PACKED}", "allreduce_async": f"tensor, {_REDUCE}",
+    "allreduce_": f"tensor, {_REDUCE}", "allreduce_async_": f"tensor, {_REDUCE}",
+    "grouped_allreduce": f"tensors, {_PACKED}", "grouped_allreduce_async": f"tensors, {_REDUCE}",
+    "grouped_allreduce_": f"tensors, {_REDUCE}", "grouped_allreduce_async_": f"tensors, {_REDUCE}",
+    "sparse_allreduce_async": "tensor, name, op, process_set=world",
+    "allgather": "tensor, name=None, process_set=world",
+    "allgather_async": "tensor, name=None, process_set=world",
+    "grouped_allgather": "tensors, name=None, process_set=world",
+    "grouped_allgather_async": "tensors, name=None, process_set=world",
+    "broadcast": "tensor, root_rank, name=None, process_set=world",
+    "broadcast_": "tensor, root_rank, name=None, process_set=world",
+    "broadcast_async": "tensor, root_rank, name=None, process_set=world",
+    "broadcast_async_": "tensor, root_rank, name=None, process_set=world",
+    "alltoall": "tensor, splits=None, name=None, process_set=world",
+    "alltoall_async": "tensor, splits=None, name=None, process_set=world",
+    "reducescatter": "tensor, " + _SCATTER.replace("op=0", "compression=none, op=0"),
+    "reducescatter_async": f"tensor, {_SCATTER}",
+    "grouped_reducescatter": "tensors, " + _SCATTER.replace("op=0", "compression=none, op=0"),
+    "grouped_reducescatter_async": f"tensors, {_SCATTER}",
+    "join": "device=-1", "barrier": "process_set=world", "poll": "handle", "synchronize": "handle",
+    "add_process_set": "process_set", "remove_process_set": "process_set",
+    "broadcast_parameters": "params, root_rank",
+    "broadcast_optimizer_state": "optimizer, root_rank, model=None",
+    "broadcast_object": "obj, root_rank=0, name=None, process_set=world",
+    "allgather_object": "obj, name=None",
+    "DistributedOptimizer": "optimizer, named_parameters=None, compression=none, "
+                            "backward_passes_per_step=1, op=0, gradient_predivide_factor=1.0, "
+                            "num_groups=0, groups=None, sparse_as_dense=False, process_set=world",
+    "SyncBatchNorm": "num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
+    "elastic.run": "func", "elastic.TorchState": "model=None, optimizer=None, **kwargs",
+    "elastic.ElasticSampler": "dataset, shuffle=True, seed=0",
+    "elastic.ElasticSampler.record_batch": "self, batch_idx, batch_size",
+    "elastic.ElasticSampler.set_epoch": "self, epoch",
+    "elastic.TorchState.register_reset_callbacks": "self, callbacks",
+    "elastic.TorchState.commit": "self", "elastic.TorchState.restore": "self",
+    "elastic.TorchState.sync": "self", "elastic.TorchState.save": "self",
+    "elastic.TorchState.check_host_updates": "self", "elastic.TorchState.on_reset": "self",
+    "elastic.get_handler_registry": "", "elastic.set_handler_registry": "registry",
+    "Compression.fp16.compress": "tensor", "Compression.fp16.decompress": "tensor, ctx",
+    "Compression.none.compress": "tensor", "Compression.none.decompress": "tensor, ctx",
+}
+
+
+def written(function):
+    """Its parameters, as the table writes them."""
+    words = {id(hvd.Compression.none): "none", id(hvd.global_process_set): "world"}
+    parts = []
+    for parameter in inspect.signature(function).parameters.values():
+        default = parameter.default
+        text = "**" * (parameter.kind is parameter.VAR_KEYWORD) + parameter.name
+        parts.append(text if default is parameter.empty
+                     else f"{text}={words.get(id(default), repr(default))}")
+    return parts
+
+
+def named(path):
+    thing = hvd
+    for part in path.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_are_found(module):
     importlib.import_module(module)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_are_there(name):
-    assert hasattr(hvd, name)
+def test_every_function_takes_horovods_parameters():
+    differing = {}
+    for name, parameters in SIGNATURES.items():
+        wanted, own = [p for p in parameters.split(", ") if p], written(named(name))
+        if own[:len(wanted)] != wanted or any("=" not in more for more in own[len(wanted):]):
+            differing[name] = own
+    assert differing == {}
+
+
+def test_optimizers_have_horovods_methods_and_options():
+    model = torch.nn.Linear(2, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0),
+                                         backward_passes_per_step=3, sparse_as_dense=True)
+    assert optimizer.backward_passes_per_step == 3 and optimizer.op == hvd.Average
+    assert optimizer.gradient_predivide_factor == 1.0 and optimizer.sparse_as_dense
+    assert optimizer.process_set is hvd.global_process_set
+    optimizer.set_backward_passes_per_step(1)
+    assert optimizer.backward_passes_per_step == 1
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.load_state_dict(optimizer.state_dict())  # forgets what was begun
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+
+
+def test_errors_are_of_horovods_classes():
+    from horovod.common import exceptions
+
+    assert issubclass(exceptions.HorovodInternalError, RuntimeError)
+    assert hvd.HorovodInternalError is exceptions.HorovodInternalError
+    assert issubclass(exceptions.HorovodVersionMismatchError, ImportError)
+    assert exceptions.HostsUpdatedInterrupt(True).skip_sync is True
+    with pytest.warns(DeprecationWarning, match="average"):
+        hvd.allreduce(torch.ones(1), average=False)
+    if hvd.size() > 1:
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(1 + hvd.rank()), name="not alike")
 
 
 def test_reduce_operators_have_horovods_numbers():
@@ -85,6 +200,30 @@ def test_variables_of_horovod_are_honoured_ignored_or_refused(monkeypatch, capsy
         variables.apply()
 
 
+def test_the_guide_names_every_variable():
+    from tutti.torch import variables
+
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "migrating.md"
+    listed = re.findall(r"`(HOROVOD_[A-Z0-9_]+\*?)`", guide.read_text())
+    for name in (f"HOROVOD_{each}" for each in VARIABLES):
+        assert any(name == each or each.endswith("*") and name.startswith(each[:-1])
+                   for each in listed), name
+        assert variables.why_ignored(name) != variables.why_ignored("HOROVOD_NO_SUCH_THING"), name
+
+
+@pytest.mark.skipif(os.environ.get("HOROVOD_RANK") != "0", reason="once is enough")
+def test_horovod_run_calls_a_function_on_every_rank():
+    import horovod
+
+    assert horovod.run(os.getenv, ("HOROVOD_RANK",), num_proc=2) == ["0", "1"]
+    with pytest.raises(RuntimeError, match="rank . raised TypeError"):
+        horovod.run(os.getenv, num_proc=2)
+    with pytest.raises(ValueError, match="cloudpickle|only allow one"):
+        horovod.run(lambda: 0, hosts="a", hostfile="b")
+    with pytest.raises(NotImplementedError, match="grow or shrink"):
+        horovod.run(os.getenv, min_num_proc=1)
+
+
 def test_a_training_loop_as_in_horovods_guide():
     torch.manual_seed(42)
     model = torch.nn.Linear(4, 2)
@@ -99,22 +238,95 @@ def test_a_training_loop_as_in_horovods_guide():
     assert all(torch.equal(w, model.weight) for w in hvd.allgather_object(model.weight.detach()))
 
 
-def test_elastic_state_and_sampler_on_a_fixed_job():
+def test_elastic_state_is_kept_restored_and_sent():
     model = torch.nn.Linear(2, 2)
-    state = hvd.elastic.TorchState(model=model, epoch=hvd.rank())
-    sampler = hvd.elastic.ElasticSampler(range(10), shuffle=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * (hvd.rank() + 1))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    state = hvd.elastic.TorchState(model, optimizer, epoch=hvd.rank(), schedule=schedule,
+                                   sampler=hvd.elastic.ElasticSampler(range(10)))
+    begun = model.weight.detach().clone()
+    resets = []
+    state.register_reset_callbacks([lambda: resets.append(1)])
 
     @hvd.elastic.run
     def train(state):
-        assert state.epoch == 0  # rank 0's
+        assert state.epoch == 0 and optimizer.param_groups[0]["lr"] == 0.1  # rank 0's
+        with torch.no_grad():
+            model.weight.fill_(5.0)
         state.epoch = 5
         state.commit()
         state.epoch = 6
         state.restore()
         return state.epoch
 
-    assert train(state) == 5
-    seen = sorted({i for part in hvd.allgather_object(list(sampler)) for i in part})
-    assert seen == list(range(10))
-    sampler.record_batch(0, 1)
-    assert len(sampler.processed_indices) == 1
+    assert train(state) == 5 and not resets
+    assert model.weight.eq(5.0).all() and not begun.eq(5.0).all()
+    state.model = torch.nn.Linear(2, 2)  # another object is kept from now on
+    state.restore()
+    from horovod.common.elastic import ObjectState, State
+
+    with pytest.raises(NotImplementedError):
+        State(hvd.broadcast_object, hvd.rank).save()
+    plain = ObjectState(hvd.broadcast_object, hvd.rank, batch=hvd.rank())
+    plain.sync()
+    assert plain.batch == 0
+
+
+def test_elastic_training_goes_on_from_the_last_commit():
+    state = hvd.elastic.TorchState(batch=0, tries=0)
+    seen, resets = [], []
+    state.register_reset_callbacks([lambda: resets.append(hvd.size())])
+
+    @hvd.elastic.run
+    def train(state):
+        while state.batch < 4:
+            state.batch += 1
+            seen.append(state.batch)
+            if state.batch == 2 and not resets:
+                raise hvd.HorovodInternalError("a call failed on every rank")
+            if state.batch == 3 and len(resets) == 1:
+                state.on_hosts_updated(0.0)
+            state.commit()
+        return state.batch
+
+    assert train(state) == 4
+    assert seen == [1, 2, 2, 3, 4] and resets == [hvd.size()] * 2
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_what_elastic_training_cannot_do_is_said():
+    from tutti import errors
+
+    @hvd.elastic.run
+    def lose(state):
+        raise hvd.HorovodInternalError("rank 1 is down") from errors.PeerDown("rank 1 is down")
+
+    with pytest.raises(hvd.HorovodInternalError, match="rank 1 is down; a job of fixed size"):
+        lose(hvd.elastic.TorchState())
+
+    calls = []
+
+    @hvd.elastic.run
+    def fail_again(state):
+        calls.append(1)
+        raise hvd.HorovodInternalError("always")
+
+    with pytest.raises(hvd.HorovodInternalError, match="always"):
+        fail_again(hvd.elastic.TorchState())
+    assert len(calls) == 3
+
+
+def test_a_sampler_shares_out_what_is_left():
+    sampler = hvd.elastic.ElasticSampler(range(11), shuffle=False)
+    shares = hvd.allgather_object(list(sampler))
+    assert sorted({i for share in shares for i in share}) == list(range(11))
+    assert {len(share) for share in shares} == {len(sampler)}
+    sampler.record_batch(0, 2)
+    assert sampler.processed_num == 2 * hvd.size()
+    other = hvd.elastic.ElasticSampler(range(11), shuffle=False)
+    other.load_state_dict(sampler.state_dict())
+    assert other.remaining_indices == list(range(2 * hvd.size(), 11))
+    other.set_epoch(1)
+    assert other.processed_num == 0
+    few = hvd.elastic.ElasticSampler(range(1))
+    assert list(few) == [0] and len(list(hvd.elastic.ElasticSampler([]))) == 0

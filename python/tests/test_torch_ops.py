@@ -163,6 +163,59 @@ def test_sparse_sum_adds_equal_indices():
 def test_zero_size_and_scalars():
     assert hvd.allreduce(torch.zeros(0, 3)).shape == (0, 3)
     assert hvd.allreduce(torch.tensor(2.0)).item() == 2.0
+    assert hvd.broadcast(torch.tensor(hvd.rank()), 0).item() == 0
+    assert hvd.broadcast(torch.zeros(0), 0).shape == (0,)
+    assert hvd.allgather(torch.zeros(0, 3)).shape == (0, 3)
+    assert hvd.alltoall(torch.zeros(0, 3)).shape == (0, 3)
+    assert hvd.reducescatter(torch.zeros(0, 3)).shape == (0, 3)
+    assert hvd.grouped_allreduce([torch.zeros(0), torch.ones(())])[1].item() == 1.0
+
+
+ALL_TYPES = FLOATS + INTEGERS + [torch.bool, torch.complex64, torch.complex128] + (
+    [torch.uint16] if hasattr(torch, "uint16") else [])
+
+
+@pytest.mark.parametrize("dtype", ALL_TYPES)
+def test_every_collective_takes_every_type(dtype):
+    size, rank = hvd.size(), hvd.rank()
+    rows = torch.tensor([[r % 2, 1] for r in ranks()]).to(dtype)  # row r is the rank's number
+    assert torch.equal(hvd.allgather(rows[rank:rank + 1]), rows)
+    assert torch.equal(hvd.grouped_allgather([rows[rank:rank + 1]] * 2)[1], rows)
+    assert torch.equal(hvd.broadcast(rows[rank], size - 1), rows[size - 1])
+    own = rows[rank].clone()
+    hvd.broadcast_(own, size - 1)
+    assert torch.equal(own, rows[size - 1])
+    received, splits = hvd.alltoall(rows, torch.ones(size, dtype=torch.int32))
+    assert torch.equal(received, rows[rank].expand_as(rows)) and splits.tolist() == [1] * size
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    total = (rows.to(wide) * size).to(dtype)
+    assert torch.equal(hvd.reducescatter(rows, op=hvd.Sum), total[rank:rank + 1])
+    assert torch.equal(hvd.grouped_reducescatter([rows] * 2, op=hvd.Sum)[0], total[rank:rank + 1])
+    assert torch.equal(hvd.grouped_allreduce([rows] * 2, op=hvd.Sum)[1], total)
+    own = rows.clone()
+    assert torch.equal(hvd.allreduce_(own, op=hvd.Sum, name=f"own.{dtype}"), total)
+
+
+def test_integer_averages_are_cut_off_towards_zero():
+    mine = torch.tensor([-3 if hvd.rank() == 0 else -2, 7], dtype=torch.int32)
+    total = -3 - 2 * (hvd.size() - 1)
+    assert hvd.allreduce(mine).tolist() == [int(total / hvd.size()), 7]
+
+
+def test_generated_names_are_counted_by_kind_and_set():
+    from tutti.torch import basics
+
+    hvd.allreduce(torch.ones(1))
+    counted = dict(basics._names)
+    hvd.allreduce(torch.ones(1))
+    hvd.allgather(torch.ones(1))
+    assert basics._names[("allreduce", 0)] == counted[("allreduce", 0)] + 1
+    number = basics._names[("allgather", 0)]
+    assert basics.next_name("allgather", hvd.global_process_set) == f"allgather.noname.{number}"
+    if hvd.size() > 1:
+        everyone = hvd.add_process_set([0])
+        assert basics.next_name("allgather", everyone).startswith("allgather.noname.0")
+        hvd.remove_process_set(everyone)
 
 
 def test_gradients_flow_through_collectives():
@@ -288,6 +341,18 @@ def elsewhere():
     (lambda: hvd.broadcast(torch.ones(1), hvd.size()), "not a member"),
     (lambda: hvd.synchronize(3), "_async"),
     (lambda: hvd.allreduce(torch.ones(2, dtype=torch.bool)), "bool"),
+    (lambda: hvd.sparse_allreduce_async(torch.ones(2), "s", hvd.Sum), "takes a sparse"),
+    (lambda: hvd.sparse_allreduce_async(torch.ones(2).to_sparse(), "s", hvd.Min), "sum and"),
+    (lambda: hvd.reducescatter(torch.tensor(1.0)), "dimension"),
+    (lambda: hvd.broadcast_(torch.ones(4, 4).t(), 0), "contiguous"),
+    (lambda: hvd.grouped_allreduce_([torch.ones(4, 4).t()]), "contiguous"),
+    (lambda: hvd.allgather(torch.ones(2).to_sparse()), "sparse"),
+    (lambda: hvd.poll(3), "_async"),
+    (lambda: hvd.broadcast_parameters(3, 0), "invalid params"),
+    (lambda: hvd.ProcessSet([0, 0]), "twice"),
+    (lambda: hvd.add_process_set([hvd.size()]), "rank"),
+    (lambda: hvd.allreduce(torch.ones(1), process_set=hvd.ProcessSet([0])), "has not been added"),
+    (lambda: hvd.allreduce(torch.ones(1), name="n" * 300), "255"),
 ])
 def test_bad_input_is_refused_and_the_job_goes_on(bad, text):
     with pytest.raises(ValueError, match=text):

@@ -138,8 +138,9 @@ def test_passes_are_added_up_before_the_exchange():
     optimizer.zero_grad()
     model(inputs).sum().backward()
     model(inputs).sum().backward()
-    with pytest.raises(AssertionError, match="backward_passes_per_step"):
-        model(inputs).sum().backward()
+    if hvd.size() > 1:  # alone there is nobody to exchange with
+        with pytest.raises(AssertionError, match="backward_passes_per_step"):
+            model(inputs).sum().backward()
     optimizer.synchronize()
 
 
@@ -149,8 +150,9 @@ def test_zeroing_gradients_under_way_is_refused():
                                          model.named_parameters())
     inputs, _ = next(batches(1))
     model(inputs).sum().backward()
-    with pytest.raises(AssertionError, match="race condition"):
-        optimizer.zero_grad()
+    if hvd.size() > 1:
+        with pytest.raises(AssertionError, match="race condition"):
+            optimizer.zero_grad()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     assert all(p.grad is None for p in model.parameters())
@@ -238,6 +240,93 @@ def test_batch_norm_over_ranks_is_that_of_the_whole_batch():
     torch.testing.assert_close(ours.running_mean, plain.running_mean)
     torch.testing.assert_close(ours.running_var, plain.running_var, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(mine.grad, share(expected_input.grad), rtol=1e-3, atol=1e-4)
+
+
+def test_batch_norm_over_ranks_is_exact_far_from_zero_and_without_a_batch():
+    torch.manual_seed(0)
+    whole = torch.randn(4 * hvd.size(), 3) + 3000.0
+    ours = hvd.SyncBatchNorm(3)
+    mine = share(whole)
+    if hvd.size() > 1 and hvd.rank() == 0:  # one rank has nothing
+        mine = mine[:0]
+    present = whole if hvd.size() == 1 else whole[len(share(whole)):]
+    expected = torch.nn.functional.batch_norm(present.double(), None, None, training=True)
+    output = ours(mine)
+    assert output.shape == mine.shape and bool(torch.isfinite(output).all())
+    if len(mine):
+        begin = 0 if hvd.size() == 1 else (hvd.rank() - 1) * len(mine)
+        torch.testing.assert_close(output.double(), expected[begin:begin + len(mine)],
+                                   rtol=1e-3, atol=1e-2)
+    assert ours(torch.randn(4, 3).to(torch.bfloat16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_gradient_scaler_scales_and_skips(unscale):
+    if not hasattr(torch, "amp") or not hasattr(torch.amp, "GradScaler"):
+        pytest.skip("this torch has no GradScaler for the CPU")
+    model, plain = model_of(), model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    plain_optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    for number, (inputs, targets) in enumerate(batches(3)):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        if number == 1:  # one rank's overflow makes all ranks skip the step
+            loss = loss * (float("inf") if hvd.rank() == 0 else 1.0)
+        scaler.scale(loss).backward()
+        optimizer.synchronize()
+        if unscale:
+            scaler.unscale_(optimizer)
+        with optimizer.skip_synchronize():
+            scaler.step(optimizer)
+        scaler.update()
+        if number != 1:
+            plain_optimizer.zero_grad()
+            torch.nn.functional.mse_loss(plain(inputs), targets).backward()
+            plain_optimizer.step()
+    assert scaler.get_scale() == 32.0
+    assert_equal_everywhere(model)
+    for mine, theirs in zip(model.parameters(), plain.parameters()):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_one_rank_alone_is_the_plain_optimizer():
+    if hvd.size() > 1:
+        pytest.skip("needs a job of one")
+    model, plain = model_of(), model_of()
+    unused = torch.nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*model.parameters(), unused], lr=0.1, weight_decay=0.5),
+        [*model.named_parameters(), ("unused", unused)], compression=hvd.Compression.fp16)
+    plain_optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, weight_decay=0.5)
+    for each, its in ((model, optimizer), (plain, plain_optimizer)):
+        for inputs, targets in batches(3):
+            its.zero_grad()
+            for _ in range(2):
+                torch.nn.functional.mse_loss(each(inputs), targets).backward()
+            its.step()
+    assert torch.equal(unused, torch.ones(3))  # no gradient: no decay either
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), plain.parameters()))
+
+
+def test_gradients_outlive_the_job():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    model(next(batches(1))[0]).sum().backward()
+    optimizer.step()
+    gathered = hvd.allgather(torch.ones(1))
+    before = [p.grad.clone() for p in model.parameters()]
+    hvd.shutdown()
+    for p, was in zip(model.parameters(), before):
+        assert torch.equal(p.grad, was)
+        p.grad.zero_()
+    assert gathered.sum().item() == len(gathered)
+    hvd.init()
+    model(next(batches(1))[0]).sum().backward()  # and the optimizer serves the next job
+    optimizer.step()
+    assert_equal_everywhere(model)
 
 
 def test_scaler_and_deepcopy_of_plain_optimizer():

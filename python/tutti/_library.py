@@ -105,6 +105,9 @@ _PROTOTYPES = {
 }
 # Of later versions of the library; None where it lacks them.
 _OPTIONAL = {
+    "tutti_arena_hold": (ctypes.c_void_p, [ctypes.c_void_p]),
+    "tutti_arena_drop": (None, [ctypes.c_void_p]),
+    "tutti_step": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_join": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int)]),
 }
 

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import sys
 import threading
 import weakref
 
@@ -20,6 +21,18 @@ def _op(op):
         return c.OPS[op]
     except KeyError:
         raise BadArgument(f"op '{op}' does not exist; use one of {', '.join(c.OPS)}") from None
+
+
+class _Arena:
+    """The memory that arrays of a job lie in. It stays as long as one of them does, even when the
+    job was left."""
+
+    def __init__(self, pointer):
+        self._hold = c.library.tutti_arena_hold(pointer)
+
+    def __del__(self):
+        if not sys.is_finalizing():  # the process's end gives everything back
+            c.library.tutti_arena_drop(self._hold)
 
 
 def _counts(counts, size, what):
@@ -41,6 +54,7 @@ class Context:
         self._log = log  # the C library calls it for as long as it lives
         self._lock = threading.Lock()
         self._bells = weakref.WeakKeyDictionary()
+        self._arena = _Arena(pointer)
         library = c.library
         self.rank = library.tutti_rank(pointer)
         self.size = library.tutti_size(pointer)
@@ -61,6 +75,7 @@ class Context:
         """Leave the job. Calls that are not over end with ShutDown. May be repeated."""
         with self._lock:
             pointer, self._pointer = self._pointer, None
+            self._arena = None
         if pointer is None:
             return
         status = c.library.tutti_shutdown(pointer)
@@ -112,6 +127,13 @@ class Context:
         if status < 0:
             raise self._error(status)
 
+    def step(self):
+        """A step of training is over; every rank calls it once a step, or none does. Orders are
+        learnt from it, and TUTTI_TUNE=1 tunes by it."""
+        status = c.library.tutti_step(self._checked())
+        if status < 0:
+            raise self._error(status)
+
     # ---- memory ----
 
     def empty(self, shape, dtype="float32"):
@@ -133,8 +155,12 @@ class Context:
         address = c.library.tutti_alloc(pointer, nbytes)
         if not address:
             raise self._error(-1)
+        return self._owned(address, nbytes)
+
+    def _owned(self, address, nbytes):
+        """Memory of the C library as a buffer that gives it back when it is used no more."""
         array = (ctypes.c_uint8 * nbytes).from_address(address)
-        weakref.finalize(array, _release, weakref.ref(self), address)
+        weakref.finalize(array, _release, weakref.ref(self), address, self._arena).atexit = False
         return array
 
     # ---- process sets ----
@@ -394,8 +420,7 @@ class Context:
         nbytes = count * c.ITEM_BYTES[source.dtype]
         if not result.value:
             return numpy.empty(shape, _numpy_dtype(source))
-        array = (ctypes.c_uint8 * max(nbytes, 1)).from_address(result.value)
-        weakref.finalize(array, _release, weakref.ref(self), result.value)
+        array = self._owned(result.value, max(nbytes, 1))
         return numpy.frombuffer(array, _numpy_dtype(source), count).reshape(shape)
 
 
@@ -417,7 +442,7 @@ def _numpy_dtype(source):
     return numpy.dtype(names[source.dtype])
 
 
-def _release(context_ref, address):
+def _release(context_ref, address, arena):
     context = context_ref()
     if context is not None and context._pointer is not None:
         c.library.tutti_free(context._pointer, address)

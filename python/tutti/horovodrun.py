@@ -108,6 +108,12 @@ def program():
     return found
 
 
+def check_build(verbose=False):
+    """Say what there is."""
+    print("Tutti in Horovod's place\n\nAvailable Frameworks:\n    [X] PyTorch\n\n"
+          "Available Controllers and Operations:\n    [X] Tutti (asked for as Gloo)")
+
+
 def main():
     """Become tutti run."""
     arguments = sys.argv[1:]
@@ -115,8 +121,7 @@ def main():
         print(usage())
         return
     if arguments[0] in ("-cb", "--check-build"):
-        print("Tutti in Horovod's place\n\nAvailable Frameworks:\n    [X] PyTorch\n\n"
-              "Available Controllers and Operations:\n    [X] Tutti (asked for as Gloo)")
+        check_build()
         return
     command, words = translate(arguments)
     if words:

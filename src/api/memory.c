@@ -61,6 +61,18 @@ void tutti_free(tutti_context *context, void *memory)
     }
 }
 
+void *tutti_arena_hold(tutti_context *context)
+{
+    return tt_call_check(context) == TUTTI_OK && context->segment != NULL
+               ? tt_segment_retain(context->segment)
+               : NULL;
+}
+
+void tutti_arena_drop(void *hold)
+{
+    tt_segment_release(hold);
+}
+
 /* Private memory needs no preparation today: it is staged. The calls exist so that programs are
  * ready for transports that pin memory. */
 tutti_status tutti_register(tutti_context *context, void *memory, size_t bytes)

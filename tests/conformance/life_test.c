@@ -97,9 +97,17 @@ static void *joint_main(void *argument)
     EXPECT(strstr(tutti_last_error(contexts[0]), "itself") != NULL);
     EXPECT(strstr(tutti_last_error(contexts[1]), "peer 7") != NULL);
     EXPECT(strcmp(tutti_last_error(contexts[2]), "") == 0);
+    /* Memory that is held outlives its context. */
+    int32_t *kept = tutti_alloc(contexts[0], sizeof(*kept));
+    void *hold = tutti_arena_hold(contexts[0]);
+    EXPECT(kept != NULL && hold != NULL);
+    *kept = 7;
     for (int i = 0; i < CONTEXTS; i++) {
         EXPECT_STATUS(TUTTI_OK, tutti_shutdown(contexts[(i + 2) % CONTEXTS]));
     }
+    EXPECT(*kept == 7);
+    tutti_arena_drop(hold);
+    tutti_arena_drop(NULL);
     return NULL;
 }
 

@@ -18,6 +18,7 @@ Average, Sum, Adasum, Min, Max, Product = 0, 1, 2, 3, 4, 5
 _lock = threading.RLock()
 _job = None
 _names = {}
+_is_tuned = False
 
 
 def job():
@@ -35,6 +36,7 @@ class ProcessSet:
             raise ValueError("a process set takes a list of ranks; MPI communicators are not used "
                              "here, give their ranks")
         self.ranks = sorted(int(rank) for rank in ranks)
+        self.mpi_comm = None
         if len(set(self.ranks)) != len(self.ranks):
             raise ValueError(f"a rank is named twice: {list(ranks)}")
         self.process_set_id = None
@@ -93,7 +95,7 @@ _sets = {}
 def init(comm=None, process_sets=None):
     """Join the job. `process_sets` is a list of ProcessSet, or "dynamic" (always allowed here).
     A second call does nothing, as in Horovod."""
-    global _job
+    global _job, _is_tuned
     if comm is not None and not isinstance(comm, (list, tuple)):
         raise ValueError("comm: MPI communicators are not used here; leave it out")
     with _lock:
@@ -102,6 +104,7 @@ def init(comm=None, process_sets=None):
         words = variables.apply()
         _job = tutti.init()
         variables.tell(words, _job.rank)
+        _is_tuned = variables.is_tuned()
         if comm is not None and sorted(comm) != list(range(_job.size)):
             shutdown()
             raise ValueError("comm: a job of a part of the ranks is a process set here; give "
@@ -132,6 +135,12 @@ def shutdown():
 
 
 atexit.register(shutdown)
+
+
+def step_is_over():
+    """A step of training is over: tuning, where it is asked for, looks at the time it took."""
+    if _is_tuned and _job is not None:
+        _job.step()
 
 
 def is_initialized():
@@ -209,6 +218,23 @@ def remove_process_set(process_set):
 def process_set_ids():
     """Numbers of the sets that exist."""
     return sorted(_sets)
+
+
+def get_process_set_ids_and_ranks():
+    """The ranks of every set, by its number."""
+    return {number: list(_sets[number].ranks) for number in sorted(_sets)}
+
+
+def process_set_by_id(process_set_id):
+    """The set of this number."""
+    if process_set_id not in _sets:
+        raise ValueError(f"No known process set with id {process_set_id}")
+    return _sets[process_set_id]
+
+
+def process_sets():
+    """All sets, by number."""
+    return [_sets[number] for number in sorted(_sets)]
 
 
 def next_name(kind, process_set):

@@ -256,8 +256,10 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
     Indices and values are gathered from all ranks and added up."""
-    if not tensor.is_sparse:
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
         raise ValueError("sparse_allreduce_async takes a sparse tensor")
+    if op not in (Average, Sum):
+        raise ValueError("sparse_allreduce_async: sparse tensors have sum and average only")
     tensor = tensor.coalesce()
     indices = allgather_async(tensor.indices().transpose(0, 1).contiguous(), f"{name}.indices",
                               process_set)

@@ -26,7 +26,31 @@ _ZEROED_TOO_EARLY = (
     "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
 
 
-class _Mixin:
+class _Options:
+    """The arguments of DistributedOptimizer, under Horovod's names."""
+
+    @property
+    def backward_passes_per_step(self):
+        return self._tutti["passes"]
+
+    @property
+    def op(self):
+        return self._tutti["op"]
+
+    @property
+    def gradient_predivide_factor(self):
+        return self._tutti["predivide"]
+
+    @property
+    def sparse_as_dense(self):
+        return self._tutti["sparse_as_dense"]
+
+    @property
+    def process_set(self):
+        return self._tutti["process_set"]
+
+
+class _Mixin(_Options):
     """What a user's optimizer gains. Mixed in front of its class by DistributedOptimizer."""
 
     def _tutti_prepare(self, named_parameters, options):
@@ -44,7 +68,9 @@ class _Mixin:
         self._group_ready = [set() for _ in self._groups]
         self._scales = self._factors()
         self._homes = _Homes(len(self._passes_left))
-        self._hooks = [_on_gradient(p, self._gradient_is_ready) for p in self._passes_left]
+        self._is_alone = options["process_set"].size() == 1  # then this is the plain optimizer
+        self._hooks = [] if self._is_alone else [_on_gradient(p, self._gradient_is_ready)
+                                                 for p in self._passes_left]
 
     # ---- during backward ----
 
@@ -132,7 +158,7 @@ class _Mixin:
     def synchronize(self):
         """Wait until every gradient is reduced. Parameters without a gradient take part with
         zeros, because other ranks may have one."""
-        if self._tutti["process_set"].included():
+        if self._tutti["process_set"].included() and not self._is_alone:
             for p in self._passes_left:
                 if p not in self._handles and p not in self._waiting_members():
                     if p.grad is None:
@@ -165,7 +191,20 @@ class _Mixin:
                 warnings.warn(_SYNCHRONIZED_TWICE)
             self.synchronize()
         self._is_synchronized = False
+        basics.step_is_over()
         return super().step(closure) if closure is not None else super().step()
+
+    def load_state_dict(self, *arguments, **options):
+        """The optimizer's own; what was begun is forgotten."""
+        for finish in self._handles.values():
+            if finish is not None:
+                finish()
+        self._handles.clear()
+        for ready in self._group_ready:
+            ready.clear()
+        self._is_synchronized, self._should_synchronize = False, True
+        self.set_backward_passes_per_step(self._tutti["passes"])
+        return super().load_state_dict(*arguments, **options)
 
     def zero_grad(self, *arguments, **options):
         """The optimizer's own, refused while gradients are under way."""
@@ -174,7 +213,7 @@ class _Mixin:
         return super().zero_grad(*arguments, **options)
 
 
-class _AdasumMixin:
+class _AdasumMixin(_Options):
     """Adasum works on steps, not on gradients: each rank steps by itself, and what its parameters
     moved by is what is combined."""
 
@@ -201,6 +240,7 @@ class _AdasumMixin:
         """The optimizer's own step; then every parameter goes where all ranks' steps together
         lead."""
         options = self._tutti
+        basics.step_is_over()
         parameters = [p for p in self._parameter_names if p.requires_grad]
         starts = [p.detach().clone() for p in parameters]
         loss = super().step(closure) if closure is not None else super().step()

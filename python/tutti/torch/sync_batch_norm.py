@@ -8,7 +8,8 @@ from . import basics, ops
 
 
 class SyncBatchNorm(_BatchNorm):
-    """As torch.nn.BatchNorm, with mean and variance over all ranks while training."""
+    """As torch.nn.BatchNorm, with mean and variance over all ranks while training. Ranks may have
+    batches of different length, and none."""
 
     def _check_input_dim(self, input):
         if input.dim() < 2:
@@ -24,21 +25,28 @@ class SyncBatchNorm(_BatchNorm):
         return self._normalise(input)
 
     def _normalise(self, input):
+        """Every rank's mean, variance and count are gathered and combined: sums of squares would
+        lose the variance of values far from zero."""
+        wide = input if input.dtype in (torch.float32, torch.float64) else input.float()
         axes = [axis for axis in range(input.dim()) if axis != 1]
-        count = input.new_tensor([input.numel() / input.size(1)])
-        sums = torch.cat([input.sum(axes), (input * input).sum(axes), count])
-        sums = _SumOverRanks.apply(sums)
-        features = self.num_features
-        total = sums[-1]
-        mean = sums[:features] / total
-        variance = (sums[features:2 * features] / total - mean * mean).clamp(min=0)
+        count = wide.numel() // wide.size(1)
+        if count:
+            variance, mean = torch.var_mean(wide, axes, unbiased=False)
+        else:
+            mean = variance = wide.sum(axes)
+        own = torch.cat([mean, variance, wide.new_tensor([float(count)])])
+        means, variances, counts = _FromAllRanks.apply(own.unsqueeze(0)).split(
+            [self.num_features, self.num_features, 1], 1)
+        total = counts.sum()
+        mean = (counts * means).sum(0) / total
+        variance = (counts * (variances + (means - mean) ** 2)).sum(0) / total
         if self.training and self.track_running_stats:
             self._remember(mean.detach(), variance.detach(), float(total.detach()))
         shape = [1, -1] + [1] * (input.dim() - 2)
-        output = (input - mean.view(shape)) * torch.rsqrt(variance + self.eps).view(shape)
+        output = (wide - mean.view(shape)) * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:
             output = output * self.weight.view(shape) + self.bias.view(shape)
-        return output
+        return output.to(input.dtype)
 
     def _remember(self, mean, variance, total):
         momentum = self.momentum
@@ -49,13 +57,14 @@ class SyncBatchNorm(_BatchNorm):
         self.running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum)
 
 
-class _SumOverRanks(torch.autograd.Function):
-    """The loss is a sum over ranks, so the gradient of a sum is summed as well."""
+class _FromAllRanks(torch.autograd.Function):
+    """Rows of all ranks. The loss is a sum over ranks, so a row's gradients are summed."""
 
     @staticmethod
-    def forward(ctx, sums):
-        return ops.allreduce(sums, op=basics.Sum)
+    def forward(ctx, row):
+        return ops.synchronize(ops.allgather_async(row))
 
     @staticmethod
     def backward(ctx, grad):
-        return ops.allreduce(grad, op=basics.Sum)
+        summed = ops.synchronize(ops.allreduce_async(grad, op=basics.Sum))
+        return summed[basics.rank():basics.rank() + 1]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors on their way into a call: types, checks, staging in host memory."""
 
+import warnings
+
 import torch
 
 from tutti import _library as c
@@ -92,6 +94,8 @@ def reduction(op, average):
         if op is not None:
             raise ValueError("The op parameter supersedes average. Please provide only one of "
                              "them.")
+        warnings.warn("Parameter `average` has been replaced with `op`.", DeprecationWarning,
+                      stacklevel=3)
         op = Average if average else Sum
     return Average if op is None else op
 

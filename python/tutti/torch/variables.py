@@ -2,7 +2,7 @@
 """Horovod's variables, read when a job is joined: scripts set them just before.
 
 Each is honoured (it becomes a TUTTI_* setting, unless that is set already), ignored with a word, or
-refused."""
+refused. Who this process is (HOROVOD_RANK and its kin) is read by the C library."""
 
 import os
 import sys
@@ -16,7 +16,18 @@ def _fusion(value):
     return ("TUTTI_FUSE", "0") if value.strip() == "0" else ("TUTTI_FUSE_BATCH", value)
 
 
+def _no_stall_check(value):
+    """A call that waits is not reported for a year."""
+    return ("TUTTI_STALL_WARNING", "31536000") if value != "0" else None
+
+
+def _autotune(value):
+    return ("TUTTI_TUNE", "yes") if value != "0" else None
+
+
 HONOURED = {
+    "HOROVOD_AUTOTUNE": _autotune,
+    "HOROVOD_STALL_CHECK_DISABLE": _no_stall_check,
     "HOROVOD_CACHE_CAPACITY": lambda value: ("TUTTI_CACHE_CAPACITY", value),
     "HOROVOD_FUSION_THRESHOLD": _fusion,
     "HOROVOD_GLOO_IFACE": lambda value: ("TUTTI_INTERFACE", value),
@@ -29,18 +40,19 @@ HONOURED = {
 
 _BY_ITSELF = "the algorithm is chosen by size, placement and cost"
 _NO_MPI = "no MPI, NCCL or CCL is used"
-_NOT_TUNED = "live jobs are not tuned yet"
+_NO_SAMPLES = "tuning here takes 15 samples at most; TUTTI_PROFILE=FILE keeps what it found"
+_NOTHING_BUILT = "nothing is built against a framework or a communication library"
+_NO_SPARK = "Spark is not served; start the ranks with tutti run"
 IGNORED = {
     "HOROVOD_CYCLE_TIME": "there is no cycle: work starts when it is submitted",
     "HOROVOD_HIERARCHICAL_ALLREDUCE": _BY_ITSELF,
     "HOROVOD_HIERARCHICAL_ALLGATHER": _BY_ITSELF,
     "HOROVOD_TORUS_ALLREDUCE": _BY_ITSELF,
-    "HOROVOD_AUTOTUNE": _NOT_TUNED,
-    "HOROVOD_AUTOTUNE_LOG": _NOT_TUNED,
-    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": _NOT_TUNED,
-    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": _NOT_TUNED,
-    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": _NOT_TUNED,
-    "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": _NOT_TUNED,
+    "HOROVOD_AUTOTUNE_LOG": _NO_SAMPLES,
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": _NO_SAMPLES,
+    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": _NO_SAMPLES,
+    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": _NO_SAMPLES,
+    "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": _NO_SAMPLES,
     "HOROVOD_TIMELINE_MARK_CYCLES": "there is no cycle: work starts when it is submitted",
     "HOROVOD_MPI_THREADS_DISABLE": _NO_MPI,
     "HOROVOD_NUM_NCCL_STREAMS": _NO_MPI,
@@ -52,13 +64,49 @@ IGNORED = {
     "HOROVOD_DISABLE_GROUP_FUSION": "groups are exchanged by themselves anyway",
     "HOROVOD_DYNAMIC_PROCESS_SETS": "process sets can always be added",
     "HOROVOD_THREAD_AFFINITY": "set TUTTI's by tutti run --bind",
-    "HOROVOD_STALL_CHECK_DISABLE": "reports cost nothing",
     "HOROVOD_LOG_HIDE_TIME": "lines carry no time",
     "HOROVOD_DISABLE_NVTX_RANGES": "there are none",
+    "HOROVOD_ELASTIC_TIMEOUT": "a job does not grow or shrink",
+    "HOROVOD_SECRET_KEY": "a job has a secret of its own",
 }
+# What says the same as the default, and is set by launchers: nothing to tell.
+SILENT = {"HOROVOD_CONTROLLER": ("gloo",), "HOROVOD_CPU_OPERATIONS": ("gloo",)}
+BY_PREFIX = {
+    "HOROVOD_CONTROLLER": _NO_MPI,
+    "HOROVOD_CPU_OPERATIONS": _NO_MPI,
+    "HOROVOD_SPARK_": _NO_SPARK,
+    "HOROVOD_WITH_": _NOTHING_BUILT,
+    "HOROVOD_WITHOUT_": _NOTHING_BUILT,
+    "HOROVOD_GPU": _NOTHING_BUILT,
+    "HOROVOD_CUDA_HOME": _NOTHING_BUILT,
+    "HOROVOD_NCCL_": _NOTHING_BUILT,
+    "HOROVOD_ROCM_HOME": _NOTHING_BUILT,
+    "HOROVOD_CMAKE": _NOTHING_BUILT,
+    "HOROVOD_BUILD_": _NOTHING_BUILT,
+    "HOROVOD_DEBUG": _NOTHING_BUILT,
+    "HOROVOD_SKIP_COMPILE": _NOTHING_BUILT,
+    "HOROVOD_ALLOW_MIXED_GPU_IMPL": _NOTHING_BUILT,
+}
+# Read elsewhere: by the C library, or at init.
+READ_ELSEWHERE = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+                  "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
+                  "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                  "HOROVOD_TIMELINE")
 REFUSED = {
     "HOROVOD_ELASTIC": "a job does not grow or shrink; unset it",
 }
+
+
+def why_ignored(name):
+    """What is said of a variable that has no effect; None for those that have one."""
+    if name in HONOURED or name in READ_ELSEWHERE or name in REFUSED:
+        return None
+    if name in IGNORED:
+        return IGNORED[name]
+    for prefix, why in BY_PREFIX.items():
+        if name.startswith(prefix):
+            return why
+    return "Horovod does not document it"
 
 
 def apply():
@@ -69,13 +117,22 @@ def apply():
             raise ValueError(f"{name}: {why}")
     for name, setting_of in HONOURED.items():
         value = os.environ.get(name)
-        if value:
-            setting, text = setting_of(value)
-            os.environ.setdefault(setting, text)
-    for name, why in IGNORED.items():
-        if os.environ.get(name):
+        setting = setting_of(value) if value else None
+        if setting is not None:
+            os.environ.setdefault(*setting)
+    for name in sorted(os.environ):
+        value = os.environ[name]
+        if not name.startswith("HOROVOD_") or not value or value.lower() in SILENT.get(name, ()):
+            continue
+        why = why_ignored(name)
+        if why is not None:
             words.append(f"{name} ({why})")
     return "ignored: " + ", ".join(words) if words else ""
+
+
+def is_tuned():
+    """Is tuning asked for, so that steps must be counted?"""
+    return os.environ.get("TUTTI_TUNE", "").lower() in ("1", "yes", "true", "on")
 
 
 def tell(words, rank):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The helpers that scripts import."""
 
-from tutti.torch.basics import (ccl_built, cuda_built, ddl_built, gloo_built,  # noqa: F401
-                                mpi_built, nccl_built, rocm_built)
+from tutti.torch import basics
 
 
 def split_list(items, parts):
@@ -16,8 +15,62 @@ def check_extension(*_, **__):
     """Nothing is compiled against a framework, so there is nothing to check."""
 
 
-def gpu_available(*_):
+def extension_available(ext_base_name, verbose=False):
+    """Can horovod.<name> be imported?"""
+    return ext_base_name == "torch"
+
+
+def gpu_available(ext_base_name, verbose=False):
     """Is there a GPU that torch can use?"""
     import torch
 
     return torch.cuda.is_available()
+
+
+def mpi_built(verbose=False):
+    """As hvd.mpi_built()."""
+    return basics.mpi_built()
+
+
+def gloo_built(verbose=False):
+    """As hvd.gloo_built()."""
+    return basics.gloo_built()
+
+
+def nccl_built(verbose=False):
+    """As hvd.nccl_built()."""
+    return basics.nccl_built()
+
+
+def ddl_built(verbose=False):
+    """As hvd.ddl_built()."""
+    return basics.ddl_built()
+
+
+def ccl_built(verbose=False):
+    """As hvd.ccl_built()."""
+    return basics.ccl_built()
+
+
+def cuda_built(verbose=False):
+    """As hvd.cuda_built()."""
+    return basics.cuda_built()
+
+
+def rocm_built(verbose=False):
+    """As hvd.rocm_built()."""
+    return basics.rocm_built()
+
+
+def is_iterable(thing):
+    """Can it be iterated over?"""
+    try:
+        iter(thing)
+    except TypeError:
+        return False
+    return True
+
+
+def num_rank_is_power_2(num_rank):
+    """Is it 1, 2, 4, 8, ...?"""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovodrun is tutti.horovodrun."""
+
+from tutti.horovodrun import check_build
+from tutti.horovodrun import main as run_commandline  # noqa: F401
+
+__all__ = ["check_build", "run_commandline"]

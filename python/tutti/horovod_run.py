@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovod.run: call a function on every rank of a job that is started for it.
+
+The function travels in a file of a folder that only this user can read, and its results come back
+there. cloudpickle, where it is installed, carries functions of scripts and notebooks too."""
+
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+
+from . import horovodrun
+
+try:
+    import cloudpickle as _pickler
+except ImportError:
+    _pickler = pickle
+
+_NO_GROWTH = "a job does not grow or shrink; give num_proc only"
+
+
+def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=None, slots=None,
+        reset_limit=None, cooldown_range=None, hosts=None, hostfile=None,
+        host_discovery_script=None, start_timeout=None, ssh_port=None, ssh_identity_file=None,
+        disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
+        mpi_args=None, network_interfaces=None, executable=None, np=None, min_np=None, max_np=None,
+        network_interface=None):
+    """func(*args, **kwargs) on num_proc ranks; the list of what they returned, by rank. With hosts
+    the working folder must be shared. What needs an elastic job is refused; use_mpi, mpi_args,
+    disable_cache and verbose change nothing."""
+    if np is not None:
+        warnings.warn("np is deprecated, use num_proc instead", DeprecationWarning, stacklevel=2)
+        num_proc = np if num_proc == 1 else num_proc
+    for value in (min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script,
+                  min_np, max_np):
+        if value is not None:
+            raise NotImplementedError(f"horovod.run: {_NO_GROWTH}")
+    if hosts is not None and hostfile is not None:
+        raise ValueError("Argument hosts and hostfile only allow one provided.")
+    if use_gloo and use_mpi:
+        raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
+    flags = {"-H": hosts, "--hostfile": hostfile, "--slots-per-host": slots,
+             "--start-timeout": start_timeout, "-p": ssh_port, "-i": ssh_identity_file,
+             "--output-filename": output_filename,
+             "--network-interfaces": network_interfaces or network_interface}
+    given = [text for flag, value in flags.items() if value is not None
+             for text in (flag, str(value))]
+    with tempfile.TemporaryDirectory(prefix=".horovod-run-",
+                                     dir="." if hosts or hostfile else None) as folder:
+        return _run_in(pathlib.Path(folder).resolve(), (func, tuple(args), kwargs or {}), num_proc,
+                       [*given, executable or sys.executable])
+
+
+def _run_in(folder, work, num_proc, given):
+    try:
+        if _pickler is pickle and getattr(work[0], "__module__", "") == "__main__":
+            raise pickle.PicklingError("it belongs to the script itself")
+        (folder / "work").write_bytes(_pickler.dumps(work))
+    except (AttributeError, TypeError, pickle.PicklingError) as problem:
+        raise ValueError(f"horovod.run: {work[0]!r} cannot be sent to other processes ({problem}); "
+                         "put it in a module, or install cloudpickle") from problem
+    command, words = horovodrun.translate(["-np", str(num_proc), *given, "-m", __name__,
+                                           str(folder)])
+    if words:
+        print(words, file=sys.stderr)
+    paths = [str(pathlib.Path(__file__).resolve().parents[1]), *filter(None, sys.path)]
+    status = subprocess.run([horovodrun.program(), *command], check=False,
+                            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}).returncode
+    answers = [folder / f"answer.{rank}" for rank in range(num_proc)]
+    told = [pickle.loads(answer.read_bytes()) for answer in answers if answer.exists()]
+    for is_result, value in told:
+        if not is_result:
+            raise RuntimeError(f"horovod.run: {value}")
+    if status != 0 or len(told) < num_proc:
+        raise RuntimeError(f"horovod.run: the job ended with {status}, before every rank had "
+                           "answered; its words are above")
+    return [value for _, value in told]
+
+
+def main(folder):
+    """One rank: do the work and leave the answer."""
+    place = pathlib.Path(folder)
+    own = os.environ["HOROVOD_RANK"]
+    try:
+        func, args, kwargs = pickle.loads((place / "work").read_bytes())
+        answer, code = (True, func(*args, **kwargs)), 0
+    except BaseException as problem:
+        traceback.print_exc()
+        answer, code = (False, f"rank {own} raised {type(problem).__name__}: {problem}"), 1
+    (place / f"answer.{own}.new").write_bytes(_pickler.dumps(answer))
+    os.rename(place / f"answer.{own}.new", place / f"answer.{own}")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
