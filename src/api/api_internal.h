@@ -144,6 +144,11 @@ struct tutti_context {
     size_t set_count, set_capacity;
     atomic_int event_fd; /* -1 until asked for */
     atomic_uint calls;   /* recent activity, for the progress thread */
+    /* Hints of drive.c: how often in a row what was left open was waited for at once, and how many
+     * more it takes to rely on that; since when nobody has waited for it (0: nothing is open);
+     * until when the progress thread lingers. */
+    atomic_uint prompt, prompt_needed;
+    atomic_ullong started_ns, linger_ns;
 };
 
 /* process.c: the one process-wide list, for forks and for ranks that are threads. */
@@ -213,6 +218,8 @@ bool tt_drive_try_acquire(tutti_context *context);
 void tt_drive_release(tutti_context *context);
 /* Make sure somebody will look at the queue. */
 void tt_drive_notify(tutti_context *context);
+/* The same after a call was started, or left open, that the caller may be about to wait for. */
+void tt_drive_started(tutti_context *context);
 /* Baton's holder: submit what is queued. */
 void tt_drive_drain(tutti_context *context);
 /* Submit the handle's request, which is in state STARTED, and wait for its end; false: time is

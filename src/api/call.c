@@ -470,7 +470,7 @@ tutti_status tutti_restart(tutti_handle *handle)
         return status;
     }
     submit(handle, HANDLE_STARTED);
-    tt_drive_notify(handle->context);
+    tt_drive_started(handle->context);
     leave(handle->context);
     return TUTTI_OK;
 }
@@ -484,7 +484,7 @@ tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *out
     handle->request.input = input;
     handle->request.output = handle->output = output;
     submit(handle, HANDLE_STARTED);
-    tt_drive_notify(handle->context);
+    tt_drive_started(handle->context);
     leave(handle->context);
     return TUTTI_OK;
 }
@@ -664,7 +664,7 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
             handles_out[i]->is_persistent = false;
             submit(handles_out[i], HANDLE_STARTED);
         }
-        tt_drive_notify(context);
+        tt_drive_started(context);
     }
     leave(context);
     return status;

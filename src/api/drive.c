@@ -18,6 +18,9 @@
  *  (6) Who stops driving while another thread sleeps in the driver wakes it: the word that tells
  *      peers whether to ring is no longer that of a sleeper. So does who ends a sleeper's call.
  *  (7) A waiter whose call is over goes, whoever drives; if nobody does, it sees to what is left.
+ *  (8) Who has waited at once for each of its last calls will wait for the next one, too: a
+ * progress thread that looks again within LEFT_NS_MAX is not woken for it. It would only take the
+ * core and the baton from the waiter.
  */
 #include <errno.h>
 #include <limits.h>
@@ -36,6 +39,10 @@ enum {
     LINGER_LOOKS = 5,               /* without any call before the progress thread sleeps */
     STAND_BY_NS = 50 * 1000 * 1000, /* between looks while a waiter drives */
     SEND_AWAY_NS = 100 * 1000,
+    PROMPT_NS = 20 * 1000,          /* from a start to its wait: "at once" */
+    PROMPT_MIN = 8,                 /* such starts in a row before (8) holds; */
+    PROMPT_MAX = 1 << 20,           /* twice as many after each that was left in vain */
+    LEFT_NS_MAX = 10 * 1000 * 1000, /* how long such a one may lie */
 };
 
 uint64_t tt_clock_ns(void)
@@ -220,13 +227,71 @@ void tt_drive_notify(tutti_context *context)
     (void)pthread_mutex_unlock(&context->sleep_lock);
 }
 
+/* ---- calls that are waited for at once: see (8). All of it are hints ---- */
+
+static bool is_prompt(tutti_context *context)
+{
+    const unsigned needed = atomic_load_explicit(&context->prompt_needed, memory_order_relaxed);
+    return atomic_load_explicit(&context->prompt, memory_order_relaxed) >= PROMPT_MIN + needed;
+}
+
+/* What was left open was not waited for at once. */
+static void prompt_ends(tutti_context *context)
+{
+    const unsigned needed = atomic_load_explicit(&context->prompt_needed, memory_order_relaxed);
+    if (is_prompt(context) && needed < PROMPT_MAX) {
+        atomic_store_explicit(&context->prompt_needed, 2 * needed + PROMPT_MIN,
+                              memory_order_relaxed);
+    }
+    atomic_store_explicit(&context->prompt, 0, memory_order_relaxed);
+}
+
+/* Is this a waiter's call, as far as its last ones tell, and is somebody there if it is not? */
+static bool can_be_left(tutti_context *context, uint64_t now_ns)
+{
+    const uint64_t linger_ns = atomic_load(&context->linger_ns);
+    return is_prompt(context) && atomic_load(&context->progress_state) == PROGRESS_LINGERING &&
+           atomic_load(&context->drivers) == 0 && linger_ns > now_ns &&
+           linger_ns - now_ns <= LEFT_NS_MAX;
+}
+
+void tt_drive_started(tutti_context *context)
+{
+    uint64_t now_ns = tt_clock_ns();
+    if (atomic_load_explicit(&context->started_ns, memory_order_relaxed) != 0) {
+        prompt_ends(context); /* two, and no wait */
+    }
+    if (!can_be_left(context, now_ns)) {
+        tt_drive_notify(context);
+        now_ns = tt_clock_ns(); /* the progress thread may have had this core meanwhile */
+    }
+    atomic_store_explicit(&context->started_ns, now_ns, memory_order_relaxed);
+}
+
+/* Somebody waits: was it at once? */
+static void note_wait(tutti_context *context)
+{
+    const uint64_t started_ns = atomic_load_explicit(&context->started_ns, memory_order_relaxed);
+    if (started_ns == 0) {
+        return;
+    }
+    atomic_store_explicit(&context->started_ns, 0, memory_order_relaxed);
+    if (tt_clock_ns() - started_ns > PROMPT_NS) {
+        prompt_ends(context);
+    } else {
+        const unsigned prompt = atomic_load_explicit(&context->prompt, memory_order_relaxed);
+        atomic_store_explicit(&context->prompt, prompt < 2 * PROMPT_MAX ? prompt + 1 : prompt,
+                              memory_order_relaxed);
+    }
+}
+
 void tt_drive_release(tutti_context *context)
 {
     const bool is_outstanding = tt_control_pending(context->control) > 0;
     let_go(context);
     if (atomic_load(&context->waiting) == 0 &&
         (is_outstanding || tt_queue_has_pushed(&context->submitted))) {
-        tt_drive_notify(context);
+        tt_drive_started(context);
     }
 }
 
@@ -404,6 +469,7 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
         return tt_drive_wait(handle, until_ns);
     }
     count_call(context);
+    note_wait(context);
     tt_drive_drain(context); /* what was submitted before comes before */
     tt_control_submit(context->control, &handle->request);
     if (run_at_once(handle, until_ns)) {
@@ -418,6 +484,7 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 {
     count_call(handle->context);
+    note_wait(handle->context);
     return wait_on(handle, until_ns, false);
 }
 
@@ -458,9 +525,11 @@ static void progress_linger(tutti_context *context)
 {
     struct timespec deadline;
     const bool has_driver = atomic_load(&context->drivers) > 0 || atomic_load(&context->baton) != 0;
-    const uint64_t pause_ns = has_driver ? STAND_BY_NS : LINGER_NS;
-    deadline_of(tt_clock_ns() + pause_ns, &deadline);
+    const uint64_t stand_by_ns = is_prompt(context) ? LEFT_NS_MAX : STAND_BY_NS;
+    const uint64_t until_ns = tt_clock_ns() + (has_driver ? stand_by_ns : LINGER_NS);
+    deadline_of(until_ns, &deadline);
     (void)pthread_mutex_lock(&context->sleep_lock);
+    atomic_store(&context->linger_ns, until_ns);
     atomic_store(&context->progress_state, PROGRESS_LINGERING);
     if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops)) {
         (void)pthread_cond_timedwait(&context->progress_due, &context->sleep_lock, &deadline);

@@ -14,6 +14,7 @@
 #include "api/api_internal.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "schedule/schedule.h"
 
 enum {
@@ -30,8 +31,11 @@ enum {
     DECIDE_STEPS = 3, /* until auto says whether an order can help */
 };
 
+/* Names in the order in which they came first. While an order is learnt every call looks its name
+ * up, in every step. */
 typedef struct name_list {
     char **names;
+    uint32_t *slots; /* by hash: the place in `names` and 1, or 0; at most half of them are used */
     size_t count, capacity;
 } name_list;
 
@@ -56,25 +60,48 @@ struct tt_steps {
 
 /* ---- the order that is learnt ---- */
 
+static uint32_t *list_slot(const name_list *list, const char *name)
+{
+    const size_t mask = 2 * list->capacity - 1;
+    size_t at = tt_hash64(name, strlen(name), 0) & mask;
+    while (list->slots[at] != 0 && strcmp(list->names[list->slots[at] - 1], name) != 0) {
+        at = (at + 1) & mask;
+    }
+    return &list->slots[at];
+}
+
+static bool list_grow(name_list *list)
+{
+    const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+    char **names = realloc(list->names, capacity * sizeof(*names));
+    list->names = names != NULL ? names : list->names;
+    uint32_t *slots = calloc(2 * capacity, sizeof(*slots));
+    if (names == NULL || slots == NULL) {
+        free(slots);
+        return false;
+    }
+    free(list->slots);
+    list->slots = slots;
+    list->capacity = capacity;
+    for (size_t i = 0; i < list->count; i++) {
+        *list_slot(list, list->names[i]) = (uint32_t)i + 1;
+    }
+    return true;
+}
+
 static bool list_add(name_list *list, const char *name)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->names[i], name) == 0) {
-            return true;
-        }
+    if (list->count == list->capacity && !list_grow(list)) {
+        return false;
     }
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-        char **names = realloc(list->names, capacity * sizeof(*names));
-        if (names == NULL) {
-            return false;
-        }
-        list->names = names;
-        list->capacity = capacity;
+    uint32_t *slot = list_slot(list, name);
+    if (*slot != 0) {
+        return true;
     }
     char *copy = list->count < NAMES_MAX && tt_order_name_is_writable(name) ? strdup(name) : NULL;
     if (copy != NULL) {
         list->names[list->count++] = copy;
+        *slot = (uint32_t)list->count;
     }
     return copy != NULL;
 }
@@ -85,6 +112,7 @@ static void list_clear(name_list *list)
         free(list->names[i]);
     }
     free(list->names);
+    free(list->slots);
     *list = (name_list){0};
 }
 

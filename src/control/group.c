@@ -2,11 +2,12 @@
  *
  * group.c - groups: several named requests that are one ticket.
  *
- * Members come one by one, in any order; when all have come they are put in the order of their
- * names, which is the same on all ranks, and become one ticket. Nothing of a group moves before. An
+ * Members come one by one, in any order, and are kept in the order of their names, which is the
+ * same on all ranks; when all have come they become one ticket. Nothing of a group moves before. An
  * error in one member is the group's. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/base.h"
 #include "control/named.h"
 
@@ -35,29 +36,40 @@ static tt_named *group_begin(tt_control *control, tt_set *set, const tt_request 
     return named;
 }
 
-static bool has_member(const tt_named *named, const char *name)
+/* Where this name is among the members, or where it belongs: they are kept in order. */
+static uint32_t member_place(const tt_named *named, const char *name, bool *is_there_out)
 {
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        if (strcmp(named->members[i]->name, name) == 0) {
-            return true;
+    uint32_t low = 0, high = named->member_count;
+    *is_there_out = false;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int side = strcmp(named->members[middle]->name, name);
+        if (side == 0) {
+            *is_there_out = true;
+            return middle;
         }
+        low = side < 0 ? middle + 1 : low;
+        high = side < 0 ? high : middle;
     }
-    return false;
+    return low;
 }
 
-static void sort_by_name(tt_named *named)
+static bool has_member(const tt_named *named, const char *name)
 {
-    for (uint32_t gap = named->member_count / 2; gap > 0; gap /= 2) {
-        for (uint32_t i = gap; i < named->member_count; i++) {
-            tt_request *moved = named->members[i];
-            uint32_t at = i;
-            while (at >= gap && strcmp(named->members[at - gap]->name, moved->name) > 0) {
-                named->members[at] = named->members[at - gap];
-                at -= gap;
-            }
-            named->members[at] = moved;
-        }
-    }
+    bool is_there;
+    (void)member_place(named, name, &is_there);
+    return is_there;
+}
+
+static void member_add(tt_named *named, tt_request *request)
+{
+    bool is_there;
+    const uint32_t place = member_place(named, request->name, &is_there);
+    tt_request **target = &named->members[place];
+    TT_ASSERT(!is_there);
+    memmove(target + 1, target, (named->member_count - place) * sizeof(*target));
+    *target = request;
+    named->member_count++;
 }
 
 void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
@@ -101,10 +113,9 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
         named->objection = objection->status;
     }
     request->named = named;
-    named->members[named->member_count++] = request;
+    member_add(named, request);
     if (named->member_count == named->member_max) {
         const tt_failure found = {.status = named->objection, .text = named->error};
-        sort_by_name(named);
         tt_named_offer(control, named, found.status < 0 ? &found : NULL);
     }
 }
