@@ -417,3 +417,37 @@ def test_calls_outside_of_a_job_say_so():
         hvd.rank()
     hvd.init()
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def test_a_known_tensor_that_changed_in_place_is_looked_at_anew():
+    tensor = torch.ones(4)
+    for _ in range(3):  # declared, seen in its place, then known
+        hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="known"))
+    assert torch.equal(tensor, torch.full((4,), float(hvd.size()) ** 3))
+
+    tensor.data = torch.ones(4, dtype=torch.float64)
+    hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="known"))
+    assert torch.equal(tensor, torch.full((4,), float(hvd.size()), dtype=torch.float64))
+
+    tensor.data = torch.ones(4)  # elsewhere
+    hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="known"))
+    tensor.resize_(2)  # in the same place
+    hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="known"))
+    assert torch.equal(tensor, torch.full((2,), float(hvd.size()) ** 2))
+
+    square = torch.arange(4.0).reshape(2, 2)
+    for _ in range(3):
+        hvd.synchronize(hvd.allreduce_async_(square, op=hvd.Max, name="square"))
+    square.t_()
+    with pytest.raises(ValueError, match="contiguous"):
+        hvd.allreduce_async_(square, op=hvd.Max, name="square")
+
+
+def test_a_name_keeps_its_options_apart():
+    tensor = torch.ones(3)
+    for _ in range(2):
+        hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="options"))
+        hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Average, name="options"))
+        hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="options",
+                                             prescale_factor=0.5))
+    assert torch.equal(tensor, torch.full((3,), (hvd.size() * hvd.size() * 0.5) ** 2))

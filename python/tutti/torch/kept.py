@@ -3,6 +3,7 @@
 tensor, which learns nothing but an address."""
 
 import ctypes
+import weakref
 
 import torch
 
@@ -13,35 +14,48 @@ from . import basics
 from .exceptions import HorovodInternalError
 from .tensors import DTYPES, PLAIN, reduce_op, set_of
 
-_restart_at = c.library.tutti_restart_at
-_kept = {}
+# Starting never blocks, so these two keep the interpreter's lock: giving it up and taking it again
+# costs more than the call. tutti_restart gets a ready pointer and nothing to convert.
+_restart = c.without_release("tutti_restart", None)
+_restart_at = c.without_release("tutti_restart_at", [ctypes.c_void_p] * 3)
+_strided = torch.strided
+_kept = {}  # by name and options
+_latest = {}  # by name: the one that was started last
+
+
+def _nobody():
+    return None
 
 
 class Kept:
     """A named reduction in place, declared once and started again every step: one crossing into C,
-    which learns nothing but an address."""
+    which learns nothing but an address, and only where that has changed."""
 
-    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name")
+    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name", "options",
+                 "address", "seen")
 
-    def __init__(self, job, call, tensor, name):
+    def __init__(self, job, call, tensor, name, options):
         slot = ctypes.c_void_p()
         status = c.library.tutti_declare(job._pointer, call, ctypes.byref(slot))
         if status < 0:
             error = job._error(status, name)
             raise HorovodInternalError(str(error)) from error
-        self.job, self.pointer, self.call, self.name = job, slot.value, call, name
-        self.dtype, self.count = tensor.dtype, tensor.numel()
+        self.job, self.pointer, self.call, self.name = job, slot, call, name
+        self.dtype, self.count, self.options = tensor.dtype, tensor.numel(), options
+        self.address, self.seen = tensor.data_ptr(), _nobody
         self.tensor = self.started = None  # while it runs: its memory, and who is to wait
 
-    def start(self, tensor):
-        """A handle; or None where it is still running."""
-        if self.started is not None and not self.started.poll():
+    def start(self, tensor, address):
+        """A handle; or None where it cannot be started."""
+        if address == self.address:
+            status = _restart(self.pointer)
+        else:
+            status = _restart_at(self.pointer, address, address)
+        if status < 0:
             return None
-        address = tensor.data_ptr()
-        if _restart_at(self.pointer, address, address) < 0:
-            return None
-        self.tensor = tensor
-        self.started = handle = KeptHandle(self)
+        self.tensor, self.address = tensor, address
+        self.started = handle = KeptHandle()
+        handle._kept = self
         return handle
 
 
@@ -49,9 +63,6 @@ class KeptHandle:
     """A started call of a Kept."""
 
     __slots__ = ("_kept", "_result", "_error")
-
-    def __init__(self, kept):
-        self._kept = kept
 
     def _settle(self, status):
         kept, self._kept = self._kept, None
@@ -89,7 +100,7 @@ class KeptHandle:
 def _keep(key, tensor, process_set):
     """The Kept of `key` for a tensor like this one, made if need be; None where the tensor needs
     more than an address, or where the one of this name still runs."""
-    name, op, prescale, postscale, _ = key
+    name, (op, prescale, postscale, _) = key
     job = basics._job
     if job is None or not tensor.is_cpu or tensor.dtype not in DTYPES:
         return None
@@ -101,27 +112,61 @@ def _keep(key, tensor, process_set):
         del _kept[key]
     elif old is not None:
         _kept.clear()  # of a job that was left; its handles went with it
+        _latest.clear()
+    _latest.pop(name, None)
     call = job.new_call(c.ALLREDUCE, f"allreduce.{name}", set_of(process_set))
     call.dtype = DTYPES[tensor.dtype]
     call.op = reduce_op(op, tensor.dtype, False, "allreduce")
     call.prescale, call.postscale = prescale, postscale
     call.input = call.output = tensor.data_ptr()
     call.count = tensor.numel()
-    kept = _kept[key] = Kept(job, call, tensor, f"allreduce.{name}")
+    kept = _kept[key] = Kept(job, call, tensor, f"allreduce.{name}", key[1])
     return kept
 
 
-def find_kept(tensor, name, op, scales, process_set):
+def find_kept(tensor, name, options, process_set):
     """The Kept for a plain tensor in host memory, or None."""
-    if (name is None or type(tensor) not in PLAIN or tensor.layout is not torch.strided
+    if (name is None or type(tensor) not in PLAIN or tensor.layout is not _strided
             or not tensor.is_contiguous()):
         return None
-    key = (name, op, scales[0], scales[1], process_set.process_set_id)
-    kept = _kept.get(key)
+    kept = _kept.get((name, options))
     if (kept is None or kept.count != tensor.numel() or kept.dtype is not tensor.dtype
             or kept.job is not basics._job or not tensor.is_cpu):
-        kept = _keep(key, tensor, process_set)
+        kept = _keep((name, options), tensor, process_set)
     return kept
+
+
+def _start_found(tensor, name, options, process_set):
+    """A handle for a tensor that nothing is known of yet; None as find_kept, or where the call of
+    this name still runs."""
+    kept = find_kept(tensor, name, options, process_set)
+    if kept is None or (kept.started is not None and not kept.started.poll()):
+        return None
+    _latest[name] = kept
+    return kept.start(tensor, tensor.data_ptr())
+
+
+def start_kept(tensor, name, options, process_set):
+    """A handle of the call that is kept for such a tensor; None where there cannot be one. Its
+    first half is the way of nearly every gradient: it asks torch for as little as it can. A tensor
+    that is the same object in the same place still is strided and in host memory; all else may
+    have been changed in place."""
+    kept = _latest.get(name)
+    if (kept is None or kept.started is not None or kept.options != options
+            or kept.job is not basics._job):
+        return _start_found(tensor, name, options, process_set)
+    is_known = kept.seen() is tensor
+    if ((not is_known and (type(tensor) not in PLAIN or tensor.layout is not _strided))
+            or tensor.dtype is not kept.dtype or tensor.numel() != kept.count
+            or not tensor.is_contiguous()):
+        return _start_found(tensor, name, options, process_set)
+    address = tensor.data_ptr()
+    if not is_known or address != kept.address:
+        if not tensor.is_cpu:
+            return None
+        if address == kept.address:
+            kept.seen = weakref.ref(tensor)
+    return kept.start(tensor, address)
 
 
 class KeptGroup:

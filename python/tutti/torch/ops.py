@@ -13,7 +13,7 @@ from . import basics
 from .basics import Adasum, Average, Max, Min, Product, Sum, global_process_set
 from .compression import Compression
 from .exceptions import HorovodInternalError
-from .kept import KeptGroup, KeptHandle, find_kept
+from .kept import KeptGroup, KeptHandle, find_kept, start_kept
 from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
                       reduction, set_of)
 
@@ -101,22 +101,22 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
     """Start a reduction in place."""
     if op is None or average is not None:
         op = reduction(op, average)
-    scales = (prescale_factor, postscale_factor)
-    kept = find_kept(tensor, name, op, scales, process_set)
-    handle = kept.start(tensor) if kept is not None else None
-    return handle if handle is not None else _start(*_in_place(tensor, name, op, scales,
-                                                               process_set))
+    options = (op, prescale_factor, postscale_factor, process_set.process_set_id)
+    handle = start_kept(tensor, name, options, process_set)
+    if handle is None:
+        handle = _start(*_in_place(tensor, name, options, process_set))
+    return handle
 
 
-def _in_place(tensor, name, op, scales, process_set):
+def _in_place(tensor, name, options, process_set):
     """What _start and _run take, for a reduction in place."""
-    kept = find_kept(tensor, name, op, scales, process_set)
+    kept = find_kept(tensor, name, options, process_set)
     if kept is not None:
         kept.call.input = kept.call.output = tensor.data_ptr()
         return kept.call, tensor, None, name
     check_in_place(tensor, "allreduce_")
     name = name_of(name, "allreduce", process_set)
-    return (*_allreduce_call(tensor, tensor, op, name, process_set, scales), name)
+    return (*_allreduce_call(tensor, tensor, options[0], name, process_set, options[1:3]), name)
 
 
 def _run(call, keep, finish, name):
@@ -131,8 +131,8 @@ def _run(call, keep, finish, name):
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set):
     """Reduce in place."""
-    return _run(*_in_place(tensor, name, reduction(op, average),
-                           (prescale_factor, postscale_factor), process_set))
+    return _run(*_in_place(tensor, name, (reduction(op, average), prescale_factor, postscale_factor,
+                                          process_set.process_set_id), process_set))
 
 
 class _Allreduce(torch.autograd.Function):
