@@ -19,8 +19,12 @@
  *      peers whether to ring is no longer that of a sleeper. So does who ends a sleeper's call.
  *  (7) A waiter whose call is over goes, whoever drives; if nobody does, it sees to what is left.
  *  (8) Who has waited at once for each of its last calls will wait for the next one, too: a
- * progress thread that looks again within LEFT_NS_MAX is not woken for it. It would only take the
- * core and the baton from the waiter.
+ *      progress thread that looks again within LEFT_NS_MAX is not woken for it. It would only take
+ *      the core and the baton from the waiter.
+ *  (9) Calls come in bursts. After the first of one the progress thread naps for NAP_NS before it
+ *      sleeps: it says that it runs, so that who submits the next ones need not wake it. A wake-up
+ *      costs more than all the rest of a submission. Peers ring as if it slept; who waits for a
+ *      call drives it at once.
  */
 #include <errno.h>
 #include <limits.h>
@@ -38,6 +42,7 @@ enum {
     LINGER_NS = 2 * 1000 * 1000,
     LINGER_LOOKS = 5,               /* without any call before the progress thread sleeps */
     STAND_BY_NS = 50 * 1000 * 1000, /* between looks while a waiter drives */
+    NAP_NS = 20 * 1000,             /* after calls were submitted: more of them follow */
     SEND_AWAY_NS = 100 * 1000,
     PROMPT_NS = 20 * 1000,          /* from a start to its wait: "at once" */
     PROMPT_MIN = 8,                 /* such starts in a row before (8) holds; */
@@ -507,12 +512,16 @@ static bool progress_drive(tutti_context *context)
     return tt_control_pending(context->control) > 0;
 }
 
-/* Sleep in epoll without the baton. */
-static void progress_sleep(tutti_context *context)
+/* Sleep in epoll without the baton; or nap, see (9). */
+static void progress_sleep(tutti_context *context, bool naps)
 {
     uint64_t until_ns =
         tt_control_pending(context->control) > 0 ? tt_real_watch(context->real) : UINT64_MAX;
-    atomic_store(&context->progress_state, PROGRESS_ASLEEP);
+    if (naps) {
+        until_ns = tt_min_u64(until_ns, tt_clock_ns() + NAP_NS);
+    } else {
+        atomic_store(&context->progress_state, PROGRESS_ASLEEP);
+    }
     if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops) &&
         tt_real_sleep_begin(context->real, until_ns, &until_ns)) {
         (void)sleep_apart(context, NULL, until_ns);
@@ -521,16 +530,19 @@ static void progress_sleep(tutti_context *context)
 }
 
 /* A waiter drives, or did a moment ago: look again in a while. */
-static void progress_linger(tutti_context *context)
+static void progress_linger(tutti_context *context, bool naps)
 {
     struct timespec deadline;
     const bool has_driver = atomic_load(&context->drivers) > 0 || atomic_load(&context->baton) != 0;
     const uint64_t stand_by_ns = is_prompt(context) ? LEFT_NS_MAX : STAND_BY_NS;
-    const uint64_t until_ns = tt_clock_ns() + (has_driver ? stand_by_ns : LINGER_NS);
+    const uint64_t pause_ns = naps ? NAP_NS : has_driver ? stand_by_ns : LINGER_NS;
+    const uint64_t until_ns = tt_clock_ns() + pause_ns;
     deadline_of(until_ns, &deadline);
     (void)pthread_mutex_lock(&context->sleep_lock);
-    atomic_store(&context->linger_ns, until_ns);
-    atomic_store(&context->progress_state, PROGRESS_LINGERING);
+    if (!naps) {
+        atomic_store(&context->linger_ns, until_ns);
+        atomic_store(&context->progress_state, PROGRESS_LINGERING);
+    }
     if (!tt_queue_has_pushed(&context->submitted) && !atomic_load(&context->stops)) {
         (void)pthread_cond_timedwait(&context->progress_due, &context->sleep_lock, &deadline);
     }
@@ -555,18 +567,19 @@ static void *progress_main(void *argument)
         /* A waiter asleep in the driver does not see the queue: then it is looked after here. */
         if ((is_driven(context) && !tt_queue_has_pushed(&context->submitted)) ||
             !tt_drive_try_acquire(context)) {
-            progress_linger(context);
+            progress_linger(context, false);
             continue;
         }
+        const bool naps = tt_queue_has_pushed(&context->submitted);
         const bool is_outstanding = progress_drive(context);
         if (!is_driven(context) && (is_outstanding || quiet >= LINGER_LOOKS)) {
-            progress_sleep(context);
+            progress_sleep(context, naps);
             tt_drive_deliver(context);
             let_go(context);
             continue;
         }
         let_go(context);
-        progress_linger(context);
+        progress_linger(context, naps);
     }
     return NULL;
 }
