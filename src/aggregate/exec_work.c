@@ -26,6 +26,8 @@ typedef struct piece {
     bool is_sum;      /* else the one source is copied */
     bool is_finished; /* divided and scaled on the way */
     bool is_streamed; /* stored past the cache */
+    bool is_far;      /* the sources are the members', but for the one at `near` */
+    uint32_t near;
 } piece;
 
 static bool needs_finish(const tt_exec *exec)
@@ -100,8 +102,14 @@ static void sum_part(const piece *work, const void **pointers, uint64_t bytes)
     _Alignas(64) uint8_t block[BLOCK_BYTES];
     void *const single[1] = {block};
     if (!work->is_streamed && !work->is_finished) {
-        tt_reduce_many(problem->dtype, problem->redop, targets, work->target_count, pointers,
-                       work->source_count, bytes / problem->element_bytes);
+        const tt_fold fold = {.targets = targets,
+                              .target_count = work->target_count,
+                              .sources = pointers,
+                              .source_count = work->source_count,
+                              .count = bytes / problem->element_bytes,
+                              .is_far = work->is_far,
+                              .near = work->near};
+        tt_reduce_fold(problem->dtype, problem->redop, &fold);
         return;
     }
     for (uint64_t done = 0; done < bytes;) {
@@ -249,14 +257,15 @@ static void gather_views(piece *work, const tt_lane *lane, const tt_move *move)
     const tt_problem *problem = &exec->problem;
     const uint64_t offset = move->offset + lane->work_done;
     work->source_count = work->target_count = collect_views(exec, lane, offset);
+    work->is_far = true;
+    work->near = problem->topology->local_of[problem->self];
     if (work->source_count > 0 && move->target.buffer == TT_SCRATCH) {
         work->target_count = 1;
         exec->pointers[problem->size] = lane->scratch + move->target.offset + lane->work_done;
     } else if (work->source_count > 0) {
-        const uint32_t local = problem->topology->local_of[problem->self];
         const uint64_t at = lane->number * exec->plan.lane_bytes + offset;
-        exec->pointers[local] = exec->input + at;
-        exec->pointers[problem->size + local] = exec->output + at;
+        exec->pointers[work->near] = exec->input + at;
+        exec->pointers[problem->size + work->near] = exec->output + at;
         work->is_finished = needs_finish(exec);
         work->is_streamed = streams(work);
     }
@@ -343,6 +352,8 @@ static void gather_fold(piece *work, const tt_lane *lane, const tt_move *move, u
     }
     if (is_complete) {
         work->source_count = problem->size;
+        work->is_far = true;
+        work->near = problem->self;
         work->is_finished = needs_finish(exec);
         work->is_streamed = streams(work);
     }

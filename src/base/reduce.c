@@ -43,6 +43,18 @@ void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop
     isa->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop](fold);
 }
 
+void tt_reduce_fold(tt_dtype dtype, tt_redop redop, const tt_fold *fold)
+{
+    TT_ASSERT(fold->source_count > 0);
+    if (fold->source_count == 1) {
+        for (size_t t = 0; t < fold->target_count; t++) {
+            memmove(fold->targets[t], fold->sources[0], fold->count * tt_dtype_bytes(dtype));
+        }
+        return;
+    }
+    tt_reduce_isa_many(tt_reduce_isa_at(0), dtype, redop, fold);
+}
+
 void tt_reduce(tt_dtype dtype, tt_redop redop, void *target, const void *a, const void *b,
                size_t count)
 {
@@ -53,19 +65,12 @@ void tt_reduce(tt_dtype dtype, tt_redop redop, void *target, const void *a, cons
 void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_t target_count,
                     const void *const sources[], size_t source_count, size_t count)
 {
-    TT_ASSERT(source_count > 0);
-    if (source_count == 1) {
-        for (size_t t = 0; t < target_count; t++) {
-            memmove(targets[t], sources[0], count * tt_dtype_bytes(dtype));
-        }
-        return;
-    }
     const tt_fold fold = {.targets = targets,
                           .target_count = target_count,
                           .sources = sources,
                           .source_count = source_count,
                           .count = count};
-    tt_reduce_isa_many(tt_reduce_isa_at(0), dtype, redop, &fold);
+    tt_reduce_fold(dtype, redop, &fold);
 }
 
 void tt_scale(tt_dtype dtype, void *target, const void *source, size_t count, double factor)

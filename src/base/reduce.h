@@ -21,6 +21,7 @@
 #ifndef TUTTI_BASE_REDUCE_H
 #define TUTTI_BASE_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,19 @@ void tt_reduce(tt_dtype dtype, tt_redop redop, void *target, const void *a, cons
 
 /* targets[t][i] = ((sources[0][i] op sources[1][i]) op sources[2][i]) ..., for every t. At least
  * one source; a single one is copied. All memory is read and written once. */
+typedef struct tt_fold {
+    void *const *targets;
+    size_t target_count;
+    const void *const *sources;
+    size_t source_count;
+    size_t count; /* elements */
+    bool is_far;  /* other cores have just written all sources but one: ask for them ahead */
+    size_t near;  /* that one */
+} tt_fold;
+
+void tt_reduce_fold(tt_dtype dtype, tt_redop redop, const tt_fold *fold);
+
+/* The same, of sources that are near or were written long ago. */
 void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_t target_count,
                     const void *const sources[], size_t source_count, size_t count);
 

@@ -37,10 +37,31 @@ TT_INLINE void TT_OWN(fold_step)(tt_redop redop, const tt_fold *fold, size_t at,
     _Static_assert(4 * LANES == TT_OWN(STEP), "a step is four packs");
 }
 
+/* Ask for what the step at `at` reads, into the second-level cache. To be read: asked for to be
+ * written, lines that another core has written come more slowly (docs/performance.md). */
+TT_INLINE void TT_OWN(fold_ahead)(const tt_fold *fold, size_t at, size_t source_count)
+{
+    for (size_t k = 0; k < source_count; k++) {
+        if (k != fold->near) {
+            const uint8_t *source = (const void *)((const TT_ELEM *)fold->sources[k] + at);
+            for (size_t i = 0; i < TT_OWN(STEP) * sizeof(TT_ELEM); i += LINE_BYTES) {
+                __builtin_prefetch(source + i, 0, 2);
+            }
+        }
+    }
+}
+
 TT_INLINE void TT_OWN(fold_steps)(tt_redop redop, const tt_fold *fold, size_t source_count,
                                   size_t target_count)
 {
-    for (size_t at = 0; at + TT_OWN(STEP) <= fold->count; at += TT_OWN(STEP)) {
+    const size_t step = TT_OWN(STEP), ahead = AHEAD_BYTES / sizeof(TT_ELEM);
+    size_t at = 0;
+    while (fold->is_far && at + ahead + step <= fold->count) {
+        TT_OWN(fold_ahead)(fold, at + ahead, source_count);
+        TT_OWN(fold_step)(redop, fold, at, source_count, target_count);
+        at += step;
+    }
+    for (; at + step <= fold->count; at += step) {
         TT_OWN(fold_step)(redop, fold, at, source_count, target_count);
     }
 }
@@ -50,7 +71,11 @@ TT_INLINE void TT_OWN(fold_two)(tt_redop redop, const tt_fold *fold, size_t targ
 {
     const void *const sources[2] = {fold->sources[0], fold->sources[1]};
     void *const targets[2] = {fold->targets[0], fold->targets[target_count - 1]};
-    const tt_fold two = {.targets = targets, .sources = sources, .count = fold->count};
+    const tt_fold two = {.targets = targets,
+                         .sources = sources,
+                         .count = fold->count,
+                         .is_far = fold->is_far,
+                         .near = fold->near};
     TT_OWN(fold_steps)(redop, &two, 2, target_count);
 }
 

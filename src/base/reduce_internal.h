@@ -15,16 +15,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
-
-/* targets[t][i] = sources[0][i] op sources[1][i] ..., for every t; two sources or more. A target
- * may be exactly a source. */
-typedef struct tt_fold {
-    void *const *targets;
-    size_t target_count;
-    const void *const *sources;
-    size_t source_count;
-    size_t count; /* elements */
-} tt_fold;
+#include "base/reduce.h"
 
 /* The members of tt_reduce_isa. */
 typedef void tt_fold_fn(const tt_fold *fold);
@@ -46,7 +37,7 @@ extern const tt_reduce_isa tt_reduce_avx512; /* x86-64 only */
 /* The index-th table this processor can run, best first, or NULL past the end. */
 const tt_reduce_isa *tt_reduce_isa_at(size_t index);
 
-/* tt_reduce_many on a given table. */
+/* tt_reduce_fold on a given table; two sources or more. */
 void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop,
                         const tt_fold *fold);
 

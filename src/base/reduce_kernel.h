@@ -44,6 +44,11 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 
 #define TT_SAME(value) (value)
 
+enum {
+    LINE_BYTES = 64,
+    AHEAD_BYTES = 2048, /* a line takes some 100 ns from another core; 1 to 8 KiB do alike */
+};
+
 /* The operators every type has. The bitwise ones are added where they have a meaning. */
 #define TT_ARITHMETIC_MAP(X, name) \
     X(name, sum, TT_SUM)           \

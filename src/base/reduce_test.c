@@ -24,7 +24,7 @@
 
 enum {
     SOURCE_MAX = 9,
-    COUNT_MAX = 2100, /* more than two blocks of every element size, and a ragged tail */
+    COUNT_MAX = 2400, /* more than what is asked for ahead, and a ragged tail */
 };
 
 static uint64_t next_random(uint64_t *seed)
@@ -240,9 +240,15 @@ static void check_pair(tt_dtype dtype, tt_redop redop)
             expect_fold(dtype, redop, &s, source_count, counts[c]);
             void *const targets[2] = {s.target, s.second};
             for (size_t isa = 0; tt_reduce_isa_at(isa) != NULL; isa++) {
-                for (size_t target_count = 1; target_count <= 2; target_count++) {
-                    const tt_fold fold = {targets, target_count, s.sources, source_count,
-                                          counts[c]};
+                for (size_t way = 0; way < 4; way++) {
+                    const size_t target_count = 1 + way % 2;
+                    const tt_fold fold = {.targets = targets,
+                                          .target_count = target_count,
+                                          .sources = s.sources,
+                                          .source_count = source_count,
+                                          .count = counts[c],
+                                          .is_far = way >= 2,
+                                          .near = way % source_count};
                     memset(s.target, 0x5a, bytes + 1);
                     memset(s.second, 0x5a, bytes + 1);
                     tt_reduce_isa_many(tt_reduce_isa_at(isa), dtype, redop, &fold);
