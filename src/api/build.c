@@ -101,17 +101,37 @@ static tt_status choose_transport(tt_build_work *work)
     return TT_OK;
 }
 
+/* `*count_out` is -1 for auto. */
 static tt_status check_count(tt_build_work *work, const char *name, const char *text,
-                             int64_t maximum)
+                             const int64_t range[2], int64_t *count_out)
 {
-    int64_t count;
-    if (strcmp(text, "auto") == 0 ||
-        (tt_config_parse_int(text, &count) && count >= 1 && count <= maximum)) {
+    *count_out = -1;
+    if (strcmp(text, "auto") == 0 || (tt_config_parse_int(text, count_out) &&
+                                      *count_out >= range[0] && *count_out <= range[1])) {
         return TT_OK;
     }
-    tt_text_add(work->why, "%s=%.64s: neither auto nor a number from 1 to %lld", name, text,
-                (long long)maximum);
+    tt_text_add(work->why, "%s=%.64s: neither auto nor a number from %lld to %lld", name, text,
+                (long long)range[0], (long long)range[1]);
     return TT_ERR_BAD_CONFIG;
+}
+
+static tt_status check_counts(tt_build_work *work)
+{
+    const tt_settings *settings = &work->context->settings;
+    const int64_t hands[2] = {1, TT_HANDS_MAX}, rails[2] = {1, RAILS_MAX}, groups[2] = {0, 65536};
+    int64_t count;
+    TT_TRY(check_count(work, "TUTTI_THREADS", settings->threads, hands, &count));
+    TT_TRY(check_count(work, "TUTTI_RAILS", settings->rails, rails, &count));
+    TT_TRY(check_count(work, "TUTTI_GROUPS", settings->groups, groups, &count));
+    if (count != 0 && settings->control == TT_NEGOTIATE_PLAN) {
+        tt_text_add(
+            work->why,
+            "TUTTI_CONTROL=plan and TUTTI_GROUPS=%.64s: a plan sends no requests that groups "
+            "could make fewer; leave out one of them",
+            settings->groups);
+        return TT_ERR_BAD_CONFIG;
+    }
+    return TT_OK;
 }
 
 static tt_status load_settings(tt_build_work *work)
@@ -124,8 +144,7 @@ static tt_status load_settings(tt_build_work *work)
     }
     const tt_settings *settings = &context->settings;
     TT_TRY(choose_transport(work));
-    TT_TRY(check_count(work, "TUTTI_THREADS", settings->threads, TT_HANDS_MAX));
-    TT_TRY(check_count(work, "TUTTI_RAILS", settings->rails, RAILS_MAX));
+    TT_TRY(check_counts(work));
     if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
         tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
                     settings->algorithm);
@@ -281,6 +300,7 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);
     digest = tt_hash64_mix(digest, tt_hash64(settings->rails, strlen(settings->rails), 7));
+    digest = tt_hash64_mix(digest, tt_hash64(settings->groups, strlen(settings->groups), 8));
     digest = tt_hash64_mix(digest, (uint64_t)settings->control);
     digest = tt_hash64_mix(digest, (uint64_t)settings->cache_capacity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
@@ -661,6 +681,8 @@ static tt_status make_machine(tt_build_work *work)
     config.fuse_bytes = settings->fuse_bytes;
     config.bundle_bytes = settings->bundle_bytes;
     config.late_ns = settings->late_ns;
+    int64_t groups;
+    config.groups = tt_config_parse_int(settings->groups, &groups) ? (uint32_t)groups : UINT32_MAX;
     config.credit_bytes = settings->schedule == TT_SCHEDULE_OFF ? 0 : settings->credit_bytes;
     config.is_fifo = settings->schedule == TT_SCHEDULE_FIFO;
     config.is_paced = config.credit_bytes > 0 || settings->tunes;

@@ -37,6 +37,8 @@
     X(CUT_IGNORES_LATE_RANK)  \
     X(LAYOUT_DIFFERS)         \
     X(ACTIVE_ALWAYS_DIVIDES)  \
+    X(ALONE_TOO_OFTEN)        \
+    X(APART_HERE_ONLY)        \
     X(EVICTION_DIFFERS)       \
     X(CACHE_SKEW)             \
     X(COORDINATOR_TOO_EARLY)  \

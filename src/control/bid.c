@@ -243,6 +243,13 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
 {
     const uint32_t member = first_difference(claimants, count);
     tt_bid bid;
+    for (uint32_t i = 0; i < count; i++) { /* before all else: no rank may count this as an end */
+        if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) &&
+            bid.objection == BID_APART) {
+            tt_text_add_words(text, bid.text, bid.text_bytes);
+            return bid.objection;
+        }
+    }
     for (uint32_t i = 0; i < count; i++) { /* who cannot take part is the culprit */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) && bid.objection < 0) {
             tt_text_add(text, "%.*s", (int)bid.text_bytes, bid.text);

@@ -495,6 +495,9 @@ static void run_item(run *it, const tt_agreement *item)
         tt_failure_memory(it->control, it->set->id); /* cannot stand in for what it cannot read */
         return;
     }
+    if (named != NULL ? named->is_apart : bid.objection == BID_APART) {
+        return; /* its members go by themselves */
+    }
     const uint32_t count = named != NULL ? named->member_count : bid.member_count;
     const bool is_group = named != NULL ? named->member_max > 0 : count > 1;
     for (uint32_t i = 0; i < count; i++) {

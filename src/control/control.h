@@ -59,6 +59,7 @@ typedef struct tt_control_config {
     uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
     uint64_t bundle_bytes;    /* of several in one op */
     uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
+    uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: as it sees fit */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
     uint64_t credit_bytes; /* of gradients in flight; see pace.c. 0: endless */
@@ -120,7 +121,8 @@ typedef struct tt_request {
     char error[TT_ERROR_BYTES];
     tt_op *op; /* from here on control's */
     struct tt_named *named;
-    bool is_identity; /* the input is not to be scaled */
+    bool is_identity;   /* the input is not to be scaled */
+    bool is_taken_back; /* to be cancelled when its group has come apart */
 } tt_request;
 
 /* What the machine wants people to know; level as in base/log.h. */

@@ -57,6 +57,7 @@ struct tt_set {
     tt_op *pairs;              /* sends and receives that are not over */
     uint64_t *pair_next;       /* [2 * size] next sequence: to, from each member */
     tt_negotiator *negotiator; /* NULL: no named call yet */
+    struct tt_layout *layout;  /* NULL: groups are the user's alone */
     bool is_touched;           /* it is to be flushed */
     tt_status shut;            /* its tickets have ended, for this reason */
     char shut_text[TT_ERROR_BYTES];

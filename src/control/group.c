@@ -4,11 +4,18 @@
  *
  * Members come one by one, in any order, and are kept in the order of their names, which is the
  * same on all ranks; when all have come they become one ticket. Nothing of a group moves before. An
- * error in one member is the group's. */
+ * error in one member is the group's.
+ *
+ * Of a group that the library made (layout.c) nobody has promised that all members come. A rank on
+ * which they do not claims that it is dissolved; when all ranks have told their claims, these
+ * differ, or all say so, and every rank submits its members one by one. So it does when the ticket
+ * is cancelled, by a deadline or a call, or when a rank has joined that could not stand in. An
+ * error that all ranks with a complete group are told is the group's, as always. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "control/named.h"
 
 static void refuse(tt_request *request, const tt_text *text)
@@ -16,23 +23,25 @@ static void refuse(tt_request *request, const tt_text *text)
     tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text->bytes);
 }
 
-static tt_named *group_begin(tt_control *control, tt_set *set, const tt_request *request)
+static tt_named *group_begin(tt_control *control, tt_set *set, const tt_membership *membership)
 {
-    tt_named *named = tt_named_take(control, set, request->group);
+    tt_named *named = tt_named_take(control, set, membership->name);
     if (named == NULL) {
         return NULL;
     }
     tt_request **members =
-        tt_platform_allocate(control->platform, request->group_size * sizeof(*named->members));
+        tt_platform_allocate(control->platform, membership->size * sizeof(*named->members));
     if (members == NULL) {
         tt_named_refuse(control, named, TT_ERR_NO_MEMORY, "");
         return NULL;
     }
-    const uint64_t patience =
-        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
-    named->deadline_ns = patience > 0 ? named->submitted_ns + patience : UINT64_MAX;
+    named->deadline_ns = UINT64_MAX;
     named->members = members;
-    named->member_max = request->group_size;
+    named->member_max = membership->size;
+    named->layout = membership->number;
+    if (named->layout > 0) {
+        tt_control_due(control, named->submitted_ns + tt_layout_patience(control, set));
+    }
     return named;
 }
 
@@ -61,7 +70,7 @@ static bool has_member(const tt_named *named, const char *name)
     return is_there;
 }
 
-static void member_add(tt_named *named, tt_request *request)
+static void member_insert(tt_named *named, tt_request *request)
 {
     bool is_there;
     const uint32_t place = member_place(named, request->name, &is_there);
@@ -72,50 +81,144 @@ static void member_add(tt_named *named, tt_request *request)
     named->member_count++;
 }
 
-void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
-                     const tt_failure *objection)
+/* Why the group cannot take this member. */
+static void explain(const tt_named *named, const tt_request *request,
+                    const tt_membership *membership, tt_text *text)
 {
-    tt_text text = {0};
-    tt_named *named = tt_named_find(control, set, request->group);
-    if (request->name == NULL || request->group_size == 0 ||
-        request->group_size > GROUP_MEMBERS_MAX) {
-        tt_text_add(&text, "members of a group have names, and there are 1 to %d of them",
-                    (int)GROUP_MEMBERS_MAX);
-        refuse(request, &text);
+    if (named->layout > 0) {
+        tt_text_add(text, "tensor ");
+        tt_text_add_quoted(text, request->name, TT_NAME_BYTES);
+        tt_text_add(text, " is submitted already and not over yet; wait for it, or give this one "
+                          "another name");
         return;
     }
-    const bool is_complete = named != NULL && named->member_count == named->member_max;
-    if (named != NULL && (is_complete || named->member_max != request->group_size ||
-                          has_member(named, request->name))) {
-        tt_text_add(&text, "group ");
-        tt_text_add_quoted(&text, request->group, TT_NAME_BYTES);
-        tt_text_add(&text, is_complete ? " is submitted already and not over yet"
-                           : named->member_max != request->group_size
-                               ? " was begun with another number of members"
-                               : " has this member already: ");
-        if (!is_complete && named->member_max == request->group_size) {
-            tt_text_add_quoted(&text, request->name, TT_NAME_BYTES);
-        }
-        refuse(request, &text);
-        return;
+    tt_text_add(text, "group ");
+    tt_text_add_quoted(text, membership->name, TT_NAME_BYTES);
+    if (named->member_count == named->member_max) {
+        tt_text_add(text, " is submitted already and not over yet");
+    } else if (named->member_max != membership->size) {
+        tt_text_add(text, " was begun with another number of members");
+    } else {
+        tt_text_add(text, " has this member already: ");
+        tt_text_add_quoted(text, request->name, TT_NAME_BYTES);
     }
-    if (named == NULL) {
-        named = group_begin(control, set, request);
+}
+
+/* An objection is kept until the group is complete. */
+static void member_add(tt_control *control, tt_named *named, tt_request *request,
+                       const tt_failure *objection)
+{
+    const uint64_t patience =
+        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
+    if (patience > 0) {
+        const uint64_t deadline_ns = tt_now(control->platform) + patience;
+        named->deadline_ns = tt_min_u64(named->deadline_ns, deadline_ns);
     }
-    if (named == NULL) {
-        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a group");
-        return;
-    }
-    if (objection != NULL && named->objection == TT_OK) { /* kept until the group is complete */
+    if (objection != NULL && named->objection == TT_OK && !named->is_apart) {
         tt_text words = {0};
         tt_text_add(&words, "%s", objection->text);
         memcpy(named->error, words.bytes, sizeof(named->error));
         named->objection = objection->status;
     }
     request->named = named;
-    member_add(named, request);
-    if (named->member_count == named->member_max) {
+    request->is_taken_back = false;
+    member_insert(named, request);
+}
+
+void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
+                     const tt_membership *membership, const tt_failure *objection)
+{
+    tt_text text = {0};
+    tt_named *named = tt_named_find(control, set, membership->name);
+    if (request->name == NULL || membership->size == 0 || membership->size > GROUP_MEMBERS_MAX) {
+        tt_text_add(&text, "members of a group have names, and there are 1 to %d of them",
+                    (int)GROUP_MEMBERS_MAX);
+        refuse(request, &text);
+        return;
+    }
+    if (named != NULL &&
+        (named->member_count == named->member_max || named->member_max != membership->size ||
+         named->layout != membership->number || has_member(named, request->name))) {
+        explain(named, request, membership, &text);
+        refuse(request, &text);
+        return;
+    }
+    if (named == NULL) {
+        named = group_begin(control, set, membership);
+    }
+    if (named == NULL) {
+        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a group");
+        return;
+    }
+    member_add(control, named, request, objection);
+    if (named->member_count == named->member_max && !named->is_apart) {
         const tt_failure found = {.status = named->objection, .text = named->error};
         tt_named_offer(control, named, found.status < 0 ? &found : NULL);
+    }
+}
+
+/* ---- groups that nobody named ---- */
+
+void tt_group_give_up(tt_control *control, tt_named *named)
+{
+    if (TT_PLANT(APART_HERE_ONLY)) {
+        tt_group_come_apart(control, named);
+        return;
+    }
+    static const tt_failure late = {.status = BID_APART, .text = "not all of a group came"};
+    TT_ASSERT(named->layout > 0 && !named->is_apart && !named->is_waiting);
+    named->is_apart = true;
+    tt_named_offer(control, named, &late);
+    tt_named_touch(control, named->set);
+}
+
+void tt_group_come_apart(tt_control *control, tt_named *named)
+{
+    tt_layout_dissolve(named->set, named->layout);
+    named->is_waiting = false;
+    named->is_apart = true;
+    named->next_apart = control->names->apart;
+    control->names->apart = named;
+    tt_named_touch(control, named->set);
+}
+
+void tt_group_forget(tt_control *control, const tt_named *named)
+{
+    tt_named **link = &control->names->apart;
+    while (*link != NULL && *link != named) {
+        link = &(*link)->next_apart;
+    }
+    if (*link != NULL) {
+        *link = named->next_apart;
+    }
+}
+
+/* One of its requests, as it was submitted, but alone. */
+static void submit_alone(tt_control *control, const tt_named *group, tt_request *request)
+{
+    char name[TT_NAME_BYTES]; /* the request may be over */
+    const bool is_taken_back = request->is_taken_back;
+    memcpy(name, request->name, strlen(request->name) + 1);
+    tt_control_submit(control, request);
+    tt_named *named = tt_named_find(control, group->set, name);
+    if (named != NULL && named->request == request && named->is_waiting) {
+        named->submitted_ns = group->submitted_ns;
+        named->deadline_ns = tt_min_u64(named->deadline_ns, group->deadline_ns);
+        if (is_taken_back) {
+            (void)tt_named_cancel(control, request);
+        }
+    }
+}
+
+void tt_group_flush(tt_control *control)
+{
+    while (control->names != NULL && control->names->apart != NULL) {
+        tt_named *named = control->names->apart;
+        control->names->apart = named->next_apart;
+        tt_named_stop_waiting(control, named);
+        for (uint32_t i = 0; i < named->member_count; i++) {
+            submit_alone(control, named, named->members[i]);
+        }
+        tt_named_release(control, named);
     }
 }

@@ -58,7 +58,8 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     named->request = NULL;
     named->members = &named->request;
     named->member_count = named->member_max = named->open_count = 0;
-    named->is_waiting = named->has_timed_out = false;
+    named->is_waiting = named->has_timed_out = named->is_apart = false;
+    named->layout = 0;
     named->status = named->objection = TT_OK;
     named->submitted_ns = tt_now(control->platform);
     named->ticket =
@@ -76,8 +77,7 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     return named;
 }
 
-/* Its ticket is over, or it never became one. */
-static void stop_waiting(tt_control *control, tt_named *named)
+void tt_named_stop_waiting(tt_control *control, tt_named *named)
 {
     tt_names *names = control->names;
     if (named->next_waiting != NULL) {
@@ -166,7 +166,8 @@ void tt_named_refuse(tt_control *control, tt_named *named, tt_status status, con
 {
     tt_text kept = {0};
     tt_text_add(&kept, "%s", text); /* of a request that ends here, perhaps */
-    stop_waiting(control, named);
+    tt_group_forget(control, named);
+    tt_named_stop_waiting(control, named);
     control->counters.ops_failed++;
     if (named->member_count == 0) {
         tt_named_release(control, named);
@@ -220,7 +221,7 @@ static void take_over(tt_control *control, const tt_agreement *item)
                                       .end_ns = now};
         control->tracer->took(control->tracer->owner, &event);
     }
-    stop_waiting(control, named);
+    tt_named_stop_waiting(control, named);
     named->open_count = named->member_count;
 }
 
@@ -228,8 +229,14 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
 {
     tt_set *set = owner;
     for (uint32_t i = 0; i < count; i++) {
-        take_over(set->control, &items[i]);
+        tt_named *named = items[i].ticket != NULL ? items[i].ticket->owner : NULL;
+        if (named != NULL && named->is_apart) { /* all say so, or have joined */
+            tt_group_come_apart(set->control, named);
+        } else {
+            take_over(set->control, &items[i]);
+        }
     }
+    tt_layout_watch(set->control, set, items, count);
     tt_bundle_run(set->control, set, items, count, false);
 }
 
@@ -248,9 +255,21 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
 {
     tt_set *set = owner;
     tt_named *named = ticket->owner;
-    if (text[0] == '#' && text[1] > '@' && text[1] < '@' + 32) {
+    const bool is_explained = text[0] == '#' && text[1] > '@' && text[1] < '@' + 32;
+    if (is_explained) {
         status = (tt_status)('@' - text[1]);
         text += 2;
+    }
+    const bool is_recalled =
+        !is_explained &&
+        (status == TT_ERR_CANCELLED || status == TT_ERR_TIMED_OUT || status == TT_ERR_PEER_LEFT);
+    if (named->layout > 0 && set->shut == TT_OK && (is_recalled || status == BID_APART)) {
+        tt_group_come_apart(set->control, named);
+        return;
+    }
+    if (is_explained) {
+        named->is_waiting = false;
+        tt_layout_watch_failed(set->control, set, named->name);
     }
     if (named->has_timed_out && status == TT_ERR_CANCELLED) {
         tt_text own = {0};
@@ -289,6 +308,7 @@ void tt_named_settle_join(tt_set *set)
 static void host_joined(void *owner, uint32_t last)
 {
     tt_set *set = owner;
+    (void)tt_layout_begin(set->control, set); /* no rank has a ticket now */
     set->joined_last = last + 1;
     tt_named_settle_join(set);
 }
@@ -305,13 +325,13 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
 
 /* By how many to divide must be known when the op begins. An exchange of nothing would end before
  * all have begun it: it goes alone. */
-static bool host_may_plan(void *owner, const void *claim_bytes, uint16_t byte_count,
-                          tt_fusion *fusion)
+static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
     const tt_set *set = owner;
     tt_bid bid;
     tt_claim claim;
-    bool may = tt_bid_read(&bid, claim_bytes, byte_count);
+    bool may =
+        tt_layout_lets_plan(set, item->name) && tt_bid_read(&bid, item->claim, item->claim_bytes);
     const bool is_one = may && bid.member_count == 1 && bid.objection == TT_OK && !bid.is_digest;
     while (may && tt_bid_next(&bid, &claim)) {
         may = (claim.form & CLAIM_BY_ACTIVE) == 0 && !tt_engine_takes_claim(set, &claim);
@@ -376,6 +396,7 @@ tt_status tt_named_ready(tt_control *control, tt_set *set)
     tt_negotiate_config config = control->config.negotiate;
     config.epoch = control->world.epoch;
     config.bundle_bytes = control->config.bundle_bytes;
+    TT_TRY(tt_layout_begin(control, set));
     return tt_negotiator_create(&host, &members, &config, &set->negotiator);
 }
 
@@ -409,6 +430,7 @@ void tt_named_flush(tt_control *control)
 {
     uint64_t due_ns = UINT64_MAX;
     control->is_touched = false;
+    tt_group_flush(control);
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
         if (set->negotiator == NULL) {
             continue;
@@ -421,6 +443,17 @@ void tt_named_flush(tt_control *control)
         due_ns = tt_min_u64(due_ns, tt_negotiator_due(set->negotiator));
     }
     tt_control_due(control, due_ns);
+}
+
+/* Does a group that nobody named wait too long for its members? */
+static bool group_is_late(tt_control *control, const tt_named *named, uint64_t now_ns)
+{
+    const uint64_t late_ns = tt_min_u64(
+        named->submitted_ns + tt_layout_patience(control, named->set), named->deadline_ns);
+    if (now_ns < late_ns) {
+        tt_control_due(control, late_ns);
+    }
+    return now_ns >= late_ns;
 }
 
 void tt_named_patrol(tt_control *control)
@@ -444,6 +477,13 @@ void tt_named_patrol(tt_control *control)
     for (tt_named *named = control->names != NULL ? control->names->waiting : NULL; named != NULL;
          named = next) {
         next = named->next_waiting;
+        if (named->layout > 0 && !named->is_waiting) {
+            if (!named->is_apart && group_is_late(control, named, now)) {
+                tt_group_give_up(control, named);
+                next = control->names->waiting;
+            }
+            continue;
+        }
         if (now < named->deadline_ns || named->has_timed_out) {
             continue;
         }
@@ -493,6 +533,7 @@ void tt_named_release_set(tt_set *set)
         tt_negotiator_destroy(set->negotiator);
         set->negotiator = NULL;
     }
+    tt_layout_release(set->control, set);
 }
 
 void tt_named_release_all(tt_control *control)
@@ -550,6 +591,39 @@ static const char *refusal(const tt_set *set, tt_status *status_out)
     return NULL;
 }
 
+/* The user's group, or one that the library made; false: none. */
+static bool membership_of(tt_set *set, const tt_request *request, tt_membership *membership_out)
+{
+    if (request->group == NULL) {
+        return set->layout != NULL && tt_layout_take(set, request->name, membership_out);
+    }
+    TT_ASSERT(strlen(request->group) < sizeof(membership_out->name));
+    memcpy(membership_out->name, request->group, strlen(request->group) + 1);
+    membership_out->size = request->group_size;
+    membership_out->number = 0;
+    return true;
+}
+
+static void submit_single(tt_control *control, tt_set *set, tt_request *request,
+                          const tt_failure *objection)
+{
+    tt_named *named = tt_named_take(control, set, request->name);
+    if (named == NULL) {
+        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
+        return;
+    }
+    const uint64_t patience =
+        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
+    named->deadline_ns = patience > 0 ? named->submitted_ns + patience : UINT64_MAX;
+    named->request = request;
+    named->member_count = 1;
+    request->named = named;
+    tt_named_offer(control, named, objection);
+    if (request->op == NULL) {
+        tt_named_touch(control, set);
+    }
+}
+
 void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
                      const tt_failure *objection)
 {
@@ -567,13 +641,10 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     request->named = NULL;
     request->has_strays = false;
     tt_control_watch(control);
-    if (request->group != NULL) {
-        tt_group_submit(control, set, request, objection);
-        tt_named_touch(control, set);
-        return;
-    }
-    tt_text text = {0};
-    if (tt_named_find(control, set, request->name) != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
+    tt_group_flush(control); /* names that are taken are to be found */
+    if (request->group == NULL && tt_named_find(control, set, request->name) != NULL &&
+        !TT_PLANT(NAME_TAKEN_TWICE)) {
+        tt_text text = {0};
         tt_text_add(&text, "tensor ");
         tt_text_add_quoted(&text, request->name, TT_NAME_BYTES);
         tt_text_add(&text, " is submitted already and not over yet; wait for it, or give this "
@@ -581,21 +652,13 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
         tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
         return;
     }
-    tt_named *named = tt_named_take(control, set, request->name);
-    if (named == NULL) {
-        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
+    tt_membership membership;
+    if (membership_of(set, request, &membership)) {
+        tt_group_submit(control, set, request, &membership, objection);
+        tt_named_touch(control, set);
         return;
     }
-    const uint64_t patience =
-        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
-    named->deadline_ns = patience > 0 ? named->submitted_ns + patience : UINT64_MAX;
-    named->request = request;
-    named->member_count = 1;
-    request->named = named;
-    tt_named_offer(control, named, objection);
-    if (request->op == NULL) {
-        tt_named_touch(control, set);
-    }
+    submit_single(control, set, request, objection);
 }
 
 void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
@@ -635,6 +698,16 @@ bool tt_named_cancel(tt_control *control, tt_request *request)
     }
     if (!named->is_waiting && named->open_count > 0) {
         return false;
+    }
+    if (named->layout > 0) { /* alone, when the group has come apart */
+        request->is_taken_back = true;
+        if (!named->is_waiting && !named->is_apart) {
+            tt_group_give_up(control, named);
+        } else if (!named->is_apart) {
+            request->is_taken_back = tt_negotiator_cancel(named->set->negotiator, &named->ticket);
+            tt_named_touch(control, named->set);
+        }
+        return request->is_taken_back;
     }
     if (!named->is_waiting) { /* of a group that is not complete: it fails when it is */
         tt_text text = {0};

@@ -13,6 +13,7 @@
 #define TUTTI_CONTROL_NAMED_H
 
 #include "control/control_internal.h"
+#include "control/layout.h"
 #include "negotiate/negotiate.h"
 
 enum {
@@ -37,7 +38,10 @@ typedef struct tt_named {
     tt_status status;      /* the first failure */
     tt_status objection;   /* this rank cannot take part; `error` says why */
     char error[TT_ERROR_BYTES];
-    bool is_waiting; /* the negotiator has its ticket */
+    bool is_waiting;             /* the negotiator has its ticket */
+    bool is_apart;               /* its group is dissolved: the members are to go by themselves */
+    uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
+    struct tt_named *next_apart; /* in control->names->apart */
     bool has_timed_out;
     char name[TT_NAME_BYTES];
     uint8_t *bid; /* claim of the ticket */
@@ -101,9 +105,13 @@ struct tt_names {
     tt_bundle *forsaken; /* a peer may yet store to their memory */
     tt_pack *packs;      /* that wait for members */
     uint32_t late_count; /* packs that were given up here because they were late */
+    tt_named *apart;     /* groups whose members are to be submitted by themselves */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
+
+/* Objection of a bid: not all members of this group come, it is dissolved. No status of a call. */
+#define BID_APART ((tt_status)-31)
 
 /* A bid as it lies on the wire, after it was checked. */
 typedef struct tt_bid {
@@ -147,6 +155,8 @@ void tt_named_release_all(tt_control *control);
 tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name);
 tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char *name);
 void tt_named_release(tt_control *control, tt_named *named);
+/* Its ticket is over, or it never became one. */
+void tt_named_stop_waiting(tt_control *control, tt_named *named);
 /* The ticket, once its request or group is complete. */
 void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *objection);
 /* End all its requests, which have no op. */
@@ -168,7 +178,15 @@ void tt_notice_release_all(tt_control *control);
 /* ---- group.c ---- */
 
 void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
-                     const tt_failure *objection);
+                     const tt_membership *membership, const tt_failure *objection);
+/* A group that nobody named does not come together here: claim that it is dissolved. */
+void tt_group_give_up(tt_control *control, tt_named *named);
+/* Its ticket has ended with that: the members will be submitted by themselves. */
+void tt_group_come_apart(tt_control *control, tt_named *named);
+/* Submit them. */
+void tt_group_flush(tt_control *control);
+/* It ends otherwise. */
+void tt_group_forget(tt_control *control, const tt_named *named);
 
 /* ---- bundle.c ---- */
 

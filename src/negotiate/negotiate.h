@@ -103,6 +103,13 @@ typedef struct tt_agreement {
     uint32_t bundle_place;        /* in the bundle, from 0 */
 } tt_agreement;
 
+/* A tensor that could be planned. */
+typedef struct tt_plannable {
+    const char *name; /* ends in 0 */
+    const void *claim;
+    uint16_t claim_bytes;
+} tt_plannable;
+
 /* May planned tensors share an exchange? Those of one kind may, up to bundle_bytes. */
 typedef struct tt_fusion {
     uint64_t kind; /* 0: it goes alone */
@@ -149,7 +156,7 @@ typedef struct tt_negotiate_host {
     /* May a tensor of this claim be planned, and with which others may it go? NULL: all may, each
      * alone. One that may not is always agreed, with the number of active members. The same answer
      * on all members; `fusion` is zeroed. */
-    bool (*may_plan)(void *owner, const void *claim, uint16_t claim_bytes, tt_fusion *fusion);
+    bool (*may_plan)(void *owner, const tt_plannable *item, tt_fusion *fusion);
     void (*report)(void *owner, int level, const char *text); /* levels of base/log.h */
 } tt_negotiate_host;
 
@@ -183,6 +190,9 @@ bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
 /* This member has no more to give: it takes part in reductions with the identity until all have
  * joined. Ends a plan. */
 void tt_negotiator_join(tt_negotiator *negotiator);
+/* How many occurrences of this name have ended elsewhere, cancelled or out of time, that this
+ * member has not submitted yet. May be asked from inside the host's table. */
+uint32_t tt_negotiator_debts(tt_negotiator *negotiator, const char *name, uint16_t name_bytes);
 /* A planned tensor or bundle failed in its exchange, on all members alike: it is cut out of the
  * plan. */
 void tt_negotiator_upset(tt_negotiator *negotiator, uint32_t generation, uint32_t index);

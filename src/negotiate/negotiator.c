@@ -295,6 +295,13 @@ void tt_negotiator_join(tt_negotiator *self)
     }
 }
 
+uint32_t tt_negotiator_debts(tt_negotiator *self, const char *name, uint16_t name_bytes)
+{
+    const uint32_t number = tt_entry_find(self, name, name_bytes, false);
+    const tt_debt *debt = number != TT_NONE ? self->entries.items[number].debt : NULL;
+    return debt != NULL ? debt->count : 0;
+}
+
 void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t index)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {

@@ -193,6 +193,14 @@ static void begin_planned(tt_negotiator *self, uint32_t number, uint32_t *index_
     }
 }
 
+static bool host_may_plan(const tt_negotiator *self, const tt_slot *slot, tt_fusion *fusion)
+{
+    const tt_plannable item = {.name = self->entries.items[slot->entry].name,
+                               .claim = slot->claim,
+                               .claim_bytes = (uint16_t)slot->claim_bytes};
+    return self->host.may_plan == NULL || self->host.may_plan(self->host.owner, &item, fusion);
+}
+
 void tt_plan_promote(tt_negotiator *self)
 {
     tt_cache *cache = &self->cache;
@@ -207,9 +215,7 @@ void tt_plan_promote(tt_negotiator *self)
     for (uint32_t i = 0; i < cache->used && cache->planned < planned_max(cache); i++) {
         const tt_slot *slot = &cache->slots[i];
         tt_fusion fusion = {0};
-        if (is_steady(self, slot) && (self->host.may_plan == NULL ||
-                                      self->host.may_plan(self->host.owner, slot->claim,
-                                                          (uint16_t)slot->claim_bytes, &fusion))) {
+        if (is_steady(self, slot) && host_may_plan(self, slot, &fusion)) {
             join_bundle(self, i, &fusion, fillings);
             promote(self, i, count++);
         }

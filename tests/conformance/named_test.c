@@ -434,6 +434,120 @@ static void an_error_in_a_member_is_the_groups(void **state)
     on_both(3, broken_group);
 }
 
+/* ---- groups that nobody named ---- */
+
+static void grouped(ranks_self *self, const tutti_counters *from, int steps, uint64_t least,
+                    uint64_t most)
+{
+    const uint64_t requests = counters_of(self).agreed - from->agreed;
+    EXPECT_SAY(requests >= least * (uint64_t)steps && requests <= most * (uint64_t)steps,
+               "%llu requests in %d steps", (unsigned long long)requests, steps);
+}
+
+/* One rank disagrees about a tensor: so fails its group, and no other, on every rank. */
+static void break_one(ranks_self *self, tensor *model)
+{
+    int failed = 0;
+    model[3].count -= self->rank == 1 ? 1 : 0;
+    for (int i = 0; i < TENSORS; i++) {
+        tensor_start(self, &model[i], 0);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        const tutti_status status = tutti_wait(model[i].handle, -1.0);
+        const char *error = tutti_handle_error(model[i].handle);
+        failed += status == TUTTI_ERR_MISMATCH ? 1 : 0;
+        EXPECT_SAY(status == TUTTI_OK || strstr(error, "layer.3.weight") != NULL, "%s", error);
+        EXPECT(i != 3 || status == TUTTI_ERR_MISMATCH);
+        tutti_handle_free(model[i].handle);
+    }
+    EXPECT_SAY(failed > 1 && failed < TENSORS, "%d failed", failed);
+    model[3].count += self->rank == 1 ? 1 : 0;
+}
+
+static void in_groups(ranks_self *self)
+{
+    const bool is_auto = strcmp(getenv("TUTTI_GROUPS"), "auto") == 0;
+    const uint64_t least = is_auto ? 2 : 3, most = is_auto ? 12 : 3;
+    tensor model[TENSORS];
+    tt_random random;
+    tt_random_init(&random, (uint64_t)self->rank, 6);
+    model_make(model, TENSORS);
+    for (int step = 0; step < 6; step++) {
+        step_run(self, model, &random, step);
+    }
+    tutti_counters from = counters_of(self);
+    for (int step = 0; step < 10; step++) {
+        step_run(self, model, &random, step);
+    }
+    grouped(self, &from, 10, least, most);
+    break_one(self, model);
+    model[6].count = model[5].count; /* on all ranks: no error */
+    step_run(self, model, &random, 1);
+    from = counters_of(self);
+    for (int step = 0; step < 10; step++) {
+        step_run(self, model, &random, step);
+    }
+    grouped(self, &from, 10, least, most);
+    model_free(model, TENSORS);
+}
+
+static void tensors_are_put_into_groups_on_request(void **state)
+{
+    static const char *const modes[] = {"bitvector", "coordinator", "original", "auto"};
+    (void)state;
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
+        assert_int_equal(setenv("TUTTI_GROUPS", "3", 1), 0);
+        ranks_run(3, i % 2 == 0 ? "shm" : "tcp", in_groups, NULL);
+        assert_int_equal(setenv("TUTTI_GROUPS", "auto", 1), 0);
+        ranks_run(3, i % 2 == 0 ? "tcp" : "shm", in_groups, NULL);
+    }
+    assert_int_equal(unsetenv("TUTTI_GROUPS"), 0);
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+}
+
+/* A tensor stays out, then a rank waits for each before it submits the next. */
+static void not_in_groups(ranks_self *self)
+{
+    tensor model[TENSORS];
+    tt_random random;
+    tt_random_init(&random, (uint64_t)self->rank, 6);
+    model_make(model, TENSORS);
+    for (int step = 0; step < 6; step++) {
+        step_run(self, model, &random, step);
+    }
+    for (int i = 1; i < TENSORS; i++) {
+        tensor_start(self, &model[i], 1);
+    }
+    for (int i = 1; i < TENSORS; i++) {
+        tensor_check(self, &model[i], 1);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        tensor_start(self, &model[i], 2);
+        if (self->rank == 1) {
+            tensor_check(self, &model[i], 2);
+        }
+    }
+    for (int i = 0; i < TENSORS && self->rank != 1; i++) {
+        tensor_check(self, &model[i], 2);
+    }
+    const tutti_counters from = counters_of(self);
+    step_run(self, model, &random, 3);
+    EXPECT(counters_of(self).agreed + counters_of(self).planned - from.agreed - from.planned ==
+           TENSORS);
+    model_free(model, TENSORS);
+}
+
+static void groups_that_stay_incomplete_are_dissolved(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_GROUPS", "2", 1), 0);
+    on_both(3, not_in_groups);
+    assert_int_equal(unsetenv("TUTTI_GROUPS"), 0);
+}
+
 /* ---- join ---- */
 
 static void uneven_steps(ranks_self *self)
@@ -481,6 +595,8 @@ int main(void)
         cmocka_unit_test(names_have_up_to_255_bytes),
         cmocka_unit_test(groups_run_when_they_are_complete),
         cmocka_unit_test(an_error_in_a_member_is_the_groups),
+        cmocka_unit_test(tensors_are_put_into_groups_on_request),
+        cmocka_unit_test(groups_that_stay_incomplete_are_dissolved),
         cmocka_unit_test(ranks_with_fewer_steps_join),
     };
     return cmocka_run_group_tests_name("named", tests, NULL, NULL);

@@ -122,11 +122,11 @@ static void host_planned(void *owner, const tt_agreement *item)
 }
 
 /* Claims that begin with '+' may go together, where their second letter is the same. */
-static bool host_may_plan(void *owner, const void *claim, uint16_t claim_bytes, tt_fusion *fusion)
+static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
-    const char *text = claim;
+    const char *text = item->claim;
     (void)owner;
-    if (claim_bytes > 1 && text[0] == '+') {
+    if (item->claim_bytes > 1 && text[0] == '+') {
         fusion->kind = (uint64_t)(uint8_t)text[1];
         fusion->bytes = 100;
     }

@@ -370,6 +370,22 @@ static void draw_alike(scenario *drawn, tt_random *random)
     }
 }
 
+/* Groups that nobody named, in every fifth of the programs: sums in all modes. */
+static void draw_groups(scenario *drawn)
+{
+    tt_random random;
+    const tt_negotiate_mode mode = drawn->control.negotiate.mode;
+    tt_random_init(&random, drawn->seed, 79);
+    if (!one_in(&random, 5)) {
+        return;
+    }
+    if (drawn->seed < SCENARIO_ALIKE_FIRST) {
+        draw_alike(drawn, &random);
+        drawn->control.negotiate.mode = mode;
+    }
+    drawn->control.groups = one_in(&random, 2) ? UINT32_MAX : 1 + below(&random, 4);
+}
+
 /* About how many frames carry the payload of all calls. */
 static uint64_t frames_of(const scenario *drawn)
 {
@@ -410,6 +426,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     if (seed >= SCENARIO_ALIKE_FIRST) {
         draw_alike(drawn, &random);
     }
+    draw_groups(drawn);
     draw_faults(drawn, &random);
     draw_pace(drawn);
     bound_frames(drawn);
@@ -428,6 +445,10 @@ bool scenario_is_flawed(const scenario *what, uint32_t index)
     const uint32_t first = call->step * what->tensor_count;
     for (uint32_t i = 0; i < call->group_size; i++) {
         is_flawed = is_flawed || what->calls[first + i].flaw != FLAW_NONE;
+    }
+    for (uint32_t i = 0; i < what->call_count && what->control.groups > 0; i++) {
+        const scenario_call *other = &what->calls[i]; /* perhaps in one group with it */
+        is_flawed = is_flawed || (other->set == call->set && other->flaw != FLAW_NONE);
     }
     return is_flawed;
 }
