@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/base.h"
 
@@ -17,12 +18,10 @@
 #endif
 
 enum {
-    FAR_US = 1000,
-    QUEUED_US_MIN = 250,
-    QUEUED_US_MAX = 550,
-    RESTS_GROWN = 64,   /* looks: some tens of MB */
-    RESTS_FAST = 4096,  /* some GB */
-    CONTROL_BYTES = 16, /* TCP_CA_NAME_MAX */
+    FAR_US = 250,
+    ROOM_US = 500,
+    STEP_BYTES = 16 * 1024, /* of bounds */
+    CONTROL_BYTES = 16,     /* TCP_CA_NAME_MAX */
 };
 
 /* What Linux gives since 4.6: glibc's struct ends before the shortest round trip. */
@@ -31,50 +30,46 @@ typedef struct look_at_socket {
     uint64_t rates[2], bytes[2];
     uint32_t segments[2];
     uint32_t unsent_bytes;
-    uint32_t shortest_us;
+    uint32_t shortest_us; /* UINT32_MAX: none was measured */
 } look_at_socket;
 
 _Static_assert(offsetof(look_at_socket, shortest_us) == 148, "as the kernel lays it out");
 
-static uint32_t grown(tt_backlog *backlog)
+static uint64_t now_ns(void)
 {
-    if (backlog->bytes == 0) {
-        return 0;
-    }
-    const bool is_fast = backlog->bytes > TT_BACKLOG_BYTES_MAX / 2;
-    backlog->rest = is_fast ? RESTS_FAST : RESTS_GROWN;
-    return is_fast ? 0 : 2 * backlog->bytes;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static uint32_t shrunk(const tt_backlog *backlog)
+static bool is_near(uint32_t shortest_us)
 {
-    if (backlog->bytes == 0) {
-        return TT_BACKLOG_BYTES_MAX;
-    }
-    return (uint32_t)tt_max_u64(TT_BACKLOG_BYTES_MIN, backlog->bytes / 4 * 3);
+    return shortest_us > 0 && shortest_us < FAR_US;
+}
+
+/* A burst is no faster wire: two looks must show it. A late wake-up is no slower one. */
+static void learn_rate(tt_backlog *backlog, tt_backlog_look look)
+{
+    const uint64_t now = look.bytes * 1000000 / tt_max_u64(look.took_ns, 1);
+    const uint64_t rate = tt_min_u64(now, backlog->last);
+    backlog->last = now;
+    backlog->rate = tt_max_u64(rate, backlog->rate - backlog->rate / 8 + rate / 8);
 }
 
 bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
 {
     const uint32_t before = backlog->bytes;
-    const uint32_t queued_us =
-        look.round_trip_us - (uint32_t)tt_min_u64(look.shortest_us, look.round_trip_us);
-    if (look.shortest_us == 0 || look.shortest_us == UINT32_MAX) {
-        return false; /* nothing was measured yet */
-    }
-    if (look.shortest_us >= FAR_US) {
+    learn_rate(backlog, look);
+    const uint64_t wanted = tt_round_up(backlog->rate * ROOM_US / 1000, STEP_BYTES);
+    if (!is_near(look.shortest_us) || wanted > TT_BACKLOG_BYTES_MAX) {
         backlog->bytes = 0;
-    } else if (look.is_dry || queued_us < QUEUED_US_MIN) {
-        backlog->bytes = grown(backlog);
-    } else if (backlog->rest > 0) {
-        backlog->rest--;
-    } else if (queued_us > QUEUED_US_MAX) {
-        backlog->bytes = shrunk(backlog);
+    } else {
+        backlog->bytes = (uint32_t)tt_max_u64(wanted, TT_BACKLOG_BYTES_MIN);
     }
     return backlog->bytes != before;
 }
 
-/* (3). False: the socket must not be bounded. */
+/* (4). False: the socket must not be bounded. */
 static bool can_bound(const tt_backlog *backlog, int fd)
 {
     char name[CONTROL_BYTES] = {0};
@@ -104,11 +99,24 @@ static void apply(tt_backlog *backlog, int fd)
     }
 }
 
+/* UINT32_MAX: it cannot be told. */
+static uint32_t shortest_us(int fd)
+{
+    look_at_socket socket = {0};
+    socklen_t length = sizeof(socket);
+    const bool is_told =
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &socket, &length) == 0 && length >= sizeof(socket);
+    return is_told ? socket.shortest_us : UINT32_MAX;
+}
+
 void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_control)
 {
     *backlog = (tt_backlog){.keeps_control = keeps_control,
                             .is_fixed = bytes > 0,
                             .bytes = bytes == UINT32_MAX ? 0 : bytes};
+    if (bytes == 0 && is_near(shortest_us(fd))) {
+        backlog->bytes = TT_BACKLOG_BYTES_MIN;
+    }
     if (backlog->bytes > 0) {
         apply(backlog, fd);
     }
@@ -116,20 +124,18 @@ void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_co
 
 void tt_backlog_look_at(tt_backlog *backlog, int fd, uint64_t bytes_written)
 {
-    look_at_socket socket = {0};
-    socklen_t length = sizeof(socket);
-    if (backlog->is_fixed || bytes_written - backlog->looked_at < TT_BACKLOG_SAMPLE_BYTES) {
+    const uint64_t bytes = bytes_written - backlog->looked_bytes;
+    if (backlog->is_fixed || (backlog->looked_ns > 0 && bytes < TT_BACKLOG_SAMPLE_BYTES)) {
         return;
     }
-    backlog->looked_at = bytes_written;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &socket, &length) != 0 || length < sizeof(socket)) {
-        backlog->is_fixed = true; /* no TCP, or an old kernel */
-        return;
+    const uint64_t now = now_ns(), before = backlog->looked_ns;
+    backlog->looked_bytes = bytes_written;
+    backlog->looked_ns = now;
+    if (before == 0) {
+        return; /* a busy time begins */
     }
-    const tt_backlog_look look = {.round_trip_us = socket.known.tcpi_rtt,
-                                  .shortest_us = socket.shortest_us,
-                                  .is_dry =
-                                      socket.known.tcpi_unacked == 0 && socket.unsent_bytes == 0};
+    const tt_backlog_look look = {
+        .bytes = bytes, .took_ns = now - before, .shortest_us = shortest_us(fd)};
     if (tt_backlog_learn(backlog, look)) {
         apply(backlog, fd);
     }

@@ -419,5 +419,8 @@ bool tt_tcp_sender_poll(tt_tcp *tcp)
             break;
         }
     }
+    if (!tt_tcp_sender_has_work(tcp)) {
+        tt_backlog_idle(&sender->backlog);
+    }
     return moved_bytes > 0;
 }
