@@ -125,22 +125,58 @@ static void put_plugin(void *user, const tt_library_plugin *found)
     }
 }
 
+/* Why it is this MPI and not another. */
+static const char *mpi_reason(void)
+{
+    if (tt_environment_get("OMPI_COMM_WORLD_SIZE") != NULL) {
+        return "TUTTI_ENGINE=mpi, and Open MPI's mpirun started this";
+    }
+    if (tt_environment_get("PMI_RANK") != NULL || tt_environment_get("PMI_FD") != NULL) {
+        return "TUTTI_ENGINE=mpi, and a launcher that speaks PMI, as MPICH's, started this";
+    }
+    return "TUTTI_ENGINE=mpi; mpirun decides, here it is the first that is there";
+}
+
+static void put_engine(json_t *object, const char *name)
+{
+    char why[512];
+    if (name == NULL || name[0] == '\0') {
+        put(object, "engine", "none: TUTTI_ENGINE is not set, Tutti's own algorithms run");
+        return;
+    }
+    const char *found = tt_library_plugin_choose(name, true, why, sizeof(why));
+    if (found == NULL) {
+        put(object, "engine", "none, a job would be refused: TUTTI_ENGINE=%s: %s", name, why);
+    } else if (strcmp(name, "mpi") == 0) {
+        put(object, "engine", "%s: %s", found, mpi_reason());
+    } else {
+        put(object, "engine", "%s: TUTTI_ENGINE=%s", found, name);
+    }
+}
+
+static void put_transport(json_t *object, const char *name)
+{
+    char why[512];
+    if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0) {
+        put(object, "transport", "auto: shm on a host, else tcp");
+        return;
+    }
+    const bool is_own = strcmp(name, "shm") == 0 || strcmp(name, "tcp") == 0;
+    const char *found = is_own ? name : tt_library_plugin_choose(name, false, why, sizeof(why));
+    if (found == NULL) {
+        put(object, "transport", "none, a job would be refused: TUTTI_TRANSPORT=%s: %s", name, why);
+    } else {
+        put(object, "transport", "%s: TUTTI_TRANSPORT=%s", found, name);
+    }
+}
+
 /* What is there, and what a job started from here would use. */
 static void put_engines(json_t *object)
 {
-    const char *engine = tt_environment_get("TUTTI_ENGINE");
-    const char *transport = tt_environment_get("TUTTI_TRANSPORT");
     put(object, "built in", "transports shm and tcp, with algorithms of our own");
     tt_library_plugins(put_plugin, object);
-    if (engine == NULL || engine[0] == '\0') {
-        put(object, "engine", "none: TUTTI_ENGINE is not set");
-    } else if (strcmp(engine, "mpi") == 0) {
-        put(object, "engine", "%s: TUTTI_ENGINE=mpi, and this is the MPI of the launcher or first",
-            tt_library_mpi());
-    } else {
-        put(object, "engine", "%s: by TUTTI_ENGINE", engine);
-    }
-    put(object, "transport", "%s", transport != NULL ? transport : "auto: shm on a host, else tcp");
+    put_engine(object, tt_environment_get("TUTTI_ENGINE"));
+    put_transport(object, tt_environment_get("TUTTI_TRANSPORT"));
 }
 
 static int run(const void *raw_values, int operand_count, char **operands)

@@ -160,6 +160,15 @@ const char *tt_library_mpi(void)
     return tt_plugin_mpi_names(&plugin_source)[0];
 }
 
+const char *tt_library_plugin_choose(const char *name, bool is_engine, char *why, size_t why_bytes)
+{
+    tt_text text = {0};
+    const tutti_plugin *found = tt_plugin_load(
+        &plugin_source, name, is_engine ? TT_PLUGIN_ENGINE : TT_PLUGIN_TRANSPORT, &text);
+    (void)snprintf(why, why_bytes, "%s", found == NULL ? text.bytes : "");
+    return found != NULL ? found->name : NULL;
+}
+
 bool tt_library_plugin_home(char *path, size_t path_bytes)
 {
     char found[TT_PLUGIN_PATH_BYTES];

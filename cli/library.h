@@ -65,6 +65,9 @@ typedef void tt_library_plugin_visit(void *user, const tt_library_plugin *found)
 void tt_library_plugins(tt_library_plugin_visit *visit, void *user);
 /* What TUTTI_ENGINE=mpi means here: "mpi-openmpi". */
 const char *tt_library_mpi(void);
+/* The plugin that a job started here would load by this name. NULL: `why` says why it would be
+ * refused. */
+const char *tt_library_plugin_choose(const char *name, bool is_engine, char *why, size_t why_bytes);
 /* The user's own folder of plugins; false: there is no home. */
 bool tt_library_plugin_home(char *path, size_t path_bytes);
 

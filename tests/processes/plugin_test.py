@@ -82,6 +82,19 @@ class Plugins(unittest.TestCase):
         self.assertNotEqual(ended.returncode, 0, ended)
         self.assertIn("use TUTTI_ENGINE=zmq", ended.stderr)
 
+    def test_info_says_what_a_job_would_use_and_why(self):
+        def said(**variables):
+            return self.run_words(TUTTI, "info", "--engines", **variables).stdout
+        self.assertRegex(said(), "engine +none: TUTTI_ENGINE is not set")
+        self.assertRegex(said(TUTTI_ENGINE="absent"),
+                         "engine +none, a job would be refused: .*there is no plugin tutti-absent")
+        self.assertRegex(said(TUTTI_TRANSPORT="absent"), "transport +none, a job would be refused")
+        self.assertRegex(said(TUTTI_TRANSPORT="tcp"), "transport +tcp: TUTTI_TRANSPORT=tcp")
+        if (BUILD / "plugins" / "tutti-zmq.so").exists():
+            self.assertRegex(said(TUTTI_ENGINE="zmq"), "engine +zmq: TUTTI_ENGINE=zmq")
+        if (BUILD / "plugins" / "tutti-mpi-mpich.so").exists():
+            self.assertRegex(said(TUTTI_ENGINE="mpi", PMI_RANK="0"), "engine +mpi-mpich: .*PMI")
+
     def test_names_are_names(self):
         self.refused("../../etc/x", "is no name of a plugin")
         self.refused("absent", "TUTTI_PLUGIN_PATH")
