@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CrossBarrier on shaped links, with a real model, beside what the ideal schedule would gain.
+
+Two hosts (network namespaces, one rank and one thread of torch each) train a small transformer.
+First they train alone, side by side, and note when each layer is used and when each gradient is
+there; then the links are shaped so that exchanging all gradients takes `rho` times as long as
+computing. DistributedOptimizer (exchange during backward, then a barrier) and CrossBarrier take
+turns. The schedule layer computes from those layer times what the first should take, and what the
+ideal schedule would: preemptive, without cost, tensor by tensor."""
+import os
+import secrets
+import socket
+import statistics
+import sys
+import time
+
+WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 128, 6, 128, 8, 65
+RHOS = (1.0, 0.1)
+SEGMENT = "16K"  # as in bench/schedule: tensors and links are small by the same factor
+PROBE_MBIT = 200
+BYTES_AN_ELEMENT = 4
+
+
+# ---- one rank ----
+
+def small_gpt(torch):
+    """A character transformer."""
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.attention = nn.Linear(WIDTH, 3 * WIDTH)
+            self.joined = nn.Linear(WIDTH, WIDTH)
+            self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            batch, length, width = x.shape
+            query, key, value = (part.view(batch, length, 4, width // 4).transpose(1, 2)
+                                 for part in self.attention(self.before(x)).split(width, 2))
+            mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.joined(mixed.transpose(1, 2).reshape(batch, length, width))
+            return x + self.narrow(nn.functional.gelu(self.wide(self.between(x))))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.letters = nn.Embedding(LETTERS, WIDTH)
+            self.places = nn.Embedding(CONTEXT, WIDTH)
+            self.blocks = nn.ModuleList([Block() for _ in range(LAYERS)])
+            self.last = nn.LayerNorm(WIDTH)
+            self.head = nn.Linear(WIDTH, LETTERS)
+
+        def forward(self, text):
+            x = self.letters(text) + self.places(torch.arange(text.shape[1]))
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.last(x))
+
+    torch.manual_seed(1)
+    return Model()
+
+
+class Trainer:
+    """One way of training the model."""
+
+    def __init__(self, torch, wrap):
+        self.torch, self.model = torch, small_gpt(torch)
+        self.optimizer = wrap(self.model, torch.optim.SGD(self.model.parameters(), lr=1e-3,
+                                                          momentum=0.9))
+        self.text = torch.randint(LETTERS, (BATCH, CONTEXT + 1))
+        self.marks = {}
+
+    def step(self):
+        """The marks are what Layers asks for."""
+        clock, marks = time.perf_counter, self.marks
+        marks["begin"] = clock()
+        logits = self.model(self.text[:, :-1])
+        loss = self.torch.nn.functional.cross_entropy(logits.flatten(0, 1),
+                                                      self.text[:, 1:].flatten())
+        marks["forward"] = clock()
+        loss.backward()
+        marks["backward"] = clock()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        marks["end"] = clock()
+
+    def steps(self, warm, count):
+        """Microseconds of a step when all are alike: from one's begin to another's."""
+        for _ in range(warm):
+            self.step()
+        begin = time.perf_counter()
+        for _ in range(count):
+            self.step()
+        return 1e6 * (time.perf_counter() - begin) / count
+
+
+class Layers(Trainer):
+    """Training without exchange, which notes when parameters are read and gradients are there."""
+
+    def __init__(self, torch):
+        super().__init__(torch, lambda _, optimizer: optimizer)
+        self.parameters = list(self.model.parameters())
+        self.used, self.ready = {}, {}
+        for module in self.model.modules():
+            for p in module.parameters(recurse=False):
+                module.register_forward_pre_hook(lambda *_, p=p: self._note(self.used, p))
+        for p in self.parameters:
+            p.register_post_accumulate_grad_hook(lambda p: self._note(self.ready, p))
+
+    @staticmethod
+    def _note(where, p):
+        where[p] = time.perf_counter()
+
+    def measure(self, count):
+        """Forward and backward, then elements, use and readiness of each parameter; us. Updates
+        count as forward: each comes before its parameter's use."""
+        rows = []
+        for _ in range(count + 2):
+            self.step()
+            at = self.marks
+            update = at["end"] - at["backward"]
+            total, before = sum(p.numel() for p in self.parameters), 0
+            row = [at["forward"] - at["begin"] + update, at["backward"] - at["forward"]]
+            for p in sorted(self.parameters, key=self.used.get):
+                row += [p.numel(), self.used[p] - at["begin"] + update * before / total,
+                        self.ready[p] - at["forward"]]
+                before += p.numel()
+            rows.append(row)
+        found = [statistics.median(column) for column in zip(*rows[2:])]
+        return [number if i >= 2 and i % 3 == 2 else 1e6 * number
+                for i, number in enumerate(found)]
+
+
+def rank_main(_options, _tell):
+    """One rank, which obeys lines."""
+    import torch
+    import tutti.torch as hvd
+
+    torch.set_num_threads(1)
+    hvd.init()
+    trainers = {
+        "alone": Layers(torch),
+        "plain": Trainer(torch, lambda model, optimizer: hvd.DistributedOptimizer(
+            optimizer, model.named_parameters())),
+        "cross": Trainer(torch, hvd.CrossBarrier),
+    }
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(os.environ["BENCH_SOCKET"])
+        lines = link.makefile("rw", encoding="ascii")
+        lines.write(f"{hvd.rank()}\n")
+        lines.flush()
+        for words in map(str.split, lines):
+            lines.write(" ".join(f"{number:.1f}" for number in _answer(hvd, torch, trainers, words))
+                        + "\n")
+            lines.flush()
+    hvd.shutdown()
+
+
+def _answer(hvd, torch, trainers, words):
+    hvd.barrier()
+    if words[0] == "layers":
+        return trainers["alone"].measure(int(words[1]))
+    if words[0] == "bulk":
+        vector, times = torch.ones(int(words[1]) // BYTES_AN_ELEMENT), []
+        for _ in range(3):
+            begin = time.perf_counter()
+            hvd.allreduce_(vector, name="bulk")
+            times.append(1e6 * (time.perf_counter() - begin))
+        return [min(times)]
+    trainer = trainers[words[1]]
+    found = [trainer.steps(int(words[2]), int(words[3]))]
+    if words[1] == "cross":
+        trainer.optimizer.flush()
+    return found
+
+
+# ---- all ranks ----
+
+def _job(common, folder, script, hosts):
+    """The ranks, one a host."""
+    job = common.Job("torch", len(hosts.names), folder)
+    secret, port = secrets.token_hex(32), common.links.free_port()
+    for rank, name in enumerate(hosts.names):
+        job.start(["ip", "netns", "exec", name, sys.executable, script, "--as-rank", "cross"],
+                  TUTTI_RANK=str(rank), TUTTI_SIZE=str(job.size), TUTTI_JOB_ID="torch",
+                  TUTTI_SECRET=secret, TUTTI_HOSTID=name, TUTTI_SPIN="no", OMP_NUM_THREADS="1",
+                  TUTTI_RENDEZVOUS=f"tcp://{hosts.addresses[0]}:{port}", TUTTI_SEGMENT=SEGMENT)
+    job.meet()
+    return job
+
+
+def run(options, folder, script):
+    """Rows, one a rho."""
+    from schedule_parts import common
+
+    if os.geteuid() != 0:
+        print("bench/torch: cross needs root, for hosts of its own; left out", file=sys.stderr)
+        return []
+    rows = []
+    with common.Hosts(2, folder, PROBE_MBIT) as hosts:
+        job = _job(common, folder, script, hosts)
+        try:
+            for rho in RHOS:
+                rows.append(_case(options, common, folder, job, hosts, rho))
+        finally:
+            job.end()
+    return rows
+
+
+def _layers(common, job, count):
+    """The step as the schedule layer takes it: the ranks' mean."""
+    numbers = [sum(each) / len(each) for each in zip(*job.ask(f"layers {count}"))]
+    rows = [{"elements": int(numbers[i]), "use": min(numbers[i + 1], numbers[0]),
+             "ready": min(numbers[i + 2], numbers[1])} for i in range(2, len(numbers), 3)]
+    return common.Step(numbers[0], numbers[1], rows)
+
+
+def _byte_us(common, job, hosts):
+    sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
+    return max(job.ask(f"bulk {sent}"))[0] / sent
+
+
+def _case(options, common, folder, job, hosts, rho):
+    step = _layers(common, job, 4 if options.quick else 10)
+    byte_us = step.bytes() / (rho * step.compute_us)  # bytes a microsecond, for a start
+    hosts.shape_anew(round(byte_us * 8 * common.links.FRAME_BYTES / common.links.PAYLOAD_BYTES, 1))
+    byte_us = _byte_us(common, job, hosts)
+    rounds, count = (3, 4) if options.quick else (7, 6)
+    times = {"alone": [], "plain": [], "cross": []}
+    names = list(times)
+    for turn in range(rounds):
+        for name in names[turn % 3:] + names[:turn % 3]:
+            times[name].append(max(job.ask(f"steps {name} 2 {count}"))[0])
+    after = _layers(common, job, 4 if options.quick else 10)
+    both = common.Step((step.forward_us + after.forward_us) / 2,
+                       (step.backward_us + after.backward_us) / 2,
+                       [{key: (a[key] + b[key]) / 2 for key in a} | {"elements": a["elements"]}
+                        for a, b in zip(step.rows, after.rows)])
+    plain_us, ideal_us = common.model("step", both.write(folder / "table"), byte_us)["step"]
+    median = {name: statistics.median(found) for name, found in times.items()}
+    return {"section": "cross", "wanted_rho": rho, "ranks": len(hosts.names),
+            "rho": both.bytes() * byte_us / both.compute_us, "mbit": hosts.mbit,
+            "bytes": both.bytes(), "tensors": len(both.rows), "forward_us": both.forward_us,
+            "backward_us": both.backward_us, "computed_plain_us": plain_us, "ideal_us": ideal_us,
+            "times_us": {name: [round(each) for each in found] for name, found in times.items()},
+            "median_us": {name: round(found) for name, found in median.items()}}
+
+
+def judge(rows, verdicts):
+    """The gain, and the cost where there is nothing to gain."""
+    for row in rows:
+        name, median = f"CrossBarrier, rho {row['wanted_rho']}", row["median_us"]
+        if row["wanted_rho"] <= 0.1:
+            ratio = median["cross"] / median["plain"]
+            verdicts.add(f"{name}: step over DistributedOptimizer's", f"{ratio:.4f}",
+                         "at most 1.01", ratio <= 1.01)
+            continue
+        gain, possible = median["plain"] / median["cross"] - 1, row["computed_plain_us"] / row[
+            "ideal_us"] - 1
+        verdicts.add(f"{name}: gain", f"{100 * gain:.1f} % of {100 * possible:.1f} %",
+                     "at least 80 % of it", gain >= 0.8 * possible)
+
+
+def line(row):
+    """A row for people."""
+    median = row["median_us"]
+    return (f"{row['ranks']} ranks  rho {row['rho']:.2f} ({row['mbit']:.0f} Mbit/s): alone "
+            f"{median['alone'] / 1e3:.1f} ms, with barrier {median['plain'] / 1e3:.1f} (computed "
+            f"{row['computed_plain_us'] / 1e3:.1f}), crossing {median['cross'] / 1e3:.1f} (ideal "
+            f"{row['ideal_us'] / 1e3:.1f})")
