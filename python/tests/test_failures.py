@@ -111,6 +111,25 @@ def test_an_exception_in_a_hook_in_mid_step_reaches_every_rank(tmp_path):
     assert "hook of rank 1" in heard[0] and "rank 1" in heard[0]
 
 
+def test_a_rank_that_raises_under_ddp_ends_the_others_backward(tmp_path):
+    done, heard = run(tmp_path, """
+        import torch.distributed as dist
+        import tutti.torch.backend
+        dist.init_process_group("tutti", init_method="file://" + os.path.join(HERE, "store"),
+                                rank=ME, world_size=hvd.size())
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+        model(torch.ones(2, 4)).sum().backward()
+        loss = model(torch.ones(2, 4)).sum()
+        if ME == CULPRIT:
+            raise ValueError("no more data")
+        try:
+            loss.backward()
+        except RuntimeError as problem:
+            tell(problem)
+    """)
+    assert "ValueError: no more data" in heard[0] and "rank 1" in heard[0], done.stderr
+
+
 def test_an_interrupt_reaches_every_rank_from_inside_a_call(tmp_path):
     done, heard = run(tmp_path, """
         import signal

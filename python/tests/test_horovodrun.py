@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovodrun's flags, translated; run outside of a job."""
+"""Other launchers: horovodrun's flags, translated; torchrun itself. Run outside of a job."""
 
+import os
+import socket
 import subprocess
 import sys
 
@@ -35,3 +37,35 @@ def test_a_script_runs_under_it():
     done = subprocess.run([sys.executable, "-m", "tutti.horovodrun", "-np", "2", sys.executable,
                            "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert sorted(line.split("rank ")[1] for line in done.stdout.splitlines()) == ["0 2", "1 2"]
+
+
+UNDER_TORCHRUN = """
+import os, torch, torch.distributed as dist
+import tutti.torch as hvd
+import tutti.torch.backend
+hvd.init()
+total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+dist.init_process_group("tutti")
+tensor = torch.ones(1)
+dist.all_reduce(tensor)
+print("rank", hvd.rank(), "of", hvd.size(), total, tensor.item(),
+      hvd.rank() == dist.get_rank() == int(os.environ["RANK"]), flush=True)
+hvd.shutdown()
+"""
+
+
+def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path):
+    """No home folder, so no key file; the agent listens on the master port."""
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(UNDER_TORCHRUN)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr",
+         "127.0.0.1", "--master-port", str(port), str(script)], timeout=100, capture_output=True,
+        text=True, env={**os.environ, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "",
+                        "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("rank")) == [
+        f"rank {rank} of 2 2.0 2.0 True" for rank in range(2)]

@@ -41,6 +41,18 @@ def test_all_reduce(op, fold):
     assert torch.equal(tensor, torch.full((3, 4), float(fold([r + 1 for r in range(size())]))))
 
 
+@pytest.mark.parametrize("op, fold", [
+    ("BAND", lambda a, b: a & b), ("BOR", lambda a, b: a | b), ("BXOR", lambda a, b: a ^ b),
+    ("PRODUCT", lambda a, b: a * b)])
+def test_all_reduce_of_integers(op, fold):
+    expected = 5
+    for r in range(1, size()):
+        expected = fold(expected, r + 5)
+    tensor = torch.tensor([rank() + 5])
+    dist.all_reduce(tensor, getattr(dist.ReduceOp, op))
+    assert tensor.item() == expected
+
+
 def test_scattered_memory_is_filled_where_it_lies():
     tensor = torch.ones(4, 6).t()
     dist.all_reduce(tensor)
@@ -81,6 +93,23 @@ def test_reduce_scatter_forms():
     assert mine.tolist() == [rank() * size()] * 3
 
 
+@pytest.mark.filterwarnings("ignore:.*deprecated", "ignore:.*_coalesced")
+def test_coalesced_forms():
+    tensors = [torch.full((2,), float(rank())), torch.ones(3)]
+    if hasattr(dist, "all_reduce_coalesced"):
+        dist.all_reduce_coalesced(tensors)
+        assert tensors[1].tolist() == [size()] * 3
+    group = dist.distributed_c10d._get_default_group()
+    inputs = [torch.full((2,), float(rank())), torch.full((1,), 10.0 + rank())]
+    outputs = [torch.zeros(2 * size()), torch.zeros(size())]
+    group.allgather_into_tensor_coalesced(outputs, inputs).wait()
+    assert outputs[1].tolist() == [10.0 + r for r in range(size())]
+    parts = [torch.zeros(2), torch.zeros(1)]
+    group.reduce_scatter_tensor_coalesced(parts, outputs).wait()
+    assert parts[0].tolist() == [float(rank() * size())] * 2
+    assert parts[1].item() == size() * (10.0 + rank())
+
+
 def test_all_to_all_forms():
     received = torch.zeros(size(), dtype=torch.int64)
     dist.all_to_all_single(received, torch.arange(size()) + 10 * rank())
@@ -106,7 +135,29 @@ def test_point_to_point_and_objects():
     objects = [None] * size()
     dist.all_gather_object(objects, {"rank": rank()})
     assert objects == [{"rank": r} for r in range(size())]
+    gathered = [None] * size() if rank() == 0 else None
+    dist.gather_object({"rank": rank()}, gathered, 0)
+    assert rank() != 0 or gathered == objects
+    received = [None]
+    dist.scatter_object_list(received, objects if rank() == 0 else None, 0)
+    assert received == [{"rank": rank()}]
+    told = [f"from {rank()}", 3]
+    dist.broadcast_object_list(told, 0)
+    assert told == ["from 0", 3]
     dist.barrier()
+
+
+def test_batches_of_sends_and_receives():
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    there, back = (rank() + 1) % size(), (rank() - 1) % size()
+    tensor = torch.zeros(2)
+    works = dist.batch_isend_irecv([
+        dist.P2POp(dist.isend, torch.full((2,), float(rank())), there),
+        dist.P2POp(dist.irecv, tensor, back)])
+    for work in works:
+        work.wait()
+    assert tensor.tolist() == [back] * 2
 
 
 def test_receives_may_wait_while_collectives_pass():
@@ -156,20 +207,109 @@ def test_ddp_replicas_stay_equal(hooked):
             assert torch.equal(tensor, other)
 
 
-def test_fsdp_trains_as_ddp():
+def small_model():
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+
+
+def fsdp_modules():
     fsdp = pytest.importorskip("torch.distributed.fsdp")
     if not hasattr(fsdp, "fully_shard"):
         pytest.skip("no FSDP2 in this torch")
-    torch.manual_seed(0)
-    plain = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
-    sharded = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
-    sharded.load_state_dict(plain.state_dict())
     from torch.distributed.device_mesh import init_device_mesh
-    fsdp.fully_shard(sharded, mesh=init_device_mesh("cpu", (size(),)))
+    return fsdp.fully_shard, init_device_mesh
+
+
+def assert_trains_as_ddp(sharded, plain):
     _trained(sharded)
     _trained(torch.nn.parallel.DistributedDataParallel(plain))
     for name, tensor in sharded.state_dict().items():
         torch.testing.assert_close(tensor.full_tensor(), plain.state_dict()[name])
+
+
+def test_fsdp_trains_as_ddp():
+    fully_shard, init_device_mesh = fsdp_modules()
+    torch.manual_seed(0)
+    plain, sharded = small_model(), small_model()
+    sharded.load_state_dict(plain.state_dict())
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (size(),)))
+    assert_trains_as_ddp(sharded, plain)
+
+
+def test_hsdp_trains_as_ddp():
+    fully_shard, init_device_mesh = fsdp_modules()
+    torch.manual_seed(0)
+    plain, sharded = small_model(), small_model()
+    sharded.load_state_dict(plain.state_dict())
+    shape = (2, size() // 2) if size() > 1 else (1, 1)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
+    for layer in sharded:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    assert_trains_as_ddp(sharded, plain)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_distributed_checkpoint_comes_back(tmp_path):
+    fully_shard, init_device_mesh = fsdp_modules()
+    import torch.distributed.checkpoint as dcp
+    folder = hvd.broadcast_object(str(tmp_path / "checkpoint"), 0)
+    mesh = init_device_mesh("cpu", (size(),))
+    torch.manual_seed(1)
+    saved, loaded = small_model(), small_model()
+    for model in (saved, loaded):
+        fully_shard(model, mesh=mesh)
+    _trained(saved)
+    dcp.save({"model": saved.state_dict(), "step": 3}, checkpoint_id=folder)
+    state = {"model": loaded.state_dict(), "step": 0}
+    dcp.load(state, checkpoint_id=folder)
+    loaded.load_state_dict(state["model"])
+    assert state["step"] == 3
+    for name, tensor in loaded.state_dict().items():
+        assert torch.equal(tensor.full_tensor(), saved.state_dict()[name].full_tensor())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ddp_with_sparse_gradients_uneven_inputs_and_a_sharded_optimizer():
+    torch.manual_seed(0)
+    table = torch.nn.parallel.DistributedDataParallel(torch.nn.Embedding(8, 2, sparse=True))
+    before = table.module.weight.detach().clone()
+    table(torch.tensor([rank()])).sum().backward()
+    torch.optim.SGD(table.parameters(), lr=1.0).step()
+    touched = (table.module.weight.detach() != before).any(1).nonzero().flatten().tolist()
+    assert touched == list(range(size()))
+
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    model = torch.nn.parallel.DistributedDataParallel(small_model())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    with model.join():  # the last ranks have more batches
+        for _ in range(2 + rank()):
+            optimizer.zero_grad()
+            model(torch.ones(2, 6)).sum().backward()
+            if _ < 2:
+                optimizer.step()
+    for tensor in model.state_dict().values():
+        assert all(torch.equal(tensor, other) for other in hvd.allgather_object(tensor))
+
+
+def test_an_error_in_ddps_backward_raises_and_does_not_crash():
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    group = dist.new_group(list(range(size())))
+    model = torch.nn.parallel.DistributedDataParallel(small_model(), process_group=group)
+    loss = model(_batch()).sum()
+    stray = dist.all_reduce(torch.ones(3), group=group, async_op=True) if rank() == 0 else None
+    with pytest.raises(RuntimeError, match="disagree"):  # each meets another call than it should
+        if rank() != 0:
+            loss.backward()
+        stray.wait()
+    with pytest.raises(RuntimeError, match="disagree"):
+        if rank() == 0:
+            loss.backward()
+        dist.all_reduce(torch.ones(1), group=group)
+    hooked = torch.nn.parallel.DistributedDataParallel(small_model())
+    hooked.register_comm_hook(hvd.ProcessSet([0]), hvd.ddp_hook)
+    with pytest.raises((RuntimeError, ValueError), match="has not been added"):
+        hooked(_batch()).sum().backward()
 
 
 def test_errors_raise_and_do_not_crash():
@@ -177,6 +317,10 @@ def test_errors_raise_and_do_not_crash():
         pytest.skip("needs two ranks")
     with pytest.raises(Exception, match="disagree"):
         dist.all_reduce(torch.ones(rank() + 1))
+    for bad in (lambda: dist.recv(torch.zeros(1)),
+                lambda: dist.all_reduce(torch.ones(1, dtype=torch.bool), dist.ReduceOp.AVG)):
+        with pytest.raises((RuntimeError, NotImplementedError, ValueError)):
+            bad()
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     assert tensor.item() == size()

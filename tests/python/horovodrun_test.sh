@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# horovodrun's command line.
+# horovodrun's command line; torchrun.
 # Labels: python
+# Timeout: 200
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs pytest
 cd "$TUTTI_SOURCE/python/tests"

@@ -16,9 +16,10 @@ import torch.distributed as dist
 
 import tutti
 from tutti import _library as c
+from tutti.context import row_count
 
 from .completion import completer
-from .tensors import DTYPES
+from .tensors import DEVICES, DTYPES
 
 _PORTS = 16
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
@@ -49,7 +50,10 @@ class _View:
     def __init__(self, tensor, is_output=False):
         plain = tensor.detach()
         if plain.is_sparse:
-            raise NotImplementedError("tutti: sparse tensors are not there; use allgather")
+            raise NotImplementedError("tutti: of sparse tensors there is allreduce only")
+        if plain.device.type not in DEVICES or plain.layout is not torch.strided:
+            raise NotImplementedError(f"tutti: a tensor on {plain.device} of layout "
+                                      f"{plain.layout} is out of reach")
         if plain.is_complex():
             plain = torch.view_as_real(plain)
         if plain.dtype not in DTYPES:
@@ -140,10 +144,54 @@ class TuttiBackend(_Base):
     # ---- collectives ----
 
     def allreduce(self, tensors, opts=None):
-        views = [_View(tensor) for tensor in tensors]
         op = _op(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+        if any(tensor.is_sparse for tensor in tensors):
+            return self._allreduce_sparse(tensors, op)
+        views = [_View(tensor) for tensor in tensors]
         handles = [self._start(c.ALLREDUCE, view, view, {"op": op}) for view in views]
         return self._work(handles, tensors, [view.store for view in views])
+
+    def _gather_rows(self, rows):
+        """Everyone's rows, of which each rank may have another number: a handle, and what takes
+        them when it is over."""
+        view, counts, result = _View(rows), (ctypes.c_uint64 * self._size)(), ctypes.c_void_p()
+        handle = self._start(c.ALLGATHER, view, None, {
+            "output_counts": counts, "result_out": ctypes.pointer(result)})
+
+        def take():
+            row = view.host.numel() // max(view.host.shape[0], 1) or row_count(view.host.shape)
+            joined = torch.empty((sum(counts) // max(row, 1), *view.host.shape[1:]),
+                                 dtype=view.host.dtype)
+            if result.value:
+                ctypes.memmove(joined.data_ptr(), result.value,
+                               joined.numel() * joined.element_size())
+                c.library.tutti_free(self._job._pointer, result.value)
+            return joined
+
+        return handle, take
+
+    def _allreduce_sparse(self, tensors, op):
+        """Indices and values of all ranks, joined; equal indices are added up."""
+        if op not in (c.SUM, c.AVERAGE):
+            raise NotImplementedError("tutti: sparse tensors have sum and average only")
+        handles, stores = [], []
+        for tensor in tensors:
+            if not tensor.is_sparse:
+                raise NotImplementedError("tutti: sparse and dense tensors in one call")
+            own = tensor.detach().coalesce()
+            indices, take_indices = self._gather_rows(own.indices().t().contiguous())
+            values, take_values = self._gather_rows(own.values().contiguous())
+
+            def store(tensor=tensor, take_indices=take_indices, take_values=take_values):
+                joined = take_values()
+                joined = joined / self._size if op == c.AVERAGE else joined
+                total = torch.sparse_coo_tensor(take_indices().t(), joined, tensor.shape)
+                with torch.no_grad():  # detach() would give a tensor with other indices
+                    tensor.copy_(total.coalesce().to(tensor.device))
+
+            handles += [indices, values]
+            stores.append(store)
+        return self._work(handles, tensors, stores)
 
     def allreduce_coalesced(self, tensors, opts=None):
         return self.allreduce(tensors, opts)

@@ -10,7 +10,7 @@ import threading
 import tutti
 from tutti import errors
 
-from . import variables
+from . import torchrun, variables
 from .exceptions import HorovodInternalError
 
 Average, Sum, Adasum, Min, Max, Product = 0, 1, 2, 3, 4, 5
@@ -102,7 +102,7 @@ def init(comm=None, process_sets=None):
         if _job is not None:
             return
         words = variables.apply()
-        _job = tutti.init()
+        _job = tutti.init(secret=torchrun.secret())
         variables.tell(words, _job.rank)
         _is_tuned = variables.is_tuned()
         if comm is not None and sorted(comm) != list(range(_job.size)):
