@@ -249,6 +249,7 @@ static void submit(run *it, const member *one, tt_request *request, const tt_fai
         standing.space = SPACE_PLANNED;
         standing.generation = item->generation;
         standing.index = item->index;
+        standing.slot = item->slot;
         const bool is_off =
             TT_PLANT(OCCURRENCE_OFF_BY_ONE) && item->order > 2 && it->set->self == 1;
         standing.sequence = tt_planned_key(item->generation, item->index,

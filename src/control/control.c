@@ -394,6 +394,7 @@ void tt_control_destroy(tt_control *control)
 {
     tt_platform *platform = control->platform;
     TT_ASSERT(control->pending == 0);
+    tt_quick_release(control);
     tt_op_release_all(control);
     tt_agree_release_all(control);
     tt_fate_release_all(control);

@@ -108,6 +108,7 @@ struct tt_op {
     uint64_t sequence;
     tt_planned *planned; /* SPACE_PLANNED */
     tt_upset tensor;     /* SPACE_PLANNED */
+    uint32_t slot;       /* SPACE_PLANNED: as in tt_agreement */
     uint32_t divisor;    /* of averages */
     tt_claim claim;
     uint64_t descriptor;
@@ -116,6 +117,7 @@ struct tt_op {
     uint64_t begun_ns;                                       /* the stage that runs */
     uint32_t weight;            /* calls that its time counts for; 0: it is not timed */
     bool is_quick;              /* the record may serve a call that repeats this one: quick.c */
+    struct tt_named *kept;      /* of a planned one: its name's record; quick.c */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
     tt_fact fact;       /* own */
@@ -186,7 +188,8 @@ struct tt_control {
     tt_op **ops; /* every op, by index */
     uint32_t op_count, op_capacity;
     tt_op *free_ops;
-    tt_op *quick; /* the call under way that quick.c began; NULL: none */
+    tt_op *quick;   /* the call under way that quick.c began; NULL: none */
+    tt_op *resting; /* has kept the record of its name for the next call; NULL: none */
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;

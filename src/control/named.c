@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/plant.h"
 #include "control/engine.h"
+#include "control/quick.h"
 
 /* ---- records ---- */
 
@@ -30,7 +31,7 @@ tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char
     tt_named *named = control->names->buckets[hash % NAME_BUCKETS];
     while (named != NULL &&
            ((TT_PLANT(NAME_FREE_TOO_EARLY) && !named->is_waiting) || named->hash != hash ||
-            named->set != set || strcmp(named->name, name) != 0)) {
+            named->set != set || named->is_resting || strcmp(named->name, name) != 0)) {
         named = named->next;
     }
     return named;
@@ -41,7 +42,12 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     tt_names *names = control->names;
     tt_named *named = names->free;
     const size_t name_bytes = strlen(name);
+    const uint64_t hash = tt_hash64(name, name_bytes, set->id);
     TT_ASSERT(name_bytes < sizeof(named->name));
+    if (control->resting != NULL && control->resting->kept->hash == hash) {
+        tt_quick_release(control); /* the name is taken again */
+        named = names->free;
+    }
     if (named != NULL) {
         names->free = named->next;
     } else {
@@ -54,11 +60,11 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     }
     memcpy(named->name, name, name_bytes + 1);
     named->set = set;
-    named->hash = tt_hash64(name, name_bytes, set->id);
+    named->hash = hash;
     named->request = NULL;
     named->members = &named->request;
     named->member_count = named->member_max = named->open_count = 0;
-    named->is_waiting = named->has_timed_out = named->is_apart = false;
+    named->is_waiting = named->has_timed_out = named->is_apart = named->is_resting = false;
     named->layout = 0;
     named->status = named->objection = TT_OK;
     named->submitted_ns = tt_now(control->platform);
@@ -143,7 +149,9 @@ void tt_named_over(tt_request *request, tt_status status, const char *text)
     tt_named *named = request->named;
     tt_control *control = named->set->control;
     if (named->member_max == 0) {
-        tt_named_release(control, named);
+        if (!named->is_resting) {
+            tt_named_release(control, named);
+        }
         request_tell(request, status, text);
         return;
     }

@@ -39,6 +39,7 @@ typedef struct tt_named {
     tt_status objection;   /* this rank cannot take part; `error` says why */
     char error[TT_ERROR_BYTES];
     bool is_waiting;             /* the negotiator has its ticket */
+    bool is_resting;             /* its request is over; kept for the next of the name (quick.c) */
     bool is_apart;               /* its group is dissolved: the members are to go by themselves */
     uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
     struct tt_named *next_apart; /* in control->names->apart */

@@ -339,6 +339,9 @@ void tt_op_end(tt_op *op, tt_status status)
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
     op->is_quick = status == TT_OK && tt_quick_keeps(op);
+    if (op->is_quick && op->space == SPACE_PLANNED) {
+        tt_quick_rest(op);
+    }
     control->quick = control->quick == op ? NULL : control->quick;
     displace(op);
     if (control->cases != NULL) {
@@ -547,6 +550,7 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->divisor = standing->active > 0 ? standing->active : set->size;
     op->planned = NULL;
     op->tensor = (tt_upset){.generation = standing->generation, .index = standing->index};
+    op->slot = standing->slot;
     if (op->space == SPACE_PLANNED) {
         op->sequence = standing->sequence;
         op->planned = tt_planned_begin(op->control, set, op->sequence);
@@ -578,6 +582,9 @@ void tt_op_date(tt_op *op, uint64_t now_ns)
 static void op_reset(tt_op *op, tt_request *request, tt_set *set)
 {
     tt_control *control = op->control;
+    if (control->resting == op) {
+        tt_quick_release(control);
+    }
     op->request = request;
     op->set = set;
     op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;

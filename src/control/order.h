@@ -147,6 +147,7 @@ typedef struct tt_standing {
     tt_space space;
     uint64_t sequence;          /* SPACE_PLANNED: key */
     uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
+    uint32_t slot;              /* SPACE_PLANNED: as in tt_agreement */
     uint32_t active;            /* members that have not joined; 0: all */
 } tt_standing;
 /* Give the request its place and begin it. With an objection it fails on all ranks, with those

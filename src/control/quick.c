@@ -8,6 +8,8 @@
  * the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
 #include "control/quick.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "control/named.h"
 #include "control/pace.h"
@@ -19,13 +21,45 @@ enum {
     PATROLS_MIN = 100,
 };
 
+/* A planned tensor that goes alone, by a call of its own. */
+static bool is_single(const tt_op *op)
+{
+    const tt_named *named = op->request->named;
+    return op->space == SPACE_PLANNED && op->planned != NULL && op->slot != UINT32_MAX &&
+           named != NULL && named->member_max == 0 && op->request->group == NULL;
+}
+
 /* Of an op that has just ended well: may its record serve the next call as it is? */
 bool tt_quick_keeps(const tt_op *op)
 {
     const tt_exec *exec = &op->exec;
-    return op->space == SPACE_CALLS && op->phase == OP_DATA && !op->by_engine && exec->is_planned &&
-           exec->plan.is_flat && op->claim.name[0] == 0 && op->claim.form == 0 &&
-           op->claim.prescale == 1.0 && op->divisor == op->set->size;
+    const bool has_place = op->space == SPACE_CALLS ? op->claim.name[0] == 0 : is_single(op);
+    return has_place && op->phase == OP_DATA && !op->by_engine && exec->is_planned &&
+           exec->plan.is_flat && op->claim.form == 0 && op->claim.prescale == 1.0 &&
+           op->divisor == op->set->size;
+}
+
+void tt_quick_release(tt_control *control)
+{
+    tt_op *op = control->resting;
+    if (op != NULL) {
+        control->resting = NULL;
+        op->is_quick = false;
+        op->kept->is_resting = false;
+        tt_named_release(control, op->kept);
+        op->kept = NULL;
+    }
+}
+
+void tt_quick_rest(tt_op *op)
+{
+    tt_control *control = op->control;
+    tt_named *named = op->request->named;
+    tt_quick_release(control);
+    named->is_resting = true;
+    op->is_quick = true;
+    op->kept = named;
+    control->resting = op;
 }
 
 static bool has_buffers(const tt_request *request, const tt_problem *problem)
@@ -41,6 +75,15 @@ static bool has_buffers(const tt_request *request, const tt_problem *problem)
     return distance >= problem->bytes && distance > 0;
 }
 
+static bool is_named_so(const tt_op *op, const tt_request *request)
+{
+    if (op->space == SPACE_CALLS) {
+        return request->name == NULL;
+    }
+    return request->name != NULL && request->group == NULL &&
+           strcmp(request->name, op->claim.name) == 0;
+}
+
 /* Does it claim what the op's record says? */
 static bool repeats(const tt_op *op, const tt_request *request)
 {
@@ -52,45 +95,83 @@ static bool repeats(const tt_op *op, const tt_request *request)
            request->postscale == claim->postscale &&
            tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==
                claim->salt &&
-           request->name == NULL && !request->is_uneven && !request->is_by_active &&
+           is_named_so(op, request) && !request->is_uneven && !request->is_by_active &&
            !request->is_join && !request->is_identity && request->objection == TT_OK &&
            request->deadline_ns == 0 && request->output_capacity == 0 &&
            has_buffers(request, &op->exec.problem);
 }
 
-/* Nothing is wrong, and nothing comes before it. */
 static bool is_smooth(const tt_control *control, const tt_set *set)
 {
-    const tt_order *order = &set->calls;
     const uint64_t deadline_ns = control->config.deadline_ns;
     return control->shut_down == TT_OK && control->fates == NULL && control->tracer == NULL &&
            (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
-           set->broken == TT_OK && set->late == TT_OK && !set->is_removed && order->queue == NULL &&
-           order->ops[order->next % OPS_AHEAD_MAX] == NULL &&
-           order->staged_count < control->config.staged_max;
+           set->broken == TT_OK && set->late == TT_OK && !set->is_removed;
+}
+
+/* Give it the next place of the set's order; false: others come before it. */
+static bool place_call(tt_op *op)
+{
+    tt_order *order = &op->set->calls;
+    if (order->queue != NULL || order->ops[order->next % OPS_AHEAD_MAX] != NULL ||
+        order->staged_count >= op->control->config.staged_max) {
+        return false;
+    }
+    op->sequence = order->next++;
+    op->weight = op->sequence % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
+    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
+    op->control->free_ops = op->next;
+    op->next = NULL;
+    return true;
+}
+
+/* The next occurrence of its planned tensor; false: it is not planned any more. */
+static bool place_planned(tt_op *op, tt_request *request)
+{
+    tt_set *set = op->set;
+    const tt_upset *tensor = &op->tensor;
+    if (set->shut != TT_OK || set->join != NULL) {
+        return false;
+    }
+    const uint64_t order =
+        tt_negotiator_next(set->negotiator, op->slot, tensor->generation, tensor->index);
+    const uint64_t key = tt_planned_key(tensor->generation, tensor->index, order, 0);
+    tt_planned *planned = order > 0 ? tt_planned_begin(op->control, set, key) : NULL;
+    if (planned == NULL) {
+        return false;
+    }
+    TT_ASSERT(op->control->resting == op);
+    TT_ASSERT(planned->open == NULL); /* the name was free */
+    tt_negotiator_repeat(set->negotiator, op->slot);
+    op->sequence = key;
+    op->planned = planned;
+    op->weight = order % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
+    op->control->free_ops = op->next;
+    op->next = NULL;
+    planned->open = op;
+    op->control->resting = NULL;
+    op->kept->is_resting = false;
+    op->kept->request = request;
+    op->kept->open_count = 1;
+    return true;
 }
 
 bool tt_quick_submit(tt_control *control, tt_request *request)
 {
     tt_op *op = control->free_ops;
+    const bool is_call = op->space == SPACE_CALLS;
     if (!op->is_quick || op->next == NULL || !repeats(op, request) ||
-        !is_smooth(control, op->set)) {
+        !is_smooth(control, op->set) || !(is_call ? place_call(op) : place_planned(op, request))) {
         return false;
     }
-    tt_order *order = &op->set->calls;
-    control->free_ops = op->next;
     control->pending++;
-    op->next = NULL;
     op->phase = OP_DATA;
     op->request = request;
-    op->sequence = order->next++;
-    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
     request->op = op;
-    request->named = NULL;
+    request->named = is_call ? NULL : op->kept;
     request->has_strays = false;
     op->stall_text[0] = 0;
     op->reported_after_ns = op->submitted_ns = 0;
-    op->weight = op->sequence % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
     if (op->weight > 0) {
         tt_op_date(op, tt_now(control->platform));
     }
@@ -106,17 +187,32 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     return true;
 }
 
+/* Take the op out of the list it is found by, and remember what it was. */
+static void displace(tt_op *op)
+{
+    if (op->space == SPACE_PLANNED) {
+        const tt_head key = op->exec.identity;
+        TT_ASSERT(op->planned->open == op);
+        op->planned->open = NULL;
+        tt_order_remember(op->set, &key, &op->claim, TT_OK);
+        tt_quick_rest(op);
+        return;
+    }
+    tt_order *order = &op->set->calls;
+    const uint64_t place = op->sequence % DONE_KEPT;
+    order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
+    order->done[place] = op->sequence + 1;
+    tt_claim_copy(&order->done_claims[place], &op->claim);
+}
+
 /* Nobody has asked about the call, and nothing else waits: its end is tt_op_end without all that
  * would find nothing to do. */
 static void end(tt_op *op)
 {
     tt_control *control = op->control;
-    tt_set *set = op->set;
-    tt_order *order = &set->calls;
     tt_request *request = op->request;
-    const uint64_t place = op->sequence % DONE_KEPT;
     if (op->exec.status < 0 || control->cases != NULL || control->flow.parked_count > 0 ||
-        control->flow.note_count > 0 || order->queue != NULL) {
+        control->flow.note_count > 0 || op->set->calls.queue != NULL) {
         tt_op_settle(op);
         return;
     }
@@ -124,9 +220,7 @@ static void end(tt_op *op)
         control->counters.exchange_ns += op->weight * (tt_now(control->platform) - op->begun_ns);
     }
     tt_pace_over(op);
-    order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
-    order->done[place] = op->sequence + 1;
-    tt_claim_copy(&order->done_claims[place], &op->claim);
+    displace(op);
     op->phase = OP_FREE;
     op->request = NULL;
     op->next = control->free_ops;
@@ -145,8 +239,8 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
     tt_op *op = control->quick;
     if (op == NULL || head->op != op->sequence || head->descriptor != op->descriptor ||
         head->kind != TT_FRAME_DATA || head->stage != 1 || head->set != op->set->id ||
-        (head->flags & ~TT_FLAG_EAGER) != 0 || head->epoch != control->world.epoch ||
-        !op->exec.is_quick || op->set->broken < 0) {
+        (head->flags & ~TT_FLAG_EAGER) != op->exec.identity.flags ||
+        head->epoch != control->world.epoch || !op->exec.is_quick || op->set->broken < 0) {
         return false;
     }
     if (!tt_exec_quick_frame(&op->exec, op->set->member_of[peer], head, payload)) {
@@ -160,6 +254,7 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
 
 void tt_quick_forget(tt_control *control)
 {
+    tt_quick_release(control);
     for (uint32_t i = 0; i < control->op_count; i++) {
         control->ops[i]->is_quick = false;
     }

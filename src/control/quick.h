@@ -17,6 +17,11 @@ bool tt_quick_keeps(const tt_op *op);
 bool tt_quick_submit(tt_control *control, tt_request *request);
 /* A frame for the call that quick.c began; false: it is none. */
 bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
+/* Of a planned op that may serve: its name is no longer taken, but its record is kept. One op has
+ * such a record, the last. */
+void tt_quick_rest(tt_op *op);
+/* Nothing is kept any more. */
+void tt_quick_release(tt_control *control);
 /* What was chosen holds no more. */
 void tt_quick_forget(tt_control *control);
 

@@ -97,6 +97,7 @@ typedef struct tt_agreement {
     uint64_t order;      /* agreed: place in the agreed order. Planned: occurrence */
     uint32_t index;      /* planned: number of the tensor among those of its plan's generation */
     uint32_t generation; /* planned: of the plan; equal on all members */
+    uint32_t slot;       /* planned, and to go on so: for tt_negotiator_next; UINT32_MAX: none */
     /* Planned: those of one bundle may be exchanged together, under (generation, bundle, order).
      * `bundle` is a number like `index`, and belongs to none of them. */
     uint32_t bundle, bundle_size; /* size 0: it is in none */
@@ -190,6 +191,13 @@ bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
 /* This member has no more to give: it takes part in reductions with the identity until all have
  * joined. Ends a plan. */
 void tt_negotiator_join(tt_negotiator *negotiator);
+/* The occurrence of a planned tensor that would be next, known by the `slot` of an earlier one's
+ * agreement; 0: it is not planned any more, or cannot begin now. */
+uint64_t tt_negotiator_next(const tt_negotiator *negotiator, uint32_t slot, uint32_t generation,
+                            uint32_t index);
+/* Begin it without a ticket: as tt_negotiator_submit of the same claim would, but `planned` is not
+ * called. */
+void tt_negotiator_repeat(tt_negotiator *negotiator, uint32_t slot);
 /* How many occurrences of this name have ended elsewhere, cancelled or out of time, that this
  * member has not submitted yet. May be asked from inside the host's table. */
 uint32_t tt_negotiator_debts(tt_negotiator *negotiator, const char *name, uint16_t name_bytes);

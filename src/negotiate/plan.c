@@ -51,6 +51,29 @@ static void tell(tt_negotiator *self, const tt_agreement *item)
     self->host.planned(self->host.owner, item);
 }
 
+uint64_t tt_negotiator_next(const tt_negotiator *self, uint32_t number, uint32_t generation,
+                            uint32_t index)
+{
+    if (self->shut != TT_OK || self->is_joining || number >= self->cache.used) {
+        return 0;
+    }
+    const tt_slot *slot = &self->cache.slots[number];
+    const bool is_same = slot->entry != TT_NONE && slot->is_planned && !slot->is_frozen &&
+                         slot->generation == generation && slot->index == index;
+    return is_same ? (uint64_t)slot->begun + 1 : 0;
+}
+
+void tt_negotiator_repeat(tt_negotiator *self, uint32_t number)
+{
+    tt_slot *slot = &self->cache.slots[number];
+    TT_ASSERT(slot->is_planned && !slot->is_frozen);
+    TT_DEBUG_ASSERT(self->entries.items[slot->entry].ticket == NULL);
+    slot->begun++;
+    self->count.steps += slot->index == 0;
+    self->count.planned++;
+    self->last_mode = TT_NEGOTIATE_PLAN;
+}
+
 void tt_plan_start(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 {
     tt_slot *slot = &self->cache.slots[number];
@@ -67,6 +90,7 @@ void tt_plan_start(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .order = slot->begun,
                                .index = slot->index,
                                .generation = slot->generation,
+                               .slot = number,
                                .bundle = slot->bundle,
                                .bundle_size = slot->bundle_size,
                                .bundle_place = slot->bundle_place});
@@ -86,6 +110,7 @@ void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .order = owed->begun,
                                .index = owed->index,
                                .generation = owed->generation,
+                               .slot = UINT32_MAX,
                                .bundle = owed->bundle,
                                .bundle_size = owed->bundle_size,
                                .bundle_place = owed->bundle_place});

@@ -24,7 +24,7 @@
 #include "platform/shuffle.h"
 
 enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640 };
-enum { TWO_RANKS_INSTRUCTIONS_MAX = 8000 };
+enum { TWO_RANKS_INSTRUCTIONS_MAX = 8000, TWO_PLANNED_INSTRUCTIONS_MAX = 9000 };
 
 typedef struct counted {
     tt_platform platform;
@@ -151,6 +151,7 @@ typedef struct job {
     tt_request requests[RANKS_MAX];
     float values[RANKS_MAX];
     uint32_t finished;
+    const char *name; /* of the calls; NULL: none */
 } job;
 
 static void finished(tt_request *request)
@@ -199,6 +200,7 @@ static void job_calls(job *all, uint32_t calls)
                                             .input = &all->values[i],
                                             .output = &all->values[i],
                                             .count = 1,
+                                            .name = all->name,
                                             .prescale = 1.0,
                                             .postscale = 1.0,
                                             .finished = finished,
@@ -206,18 +208,21 @@ static void job_calls(job *all, uint32_t calls)
             tt_control_submit(all->controls[i], &all->requests[i]);
         }
         while (all->finished < all->size) {
-            assert_true(tt_shuffle_step_frames(all->shuffle));
+            assert_true(all->name != NULL && call < WARM_CALLS
+                            ? tt_shuffle_step(all->shuffle)
+                            : tt_shuffle_step_frames(all->shuffle));
         }
         assert_true(all->values[0] == (float)(all->size * (all->size + 1) / 2));
     }
 }
 
 /* Downcalls of all ranks together, per call. */
-static counted cost_of(uint32_t size, bool has_views)
+static counted cost_of(uint32_t size, bool has_views, const char *name)
 {
     job all;
     counted sum = {0};
     job_init(&all, size, has_views);
+    all.name = name;
     job_calls(&all, WARM_CALLS);
     for (uint32_t i = 0; i < size; i++) {
         all.counts[i] = (counted){.platform = all.counts[i].platform, .inner = all.counts[i].inner};
@@ -239,7 +244,7 @@ static counted cost_of(uint32_t size, bool has_views)
 static void test_two_ranks_send_one_frame_each(void **state)
 {
     (void)state;
-    const counted cost = cost_of(2, false);
+    const counted cost = cost_of(2, false, NULL);
     assert_int_equal(cost.allocations, 0);
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.views, 0);
@@ -252,7 +257,7 @@ static void test_two_ranks_send_one_frame_each(void **state)
 static void test_ranks_of_one_host_post_once(void **state)
 {
     (void)state;
-    const counted cost = cost_of(8, true);
+    const counted cost = cost_of(8, true, NULL);
     assert_int_equal(cost.allocations, 0);
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.views, 0);
@@ -273,10 +278,11 @@ enum { IS_COUNTABLE = 1 };
 enum { STEPPED_CALLS = 4 };
 
 /* Calls between two stops, for the parent to count. */
-static void run_stepped(uint32_t size)
+static void run_stepped(uint32_t size, const char *name)
 {
     job all;
     job_init(&all, size, true);
+    all.name = name;
     job_calls(&all, WARM_CALLS);
     (void)raise(SIGSTOP);
     job_calls(&all, STEPPED_CALLS);
@@ -300,14 +306,14 @@ static int64_t count_steps(pid_t child)
 }
 
 /* Instructions of all ranks together, per call; -1: this host does not let us count. */
-static int64_t instructions_of(uint32_t size)
+static int64_t instructions_of(uint32_t size, const char *name)
 {
     const pid_t child = fork();
     if (child == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
             _exit(1);
         }
-        run_stepped(size);
+        run_stepped(size, name);
         _exit(0);
     }
     int status = 0;
@@ -320,28 +326,35 @@ static int64_t instructions_of(uint32_t size)
     return steps < 0 ? -1 : steps / STEPPED_CALLS;
 }
 
-static void check_instructions(uint32_t size, int64_t budget)
+static void check_instructions(uint32_t size, const char *name, int64_t budget)
 {
-    const int64_t count = IS_COUNTABLE ? instructions_of(size) : -1;
+    const int64_t count = IS_COUNTABLE ? instructions_of(size, name) : -1;
     if (count < 0) {
         print_message("skipped: this build or host does not let instructions be counted\n");
         skip();
     }
-    print_message("%u ranks: %lld instructions per call, budget %lld\n", size, (long long)count,
-                  (long long)budget);
+    print_message("%u ranks: %lld instructions per %s call, budget %lld\n", size, (long long)count,
+                  name != NULL ? "planned" : "unnamed", (long long)budget);
     assert_in_range(count, 1, budget);
 }
 
 static void test_two_ranks_need_few_instructions(void **state)
 {
     (void)state;
-    check_instructions(2, TWO_RANKS_INSTRUCTIONS_MAX);
+    check_instructions(2, NULL, TWO_RANKS_INSTRUCTIONS_MAX);
+}
+
+static void test_a_planned_name_needs_few_more(void **state)
+{
+    (void)state;
+    check_instructions(2, "small", TWO_PLANNED_INSTRUCTIONS_MAX);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks_need_few_instructions),
+        cmocka_unit_test(test_a_planned_name_needs_few_more),
         cmocka_unit_test(test_two_ranks_send_one_frame_each),
         cmocka_unit_test(test_ranks_of_one_host_post_once),
     };
