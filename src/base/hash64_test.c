@@ -23,6 +23,15 @@ static void test_values_never_change(void **state)
     assert_true(tt_hash64("the quick brown fox jumps over the lazy dog", 43, 7) ==
                 UINT64_C(0xbb32810a2252acf3));
     assert_true(tt_hash64_mix(1, 2) == UINT64_C(0xf7b0a768c13da2ec));
+    unsigned char bytes[100];
+    uint64_t chain = 0;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (unsigned char)(17 * i + 3);
+    }
+    for (size_t length = 0; length <= sizeof(bytes); length++) {
+        chain = tt_hash64_mix(chain, tt_hash64(bytes, length, length));
+    }
+    assert_true(chain == UINT64_C(0x127a0fe1141cadbf));
 }
 
 static int compare_u64(const void *a, const void *b)

@@ -5,14 +5,14 @@
 
 tt_status tt_batch_add(tt_negotiator *self, const tt_agreement *item)
 {
-    void *items = self->items;
-    const tt_status status = tt_negotiator_grow(self, &items, &self->item_capacity,
-                                                sizeof(tt_agreement), self->item_count + 1);
-    self->items = items;
-    if (status == TT_OK) {
-        self->items[self->item_count++] = *item;
+    if (self->item_count == self->item_capacity) {
+        void *items = self->items;
+        TT_TRY(tt_negotiator_grow(self, &items, &self->item_capacity, sizeof(tt_agreement),
+                                  self->item_count + 1));
+        self->items = items;
     }
-    return status;
+    self->items[self->item_count++] = *item;
+    return TT_OK;
 }
 
 void tt_batch_tell(tt_negotiator *self)

@@ -76,7 +76,7 @@ static uint32_t entry_take(tt_negotiator *self)
     tt_entries *entries = &self->entries;
     if (entries->first_free != TT_NONE) {
         const uint32_t entry = entries->first_free;
-        entries->first_free = entries->items[entry].next_free;
+        entries->first_free = entries->items[entry].slot;
         return entry;
     }
     void *items = entries->items;
@@ -137,7 +137,7 @@ void tt_entry_release(tt_negotiator *self, uint32_t number)
     }
     index_remove(entries, index_place(entries, entry->hash, entry->name, entry->name_bytes));
     entry_free(self, entry);
-    entry->next_free = entries->first_free;
+    entry->slot = entries->first_free;
     entries->first_free = number;
     entries->live--;
 }

@@ -60,21 +60,22 @@ typedef struct tt_row {
     tt_text *text;
 } tt_row;
 
+/* A line of the processor's cache: each is touched twice for every tensor. */
 typedef struct tt_entry {
     uint64_t hash;
-    char *name; /* ends in 0; NULL: the entry is free */
+    char *name;    /* ends in 0; NULL: the entry is free */
+    uint32_t slot; /* of a free entry: the next one */
     uint16_t name_bytes;
     uint8_t wait; /* tt_wait */
     uint8_t wish; /* 0, or TT_REQUEST_CANCEL or GIVE_UP */
-    bool is_given_up;
-    uint32_t slot;
-    uint32_t next_free;
     tt_ticket *ticket;
     tt_owed *owed;
     tt_debt *debt;
     tt_row *row;
     uint64_t asked_ns;
 } tt_entry;
+
+_Static_assert(sizeof(tt_entry) <= 64, "an entry is a line of cache");
 
 /* A place of the index; the tag spares a look at the entries of others. */
 typedef struct tt_entry_place {
@@ -105,20 +106,24 @@ void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const 
 typedef struct tt_slot {
     uint32_t entry; /* TT_NONE: free */
     uint32_t older, newer;
-    uint32_t claim_bytes;
+    uint16_t claim_bytes;
+    uint8_t splits; /* how often its bundle did not hold */
+    bool needs_all : 1;
+    bool is_planned : 1;
+    bool is_frozen : 1; /* its cut is being agreed */
+    bool is_upset : 1;  /* this member wants it out of the plan */
     void *claim;
-    bool needs_all;
-    bool is_planned;
-    bool is_frozen; /* its cut is being agreed */
-    bool is_upset;  /* this member wants it out of the plan */
     uint32_t streak;
+    uint32_t begun; /* occurrences of the plan; this member's own */
     uint64_t last_step;
-    uint64_t round;  /* in which it was last agreed */
-    uint32_t splits; /* how often its bundle did not hold */
+    uint64_t round; /* in which it was last agreed */
     uint32_t generation, index;
-    uint32_t bundle, bundle_size, bundle_place; /* as in tt_agreement */
-    uint32_t begun;                             /* occurrences of the plan; this member's own */
+    uint32_t bundle; /* this and the next as in tt_agreement */
+    uint16_t bundle_size, bundle_place;
 } tt_slot;
+
+_Static_assert(sizeof(tt_slot) <= 64, "a slot is a line of cache");
+_Static_assert(TT_BUNDLE_MEMBERS_MAX <= UINT16_MAX, "a slot counts them in 16 bits");
 
 typedef struct tt_cache {
     tt_slot *slots;

@@ -97,11 +97,9 @@ struct tt_negotiator {
     bool is_useful;        /* this round */
     uint8_t flags;         /* the result of this round's vector */
     tt_combine vectors[2]; /* by round & 1: this round's, and early frames of the next */
-    tt_combine cut;
-    uint64_t *scratch; /* a vector and the slots to erase */
+    uint64_t *scratch;     /* a vector and the slots to erase */
     uint32_t scratch_words;
     uint32_t frozen_count; /* slots whose cut is being agreed */
-    tt_turn turn;
     tt_agreement *items;
     uint32_t item_count, item_capacity;
 
@@ -114,14 +112,17 @@ struct tt_negotiator {
     uint32_t active;
     uint32_t first_joined;
 
-    uint64_t cycle_ns; /* original: begin of the last one */
     tt_inquiry *inquiry;
     uint64_t asked_ns;
-
-    tt_status shut; /* TT_OK: alive */
-    tt_text shut_text;
+    tt_status shut;    /* TT_OK: alive */
     uint8_t last_mode; /* tt_negotiate_mode */
     tt_negotiate_counters count;
+
+    /* Not needed in most rounds, so that the rest lies close together. */
+    tt_combine cut;
+    tt_turn turn;
+    uint64_t cycle_ns; /* original: begin of the last one */
+    tt_text shut_text;
 };
 
 void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *notice);

@@ -83,6 +83,7 @@ typedef struct tt_ticket {
 
     tt_list_node node; /* from here on the negotiator's */
     uint32_t entry;
+    bool is_given_up;
     uint64_t submitted_ns;
 } tt_ticket;
 

@@ -26,11 +26,7 @@ void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *n
     TT_ASSERT(notice->bytes <= TT_NOTICE_BYTES_MAX);
     self->count.notices_sent++;
     self->count.bytes_sent += notice->bytes;
-    uint32_t size_class = 0;
-    while (size_class < 15 && (notice->bytes >> (size_class + 4)) > 0) {
-        size_class++;
-    }
-    self->count.sizes_sent[size_class]++;
+    self->count.sizes_sent[notice->bytes < 16 ? 0 : 28 - __builtin_clz(notice->bytes)]++;
     self->host.send(self->host.owner, member, notice);
 }
 
@@ -167,7 +163,7 @@ static void refuse(tt_negotiator *self, tt_ticket *ticket, tt_status status, con
     self->host.failed(self->host.owner, ticket, status, text->bytes);
 }
 
-/* Why a ticket cannot even wait; TT_OK: it can. */
+/* Why a ticket cannot even wait. */
 static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_text *text)
 {
     if (self->shut != TT_OK) {
@@ -189,7 +185,32 @@ static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_t
         tt_negotiator_say_joined(self, ticket, text);
         return TT_ERR_PEER_LEFT;
     }
-    return TT_OK;
+    tt_text_add(text, "out of memory for the names of tensors");
+    return TT_ERR_NO_MEMORY;
+}
+
+/* Texts are long to clear: only one that is refused needs any. */
+__attribute__((noinline)) static void refuse_new(tt_negotiator *self, tt_ticket *ticket)
+{
+    tt_text text = {0};
+    refuse(self, ticket, object(self, ticket, &text), &text);
+}
+
+__attribute__((noinline)) static void refuse_again(tt_negotiator *self, tt_ticket *ticket)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "tensor ");
+    tt_text_add_quoted(&text, ticket->name, ticket->name_bytes);
+    tt_text_add(&text, " was submitted again while it waits for the other ranks");
+    refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
+}
+
+static bool may_wait(const tt_negotiator *self, const tt_ticket *ticket)
+{
+    return self->shut == TT_OK && ticket->name_bytes > 0 &&
+           ticket->name_bytes <= TT_TICKET_NAME_BYTES_MAX &&
+           ticket->claim_bytes <= TT_TICKET_CLAIM_BYTES_MAX && !self->is_joining &&
+           (!ticket->needs_all || self->active == self->members.size);
 }
 
 /* An occurrence that ended before it was submitted here. */
@@ -212,7 +233,7 @@ static void queue(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
     ticket->node = (tt_list_node){0};
     entry->ticket = ticket;
     entry->asked_ns = 0;
-    entry->is_given_up = false;
+    ticket->is_given_up = false;
     tt_list_push_back(&self->waiting, &ticket->node);
     self->waiting_count++;
     if (slot == NULL) {
@@ -229,25 +250,17 @@ static void queue(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 
 void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
 {
-    tt_text text = {0};
-    tt_status status = object(self, ticket, &text);
-    const uint32_t number =
-        status == TT_OK ? tt_entry_find(self, ticket->name, ticket->name_bytes, true) : TT_NONE;
-    if (status == TT_OK && number == TT_NONE) {
-        status = TT_ERR_NO_MEMORY;
-        tt_text_add(&text, "out of memory for the names of tensors");
-    }
-    if (status != TT_OK) {
-        refuse(self, ticket, status, &text);
+    const uint32_t number = may_wait(self, ticket)
+                                ? tt_entry_find(self, ticket->name, ticket->name_bytes, true)
+                                : TT_NONE;
+    if (number == TT_NONE) {
+        refuse_new(self, ticket);
         return;
     }
     tt_entry *entry = &self->entries.items[number];
     const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
     if (entry->ticket != NULL) {
-        tt_text_add(&text, "tensor ");
-        tt_text_add_quoted(&text, ticket->name, ticket->name_bytes);
-        tt_text_add(&text, " was submitted again while it waits for the other ranks");
-        refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
+        refuse_again(self, ticket);
     } else if (entry->debt != NULL) {
         pay_debt(self, number, ticket);
         tt_entry_release(self, number);
@@ -268,9 +281,11 @@ bool tt_negotiator_cancel(tt_negotiator *self, tt_ticket *ticket)
         return false;
     }
     tt_entry *entry = &self->entries.items[ticket->entry];
-    const bool is_planned = entry->slot != TT_NONE && self->cache.slots[entry->slot].is_planned;
-    if (entry->ticket != ticket || is_planned) { /* peers may have begun it */
+    if (entry->ticket != ticket) {
         return false;
+    }
+    if (entry->slot != TT_NONE && self->cache.slots[entry->slot].is_planned) {
+        return false; /* peers may have begun it */
     }
     if (entry->wish == 0) {
         entry->wish = TT_REQUEST_CANCEL;

@@ -222,13 +222,13 @@ static void give_up(tt_negotiator *self, uint64_t now_ns)
 {
     for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
          node = tt_list_next(&self->waiting, node)) {
-        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
+        tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
         tt_entry *entry = &self->entries.items[ticket->entry];
         if (now_ns - ticket->submitted_ns < self->config.stall_fail_ns) {
             return;
         }
-        if (entry->wish == 0 && !entry->is_given_up) {
-            entry->is_given_up = true;
+        if (entry->wish == 0 && !ticket->is_given_up) {
+            ticket->is_given_up = true;
             entry->wish = TT_REQUEST_GIVE_UP;
             self->wish_count++;
             self->is_urgent = true;
@@ -248,7 +248,7 @@ uint64_t tt_stall_due(const tt_negotiator *self)
             due_ns = tt_max_u64(since_ns + config->stall_ns,
                                 self->asked_ns > 0 ? self->asked_ns + pause_ns(self) : 0);
         }
-        if (config->stall_fail_ns > 0 && !self->entries.items[ticket->entry].is_given_up) {
+        if (config->stall_fail_ns > 0 && !ticket->is_given_up) {
             due_ns = tt_min_u64(due_ns, since_ns + config->stall_fail_ns);
         }
     }

@@ -42,6 +42,10 @@ static void drop_answers(tt_negotiator *self)
 void tt_turn_reset(tt_negotiator *self)
 {
     tt_turn *turn = &self->turn;
+    if (!turn->is_used) {
+        return; /* most rounds have no turn */
+    }
+    turn->is_used = false;
     for (uint32_t i = 0; i < self->place.child_count; i++) {
         tt_ranges_clear(&turn->children[i].parts);
         turn->children[i].part_count = 0;
@@ -82,6 +86,7 @@ tt_status tt_turn_requests(tt_negotiator *self, uint32_t member, const tt_notice
         return TT_ERR_BAD_WIRE;
     }
     tt_child *child = &self->turn.children[number];
+    self->turn.is_used = true;
     if (child->is_over || tt_ranges_has(&child->parts, notice->part)) {
         return TT_OK;
     }
@@ -162,6 +167,7 @@ static tt_status tell_join(tt_negotiator *self)
 
 tt_status tt_turn_tell(tt_negotiator *self)
 {
+    self->turn.is_used = true;
     TT_TRY(tell_join(self));
     for (tt_list_node *node = tt_list_first(&self->waiting);
          node != NULL && self->untold_count + self->wish_count > 0;
@@ -257,6 +263,7 @@ tt_status tt_turn_keep(tt_negotiator *self, uint32_t part, bool is_last, const v
                        uint32_t count)
 {
     tt_turn *turn = &self->turn;
+    turn->is_used = true;
     void *answers = turn->answers;
     TT_TRY(tt_negotiator_grow(self, &answers, &turn->answer_capacity, sizeof(tt_part), part + 1));
     turn->answers = answers;

@@ -36,6 +36,7 @@ typedef struct tt_turn {
     uint32_t answer_capacity;
     tt_ranges answered;    /* parts that are here */
     uint32_t answer_count; /* 0: not known */
+    bool is_used;          /* something is in it */
 } tt_turn;
 
 tt_status tt_turn_init(tt_negotiator *self);

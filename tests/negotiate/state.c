@@ -102,11 +102,11 @@ static void add_turn(uint64_t *hash, const tt_negotiator *self)
 static void add_entry(uint64_t *hash, const tt_entry *entry)
 {
     add_bytes(hash, entry->name, entry->name_bytes);
-    add(hash, (uint64_t)entry->slot << 16 | (uint64_t)entry->wait << 8 |
-                  (uint64_t)entry->wish << 1 | entry->is_given_up);
+    add(hash, (uint64_t)entry->slot << 16 | (uint64_t)entry->wait << 8 | entry->wish);
     add(hash, (uint64_t)(entry->ticket != NULL) << 2 | (uint64_t)(entry->owed != NULL) << 1 |
                   (entry->debt != NULL));
     if (entry->ticket != NULL) {
+        add(hash, entry->ticket->is_given_up);
         add_bytes(hash, entry->ticket->claim, entry->ticket->claim_bytes);
     }
     if (entry->owed != NULL) {
@@ -126,7 +126,7 @@ static void add_entries(uint64_t *hash, const tt_negotiator *self)
     add(hash, (uint64_t)entries->used << 32 | entries->first_free);
     for (uint32_t i = 0; i < entries->used; i++) {
         if (entries->items[i].name == NULL) {
-            add(hash, entries->items[i].next_free);
+            add(hash, entries->items[i].slot); /* the next free one */
         } else {
             add_entry(hash, &entries->items[i]);
         }
