@@ -69,6 +69,16 @@ typedef struct tt_fact {
     uint64_t region;
 } tt_fact;
 
+/* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of
+ * what one frame carries, for a frame is as long as the links are fast. */
+enum { TT_SHORT_BYTES_MAX = 16 * 1024, TT_SHORT_PARTS = 8 };
+
+static inline uint64_t tt_short_bytes(uint32_t segment_bytes)
+{
+    const uint32_t part = segment_bytes / TT_SHORT_PARTS;
+    return part < TT_SHORT_BYTES_MAX ? part : TT_SHORT_BYTES_MAX;
+}
+
 typedef struct tt_problem {
     tt_collective collective;
     tt_dtype dtype;

@@ -134,6 +134,24 @@ static void test_placements_are_told_apart(void **state)
 }
 
 /* Whatever a steady sum is exchanged with, it is added up in the same order. */
+static void test_what_is_short_depends_on_the_segment(void **state)
+{
+    (void)state;
+    static const tt_topology four_hosts = {.host_count = SIZE,
+                                           .rail_count = 1,
+                                           .host_of = numbers,
+                                           .local_of = zeros,
+                                           .host_first = numbers,
+                                           .host_members = numbers};
+    tt_problem problem = make_problem(12 * 1024);
+    problem.topology = &four_hosts;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_doubling);
+    problem.segment_bytes = 16 * 1024; /* slow links: bytes count more than hops */
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_ring);
+    problem.bytes = 2 * 1024;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_doubling);
+}
+
 static void test_steady_sums_have_one_order_at_every_length(void **state)
 {
     (void)state;
@@ -168,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over),
         cmocka_unit_test(test_no_bytes_and_all_bytes_have_a_place),
         cmocka_unit_test(test_placements_are_told_apart),
+        cmocka_unit_test(test_what_is_short_depends_on_the_segment),
         cmocka_unit_test(test_steady_sums_have_one_order_at_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

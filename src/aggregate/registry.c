@@ -22,7 +22,6 @@ enum {
     STAR_BYTES_MAX = 2 * 1024, /* on one host, through shared memory */
     STAR_SIZE_MIN = FLAT_SIZE_MAX + 1, /* up to there one post a rank and one phase are less */
     STAR_SIZE_MAX = 32,                /* beyond, the center is the bottleneck */
-    DOUBLING_BYTES_MAX = 16 * 1024,    /* latency bound */
     HALVING_BYTES_MAX = 256 * 1024,    /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
     SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
@@ -101,8 +100,8 @@ static const tt_algorithm *choose_allreduce(const tt_problem *problem)
         (problem->bytes <= FLAT_BYTES_MAX && problem->size <= flat_size_max(problem))) {
         return &tt_algorithm_flat;
     }
-    if (problem->bytes <= DOUBLING_BYTES_MAX) {
-        return &tt_algorithm_doubling;
+    if (problem->bytes <= tt_short_bytes(problem->segment_bytes)) {
+        return &tt_algorithm_doubling; /* fewest hops, but log P times the bytes */
     }
     if (tt_algorithm_hierarchical.fits(problem)) {
         return &tt_algorithm_hierarchical;

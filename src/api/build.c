@@ -684,7 +684,8 @@ static tt_status make_machine(tt_build_work *work)
     int64_t groups;
     config.groups = tt_config_parse_int(settings->groups, &groups) ? (uint32_t)groups : UINT32_MAX;
     config.credit_bytes = settings->schedule == TT_SCHEDULE_OFF ? 0 : settings->credit_bytes;
-    config.is_fifo = settings->schedule == TT_SCHEDULE_FIFO;
+    config.is_fifo =
+        settings->schedule == TT_SCHEDULE_FIFO || settings->schedule == TT_SCHEDULE_OFF;
     config.is_paced = config.credit_bytes > 0 || settings->tunes;
     config.negotiate.mode = (tt_negotiate_mode)settings->control;
     config.negotiate.capacity = (uint32_t)settings->cache_capacity;

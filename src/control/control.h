@@ -63,7 +63,7 @@ typedef struct tt_control_config {
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
     uint64_t credit_bytes; /* of gradients in flight; see pace.c. 0: endless */
-    bool is_fifo;          /* credit goes to the oldest, not to the most urgent */
+    bool is_fifo;          /* credit goes to the oldest, not to the most urgent or the shortest */
     /* Some rank may hold back ops for lack of credit: who waits for a peer tells it. The same on
      * all ranks. */
     bool is_paced;
@@ -76,6 +76,7 @@ void tt_control_config_init(tt_control_config *config);
 /* Class goes before priority: control, then activations, then gradients. */
 enum {
     TT_URGENCY_PRIORITY_MAX = (1 << 24) - 1, /* either sign, inside a class */
+    TT_URGENCY_SHORT = 1 << 26, /* of frames only: gradients that are short; see pace.c */
     TT_URGENCY_ACTIVATION = 1 << 28,
     TT_URGENCY_MESSAGE = 1 << 29, /* the user's control messages; below TT_URGENCY_CONTROL */
 };

@@ -139,6 +139,7 @@ struct tt_op {
     tt_heap_node held;              /* in control->pace */
     uint64_t age;                   /* order of submission */
     uint64_t charge_bytes;          /* of credit that it has taken */
+    uint64_t short_bytes;           /* of pace.short_bytes */
 };
 
 /* First member's view of an op in trouble: who has it, who claims what. */

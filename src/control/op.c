@@ -396,7 +396,7 @@ static void exec_prepare(tt_op *op, uint16_t stage)
     if (op->is_pair) {
         exec->arriving.flags ^= TT_FLAG_REPLY;
     }
-    exec->urgency = op->request->urgency;
+    exec->urgency = tt_pace_urgency(op);
     exec->tells = op->control->config.is_paced;
     exec->is_host_wide = !op->is_pair && op->set->is_host_wide;
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;

@@ -16,7 +16,7 @@
 #include "control/control.h"
 
 enum {
-    OPS_AHEAD_MAX = 256,   /* ops of one set in flight; later ones queue */
+    OPS_AHEAD_MAX = 1024,  /* ops of one set in flight; later ones queue, however urgent */
     OPS_EXTRA_MAX = 8,     /* of them, begun before their turn because they are urgent */
     DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
     GENERATIONS_KEPT = 16, /* of plans; nothing older is still under way */

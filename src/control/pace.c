@@ -15,7 +15,11 @@
  *      credit that brings nothing to an end for PATIENCE_NS is not kept: one more op begins.
  *  (2) used_bytes is the sum of the charges of ops in flight.
  *  (3) Without is_paced nothing is held, and this costs a comparison.
- *  (4) Ops for an outside engine are never held, for that would change the order of launches, which
+ *  (4) A short gradient goes before long ones. It needs hardly any bandwidth, but several hops: in
+ *      strict order each of them would wait for all that is more urgent, and when its own turn
+ *      comes it would still have them all before it. At most a chunk's worth goes so at a time, so
+ *      that what is urgent waits for no more than that.
+ *  (5) Ops for an outside engine are never held, for that would change the order of launches, which
  *      all ranks must share; engine.c delays their launch instead, in that order. */
 #include "base/assert.h"
 #include "base/base.h"
@@ -98,6 +102,21 @@ static bool passes(const tt_op *op)
 {
     const tt_control *control = op->control;
     return !control->config.is_fifo && op->request->urgency > control->flow.urgency_top;
+}
+
+int32_t tt_pace_urgency(tt_op *op)
+{
+    const tt_control *control = op->control;
+    tt_pace *pace = &op->control->pace;
+    const tt_request *request = op->request;
+    const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
+    if (op->short_bytes == 0 && is_gradient(op) && !control->config.is_fifo && bytes > 0 &&
+        bytes <= tt_short_bytes(request->segment_bytes) &&
+        pace->short_bytes + bytes <= request->segment_bytes) {
+        op->short_bytes = bytes;
+        pace->short_bytes += bytes;
+    }
+    return request->urgency + (op->short_bytes > 0 ? TT_URGENCY_SHORT : 0);
 }
 
 void tt_pace_run(tt_op *op)
@@ -194,6 +213,9 @@ void tt_pace_over(tt_op *op)
     tt_control *control = op->control;
     tt_pace *pace = &control->pace;
     rest(op);
+    TT_ASSERT(pace->short_bytes >= op->short_bytes);
+    pace->short_bytes -= op->short_bytes;
+    op->short_bytes = 0;
     if (tt_heap_has_node(&op->held)) {
         tt_heap_remove(&pace->held, &op->held);
     }

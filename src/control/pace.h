@@ -21,7 +21,8 @@ typedef struct tt_pace {
     uint64_t busy_since_ns;
     uint64_t moved_ns; /* while something is held: when one last began or ended */
     uint64_t next_age, newest_begun;
-    uint32_t top_count; /* ops that run with flow.urgency_top */
+    uint32_t top_count;   /* ops that run with flow.urgency_top */
+    uint64_t short_bytes; /* of ops that run in TT_URGENCY_SHORT */
     bool is_pumping;
 } tt_pace;
 
@@ -33,6 +34,8 @@ void tt_op_begin_now(tt_op *op);
 bool tt_pace_hold(tt_op *op);
 /* A peer waits for this op, which is held: it begins. */
 void tt_pace_demand(tt_op *op);
+/* Of the op's frames. */
+int32_t tt_pace_urgency(tt_op *op);
 /* The op runs from now on: the most urgent of them goes first wherever they meet. */
 void tt_pace_run(tt_op *op);
 /* The op is over: its credit goes back. */

@@ -286,6 +286,44 @@ static void test_the_bound_holds_under_credit(void **state)
     assert_true(run(&wanted).held > 0);
 }
 
+/* ---- short ones ---- */
+
+enum { SHORT_BYTES = CHUNK_BYTES / 8 };
+
+/* How long a short gradient takes behind a long one that is more urgent. */
+static uint64_t short_ns(bool is_fifo)
+{
+    plan wanted = plan_make(NULL);
+    wanted.config.is_fifo = is_fifo;
+    job *it = job_create(&wanted);
+    const uint32_t large = job_call(it, 1, BULK_BYTES, 5);
+    const uint32_t small = job_call(it, SUBMIT_NS, SHORT_BYTES, -5);
+    job_run(it);
+    assert_true(job_end(it, small) < job_end(it, large) || is_fifo);
+    const uint64_t took_ns = job_end(it, small) - SUBMIT_NS;
+    job_destroy(it);
+    return took_ns;
+}
+
+static void test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent(void **state)
+{
+    (void)state;
+    assert_true(short_ns(false) <= 3 * 2 * chunk_ns()); /* two hops */
+    assert_true(short_ns(true) > 3 * 2 * chunk_ns());
+}
+
+static void test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most(void **state)
+{
+    (void)state;
+    plan wanted = plan_make("ring");
+    wanted.bulk_count = CALLS - 1;
+    wanted.bulk_bytes = SHORT_BYTES;
+    wanted.submit_ns = 2;
+    const outcome busy = run(&wanted);
+    wanted.bulk_count = 0;
+    assert_true(busy.urgent_ns <= run(&wanted).urgent_ns + 3 * chunk_ns());
+}
+
 /* Over shared memory a chunk is one piece of summing: TT_WORK_STEP_BYTES at the simulated rate. */
 static void check_shared(plan wanted, uint64_t pieces)
 {
@@ -383,6 +421,8 @@ int main(void)
         cmocka_unit_test(test_without_urgency_it_waits_for_much_of_the_large_one),
         cmocka_unit_test(test_the_bound_holds_behind_many_tensors_and_for_named_ones),
         cmocka_unit_test(test_the_bound_holds_under_credit),
+        cmocka_unit_test(test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent),
+        cmocka_unit_test(test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most),
         cmocka_unit_test(test_in_shared_memory_it_waits_for_three_pieces_at_most),
         cmocka_unit_test(test_staged_it_waits_for_pieces_and_not_for_tensors),
         cmocka_unit_test(test_credit_holds_what_is_not_more_urgent_and_gives_it_back),
