@@ -66,7 +66,7 @@ struct tt_exec {
     bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
-    bool is_quick; /* lane 0 is in round 0 of a flat plan, and posted: see exec_quick.c */
+    bool is_quick; /* lane 0 is in round 0 of a flat plan, and all is sent: see exec_quick.c */
     bool is_eager;
     bool is_blocked; /* a send waits for credit */
     bool has_work;

@@ -3,9 +3,10 @@
  * exec_quick.c - small all-reduces that repeat, without asking the algorithm for every move.
  *
  * A flat plan says all there is to know of its two rounds. If the one frame of the first can be
- * posted for everybody, nothing is left but to wait for the others' and to add. The lane is kept as
- * exec.c would keep it, so that whoever looks at it (a peer that is gone, a call that is cancelled,
- * a frame that makes no sense) sees the state of an exec like any other. */
+ * posted for everybody, or every link has copied its own, nothing is left but to wait for the
+ * others' and to add. The lane is kept as exec.c would keep it, so that whoever looks at it (a peer
+ * that is gone, a call that is cancelled, a frame that makes no sense) sees the state of an exec
+ * like any other; and where a link has only borrowed its frame, exec.c goes on from there. */
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
@@ -14,16 +15,19 @@
 
 enum { MEMBERS_MAX = 64 }; /* one word of bits */
 
-static bool post(tt_exec *exec)
+static tt_head head_of(const tt_exec *exec)
 {
-    tt_platform *platform = exec->flow->platform;
-    const uint32_t size = exec->problem.size, self = exec->problem.self;
-    if (!tt_flow_take_all(exec->flow, exec->members, size, self)) {
-        return false;
-    }
     tt_head head = exec->identity;
     head.flags |= TT_FLAG_EAGER;
     head.payload_bytes = (uint32_t)exec->problem.bytes;
+    return head;
+}
+
+/* One frame for all, who share memory. */
+static bool post(tt_exec *exec)
+{
+    tt_platform *platform = exec->flow->platform;
+    const tt_head head = head_of(exec);
     const tt_send send = {
         .peer = TT_PEER_HOST,
         .urgency = exec->urgency,
@@ -31,18 +35,43 @@ static bool post(tt_exec *exec)
         .payload = exec->problem.bytes > 0 ? exec->input : NULL,
         .head = &head,
     };
-    if (platform->ops->send(platform, &send) == TT_OK) {
-        return true;
+    return platform->ops->send(platform, &send) == TT_OK;
+}
+
+/* A frame for each; what was only borrowed stays open. */
+static void send_each(tt_exec *exec, tt_lane *lane)
+{
+    tt_platform *platform = exec->flow->platform;
+    const uint32_t size = exec->problem.size, self = exec->problem.self;
+    const tt_head head = head_of(exec);
+    tt_send send = {
+        .urgency = exec->urgency,
+        .token = exec->token,
+        .payload = exec->problem.bytes > 0 ? exec->input : NULL,
+        .head = &head,
+    };
+    for (uint32_t i = 1; i < size; i++) {
+        const uint32_t member = self + i < size ? self + i : self + i - size;
+        send.peer = exec->members[member];
+        const tt_status status = platform->ops->send(platform, &send);
+        if (status < 0) {
+            tt_exec_fail(exec, status, member);
+            return;
+        }
+        lane->sends_open += status == TT_OK ? 0 : 1;
     }
-    tt_flow_return_all(exec->flow, exec->members, size, self);
-    return false;
 }
 
 bool tt_exec_quick_start(tt_exec *exec)
 {
-    const uint32_t size = exec->problem.size;
-    if (!exec->is_host_wide || !exec->is_eager || exec->plan.lane_count > 1 || size < 2 ||
-        size > MEMBERS_MAX || exec->flow->note_count > 0 || !post(exec)) {
+    const uint32_t size = exec->problem.size, self = exec->problem.self;
+    if (!exec->is_eager || exec->plan.lane_count > 1 || size < 2 || size > MEMBERS_MAX ||
+        exec->flow->note_count > 0 || (!exec->is_host_wide && exec->tells) ||
+        !tt_flow_take_all(exec->flow, exec->members, size, self)) {
+        return false;
+    }
+    if (exec->is_host_wide && !post(exec)) {
+        tt_flow_return_all(exec->flow, exec->members, size, self);
         return false;
     }
     tt_lane *lane = &exec->lanes[0];
@@ -53,7 +82,10 @@ bool tt_exec_quick_start(tt_exec *exec)
     lane->work_done = 0;
     lane->issued[0] = UINT64_MAX;
     exec->lanes_opened = 1;
-    exec->is_quick = true;
+    if (!exec->is_host_wide) {
+        send_each(exec, lane);
+    }
+    exec->is_quick = lane->sends_open == 0 && exec->status == TT_OK;
     if (exec->flow->parked_count > 0) {
         tt_exec_replay_parked(exec);
     }
