@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other launchers: horovodrun's flags, translated; torchrun itself. Run outside of a job."""
+"""What needs no job: horovodrun's flags, torchrun itself, types, what importing costs."""
 
+import importlib.util
+import inspect
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -69,3 +72,32 @@ def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(line for line in done.stdout.splitlines() if line.startswith("rank")) == [
         f"rank {rank} of 2 2.0 2.0 True" for rank in range(2)]
+
+
+def test_types_are_written_down():
+    import tutti
+
+    assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
+    public = [tutti.init] + [member for kind in (tutti.Context, tutti.Handle, tutti.TuttiError)
+                             for name, member in vars(kind).items()
+                             if inspect.isfunction(member) and name != "__del__"]
+    for function in public:
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not signature.empty, function
+        assert all(parameter.annotation is not parameter.empty or parameter.name == "self"
+                   for parameter in signature.parameters.values()), function
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_types_are_right(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
+                          cwd=pathlib.Path(__file__).parents[2], capture_output=True, text=True,
+                          timeout=150)
+    assert done.returncode == 0, done.stdout
+
+
+def test_importing_brings_no_framework():
+    done = subprocess.run([sys.executable, "-c", "import sys, tutti; print([name for name in "
+                           "('numpy', 'torch', 'asyncio', 'mypy') if name in sys.modules])"],
+                          capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 
-def main():
+def main() -> None:
     """Become the packaged program."""
     program = pathlib.Path(__file__).resolve().parent / "bin" / "tutti"
     if not program.exists():

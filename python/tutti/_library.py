@@ -4,10 +4,12 @@
 Every function that may wait is called through CDLL, which lets other Python threads run meanwhile.
 """
 
+from __future__ import annotations
+
 import ctypes
-import ctypes.util
 import os
 import pathlib
+from typing import Any, Dict, List, Tuple
 
 ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER = range(6)
 REDUCESCATTER, ALLTOALL, SEND, RECEIVE, BARRIER = range(6, 11)
@@ -50,7 +52,7 @@ class Call(ctypes.Structure):
                 ("done_user", ctypes.c_void_p)]
 
 
-def new_call(collective):
+def new_call(collective: int) -> Call:
     """A call with the defaults of TUTTI_CALL_INIT."""
     call = Call()
     call.struct_bytes = ctypes.sizeof(Call)
@@ -61,7 +63,7 @@ def new_call(collective):
     return call
 
 
-_PROTOTYPES = {
+_PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_version": (ctypes.c_char_p, []),
     "tutti_init": (ctypes.c_int, [ctypes.POINTER(Options), ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_shutdown": (ctypes.c_int, [ctypes.c_void_p]),
@@ -104,7 +106,7 @@ _PROTOTYPES = {
     "tutti_describe": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
 }
 # Of later versions of the library; None where it lacks them.
-_OPTIONAL = {
+_OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_arena_hold": (ctypes.c_void_p, [ctypes.c_void_p]),
     "tutti_arena_drop": (None, [ctypes.c_void_p]),
     "tutti_step": (ctypes.c_int, [ctypes.c_void_p]),
@@ -112,7 +114,7 @@ _OPTIONAL = {
 }
 
 
-def candidates():
+def candidates() -> List[str]:
     """Where the shared object may lie, best first."""
     chosen = os.environ.get("TUTTI_LIBRARY")
     if chosen:
@@ -124,7 +126,7 @@ def candidates():
     return found + ["libtutti.so.0"]
 
 
-def _load():
+def _load() -> Any:
     problems = []
     for place in candidates():
         try:
@@ -145,7 +147,7 @@ def _load():
                       "shared object. Tried: " + "; ".join(problems))
 
 
-def without_release(name, arguments):
+def without_release(name: str, arguments: Any) -> Any:
     """A function that never blocks, called without letting other Python threads run: cheaper. With
     `arguments` None it takes ctypes objects only."""
     function = getattr(ctypes.PyDLL(library._name), name)

@@ -5,8 +5,11 @@ Tried in this order: NumPy arrays, DLPack (torch, JAX, CuPy on the host, ...), t
 (array.array, bytearray, memoryview). NumPy itself is imported only if the caller has.
 """
 
+from __future__ import annotations
+
 import ctypes
 import sys
+from typing import Any, NoReturn, Sequence, Tuple
 
 from . import _library as c
 from .errors import BadArgument, Unsupported
@@ -28,9 +31,10 @@ class Buffer:
 
     __slots__ = ("address", "count", "dtype", "shape", "is_writable", "owner", "source")
 
-    def __init__(self, address, shape, dtype, is_writable, owner, source):
+    def __init__(self, address: int, shape: Sequence[int], dtype: int, is_writable: bool,
+                 owner: Any, source: Any) -> None:
         self.address = address
-        self.shape = shape
+        self.shape: Tuple[int, ...] = tuple(shape)
         self.dtype = dtype
         self.is_writable = is_writable
         self.owner = owner
@@ -65,7 +69,7 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def _is_contiguous(shape, strides):
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     expected = 1
     for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent != 1 and stride != expected:
@@ -74,11 +78,11 @@ def _is_contiguous(shape, strides):
     return True
 
 
-def _refuse_layout(source):
+def _refuse_layout(source: object) -> NoReturn:
     raise BadArgument(f"{type(source).__name__} is not contiguous; make a contiguous copy first")
 
 
-def _from_numpy(array):
+def _from_numpy(array: Any) -> Buffer:
     dtype = _NUMPY.get(array.dtype.str.lstrip("<|="))
     if dtype is None and array.dtype.name == "bfloat16":
         dtype = c.BF16
@@ -89,7 +93,7 @@ def _from_numpy(array):
     return Buffer(array.ctypes.data, array.shape, dtype, array.flags.writeable, array, array)
 
 
-def _from_dlpack(source):
+def _from_dlpack(source: Any) -> Buffer:
     kind, _ = source.__dlpack_device__()
     if kind not in _HOST_DEVICES:
         raise Unsupported(f"{type(source).__name__} lies on a device; copy it to the host first")
@@ -116,7 +120,7 @@ def _from_dlpack(source):
     return Buffer(address, shape, dtype, is_writable, capsule, source)
 
 
-def _from_protocol(source):
+def _from_protocol(source: Any) -> Buffer:
     try:
         view = memoryview(source)
     except TypeError:
@@ -129,14 +133,14 @@ def _from_protocol(source):
         _refuse_layout(source)
     if view.readonly:
         raw = view.tobytes() if view.nbytes else b"\0"
-        address = ctypes.cast(ctypes.c_char_p(raw), ctypes.c_void_p).value
-        return Buffer(address, view.shape, dtype, False, raw, source)
+        address = ctypes.cast(ctypes.c_char_p(raw), ctypes.c_void_p).value or 0
+        return Buffer(address, view.shape or (), dtype, False, raw, source)
     flat = view.cast("B") if view.nbytes else bytearray(1)
     array = (ctypes.c_char * len(flat)).from_buffer(flat)
-    return Buffer(ctypes.addressof(array), view.shape, dtype, True, (array, view), source)
+    return Buffer(ctypes.addressof(array), view.shape or (), dtype, True, (array, view), source)
 
 
-def as_buffer(source):
+def as_buffer(source: Any) -> Buffer:
     """The Buffer of `source`. Raises BadArgument or Unsupported with the reason."""
     if isinstance(source, Buffer):
         return source

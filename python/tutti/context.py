@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job, as one of its ranks sees it."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
 import threading
 import weakref
+from types import TracebackType
+from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Tuple, Type,
+                    Union)
 
 from . import _library as c
 from . import last_words
@@ -13,8 +18,16 @@ from .buffers import Buffer, as_buffer
 from .errors import BadArgument, ShutDown, TuttiError, from_status
 from .handle import Bell, Handle
 
+if TYPE_CHECKING:
+    import asyncio
 
-def _op(op):
+    import numpy
+
+# What start and run take: the call, what must live, how the result is made, the name.
+_Prepared = Tuple[c.Call, object, Optional[Callable[[], Any]], Optional[str]]
+
+
+def _op(op: Union[str, int]) -> int:
     if isinstance(op, int):
         return op
     try:
@@ -27,15 +40,15 @@ class _Arena:
     """The memory that arrays of a job lie in. It stays as long as one of them does, even when the
     job was left."""
 
-    def __init__(self, pointer):
+    def __init__(self, pointer: int) -> None:
         self._hold = c.library.tutti_arena_hold(pointer)
 
-    def __del__(self):
+    def __del__(self) -> None:
         if not sys.is_finalizing():  # the process's end gives everything back
             c.library.tutti_arena_drop(self._hold)
 
 
-def _counts(counts, size, what):
+def _counts(counts: Iterable[Any], size: int, what: str) -> ctypes.Array[ctypes.c_uint64]:
     numbers = [int(count) for count in counts]
     if len(numbers) != size or any(number < 0 for number in numbers):
         raise BadArgument(f"{what} must be {size} numbers, one for each rank")
@@ -49,29 +62,30 @@ class Context:
     result goes; without it a new NumPy array is returned for NumPy input. Calls with a `name` match
     by name, others by order. `start_*` forms return a Handle at once."""
 
-    def __init__(self, pointer, log):
-        self._pointer = pointer
+    def __init__(self, pointer: int, log: object) -> None:
+        self._pointer: Optional[int] = pointer
         self._log = log  # the C library calls it for as long as it lives
         self._lock = threading.Lock()
-        self._bells = weakref.WeakKeyDictionary()
-        self._arena = _Arena(pointer)
+        self._bells: weakref.WeakKeyDictionary[Any, Bell] = weakref.WeakKeyDictionary()
+        self._arena: Optional[_Arena] = _Arena(pointer)
         library = c.library
-        self.rank = library.tutti_rank(pointer)
-        self.size = library.tutti_size(pointer)
-        self.local_rank = library.tutti_local_rank(pointer)
-        self.local_size = library.tutti_local_size(pointer)
-        self.cross_rank = library.tutti_cross_rank(pointer)
-        self.cross_size = library.tutti_cross_size(pointer)
+        self.rank: int = library.tutti_rank(pointer)
+        self.size: int = library.tutti_size(pointer)
+        self.local_rank: int = library.tutti_local_rank(pointer)
+        self.local_size: int = library.tutti_local_size(pointer)
+        self.cross_rank: int = library.tutti_cross_rank(pointer)
+        self.cross_size: int = library.tutti_cross_size(pointer)
 
     # ---- life ----
 
-    def __enter__(self):
+    def __enter__(self) -> Context:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
         self.shutdown()
 
-    def shutdown(self):
+    def shutdown(self) -> None:
         """Leave the job. Calls that are not over end with ShutDown. May be repeated."""
         with self._lock:
             pointer, self._pointer = self._pointer, None
@@ -82,32 +96,32 @@ class Context:
         if status < 0:
             raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
 
-    def abort(self, why):
+    def abort(self, why: str) -> None:
         """This rank cannot go on: everyone's calls fail, with a text that names it and says why."""
         if self._pointer is not None:
             c.library.tutti_abort(self._pointer, why.encode(errors="replace"))
 
     @property
-    def is_open(self):
+    def is_open(self) -> bool:
         """False once the job was left."""
         return self._pointer is not None
 
-    def _error(self, status, name=None):
+    def _error(self, status: int, name: Optional[str] = None) -> TuttiError:
         text = c.library.tutti_last_error(self._pointer).decode(errors="replace")
         return from_status(status, text, self.rank, name)
 
-    def _checked(self):
+    def _checked(self) -> int:
         if self._pointer is None:
             raise ShutDown("the job was left; tutti.init() joins again", -10, self.rank)
         return self._pointer
 
-    def _bell(self, loop):
+    def _bell(self, loop: asyncio.AbstractEventLoop) -> Bell:
         bell = self._bells.get(loop)
         if bell is None:
             bell = self._bells[loop] = Bell(self, loop)
         return bell
 
-    def describe(self):
+    def describe(self) -> str:
         """What is known about this membership, as text."""
         pointer = self._checked()
         need = c.library.tutti_describe(pointer, None, 0)
@@ -115,19 +129,19 @@ class Context:
         c.library.tutti_describe(pointer, text, need + 1)
         return text.value.decode(errors="replace")
 
-    def start_trace(self, path):
+    def start_trace(self, path: Union[str, os.PathLike[str]]) -> None:
         """Write the stages of calls to `path` from now on, in Chrome's trace format."""
         status = c.library.tutti_trace_start(self._checked(), os.fsencode(path))
         if status < 0:
             raise self._error(status)
 
-    def stop_trace(self):
+    def stop_trace(self) -> None:
         """Close the trace's file; nothing happens where none is written."""
         status = c.library.tutti_trace_stop(self._checked())
         if status < 0:
             raise self._error(status)
 
-    def step(self):
+    def step(self) -> None:
         """A step of training is over; every rank calls it once a step, or none does. Orders are
         learnt from it, and TUTTI_TUNE=1 tunes by it."""
         status = c.library.tutti_step(self._checked())
@@ -136,7 +150,8 @@ class Context:
 
     # ---- memory ----
 
-    def empty(self, shape, dtype="float32"):
+    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32"
+              ) -> numpy.ndarray[Any, Any]:
         """A NumPy array in the memory that the ranks of this host share: the fastest place for
         tensors. Zeroed."""
         import numpy
@@ -147,9 +162,9 @@ class Context:
         for extent in shape:
             count *= extent
         memory = self.allocate(max(1, count * dtype.itemsize))
-        return numpy.frombuffer(memory, dtype, count).reshape(shape)
+        return numpy.frombuffer(memoryview(memory), dtype, count).reshape(shape)
 
-    def allocate(self, nbytes):
+    def allocate(self, nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
         """`nbytes` of shared memory as a writable buffer, freed with its last user."""
         pointer = self._checked()
         address = c.library.tutti_alloc(pointer, nbytes)
@@ -157,7 +172,7 @@ class Context:
             raise self._error(-1)
         return self._owned(address, nbytes)
 
-    def _owned(self, address, nbytes):
+    def _owned(self, address: int, nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
         """Memory of the C library as a buffer that gives it back when it is used no more."""
         array = (ctypes.c_uint8 * nbytes).from_address(address)
         weakref.finalize(array, _release, weakref.ref(self), address, self._arena).atexit = False
@@ -165,7 +180,7 @@ class Context:
 
     # ---- process sets ----
 
-    def create_set(self, ranks):
+    def create_set(self, ranks: Iterable[int]) -> int:
         """A process set of these world ranks, its number; every rank of the job calls it."""
         ranks = [int(rank) for rank in ranks]
         number = ctypes.c_uint32()
@@ -175,26 +190,27 @@ class Context:
             raise self._error(status)
         return number.value
 
-    def remove_set(self, number):
+    def remove_set(self, number: int) -> None:
         """End a process set; every rank of the job calls it."""
         status = c.library.tutti_set_remove(self._checked(), number)
         if status < 0:
             raise self._error(status)
 
-    def set_rank(self, number):
+    def set_rank(self, number: int) -> int:
         """This rank's number in the set, -1 if it is no member."""
-        return c.library.tutti_set_rank(self._checked(), number)
+        return int(c.library.tutti_set_rank(self._checked(), number))
 
-    def set_size(self, number):
+    def set_size(self, number: int) -> int:
         """How many members the set has."""
-        size = c.library.tutti_set_size(self._checked(), number)
+        size: int = c.library.tutti_set_size(self._checked(), number)
         if size < 0:
             raise BadArgument(f"process set {number} does not exist", -4, self.rank)
         return size
 
     # ---- calls ----
 
-    def start(self, call, keep=None, finish=None, name=None):
+    def start(self, call: c.Call, keep: object = None,
+              finish: Optional[Callable[[], Any]] = None, name: Optional[str] = None) -> Handle:
         """Start a _library.Call; `keep` lives until it is over, then finish() makes the result."""
         pointer = self._checked()
         slot = ctypes.c_void_p()
@@ -203,7 +219,8 @@ class Context:
             raise self._error(status, name)
         return Handle(self, slot.value, keep, finish, name)
 
-    def run(self, call, keep=None, finish=None, name=None):
+    def run(self, call: c.Call, keep: object = None, finish: Optional[Callable[[], Any]] = None,
+            name: Optional[str] = None) -> Any:
         """Start a _library.Call and wait for its result. Looks up now and then, for Ctrl-C."""
         slot = ctypes.c_void_p()
         status = c.library.tutti_run_for(self._checked(), call, 0.25, ctypes.byref(slot))
@@ -213,7 +230,9 @@ class Context:
             raise self._error(status, name)
         return Handle(self, slot.value, keep, finish, name).wait()
 
-    def start_many(self, calls, keeps, finishes, names):
+    def start_many(self, calls: Sequence[c.Call], keeps: Sequence[object],
+                   finishes: Sequence[Optional[Callable[[], Any]]],
+                   names: Sequence[Optional[str]]) -> List[Handle]:
         """Start several calls at once: one wake-up, adjacent places in the order."""
         pointer = self._checked()
         count = len(calls)
@@ -225,7 +244,8 @@ class Context:
         return [Handle(self, slot, keeps[i], finishes[i], names[i])
                 for i, slot in enumerate(slots)]
 
-    def new_call(self, collective, name, process_set, priority=0, timeout=None):
+    def new_call(self, collective: int, name: Optional[str], process_set: int, priority: int = 0,
+                 timeout: Optional[float] = None) -> c.Call:
         """A _library.Call with these fields set; fill in the rest and start it."""
         call = c.new_call(collective)
         call.set = process_set
@@ -238,7 +258,7 @@ class Context:
             call.name = encoded
         return call
 
-    def _output(self, out, source, shape):
+    def _output(self, out: Any, source: Buffer, shape: Tuple[int, ...]) -> Tuple[Buffer, Any]:
         """Buffer and result object for a result of `shape` and the type of `source`."""
         if out is not None:
             buffer = as_buffer(out)
@@ -255,8 +275,10 @@ class Context:
         array = numpy.empty(shape, source.source.dtype)
         return as_buffer(array), array
 
-    def _allreduce(self, array, op="sum", *, out=None, name=None, process_set=0, priority=0,
-                   prescale=1.0, postscale=1.0, timeout=None):
+    def _allreduce(self, array: Any, op: Union[str, int] = "sum", *, out: Any = None,
+                   name: Optional[str] = None, process_set: int = 0, priority: int = 0,
+                   prescale: float = 1.0, postscale: float = 1.0,
+                   timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         call = self.new_call(c.ALLREDUCE, name, process_set, priority, timeout)
         target, result = self._output(out, source, source.shape)
@@ -268,16 +290,17 @@ class Context:
         call.prescale, call.postscale = prescale, postscale
         return call, (source, target), lambda: result, name
 
-    def start_allreduce(self, array, *arguments, **options):
+    def start_allreduce(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start the reduction of `array` over all ranks."""
         return self.start(*self._allreduce(array, *arguments, **options))
 
-    def allreduce(self, array, op="sum", **options):
+    def allreduce(self, array: Any, op: Union[str, int] = "sum", **options: Any) -> Any:
         """The reduction of `array` over all ranks, on every rank."""
         return self.run(*self._allreduce(array, op, **options))
 
-    def _broadcast(self, array, root=0, *, name=None, process_set=0, priority=0,
-                   timeout=None):
+    def _broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None,
+                   process_set: int = 0, priority: int = 0,
+                   timeout: Optional[float] = None) -> _Prepared:
         buffer = as_buffer(array)
         if not buffer.is_writable and self.set_rank(process_set) != root:
             raise BadArgument("the array is read-only", -4, self.rank)
@@ -286,15 +309,16 @@ class Context:
         call.count, call.dtype, call.root = buffer.count, buffer.dtype, root
         return call, buffer, lambda: array, name
 
-    def start_broadcast(self, array, *arguments, **options):
+    def start_broadcast(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start sending root's `array` into everyone's."""
         return self.start(*self._broadcast(array, *arguments, **options))
 
-    def broadcast(self, array, root=0, **options):
+    def broadcast(self, array: Any, root: int = 0, **options: Any) -> Any:
         """Root's `array` in everyone's, in place."""
         return self.run(*self._broadcast(array, root, **options))
 
-    def _allgather(self, array, *, name=None, process_set=0, priority=0, timeout=None):
+    def _allgather(self, array: Any, *, name: Optional[str] = None, process_set: int = 0,
+                   priority: int = 0, timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         if not source.shape:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
@@ -307,22 +331,25 @@ class Context:
         call.output_counts = counts
         call.result_out = ctypes.pointer(result)
 
-        def finish():
+        def finish() -> Tuple[Any, List[int]]:
             lengths = [count // row if row else 0 for count in counts]
             return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
 
         return call, (source, counts, result), finish, name
 
-    def start_allgather(self, array, *arguments, **options):
+    def start_allgather(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start joining everyone's arrays along the first axis; lengths may differ."""
         return self.start(*self._allgather(array, *arguments, **options))
 
-    def allgather(self, array, **options):
+    def allgather(self, array: Any, **options: Any) -> numpy.ndarray[Any, Any]:
         """Everyone's arrays joined along the first axis, in rank order."""
-        return self.run(*self._allgather(array, **options))[0]
+        joined: numpy.ndarray[Any, Any] = self.run(*self._allgather(array, **options))[0]
+        return joined
 
-    def _reducescatter(self, array, op="sum", *, name=None, process_set=0, priority=0,
-                       prescale=1.0, postscale=1.0, timeout=None):
+    def _reducescatter(self, array: Any, op: Union[str, int] = "sum", *,
+                       name: Optional[str] = None, process_set: int = 0, priority: int = 0,
+                       prescale: float = 1.0, postscale: float = 1.0,
+                       timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         size, member = self.set_size(process_set), self.set_rank(process_set)
         if not source.shape:
@@ -339,17 +366,18 @@ class Context:
         call.output_capacity = target.count
         return call, (source, target, counts), lambda: result, name
 
-    def start_reducescatter(self, array, *arguments, **options):
+    def start_reducescatter(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start a reduction of which every rank gets its part of the first axis; the first ranks
         get one row more where they do not divide evenly."""
         return self.start(*self._reducescatter(array, *arguments, **options))
 
-    def reducescatter(self, array, op="sum", **options):
+    def reducescatter(self, array: Any, op: Union[str, int] = "sum", **options: Any) -> Any:
         """This rank's part of the reduction."""
         return self.run(*self._reducescatter(array, op, **options))
 
-    def _alltoall(self, array, splits=None, *, name=None, process_set=0, priority=0,
-                  timeout=None):
+    def _alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, *,
+                  name: Optional[str] = None, process_set: int = 0, priority: int = 0,
+                  timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         size = self.set_size(process_set)
         if not source.shape:
@@ -373,21 +401,24 @@ class Context:
         call.input_counts, call.output_counts = inputs, outputs
         call.result_out = ctypes.pointer(result)
 
-        def finish():
+        def finish() -> Tuple[Any, List[int]]:
             lengths = [count // row if row else 0 for count in outputs]
             return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
 
         return call, (source, inputs, outputs, result), finish, name
 
-    def start_alltoall(self, array, *arguments, **options):
+    def start_alltoall(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start sending splits[r] rows of `array` to rank r; without splits, equal parts."""
         return self.start(*self._alltoall(array, *arguments, **options))
 
-    def alltoall(self, array, splits=None, **options):
+    def alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, **options: Any
+                 ) -> Tuple[numpy.ndarray[Any, Any], List[int]]:
         """What every rank sent to this one, joined along the first axis, and their splits."""
-        return self.run(*self._alltoall(array, splits, **options))
+        received, lengths = self.run(*self._alltoall(array, splits, **options))
+        return received, lengths
 
-    def send(self, array, peer, *, process_set=0, timeout=None):
+    def send(self, array: Any, peer: int, *, process_set: int = 0,
+             timeout: Optional[float] = None) -> None:
         """Send `array` to `peer`, which calls receive."""
         source = as_buffer(array)
         call = self.new_call(c.SEND, None, process_set, 0, timeout)
@@ -395,7 +426,8 @@ class Context:
         call.root = peer
         self.run(call, source)
 
-    def receive(self, array, peer, *, process_set=0, timeout=None):
+    def receive(self, array: Any, peer: int, *, process_set: int = 0,
+                timeout: Optional[float] = None) -> Any:
         """Fill `array` with what `peer` sends."""
         target = as_buffer(array)
         if not target.is_writable:
@@ -406,11 +438,13 @@ class Context:
         self.run(call, target)
         return array
 
-    def barrier(self, *, process_set=0, name=None, timeout=None):
+    def barrier(self, *, process_set: int = 0, name: Optional[str] = None,
+                timeout: Optional[float] = None) -> None:
         """Wait until every rank of the set is here."""
         self.run(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name)
 
-    def _adopt(self, result, source, shape):
+    def _adopt(self, result: ctypes.c_void_p, source: Buffer, shape: Tuple[int, ...]
+               ) -> numpy.ndarray[Any, Any]:
         """A NumPy array over memory that the C library allocated."""
         import numpy
 
@@ -421,10 +455,10 @@ class Context:
         if not result.value:
             return numpy.empty(shape, _numpy_dtype(source))
         array = self._owned(result.value, max(nbytes, 1))
-        return numpy.frombuffer(array, _numpy_dtype(source), count).reshape(shape)
+        return numpy.frombuffer(memoryview(array), _numpy_dtype(source), count).reshape(shape)
 
 
-def row_count(shape):
+def row_count(shape: Sequence[int]) -> int:
     """Elements of one row: of everything but the first axis."""
     row = 1
     for extent in shape[1:]:
@@ -432,7 +466,7 @@ def row_count(shape):
     return row
 
 
-def _numpy_dtype(source):
+def _numpy_dtype(source: Buffer) -> Any:
     import numpy
 
     if isinstance(source.source, numpy.ndarray):
@@ -442,14 +476,17 @@ def _numpy_dtype(source):
     return numpy.dtype(names[source.dtype])
 
 
-def _release(context_ref, address, arena):
+def _release(context_ref: weakref.ref[Context], address: int, arena: Optional[_Arena]) -> None:
     context = context_ref()
     if context is not None and context._pointer is not None:
         c.library.tutti_free(context._pointer, address)
 
 
-def init(rank=None, size=None, *, rendezvous=None, job_id=None, secret=None, transport=None,
-         timeout=None, log=None):
+def init(rank: Optional[int] = None, size: Optional[int] = None, *,
+         rendezvous: Optional[str] = None, job_id: Optional[str] = None,
+         secret: Optional[bytes] = None, transport: Optional[str] = None,
+         timeout: Optional[float] = None,
+         log: Optional[Callable[[int, str], object]] = None) -> Context:
     """Join the job and return a Context, when every rank has joined.
 
     Everything is found in the environment that `tutti run` (or mpirun, srun, torchrun) sets;
@@ -471,6 +508,7 @@ def init(rank=None, size=None, *, rendezvous=None, job_id=None, secret=None, tra
     status = c.library.tutti_init(ctypes.byref(options), ctypes.byref(slot))
     if status < 0:
         raise from_status(status, c.library.tutti_last_error(None).decode(errors="replace"))
+    assert slot.value is not None
     context = Context(slot.value, options.log)
     last_words.watch(context)
     return context

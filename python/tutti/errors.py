@@ -2,20 +2,26 @@
 """What can go wrong. Every exception carries the status, the rank and the tensor's name."""
 
 
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+
 class TuttiError(RuntimeError):
     """A call failed. `status` is the C library's number, `rank` this process's rank or None before
     the job is joined, `name` the tensor's name or None."""
 
     status = 0
 
-    def __init__(self, text, status=None, rank=None, name=None):
+    def __init__(self, text: str, status: Optional[int] = None, rank: Optional[int] = None,
+                 name: Optional[str] = None) -> None:
         super().__init__(text)
         if status is not None:
             self.status = status
         self.rank = rank
         self.name = name
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.args[0], self.status, self.rank, self.name)
 
 
@@ -90,7 +96,8 @@ _BY_STATUS = {
 }
 
 
-def from_status(status, text, rank=None, name=None):
+def from_status(status: int, text: str, rank: Optional[int] = None,
+                name: Optional[str] = None) -> TuttiError:
     """The exception for a negative status of the C library."""
     kind = _BY_STATUS.get(status, TuttiError)
     return kind(text or f"status {status}", status, rank, name)

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started calls: wait, poll, cancel, await."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Optional
+
 from . import _library as c
-from .errors import ShutDown, from_status
+from .errors import ShutDown, TuttiError, from_status
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .context import Context
 
 
 class Handle:
@@ -12,16 +21,18 @@ class Handle:
     __slots__ = ("_context", "_pointer", "_keep", "_finish", "_result", "_error", "_is_over",
                  "name", "__weakref__")
 
-    def __init__(self, context, pointer, keep, finish, name):
+    def __init__(self, context: Context, pointer: Optional[int], keep: object,
+                 finish: Optional[Callable[[], Any]], name: Optional[str]) -> None:
         self._context = context
         self._pointer = pointer
+        self._result: Any = None
+        self._error: Optional[TuttiError] = None
         self._keep = keep
         self._finish = finish
         self._is_over = False
         self.name = name
 
-    def _settle(self, status):
-        self._error = self._result = None
+    def _settle(self, status: int) -> None:
         if status < 0:
             text = c.library.tutti_handle_error(self._pointer).decode(errors="replace")
             self._error = from_status(status, text, self._context.rank, self.name)
@@ -31,16 +42,16 @@ class Handle:
         c.library.tutti_handle_free(self._pointer)
         self._pointer = self._keep = self._finish = None
 
-    def _answer(self):
+    def _answer(self) -> Any:
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _check_alive(self):
+    def _check_alive(self) -> None:
         if self._context._pointer is None:  # the handle went with its context
             raise ShutDown("the job was left before this call was waited for", -10, None, self.name)
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: Optional[float] = None) -> Any:
         """The result, once the call is over; TimeoutError after `timeout` seconds (the call goes
         on). Ctrl-C is answered at once; the call goes on."""
         while not self._is_over:
@@ -55,7 +66,7 @@ class Handle:
                     raise TimeoutError(f"call '{self.name or 'without a name'}' is not over yet")
         return self._answer()
 
-    def poll(self):
+    def poll(self) -> bool:
         """Is the call over? Never waits, never raises for a failed call."""
         if not self._is_over:
             self._check_alive()
@@ -64,21 +75,21 @@ class Handle:
                 self._settle(status)
         return self._is_over
 
-    def cancel(self):
+    def cancel(self) -> bool:
         """Take the call back, on every rank; False if it has begun already."""
         if self._is_over:
             return False
         self._check_alive()
-        return c.library.tutti_cancel(self._pointer) == c.OK
+        return bool(c.library.tutti_cancel(self._pointer) == c.OK)
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, Any]:
         import asyncio  # here, because it costs 50 ms that few programs need
 
         if not self.poll():
             yield from self._context._bell(asyncio.get_running_loop()).ring_for(self).__await__()
         return self._answer()
 
-    def __del__(self):
+    def __del__(self) -> None:
         pointer = getattr(self, "_pointer", None)
         if pointer is not None and c is not None and self._context._pointer is not None:
             c.library.tutti_handle_free(pointer)  # waits: the buffers must not go before
@@ -87,15 +98,15 @@ class Handle:
 class Bell:
     """Wakes the awaiting tasks of one event loop when calls end."""
 
-    def __init__(self, context, loop):
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
-        self._waiting = {}
+        self._waiting: Dict[asyncio.Future[None], Handle] = {}
         self._fd = c.library.tutti_event_fd(context._pointer)
         if self._fd < 0:
             raise context._error(-14)
 
-    def ring_for(self, handle):
+    def ring_for(self, handle: Handle) -> asyncio.Future[None]:
         """A future that is done when `handle` is over."""
         future = self._loop.create_future()
         if not self._waiting:
@@ -104,7 +115,7 @@ class Bell:
         self._loop.call_soon(self._look)  # it may have ended since it was polled
         return future
 
-    def _look(self):
+    def _look(self) -> None:
         if self._context._pointer is None:
             ended = list(self._waiting)
         else:

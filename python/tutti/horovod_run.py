@@ -4,6 +4,8 @@
 The function travels in a file of a folder that only this user can read, and its results come back
 there. cloudpickle, where it is installed, carries functions of scripts and notebooks too."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import pickle
@@ -12,23 +14,34 @@ import sys
 import tempfile
 import traceback
 import warnings
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import horovodrun
 
+_pickler: Any = pickle
 try:
-    import cloudpickle as _pickler
+    import cloudpickle  # type: ignore[import-not-found, unused-ignore]
+
+    _pickler = cloudpickle
 except ImportError:
-    _pickler = pickle
+    pass
 
 _NO_GROWTH = "a job does not grow or shrink; give num_proc only"
 
 
-def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=None, slots=None,
-        reset_limit=None, cooldown_range=None, hosts=None, hostfile=None,
-        host_discovery_script=None, start_timeout=None, ssh_port=None, ssh_identity_file=None,
-        disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
-        mpi_args=None, network_interfaces=None, executable=None, np=None, min_np=None, max_np=None,
-        network_interface=None):
+def run(func: Callable[..., Any], args: Sequence[Any] = (),
+        kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
+        min_num_proc: Optional[int] = None, max_num_proc: Optional[int] = None,
+        slots: Optional[int] = None, reset_limit: Optional[int] = None,
+        cooldown_range: Optional[Sequence[int]] = None, hosts: Optional[str] = None,
+        hostfile: Optional[str] = None, host_discovery_script: Optional[str] = None,
+        start_timeout: Optional[int] = None, ssh_port: Optional[int] = None,
+        ssh_identity_file: Optional[str] = None, disable_cache: Optional[bool] = None,
+        output_filename: Optional[str] = None, verbose: Optional[int] = None,
+        use_gloo: Optional[bool] = None, use_mpi: Optional[bool] = None,
+        mpi_args: Optional[str] = None, network_interfaces: Optional[str] = None,
+        executable: Optional[str] = None, np: Optional[int] = None, min_np: Optional[int] = None,
+        max_np: Optional[int] = None, network_interface: Optional[str] = None) -> List[Any]:
     """func(*args, **kwargs) on num_proc ranks; the list of what they returned, by rank. With hosts
     the working folder must be shared. What needs an elastic job is refused; use_mpi, mpi_args,
     disable_cache and verbose change nothing."""
@@ -55,7 +68,8 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
                        [*given, executable or sys.executable])
 
 
-def _run_in(folder, work, num_proc, given):
+def _run_in(folder: pathlib.Path, work: Tuple[Any, ...], num_proc: int,
+            given: Sequence[str]) -> List[Any]:
     try:
         if _pickler is pickle and getattr(work[0], "__module__", "") == "__main__":
             raise pickle.PicklingError("it belongs to the script itself")
@@ -81,10 +95,11 @@ def _run_in(folder, work, num_proc, given):
     return [value for _, value in told]
 
 
-def main(folder):
+def main(folder: str) -> None:
     """One rank: do the work and leave the answer."""
     place = pathlib.Path(folder)
     own = os.environ["HOROVOD_RANK"]
+    answer: Tuple[bool, Any]
     try:
         func, args, kwargs = pickle.loads((place / "work").read_bytes())
         answer, code = (True, func(*args, **kwargs)), 0

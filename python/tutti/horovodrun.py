@@ -8,10 +8,13 @@ old job scripts work:
 
 Every flag of horovodrun is honoured, ignored with a word, or refused."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import shutil
 import sys
+from typing import List, Sequence, Tuple
 
 # flag: (how many values, what it becomes). A name with a dash is an option of tutti run, a name in
 # capitals a variable of the ranks, which tutti.torch reads.
@@ -52,9 +55,11 @@ REFUSED = {
 REFUSED["--config-file"] = "give the flags themselves"
 
 
-def translate(arguments):
+def translate(arguments: Sequence[str]) -> Tuple[List[str], str]:
     """The command line of tutti run and what to say; SystemExit for what is refused."""
-    options, ssh, ignored = [], [], []
+    options: List[str] = []
+    ssh: List[str] = []
+    ignored: List[str] = []
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         flag, has_value, value = rest.pop(0).partition("=")
@@ -86,7 +91,7 @@ def translate(arguments):
     return ["run", "--as-horovod", *options, *rest], words
 
 
-def usage():
+def usage() -> str:
     """What every flag does."""
     lines = [__doc__, "Honoured:"]
     lines += [f"  {flag:<38}{becomes}" for flag, (_, becomes) in HONOURED.items()]
@@ -96,7 +101,7 @@ def usage():
     return "\n".join(lines)
 
 
-def program():
+def program() -> str:
     """The tutti command: the wheel's, else a build's, else the one on PATH."""
     here = pathlib.Path(__file__).resolve().parent
     for place in (here / "bin" / "tutti", here.parents[1] / "build" / "bin" / "tutti"):
@@ -108,13 +113,13 @@ def program():
     return found
 
 
-def check_build(verbose=False):
+def check_build(verbose: bool = False) -> None:
     """Say what there is."""
     print("Tutti in Horovod's place\n\nAvailable Frameworks:\n    [X] PyTorch\n\n"
           "Available Controllers and Operations:\n    [X] Tutti (asked for as Gloo)")
 
 
-def main():
+def main() -> None:
     """Become tutti run."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):

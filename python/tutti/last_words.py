@@ -4,18 +4,25 @@
 sys.excepthook and threading.excepthook are wrapped when a job is joined. What they are called with
 goes to the peers, whose pending calls fail with it at once; the older hook then does its work."""
 
+from __future__ import annotations
+
 import sys
 import threading
 import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, Optional, Type
 
 from .errors import PeerDown, PeerLeft
 
-_contexts = weakref.WeakSet()
-_older = {}
+if TYPE_CHECKING:
+    from .context import Context
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+_older: Dict[str, Any] = {}
 _TEXT_MAX = 180
 
 
-def watch(context):
+def watch(context: Context) -> None:
     """Tell this job's ranks of uncaught exceptions, as long as it is open."""
     _contexts.add(context)
     if sys.excepthook is not _on_exception:
@@ -24,7 +31,7 @@ def watch(context):
         _older["thread"], threading.excepthook = threading.excepthook, _on_thread_exception
 
 
-def _is_echo(problem):
+def _is_echo(problem: Optional[BaseException]) -> bool:
     """Another rank's end, which everyone hears of from that rank."""
     while problem is not None:
         if isinstance(problem, (PeerDown, PeerLeft)):
@@ -33,7 +40,7 @@ def _is_echo(problem):
     return False
 
 
-def _tell(kind, problem):
+def _tell(kind: Type[BaseException], problem: Optional[BaseException]) -> None:
     if problem is not None and _is_echo(problem):
         return
     text = str(problem).strip().split("\n")[0] if problem is not None else ""
@@ -43,14 +50,15 @@ def _tell(kind, problem):
         context.abort(what[:_TEXT_MAX])
 
 
-def _on_exception(kind, problem, trace):
+def _on_exception(kind: Type[BaseException], problem: BaseException,
+                  trace: Optional[TracebackType]) -> None:
     try:
         _tell(kind, problem)
     finally:
         _older["main"](kind, problem, trace)
 
 
-def _on_thread_exception(arguments):
+def _on_thread_exception(arguments: threading.ExceptHookArgs) -> None:
     try:
         if arguments.exc_type is not SystemExit:
             _tell(arguments.exc_type, arguments.exc_value)

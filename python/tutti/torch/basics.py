@@ -3,9 +3,12 @@
 
 Horovod's interface has one job per process; it is kept here."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import threading
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tutti
 from tutti import errors
@@ -16,12 +19,12 @@ from .exceptions import HorovodInternalError
 Average, Sum, Adasum, Min, Max, Product = 0, 1, 2, 3, 4, 5
 
 _lock = threading.RLock()
-_job = None
-_names = {}
+_job: Union[tutti.Context, None] = None
+_names: Dict[Tuple[str, int], int] = {}
 _is_tuned = False
 
 
-def job():
+def job() -> tutti.Context:
     """The tutti.Context of this process."""
     if _job is None:
         raise ValueError("Horovod has not been initialized; use hvd.init().")
@@ -89,10 +92,10 @@ class _World(ProcessSet):
 
 
 global_process_set = _World()
-_sets = {}
+_sets: Dict[int, ProcessSet] = {}
 
 
-def init(comm=None, process_sets=None):
+def init(comm: Any = None, process_sets: Any = None) -> None:
     """Join the job. `process_sets` is a list of ProcessSet, or "dynamic" (always allowed here).
     A second call does nothing, as in Horovod."""
     global _job, _is_tuned
@@ -121,7 +124,7 @@ def init(comm=None, process_sets=None):
                 add_process_set(process_set)
 
 
-def shutdown():
+def shutdown() -> None:
     """Leave the job. May be repeated, and init() joins again."""
     global _job
     with _lock:
@@ -137,53 +140,53 @@ def shutdown():
 atexit.register(shutdown)
 
 
-def step_is_over():
+def step_is_over() -> None:
     """A step of training is over: tuning, where it is asked for, looks at the time it took."""
     if _is_tuned and _job is not None:
         _job.step()
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Between init and shutdown?"""
     return _job is not None
 
 
-def rank():
+def rank() -> int:
     """Number of this process in the job."""
     return job().rank
 
 
-def size():
+def size() -> int:
     """Processes in the job."""
     return job().size
 
 
-def local_rank():
+def local_rank() -> int:
     """Number of this process among those of its host."""
     return job().local_rank
 
 
-def local_size():
+def local_size() -> int:
     """Processes on this host."""
     return job().local_size
 
 
-def cross_rank():
+def cross_rank() -> int:
     """Number of this host."""
     return job().cross_rank
 
 
-def cross_size():
+def cross_size() -> int:
     """Number of hosts."""
     return job().cross_size
 
 
-def is_homogeneous():
+def is_homogeneous() -> bool:
     """Does every host run the same number of processes?"""
     return job().local_size * job().cross_size == job().size
 
 
-def add_process_set(process_set):
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
     """Create the set; every rank calls it with the same ranks. Returns it, with its number."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -203,7 +206,7 @@ def add_process_set(process_set):
         return process_set
 
 
-def remove_process_set(process_set):
+def remove_process_set(process_set: ProcessSet) -> bool:
     """End the set; every rank calls it. False where it cannot be removed."""
     with _lock:
         number = process_set.process_set_id
@@ -215,29 +218,29 @@ def remove_process_set(process_set):
         return True
 
 
-def process_set_ids():
+def process_set_ids() -> List[int]:
     """Numbers of the sets that exist."""
     return sorted(_sets)
 
 
-def get_process_set_ids_and_ranks():
+def get_process_set_ids_and_ranks() -> Dict[int, List[int]]:
     """The ranks of every set, by its number."""
     return {number: list(_sets[number].ranks) for number in sorted(_sets)}
 
 
-def process_set_by_id(process_set_id):
+def process_set_by_id(process_set_id: int) -> ProcessSet:
     """The set of this number."""
     if process_set_id not in _sets:
         raise ValueError(f"No known process set with id {process_set_id}")
     return _sets[process_set_id]
 
 
-def process_sets():
+def process_sets() -> List[ProcessSet]:
     """All sets, by number."""
     return [_sets[number] for number in sorted(_sets)]
 
 
-def next_name(kind, process_set):
+def next_name(kind: str, process_set: ProcessSet) -> str:
     """Horovod's name for a call without one; counted per kind and process set, so that calls in
     the same order meet."""
     with _lock:
@@ -250,57 +253,57 @@ def next_name(kind, process_set):
 
 # ---- what Horovod was built with; Tutti brings its own transports ----
 
-def mpi_threads_supported():
+def mpi_threads_supported() -> bool:
     """False: no MPI is used."""
     return False
 
 
-def mpi_enabled():
+def mpi_enabled() -> bool:
     """False: no MPI is used."""
     return False
 
 
-def mpi_built():
+def mpi_built() -> bool:
     """False: no MPI is used."""
     return False
 
 
-def gloo_enabled():
+def gloo_enabled() -> bool:
     """True: what Horovod does with Gloo is done here, without Gloo."""
     return True
 
 
-def gloo_built():
+def gloo_built() -> bool:
     """True: what Horovod does with Gloo is done here, without Gloo."""
     return True
 
 
-def nccl_built():
+def nccl_built() -> int:
     """0: no NCCL."""
     return 0
 
 
-def ddl_built():
+def ddl_built() -> bool:
     """False."""
     return False
 
 
-def ccl_built():
+def ccl_built() -> bool:
     """False."""
     return False
 
 
-def cuda_built():
+def cuda_built() -> bool:
     """False: device tensors go through host memory."""
     return False
 
 
-def rocm_built():
+def rocm_built() -> bool:
     """False: device tensors go through host memory."""
     return False
 
 
-def start_timeline(file_path, mark_cycles=False):
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """Record what calls spend their time on, in Chrome's trace format. Rank 0 writes `file_path`,
     the others write beside it, with their number appended. There are no cycles to mark."""
     own = job()
@@ -310,6 +313,6 @@ def start_timeline(file_path, mark_cycles=False):
         raise ValueError(str(problem)) from problem
 
 
-def stop_timeline():
+def stop_timeline() -> None:
     """Close the timeline's file."""
     job().stop_trace()

@@ -4,9 +4,12 @@ sent from rank 0; a loop that goes back to the last commit and joins again after
 sampler that remembers how far it came. A job cannot yet grow or shrink: what would need that ends
 with an error that says so."""
 
+from __future__ import annotations
+
 import copy
 import functools
 import random
+from typing import Any, Callable
 
 import torch
 from torch.utils.data import Sampler
@@ -20,7 +23,7 @@ from .functions import broadcast_object, broadcast_optimizer_state, broadcast_pa
 _TRIES = 3  # failures in a row, without a commit between them
 
 
-def reset():
+def reset() -> None:
     """Leave the job and join it again: the same ranks, since there are no others."""
     basics.shutdown()
     basics.init()
@@ -52,7 +55,7 @@ def run_fn(func, reset):
     return wrapper
 
 
-def run(func):
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates func(state, ...). Horovod would go on with fewer or more ranks; here all of them
     must be there, and the loss of one is raised, with what the script can do."""
     return run_fn(func, reset)
@@ -258,12 +261,12 @@ _handler_registry = [
 ]
 
 
-def get_handler_registry():
+def get_handler_registry() -> Any:
     """Pairs of a class and the StateHandler for its objects."""
     return _handler_registry
 
 
-def set_handler_registry(registry):
+def set_handler_registry(registry: Any) -> None:
     """Other pairs from now on."""
     global _handler_registry
     _handler_registry = registry

@@ -4,14 +4,17 @@
 Objects are the user's own: they are pickled by the sender and unpickled here, from ranks of this
 job only, whose links are authenticated."""
 
+from __future__ import annotations
+
 import collections.abc
 import io
 import pickle
+from typing import Any, Callable, List, Optional
 
 import torch
 
 from . import basics, ops
-from .basics import global_process_set
+from .basics import ProcessSet, global_process_set
 
 try:  # it can also pickle functions of scripts, as Horovod's users expect
     import cloudpickle as _pickler
@@ -19,7 +22,7 @@ except ImportError:
     _pickler = pickle
 
 
-def broadcast_parameters(params, root_rank):
+def broadcast_parameters(params: Any, root_rank: int) -> None:
     """Root's parameters on every rank, in place. `params` is model.state_dict() or
     model.named_parameters()."""
     if isinstance(params, collections.abc.Mapping):
@@ -42,7 +45,8 @@ def broadcast_parameters(params, root_rank):
             scattered.detach().copy_(received)
 
 
-def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Any:
     """Root's object, on every rank."""
     basics.job()
     name = name or type(obj).__name__
@@ -57,12 +61,14 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     return obj if is_root else _loads(data)
 
 
-def broadcast_object_fn(root_rank=0, name=None, process_set=global_process_set):
+def broadcast_object_fn(root_rank: int = 0, name: Optional[str] = None,
+                        process_set: ProcessSet = global_process_set) -> Callable[[Any], Any]:
     """A function of one object that broadcasts it."""
     return lambda obj: broadcast_object(obj, root_rank, name, process_set)
 
 
-def allgather_object(obj, name=None, process_set=global_process_set):
+def allgather_object(obj: Any, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> List[Any]:
     """Everyone's objects as a list, in rank order."""
     name = name or type(obj).__name__
     payload = torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
@@ -89,7 +95,8 @@ def _has_numpy():
     return True
 
 
-def broadcast_optimizer_state(optimizer, root_rank, model=None):
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
+                              model: Optional[torch.nn.Module] = None) -> None:
     """Root's optimizer state on every rank: tensors in place, everything else as an object."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")

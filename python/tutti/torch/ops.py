@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives on tensors: blocking, started, in place, grouped, differentiable."""
 
+from __future__ import annotations
+
 import ctypes
+from typing import Any, Callable, List, Optional, Sequence, Type, Union
 
 import torch
 
@@ -10,8 +13,9 @@ from tutti import _library as c
 from tutti.context import row_count
 
 from . import basics
-from .basics import Adasum, Average, Max, Min, Product, Sum, global_process_set
-from .compression import Compression
+from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum,
+                     global_process_set)
+from .compression import Compression, Compressor
 from .exceptions import HorovodInternalError
 from .kept import KeptGroup, KeptHandle, find_kept, start_kept
 from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
@@ -87,8 +91,10 @@ def _allreduce_call(tensor, output, op, name, process_set, scales):
     return call, (source, target, tensor), finish
 
 
-def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
-                    postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None,
+                    name: Optional[str] = None, op: Optional[int] = None,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> Any:
     """Start a reduction into a new tensor."""
     check(tensor, "allreduce")
     name = name_of(name, "allreduce", process_set)
@@ -96,8 +102,10 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
                                    (prescale_factor, postscale_factor)), name)
 
 
-def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
-                     postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None,
+                     name: Optional[str] = None, op: Optional[int] = None,
+                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                     process_set: ProcessSet = global_process_set) -> Any:
     """Start a reduction in place."""
     if op is None or average is not None:
         op = reduction(op, average)
@@ -128,8 +136,10 @@ def _run(call, keep, finish, name):
     return keep if finish is None else result
 
 
-def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-               process_set=global_process_set):
+def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
+               op: Optional[int] = None, prescale_factor: float = 1.0,
+               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
+               ) -> torch.Tensor:
     """Reduce in place."""
     return _run(*_in_place(tensor, name, (reduction(op, average), prescale_factor, postscale_factor,
                                           process_set.process_set_id), process_set))
@@ -152,8 +162,10 @@ class _Allreduce(torch.autograd.Function):
         return reduced, None, None, None, None, None
 
 
-def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
-              prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
+              compression: Type[Compressor] = Compression.none, op: Optional[int] = None,
+              prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The reduction of `tensor` over all ranks, as a new tensor. Differentiable."""
     check(tensor, "allreduce")
     smaller, context = compression.compress(tensor)
@@ -206,22 +218,28 @@ def _grouped_allreduce(tensors, is_in_place, options):
     return _start_group(parts, names)
 
 
-def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                            postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
+                            name: Optional[str] = None, op: Optional[int] = None,
+                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Any:
     """Start the reduction of several tensors as one request, into new tensors."""
     return _grouped_allreduce(tensors, False, (average, name, op,
                                                (prescale_factor, postscale_factor), process_set))
 
 
-def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                             postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
+                             name: Optional[str] = None, op: Optional[int] = None,
+                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set) -> Any:
     """The same in place."""
     return _grouped_allreduce(tensors, True, (average, name, op,
                                               (prescale_factor, postscale_factor), process_set))
 
 
-def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
-                       postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
+                       name: Optional[str] = None, op: Optional[int] = None,
+                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """Reduce several tensors in place, as one request."""
     return synchronize(grouped_allreduce_async_(tensors, average, name, op, prescale_factor,
                                                 postscale_factor, process_set))
@@ -243,8 +261,11 @@ class _GroupedAllreduce(torch.autograd.Function):
         return (None, None, None, None, None, *reduced)
 
 
-def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
-                      prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
+                      name: Optional[str] = None, compression: Type[Compressor] = Compression.none,
+                      op: Optional[int] = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
+                      ) -> List[torch.Tensor]:
     """Reductions of several tensors as one request. Differentiable."""
     smaller = [compression.compress(tensor) for tensor in tensors]
     summed = _GroupedAllreduce.apply(average, name, op, (prescale_factor, postscale_factor),
@@ -253,7 +274,9 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
             for tensor, (_, context) in zip(summed, smaller)]
 
 
-def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
+                           process_set: ProcessSet = global_process_set
+                           ) -> Callable[[], torch.Tensor]:
     """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
     Indices and values are gathered from all ranks and added up."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
@@ -312,7 +335,8 @@ def _gather_call(tensor, name, process_set):
     return call, (source, counts, result), finish
 
 
-def allgather_async(tensor, name=None, process_set=global_process_set):
+def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Any:
     """Start joining everyone's tensors along the first dimension, which may differ."""
     check_rows(tensor, "allgather")
     name = name_of(name, "allgather", process_set)
@@ -333,13 +357,15 @@ class _Allgather(torch.autograd.Function):
         return averaged.narrow(0, begin, ctx.rows), None, None
 
 
-def allgather(tensor, name=None, process_set=global_process_set):
+def allgather(tensor: torch.Tensor, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Everyone's tensors joined along the first dimension. Differentiable."""
     check_rows(tensor, "allgather")
     return _Allgather.apply(tensor, name, process_set)
 
 
-def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                            process_set: ProcessSet = global_process_set) -> Any:
     """Start joining several tensors, as one request."""
     tensors = list(tensors)
     for tensor in tensors:
@@ -365,7 +391,8 @@ class _GroupedAllgather(torch.autograd.Function):
         return (None, None, *parts)
 
 
-def grouped_allgather(tensors, name=None, process_set=global_process_set):
+def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                      process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """Several tensors, each joined along its first dimension. Differentiable."""
     for tensor in tensors:
         check_rows(tensor, "grouped_allgather")
@@ -387,7 +414,9 @@ def _splits(tensor, splits, process_set):
     return splits
 
 
-def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall_async(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Sequence[int]] = None,
+                   name: Optional[str] = None, process_set: ProcessSet = global_process_set
+                   ) -> Any:
     """Start sending splits[r] rows to member r. synchronize gives the received tensor, with the
     received splits where splits were given."""
     check_rows(tensor, "alltoall")
@@ -432,7 +461,8 @@ class _Alltoall(torch.autograd.Function):
         return back, None, None, None
 
 
-def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+def alltoall(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Sequence[int]] = None,
+             name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
     """What all ranks sent to this one; with splits also the received splits. Differentiable."""
     check_rows(tensor, "alltoall")
     received, lengths = _Alltoall.apply(tensor, splits, name, process_set)
@@ -461,21 +491,24 @@ def _broadcast_call(tensor, output, root_rank, name, process_set):
     return call, (target, tensor), finish
 
 
-def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Any:
     """Start sending root's tensor (a world rank) to everyone, into a new tensor."""
     check(tensor, "broadcast")
     name = name_of(name, "broadcast", process_set)
     return _start(*_broadcast_call(tensor, None, root_rank, name, process_set), name)
 
 
-def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Any:
     """The same in place."""
     check_in_place(tensor, "broadcast_")
     name = name_of(name, "broadcast", process_set)
     return _start(*_broadcast_call(tensor, tensor, root_rank, name, process_set), name)
 
 
-def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Root's tensor in everyone's, in place."""
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
 
@@ -495,7 +528,8 @@ class _Broadcast(torch.autograd.Function):
         return averaged, None, None, None
 
 
-def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Root's tensor on every rank, as a new tensor. Differentiable."""
     return _Broadcast.apply(tensor, root_rank, name, process_set)
 
@@ -519,8 +553,9 @@ def _scatter_call(tensor, op, name, process_set, scales):
     return call, (source, target, counts), lambda: staged.back(target)
 
 
-def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
-                        prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
+                        process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                        postscale_factor: float = 1.0) -> Any:
     """Start a reduction of which every rank gets its part of the first dimension."""
     check_rows(tensor, "reducescatter")
     name = name_of(name, "reducescatter", process_set)
@@ -543,8 +578,10 @@ class _Reducescatter(torch.autograd.Function):
         return allgather(grad, process_set=process_set), None, None, None, None
 
 
-def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
-                  process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter(tensor: torch.Tensor, name: Optional[str] = None,
+                  compression: Type[Compressor] = Compression.none, op: int = Average,
+                  process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> torch.Tensor:
     """This rank's part of the reduction. Differentiable."""
     smaller, context = compression.compress(tensor)
     part = _Reducescatter.apply(smaller, name, op, process_set,
@@ -552,8 +589,10 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
     return compression.decompress(part, context)
 
 
-def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
-                                prescale_factor=1.0, postscale_factor=1.0):
+def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                                op: int = Average, process_set: ProcessSet = global_process_set,
+                                prescale_factor: float = 1.0, postscale_factor: float = 1.0
+                                ) -> Any:
     """Start the reductions of several tensors, as one request."""
     tensors = list(tensors)
     for tensor in tensors:
@@ -579,9 +618,11 @@ class _GroupedReducescatter(torch.autograd.Function):
         return (None, None, None, None, *gathered)
 
 
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
-                          process_set=global_process_set, prescale_factor=1.0,
-                          postscale_factor=1.0):
+def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                          compression: Type[Compressor] = Compression.none, op: int = Average,
+                          process_set: ProcessSet = global_process_set,
+                          prescale_factor: float = 1.0, postscale_factor: float = 1.0
+                          ) -> List[torch.Tensor]:
     """This rank's parts of several reductions. Differentiable."""
     smaller = [compression.compress(tensor) for tensor in tensors]
     parts = _GroupedReducescatter.apply(name, op, process_set,
@@ -592,14 +633,14 @@ def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=A
 
 # ---- waiting ----
 
-def poll(handle):
+def poll(handle: Any) -> bool:
     """Is the started call over?"""
     if not isinstance(handle, (TensorHandle, KeptHandle)):
         raise ValueError("poll takes what an *_async call returned")
     return handle.poll()
 
 
-def synchronize(handle):
+def synchronize(handle: Any) -> Any:
     """Wait for a started call and return its result."""
     if type(handle) is KeptHandle:
         return handle.wait()
@@ -610,14 +651,14 @@ def synchronize(handle):
     return handle.wait()
 
 
-def barrier(process_set=global_process_set):
+def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until every rank of the set is here."""
     name = basics.next_name("barrier", process_set)
     call = basics.job().new_call(c.BARRIER, name, set_of(process_set))
     _start(call, None, None, name).wait()
 
 
-def join(device=-1):
+def join(device: int = -1) -> int:
     """This rank has no more data: it takes part in the others' reductions until all have joined.
     Returns the rank that joined last."""
     if c.library.tutti_join is None:

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedOptimizer: gradients are reduced while backward still runs."""
 
+from __future__ import annotations
+
 import contextlib
 import warnings
+from typing import Any, Iterable, Optional, Tuple, Type
 
 import torch
 
 import tutti
 
 from . import basics, ops
-from .basics import Average, Sum, global_process_set
-from .compression import Compression
+from .basics import Average, ProcessSet, Sum, global_process_set
+from .compression import Compression, Compressor
 from .functions import broadcast_object
 
 _TOO_MANY_PASSES = (
@@ -378,10 +381,13 @@ def _groups_of(groups, parameters, names, process_set):
     return lists
 
 
-def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none,
-                         backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
-                         num_groups=0, groups=None, sparse_as_dense=False,
-                         process_set=global_process_set):
+def DistributedOptimizer(optimizer: torch.optim.Optimizer,
+                         named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
+                         compression: Type[Compressor] = Compression.none,
+                         backward_passes_per_step: int = 1, op: int = Average,
+                         gradient_predivide_factor: float = 1.0, num_groups: int = 0,
+                         groups: Any = None, sparse_as_dense: bool = False,
+                         process_set: ProcessSet = global_process_set) -> Any:
     """The optimizer, with gradients averaged over all ranks before each step. It is an instance
     of a subclass of the given optimizer's class, with the same parameters and state."""
     if gradient_predivide_factor != 1.0 and op != Average:
