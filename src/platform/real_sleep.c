@@ -22,7 +22,7 @@ enum {
     SPIN_NS_MIN = 5 * 1000,
     SPIN_NS_MAX = 50 * 1000,
     SPIN_WORTH_NS = 100 * 1000,  /* a wait so short, being woken included, was worth a spin */
-    YIELD_NS = 100 * 1000,       /* of this core's time, where ranks outnumber cores */
+    YIELD_NS = 100 * 1000,       /* of this core's time, where a host's ranks outnumber its cores */
     YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
     YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
     BURST_LOOKS = 64,            /* of a spin before its first yield: some microseconds */
@@ -178,8 +178,9 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
     quiet->last_ns = now_ns;
     /* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as
      * the engine's own wait would. */
-    const bool is_vain = quiet->burnt_ns >= (real->spins ? real->spin_ns : YIELD_NS) ||
-                         now_ns - quiet->since_ns >= YIELD_WALL_NS;
+    const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
+    const bool is_vain =
+        quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
     return (is_vain && !tt_real_engine_is_busy(real)) || now_ns >= until_ns;
 }
 
