@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 
-WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 128, 6, 128, 8, 65
+WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 64, 6, 128, 40, 65
 RHOS = (1.0, 0.1)
 SEGMENT = "16K"  # as in bench/schedule: tensors and links are small by the same factor
 PROBE_MBIT = 200
@@ -87,13 +87,16 @@ class Trainer:
         marks["end"] = clock()
 
     def steps(self, warm, count):
-        """Microseconds of a step when all are alike: from one's begin to another's."""
+        """Microseconds of the processor for a step, then those of each step by the clock, from its
+        begin to the next one's, when all are alike."""
         for _ in range(warm):
             self.step()
-        begin = time.perf_counter()
+        stamps, burnt = [time.perf_counter()], time.process_time()
         for _ in range(count):
             self.step()
-        return 1e6 * (time.perf_counter() - begin) / count
+            stamps.append(time.perf_counter())
+        return [1e6 * (time.process_time() - burnt) / count,
+                *(1e6 * (end - begin) for begin, end in zip(stamps, stamps[1:]))]
 
 
 class Layers(Trainer):
@@ -170,7 +173,7 @@ def _answer(hvd, torch, trainers, words):
             times.append(1e6 * (time.perf_counter() - begin))
         return [min(times)]
     trainer = trainers[words[1]]
-    found = [trainer.steps(int(words[2]), int(words[3]))]
+    found = trainer.steps(int(words[2]), int(words[3]))
     if words[1] == "cross":
         trainer.optimizer.flush()
     return found
@@ -228,11 +231,13 @@ def _case(options, common, folder, job, hosts, rho):
     hosts.shape_anew(round(byte_us * 8 * common.links.FRAME_BYTES / common.links.PAYLOAD_BYTES, 1))
     byte_us = _byte_us(common, job, hosts)
     rounds, count = (3, 4) if options.quick else (7, 6)
-    times = {"alone": [], "plain": [], "cross": []}
+    times, processor = ({"alone": [], "plain": [], "cross": []} for _ in range(2))
     names = list(times)
     for turn in range(rounds):
         for name in names[turn % 3:] + names[:turn % 3]:
-            times[name].append(max(job.ask(f"steps {name} 2 {count}"))[0])
+            burnt, *took = (max(each) for each in zip(*job.ask(f"steps {name} 2 {count}")))
+            times[name] += took
+            processor[name].append(burnt)
     after = _layers(common, job, 4 if options.quick else 10)
     both = common.Step((step.forward_us + after.forward_us) / 2,
                        (step.backward_us + after.backward_us) / 2,
@@ -245,7 +250,9 @@ def _case(options, common, folder, job, hosts, rho):
             "bytes": both.bytes(), "tensors": len(both.rows), "forward_us": both.forward_us,
             "backward_us": both.backward_us, "computed_plain_us": plain_us, "ideal_us": ideal_us,
             "times_us": {name: [round(each) for each in found] for name, found in times.items()},
-            "median_us": {name: round(found) for name, found in median.items()}}
+            "median_us": {name: round(found) for name, found in median.items()},
+            "processor_us": {name: round(statistics.median(found))
+                             for name, found in processor.items()}}
 
 
 def judge(rows, verdicts):

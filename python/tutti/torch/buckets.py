@@ -13,7 +13,11 @@ import tutti
 from . import basics
 from .unfinished import unfinished
 
-_SHARES = 10  # a bucket closes at this share of all bytes: about 20 buckets at most
+# A bucket closes at a third of the bytes between it and the nearer end of the forward pass, but
+# within these shares of all bytes: about 20 buckets. The first layers' gradients come last and are
+# needed first, so what travels with them is waited for; the last layers' come first, and the wire
+# is idle until such a bucket is whole.
+_END_SHARE, _LEAST_SHARE, _MOST_SHARE = 1 / 3, 1 / 64, 1 / 10
 
 
 class Bucket:
@@ -90,6 +94,12 @@ def _memory(count, dtype, device):
     return torch.zeros(count, dtype=dtype, device=device)
 
 
+def _enough(before, total):
+    """Bytes that make a bucket whole, `before` bytes after the begin of the forward pass."""
+    share = _END_SHARE * min(before, total - before)
+    return max(_LEAST_SHARE * total, min(_MOST_SHARE * total, share))
+
+
 class Readers:
     """Which module reads which parameter first, learnt from the first forward pass."""
 
@@ -128,12 +138,14 @@ class Readers:
             first = min((self._place.get(module, last) for module in self.of(p)), default=last)
             by_reader.setdefault(first, []).append(p)
         size = {p: p.numel() * p.element_size() for p in self._names}
-        enough = sum(size.values()) / _SHARES
-        buckets, bucket, used = [], [], 0
+        total = sum(size.values())
+        buckets, bucket, used, before = [], [], 0, 0
         for first in sorted(by_reader):
             needs = sum(size[p] for p in by_reader[first])
+            enough = _enough(before, total)
             if bucket and (used >= enough or needs >= enough or first == last):
                 buckets.append(bucket)
+                before += used
                 bucket, used = [], 0
             bucket += by_reader[first]
             used += needs
