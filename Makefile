@@ -27,7 +27,8 @@ test: ## build and run the tests
 	@tools/python-env build/python
 	@cmake --preset default -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
-	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS)
+	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS); code=$$?; \
+	tools/python-env --report build/python; exit $$code
 
 check: ## sanitizers, cross-compile, fuzzers, many seeds (minutes)
 	@tools/install-deps build test check

@@ -3,7 +3,9 @@
 
 import array
 import asyncio
+import pathlib
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -123,6 +125,36 @@ def test_dlpack_producers_are_read_without_a_copy(job):
     assert (result == job.size).all()
 
 
+def test_dlpack_and_buffers_say_what_they_cannot_do(job):
+    class Producer:
+        def __init__(self, source, kind=1):
+            self.source, self.kind = source, kind
+
+        def __dlpack__(self, **options):
+            return self.source.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return (self.kind, 0)
+
+    result = np.zeros(2, "f4")
+    for bad, text in [(Producer(np.zeros(2, "f4"), 2), "lies on a device"),
+                      (Producer(np.zeros((4, 4), "f4")[:, ::2]), "not contiguous"),
+                      (Producer(np.zeros(2, "c8")), "not supported"),
+                      (memoryview(bytearray(8))[::2], "not contiguous"),
+                      (array.array("u", "ab"), "not supported")]:
+        with pytest.raises(errors.TuttiError, match=text):
+            job.allreduce(bad, out=result)
+    with pytest.raises(errors.BadArgument, match="read-only"):
+        job.allreduce(np.ones(2, "u1"), out=b"ab")
+    word = bytearray(b"from %d" % job.rank)
+    job.broadcast(word, 0)
+    assert word == b"from 0"
+    if job.rank == 0:
+        assert job.broadcast(b"fixed", 0) == b"fixed"  # whoever sends may be read-only
+    else:
+        assert job.broadcast(bytearray(5), 0) == b"fixed"
+
+
 def test_zero_and_scalar_shapes(job):
     assert job.allreduce(np.zeros((0, 3), "f4")).shape == (0, 3)
     assert job.allreduce(np.array(2.0)).shape == ()
@@ -157,6 +189,39 @@ def test_errors_survive_pickling():
     error = pickle.loads(pickle.dumps(errors.from_status(-5, "text", 3, "weight")))
     assert isinstance(error, errors.Mismatch)
     assert (str(error), error.rank, error.name, error.status) == ("text", 3, "weight", -5)
+
+
+def test_handles_go_with_asyncios_own_tools(job):
+    async def all_of_them():
+        handles = [job.start_allreduce(np.full(2, float(i)), name=f"async.{i}") for i in range(5)]
+        results = await asyncio.gather(*handles)
+        late = job.start_allreduce(np.ones(1), name=f"late.{job.rank}")  # nobody else calls it
+        if job.size > 1:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(late, 0.05)
+            assert not late.poll()
+        return results, late
+
+    results, late = asyncio.run(all_of_them())
+    assert [result[0] for result in results] == [i * job.size for i in range(5)]
+    for rank in range(job.size):  # everyone's late call is answered in the end
+        if rank != job.rank:
+            job.allreduce(np.ones(1), name=f"late.{rank}")
+    assert late.wait(30)[0] == job.size
+
+    async def fails():
+        await job.start_allreduce(np.zeros(job.rank + 1), name="uneven, awaited")
+
+    if job.size > 1:
+        with pytest.raises(errors.Mismatch, match="uneven, awaited"):
+            asyncio.run(fails())
+
+
+def test_the_guides_example_runs(capsys):
+    page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    script = re.search(r"## Arrays\n\n```python\n(.*?)```", page.read_text(), re.S).group(1)
+    exec(script, {})
+    assert "[" in capsys.readouterr().out
 
 
 def test_handles_can_be_awaited(job):

@@ -77,6 +77,25 @@ def test_an_uncaught_exception_reaches_every_rank(tmp_path):
     assert "Traceback" in done.stderr  # the older hook still speaks
 
 
+def test_an_exception_in_a_with_block_reaches_every_rank(tmp_path):
+    done, heard = run(tmp_path, """
+        import array, tutti
+        hvd.shutdown()
+        value = array.array("f", [1.0])
+        try:
+            with tutti.init() as job:
+                while True:
+                    job.allreduce(value, out=value, name="step")
+                    if ME == CULPRIT:
+                        raise LookupError("no such shard")
+        except tutti.errors.PeerDown as problem:
+            tell(problem)
+        except LookupError:
+            await_others()
+    """)
+    assert "LookupError: no such shard" in heard[0] and "rank 1" in heard[0], done.stderr
+
+
 def test_an_exception_of_a_thread_reaches_every_rank(tmp_path):
     done, heard = run(tmp_path, """
         if ME == CULPRIT:

@@ -172,6 +172,27 @@ def test_gradients_that_stay_move_into_shared_memory():
     assert_equal_everywhere(model)
 
 
+def test_ranks_with_less_data_join():
+    calls = [hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() for _ in range(1 + hvd.rank())]
+    assert calls == [float(hvd.size() - i) for i in range(1 + hvd.rank())]
+    assert hvd.join() == hvd.size() - 1
+    assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()  # names meet again
+    for op, expected in ((hvd.Average, 3.0 / hvd.size()), (hvd.Min, 3.0), (hvd.Product, 3.0)):
+        if hvd.rank() == 0:  # divided by all ranks; otherwise as if the others were not there
+            assert hvd.allreduce(torch.tensor([3.0]), op=op).item() == pytest.approx(expected)
+        hvd.join()
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    for inputs, targets in batches(2 + hvd.rank()):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+    last = hvd.join()
+    hvd.broadcast_parameters(model.state_dict(), last)
+    assert_equal_everywhere(model)
+
+
 def test_clipping_between_synchronize_and_step():
     model = model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),

@@ -83,6 +83,8 @@ class Context:
 
     def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
+        if kind is not None and not issubclass(kind, (SystemExit, GeneratorExit)):
+            last_words.tell(self, kind, problem)
         self.shutdown()
 
     def shutdown(self) -> None:

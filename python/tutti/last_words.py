@@ -40,20 +40,25 @@ def _is_echo(problem: Optional[BaseException]) -> bool:
     return False
 
 
-def _tell(kind: Type[BaseException], problem: Optional[BaseException]) -> None:
+def tell(context: Context, kind: Type[BaseException], problem: Optional[BaseException]) -> None:
+    """Tell this job's ranks why this one cannot go on."""
     if problem is not None and _is_echo(problem):
         return
     text = str(problem).strip().split("\n")[0] if problem is not None else ""
     name = getattr(kind, "__name__", str(kind))
     what = f"it raised {name}: {text}" if text else f"it raised {name}"
+    context.abort(what[:_TEXT_MAX])
+
+
+def _tell_all(kind: Type[BaseException], problem: Optional[BaseException]) -> None:
     for context in list(_contexts):
-        context.abort(what[:_TEXT_MAX])
+        tell(context, kind, problem)
 
 
 def _on_exception(kind: Type[BaseException], problem: BaseException,
                   trace: Optional[TracebackType]) -> None:
     try:
-        _tell(kind, problem)
+        _tell_all(kind, problem)
     finally:
         _older["main"](kind, problem, trace)
 
@@ -61,6 +66,6 @@ def _on_exception(kind: Type[BaseException], problem: BaseException,
 def _on_thread_exception(arguments: threading.ExceptHookArgs) -> None:
     try:
         if arguments.exc_type is not SystemExit:
-            _tell(arguments.exc_type, arguments.exc_value)
+            _tell_all(arguments.exc_type, arguments.exc_value)
     finally:
         _older["thread"](arguments)

@@ -5,10 +5,9 @@ DDP, FSDP2, HSDP and DCP run on it unmodified. Every process group is a job of i
 meet through torch's store, which also carries the job's secret. Calls match by order, as c10d's do;
 sends and receives by order per pair, whatever their tag."""
 
+import atexit
 import ctypes
-import os
 import secrets
-import socket
 import threading
 
 import torch
@@ -18,6 +17,7 @@ import tutti
 from tutti import _library as c
 from tutti.context import row_count
 
+from . import meeting
 from .completion import completer
 from .tensors import DEVICES, DTYPES
 
@@ -403,7 +403,7 @@ def _join(store, rank, size, timeout_s):
         return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32))
     if rank == 0:
         first = 20000 + secrets.randbelow(12000)
-        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+        host = meeting.own_address()
         host = f"[{host}]" if ":" in host else host
         store.set("tutti/rendezvous", f"tcp://{host}:{first}-{first + _PORTS - 1}")
         store.set("tutti/job", secrets.token_hex(8))
@@ -417,6 +417,13 @@ def _join(store, rank, size, timeout_s):
 _groups = []  # c10d keeps no reference to a Python backend
 
 
+@atexit.register
+def _leave():
+    """Scripts that end without destroy_process_group leave in order too."""
+    for backend in _groups:
+        backend.shutdown()
+
+
 def _create(store, rank, size, timeout):
     backend = TuttiBackend(store, rank, size, timeout)
     _groups.append(backend)
@@ -427,6 +434,7 @@ def register():
     """Make the backend known to torch.distributed; harmless when repeated."""
     if "tutti" in getattr(dist.Backend, "backend_list", []):
         return
+    meeting.serve_tutti_run()
     try:
         dist.Backend.register_backend("tutti", _create, devices=["cpu", "cuda"])
     except TypeError:  # torch before 2.0

@@ -251,6 +251,13 @@ def next_name(kind: str, process_set: ProcessSet) -> str:
     return f"{kind}.noname.{number}{suffix}"
 
 
+def restart_names():
+    """Count calls without a name from 0 again, where all ranks stand at the same place."""
+    with _lock:
+        for key in [key for key in _names if key[1] == 0]:
+            del _names[key]
+
+
 # ---- what Horovod was built with; Tutti brings its own transports ----
 
 def mpi_threads_supported() -> bool:

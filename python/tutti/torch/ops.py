@@ -667,4 +667,5 @@ def join(device: int = -1) -> int:
     status = c.library.tutti_join(basics.job()._pointer, 0, ctypes.byref(last))
     if status < 0:
         raise HorovodInternalError(str(basics.job()._error(status)))
+    basics.restart_names()  # ranks have made different numbers of calls without a name
     return last.value
