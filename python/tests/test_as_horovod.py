@@ -247,8 +247,8 @@ LOOP = """
 
 def sides(page, needle):
     """The diff of the page that has these words: the script before, and after."""
-    block = next(block for block in re.findall(r"```diff\n(.*?)```", (DOCS / page).read_text(), re.S)
-                 if needle in block)
+    blocks = re.findall(r"```diff\n(.*?)```", (DOCS / page).read_text(), re.S)
+    block = next(block for block in blocks if needle in block)
     lines = block.splitlines()
     return ["\n".join(line[1:] for line in lines if line[:1] != other) for other in "+-"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ranks of a torch.distributed group meet: the host of its first rank, as the others reach
-it; and a store for scripts that are started by `tutti run`, which sets none of torchrun's variables."""
+"""Where the ranks of a torch.distributed group meet: the host of its first rank, as the others
+reach it. And a store for scripts started by `tutti run`, which sets no variables of torchrun."""
 
 import array
 import os
