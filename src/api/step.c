@@ -19,6 +19,8 @@
 
 enum {
     NAMES_MAX = 65536,
+    REPEATS_MIN = 64,      /* so many names come again, and so many times as many as there are: */
+    REPEATS_FACTOR = 2,    /* the first step is over */
     WARMUP_STEPS = 2,      /* of a setting, not counted */
     SAMPLE_STEPS_MIN = 5,  /* counted */
     SAMPLE_STEPS_MAX = 50, /* as many as a fifth of a second holds */
@@ -31,18 +33,18 @@ enum {
     DECIDE_STEPS = 3, /* until auto says whether an order can help */
 };
 
-/* Names in the order in which they came first. While an order is learnt every call looks its name
- * up, in every step. */
 typedef struct name_list {
     char **names;
-    uint32_t *slots; /* by hash: the place in `names` and 1, or 0; at most half of them are used */
-    size_t count, capacity;
+    uint32_t *index; /* [places] of names, + 1, by hash */
+    size_t count, places;
 } name_list;
 
 struct tt_steps {
     pthread_mutex_t lock; /* guards the lists, and what tutti_count reads of the rest */
     name_list started, used;
+    uint64_t repeat_count; /* names that were started again before the step was over */
     atomic_bool is_learning;
+    atomic_bool is_noting; /* what is started */
 
     /* Of the thread that calls tutti_step. */
     uint64_t count;
@@ -60,50 +62,54 @@ struct tt_steps {
 
 /* ---- the order that is learnt ---- */
 
-static uint32_t *list_slot(const name_list *list, const char *name)
+static size_t list_place(const name_list *list, const char *name)
 {
-    const size_t mask = 2 * list->capacity - 1;
-    size_t at = tt_hash64(name, strlen(name), 0) & mask;
-    while (list->slots[at] != 0 && strcmp(list->names[list->slots[at] - 1], name) != 0) {
-        at = (at + 1) & mask;
+    size_t at = (size_t)tt_hash64(name, strlen(name), 0) & (list->places - 1);
+    while (list->index[at] != 0 && strcmp(list->names[list->index[at] - 1], name) != 0) {
+        at = (at + 1) & (list->places - 1);
     }
-    return &list->slots[at];
+    return at;
 }
 
-static bool list_grow(name_list *list)
+/* Room for one more name, and an index that is at most half full. */
+static bool list_reserve(name_list *list)
 {
-    const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-    char **names = realloc(list->names, capacity * sizeof(*names));
+    if (2 * list->count < list->places) {
+        return true;
+    }
+    const size_t places = list->places > 0 ? 2 * list->places : 128;
+    uint32_t *index = calloc(places, sizeof(*index));
+    char **names = realloc(list->names, places / 2 * sizeof(*names));
     list->names = names != NULL ? names : list->names;
-    uint32_t *slots = calloc(2 * capacity, sizeof(*slots));
-    if (names == NULL || slots == NULL) {
-        free(slots);
+    if (index == NULL || names == NULL) {
+        free(index);
         return false;
     }
-    free(list->slots);
-    list->slots = slots;
-    list->capacity = capacity;
+    free(list->index);
+    list->index = index;
+    list->places = places;
     for (size_t i = 0; i < list->count; i++) {
-        *list_slot(list, list->names[i]) = (uint32_t)i + 1;
+        list->index[list_place(list, names[i])] = (uint32_t)i + 1;
     }
     return true;
 }
 
+/* False: it is there already. One that cannot be kept is left out. */
 static bool list_add(name_list *list, const char *name)
 {
-    if (list->count == list->capacity && !list_grow(list)) {
-        return false;
-    }
-    uint32_t *slot = list_slot(list, name);
-    if (*slot != 0) {
+    if (!list_reserve(list)) {
         return true;
+    }
+    const size_t at = list_place(list, name);
+    if (list->index[at] != 0) {
+        return false;
     }
     char *copy = list->count < NAMES_MAX && tt_order_name_is_writable(name) ? strdup(name) : NULL;
     if (copy != NULL) {
         list->names[list->count++] = copy;
-        *slot = (uint32_t)list->count;
+        list->index[at] = (uint32_t)list->count;
     }
-    return copy != NULL;
+    return true;
 }
 
 static void list_clear(name_list *list)
@@ -112,19 +118,23 @@ static void list_clear(name_list *list)
         free(list->names[i]);
     }
     free(list->names);
-    free(list->slots);
+    free(list->index);
     *list = (name_list){0};
 }
 
 void tt_steps_note(tutti_context *context, const tutti_handle *handle)
 {
     tt_steps *steps = context->steps;
-    if (steps == NULL || !atomic_load_explicit(&steps->is_learning, memory_order_relaxed) ||
+    if (steps == NULL || !atomic_load_explicit(&steps->is_noting, memory_order_relaxed) ||
         handle->request.urgency >= TT_URGENCY_ACTIVATION / 2) {
         return;
     }
     (void)pthread_mutex_lock(&steps->lock);
-    (void)list_add(&steps->started, handle->name);
+    steps->repeat_count += list_add(&steps->started, handle->name) ? 0 : 1;
+    /* This program does not call tutti_step: its threads are spared the lock. */
+    if (steps->repeat_count > REPEATS_MIN + REPEATS_FACTOR * steps->started.count) {
+        atomic_store(&steps->is_noting, false);
+    }
     (void)pthread_mutex_unlock(&steps->lock);
 }
 
@@ -177,6 +187,7 @@ static tutti_status learn(tutti_context *context, tt_steps *steps)
     (void)pthread_mutex_lock(&steps->lock);
     char *text = context->rank == 0 ? learnt_text(steps, &bytes) : NULL;
     atomic_store(&steps->is_learning, false);
+    atomic_store(&steps->is_noting, false);
     list_clear(&steps->started);
     list_clear(&steps->used);
     (void)pthread_mutex_unlock(&steps->lock);
@@ -424,6 +435,7 @@ tutti_status tt_steps_begin(tutti_context *context)
     atomic_init(&steps->is_learning, settings->order[0] == 0 && context->size > 1 &&
                                          (settings->schedule == TT_SCHEDULE_AUTO ||
                                           settings->schedule == TT_SCHEDULE_PRIORITY));
+    atomic_init(&steps->is_noting, atomic_load(&steps->is_learning));
     steps->is_tuning = settings->tunes && context->size > 1;
     steps->steps_left = WARMUP_STEPS + SAMPLE_STEPS_MIN;
     steps->warmup_left = WARMUP_STEPS;
