@@ -2,15 +2,16 @@
  *
  * control-scale.c - what agreeing costs with up to 27,600 members, in one process.
  *
- * usage: bench-control-scale [--quick] [--members N] [--mode M] [--steps S] [--bursts B]
- *                            [--json FILE]
+ * usage: bench-control-scale [--quick] [--check] [--members N] [--mode M] [--steps S]
+ *                            [--bursts B] [--json FILE]
  *
  * The negotiators are those of the library; only the network is simulated: a frame costs its sender
  * and its receiver time, then latency and bandwidth, less inside a host (6 members each). In every
  * step each member submits the 161 tensors of ResNet50 in B (8) bursts of backward computation, a
  * little apart from its peers; the next step begins when all is agreed. Counted: frames, their
  * sizes, the time from the last submission to the last agreement (exposed), memory, and frames
- * simulated per second of this machine. */
+ * simulated per second of a core, in the first step and in the last. With --check it fails where
+ * frames, exposed time or memory grow by more than they may. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,79 +22,23 @@
 #include "base/assert.h"
 #include "base/philox.h"
 #include "negotiate/negotiate.h"
+#include "resnet50.h"
 
 enum {
-    TENSORS = 161,
     PER_HOST = 6,
-    INLINE_BYTES = 40, /* payload kept in a frame; more is allocated */
-    NAME_BYTES = 40,
+    INLINE_BYTES = 40,       /* payload kept in a frame; more is allocated */
     BLOCK_BYTES = 16 * 1024, /* a member's small memory comes from blocks of its own */
     CLASS_BYTES = 16,        /* sizes are rounded up to this */
+    LINE_BYTES = 64,         /* of the cache */
     CLASSES = 4096 / CLASS_BYTES + 1,
     GROUND_BYTES = 64 << 20, /* blocks come from regions of huge pages */
+    MEMBER_BYTES_MAX = 64 << 10,
 };
 
 /* Nanoseconds; those of a cluster with a 100 Gb/s network. */
 static const uint64_t burst_ns = 1000 * 1000, jitter_ns = 100 * 1000;
 static const uint64_t send_ns = 300, receive_ns = 300, receive_byte_ns = 3;
 static const uint64_t net_latency_ns = 1300, host_latency_ns = 350;
-
-/* ---- the tensors ---- */
-
-typedef struct bench_tensor {
-    char name[NAME_BYTES];
-    uint64_t claim[3]; /* kind, type, elements */
-} bench_tensor;
-
-static uint32_t add_tensor(bench_tensor *tensors, uint32_t at, const char *name, uint64_t elements)
-{
-    snprintf(tensors[at].name, NAME_BYTES, "%s", name);
-    tensors[at].claim[0] = 1;
-    tensors[at].claim[1] = 7;
-    tensors[at].claim[2] = elements;
-    return at + 1;
-}
-
-/* A convolution and the two vectors of its normalisation. */
-static uint32_t add_layer(bench_tensor *tensors, uint32_t at, const char *prefix, uint64_t in,
-                          uint64_t out_and_window)
-{
-    char name[NAME_BYTES];
-    const uint64_t out = out_and_window >> 8, window = out_and_window & 255;
-    snprintf(name, sizeof(name), "%s.conv", prefix);
-    at = add_tensor(tensors, at, name, in * out * window * window);
-    snprintf(name, sizeof(name), "%s.bn.weight", prefix);
-    at = add_tensor(tensors, at, name, out);
-    snprintf(name, sizeof(name), "%s.bn.bias", prefix);
-    return add_tensor(tensors, at, name, out);
-}
-
-static void make_resnet50(bench_tensor *tensors)
-{
-    static const uint32_t blocks[4] = {3, 4, 6, 3};
-    char name[NAME_BYTES];
-    uint64_t in = 64;
-    uint32_t at = add_layer(tensors, 0, "stem", 3, 64 << 8 | 7);
-    for (uint32_t stage = 0; stage < 4; stage++) {
-        const uint64_t width = UINT64_C(64) << stage;
-        for (uint32_t block = 0; block < blocks[stage]; block++) {
-            snprintf(name, sizeof(name), "layer%u.%u.1", stage + 1, block);
-            at = add_layer(tensors, at, name, in, width << 8 | 1);
-            snprintf(name, sizeof(name), "layer%u.%u.2", stage + 1, block);
-            at = add_layer(tensors, at, name, width, width << 8 | 3);
-            snprintf(name, sizeof(name), "layer%u.%u.3", stage + 1, block);
-            at = add_layer(tensors, at, name, width, 4 * width << 8 | 1);
-            if (block == 0) {
-                snprintf(name, sizeof(name), "layer%u.0.down", stage + 1);
-                at = add_layer(tensors, at, name, in, 4 * width << 8 | 1);
-            }
-            in = 4 * width;
-        }
-    }
-    at = add_tensor(tensors, at, "fc.weight", 2048 * 1000);
-    at = add_tensor(tensors, at, "fc.bias", 1000);
-    TT_ASSERT(at == TENSORS);
-}
 
 /* ---- events ---- */
 
@@ -115,7 +60,7 @@ typedef struct bench_event {
 typedef struct bench_member {
     struct bench_world *bench;
     tt_negotiator *negotiator;
-    tt_ticket *tickets; /* [TENSORS] */
+    tt_ticket *tickets; /* [RESNET50_TENSORS] */
     uint64_t now_ns;    /* it has been busy until then */
     uint64_t tick_ns;   /* that was asked for; UINT64_MAX: none */
     uint64_t bytes;     /* of its memory */
@@ -136,7 +81,7 @@ typedef struct bench_ground {
 
 typedef struct bench_world {
     uint32_t size, bursts;
-    bench_tensor tensors[TENSORS];
+    bench_tensor tensors[RESNET50_TENSORS];
     tt_random random;
     uint32_t *host_of, *host_first, *host_members;
     bench_member *members;
@@ -248,9 +193,13 @@ static void *member_take(bench_member *self, size_t bytes)
         return memset(taken, 0, bytes);
     }
     const uint32_t room = (uint32_t)(class * CLASS_BYTES);
-    if (self->block_left < room) {
+    const uint32_t skip = room >= LINE_BYTES ? self->block_left % LINE_BYTES : 0;
+    if (self->block_left < room + skip) {
         self->block = ground_take(bench, BLOCK_BYTES);
         self->block_left = BLOCK_BYTES;
+    } else {
+        self->block += skip; /* arrays begin with a line of the cache */
+        self->block_left -= skip;
     }
     void *memory = self->block; /* zeros, as it was never used */
     self->block += room;
@@ -373,9 +322,10 @@ static void place_members(bench_world *bench)
 
 static void make_tickets(bench_world *bench, bench_member *member)
 {
-    member->tickets = ground_take(bench, (TENSORS * sizeof(tt_ticket) + 63) / 64 * 64);
-    for (uint32_t i = 0; i < TENSORS; i++) {
-        bench_tensor *tensor = &bench->tensors[TENSORS - 1 - i]; /* as backward gives them */
+    member->tickets = ground_take(bench, (RESNET50_TENSORS * sizeof(tt_ticket) + 63) / 64 * 64);
+    for (uint32_t i = 0; i < RESNET50_TENSORS; i++) {
+        bench_tensor *tensor =
+            &bench->tensors[RESNET50_TENSORS - 1 - i]; /* as backward gives them */
         member->tickets[i] = (tt_ticket){.name = tensor->name,
                                          .claim = tensor->claim,
                                          .name_bytes = (uint16_t)strlen(tensor->name),
@@ -475,8 +425,8 @@ static void push_burst(bench_world *bench, uint32_t member, uint32_t burst)
 
 static void submit_burst(bench_world *bench, bench_member *member, uint32_t burst)
 {
-    const uint32_t first = TENSORS * burst / bench->bursts;
-    const uint32_t end = TENSORS * (burst + 1) / bench->bursts;
+    const uint32_t first = RESNET50_TENSORS * burst / bench->bursts;
+    const uint32_t end = RESNET50_TENSORS * (burst + 1) / bench->bursts;
     bench->submitted += end - first;
     for (uint32_t i = first; i < end; i++) {
         tt_negotiator_submit(member->negotiator, &member->tickets[i]);
@@ -534,7 +484,15 @@ typedef struct step_result {
     uint64_t frames, bytes;
     double exposed_us;
     uint64_t rounds, turns;
+    double seconds; /* of this process: it may share its core */
 } step_result;
+
+static double seconds_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
 
 static void sum_counters(const bench_world *bench, step_result *result, uint64_t *sizes)
 {
@@ -554,6 +512,7 @@ static void sum_counters(const bench_world *bench, step_result *result, uint64_t
 static step_result run_step(bench_world *bench, uint64_t *sizes)
 {
     step_result before = {0}, after = {0};
+    const double begin = seconds_now();
     sum_counters(bench, &before, sizes);
     bench->begin_ns = bench->last_done_ns;
     bench->done = 0;
@@ -561,12 +520,14 @@ static step_result run_step(bench_world *bench, uint64_t *sizes)
     for (uint32_t i = 0; i < bench->size; i++) {
         push_burst(bench, i, 0);
     }
-    while (bench->done < (uint64_t)bench->size * TENSORS) {
+    while (bench->done < (uint64_t)bench->size * RESNET50_TENSORS) {
         TT_ASSERT(bench->event_count > 0);
         run_event(bench);
     }
+    const double seconds = seconds_now() - begin;
     sum_counters(bench, &after, sizes);
-    return (step_result){.frames = after.frames - before.frames,
+    return (step_result){.seconds = seconds,
+                         .frames = after.frames - before.frames,
                          .bytes = after.bytes - before.bytes,
                          .rounds = after.rounds - before.rounds,
                          .turns = after.turns - before.turns,
@@ -574,14 +535,21 @@ static step_result run_step(bench_world *bench, uint64_t *sizes)
                              ((double)bench->last_done_ns - (double)bench->last_submit_ns) / 1e3};
 }
 
-static double seconds_now(void)
+/* ---- reports ---- */
+
+static double rate_of(const step_result *step)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    return step->seconds > 0 ? (double)step->frames / step->seconds : 0;
 }
 
-/* ---- reports ---- */
+static uint64_t most_bytes(const bench_world *bench)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 1; i < bench->size; i++) {
+        most = bench->members[i].bytes > most ? bench->members[i].bytes : most;
+    }
+    return most;
+}
 
 static const char *const mode_names[] = {[TT_NEGOTIATE_COORDINATOR] = "coordinator",
                                          [TT_NEGOTIATE_BITVECTOR] = "bitvector",
@@ -589,87 +557,138 @@ static const char *const mode_names[] = {[TT_NEGOTIATE_COORDINATOR] = "coordinat
                                          [TT_NEGOTIATE_ORIGINAL] = "original"};
 
 static void print_json(FILE *json, const char *mode, const bench_world *bench,
-                       const step_result *steps, double rate)
+                       const step_result *steps)
 {
     const step_result *first = &steps[0], *last = &steps[1];
-    uint64_t sizes[16], most = 0;
+    const uint64_t most = most_bytes(bench);
+    uint64_t sizes[16];
     step_result all = {0};
     sum_counters(bench, &all, sizes);
-    for (uint32_t i = 1; i < bench->size; i++) {
-        most = bench->members[i].bytes > most ? bench->members[i].bytes : most;
-    }
     fprintf(json,
             "{\"mode\": \"%s\", \"members\": %u, \"first_step\": {\"frames\": %llu, \"bytes\": "
             "%llu, \"exposed_us\": %.1f}, \"step\": {\"frames\": %llu, \"bytes\": %llu, "
             "\"exposed_us\": %.1f, \"rounds\": %llu, \"turns\": %llu}, \"member_bytes_max\": %llu, "
-            "\"coordinator_bytes\": %llu, \"frames_per_second\": %.0f, \"sizes\": [",
+            "\"coordinator_bytes\": %llu, \"frames_per_second\": [%.0f, %.0f], \"sizes\": [",
             mode, bench->size, (unsigned long long)first->frames, (unsigned long long)first->bytes,
             first->exposed_us, (unsigned long long)last->frames, (unsigned long long)last->bytes,
             last->exposed_us, (unsigned long long)last->rounds, (unsigned long long)last->turns,
-            (unsigned long long)most, (unsigned long long)bench->members[0].bytes, rate);
+            (unsigned long long)most, (unsigned long long)bench->members[0].bytes, rate_of(first),
+            rate_of(last));
     for (uint32_t i = 0; i < 16; i++) {
         fprintf(json, "%s%llu", i > 0 ? ", " : "", (unsigned long long)sizes[i]);
     }
     fprintf(json, "]}");
 }
 
-static void print_line(const char *mode, const bench_world *bench, const step_result *steps,
-                       double rate)
+static void print_line(const char *mode, const bench_world *bench, const step_result *steps)
 {
-    uint64_t most = 0;
-    for (uint32_t i = 1; i < bench->size; i++) {
-        most = bench->members[i].bytes > most ? bench->members[i].bytes : most;
-    }
+    const uint64_t most = most_bytes(bench);
     const step_result *last = &steps[1];
-    printf("%7u  %-11s  %9llu %9.1f  %9llu %9.1f %6llu %6llu  %7.1f  %9.1f  %5.2f\n", bench->size,
-           mode, (unsigned long long)steps[0].frames, steps[0].exposed_us,
+    printf("%7u  %-11s  %9llu %9.1f  %9llu %9.1f %6llu %6llu  %7.1f  %9.1f  %5.2f %5.2f\n",
+           bench->size, mode, (unsigned long long)steps[0].frames, steps[0].exposed_us,
            (unsigned long long)last->frames, last->exposed_us, (unsigned long long)last->rounds,
            (unsigned long long)last->turns, (double)most / 1024,
-           (double)bench->members[0].bytes / 1024, rate / 1e6);
+           (double)bench->members[0].bytes / 1024, rate_of(&steps[0]) / 1e6, rate_of(last) / 1e6);
     fflush(stdout);
 }
 
+/* ---- what must hold ---- */
+
+static bool expect(bool is_right, const bench_world *bench, const char *mode, const char *what)
+{
+    if (!is_right) {
+        fprintf(stderr, "%u members, %s: %s\n", bench->size, mode, what);
+    }
+    return is_right;
+}
+
+/* A vector goes from each member to its leader and back, and over log2 of the leaders. */
+static uint64_t frames_of_round(uint32_t size)
+{
+    const uint64_t hosts = (size + PER_HOST - 1) / PER_HOST;
+    uint64_t power = 1, dimensions = 0;
+    for (; 2 * power <= hosts; power *= 2) {
+        dimensions++;
+    }
+    return 2 * (size - hosts) + power * dimensions + 2 * (hosts - power);
+}
+
+/* Two hops inside the host, one for each doubling of hosts and two for those beyond; each with its
+ * sending and receiving, and with sends that wait for the host's others. */
+static double exposed_most_us(uint32_t size)
+{
+    double hops = 4;
+    for (uint32_t hosts = (size + PER_HOST - 1) / PER_HOST; hosts > 1; hosts /= 2) {
+        hops++;
+    }
+    return hops * (double)(net_latency_ns + send_ns + receive_ns + 100) / 1e3 +
+           (double)(PER_HOST * (send_ns + receive_ns)) / 1e3;
+}
+
+static bool check(const bench_world *bench, tt_negotiate_mode mode, const step_result *steps)
+{
+    const step_result *step = &steps[1];
+    const char *name = mode_names[mode];
+    bool is_right = true;
+    if (mode != TT_NEGOTIATE_ORIGINAL) {
+        is_right &= expect(most_bytes(bench) <= MEMBER_BYTES_MAX, bench, name,
+                           "a member takes more than 64 KiB");
+    }
+    if (mode == TT_NEGOTIATE_BITVECTOR) {
+        is_right &= expect(step->turns == 0 && step->rounds == bench->bursts, bench, name,
+                           "a burst is not one round without the coordinator");
+        is_right &= expect(step->frames == step->rounds * frames_of_round(bench->size), bench, name,
+                           "a round has more frames than its exchanges");
+        is_right &= expect(step->exposed_us <= exposed_most_us(bench->size), bench, name,
+                           "the exposed time grows by more than hops");
+    }
+    if (mode == TT_NEGOTIATE_PLAN) {
+        is_right &= expect(step->frames == 0 && step->exposed_us <= 0, bench, name,
+                           "a planned step has frames");
+    }
+    return is_right;
+}
+
 typedef struct bench_options {
-    bool is_quick;
+    bool is_quick, is_check;
     uint32_t members, steps, bursts;
     int mode; /* 0: all */
     const char *json;
 } bench_options;
 
-static void run_one(uint32_t size, tt_negotiate_mode mode, const bench_options *options, FILE *json)
+static bool run_one(uint32_t size, tt_negotiate_mode mode, const bench_options *options, FILE *json)
 {
     bench_world *bench = bench_create(size, mode);
     bench->bursts = options->bursts;
     uint64_t sizes[16];
     step_result results[2];
-    const double begin = seconds_now();
     for (uint32_t i = 0; i < options->steps; i++) {
         results[i > 0] = run_step(bench, sizes);
     }
-    const double rate = (double)bench->delivered / (seconds_now() - begin);
-    print_line(mode_names[mode], bench, results, rate);
+    print_line(mode_names[mode], bench, results);
     if (json != NULL) {
-        print_json(json, mode_names[mode], bench, results, rate);
+        print_json(json, mode_names[mode], bench, results);
     }
+    const bool is_right = !options->is_check || check(bench, mode, results);
     bench_destroy(bench);
+    return is_right;
 }
 
 static bool parse_options(int count, char **words, bench_options *options)
 {
     static const struct option known[] = {
-        {"quick", no_argument, NULL, 'q'},
-        {"members", required_argument, NULL, 'n'},
-        {"mode", required_argument, NULL, 'm'},
-        {"steps", required_argument, NULL, 's'},
-        {"bursts", required_argument, NULL, 'b'},
-        {"json", required_argument, NULL, 'j'},
-        {NULL, 0, NULL, 0},
+        {"quick", no_argument, NULL, 'q'},         {"check", no_argument, NULL, 'c'},
+        {"members", required_argument, NULL, 'n'}, {"mode", required_argument, NULL, 'm'},
+        {"steps", required_argument, NULL, 's'},   {"bursts", required_argument, NULL, 'b'},
+        {"json", required_argument, NULL, 'j'},    {NULL, 0, NULL, 0},
     };
     *options = (bench_options){.steps = 6, .bursts = 8};
     int word;
     while ((word = getopt_long(count, words, "", known, NULL)) != -1) {
         if (word == 'q') {
             options->is_quick = true;
+        } else if (word == 'c') {
+            options->is_check = true;
         } else if (word == 'n') {
             options->members = (uint32_t)strtoul(optarg, NULL, 10);
         } else if (word == 's') {
@@ -689,17 +708,17 @@ static bool parse_options(int count, char **words, bench_options *options)
             return false;
         }
     }
-    return options->steps >= 2 && options->bursts > 0 && options->bursts <= TENSORS &&
+    return options->steps >= 2 && options->bursts > 0 && options->bursts <= RESNET50_TENSORS &&
            optind == count;
 }
 
-static void run_all(const bench_options *options, FILE *json)
+static bool run_all(const bench_options *options, FILE *json)
 {
     static const uint32_t sizes[] = {64, 96, 768, 6000, 27600};
     const uint32_t size_count = options->is_quick ? 3 : 5;
-    bool is_first = true;
+    bool is_first = true, is_right = true;
     printf("members  mode         first step, exposed us     a step, exposed us rounds  turns"
-           "   KiB each  KiB at 0  Mframes/s\n");
+           "   KiB each  KiB at 0  Mframes/s: first, last\n");
     for (uint32_t i = 0; i < size_count; i++) {
         for (int mode = TT_NEGOTIATE_COORDINATOR; mode <= TT_NEGOTIATE_ORIGINAL; mode++) {
             const bool is_wanted = options->members == 0 || options->members == sizes[i];
@@ -710,14 +729,16 @@ static void run_all(const bench_options *options, FILE *json)
                 fprintf(json, ",\n");
             }
             is_first = false;
-            run_one(sizes[i], (tt_negotiate_mode)mode, options, json);
+            is_right &= run_one(sizes[i], (tt_negotiate_mode)mode, options, json);
         }
     }
     if (is_first && options->members > 0) {
-        run_one(options->members,
-                options->mode != 0 ? (tt_negotiate_mode)options->mode : TT_NEGOTIATE_PLAN, options,
-                json);
+        is_right &=
+            run_one(options->members,
+                    options->mode != 0 ? (tt_negotiate_mode)options->mode : TT_NEGOTIATE_PLAN,
+                    options, json);
     }
+    return is_right;
 }
 
 int main(int count, char **words)
@@ -725,7 +746,7 @@ int main(int count, char **words)
     bench_options options;
     if (!parse_options(count, words, &options)) {
         fprintf(stderr,
-                "usage: %s [--quick] [--members N] [--mode "
+                "usage: %s [--quick] [--check] [--members N] [--mode "
                 "coordinator|bitvector|plan|original] [--steps S] [--bursts B] "
                 "[--json FILE]\n",
                 words[0]);
@@ -739,10 +760,10 @@ int main(int count, char **words)
     if (json != NULL) {
         fprintf(json, "[\n");
     }
-    run_all(&options, json);
+    const bool is_right = run_all(&options, json);
     if (json != NULL) {
         fprintf(json, "\n]\n");
         fclose(json);
     }
-    return 0;
+    return is_right ? 0 : 1;
 }
