@@ -20,6 +20,7 @@
 enum {
     FAR_US = 250,
     ROOM_US = 500,
+    SEGMENTS_MIN = 4,       /* every second one is acknowledged at once */
     STEP_BYTES = 16 * 1024, /* of bounds */
     CONTROL_BYTES = 16,     /* TCP_CA_NAME_MAX */
 };
@@ -42,9 +43,10 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static bool is_near(uint32_t shortest_us)
+static bool suits(const tt_backlog_look *look)
 {
-    return shortest_us > 0 && shortest_us < FAR_US;
+    return look->shortest_us > 0 && look->shortest_us < FAR_US && look->segment_bytes > 0 &&
+           look->segment_bytes <= TT_BACKLOG_BYTES_MIN / SEGMENTS_MIN;
 }
 
 /* A burst is no faster wire: two looks must show it. A late wake-up is no slower one. */
@@ -61,7 +63,7 @@ bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
     const uint32_t before = backlog->bytes;
     learn_rate(backlog, look);
     const uint64_t wanted = tt_round_up(backlog->rate * ROOM_US / 1000, STEP_BYTES);
-    if (!is_near(look.shortest_us) || wanted > TT_BACKLOG_BYTES_MAX) {
+    if (!suits(&look) || wanted > TT_BACKLOG_BYTES_MAX) {
         backlog->bytes = 0;
     } else {
         backlog->bytes = (uint32_t)tt_max_u64(wanted, TT_BACKLOG_BYTES_MIN);
@@ -69,7 +71,7 @@ bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
     return backlog->bytes != before;
 }
 
-/* (4). False: the socket must not be bounded. */
+/* (5). False: the socket must not be bounded. */
 static bool can_bound(const tt_backlog *backlog, int fd)
 {
     char name[CONTROL_BYTES] = {0};
@@ -99,14 +101,16 @@ static void apply(tt_backlog *backlog, int fd)
     }
 }
 
-/* UINT32_MAX: it cannot be told. */
-static uint32_t shortest_us(int fd)
+/* Zeros: it cannot be told. */
+static tt_backlog_look ask(int fd)
 {
     look_at_socket socket = {0};
     socklen_t length = sizeof(socket);
-    const bool is_told =
-        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &socket, &length) == 0 && length >= sizeof(socket);
-    return is_told ? socket.shortest_us : UINT32_MAX;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &socket, &length) != 0 || length < sizeof(socket)) {
+        return (tt_backlog_look){0};
+    }
+    return (tt_backlog_look){.shortest_us = socket.shortest_us,
+                             .segment_bytes = socket.known.tcpi_snd_mss};
 }
 
 void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_control)
@@ -114,7 +118,8 @@ void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_co
     *backlog = (tt_backlog){.keeps_control = keeps_control,
                             .is_fixed = bytes > 0,
                             .bytes = bytes == UINT32_MAX ? 0 : bytes};
-    if (bytes == 0 && is_near(shortest_us(fd))) {
+    const tt_backlog_look look = ask(fd);
+    if (bytes == 0 && suits(&look)) {
         backlog->bytes = TT_BACKLOG_BYTES_MIN;
     }
     if (backlog->bytes > 0) {
@@ -134,8 +139,9 @@ void tt_backlog_look_at(tt_backlog *backlog, int fd, uint64_t bytes_written)
     if (before == 0) {
         return; /* a busy time begins */
     }
-    const tt_backlog_look look = {
-        .bytes = bytes, .took_ns = now - before, .shortest_us = shortest_us(fd)};
+    tt_backlog_look look = ask(fd);
+    look.bytes = bytes;
+    look.took_ns = now - before;
     if (tt_backlog_learn(backlog, look)) {
         apply(backlog, fd);
     }

@@ -11,7 +11,9 @@
  *      in a queue.
  *  (2) Fast links (4 Gbit/s and more) get none either: a rank cannot be woken that often.
  *  (3) It begins with the least, which hides neither: 64 KiB reach more than 4 Gbit/s near by.
- *  (4) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
+ *  (4) Where a packet is long (loopback: 64 KiB) there is none: of a few, the last would wait for
+ *      an acknowledgement that is delayed.
+ *  (5) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
  *      unless the user chose; then it gets no bound.
  *
  * Layer:   transport; learn is pure.
@@ -42,6 +44,7 @@ typedef struct tt_backlog {
 typedef struct tt_backlog_look {
     uint64_t bytes, took_ns; /* written since the last one, always with more to write */
     uint32_t shortest_us;    /* round trip ever; 0: not known */
+    uint32_t segment_bytes;  /* of one packet */
 } tt_backlog_look;
 
 /* `bytes` 0: to be found; UINT32_MAX: never a bound; else that, at once. */

@@ -23,7 +23,8 @@ static tt_backlog_look wire(uint32_t rate, uint32_t shortest_us)
 {
     return (tt_backlog_look){.bytes = TT_BACKLOG_SAMPLE_BYTES,
                              .took_ns = (uint64_t)TT_BACKLOG_SAMPLE_BYTES * 1000 / rate,
-                             .shortest_us = shortest_us};
+                             .shortest_us = shortest_us,
+                             .segment_bytes = 1448};
 }
 
 static uint32_t settle(tt_backlog *backlog, tt_backlog_look look)
@@ -64,6 +65,17 @@ static void test_a_far_peer_has_no_bound(void **state)
     assert_int_equal(settle(&backlog, wire(119, 20000)), 0);
     assert_int_equal(settle(&backlog, wire(12, 250)), 0);
     assert_int_equal(settle(&backlog, wire(12, 0)), 0); /* nothing was measured yet */
+}
+
+static void test_long_packets_have_no_bound(void **state)
+{
+    (void)state;
+    tt_backlog backlog = {.bytes = 65536};
+    tt_backlog_look look = wire(119, 60);
+    look.segment_bytes = 65483; /* loopback */
+    assert_int_equal(settle(&backlog, look), 0);
+    look.segment_bytes = 8948; /* jumbo frames */
+    assert_int_equal(settle(&backlog, look), TT_BACKLOG_BYTES_MIN);
 }
 
 static void test_one_burst_is_no_faster_wire(void **state)
@@ -150,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_wire_keeps_enough_for_the_kernel_to_send_at_once),
         cmocka_unit_test(test_a_fast_wire_has_no_bound),
         cmocka_unit_test(test_a_far_peer_has_no_bound),
+        cmocka_unit_test(test_long_packets_have_no_bound),
         cmocka_unit_test(test_one_burst_is_no_faster_wire),
         cmocka_unit_test(test_a_late_wake_up_is_no_slower_wire),
         cmocka_unit_test(test_a_given_bound_is_the_sockets),
