@@ -122,6 +122,7 @@ struct tutti_context {
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
     atomic_int waiting; /* threads that wait for the baton or for a handle */
+    atomic_int asking;  /* of them, those that need the baton */
     atomic_int drivers; /* threads that drive, or sleep while waiting for their own call */
     atomic_int inside;  /* threads in a call that may wait; the last of them lets shutdown go on */
     atomic_int progress_state;
@@ -227,6 +228,9 @@ void tt_drive_drain(tutti_context *context);
 bool tt_drive_run(tutti_handle *handle, uint64_t until_ns);
 /* Until the handle is done, or `until_ns`; drives if nobody else does. */
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns);
+/* Until one of them is done; NULL among them is none. */
+bool tt_drive_wait_any(tutti_context *context, tutti_handle *const *handles, int count,
+                       uint64_t until_ns);
 /* Baton's holder: tell the owners of finished calls; callbacks run without the baton. */
 void tt_drive_deliver(tutti_context *context);
 /* Baton's holder: let every thread that waits see its call's end and go. */
@@ -240,6 +244,9 @@ tutti_status tt_trace_close(tutti_context *context);
 /* call.c */
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle);
 tutti_status tt_call_check(const tutti_context *context);
+/* Until one of the calls, all of this context, is over: TUTTI_OK, whatever became of it. */
+tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles, int count,
+                           double timeout_s);
 /* Start and wait on a handle of the caller's stack. */
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
                          const tt_call_extra *extra);

@@ -676,15 +676,9 @@ static bool is_over(const tutti_handle *handle)
     return state == HANDLE_DONE || state == HANDLE_IDLE;
 }
 
-tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
+tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles, int count,
+                           double timeout_s)
 {
-    if (handle == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
-    }
-    if (is_over(handle)) {
-        return result_of(handle);
-    }
-    tutti_context *context = handle->context;
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
@@ -696,10 +690,22 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
                                   ? UINT64_MAX
                                   : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
     const uint64_t since_ns = wait_begin(context);
-    status = tt_drive_wait(handle, until_ns) ? result_of(handle) : TUTTI_IN_PROGRESS;
+    const bool is_done = tt_drive_wait_any(context, handles, count, until_ns);
     wait_end(context, since_ns);
     leave(context);
-    return status;
+    return is_done ? TUTTI_OK : TUTTI_IN_PROGRESS;
+}
+
+tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
+{
+    if (handle == NULL) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
+    }
+    if (is_over(handle)) {
+        return result_of(handle);
+    }
+    const tutti_status status = tt_call_await(handle->context, &handle, 1, timeout_s);
+    return status == TUTTI_OK ? result_of(handle) : status;
 }
 
 tutti_status tutti_poll(tutti_handle *handle)

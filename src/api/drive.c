@@ -25,6 +25,8 @@
  *      sleeps: it says that it runs, so that who submits the next ones need not wake it. A wake-up
  *      costs more than all the rest of a submission. Peers ring as if it slept; who waits for a
  *      call drives it at once.
+ * (10) A progress thread that has work keeps the baton although others wait for calls: on busy
+ *      cores a waiter may be woken milliseconds later, and nobody would drive till then.
  */
 #include <errno.h>
 #include <limits.h>
@@ -189,25 +191,49 @@ bool tt_drive_try_acquire(tutti_context *context)
            atomic_exchange(&context->baton, 1) == 0;
 }
 
-static bool is_done(void *handle)
+/* What a thread waits for: the first of them to end. */
+typedef struct waited {
+    tutti_context *context;
+    tutti_handle *const *handles; /* NULL among them: none */
+    int count;
+} waited;
+
+static bool is_done(const waited *it)
 {
-    return atomic_load_explicit(&((tutti_handle *)handle)->state, memory_order_acquire) ==
-           HANDLE_DONE;
+    for (int i = 0; i < it->count; i++) {
+        if (it->handles[i] != NULL &&
+            atomic_load_explicit(&it->handles[i]->state, memory_order_acquire) == HANDLE_DONE) {
+            return true;
+        }
+    }
+    return false;
 }
 
-/* Take the baton. False: another thread has it, and `handle` (or NULL) is done. */
-static bool acquire_unless_done(tutti_context *context, tutti_handle *handle)
+/* Whoever ends one of them wakes this thread. */
+static void add_sleeper(const waited *it, int change)
+{
+    for (int i = 0; i < it->count; i++) {
+        if (it->handles[i] != NULL) {
+            atomic_fetch_add(&it->handles[i]->sleepers, change);
+        }
+    }
+}
+
+/* Take the baton. False: another thread has it, and what `it` (or NULL) waits for is over. */
+static bool acquire_unless_done(tutti_context *context, const waited *it)
 {
     bool has_baton = tt_drive_try_acquire(context);
     if (has_baton) {
         return true;
     }
     atomic_fetch_add(&context->waiting, 1);
+    atomic_fetch_add(&context->asking, 1);
     (void)pthread_mutex_lock(&context->sleep_lock);
-    while (!(has_baton = tt_drive_try_acquire(context)) && (handle == NULL || !is_done(handle))) {
+    while (!(has_baton = tt_drive_try_acquire(context)) && (it == NULL || !is_done(it))) {
         (void)pthread_cond_wait(&context->changed, &context->sleep_lock);
     }
     (void)pthread_mutex_unlock(&context->sleep_lock);
+    atomic_fetch_sub(&context->asking, 1);
     atomic_fetch_sub(&context->waiting, 1);
     return has_baton;
 }
@@ -320,34 +346,34 @@ static bool has_news(void *argument)
 }
 
 /* Sleep in the driver without the baton, and take it again. False as in acquire_unless_done. */
-static bool sleep_apart(tutti_context *context, tutti_handle *handle, uint64_t until_ns)
+static bool sleep_apart(tutti_context *context, const waited *it, uint64_t until_ns)
 {
     atomic_store(&context->baton, 0);
     if (atomic_load(&context->waiting) > 0) {
         broadcast(context);
     }
     tt_real_sleep_block(context->real, tt_queue_has_pushed(&context->submitted) ? 0 : until_ns);
-    const bool has_baton = acquire_unless_done(context, handle);
+    const bool has_baton = acquire_unless_done(context, it);
     if (has_baton) {
         tt_real_sleep_end(context->real);
     }
     return has_baton;
 }
 
-/* Drive with the baton in hand until the handle is done or time is out. False: without it now. */
-static bool drive_for(tutti_handle *handle, uint64_t until_ns)
+/* Drive with the baton in hand until one is done or time is out. False: without it now. */
+static bool drive_for(const waited *it, uint64_t until_ns)
 {
-    tutti_context *context = handle->context;
+    tutti_context *context = it->context;
     tt_real *real = context->real;
     tt_real_drive(real);
-    while (!is_done(handle)) {
+    while (!is_done(it)) {
         tt_control_set_waited(context->control, until_ns == UINT64_MAX);
         tt_drive_drain(context);
         if (context->finished == NULL) {
             (void)tt_real_poll(real);
         }
         tt_drive_deliver(context);
-        if (is_done(handle) || has_news(context)) {
+        if (is_done(it) || has_news(context)) {
             continue;
         }
         if (tt_real_spin(real, has_news, context, until_ns)) {
@@ -359,9 +385,9 @@ static bool drive_for(tutti_handle *handle, uint64_t until_ns)
         uint64_t wake_ns = tt_real_watch(real);
         wake_ns = wake_ns < until_ns ? wake_ns : until_ns;
         if (tt_real_sleep_begin(real, wake_ns, &wake_ns)) {
-            atomic_fetch_add(&handle->sleepers, 1);
-            const bool has_baton = sleep_apart(context, handle, wake_ns);
-            atomic_fetch_sub(&handle->sleepers, 1);
+            add_sleeper(it, 1);
+            const bool has_baton = sleep_apart(context, it, wake_ns);
+            add_sleeper(it, -1);
             if (!has_baton) {
                 return false;
             }
@@ -380,15 +406,15 @@ static void deadline_of(uint64_t until_ns, struct timespec *time_out)
     time_out->tv_nsec = (long)(at % UINT64_C(1000000000));
 }
 
-/* Another thread drives: sleep until it is done, or stops driving. */
-static void sleep_for(tutti_handle *handle, uint64_t until_ns)
+/* Another thread drives: sleep until one is done, or it stops driving. */
+static void sleep_for(const waited *it, uint64_t until_ns)
 {
-    tutti_context *context = handle->context;
+    tutti_context *context = it->context;
     struct timespec deadline;
     deadline_of(until_ns, &deadline);
     atomic_fetch_add(&context->waiting, 1);
     (void)pthread_mutex_lock(&context->sleep_lock);
-    if (!is_done(handle) && atomic_load(&context->baton) != 0) {
+    if (!is_done(it) && atomic_load(&context->baton) != 0) {
         (void)pthread_cond_timedwait(&context->changed, &context->sleep_lock, &deadline);
     }
     (void)pthread_mutex_unlock(&context->sleep_lock);
@@ -396,11 +422,11 @@ static void sleep_for(tutti_handle *handle, uint64_t until_ns)
 }
 
 /* Drive, with the baton, until the call is over or time is out; false as drive_for. */
-static bool drive_and_release(tutti_handle *handle, uint64_t until_ns)
+static bool drive_and_release(const waited *it, uint64_t until_ns)
 {
-    tutti_context *context = handle->context;
+    tutti_context *context = it->context;
     atomic_fetch_add(&context->drivers, 1);
-    const bool has_baton = drive_for(handle, until_ns);
+    const bool has_baton = drive_for(it, until_ns);
     atomic_fetch_sub(&context->drivers, 1);
     if (has_baton) {
         tt_drive_release(context);
@@ -409,21 +435,21 @@ static bool drive_and_release(tutti_handle *handle, uint64_t until_ns)
 }
 
 /* `is_owing`: was perhaps woken to drive, and has not. */
-static bool wait_on(tutti_handle *handle, uint64_t until_ns, bool is_owing)
+static bool wait_on(const waited *it, uint64_t until_ns, bool is_owing)
 {
-    tutti_context *context = handle->context;
-    while (!is_done(handle)) {
+    tutti_context *context = it->context;
+    while (!is_done(it)) {
         if (tt_drive_try_acquire(context)) {
-            is_owing = !drive_and_release(handle, until_ns);
+            is_owing = !drive_and_release(it, until_ns);
         } else {
-            sleep_for(handle, until_ns);
+            sleep_for(it, until_ns);
             is_owing = true;
         }
         if (until_ns != UINT64_MAX && tt_clock_ns() >= until_ns) {
             break;
         }
     }
-    const bool is_over = is_done(handle);
+    const bool is_over = is_done(it);
     if (is_owing && tt_drive_try_acquire(context)) {
         tt_drive_release(context); /* (7) */
     }
@@ -480,17 +506,25 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
     if (run_at_once(handle, until_ns)) {
         return true;
     }
-    if (!drive_and_release(handle, until_ns)) {
-        return wait_on(handle, until_ns, true);
+    const waited it = {.context = context, .handles = &handle, .count = 1};
+    if (!drive_and_release(&it, until_ns)) {
+        return wait_on(&it, until_ns, true);
     }
-    return is_done(handle);
+    return is_done(&it);
+}
+
+bool tt_drive_wait_any(tutti_context *context, tutti_handle *const *handles, int count,
+                       uint64_t until_ns)
+{
+    const waited it = {.context = context, .handles = handles, .count = count};
+    count_call(context);
+    note_wait(context);
+    return wait_on(&it, until_ns, false);
 }
 
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 {
-    count_call(handle->context);
-    note_wait(handle->context);
-    return wait_on(handle, until_ns, false);
+    return tt_drive_wait_any(handle->context, &handle, 1, until_ns);
 }
 
 /* ---- the progress thread ---- */
@@ -498,17 +532,20 @@ bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 /* Run the machine until nothing moves; true if a call is still outstanding. */
 static bool progress_drive(tutti_context *context)
 {
+    bool has_moved = false;
     tt_real_drive(context->real);
     do {
         tt_drive_drain(context);
-        while (context->finished == NULL && tt_real_poll(context->real) &&
-               atomic_load(&context->waiting) == 0 && !tt_queue_has_pushed(&context->submitted)) {
+        while (context->finished == NULL && (has_moved = tt_real_poll(context->real)) &&
+               atomic_load(&context->asking) == 0 && !tt_queue_has_pushed(&context->submitted)) {
         }
+        has_moved = context->finished != NULL || has_moved;
         if (context->finished != NULL && atomic_load(&context->waiting) == 0) {
             tt_control_set_waited(context->control, false); /* a call ended, nobody waited for it */
         }
         tt_drive_deliver(context);
-    } while (tt_queue_has_pushed(&context->submitted));
+    } while (tt_queue_has_pushed(&context->submitted) ||
+             (has_moved && atomic_load(&context->asking) == 0)); /* (10) */
     return tt_control_pending(context->control) > 0;
 }
 

@@ -4,7 +4,7 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 
-enum { SLICE_NS = 1000 * 1000 }; /* another than the one that is driven for may end first */
+enum { SLICE_NS = 1000 * 1000 }; /* of several contexts, each has a progress thread of its own */
 
 static bool is_over(tutti_handle *handle)
 {
@@ -59,6 +59,16 @@ tutti_status tutti_wait_all(tutti_handle *const *handles, int count, double time
     return first;
 }
 
+static bool are_of(const tutti_context *context, tutti_handle *const *handles, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (handles[i] != NULL && handles[i]->context != context) {
+            return false;
+        }
+    }
+    return true;
+}
+
 tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double timeout_s,
                             int *index_out)
 {
@@ -70,6 +80,8 @@ tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double time
     if (handles == NULL || index_out == NULL || some >= count) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "tutti_wait_any: there is no call to wait for");
     }
+    tutti_context *context = handles[some]->context;
+    const bool is_common = are_of(context, handles, count);
     for (;;) {
         const int over = find_over(handles, count);
         if (over >= 0) {
@@ -79,8 +91,10 @@ tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double time
         if (tt_clock_ns() >= until_ns) {
             return TUTTI_IN_PROGRESS;
         }
-        const tutti_status status = tutti_wait(handles[some], rest_s(until_ns, SLICE_NS));
-        if (status < 0 && !is_over(handles[some])) {
+        const tutti_status status =
+            tt_call_await(context, handles + some, is_common ? count - some : 1,
+                          rest_s(until_ns, is_common ? UINT64_MAX : SLICE_NS));
+        if (status < 0) {
             return status; /* in a callback, or the context ends */
         }
     }

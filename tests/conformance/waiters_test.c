@@ -219,11 +219,56 @@ static void test_a_call_that_was_never_started_can_be_freed(void **state)
     ranks_run(1, NULL, unstarted_body, NULL);
 }
 
+/* ---- one of several ---- */
+
+/* Rank 1 starts the first call only when rank 0 has seen the end of the second. */
+static void any_body(ranks_self *self)
+{
+    int32_t values[3] = {1, 1, 1};
+    const int ranks[] = {0, 1};
+    tutti_set sets[2];
+    tutti_handle *handles[3] = {NULL, NULL, NULL};
+    int index = -1;
+    for (int i = 0; i < 2; i++) { /* calls of one set would be in order */
+        EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, ranks, 2, &sets[i]));
+    }
+    for (int i = self->rank; i < 2; i++) {
+        const tutti_call call = sum_call(&values[i], sets[i]);
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i + 1]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_any(handles, 3, -1.0, &index)); /* NULL is passed over */
+    EXPECT(index == 2 && values[1] == 2);
+    tutti_handle_free(handles[2]);
+    handles[2] = NULL;
+    if (self->rank == 0) {
+        index = -1;
+        EXPECT_STATUS(TUTTI_IN_PROGRESS, tutti_wait_any(handles, 3, 0.0, &index));
+        EXPECT(index == -1);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context));
+    if (self->rank == 1) {
+        const tutti_call call = sum_call(&values[0], sets[0]);
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[1]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_any(handles, 3, -1.0, &index));
+    EXPECT(index == 1 && values[0] == 2);
+    tutti_handle_free(handles[1]);
+    handles[1] = NULL;
+    EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_wait_any(handles, 3, -1.0, &index));
+}
+
+static void test_the_first_of_several_calls_to_end_is_told(void **state)
+{
+    (void)state;
+    on_both(2, any_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_busy_thread_does_not_hold_a_waiter),
         cmocka_unit_test(test_shutdown_sends_all_waiters_away),
+        cmocka_unit_test(test_the_first_of_several_calls_to_end_is_told),
         cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
         cmocka_unit_test(test_any_number_of_receives_can_be_posted_first),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
