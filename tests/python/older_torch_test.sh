@@ -39,11 +39,12 @@ in_between() {
         "$1/bin/python" -c "import torch; assert torch.__version__.startswith('$between')"
 }
 
-# run DIR: the suites with that environment.
+# run DIR FILE...: the suites, and these, with that environment.
 run() {
     python=$1/bin/python
+    shift
     printf 'PyTorch %s\n' "$("$python" -c 'import torch; print(torch.__version__)')"
-    suite 2 test_torch_ops.py test_torch_training.py test_torch_cross_barrier.py
+    suite 2 test_torch_ops.py test_torch_training.py test_torch_cross_barrier.py "$@"
     ran=1
 }
 
@@ -60,7 +61,7 @@ middle=$TUTTI_BUILD/python-middle
 if ! "$newest" -c 'import torch, numpy, pytest' >/dev/null 2>&1; then
     printf 'skipped: PyTorch %s, which needs the newest too; see tools/python-env\n' "$between"
 elif made "$middle" in_between; then
-    run "$middle"
+    run "$middle" test_torch_backend.py
 else
     printf 'skipped: PyTorch %s; pip cannot install it\n' "$between"
 fi

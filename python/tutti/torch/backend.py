@@ -24,7 +24,32 @@ from .tensors import DEVICES, DTYPES
 _PORTS = 16
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
            "BAND": c.AND, "BOR": c.OR, "BXOR": c.XOR}
-_Base = getattr(torch._C._distributed_c10d, "Backend", dist.ProcessGroup)
+
+
+class _NamedGroup(dist.ProcessGroup):
+    """A process group made in Python, which torch leaves without the names that meshes ask for."""
+
+    def _set_group_name(self, name):
+        self._name = name
+
+    def _set_group_desc(self, description):
+        self._description = description
+
+    group_name = property(lambda self: self._name)
+    group_desc = property(lambda self: self._description)
+
+
+def _find_base():
+    """c10d's Backend, where this torch lets Python derive from it; else a process group."""
+    base = getattr(torch._C._distributed_c10d, "Backend", None)
+    try:
+        type("Probe", (base,), {})(0, 1)
+    except TypeError:
+        return _NamedGroup
+    return base
+
+
+_Base = _find_base()
 _WorkBase = torch._C._distributed_c10d.Work
 
 
