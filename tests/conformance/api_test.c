@@ -136,11 +136,19 @@ static void test_a_large_sum_comes_in_every_form(void **state)
     ranks_run(2, "tcp", large_body, NULL);
 }
 
+static void test_several_threads_of_a_rank_sum_alike(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_THREADS", "3", 1), 0);
+    ranks_run(2, "shm", large_body, NULL);
+    assert_int_equal(unsetenv("TUTTI_THREADS"), 0);
+}
+
 /* ---- algorithms ---- */
 
-static const char *const algorithms[] = {"flat",     "ring",        "doubling", "halving",
-                                         "binomial", "pairwise",    "direct",   "shared",
-                                         "views",    "hierarchical"};
+static const char *const algorithms[] = {"flat",     "star",     "ring",        "doubling",
+                                         "halving",  "binomial", "direct",      "shared",
+                                         "pairwise", "views",    "hierarchical"};
 
 static void algorithm_body(ranks_self *self)
 {
@@ -298,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_shared_memory_serves_every_size),
         cmocka_unit_test(test_tcp_serves_every_size),
         cmocka_unit_test(test_a_large_sum_comes_in_every_form),
+        cmocka_unit_test(test_several_threads_of_a_rank_sum_alike),
         cmocka_unit_test(test_every_algorithm_can_be_forced),
         cmocka_unit_test(test_all_ranks_get_the_same_bits),
         cmocka_unit_test(test_special_values_follow_the_header),

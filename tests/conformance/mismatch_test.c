@@ -21,6 +21,7 @@ enum { RANKS_MAX = 8, ELEMENTS = 40000, TEXT_BYTES = 512 };
 /* What all ranks of a job see of each other. */
 typedef struct board {
     bool is_named; /* calls have a name */
+    bool is_arena; /* buffers lie in shared memory */
     tutti_status statuses[RANKS_MAX];
     char texts[RANKS_MAX][TEXT_BYTES];
 } board;
@@ -29,6 +30,7 @@ typedef struct scene {
     ranks_self *self;
     tutti_call call;
     uint8_t *input, *output;
+    bool is_arena;
     uint64_t input_counts[RANKS_MAX], output_counts[RANKS_MAX];
     char long_name[300];
 } scene;
@@ -50,14 +52,23 @@ static void check_usable(ranks_self *self)
 static void scene_open(scene *open, ranks_self *self)
 {
     const tutti_call plain = TUTTI_CALL_INIT;
+    const board *shared = self->user;
     *open = (scene){.self = self, .call = plain};
-    open->input = calloc(ELEMENTS, 8);
-    open->output = calloc(ELEMENTS, 8);
+    open->is_arena = shared != NULL && shared->is_arena;
+    open->input =
+        open->is_arena ? tutti_alloc(self->context, (size_t)ELEMENTS * 8) : calloc(ELEMENTS, 8);
+    open->output =
+        open->is_arena ? tutti_alloc(self->context, (size_t)ELEMENTS * 8) : calloc(ELEMENTS, 8);
     EXPECT(open->input != NULL && open->output != NULL);
 }
 
 static void scene_close(scene *open)
 {
+    if (open->is_arena) {
+        tutti_free(open->self->context, open->input);
+        tutti_free(open->self->context, open->output);
+        return;
+    }
     free(open->input);
     free(open->output);
 }
@@ -297,6 +308,47 @@ static void test_ranks_that_disagree_about_a_name_hear_the_same(void **state)
 {
     (void)state;
     on_named_jobs(mismatch_body);
+}
+
+/* Every way a sum can take, by frames and by views; calls before and after are right ones. */
+static void path_body(ranks_self *self)
+{
+    static const difference differences[] = {DIFFERENT_COUNT, DIFFERENT_DTYPE, DIFFERENT_OP};
+    static const uint64_t counts[] = {10, 4999, 29999};
+    const char *algorithm = getenv("TUTTI_ALGORITHM");
+    scene open;
+    scene_open(&open, self);
+    for (int turn = 0; turn < 9; turn++) {
+        char text[96];
+        (void)snprintf(text, sizeof(text), "%s, turn %d, size %d",
+                       algorithm != NULL ? algorithm : "any", turn, self->size);
+        scene_set(&open, TUTTI_ALLREDUCE, counts[turn / 3]);
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &open.call));
+        if (self->rank == turn % self->size) {
+            differ(&open, differences[turn % 3]);
+        }
+        (void)run_and_compare(&open, TUTTI_ERR_MISMATCH, text);
+        scene_set(&open, TUTTI_ALLREDUCE, counts[turn / 3]);
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &open.call));
+    }
+    scene_close(&open);
+}
+
+static void test_ranks_that_disagree_hear_the_same_on_every_path(void **state)
+{
+    static const char *const algorithms[] = {"flat",     "star",         "doubling", "halving",
+                                             "ring",     "direct",       "shared",   "pairwise",
+                                             "binomial", "hierarchical", "views"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
+        const bool is_wired = i % 2 == 1 && strcmp(algorithms[i], "hierarchical") != 0;
+        assert_int_equal(setenv("TUTTI_ALGORITHM", algorithms[i], 1), 0);
+        for (int arena = 0; arena < 2; arena++) {
+            board shared = {.is_arena = arena == 1};
+            ranks_run(3 + arena, is_wired && arena == 0 ? "tcp" : "shm", path_body, &shared);
+        }
+    }
+    assert_int_equal(unsetenv("TUTTI_ALGORITHM"), 0);
 }
 
 /* ---- wrong arguments ---- */
@@ -644,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_ranks_that_disagree_hear_the_same),
         cmocka_unit_test(test_a_wrong_call_fails_everywhere_and_names_the_culprit),
         cmocka_unit_test(test_ranks_that_disagree_about_a_name_hear_the_same),
+        cmocka_unit_test(test_ranks_that_disagree_hear_the_same_on_every_path),
         cmocka_unit_test(test_a_wrong_named_call_fails_everywhere_and_names_the_culprit),
         cmocka_unit_test(test_a_call_that_repeats_is_compared_all_the_same),
         cmocka_unit_test(test_a_wrong_call_fails_where_it_is_started),

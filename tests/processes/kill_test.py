@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of a rank under load: the others learn at once who it was, and can leave in order.
 
-Each kill comes at a random moment of a running load. Every survivor's pending call must end with
+Each kill comes at a random moment of a running load, by each algorithm in turn, with one thread
+of a rank or several. Every survivor's pending call must end with
 an error that names the dead rank; the time from the kill to that return is the survivor's own, on
 the monotonic clock. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks for more.
 
@@ -23,6 +24,8 @@ KILLS = int(os.environ.get("TUTTI_TEST_KILLS", "64"))
 LOADS = ["allreduce:1", "allreduce:3000", "allreduce:2000000", "broadcast:500000", "broadcast:7",
          "alltoall:100000", "alltoall:3", "ring:200000", "allgather:50000", "reducescatter:100000",
          "barrier", "mixed:20000"]
+ALGORITHMS = ["", "flat", "star", "doubling", "halving", "ring", "direct", "shared", "views",
+              "binomial", "pairwise", "hierarchical"]
 
 
 class Kill(unittest.TestCase):
@@ -44,7 +47,7 @@ class Kill(unittest.TestCase):
         self.assertIsNotNone(rank.find(r"^shutdown 0 "), rank.story())
         self.assertIsNotNone(rank.find(r"^leaks 0 0$"), rank.story())
 
-    def one(self, chance, forks=False):
+    def one(self, chance, algorithm="", forks=False):
         size = chance.choice([2, 3, 4])
         load = chance.choice(LOADS)
         transport = chance.choice(["shm", "tcp"])
@@ -52,9 +55,12 @@ class Kill(unittest.TestCase):
         victim = chance.randrange(size)
         verbs = ["init", f"memory:{memory}", f"root:{chance.randrange(size)}",
                  *(["fork"] if forks else []), f"storm:{load}", f"try:{load}", "shutdown", "leaks"]
+        variables = {"TUTTI_TRANSPORT": transport, "TUTTI_THREADS": chance.choice(["1", "3"])}
+        if algorithm:
+            variables["TUTTI_ALGORITHM"] = algorithm
         names = ranks.shared_memory_names()
-        with self.subTest(load=load, over=transport, memory=memory, victim=victim, size=size), \
-                ranks.Ranks(size, verbs, variables={"TUTTI_TRANSPORT": transport}) as job:
+        with self.subTest(load=load, memory=memory, victim=victim, size=size, **variables), \
+                ranks.Ranks(size, verbs, variables=variables) as job:
             children = [int(match[1]) for match in job.expect(r"^child (\d+)$")] if forks else []
             try:
                 if forks:
@@ -76,7 +82,8 @@ class Kill(unittest.TestCase):
     def kill_many(self, first, count, **keywords):
         for index in range(first, first + count):
             with self.subTest(seed=SEED, kill=index):
-                self.one(random.Random(SEED * 1000003 + index), **keywords)
+                self.one(random.Random(SEED * 1000003 + index),
+                         ALGORITHMS[index % len(ALGORITHMS)], **keywords)
 
     def test_every_survivor_learns_who_died(self):
         self.kill_many(0, KILLS * 7 // 8)
