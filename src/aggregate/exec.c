@@ -519,6 +519,7 @@ static bool is_same_problem(const tt_problem *a, const tt_problem *b)
            a->redop == b->redop && a->self == b->self && a->size == b->size && a->root == b->root &&
            a->element_bytes == b->element_bytes && a->segment_bytes == b->segment_bytes &&
            a->postscale == b->postscale && a->is_in_place == b->is_in_place &&
+           a->is_uneven == b->is_uneven && a->is_steady == b->is_steady &&
            a->topology == b->topology;
 }
 
