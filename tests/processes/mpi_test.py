@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives by real MPIs: `mpirun -n 4 prog` with TUTTI_ENGINE=mpi and nothing else set.
 
-Each test runs under Open MPI and under MPICH, where they and their plugins are there.
+Each test runs under Open MPI and under MPICH, where they and their plugins are there. Conformance
+and the faults that all engines share are in engines_test.py.
 Labels: check
 Timeout: 400
 """
@@ -76,10 +77,9 @@ class Mpi(unittest.TestCase):
             self.assertIn(f"rank {rank} of {size}: ok", ended.stdout)
         self.assertEqual(ended.stdout.count(f"engine mpi-{mpi}: "), size, ended)
 
-    def test_every_collective_conforms(self):
+    def test_every_collective_conforms_with_four(self):
         for mpi in self.mpis:
-            for size in (2, 3, 4):
-                self.assert_ok(self.mpirun(mpi, size, ENGINE), size, mpi)
+            self.assert_ok(self.mpirun(mpi, 4, ENGINE), 4, mpi)
 
     def test_one_rank(self):
         for mpi in self.mpis:

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table: the conformance suite and the faults of the core, by name, over every way to carry them.
+
+The rows are our transports (shm, tcp), a plugin's (ucx) and the MPI engine by each MPI; the columns
+are the parts of `tutti-engine` and the faults below. What belongs to one row alone is in ucx_test.py
+and mpi_test.py. A row whose plugin or launcher is missing is skipped, and says so.
+Labels: check
+Timeout: 300
+"""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+import ranks
+
+BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+ENGINE = str(ranks.BIN / "tutti-engine")
+TUTTI = str(ranks.BIN / "tutti")
+ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+# The launcher asks all to stop when one dies; here they first say what they saw.
+OURS = [TUTTI, "run", "-q", "--grace", "10"]
+OPEN = ["mpirun.openmpi", *ROOT, "--oversubscribe"]
+# Hydra may end all ranks of the dead one's host whatever it was told: two "hosts".
+APART = ["-disable-auto-cleanup", "-launcher", "fork", "-hosts", "a:2,b:1"]
+PARTS = ("forms", "together", "sets", "named", "mismatch", "deadline")
+VICTIM = 2
+PEER_DOWN = -6
+DEATH_NS_MAX = 2_000_000_000
+
+
+class Row:
+    """A way to carry collectives. `faulty`, `recovery`: words and variables for the launcher of jobs
+    whose ranks die."""
+
+    def __init__(self, launcher, variables, plugin=None, faulty=(), recovery=None, survivors=2):
+        self.launcher, self.variables, self.plugin = launcher, variables, plugin
+        self.faulty, self.recovery, self.survivors = list(faulty), recovery or {}, survivors
+
+    def missing(self):
+        if self.plugin and not (BUILD / "plugins" / f"tutti-{self.plugin}.so").exists():
+            return f"the plugin {self.plugin} is not built"
+        return None if shutil.which(self.launcher[0]) else f"{self.launcher[0]} is not installed"
+
+
+ROWS = {
+    "shm": Row(OURS, {"TUTTI_TRANSPORT": "shm"}),
+    "tcp": Row(OURS, {"TUTTI_TRANSPORT": "tcp"}),
+    "ucx": Row(OURS, {"TUTTI_TRANSPORT": "ucx"}, "ucx"),
+    "openmpi": Row(OPEN, {"TUTTI_ENGINE": "mpi"}, "mpi-openmpi",
+                   recovery={"OMPI_MCA_orte_enable_recovery": "1"}),
+    # The launcher may still end a survivor: one is sure to be there to tell.
+    "mpich": Row(["mpirun.mpich"], {"TUTTI_ENGINE": "mpi"}, "mpi-mpich", APART,
+                 {"HYDRA_AUTO_CLEANUP": "0"}, survivors=1),
+}
+
+
+class Job(ranks.Rank):
+    """All ranks below one launcher; each leaves its process number in the folder."""
+
+    def __init__(self, row, count, words, faulty=False, wrapper=""):
+        self.home = tempfile.TemporaryDirectory(prefix="tutti-engines-")
+        number = "${TUTTI_RANK-${OMPI_COMM_WORLD_RANK-$PMI_RANK}}"
+        shell = f'trap "" TERM; n={number}; echo $$ > "$HOME/$n"; {wrapper} exec "$0" "$@"'
+        super().__init__([*row.launcher, *(row.faulty if faulty else []), "-n", str(count),
+                          "sh", "-c", shell, *words],
+                         {**ranks.clean_environment(), **row.variables,
+                          **(row.recovery if faulty else {}), "HOME": self.home.name})
+
+    def rank_pid(self, rank):
+        return int(pathlib.Path(self.home.name, str(rank)).read_text())
+
+    def count(self, pattern):
+        """In all lines: mpirun may put those of two ranks into one."""
+        return sum(len(re.findall(pattern, line)) for line in [*self.lines, *self.log])
+
+    def expect_many(self, pattern, count):
+        deadline = time.monotonic() + ranks.PATIENCE_S
+        with self.changed:
+            while self.count(pattern) < count:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"not {count} lines like {pattern!r}: {self.lines[-20:]} "
+                                         f"{self.log[-20:]}")
+                self.changed.wait(min(left, 0.5))
+
+    def end(self):
+        for rank in pathlib.Path(self.home.name).glob("[0-9]*"):
+            try:
+                os.kill(int(rank.read_text()), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        super().end()
+        self.home.cleanup()
+
+
+class Table(unittest.TestCase):
+    def start(self, row, count, words, **keywords):
+        job = Job(row, count, words, **keywords)
+        self.addCleanup(job.end)
+        return job
+
+    def conforms(self, row):
+        for size in (2, 3):
+            job = self.start(row, size, [ENGINE])
+            self.assertEqual(job.code(), 0, job.story())
+            for rank in range(size):
+                self.assertEqual(job.count(rf"rank {rank} of {size}: ok"), 1, job.story())
+            for part in PARTS:
+                self.assertEqual(job.count(rf"\bpart {part}\b"), size, job.story())
+
+    # ---- faults ----
+
+    def dies(self, row, load):
+        """A rank is killed inside calls: the others are told who, in time, and can leave."""
+        job = self.start(row, 3, [ranks.WORKER, "init", f"storm:{load}", "shutdown"], faulty=True)
+        job.expect_many("going", 3)
+        at_ns = ranks.kill(job.rank_pid(VICTIM))
+        told = rf"failed {PEER_DOWN} (\d+) \d+ .*\brank {VICTIM}\b"
+        job.expect_many(told, row.survivors)
+        for line in job.lines:
+            match = re.search(told, line)
+            self.assertLess(int(match[1]) - at_ns if match else 0, DEATH_NS_MAX, line)
+        job.expect_many("shutdown 0", row.survivors)
+
+    def killed_in_small_calls(self, row):
+        self.dies(row, "allreduce:1000")
+
+    def killed_in_long_calls(self, row):
+        self.dies(row, "allreduce:400000")
+
+    def stopped_is_waited_for(self, row):
+        """A rank that stands still is not dead: nothing fails, and all goes on with it."""
+        job = self.start(row, 3, [ranks.WORKER, "init", "steps:3:mixed:2000", f"on:{VICTIM}",
+                                  "stop", "steps:3:mixed:2000", "shutdown"])
+        victim = self.wait_until_stopped(job)
+        time.sleep(1.0)  # longer than any sign of life may be away
+        self.assertEqual(job.count("failed|shutdown"), 0, job.story())
+        os.kill(victim, signal.SIGCONT)
+        self.assertEqual(job.code(), 0, job.story())
+        self.assertEqual(job.count("shutdown 0"), 3, job.story())
+
+    def wait_until_stopped(self, job):
+        deadline = time.monotonic() + ranks.PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                pid = job.rank_pid(VICTIM)
+                state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except (FileNotFoundError, ValueError):
+                state = ""
+            if state == "T":
+                return pid
+            time.sleep(0.01)
+        raise AssertionError(job.story())
+
+    def leaves_in_order(self, row):
+        """A rank that shuts down while others still call: theirs fail, it is named, no hang."""
+        job = self.start(row, 3, [ranks.WORKER, "init", "steps:3:mixed:2000", f"on:{VICTIM}",
+                                  "shutdown", f"on:{VICTIM}", "die:exit", "try:allreduce:1000",
+                                  "shutdown"], faulty=True)
+        job.expect_many(rf"failed -\d+ \d+ \d+ .*\brank {VICTIM}\b", 2)
+        job.expect_many("shutdown 0", 3)
+
+    def half_without_it(self, row):
+        """Ranks that want another carrier are refused when they meet, with both sides named."""
+        gone = 'case $n in 2) unset TUTTI_ENGINE; export TUTTI_TRANSPORT=tcp;; esac;'
+        gone = gone if row.plugin else 'case $n in 2) export TUTTI_TRANSPORT=ucx;; esac;'
+        for _ in range(5):
+            job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"], wrapper=gone)
+            self.assertNotEqual(job.code(), 0, job.story())
+            if not job.count("process manager error"):
+                break  # else mpiexec fell over the ranks that ended, and lost what they said
+        name = (row.plugin or "ucx").replace("mpi-", "")
+        ours, other = ("engine " + name, "no engine") if row.plugin else ("no engine",
+                                                                          "engine " + name)
+        self.assertGreaterEqual(
+            job.count(rf"rank 0 uses {ours}, rank {VICTIM} on \S+ uses {other}"), 1, job.story())
+
+
+FAULTS = (Table.killed_in_small_calls, Table.killed_in_long_calls, Table.stopped_is_waited_for,
+          Table.leaves_in_order, Table.half_without_it)
+
+
+def add(name, row, check):
+    def test(self):
+        missing = row.missing()
+        if missing:
+            self.skipTest(missing)
+        check(self, row)
+    test.__doc__ = check.__doc__
+    setattr(Table, f"test_{name}_{check.__name__}", test)
+
+
+for row_name, one_row in ROWS.items():
+    for one_check in (Table.conforms, *FAULTS):
+        if one_check is Table.half_without_it and not one_row.plugin \
+                and ROWS["ucx"].missing():
+            continue
+        add(row_name, one_row, one_check)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    sys.exit(not program.result.wasSuccessful())
