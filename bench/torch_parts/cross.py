@@ -14,9 +14,11 @@ import statistics
 import sys
 import time
 
-WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 64, 6, 128, 40, 65
+WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 96, 6, 128, 20, 65
 RHOS = (1.0, 0.1)
-SEGMENT = "16K"  # as in bench/schedule: tensors and links are small by the same factor
+# As in bench/schedule, tensors and links are small by the same factor, and so is what the kernel
+# keeps below the sockets.
+SEGMENT, BELOW = "16K", {"burst": "16kb", "gso": 8192, "below": 8192}
 PROBE_MBIT = 200
 BYTES_AN_ELEMENT = 4
 
@@ -202,7 +204,7 @@ def run(options, folder, script):
         print("bench/torch: cross needs root, for hosts of its own; left out", file=sys.stderr)
         return []
     rows = []
-    with common.Hosts(2, folder, PROBE_MBIT) as hosts:
+    with common.Hosts(2, folder, PROBE_MBIT, **BELOW) as hosts:
         job = _job(common, folder, script, hosts)
         try:
             for rho in RHOS:

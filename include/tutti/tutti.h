@@ -293,7 +293,7 @@ typedef struct tutti_call {
      * bytes. */
     const char *group;
     int group_size;
-    unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT */
+    unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT, TUTTI_ALONE */
 } tutti_call;
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
@@ -302,6 +302,9 @@ typedef struct tutti_call {
  * of experts), and one that others wait for behind it. Without either a call is a gradient. */
 #define TUTTI_ACTIVATION 2u
 #define TUTTI_URGENT 4u
+/* A small named sum that travels by itself: for one that somebody will wait for before the others
+ * that it would be sent with. The same on all ranks. */
+#define TUTTI_ALONE 8u
 #define TUTTI_PRIORITY_MAX 16777215 /* of priorities, either sign */
 
 #define TUTTI_CALL_INIT                                                                           \

@@ -21,6 +21,8 @@ SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR, ADASUM = range(9)
 OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
        "product": PRODUCT, "and": AND, "or": OR, "xor": XOR, "adasum": ADASUM}
 
+ALONE = 8  # a flag of calls
+
 OK, IN_PROGRESS = 0, 1
 
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
@@ -49,7 +51,8 @@ class Call(ctypes.Structure):
                 ("result_out", ctypes.POINTER(ctypes.c_void_p)), ("prescale", ctypes.c_double),
                 ("postscale", ctypes.c_double), ("timeout_s", ctypes.c_double),
                 ("device", ctypes.c_int), ("stream", ctypes.c_void_p), ("done", DONE),
-                ("done_user", ctypes.c_void_p)]
+                ("done_user", ctypes.c_void_p), ("group", ctypes.c_char_p),
+                ("group_size", ctypes.c_int), ("flags", ctypes.c_uint)]
 
 
 def new_call(collective: int) -> Call:

@@ -95,6 +95,7 @@ typedef struct tt_request {
     const char *group;      /* or NULL; with a name: one of group_size that are one ticket */
     uint32_t group_size;
     bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
+    bool is_alone;     /* small or not, it is not exchanged together with others */
     bool is_by_active; /* an average is divided by the number of ranks that have not joined */
     const void *input;
     void *output;

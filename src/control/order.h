@@ -34,7 +34,7 @@ typedef struct tt_claim {
     char name[TT_NAME_BYTES];
 } tt_claim;
 
-enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2 }; /* bits of `form` */
+enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2, CLAIM_ALONE = 4 }; /* bits of `form` */
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
 _Static_assert(CLAIM_FIXED_BYTES == 40, "tt_claim is a wire format");

@@ -13,6 +13,8 @@ import weakref
 
 import torch
 
+from tutti import _library as c
+
 from . import ops
 from .basics import Average, global_process_set, next_name
 from .buckets import Bucket, Readers
@@ -96,7 +98,7 @@ class _Crossing:
             name = f"{self._prefix}.{bucket.number}.{i}"
             call, keep, finish = ops._allreduce_call(flat, flat, options["op"], name,
                                                      options["process_set"], (1.0, 1.0))
-            call.priority = urgency
+            call.priority, call.flags = urgency, c.ALONE  # not held up by less urgent ones
             bucket.handles.append(ops._start(call, keep, finish, name))
         bucket.is_under_way = True
 
