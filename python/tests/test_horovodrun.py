@@ -20,9 +20,31 @@ def test_flags_become_options_and_variables():
          "--timeline-filename", "t.json", "--autotune", "python", "train.py", "--autotune"])
     assert command == ["run", "--as-horovod", "-n", "4", "-H", "a:2,b:2", "-x",
                        "HOROVOD_FUSION_THRESHOLD=33554432", "-x", "HOROVOD_TIMELINE=t.json",
-                       "--rsh", "ssh -x -o BatchMode=yes -p 2222", "python", "train.py",
-                       "--autotune"]
-    assert words == "horovodrun: ignored: --gloo, --autotune"
+                       "-x", "HOROVOD_AUTOTUNE=1", "--rsh", "ssh -x -o BatchMode=yes -p 2222",
+                       "python", "train.py", "--autotune"]
+    assert words == "horovodrun: ignored: --gloo"
+
+
+def test_every_flag_of_horovodrun_is_known():
+    flags = """-np --num-proc -H --hosts --hostfile -v --verbose --output-filename --start-timeout
+        --disable-cache --network-interfaces -p --ssh-port -i --ssh-identity-file
+        --prefix-output-with-timestamp --gloo --mpi --jsrun --mpi-args --tcp --binding-args
+        --mpi-threads-disable --gloo-timeout-seconds --num-nccl-streams --thread-affinity
+        --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce
+        --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather
+        --torus-allreduce --no-torus-allreduce --autotune --autotune-log-file
+        --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples
+        --autotune-gaussian-process-noise --slots-per-host --timeline-filename
+        --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds
+        --stall-check-shutdown-time-seconds --log-level --log-without-timestamp""".split()
+    told = horovodrun.usage()
+    for flag in flags:
+        assert horovodrun.translate([f"{flag}=1", "python"])[0][-1] == "python"
+        assert flag in told, flag
+    for flag in ("--config-file --min-np --min-num-proc --max-np --host-discovery-script "
+                 "--elastic-timeout --reset-limit --blacklist-cooldown-range").split():
+        with pytest.raises(SystemExit, match=flag):
+            horovodrun.translate([flag, "1", "python"])
 
 
 @pytest.mark.parametrize("arguments, text", [

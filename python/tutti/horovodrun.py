@@ -32,6 +32,7 @@ HONOURED = {
     "--gloo-timeout-seconds": (1, "HOROVOD_GLOO_TIMEOUT_SECONDS"),
     "--log-level": (1, "HOROVOD_LOG_LEVEL"),
 }
+SWITCHES = {"--autotune": "HOROVOD_AUTOTUNE=1", "--no-stall-check": "HOROVOD_STALL_CHECK_DISABLE=1"}
 SSH = {"-p": "-p", "--ssh-port": "-p", "-i": "-i", "--ssh-identity-file": "-i"}
 IGNORED = {
     "--gloo": 0, "--mpi": 0, "--jsrun": 0, "--tcp": 0, "--mpi-args": 1, "--binding-args": 1,
@@ -39,11 +40,11 @@ IGNORED = {
     "--thread-affinity": 1, "--disable-cache": 0, "-v": 0, "--verbose": 0,
     "--cycle-time-ms": 1, "--hierarchical-allreduce": 0, "--no-hierarchical-allreduce": 0,
     "--hierarchical-allgather": 0, "--no-hierarchical-allgather": 0, "--torus-allreduce": 0,
-    "--no-torus-allreduce": 0, "--autotune": 0, "--no-autotune": 0, "--autotune-log-file": 1,
+    "--no-torus-allreduce": 0, "--no-autotune": 0, "--autotune-log-file": 1,
     "--autotune-warmup-samples": 1, "--autotune-steps-per-sample": 1,
     "--autotune-bayes-opt-max-samples": 1, "--autotune-gaussian-process-noise": 1,
-    "--timeline-mark-cycles": 0, "--no-timeline-mark-cycles": 0, "--no-stall-check": 0,
-    "--stall-check": 0, "--log-without-timestamp": 0, "--log-hide-timestamp": 0,
+    "--timeline-mark-cycles": 0, "--no-timeline-mark-cycles": 0, "--stall-check": 0,
+    "--log-without-timestamp": 0, "--log-hide-timestamp": 0,
     "--prefix-output-with-timestamp": 0,
 }
 REFUSED = {
@@ -67,6 +68,9 @@ def translate(arguments: Sequence[str]) -> Tuple[List[str], str]:
             break
         if flag in REFUSED:
             sys.exit(f"horovodrun: {flag}: {REFUSED[flag]}")
+        if flag in SWITCHES:
+            options += ["-x", SWITCHES[flag]]
+            continue
         count = 1 if flag in SSH else HONOURED.get(flag, (IGNORED.get(flag, -1),))[0]
         if count < 0:
             sys.exit(f"horovodrun: {flag} is not a flag of horovodrun; see tutti-horovodrun --help")
@@ -95,6 +99,7 @@ def usage() -> str:
     """What every flag does."""
     lines = [__doc__, "Honoured:"]
     lines += [f"  {flag:<38}{becomes}" for flag, (_, becomes) in HONOURED.items()]
+    lines += [f"  {flag:<38}{becomes}" for flag, becomes in SWITCHES.items()]
     lines += [f"  {flag:<38}ssh {becomes}" for flag, becomes in SSH.items()]
     lines += ["Ignored, with one line:", "  " + " ".join(IGNORED), "Refused:"]
     lines += [f"  {flag:<38}{why}" for flag, why in REFUSED.items()]

@@ -8,3 +8,4 @@ needs torch numpy pytest hypothesis
 export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis
 suite 4 test_torch_cross_barrier.py
 suite 4 test_torch_properties.py
+suite 4 test_torch_backend.py

@@ -33,4 +33,9 @@ with tutti.init() as job:
     job.allreduce(values, out=values)
     assert values[0] == 3.0, values
 '
+"$room/env/bin/tutti" run --as-horovod -n 1 "$room/env/bin/python" -c '
+import importlib.metadata, pathlib, tutti
+assert importlib.metadata.version("horovod") == "0.28.1"
+assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
+'
 "$room/env/bin/tutti-horovodrun" --check-build | grep -q PyTorch
