@@ -95,6 +95,13 @@ def test_in_place_returns_the_same_tensor():
     assert torch.equal(tensor, torch.full((1000,), float(hvd.size())))
 
 
+def test_scattered_memory_is_gathered_first():
+    scattered = torch.arange(12.0).reshape(3, 4).t()
+    assert torch.equal(hvd.allreduce(scattered), scattered)
+    assert torch.equal(hvd.broadcast(scattered[:, ::2], 0), scattered[:, ::2])
+    assert torch.equal(hvd.allgather(scattered), torch.cat([scattered] * hvd.size()))
+
+
 def test_scales():
     tensor = torch.ones(5)
     result = hvd.allreduce(tensor, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5)

@@ -4,6 +4,7 @@
 A launcher that is not installed is skipped.
 Timeout: 180
 """
+import json
 import os
 import shutil
 import socket
@@ -85,6 +86,12 @@ class Launchers(unittest.TestCase):
                 "RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank),
                 "LOCAL_WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
                 "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "True"}, "torchrun")
+
+    def test_tf_config(self):
+        place = f"127.0.0.1:{free_port()}"
+        cluster = {"chief": [place], "worker": ["127.0.0.1:1", "127.0.0.1:2"], "ps": ["d:1"]}
+        self.by_hand(3, lambda rank: {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {
+            "type": "worker" if rank else "chief", "index": max(rank - 1, 0)}})}, "tf_config")
 
     def test_plain_variables(self):
         port = str(free_port())
