@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table: the conformance suite and the faults of the core, by name, over every way to carry them.
+"""One table: conformance suite and faults of the core, by name, over every way to carry them.
 
 The rows are our transports (shm, tcp), a plugin's (ucx) and the MPI engine by each MPI; the columns
-are the parts of `tutti-engine` and the faults below. What belongs to one row alone is in ucx_test.py
-and mpi_test.py. A row whose plugin or launcher is missing is skipped, and says so.
+are the parts of `tutti-engine` and the faults below. What belongs to one row alone is in
+ucx_test.py and mpi_test.py. A row whose plugin or launcher is missing is skipped, and says so.
 Labels: check
 Timeout: 300
 """
@@ -35,8 +35,8 @@ DEATH_NS_MAX = 2_000_000_000
 
 
 class Row:
-    """A way to carry collectives. `faulty`, `recovery`: words and variables for the launcher of jobs
-    whose ranks die."""
+    """A way to carry collectives. `faulty`, `recovery`: words and variables for the launcher of
+    jobs whose ranks die."""
 
     def __init__(self, launcher, variables, plugin=None, faulty=(), recovery=None, survivors=2):
         self.launcher, self.variables, self.plugin = launcher, variables, plugin
