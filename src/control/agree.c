@@ -150,6 +150,8 @@ void tt_agree_forget(tt_control *control, const tt_op *op)
 
 void tt_agree_release_all(tt_control *control)
 {
+    tt_platform_release(control->platform, control->reasons,
+                        REASONS_KEPT * sizeof(*control->reasons));
     while (control->cases != NULL) {
         tt_case *next = control->cases->next;
         case_destroy(control, control->cases);
@@ -499,6 +501,35 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
+void tt_agree_reason(tt_control *control, const tt_head *key, const char *text)
+{
+    if (control->reasons == NULL) {
+        control->reasons =
+            tt_platform_allocate(control->platform, REASONS_KEPT * sizeof(*control->reasons));
+    }
+    if (control->reasons != NULL) {
+        tt_reason *reason = &control->reasons[control->reason_count++ % REASONS_KEPT];
+        tt_text words = {0};
+        tt_text_add(&words, "%s", text);
+        reason->key = *key;
+        memcpy(reason->text, words.bytes, sizeof(reason->text));
+    }
+}
+
+/* NULL: forgotten. */
+static const char *reason_of(const tt_control *control, const tt_head *key)
+{
+    const uint32_t kept = control->reasons != NULL ? REASONS_KEPT : 0;
+    for (uint32_t i = 0; i < kept && i < control->reason_count; i++) {
+        const tt_head *other = &control->reasons[i].key;
+        if (other->set == key->set && other->op == key->op &&
+            ((other->flags ^ key->flags) & TT_FLAGS_SPACE) == 0) {
+            return control->reasons[i].text;
+        }
+    }
+    return NULL;
+}
+
 /* `peer` waits for an op that is over here: it has failed, or the message was sent but differs from
  * what the receiver claims to expect. */
 static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
@@ -511,11 +542,17 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
         return;
     }
     tt_text text = {0};
-    tt_text_add(&text,
-                is_pair ? "ranks disagree about message %llu: rank %u sent another than rank %u "
+    const char *reason = is_pair ? NULL : reason_of(control, head);
+    if (reason != NULL) {
+        tt_text_add(&text, "%s", reason);
+    } else {
+        tt_text_add(&text,
+                    is_pair
+                        ? "ranks disagree about message %llu: rank %u sent another than rank %u "
                           "expects"
                         : "call %llu failed on rank %u, asked by rank %u",
-                (unsigned long long)head->op, control->world.rank, peer);
+                    (unsigned long long)head->op, control->world.rank, peer);
+    }
     tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
     reply.argument = (uint64_t)(int64_t)status;
     tt_letter_send(control, peer, reply, text.bytes, text.length);

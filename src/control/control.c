@@ -453,6 +453,7 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
             tt_op_fail(op, status, control->shut_down_text);
         }
     }
+    tt_named_submit_later(control); /* to be refused */
 }
 
 bool tt_control_lost_peer(const tt_control *control)

@@ -123,8 +123,9 @@ typedef struct tt_request {
     char error[TT_ERROR_BYTES];
     tt_op *op; /* from here on control's */
     struct tt_named *named;
-    bool is_identity;   /* the input is not to be scaled */
-    bool is_taken_back; /* to be cancelled when its group has come apart */
+    bool is_identity;              /* the input is not to be scaled */
+    bool is_taken_back;            /* to be cancelled when its group has come apart */
+    struct tt_request *next_later; /* waits until an earlier one of its name is over */
 } tt_request;
 
 /* What the machine wants people to know; level as in base/log.h. */

@@ -14,6 +14,7 @@
 #include "aggregate/aggregate.h"
 #include "base/text.h"
 #include "control/control.h"
+#include "control/fate.h"
 #include "control/letter.h"
 #include "control/order.h"
 #include "control/pace.h"
@@ -27,6 +28,7 @@ enum {
     PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
     FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
     CASES_MAX = 4096,      /* the same */
+    REASONS_KEPT = 16,     /* of ops that failed */
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
@@ -156,16 +158,6 @@ typedef struct tt_case {
     tt_claim *claims;  /* [size] */
 } tt_case;
 
-/* What was said about an op before it was submitted here. */
-typedef struct tt_fate {
-    struct tt_fate *next;
-    tt_head key;
-    uint32_t peer;
-    bool is_verdict; /* else a dispute: make a claim */
-    tt_status status;
-    char text[TT_ERROR_BYTES];
-} tt_fate;
-
 typedef struct tt_peer_state {
     bool is_gone; /* left or down */
     tt_status status;
@@ -194,6 +186,8 @@ struct tt_control {
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;
+    tt_reason *reasons; /* [REASONS_KEPT], the last ones; NULL: nothing has failed yet */
+    uint32_t reason_count;
     tt_letter *letters;                     /* on their way */
     tt_letter *free_letters, *free_parcels; /* for texts, for notices */
     uint32_t letter_count;
@@ -266,20 +260,11 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head);
 /* The op that `head` names will fail when it is submitted here. */
 void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure);
+/* An op has failed here, with these words. */
+void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
 void tt_agree_release_all(tt_control *control);
-
-/* fate.c */
-/* Do two keys, as they arrive from these peers, name the same op? */
-bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b);
-/* Remember a verdict or (NULL) a dispute until the op comes. */
-void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict);
-/* What was said about `op` before it came; true if it is not to run. */
-bool tt_fate_take(tt_op *op);
-/* Was anything said about the op that `key` names? */
-bool tt_fate_is_known(const tt_control *control, const tt_head *key);
-void tt_fate_release_all(tt_control *control);
 
 /* failure.c */
 /* Members have gone: false if the op needed one of them, and has failed. */

@@ -139,6 +139,10 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
     if (named != NULL &&
         (named->member_count == named->member_max || named->member_max != membership->size ||
          named->layout != membership->number || has_member(named, request->name))) {
+        if (named->layout == 0 && named->member_max == membership->size &&
+            tt_named_wait_behind(control, named, request)) {
+            return;
+        }
         explain(named, request, membership, &text);
         refuse(request, &text);
         return;

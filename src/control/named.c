@@ -67,6 +67,7 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     named->is_waiting = named->has_timed_out = named->is_apart = named->is_resting = false;
     named->layout = 0;
     named->status = named->objection = TT_OK;
+    named->after = NULL;
     named->submitted_ns = tt_now(control->platform);
     named->ticket =
         (tt_ticket){.name = named->name, .name_bytes = (uint16_t)name_bytes, .owner = named};
@@ -107,12 +108,49 @@ void tt_named_release(tt_control *control, tt_named *named)
         link = &(*link)->next;
     }
     *link = named->next;
+    if (named->after != NULL) {
+        tt_request **end = &control->names->later;
+        while (*end != NULL) {
+            end = &(*end)->next_later;
+        }
+        *end = named->after;
+        tt_named_touch(control, named->set); /* not from inside the negotiator */
+    }
     if (named->members != &named->request) {
         tt_platform_release(control->platform, named->members,
                             named->member_max * sizeof(*named->members));
     }
     named->next = control->names->free;
     control->names->free = named;
+}
+
+bool tt_named_wait_behind(tt_control *control, tt_named *open, tt_request *request)
+{
+    if (open->member_count == 0 || open->members[0]->objection >= 0 ||
+        (open->member_max > 0 && open->member_count < open->member_max)) {
+        return false;
+    }
+    tt_request **end = &open->after;
+    while (*end != NULL) {
+        if (strcmp((*end)->name, request->name) == 0) {
+            return false;
+        }
+        end = &(*end)->next_later;
+    }
+    *end = request;
+    request->next_later = NULL;
+    control->pending++;
+    return true;
+}
+
+void tt_named_submit_later(tt_control *control)
+{
+    while (control->names != NULL && control->names->later != NULL) {
+        tt_request *request = control->names->later;
+        control->names->later = request->next_later;
+        control->pending--;
+        tt_control_submit(control, request);
+    }
 }
 
 static void request_tell(tt_request *request, tt_status status, const char *text)
@@ -439,6 +477,7 @@ void tt_named_flush(tt_control *control)
     uint64_t due_ns = UINT64_MAX;
     control->is_touched = false;
     tt_group_flush(control);
+    tt_named_submit_later(control);
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
         if (set->negotiator == NULL) {
             continue;
@@ -650,8 +689,11 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     request->has_strays = false;
     tt_control_watch(control);
     tt_group_flush(control); /* names that are taken are to be found */
-    if (request->group == NULL && tt_named_find(control, set, request->name) != NULL &&
-        !TT_PLANT(NAME_TAKEN_TWICE)) {
+    tt_named *open = request->group == NULL ? tt_named_find(control, set, request->name) : NULL;
+    if (open != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
+        if (tt_named_wait_behind(control, open, request)) {
+            return;
+        }
         tt_text text = {0};
         tt_text_add(&text, "tensor ");
         tt_text_add_quoted(&text, request->name, TT_NAME_BYTES);

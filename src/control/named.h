@@ -43,6 +43,7 @@ typedef struct tt_named {
     bool is_apart;               /* its group is dissolved: the members are to go by themselves */
     uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
     struct tt_named *next_apart; /* in control->names->apart */
+    tt_request *after; /* of its name, submitted when it is over; see tt_named_wait_behind */
     bool has_timed_out;
     char name[TT_NAME_BYTES];
     uint8_t *bid; /* claim of the ticket */
@@ -107,6 +108,7 @@ struct tt_names {
     tt_pack *packs;      /* that wait for members */
     uint32_t late_count; /* packs that were given up here because they were late */
     tt_named *apart;     /* groups whose members are to be submitted by themselves */
+    tt_request *later;   /* those that it was over for */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
@@ -158,6 +160,11 @@ tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char
 void tt_named_release(tt_control *control, tt_named *named);
 /* Its ticket is over, or it never became one. */
 void tt_named_stop_waiting(tt_control *control, tt_named *named);
+/* What is open under the name of `request` was refused before it was submitted, so that its caller
+ * cannot wait for it: `request` is submitted when that is over. False: it is another's. */
+bool tt_named_wait_behind(tt_control *control, tt_named *open, tt_request *request);
+/* Submit those that were waited for. */
+void tt_named_submit_later(tt_control *control);
 /* The ticket, once its request or group is complete. */
 void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *objection);
 /* End all its requests, which have no op. */

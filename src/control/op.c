@@ -363,6 +363,7 @@ void tt_op_end(tt_op *op, tt_status status)
         request->error[0] = 0;
     } else {
         control->counters.ops_failed++;
+        tt_agree_reason(control, &key, request->error);
     }
     if (status < 0 && op->space == SPACE_PLANNED) {
         tt_named_upset(set, tensor.generation, tensor.index);

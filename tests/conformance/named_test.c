@@ -548,6 +548,48 @@ static void groups_that_stay_incomplete_are_dissolved(void **state)
     assert_int_equal(unsetenv("TUTTI_GROUPS"), 0);
 }
 
+/* ---- wrong calls ---- */
+
+/* Rank 1's first call is wrong on its face; it cannot wait for it, and goes on at once. */
+static void wrong_then_right(ranks_self *self)
+{
+    int32_t values[2];
+    for (int step = 0; step < 40; step++) {
+        tutti_call calls[2] = {TUTTI_CALL_INIT, TUTTI_CALL_INIT};
+        tutti_handle *handles[2];
+        const int count = step % 2 + 1; /* alone, and in a group */
+        for (int i = 0; i < 2; i++) {
+            values[i] = self->rank + 1;
+            calls[i].dtype = TUTTI_I32;
+            calls[i].count = 1;
+            calls[i].name = i == 0 ? "wrong" : "right";
+            calls[i].input = calls[i].output = self->rank == 1 ? NULL : &values[i];
+        }
+        tutti_status status = tutti_start_group(self->context, calls, count, handles);
+        for (int i = 0; i < count && self->rank != 1; i++) {
+            status = tutti_wait(handles[i], -1.0);
+            tutti_handle_free(handles[i]);
+        }
+        EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, status);
+        for (int i = 0; i < 2; i++) {
+            values[i] = self->rank + 1;
+            calls[i].input = calls[i].output = &values[i];
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_start_group(self->context, calls, count, handles));
+        for (int i = 0; i < count; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+            tutti_handle_free(handles[i]);
+            EXPECT(values[i] == sum_of_ranks(self));
+        }
+    }
+}
+
+static void a_name_can_be_started_again_after_a_wrong_start(void **state)
+{
+    (void)state;
+    on_both(3, wrong_then_right);
+}
+
 /* ---- join ---- */
 
 static void uneven_steps(ranks_self *self)
@@ -597,6 +639,7 @@ int main(void)
         cmocka_unit_test(an_error_in_a_member_is_the_groups),
         cmocka_unit_test(tensors_are_put_into_groups_on_request),
         cmocka_unit_test(groups_that_stay_incomplete_are_dissolved),
+        cmocka_unit_test(a_name_can_be_started_again_after_a_wrong_start),
         cmocka_unit_test(ranks_with_fewer_steps_join),
     };
     return cmocka_run_group_tests_name("named", tests, NULL, NULL);

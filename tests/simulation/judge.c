@@ -169,28 +169,6 @@ static bool must_fail(const scenario *what, const scenario_call *call)
     return is_flawed;
 }
 
-/* A rank that asks about a call which is over at its first member may hear from there that it
- * failed before the verdict itself arrives (frames overtake each other), without the words: those
- * are forgotten by then. It must be true: the call failed at that rank, and likewise. The end there
- * is judged for itself. */
-static bool is_told_again(const simulation *run, const call_slot *slot)
-{
-    const char *at = strstr(slot->request.error, " failed on rank ");
-    unsigned where, asker;
-    if (at == NULL || sscanf(at, " failed on rank %u, asked by rank %u", &where, &asker) != 2 ||
-        asker != slot->rank || where == asker) {
-        return false;
-    }
-    for (uint32_t i = 0; i < run->slot_count; i++) {
-        const call_slot *there = &run->slots[i];
-        if (there->rank == where && there->call_index == slot->call_index && !there->is_join &&
-            there->request.status == slot->request.status) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
@@ -220,20 +198,16 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         if (is_late) {
             return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
         }
-        if (is_told_again(run, slot) && had_trouble(run, slot->call_index)) {
-            return NULL;
-        }
         return is_flawed ? NULL : "fails though the ranks agree";
     default:
         return "unexpected status";
     }
 }
 
-/* A rank with a reason of its own, or told a second time, may say other words. */
+/* A rank with a reason of its own may say other words. */
 static bool has_own_words(const call_slot *slot)
 {
-    return strstr(slot->request.error, "an earlier call failed") != NULL ||
-           strstr(slot->request.error, " failed on rank ") != NULL;
+    return strstr(slot->request.error, "an earlier call failed") != NULL;
 }
 
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */
