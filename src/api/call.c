@@ -95,16 +95,13 @@ static void object(tt_request *request, tutti_status status, const char *text)
     (void)snprintf(request->error, sizeof(request->error), "%s", text);
 }
 
-/* What the machine never sees: this rank cannot take part, but the call has its place. */
+/* What the machine never sees: this rank cannot take part, but the call has its place. (A name that
+ * is too long is no name that a peer could wait for: such a call never begins.) */
 static void check_call(const tutti_call *call, tutti_handle *handle)
 {
     if (call->device >= 0 || call->stream != NULL) {
         object(&handle->request, TUTTI_ERR_UNSUPPORTED,
                "device: only host memory is supported; set it to -1 and stream to NULL");
-    } else if (call->name != NULL && strlen(call->name) >= sizeof(handle->name)) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
-    } else if (has_group(call) && strlen(call->group) >= sizeof(handle->group)) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "group is longer than 255 bytes");
     } else if (has_group(call) && (call->name == NULL || call->name[0] == 0)) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "a call of a group needs a name");
     } else if (call->timeout_s < 0.0 || call->timeout_s != call->timeout_s) {
@@ -181,6 +178,12 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
 {
     if (call == NULL || !is_known(call)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
+    }
+    if (call->name != NULL && strnlen(call->name, sizeof(handle->name)) == sizeof(handle->name)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
+    }
+    if (has_group(call) && strnlen(call->group, sizeof(handle->group)) == sizeof(handle->group)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "group is longer than 255 bytes");
     }
     handle->context = context;
     copy_name(handle->name, sizeof(handle->name), call->name);

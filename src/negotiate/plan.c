@@ -28,6 +28,7 @@ enum {
     BUNDLES_OPEN_MAX = 8,                  /* that are being filled */
     SPLITS_COUNTED_MAX = 8,
     BUNDLE_ALIGN_BYTES = 64,
+    AHEAD_MAX = 4096, /* occurrences; credit holds an honest member to far fewer */
 };
 
 void tt_plan_saw(tt_negotiator *self, uint32_t number)
@@ -345,9 +346,29 @@ static void settle_ticket(tt_negotiator *self, uint32_t number)
     }
 }
 
+/* A joining member runs at once what it owes, so the counts of others are not believed. */
+static bool are_near(const tt_negotiator *self, const uint8_t *limits)
+{
+    const tt_cache *cache = &self->cache;
+    for (uint32_t i = 0, k = 0; i < cache->used && k < self->frozen_count; i++) {
+        if (cache->slots[i].entry == TT_NONE || !cache->slots[i].is_frozen) {
+            continue;
+        }
+        uint32_t limit;
+        memcpy(&limit, limits + sizeof(limit) * k++, sizeof(limit));
+        if (limit > cache->slots[i].begun && limit - cache->slots[i].begun > AHEAD_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
 tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
 {
     tt_cache *cache = &self->cache;
+    if (!are_near(self, limits)) {
+        return TT_ERR_BAD_WIRE;
+    }
     for (uint32_t i = 0, k = 0; i < cache->used && k < self->frozen_count; i++) {
         tt_slot *slot = &cache->slots[i];
         if (slot->entry == TT_NONE || !slot->is_frozen) {

@@ -125,6 +125,205 @@ static void test_real_ranks_are_told_the_same_and_go_on(void **state)
     run_real(is_eight ? 8 : 4, "tcp");
 }
 
+/* ---- names, process sets, groups ---- */
+
+typedef enum refused_what {
+    REFUSED_NAME_LONG,
+    REFUSED_GROUP_LONG,
+    REFUSED_SET_UNKNOWN,
+    REFUSED_SET_FOREIGN, /* its only member is rank 0 */
+    REFUSED_SET_REMOVED,
+    REFUSED_WHATS,
+} refused_what;
+
+typedef struct refused_board {
+    char texts[MISUSE_SIZE_MAX][MISUSE_TEXT_BYTES];
+    tutti_status statuses[MISUSE_SIZE_MAX];
+} refused_board;
+
+typedef struct refused_sets {
+    tutti_set first, removed;
+} refused_sets;
+
+static void plain_call(tutti_call *call, float *values, const char *name)
+{
+    const tutti_call plain = TUTTI_CALL_INIT;
+    for (int i = 0; i < 8; i++) {
+        values[i] = 1.0F;
+    }
+    *call = plain;
+    call->name = name;
+    call->input = values;
+    call->output = values;
+    call->count = 8;
+}
+
+static void run_into(ranks_self *self, const tutti_call *call)
+{
+    refused_board *shared = self->user;
+    const double before_s = ranks_clock_s();
+    const tutti_status status = tutti_run(self->context, call);
+    EXPECT(ranks_clock_s() - before_s < seconds_max);
+    shared->statuses[self->rank] = status;
+    (void)snprintf(shared->texts[self->rank], MISUSE_TEXT_BYTES, "%s",
+                   status == TUTTI_OK ? "" : tutti_last_error(self->context));
+}
+
+/* A right call of everyone, of the name that was in question. */
+static void go_on(ranks_self *self, const char *name)
+{
+    float values[8];
+    tutti_call call;
+    plain_call(&call, values, name);
+    EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+    EXPECT(values[7] == (float)self->size);
+}
+
+static void refused_call(const refused_sets *sets, refused_what what, const char *longer,
+                         tutti_call *call)
+{
+    switch (what) {
+    case REFUSED_NAME_LONG:
+        call->name = longer;
+        break;
+    case REFUSED_GROUP_LONG:
+        call->group = longer;
+        call->group_size = 1;
+        break;
+    case REFUSED_SET_UNKNOWN:
+        call->set = 4711;
+        break;
+    case REFUSED_SET_FOREIGN:
+        call->set = sets->first;
+        break;
+    default:
+        call->set = sets->removed;
+        break;
+    }
+}
+
+/* All of them, or one: what a rank alone can see it is told at once, in words that are the same on
+ * every rank, and whoever was right is not disturbed. */
+static void refuse(ranks_self *self, const refused_sets *sets, refused_what what, bool is_all)
+{
+    refused_board *shared = self->user;
+    const bool is_wrong = what == REFUSED_SET_FOREIGN
+                              ? self->rank > 0 && (is_all || self->rank == 1)
+                              : is_all || self->rank == self->size - 1;
+    float values[8];
+    char name[32], longer[257];
+    tutti_call call;
+    (void)snprintf(name, sizeof(name), "refused %d.%d", (int)what, is_all);
+    if (is_wrong) {
+        plain_call(&call, values, name);
+        memset(longer, 'n', sizeof(longer) - 1);
+        longer[sizeof(longer) - 1] = 0;
+        refused_call(sets, what, longer, &call);
+        run_into(self, &call);
+        EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, shared->statuses[self->rank]);
+        EXPECT(shared->texts[self->rank][0] != 0);
+    }
+    ranks_meet(self);
+    for (int rank = 2; is_all && rank < self->size; rank++) {
+        if (strcmp(shared->texts[rank], shared->texts[1]) != 0) {
+            (void)fprintf(stderr, "rank 1: %s\nrank %d: %s\n", shared->texts[1], rank,
+                          shared->texts[rank]);
+            abort();
+        }
+    }
+    ranks_meet(self);
+    go_on(self, name);
+}
+
+/* Lists of members differ: all are told the same, and no set comes of it. */
+static void refuse_sets_that_differ(ranks_self *self)
+{
+    refused_board *shared = self->user;
+    const int ranks[2] = {0, self->rank == self->size - 1 ? 0 : 1};
+    const int count = self->rank == self->size - 1 ? 1 : 2;
+    tutti_set set;
+    shared->statuses[self->rank] = tutti_set_create(self->context, ranks, count, &set);
+    (void)snprintf(shared->texts[self->rank], MISUSE_TEXT_BYTES, "%s",
+                   tutti_last_error(self->context));
+    ranks_meet(self);
+    EXPECT_STATUS(TUTTI_ERR_MISMATCH, shared->statuses[self->rank]);
+    EXPECT(strcmp(shared->texts[self->rank], shared->texts[0]) == 0);
+    ranks_meet(self);
+    go_on(self, "after sets that differ");
+}
+
+/* A name is any bytes; a text has none that a terminal would obey. */
+static void refuse_strange_names(ranks_self *self)
+{
+    static const char name[] = "bell \a line \n escape \x1b[2J \x7f";
+    refused_board *shared = self->user;
+    float values[8];
+    tutti_call call;
+    go_on(self, name);
+    plain_call(&call, values, name);
+    call.count = self->rank == 0 ? 7 : 8;
+    run_into(self, &call);
+    ranks_meet(self);
+    EXPECT_STATUS(TUTTI_ERR_MISMATCH, shared->statuses[self->rank]);
+    EXPECT(strcmp(shared->texts[self->rank], shared->texts[0]) == 0);
+    for (const char *at = shared->texts[self->rank]; *at != 0; at++) {
+        EXPECT((unsigned char)*at >= ' ' && *at != 0x7f);
+    }
+    ranks_meet(self);
+    go_on(self, name);
+}
+
+/* Members may come in another order on every rank. */
+static void groups_have_no_order(ranks_self *self)
+{
+    float values[2][8];
+    tutti_handle *handles[2];
+    for (int i = 0; i < 2; i++) {
+        tutti_call call;
+        const int which = (i + self->rank) % 2;
+        plain_call(&call, values[which], which == 0 ? "member 0" : "member 1");
+        call.group = "either way";
+        call.group_size = 2;
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        tutti_handle_free(handles[i]);
+        EXPECT(values[i][0] == (float)self->size);
+    }
+}
+
+static void refused_body(ranks_self *self)
+{
+    const int first[1] = {0};
+    refused_sets sets;
+    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, first, 1, &sets.first));
+    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, first, 1, &sets.removed));
+    EXPECT_STATUS(TUTTI_OK, tutti_set_remove(self->context, sets.removed));
+    for (int what = 0; what < REFUSED_WHATS; what++) {
+        refuse(self, &sets, (refused_what)what, false);
+        refuse(self, &sets, (refused_what)what, true);
+    }
+    refuse_sets_that_differ(self);
+    refuse_strange_names(self);
+    groups_have_no_order(self);
+}
+
+static void run_refused(int size, const char *transport)
+{
+    refused_board *shared = calloc(1, sizeof(*shared));
+    assert_non_null(shared);
+    ranks_run(size, transport, refused_body, shared);
+    free(shared);
+}
+
+static void test_wrong_names_and_sets_are_refused_alike(void **state)
+{
+    (void)state;
+    run_refused(is_eight ? 8 : 2, "shm");
+    run_refused(is_eight ? 8 : 4, "tcp");
+}
+
 /* ---- simulated ranks ---- */
 
 typedef struct sim_rank {
@@ -243,6 +442,7 @@ int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simulated_ranks_are_told_the_same_and_go_on),
+        cmocka_unit_test(test_wrong_names_and_sets_are_refused_alike),
         cmocka_unit_test(test_real_ranks_are_told_the_same_and_go_on),
     };
     is_eight = count > 1 && strcmp(words[1], "8") == 0;

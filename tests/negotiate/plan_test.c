@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "negotiate/notice.h"
 #include "tests/negotiate/world.h"
 
 enum { TENSORS = 4 };
@@ -336,6 +337,33 @@ static void test_a_member_may_join_at_any_place(void **state)
     }
 }
 
+/* Found by fuzz.control_live: a joining member ran four thousand million occurrences. */
+static void test_a_count_that_nobody_can_have_ends_the_negotiation(void **state)
+{
+    (void)state;
+    test_world *world = planned_world(2, 5);
+    const uint32_t planned = world_count(world, 1, EVENT_PLANNED);
+    const uint32_t forged = UINT32_MAX - 1;
+    tt_status status = TT_OK;
+    tt_negotiator_join(world->members[1].negotiator);
+    world_flush(world);
+    while (status == TT_OK) {
+        assert_true(world->frame_count > 0);
+        test_frame *frame = &world->frames[0];
+        if (frame->to != 1 || frame->notice.kind != TT_NOTICE_CUT) {
+            world_deliver(world, 0);
+            continue;
+        }
+        assert_true(frame->notice.bytes >= sizeof(forged));
+        memcpy(frame->payload, &forged, sizeof(forged));
+        status = tt_negotiator_notice(world->members[1].negotiator, 0, &frame->notice);
+        break;
+    }
+    assert_int_equal(status, TT_ERR_BAD_WIRE);
+    assert_int_equal(world_count(world, 1, EVENT_PLANNED), planned);
+    world_destroy(world);
+}
+
 static void test_a_member_may_join_without_a_cache(void **state)
 {
     (void)state;
@@ -467,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_what_was_agreed_together_is_planned_as_a_bundle),
         cmocka_unit_test(test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later),
         cmocka_unit_test(test_a_member_may_join_at_any_place),
+        cmocka_unit_test(test_a_count_that_nobody_can_have_ends_the_negotiation),
         cmocka_unit_test(test_a_member_may_join_without_a_cache),
         cmocka_unit_test(test_what_needs_all_fails_while_someone_has_joined),
         cmocka_unit_test(test_a_swarm_of_everything_settles),
