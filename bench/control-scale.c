@@ -565,15 +565,16 @@ static void print_json(FILE *json, const char *mode, const bench_world *bench,
     step_result all = {0};
     sum_counters(bench, &all, sizes);
     fprintf(json,
-            "{\"mode\": \"%s\", \"members\": %u, \"first_step\": {\"frames\": %llu, \"bytes\": "
+            "{\"mode\": \"%s\", \"members\": %u, \"bursts\": %u, \"first_step\": {\"frames\": "
+            "%llu, \"bytes\": "
             "%llu, \"exposed_us\": %.1f}, \"step\": {\"frames\": %llu, \"bytes\": %llu, "
             "\"exposed_us\": %.1f, \"rounds\": %llu, \"turns\": %llu}, \"member_bytes_max\": %llu, "
             "\"coordinator_bytes\": %llu, \"frames_per_second\": [%.0f, %.0f], \"sizes\": [",
-            mode, bench->size, (unsigned long long)first->frames, (unsigned long long)first->bytes,
-            first->exposed_us, (unsigned long long)last->frames, (unsigned long long)last->bytes,
-            last->exposed_us, (unsigned long long)last->rounds, (unsigned long long)last->turns,
-            (unsigned long long)most, (unsigned long long)bench->members[0].bytes, rate_of(first),
-            rate_of(last));
+            mode, bench->size, bench->bursts, (unsigned long long)first->frames,
+            (unsigned long long)first->bytes, first->exposed_us, (unsigned long long)last->frames,
+            (unsigned long long)last->bytes, last->exposed_us, (unsigned long long)last->rounds,
+            (unsigned long long)last->turns, (unsigned long long)most,
+            (unsigned long long)bench->members[0].bytes, rate_of(first), rate_of(last));
     for (uint32_t i = 0; i < 16; i++) {
         fprintf(json, "%s%llu", i > 0 ? ", " : "", (unsigned long long)sizes[i]);
     }
