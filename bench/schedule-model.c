@@ -5,7 +5,7 @@
  *   golden                 the example of three layers, in four forms
  *   pair                   two transfers of 1 and 10 units that unlock work of 10 and 1, by TAC
  *   step TABLE BYTE_US     a table of bench-schedule-rank on a wire of that speed: FIFO with
- *                          barrier, and the ideal fluid schedule
+ *                          barrier, the ideal fluid schedule, FIFO without barrier
  *   caramel TABLE BYTE_US START_US   Caramel's plan: one line a transfer, as in a table
  *   pulls ORDERS           known networks, forward only, pull time = forward time: operators,
  *                          tensors, then the pass by TIC, TAC and the mean, least and most of that
@@ -166,7 +166,8 @@ static void step(const char *path, double byte_us)
     if (tt_evaluate_fluid(&table->workload, byte_us, &tt_allocator_default, &ideal_us) != TT_OK) {
         die("out of memory");
     }
-    printf("step %.1f %.1f\n", evaluate(&tt_policy_fifo, &input, true).step_us, ideal_us);
+    printf("step %.1f %.1f %.1f\n", evaluate(&tt_policy_fifo, &input, true).step_us, ideal_us,
+           evaluate(&tt_policy_fifo, &input, false).step_us);
     free(table);
 }
 

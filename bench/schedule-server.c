@@ -7,17 +7,21 @@
  *   duplex BYTES COUNT                   server and workers send to each other. The same
  *   golden IS_CHUNKED UNIT_BYTES UNIT_US COUNT
  *       three layers of 3, 6 and 3 units, forward and backward 2 units each, pushed, summed and
- *       pulled; one worker. Chunks of one unit go by first use, whole layers in order of readiness.
- *       Answer: nanoseconds from backward's start to the next forward's end
- *   pulls NETWORK ORDER SEED FORWARD_US BYTES BYTE_US
- *       one forward pass of a known network whose parameters arrive in that order: tic, tac or
- *       random. Operators run as their inputs allow. Answer: nanoseconds of the pass */
+ *       pulled; one worker. What goes next is up to a scheduler of tutti/schedule.h at each end,
+ *       and proxies hold the layers of forward back: chunks of one unit by first use, one at a
+ *       time, or whole layers in order of readiness. Answer: nanoseconds from backward's start to
+ * the next forward's end pulls NETWORK ORDER SEED FORWARD_US BYTES BYTE_US one forward pass of a
+ * known network whose parameters arrive in that order: tic, tac or random. Operators run as their
+ * inputs allow. Answer: nanoseconds of the pass */
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "base/philox.h"
 #include "schedule/model.h"
 #include "schedule/order.h"
 #include "schedule/schedule.h"
 #include "schedule_rank.h"
+#include "tutti/schedule.h"
 
 enum {
     LAYERS = 3,
@@ -30,11 +34,19 @@ enum {
 
 static const uint32_t layer_units[LAYERS] = {3, 6, 3};
 
+/* What a message begins with; a word about one is nothing else. */
+enum { HEAD_LAYER, HEAD_PIECE, HEAD_ELEMENTS };
+
 typedef struct piece {
+    struct server_state *server;
     uint32_t layer;
     uint64_t elements;
     float *memory;
     tutti_handle *handle;
+    tutti_task task;              /* of pieces that go out */
+    _Atomic(tutti_handle *) said; /* of those that come in: that it is here */
+    tutti_handle *heard;          /* and that one of ours is there */
+    float word[HEAD_ELEMENTS];
 } piece;
 
 typedef struct server_state {
@@ -45,7 +57,11 @@ typedef struct server_state {
     piece out[UNITS]; /* of the golden example */
     piece in[UNITS];
     uint32_t piece_count;
-    uint32_t missing[LAYERS];
+    uint32_t peer;
+    int started;
+    tutti_set words; /* the same ranks: words match apart from pieces */
+    tutti_scheduler *scheduler;
+    tutti_proxy *layers[LAYERS];
 } server_state;
 
 static tutti_handle *message(server_state *self, tutti_collective kind, float *memory,
@@ -111,9 +127,10 @@ static void pieces_make(server_state *self, bool is_chunked, uint64_t unit_eleme
         for (uint32_t i = 0; i < count; i++) {
             const uint64_t elements = unit_elements * (layer_units[layer] / count);
             piece *out = &self->out[self->piece_count];
-            *out = (piece){.layer = layer, .elements = elements};
+            *out = (piece){.server = self, .layer = layer, .elements = elements};
             out->memory = memory_take(self, elements);
-            out->memory[0] = (float)layer;
+            out->memory[HEAD_LAYER] = (float)layer;
+            out->memory[HEAD_PIECE] = (float)self->piece_count;
             self->in[self->piece_count] = *out;
             self->in[self->piece_count++].memory = memory_take(self, elements);
         }
@@ -128,18 +145,87 @@ static void pieces_free(server_state *self)
     }
 }
 
-/* Whole layers keep the order of readiness, chunks go by first use; those of a layer one after the
- * other, so that the first can be pulled while the next is pushed. */
-static int urgency(const server_state *self, const piece *one, int started)
+/* The scheduler's turn to send a piece; what it has started goes in that order. */
+static void piece_start(void *user, const tutti_chunk *chunk)
 {
-    return self->piece_count == LAYERS ? -started : -(int)one->layer * UNITS - started;
+    server_state *self = user;
+    piece *out = chunk->user;
+    out->handle = message(self, TUTTI_SEND, out->memory, out->elements,
+                          (int[2]){(int)self->peer, -self->started++});
 }
 
-static void receive_all(server_state *self, int peer)
+/* Whole layers in order of readiness, all at once; or chunks by first use, one at a time: the next
+ * begins when the other side has said that it has the last. */
+static void scheduler_make(server_state *self, bool is_chunked)
+{
+    tutti_scheduler_config config = TUTTI_SCHEDULER_INIT;
+    config.is_fifo = !is_chunked;
+    config.chunk_bytes = UINT64_MAX; /* the pieces are the chunks: the server has them one by one */
+    config.credit_bytes = is_chunked ? 1 : UINT64_MAX;
+    config.start = piece_start;
+    config.user = self;
+    rank_must(NULL, tutti_scheduler_create(&config, &self->scheduler), "scheduler");
+    for (uint32_t i = 0; i < self->piece_count; i++) {
+        tutti_task_config task = TUTTI_TASK_INIT;
+        task.kind = self->rank == self->server ? TUTTI_TASK_PULL : TUTTI_TASK_PUSH;
+        task.priority = self->out[i].layer;
+        task.bytes = self->out[i].elements * sizeof(float);
+        task.user = &self->out[i];
+        rank_must(NULL, tutti_task_declare(self->scheduler, &task, &self->out[i].task), "task");
+    }
+}
+
+/* The other side has a piece of ours: credit comes back. */
+static void word_arrived(void *user, tutti_handle *handle, tutti_status status)
+{
+    piece *word = user;
+    server_state *self = word->server;
+    (void)handle;
+    rank_must(self->context, status, "word");
+    const piece *sent = &self->out[(uint32_t)word->word[HEAD_PIECE]];
+    rank_must(NULL, tutti_task_finish(self->scheduler, sent->task, 0, TUTTI_OK), "finish");
+}
+
+/* A piece is here: say so, and let its layer go on. */
+static void piece_arrived(void *user, tutti_handle *handle, tutti_status status)
+{
+    piece *in = user;
+    server_state *self = in->server;
+    (void)handle;
+    rank_must(self->context, status, "piece");
+    tutti_call call = TUTTI_CALL_INIT;
+    call.collective = TUTTI_SEND;
+    call.root = (int)self->peer;
+    call.set = self->words;
+    call.input = in->memory;
+    call.count = HEAD_ELEMENTS;
+    call.flags = TUTTI_URGENT;
+    tutti_handle *said = NULL;
+    rank_must(self->context, tutti_start(self->context, &call, &said), "word");
+    atomic_store(&in->said, said);
+    if (self->rank != self->server) {
+        const uint32_t layer = (uint32_t)in->memory[HEAD_LAYER];
+        rank_must(NULL, tutti_proxy_pay(self->layers[layer], TUTTI_OK), "layer");
+    }
+}
+
+static void receive_all(server_state *self)
 {
     for (uint32_t i = 0; i < self->piece_count; i++) {
         piece *in = &self->in[i];
-        in->handle = message(self, TUTTI_RECEIVE, in->memory, in->elements, (int[2]){peer, 0});
+        tutti_call call = TUTTI_CALL_INIT;
+        call.collective = TUTTI_RECEIVE;
+        call.root = (int)self->peer;
+        call.output = in->memory;
+        call.count = in->elements;
+        call.done = piece_arrived;
+        call.done_user = in;
+        rank_must(self->context, tutti_start(self->context, &call, &in->handle), "receive");
+        call.set = self->words;
+        call.output = in->word;
+        call.count = HEAD_ELEMENTS;
+        call.done = word_arrived;
+        rank_must(self->context, tutti_start(self->context, &call, &in->heard), "receive");
     }
 }
 
@@ -165,77 +251,92 @@ static piece *next_arrival(server_state *self)
     }
 }
 
-static void serve(server_state *self)
+static void finish_all(server_state *self)
 {
-    piece *in;
-    int started = 0;
-    receive_all(self, 0);
-    while ((in = next_arrival(self)) != NULL) {
-        piece *sum = &self->out[in - self->in];
-        for (uint64_t i = 0; i < in->elements; i++) {
-            sum->memory[i] = in->memory[i] + sum->memory[i];
-        }
-        sum->memory[0] = in->memory[0];
-        sum->handle = message(self, TUTTI_SEND, sum->memory, sum->elements,
-                              (int[2]){0, urgency(self, in, started++)});
-    }
     for (uint32_t i = 0; i < self->piece_count; i++) {
+        finish(self, &self->in[i].heard);
+    }
+    for (uint32_t i = 0; i < self->piece_count; i++) { /* all of them have been sent */
+        piece *in = &self->in[i];
+        tutti_handle *said;
+        if (in->handle != NULL) {
+            finish(self, &in->handle);
+        }
+        while ((said = atomic_load(&in->said)) == NULL) { /* its callback runs */
+            rank_sleep_until(rank_now_ns() + SLACK_NS);
+        }
+        finish(self, &said);
+        atomic_store(&in->said, NULL);
         finish(self, &self->out[i].handle);
     }
 }
 
-static void push(server_state *self, double unit_us)
+static void serve(server_state *self)
+{
+    piece *in;
+    while ((in = next_arrival(self)) != NULL) {
+        piece *sum = &self->out[(uint32_t)in->memory[HEAD_PIECE]];
+        for (uint64_t i = HEAD_ELEMENTS; i < in->elements; i++) {
+            sum->memory[i] = in->memory[i] + sum->memory[i];
+        }
+        rank_must(NULL, tutti_task_ready(self->scheduler, sum->task), "ready");
+    }
+}
+
+/* One step of the worker: backward makes pieces ready, forward waits for what comes back. */
+static void work(server_state *self, double unit_us)
 {
     uint32_t layer = LAYERS;
-    int started = 0;
     for (uint32_t i = 0; i < self->piece_count; i++) {
-        piece *out = &self->out[i];
+        const piece *out = &self->out[i];
         if (out->layer != layer) {
             compute(self, LAYER_TIME * unit_us);
             layer = out->layer;
         }
-        self->missing[layer]++;
-        out->memory[0] = (float)layer;
-        out->handle = message(self, TUTTI_SEND, out->memory, out->elements,
-                              (int[2]){(int)self->server, urgency(self, out, started++)});
+        rank_must(NULL, tutti_proxy_post(self->layers[layer], 1), "layer");
+        rank_must(NULL, tutti_task_ready(self->scheduler, out->task), "ready");
+    }
+    for (layer = 0; layer < LAYERS; layer++) {
+        rank_must(NULL, tutti_proxy_wait(self->layers[layer]), "layer");
+        present(self);
+        compute(self, LAYER_TIME * unit_us);
     }
 }
 
-/* One step of the worker: backward pushes, forward waits for what comes back. */
-static void work(server_state *self, double unit_us)
+static double golden_step(server_state *self, double unit_us)
 {
-    receive_all(self, (int)self->server);
-    push(self, unit_us);
-    for (uint32_t layer = 0; layer < LAYERS; layer++) {
-        while (self->missing[layer] > 0) {
-            const piece *in = next_arrival(self);
-            self->missing[(uint32_t)in->memory[0]]--;
-            present(self);
-        }
-        compute(self, LAYER_TIME * unit_us);
+    receive_all(self);
+    meet(self);
+    const double begin_ns = self->clock_ns;
+    if (self->rank == self->server) {
+        serve(self);
+    } else {
+        work(self, unit_us);
     }
-    for (uint32_t i = 0; i < self->piece_count; i++) {
-        finish(self, &self->out[i].handle);
-    }
+    const double took_ns = self->rank == self->server ? 0 : self->clock_ns - begin_ns;
+    finish_all(self);
+    return took_ns;
 }
 
 static void golden_run(server_state *self, bool is_chunked, uint64_t unit_bytes, double unit_us,
                        int count)
 {
+    self->peer = self->rank == self->server ? 0 : self->server;
+    self->started = 0;
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        rank_must(NULL, tutti_proxy_create(&self->layers[layer]), "proxy");
+    }
     pieces_make(self, is_chunked, unit_bytes / sizeof(float));
+    scheduler_make(self, is_chunked);
     for (int i = 0; i < count; i++) {
-        meet(self);
-        const double begin_ns = self->clock_ns;
-        if (self->rank == self->server) {
-            serve(self);
-        } else {
-            work(self, unit_us);
-        }
-        fprintf(self->line.answers, "%.0f ",
-                self->rank == self->server ? 0 : self->clock_ns - begin_ns);
+        fprintf(self->line.answers, "%.0f ", golden_step(self, unit_us));
     }
     fprintf(self->line.answers, "\n");
+    tutti_scheduler_destroy(self->scheduler);
     pieces_free(self);
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        tutti_proxy_destroy(self->layers[layer]);
+    }
 }
 
 /* ---- a server that sends alone ---- */
@@ -507,6 +608,8 @@ int main(void)
     self.context = rank_join(&self.line);
     self.rank = (uint32_t)tutti_rank(self.context);
     self.server = (uint32_t)tutti_size(self.context) - 1;
+    const int ends[2] = {0, (int)self.server};
+    rank_must(self.context, tutti_set_create(self.context, ends, 2, &self.words), "set");
     while (fgets(command, sizeof(command), self.line.commands) != NULL) {
         obey(&self, command);
     }
