@@ -244,9 +244,12 @@ tutti_status tt_trace_close(tutti_context *context);
 /* call.c */
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle);
 tutti_status tt_call_check(const tutti_context *context);
-/* Until one of the calls, all of this context, is over: TUTTI_OK, whatever became of it. */
+/* Until one of the calls, all of this context, is over: its index and status. -1: none is, and the
+ * status says why. */
 tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles, int count,
-                           double timeout_s);
+                           double timeout_s, int *index_out);
+/* The first that is over, or -1. */
+int tt_call_find_over(tutti_handle *const *handles, int count);
 /* Start and wait on a handle of the caller's stack. */
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
                          const tt_call_extra *extra);

@@ -680,9 +680,20 @@ static bool is_over(const tutti_handle *handle)
     return state == HANDLE_DONE || state == HANDLE_IDLE;
 }
 
-tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles, int count,
-                           double timeout_s)
+int tt_call_find_over(tutti_handle *const *handles, int count)
 {
+    for (int i = 0; i < count; i++) {
+        if (handles[i] != NULL && is_over(handles[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles, int count,
+                           double timeout_s, int *index_out)
+{
+    *index_out = -1;
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
@@ -694,10 +705,14 @@ tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles,
                                   ? UINT64_MAX
                                   : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
     const uint64_t since_ns = wait_begin(context);
-    const bool is_done = tt_drive_wait_any(context, handles, count, until_ns);
+    if (tt_drive_wait_any(context, handles, count, until_ns)) {
+        *index_out = tt_call_find_over(handles, count);
+    }
+    /* Before it leaves: shutdown frees the handles when nobody is inside. */
+    status = *index_out >= 0 ? result_of(handles[*index_out]) : TUTTI_IN_PROGRESS;
     wait_end(context, since_ns);
     leave(context);
-    return is_done ? TUTTI_OK : TUTTI_IN_PROGRESS;
+    return status;
 }
 
 tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
@@ -708,8 +723,8 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
     if (is_over(handle)) {
         return result_of(handle);
     }
-    const tutti_status status = tt_call_await(handle->context, &handle, 1, timeout_s);
-    return status == TUTTI_OK ? result_of(handle) : status;
+    int index;
+    return tt_call_await(handle->context, &handle, 1, timeout_s, &index);
 }
 
 tutti_status tutti_poll(tutti_handle *handle)

@@ -6,23 +6,6 @@
 
 enum { SLICE_NS = 1000 * 1000 }; /* of several contexts, each has a progress thread of its own */
 
-static bool is_over(tutti_handle *handle)
-{
-    const int state = atomic_load(&handle->state);
-    return state == HANDLE_DONE || state == HANDLE_IDLE;
-}
-
-/* The first that is over, or -1. */
-static int find_over(tutti_handle *const *handles, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (handles[i] != NULL && is_over(handles[i])) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static uint64_t deadline_of(double timeout_s)
 {
     const bool is_endless = timeout_s < 0.0 || timeout_s > 1e9;
@@ -83,7 +66,7 @@ tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double time
     tutti_context *context = handles[some]->context;
     const bool is_common = are_of(context, handles, count);
     for (;;) {
-        const int over = find_over(handles, count);
+        const int over = tt_call_find_over(handles, count);
         if (over >= 0) {
             *index_out = over;
             return tutti_wait(handles[over], 0.0);
@@ -91,11 +74,15 @@ tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double time
         if (tt_clock_ns() >= until_ns) {
             return TUTTI_IN_PROGRESS;
         }
+        int index;
         const tutti_status status =
             tt_call_await(context, handles + some, is_common ? count - some : 1,
-                          rest_s(until_ns, is_common ? UINT64_MAX : SLICE_NS));
-        if (status < 0) {
-            return status; /* in a callback, or the context ends */
+                          rest_s(until_ns, is_common ? UINT64_MAX : SLICE_NS), &index);
+        if (index >= 0) {
+            *index_out = some + index;
+        }
+        if (index >= 0 || status < 0) { /* else in a callback, or the context ends */
+            return status;
         }
     }
 }
