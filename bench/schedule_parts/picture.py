@@ -145,28 +145,41 @@ def draw_pulls(path, rows):
     axes.write(path)
 
 
-def draw_credit(path, rows):
-    """What the bound on bytes in flight costs and brings."""
-    rows = sorted((row for row in rows if row["where"] == "tcp" and row["ranks"] == 2),
-                  key=lambda row: row["chunk_us"])
-    if len(rows) < 3:
+def draw_delays(path, title, below, points):
+    """Delay of an urgent call over a bound on bytes: [(place, label, row)]."""
+    if len(points) < 3:
         return
-    most = max(row["behind_us"] for row in rows) / 1e3
-    axes = Axes("Delay of an urgent 64 KB call behind 256 MB, by segment",
-                (rows[0]["chunk_us"], rows[-1]["chunk_us"]), (0, most * 1.15), log_x=True)
-    axes.ticks([(row["chunk_us"], row["segment"]) for row in rows],
+    most = max(row["behind_us"] for _, _, row in points) / 1e3
+    axes = Axes(title, (points[0][0], points[-1][0]), (0, most * 1.15), log_x=True)
+    axes.ticks([(place, label) for place, label, _ in points],
                [(value, f"{value:.0f} ms") for value in range(0, int(most) + 2,
                                                               max(1, int(most) // 5))],
-               "TUTTI_SEGMENT; above each point: share of the 1 Gbit/s wire that bulk data reached",
+               f"{below}; above each point: share of the 1 Gbit/s wire that bulk data reached",
                "2 hosts; dashed: alone")
-    axes.line([(row["chunk_us"], row["alone_us"] / 1e3) for row in rows], "#999999", dashed=True)
-    points = [(row["chunk_us"], row["behind_us"] / 1e3) for row in rows]
-    axes.line(points, COLOURS[0])
-    axes.dots(points, COLOURS[0])
-    for row, (x, y) in zip(rows, points):
+    axes.line([(place, row["alone_us"] / 1e3) for place, _, row in points], "#999999", dashed=True)
+    delays = [(place, row["behind_us"] / 1e3) for place, _, row in points]
+    axes.line(delays, COLOURS[0])
+    axes.dots(delays, COLOURS[0])
+    for (_, _, row), (x, y) in zip(points, delays):
         axes.out.append(f'<text x="{axes.x(x):.1f}" y="{axes.y(y) - 10:.1f}" '
                         f'text-anchor="middle" font-size="11">{100 * row["share"]:.1f} %</text>')
     axes.write(path)
+
+
+def draw_credit(folder, rows):
+    """What bounds on bytes that cannot be overtaken cost and bring."""
+    rows = [row for row in rows if row["ranks"] == 2]
+    by_segment = sorted((row for row in rows if row["where"] == "tcp"),
+                        key=lambda row: row["chunk_us"])
+    draw_delays(folder / "schedule-preemption.svg",
+                "Delay of an urgent 64 KB call behind 256 MB, by segment", "TUTTI_SEGMENT",
+                [(row["chunk_us"], row["segment"], row) for row in by_segment])
+    sweep = [(row["where"].split()[-1], row) for row in rows if "backlog" in row["where"]]
+    draw_delays(folder / "schedule-credit.svg",
+                "Delay of an urgent 64 KB call behind 256 MB, by bytes in the kernel",
+                "TUTTI_BACKLOG, segments of 64K",
+                [(2 ** place, "none" if label == "1G" else label, row)
+                 for place, (label, row) in enumerate(sweep)])
 
 
 def draw_all(folder, rows):
@@ -176,4 +189,4 @@ def draw_all(folder, rows):
     draw_gain(folder / "schedule-gain.svg", of("ablation"))
     draw_ablation(folder / "schedule-ablation.svg", of("ablation"))
     draw_pulls(folder / "schedule-pulls.svg", of("pulls"))
-    draw_credit(folder / "schedule-preemption.svg", of("preemption"))
+    draw_credit(folder, of("preemption"))

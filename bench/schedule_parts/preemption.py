@@ -6,6 +6,8 @@ LARGE, SMALL = 256 << 20, 64 << 10
 MBIT = 1000
 HOPS = {2: 2, 4: 6}  # of an all-reduce by halves, or by a ring
 SEGMENTS = ["16K", "32K", "64K", "128K", "256K", "512K"]
+BACKLOGS = ["16K", "32K", "64K", "128K", "256K", "1G"]  # credit below the socket; 1G: no bound
+SWEPT = "64K"
 
 
 def bytes_of(text):
@@ -19,14 +21,16 @@ def run(bench):
                           below=4194304) as hosts:
             for segment in ["64K", "256K"] if bench.quick or ranks == 4 else SEGMENTS:
                 over_tcp(bench, hosts, ranks, segment, count)
+            for backlog in BACKLOGS if ranks == 2 and not bench.quick else ():
+                over_tcp(bench, hosts, ranks, SWEPT, count, backlog)
     for arena in (True, False):
         over_memory(bench, arena, count)
 
 
-def over_tcp(bench, hosts, ranks, segment, count):
-    job = common.Job(f"preemption-{ranks}-{segment}", ranks, bench.folder)
+def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
+    job = common.Job(f"preemption-{ranks}-{segment}-{backlog}", ranks, bench.folder)
     try:
-        job.begin(hosts, TUTTI_SEGMENT=segment)
+        job.begin(hosts, TUTTI_SEGMENT=segment, TUTTI_BACKLOG=backlog or "0")
         sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
         bulk_us = common.median(job.slowest(f"bulk {sent} 3"))
         alone = job.slowest(f"urgent 0 {SMALL} {count} 5000")
@@ -35,7 +39,8 @@ def over_tcp(bench, hosts, ranks, segment, count):
         job.end()
     chunk_us = bytes_of(segment) / hosts.payload_bytes_a_us()
     share = 2 * (ranks - 1) / ranks * sent / hosts.payload_bytes_a_us() / bulk_us
-    note(bench, "tcp", ranks, segment, (alone, behind, chunk_us, share))
+    note(bench, "tcp" if backlog is None else f"tcp, backlog {backlog}", ranks, segment,
+         (alone, behind, chunk_us, share))
 
 
 def over_memory(bench, arena, count):
@@ -71,6 +76,8 @@ def note(bench, where, ranks, segment, found):
 
 def judge(bench, rows):
     for row in rows:
+        if "backlog" in row["where"]:
+            continue  # of the sweep, which shows what a choice costs
         chunks = 2 * HOPS[row["ranks"]] if row["where"] == "tcp" else 3
         allowed = chunks * row["chunk_us"] + row["alone_us"]
         bench.verdicts.add(
