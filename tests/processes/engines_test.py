@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table: conformance suite and faults of the core, by name, over every way to carry them.
+"""One table: the core's conformance suite and faults, by name, over every way to carry them.
 
 The rows are our transports (shm, tcp), a plugin's (ucx) and the MPI engine by each MPI; the columns
 are the parts of `tutti-engine` and the faults below. What belongs to one row alone is in
