@@ -28,7 +28,7 @@ OURS = [TUTTI, "run", "-q", "--grace", "10"]
 OPEN = ["mpirun.openmpi", *ROOT, "--oversubscribe"]
 # Hydra may end all ranks of the dead one's host whatever it was told: two "hosts".
 APART = ["-disable-auto-cleanup", "-launcher", "fork", "-hosts", "a:2,b:1"]
-PARTS = ("forms", "together", "sets", "named", "mismatch", "deadline")
+PARTS = ("forms", "together", "sets", "named", "urgent", "mismatch", "deadline")
 VICTIM = 2
 PEER_DOWN = -6
 DEATH_NS_MAX = 2_000_000_000
