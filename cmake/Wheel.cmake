@@ -23,3 +23,6 @@ install(FILES $<TARGET_FILE:tutti_shared> DESTINATION tutti/lib
 install(PROGRAMS $<TARGET_FILE:tutti_cli> DESTINATION tutti/bin COMPONENT wheel)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION tutti/include COMPONENT wheel
   FILES_MATCHING PATTERN "*.h")
+# What `tutti plugin build` compiles on the user's machine; beside bin/, as in an installation.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugins/ DESTINATION tutti/share/tutti/plugins
+  COMPONENT wheel FILES_MATCHING PATTERN "*.[ch]")
