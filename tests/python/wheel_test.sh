@@ -39,3 +39,21 @@ assert importlib.metadata.version("horovod") == "0.28.1"
 assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
 '
 "$room/env/bin/tutti-horovodrun" --check-build | grep -q PyTorch
+
+# A site's MPI is found by no wheel: its user compiles the plugin that lies inside.
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
+    export HOME="$room/home"
+    mkdir "$HOME"
+    env -u TUTTI_PLUGIN_PATH "$room/env/bin/tutti" plugin build mpi
+    "$room/env/bin/tutti" info --engines | grep -q "$HOME/.local/share/tutti/plugins/tutti-mpi-"
+    # OMPI_*: what Open MPI asks of root and of hosts with few cores; others do not look at it.
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+        TUTTI_ENGINE=mpi mpirun -n 2 "$room/env/bin/python" -c '
+import array, tutti
+with tutti.init() as job:
+    values = array.array("f", [job.rank + 1.0])
+    job.allreduce(values, out=values)
+    assert values[0] == 3.0, values
+    assert "engine mpi-" in job.describe(), job.describe()
+'
+fi
