@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradient exchange beside torch's own Gloo: every way by turns in the same processes."""
 import os
+import pathlib
 import statistics
+import sys
 import time
 
 from .shapes import MODELS, module_of
@@ -46,6 +48,23 @@ class Ways:
                 optimizer.synchronize()
 
         return step
+
+
+def fits(model, ranks):
+    """Is there memory for parameters, gradients and buckets of all ways, on all ranks?"""
+    total = 0
+    for shape in MODELS[model]():
+        count = 4
+        for extent in shape:
+            count *= extent
+        total += count
+    needs = total * ranks * (2 * 7 + 3 + 2) / 2**30
+    text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
+    has = int(text.split("MemAvailable:")[1].split()[0]) / 2**20
+    if needs > 0.9 * has:
+        print(f"bench/torch: {model} at {ranks} ranks left out: it needs {needs:.0f} GiB, "
+              f"{has:.0f} are free", file=sys.stderr)
+    return needs <= 0.9 * has
 
 
 def rank_main(options, tell):

@@ -24,8 +24,8 @@ class Bucket:
     """One exchange and one optimizer. Its gradients live side by side in one piece of memory per
     type, shared with the other ranks of the host where that is possible."""
 
-    __slots__ = ("number", "parameters", "places", "flats", "missing", "handles", "is_under_way",
-                 "is_due", "zero", "optimizer", "sources", "is_prompt", "_shown")
+    __slots__ = ("number", "parameters", "places", "flats", "missing", "handles", "calls",
+                 "is_under_way", "is_due", "zero", "optimizer", "sources", "is_prompt", "_shown")
 
     def __init__(self, number, parameters):
         self.number = number
@@ -33,7 +33,7 @@ class Bucket:
         self.places, self.flats = _lay_out(parameters)
         self.optimizer = self.sources = None
         self.is_prompt = False  # has no reader that announces itself: updated inside step()
-        self.handles = []
+        self.handles, self.calls = [], []
         self._shown = {}  # the unfinished tensors that users see
         self.begin()
 

@@ -93,14 +93,22 @@ class _Crossing:
             self._submit(bucket)
 
     def _submit(self, bucket):
-        options, urgency = self._options, len(self._buckets) - bucket.number
-        for i, flat in enumerate(bucket.flats):
-            name = f"{self._prefix}.{bucket.number}.{i}"
-            call, keep, finish = ops._allreduce_call(flat, flat, options["op"], name,
-                                                     options["process_set"], (1.0, 1.0))
-            call.priority, call.flags = urgency, c.ALONE  # not held up by less urgent ones
-            bucket.handles.append(ops._start(call, keep, finish, name))
+        if not bucket.calls:
+            bucket.calls = [self._call(bucket, i, flat) for i, flat in enumerate(bucket.flats)]
+        for i, call in enumerate(bucket.calls):
+            if bucket.flats[i].device.type != "cpu":
+                call = self._call(bucket, i, bucket.flats[i])  # its elements, in host memory
+            bucket.handles.append(ops._start(*call))
         bucket.is_under_way = True
+
+    def _call(self, bucket, i, flat):
+        """What starts the exchange of one piece of memory; good for every step in host memory."""
+        options, name = self._options, f"{self._prefix}.{bucket.number}.{i}"
+        call, keep, finish = ops._allreduce_call(flat, flat, options["op"], name,
+                                                 options["process_set"], (1.0, 1.0))
+        # Not held up by less urgent ones.
+        call.priority, call.flags = len(self._buckets) - bucket.number, c.ALONE
+        return call, keep, finish, name
 
     # ---- layout ----
 
