@@ -370,6 +370,17 @@ def test_large_and_many_parameters_make_few_buckets():
         optimizer.zero_grad()
         model(torch.ones(1, 4)).sum().backward()
         optimizer.step()
-    assert 3 <= len(optimizer._buckets) <= 21
+    assert 3 <= len(optimizer._buckets) <= 24
     assert optimizer._bucket_of[model[0].weight].number == 0
     assert optimizer._bucket_of[model[100].weight] is not optimizer._bucket_of[model[99].weight]
+
+
+def test_buckets_are_small_at_both_ends_of_the_forward_pass():
+    model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(60)])
+    optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 16)).sum().backward()
+    optimizer.step()
+    sizes = [sum(p.numel() for p in bucket.parameters) for bucket in optimizer._buckets]
+    assert max(sizes[0], sizes[-1]) <= sum(sizes) / 30 < max(sizes) <= sum(sizes) / 8
+    assert len(sizes) <= 24
+    optimizer.flush()

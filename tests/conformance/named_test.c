@@ -210,6 +210,48 @@ static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **stat
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
+/* Eight small sums at once, step by step; how many exchanges carried several of them. */
+static uint64_t bundles_with(ranks_self *self, unsigned flags)
+{
+    enum { SMALL = 8, ROUNDS = 12 };
+    static const char *const names[] = {"usual", "alone"};
+    const uint64_t before = counters_of(self).bundles;
+    for (int round = 0; round < ROUNDS; round++) {
+        tutti_handle *handles[SMALL];
+        int32_t values[SMALL];
+        char name[NAME_BYTES];
+        for (int i = 0; i < SMALL; i++) {
+            values[i] = self->rank + 1;
+            (void)snprintf(name, sizeof(name), "%s %d", names[flags != 0], i);
+            tutti_call call = TUTTI_CALL_INIT;
+            call.dtype = TUTTI_I32;
+            call.name = name;
+            call.input = call.output = &values[i];
+            call.count = 1;
+            call.flags = flags;
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+        }
+        for (int i = 0; i < SMALL; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+            tutti_handle_free(handles[i]);
+            EXPECT(values[i] == sum_of_ranks(self));
+        }
+    }
+    return counters_of(self).bundles - before;
+}
+
+static void usual_and_alone(ranks_self *self)
+{
+    EXPECT(bundles_with(self, 0) > 0);
+    EXPECT(bundles_with(self, TUTTI_ALONE) == 0);
+}
+
+static void who_travels_alone_shares_no_bundle(void **state)
+{
+    (void)state;
+    on_both(3, usual_and_alone);
+}
+
 static void any_mode(ranks_self *self)
 {
     tensor model[TENSORS];
@@ -631,6 +673,7 @@ int main(void)
         cmocka_unit_test(steps_in_any_order_go_without_messages),
         cmocka_unit_test(small_tensors_that_come_alone_are_planned),
         cmocka_unit_test(planned_bundles_come_apart_where_a_rank_waits_in_between),
+        cmocka_unit_test(who_travels_alone_shares_no_bundle),
         cmocka_unit_test(every_mode_can_be_chosen),
         cmocka_unit_test(sixteen_threads_submit_at_once),
         cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),
