@@ -403,8 +403,7 @@ bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
 {
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
     return width > 0 && claim->collective == TT_ALLREDUCE && claim->salt == 0 &&
-           (claim->form & CLAIM_ALONE) == 0 &&
-           tt_redop_is_elementwise((tt_redop)claim->redop) &&
+           (claim->form & CLAIM_ALONE) == 0 && tt_redop_is_elementwise((tt_redop)claim->redop) &&
            claim->count <= config->fuse_bytes / width;
 }
 

@@ -179,8 +179,7 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
     /* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as
      * the engine's own wait would. */
     const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
-    const bool is_vain =
-        quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
+    const bool is_vain = quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
     return (is_vain && !tt_real_engine_is_busy(real)) || now_ns >= until_ns;
 }
 
