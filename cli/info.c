@@ -81,11 +81,11 @@ static void put_machine(json_t *object, const tt_machine *machine)
                                     : "on the only one");
     }
     if (machine->huge_pages[0] != '\0') {
-        const bool is_used =
+        const bool is_given =
             strcmp(machine->huge_pages, "never") != 0 && strcmp(machine->huge_pages, "deny") != 0;
-        put(object, "huge pages", "%s for shared memory: %s", machine->huge_pages,
-            is_used ? "arena blocks of 4 MiB and more use them"
-                    : "none; /sys/kernel/mm/transparent_hugepage/shmem_enabled says so");
+        put(object, "huge pages", "%s for shared memory; %s", machine->huge_pages,
+            is_given ? "arena blocks use them"
+                     : "arena blocks of 512 KiB and more ask for theirs one by one (Linux 6.1)");
     }
     put(object, "memory", "%.1f GiB (%.1f GiB available)", gib(machine->memory_bytes),
         gib(machine->memory_free_bytes));

@@ -36,7 +36,8 @@ def draw_panel(axes, records, block):
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(sizes, [report.size_text(size) for size in sizes], rotation=45, fontsize=7)
-    axes.set_title(f"{block[1]} ranks" + (", rewritten" if block[3] else ""), fontsize=9)
+    over = "" if block[0] == "shm" else ", loopback TCP"
+    axes.set_title(f"{block[1]} ranks{over}" + (", rewritten" if block[3] else ""), fontsize=9)
     axes.set_xlabel("bytes per rank", fontsize=8)
     axes.grid(True, which="major", linewidth=0.3)
 
