@@ -80,7 +80,7 @@ def draw_gain(path, rows):
     axes.ticks([(rho, f"{rho:g}") for rho in rhos],
                [(share / 100, f"{share} %") for share in range(0, 51, 10)],
                "rho = time of communication / time of computation",
-               "4 hosts, steps of about 200 ms; dashed: the ideal fluid schedule")
+               "4 hosts; dashed: the ideal fluid schedule")
     legend = []
     for number, trace in enumerate(dict.fromkeys(row["trace"] for row in rows)):
         own = sorted((row for row in rows if row["trace"] == trace), key=lambda row: row["rho"])
