@@ -25,7 +25,8 @@ class Bucket:
     type, shared with the other ranks of the host where that is possible."""
 
     __slots__ = ("number", "parameters", "places", "flats", "missing", "handles", "calls",
-                 "is_under_way", "is_due", "zero", "optimizer", "sources", "is_prompt", "_shown")
+                 "is_under_way", "is_due", "zero", "optimizer", "sources", "is_prompt", "absent",
+                 "_shown")
 
     def __init__(self, number, parameters):
         self.number = number
@@ -40,6 +41,7 @@ class Bucket:
     def begin(self):
         """A new step: every gradient is missing again."""
         self.missing = set(self.parameters)
+        self.absent = []  # parameters that take part with zeros
         self.is_under_way = False
         self.is_due = False
         self.zero = None
@@ -54,6 +56,7 @@ class Bucket:
         place = self.places[p]
         if p.grad is None:
             place.zero_()
+            self.absent.append(p)
         elif p.grad.data_ptr() != place.data_ptr():
             place.copy_(p.grad)
         p.grad = self._shown[p] = unfinished(place, settle)

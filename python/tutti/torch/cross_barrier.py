@@ -16,7 +16,7 @@ import torch
 from tutti import _library as c
 
 from . import ops
-from .basics import Average, global_process_set, next_name
+from .basics import Average, global_process_set, next_name, size
 from .buckets import Bucket, Readers
 from .functions import broadcast_object
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
@@ -189,6 +189,9 @@ class _Crossing:
         dropped = [p for p in bucket.parameters if p.grad is None]
         for p in dropped:
             p.grad = bucket.places[p]
+        if size() == 1:  # no other rank has a gradient where this one has none
+            for p in bucket.absent:
+                p.grad = None
         zero = bucket.zero
         bucket.optimizer.step()
         self._begin(bucket)
