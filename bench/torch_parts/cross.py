@@ -245,7 +245,7 @@ def _case(options, common, folder, job, hosts, rho):
                        (step.backward_us + after.backward_us) / 2,
                        [{key: (a[key] + b[key]) / 2 for key in a} | {"elements": a["elements"]}
                         for a, b in zip(step.rows, after.rows)])
-    plain_us, ideal_us = common.model("step", both.write(folder / "table"), byte_us)["step"]
+    plain_us, ideal_us, _ = common.model("step", both.write(folder / "table"), byte_us)["step"]
     median = {name: statistics.median(found) for name, found in times.items()}
     return {"section": "cross", "wanted_rho": rho, "ranks": len(hosts.names),
             "rho": both.bytes() * byte_us / both.compute_us, "mbit": hosts.mbit,
