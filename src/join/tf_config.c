@@ -148,30 +148,8 @@ static bool is_chief(const char *role)
     return strcmp(role, "chief") == 0 || strcmp(role, "master") == 0;
 }
 
-static bool read_cluster(reading *r)
-{
-    bool is_first = true, is_good = true;
-    char role[WORD_BYTES];
-    r->has_cluster = true;
-    if (!eat(r, '{')) {
-        return false;
-    }
-    while (has_next(r, '}', &is_first, &is_good)) {
-        if (!read_key(r, role, sizeof(role))) {
-            return false;
-        }
-        const bool is_read = is_chief(role) ? read_list(r, &r->chief_count, r->first_chief)
-                             : strcmp(role, "worker") == 0
-                                 ? read_list(r, &r->worker_count, r->first_worker)
-                                 : walk_value(r, 0);
-        if (!is_read) {
-            return false;
-        }
-    }
-    return is_good;
-}
-
-static bool read_task(reading *r)
+/* An object, member by member: `read_member` reads the value of a key, or walks over it. */
+static bool read_object(reading *r, bool (*read_member)(reading *, const char *key))
 {
     bool is_first = true, is_good = true;
     char key[WORD_BYTES];
@@ -179,39 +157,43 @@ static bool read_task(reading *r)
         return false;
     }
     while (has_next(r, '}', &is_first, &is_good)) {
-        if (!read_key(r, key, sizeof(key))) {
-            return false;
-        }
-        const bool is_read = strcmp(key, "type") == 0 ? read_string(r, r->type, sizeof(r->type))
-                             : strcmp(key, "index") == 0
-                                 ? read_word_or_string(r, r->index, sizeof(r->index))
-                                 : walk_value(r, 0);
-        if (!is_read) {
+        if (!read_key(r, key, sizeof(key)) || !read_member(r, key)) {
             return false;
         }
     }
     return is_good;
+}
+
+static bool read_role(reading *r, const char *role)
+{
+    if (is_chief(role)) {
+        return read_list(r, &r->chief_count, r->first_chief);
+    }
+    return strcmp(role, "worker") == 0 ? read_list(r, &r->worker_count, r->first_worker)
+                                       : walk_value(r, 0);
+}
+
+static bool read_of_task(reading *r, const char *key)
+{
+    if (strcmp(key, "type") == 0) {
+        return read_string(r, r->type, sizeof(r->type));
+    }
+    return strcmp(key, "index") == 0 ? read_word_or_string(r, r->index, sizeof(r->index))
+                                     : walk_value(r, 0);
+}
+
+static bool read_part(reading *r, const char *key)
+{
+    if (strcmp(key, "cluster") == 0) {
+        r->has_cluster = true;
+        return read_object(r, read_role);
+    }
+    return strcmp(key, "task") == 0 ? read_object(r, read_of_task) : walk_value(r, 0);
 }
 
 static bool read_all(reading *r)
 {
-    bool is_first = true, is_good = true;
-    char key[WORD_BYTES];
-    if (!eat(r, '{')) {
-        return false;
-    }
-    while (has_next(r, '}', &is_first, &is_good)) {
-        if (!read_key(r, key, sizeof(key))) {
-            return false;
-        }
-        const bool is_read = strcmp(key, "cluster") == 0 ? read_cluster(r)
-                             : strcmp(key, "task") == 0  ? read_task(r)
-                                                         : walk_value(r, 0);
-        if (!is_read) {
-            return false;
-        }
-    }
-    return is_good && peek(r) == '\0';
+    return read_object(r, read_part) && peek(r) == '\0';
 }
 
 tt_status tt_join_tf_config_parse(const char *text, tt_join_tf_config *config_out, tt_join_why *why)
