@@ -90,6 +90,17 @@ class Ucx(unittest.TestCase):
             job[1].say()
             self.assertEqual(job.codes(), [0, 0], [rank.story() for rank in job])
 
+    def test_an_older_ucx_is_refused_with_both_versions(self):
+        text = ("void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release)\n"
+                "{ *major = 1; *minor = 3; *release = 0; }\n")
+        with tempfile.TemporaryDirectory(prefix="tutti-ucx-") as folder:
+            older = f"{folder}/older.so"
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", older], input=text,
+                           text=True, check=True)
+            ended = self.run_ranks(2, HOSTS, LD_PRELOAD=older)
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertIn("UCX is version 1.3, the plugin was built for 1.", ended.stderr)
+
     def test_a_missing_plugin_names_the_package(self):
         with tempfile.TemporaryDirectory(prefix="tutti-ucx-") as folder:
             alone = shutil.copy(HOSTS, folder)
