@@ -17,10 +17,12 @@
  *  (2) A group's ticket is one occurrence of each of its members.
  *  (3) Nobody has promised that all members come. A rank on which some stay out, a deadline and a
  *      cancelled call dissolve the group (group.c), before anything of it has moved; that
- * occurrence of its members then goes alone on every rank, and so do all later ones. (4) Such
- * groups are not planned, and neither are their members: a planned exchange that a peer has begun
- * cannot be taken back. Nothing is planned while steps are watched, so that (1) holds. (5) When all
- * ranks have joined, none has a ticket: all forget their groups and watch again. */
+ *      occurrence of its members then goes alone on every rank, and so do all later ones.
+ *  (4) Such groups are not planned, and neither are their members: a planned exchange that a peer
+ *      has begun cannot be taken back. Nothing is planned while steps are watched, so that (1)
+ *      holds.
+ *  (5) When all ranks have joined, none has a ticket: all forget their groups and watch again.
+ */
 #include "control/layout.h"
 
 #include <string.h>
