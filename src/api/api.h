@@ -60,7 +60,7 @@ typedef struct tt_settings {
     uint64_t stall_fail_ns;
     uint64_t fuse_bytes, bundle_bytes, late_ns;
     tt_config_string groups; /* auto, or a number */
-    int schedule; /* tt_schedule_mode */
+    int schedule;            /* tt_schedule_mode */
     uint64_t credit_bytes, chunk_bytes;
     tt_config_string order; /* a file of `tutti schedule -o`; empty: learnt, or the caller's */
     bool tunes;
