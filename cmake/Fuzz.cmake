@@ -3,7 +3,7 @@
 # tests/fuzz/<x>_fuzz.c defines LLVMFuzzerTestOneInput; tests/fuzz/corpus/<x>/ holds inputs worth
 # keeping. The fuzz build searches for new ones, every other build replays those that are kept.
 
-set(TUTTI_FUZZ_SECONDS 18 CACHE STRING "how long each fuzz target searches")
+set(TUTTI_FUZZ_SECONDS 12 CACHE STRING "how long each fuzz target searches")
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.c)
 foreach(source ${fuzz_sources})
