@@ -168,7 +168,7 @@ TUTTI_API tutti_status tutti_shutdown(tutti_context *context);
 TUTTI_API tutti_status tutti_abort(tutti_context *context, const char *why);
 
 /* World rank and size; the rank among the processes of this host and their number; the index of
- * this host and the number of hosts. */
+ * this host and the number of hosts. -1 where `context` is NULL. */
 TUTTI_API int tutti_rank(const tutti_context *context);
 TUTTI_API int tutti_size(const tutti_context *context);
 TUTTI_API int tutti_local_rank(const tutti_context *context);

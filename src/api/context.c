@@ -185,32 +185,32 @@ tutti_status tutti_abort(tutti_context *context, const char *why)
 
 int tutti_rank(const tutti_context *context)
 {
-    return context->rank;
+    return context != NULL ? context->rank : -1;
 }
 
 int tutti_size(const tutti_context *context)
 {
-    return context->size;
+    return context != NULL ? context->size : -1;
 }
 
 int tutti_local_rank(const tutti_context *context)
 {
-    return context->local_rank;
+    return context != NULL ? context->local_rank : -1;
 }
 
 int tutti_local_size(const tutti_context *context)
 {
-    return context->local_size;
+    return context != NULL ? context->local_size : -1;
 }
 
 int tutti_cross_rank(const tutti_context *context)
 {
-    return context->cross_rank;
+    return context != NULL ? context->cross_rank : -1;
 }
 
 int tutti_cross_size(const tutti_context *context)
 {
-    return context->cross_size;
+    return context != NULL ? context->cross_size : -1;
 }
 
 int tutti_event_fd(tutti_context *context)

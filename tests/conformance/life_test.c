@@ -331,6 +331,17 @@ static void test_the_last_error_is_the_threads_and_the_contexts(void **state)
     ranks_run(2, "shm", errors_body, NULL);
 }
 
+static void test_before_joining_there_is_neither_rank_nor_size(void **state)
+{
+    (void)state;
+    int (*const questions[])(const tutti_context *) = {tutti_rank,       tutti_size,
+                                                       tutti_local_rank, tutti_local_size,
+                                                       tutti_cross_rank, tutti_cross_size};
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        assert_int_equal(questions[i](NULL), -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_leaving_ends_what_is_pending),
         cmocka_unit_test(test_a_forked_child_is_refused_and_its_parent_goes_on),
         cmocka_unit_test(test_the_last_error_is_the_threads_and_the_contexts),
+        cmocka_unit_test(test_before_joining_there_is_neither_rank_nor_size),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }
