@@ -189,6 +189,7 @@ static bool try_post(tt_exec *exec, const tt_lane *lane, const tt_move *move)
     const tt_send send = {
         .peer = TT_PEER_HOST,
         .urgency = exec->urgency,
+        .age = exec->age,
         .token = TT_TOKEN_NONE,
         .payload = move->bytes > 0 ? tt_exec_address(exec, lane, move->source) : NULL,
         .head = &head,
@@ -206,6 +207,7 @@ static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t fla
     const tt_send send = {
         .peer = exec->members[move->peer],
         .urgency = exec->urgency,
+        .age = exec->age,
         .token = exec->token + lane->number % TT_LANES_MAX,
         .payload = move->bytes > 0 ? tt_exec_address(exec, lane, move->source) : NULL,
         .head = &head,

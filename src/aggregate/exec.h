@@ -55,6 +55,7 @@ struct tt_exec {
     tt_head identity; /* set, op, stage, descriptor, epoch, pair flags of frames to send */
     tt_head arriving; /* the same of frames to expect: pairs differ in the reply flag */
     int32_t urgency;
+    uint64_t age;      /* order of submission: of equal urgency the older goes first */
     bool tells;        /* peers may hold the op back: who waits for one tells it */
     bool is_host_wide; /* the members are all ranks of the job, on one host, sharing memory */
     uint64_t token;    /* of sends; the low 4 bits are the lane's */

@@ -31,6 +31,7 @@ static bool post(tt_exec *exec)
     const tt_send send = {
         .peer = TT_PEER_HOST,
         .urgency = exec->urgency,
+        .age = exec->age,
         .token = TT_TOKEN_NONE,
         .payload = exec->problem.bytes > 0 ? exec->input : NULL,
         .head = &head,
@@ -46,6 +47,7 @@ static void send_each(tt_exec *exec, tt_lane *lane)
     const tt_head head = head_of(exec);
     tt_send send = {
         .urgency = exec->urgency,
+        .age = exec->age,
         .token = exec->token,
         .payload = exec->problem.bytes > 0 ? exec->input : NULL,
         .head = &head,

@@ -294,7 +294,13 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
     }
 }
 
-/* The most urgent op with local work does a piece of it. */
+static bool works_before(const tt_op *one, const tt_op *other)
+{
+    return one->exec.urgency != other->exec.urgency ? one->exec.urgency > other->exec.urgency
+                                                    : one->age < other->age;
+}
+
+/* The most urgent op with local work, of several the oldest, does a piece of it. */
 static bool on_step(void *machine)
 {
     tt_control *control = machine;
@@ -310,9 +316,7 @@ static bool on_step(void *machine)
         tt_op *op = control->ops[i];
         if ((op->phase == OP_FACTS || op->phase == OP_DATA) && op->exec.has_work) {
             with_work++;
-            if (chosen == NULL || op->exec.urgency > chosen->exec.urgency) {
-                chosen = op;
-            }
+            chosen = chosen == NULL || works_before(op, chosen) ? op : chosen;
         }
     }
     control->has_work = with_work > 1;

@@ -398,6 +398,7 @@ static void exec_prepare(tt_op *op, uint16_t stage)
         exec->arriving.flags ^= TT_FLAG_REPLY;
     }
     exec->urgency = tt_pace_urgency(op);
+    exec->age = op->age;
     exec->tells = op->control->config.is_paced;
     exec->is_host_wide = !op->is_pair && op->set->is_host_wide;
     exec->token = (uint64_t)op->index << TOKEN_LANE_BITS;

@@ -286,6 +286,51 @@ static void test_the_bound_holds_under_credit(void **state)
     assert_true(run(&wanted).held > 0);
 }
 
+enum { TIES = 4 };
+
+/* Tensors of one urgency, submitted one after the other at once. */
+static void call_ties(job *it, uint64_t at_ns, size_t bytes, uint32_t calls_out[TIES])
+{
+    for (uint32_t i = 0; i < TIES; i++) {
+        calls_out[i] = job_call(it, at_ns + i, bytes, 3);
+    }
+}
+
+/* The wire serves them one by one: each is there when the bytes up to its own have passed. */
+static void test_of_equal_urgency_the_first_submitted_has_the_wire(void **state)
+{
+    (void)state;
+    const plan wanted = plan_make("ring");
+    job *it = job_create(&wanted);
+    uint32_t calls[TIES];
+    call_ties(it, 1, BULK_BYTES, calls);
+    job_run(it);
+    const uint64_t last_ns = job_end(it, calls[TIES - 1]);
+    for (uint32_t i = 0; i + 1 < TIES; i++) {
+        assert_true(job_end(it, calls[i]) <= last_ns * (i + 1) / TIES + last_ns / 50);
+    }
+    job_destroy(it);
+}
+
+/* So with pieces of summing. The first ones end before, so that the others take their records in
+ * reverse: it is not the record's number that counts. */
+static void test_of_equal_urgency_the_first_submitted_is_summed_first(void **state)
+{
+    (void)state;
+    plan wanted = plan_make(NULL);
+    wanted.is_one_host = wanted.is_shared = true;
+    job *it = job_create(&wanted);
+    uint32_t calls[TIES];
+    call_ties(it, 1, BULK_BYTES, calls);
+    call_ties(it, SUBMIT_NS, BULK_BYTES, calls);
+    job_run(it);
+    for (uint32_t i = 0; i + 1 < TIES; i++) {
+        assert_true(job_end(it, calls[i]) <= job_end(it, calls[i + 1]));
+    }
+    assert_true(job_end(it, calls[0]) < job_end(it, calls[TIES - 1]));
+    job_destroy(it);
+}
+
 /* ---- short ones ---- */
 
 enum { SHORT_BYTES = CHUNK_BYTES / 8 };
@@ -421,6 +466,8 @@ int main(void)
         cmocka_unit_test(test_without_urgency_it_waits_for_much_of_the_large_one),
         cmocka_unit_test(test_the_bound_holds_behind_many_tensors_and_for_named_ones),
         cmocka_unit_test(test_the_bound_holds_under_credit),
+        cmocka_unit_test(test_of_equal_urgency_the_first_submitted_has_the_wire),
+        cmocka_unit_test(test_of_equal_urgency_the_first_submitted_is_summed_first),
         cmocka_unit_test(test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent),
         cmocka_unit_test(test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most),
         cmocka_unit_test(test_in_shared_memory_it_waits_for_three_pieces_at_most),

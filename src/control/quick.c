@@ -178,6 +178,7 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     tt_control_watch(control);
     op->exec.identity.op = op->exec.arriving.op = op->sequence;
     op->exec.urgency = request->urgency;
+    op->exec.age = op->age = control->pace.next_age++;
     op->exec.input = request->input;
     op->exec.output = request->output;
     const tt_status status = tt_exec_start(&op->exec);

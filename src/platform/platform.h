@@ -61,7 +61,8 @@ enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of
 /* One frame to send. */
 typedef struct tt_send {
     uint32_t peer;
-    int32_t urgency; /* larger first; equal urgency keeps the order of sending */
+    int32_t urgency; /* larger first; */
+    uint64_t age;    /* of equal urgency, smaller first; equal age keeps the order of sending */
     uint64_t token;  /* comes back in `sent` */
     const void *payload;
     const tt_head *head; /* head->payload_bytes at payload */

@@ -99,10 +99,16 @@ static bool knows_gone(const tt_sim *sim, uint32_t rank, uint32_t peer)
     return back != NULL && back->has_said_down;
 }
 
+/* By urgency, then age, then order of sending, as transport/frame_queue.h. */
+static bool goes_before(const tt_send *one, const tt_send *other)
+{
+    return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
+}
+
 static void enqueue(tt_sim_link *link, tt_parcel *parcel)
 {
     tt_parcel **at = &link->queue;
-    while (*at != NULL && (*at)->send.urgency >= parcel->send.urgency) {
+    while (*at != NULL && !goes_before(&parcel->send, &(*at)->send)) {
         at = &(*at)->next;
     }
     parcel->next = *at;

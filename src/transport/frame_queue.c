@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * frame_queue.c - a binary heap by (urgency, age).
+ * frame_queue.c - a binary heap by (urgency, age, turn).
  */
 #include "transport/frame_queue.h"
 
@@ -12,8 +12,10 @@ enum { CAPACITY_FIRST = 16 };
 
 static bool goes_before(const tt_queued_frame *left, const tt_queued_frame *right)
 {
-    return left->urgency != right->urgency ? left->urgency > right->urgency
-                                           : left->age < right->age;
+    if (left->urgency != right->urgency) {
+        return left->urgency > right->urgency;
+    }
+    return left->age != right->age ? left->age < right->age : left->turn < right->turn;
 }
 
 static void swap(tt_queued_frame *left, tt_queued_frame *right)
@@ -88,7 +90,8 @@ tt_status tt_frame_queue_push(tt_frame_queue *queue, const tt_send *send)
         .head = *send->head,
         .payload = send->payload,
         .token = send->token,
-        .age = queue->age_next++,
+        .age = send->age,
+        .turn = queue->turn_next++,
         .urgency = send->urgency,
     };
     queue->count++;

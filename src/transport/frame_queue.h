@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * frame_queue.h - frames that wait for their link: most urgent first, then oldest.
+ * frame_queue.h - frames that wait for their link: most urgent first, then by age, then by push.
  *
  * Layer:   transport; may include platform/platform.h and base/.
  * Threads: one at a time.
@@ -23,14 +23,15 @@ typedef struct tt_queued_frame {
     tt_head head;
     const void *payload;
     uint64_t token;
-    uint64_t age; /* given by push; smaller is older */
+    uint64_t age;  /* of the call it belongs to: as told in tt_send */
+    uint64_t turn; /* given by push; smaller came earlier */
     int32_t urgency;
 } tt_queued_frame;
 
 typedef struct tt_frame_queue {
     tt_queued_frame *frames; /* a binary heap */
     size_t count, capacity;
-    uint64_t age_next;
+    uint64_t turn_next;
 } tt_frame_queue;
 
 /* A zeroed queue is empty and ready. */
@@ -45,7 +46,7 @@ const tt_queued_frame *tt_frame_queue_top(const tt_frame_queue *queue);
 /* False if it is empty. */
 bool tt_frame_queue_pop(tt_frame_queue *queue, tt_queued_frame *frame_out);
 
-/* Take out the oldest of the most urgent frames with this token; false if there is none. */
+/* Take out the first to go of the frames with this token; false if there is none. */
 bool tt_frame_queue_remove(tt_frame_queue *queue, uint64_t token);
 
 #endif

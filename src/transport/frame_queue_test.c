@@ -15,15 +15,21 @@ enum { FRAME_COUNT = 300 };
 
 typedef struct entry {
     int32_t urgency;
+    uint64_t age;
     bool waits;
 } entry;
 
-/* Index, and thereby token and age, of the one that must go next. */
+static bool goes_before(const entry *one, const entry *other)
+{
+    return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
+}
+
+/* Index, and thereby token and turn, of the one that must go next. */
 static int expected_next(const entry *entries, int count)
 {
     int best = -1;
     for (int i = 0; i < count; i++) {
-        if (entries[i].waits && (best < 0 || entries[i].urgency > entries[best].urgency)) {
+        if (entries[i].waits && (best < 0 || goes_before(&entries[i], &entries[best]))) {
             best = i;
         }
     }
@@ -42,10 +48,12 @@ static void test_random_pushes_pops_and_removes_match_a_plain_search(void **stat
         const uint32_t choice = (seed >> 8) % 8;
         if (choice < 4 && count < FRAME_COUNT) {
             const tt_head head = {.op = (uint64_t)count};
-            const tt_send send = {
-                .urgency = (int32_t)(seed >> 29) - 4, .token = (uint64_t)count, .head = &head};
+            const tt_send send = {.urgency = (int32_t)(seed >> 29) - 4,
+                                  .age = (seed >> 24) % 4,
+                                  .token = (uint64_t)count,
+                                  .head = &head};
             assert_int_equal(tt_frame_queue_push(&queue, &send), TT_OK);
-            entries[count++] = (entry){.urgency = send.urgency, .waits = true};
+            entries[count++] = (entry){.urgency = send.urgency, .age = send.age, .waits = true};
         } else if (choice == 4 && count > 0) {
             const int chosen = (int)((seed >> 12) % (uint32_t)count);
             assert_int_equal(tt_frame_queue_remove(&queue, (uint64_t)chosen),

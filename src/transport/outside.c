@@ -281,6 +281,7 @@ static bool send_queued(outside_link *self)
     while (self->flying < FLYING_MAX && tt_frame_queue_pop(&self->queue, &frame)) {
         const tt_send send = {.peer = self->link.peer,
                               .urgency = frame.urgency,
+                              .age = frame.age,
                               .token = frame.token,
                               .payload = frame.payload,
                               .head = &frame.head};

@@ -8,7 +8,7 @@
  * end a death is seen. What goes over them carries a tag made with the link's key.
  *
  *  (1) The plugin is given at most FLYING_MAX long frames of a link at a time; the others wait in a
- *      queue by urgency, then age: an urgent frame waits for no more.
+ *      queue by urgency, then age, then order of sending: an urgent frame waits for no more.
  *  (2) LEFT only after as many frames have come as the goodbye says; end of stream without it:
  * DOWN. (3) DOWN and LEFT give every borrowed payload back: no `sent` follows.
  *

@@ -172,6 +172,7 @@ static const tt_machine machine = {.ops = &machine_ops};
 typedef struct fixture {
     tt_outside *outside;
     tt_link *link;
+    uint64_t age; /* of the calls whose frames are sent */
     uint8_t payload[LONG_BYTES];
 } fixture;
 
@@ -206,8 +207,12 @@ static int teardown(void **state)
 static tt_status send_frame(fixture *self, uint64_t token, int32_t urgency, uint32_t bytes)
 {
     const tt_head head = {.payload_bytes = bytes};
-    const tt_send send = {
-        .peer = 1, .urgency = urgency, .token = token, .payload = self->payload, .head = &head};
+    const tt_send send = {.peer = 1,
+                          .urgency = urgency,
+                          .age = self->age,
+                          .token = token,
+                          .payload = self->payload,
+                          .head = &head};
     return self->link->ops->send(self->link, &send);
 }
 
@@ -249,6 +254,23 @@ static void test_an_urgent_frame_overtakes_all_but_those_two(void **state)
     assert_memory_equal(order, link_made.order, sizeof(order));
 }
 
+static void test_of_equal_urgency_frames_of_the_older_call_go_first(void **state)
+{
+    fixture *self = *state;
+    static const uint64_t ages[] = {5, 5, 5, 3, 4, 3};
+    for (uint64_t i = 0; i < 6; i++) {
+        self->age = ages[i];
+        assert_int_equal(TT_IN_PROGRESS, send_frame(self, i + 1, 0, LONG_BYTES));
+    }
+    self->age = 0;
+    for (int i = 0; i < 4; i++) {
+        let_one_go(self);
+    }
+    static const uint64_t order[] = {1, 2, 4, 6, 5, 3};
+    assert_int_equal(6, link_made.order_count);
+    assert_memory_equal(order, link_made.order, sizeof(order));
+}
+
 static void test_a_recalled_frame_is_not_sent(void **state)
 {
     fixture *self = *state;
@@ -273,6 +295,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_an_urgent_frame_overtakes_all_but_those_two, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_of_equal_urgency_frames_of_the_older_call_go_first,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_recalled_frame_is_not_sent, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

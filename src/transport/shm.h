@@ -6,7 +6,8 @@
  * carries single bytes as a bell for a sleeping peer, and whose end tells that the peer is gone;
  * a pidfd tells the same when somebody else keeps the peer's end of the socket open.
  *
- * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age.
+ * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age,
+ *     then in the order of sending.
  * (2) poll() makes no system call unless link->ready is set, a sleeping peer must be woken or the
  *     peer is gone.
  * (3) Bytes of the ring are copied before they are checked. What makes no sense ends the link as

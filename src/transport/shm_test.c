@@ -175,13 +175,17 @@ static void pair_fini(pair *ends)
     }
 }
 
-/* Send one frame; `buffer` must hold it until it is sent. The op doubles as token. */
+/* Send one frame; `buffer` must hold it until it is sent. The op doubles as token; what is sent
+ * later is of an older call, so that the order of sending cannot be taken for that of age. */
 static tt_status send_frame(tt_link *link, uint64_t op, uint8_t *buffer, uint32_t bytes,
                             int32_t urgency)
 {
     const tt_head head = {.op = op, .payload_bytes = bytes};
-    const tt_send send = {
-        .urgency = urgency, .token = op, .payload = bytes > 0 ? buffer : NULL, .head = &head};
+    const tt_send send = {.urgency = urgency,
+                          .age = ~op,
+                          .token = op,
+                          .payload = bytes > 0 ? buffer : NULL,
+                          .head = &head};
     fill_payload(buffer, bytes, op);
     return link->ops->send(link, &send);
 }
@@ -235,7 +239,7 @@ static void test_waiting_frames_go_by_urgency_then_age(void **state)
     }
     assert_int_equal(ends.boxes[0].sent_count, 0);
     poll_both(&ends);
-    const uint64_t order[7] = {100, 3, 1, 4, 0, 2, 5};
+    const uint64_t order[7] = {100, 3, 4, 1, 2, 0, 5};
     assert_int_equal(ends.boxes[1].payload_count, 7);
     assert_memory_equal(ends.boxes[1].ops, order, sizeof order);
     assert_memory_equal(ends.boxes[0].sent, order, sizeof order);

@@ -6,7 +6,8 @@
  * UINT32_MAX is the goodbye: it never reaches the machine, nothing follows it, and it takes no
  * bit of the head away from the layers above.
  *
- * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age.
+ * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age,
+ *     then in the order of sending.
  * (2) The kernel holds a bounded number of bytes, so an urgent frame waits for no more than that:
  *     of those not yet sent (unsent_bytes), and near by of all that are not acknowledged
  * (backlog.h). (3) What cannot be verified is never reported as arrived: the link goes DOWN and

@@ -149,6 +149,7 @@ static const tt_machine_ops end_ops = {.frame = on_frame,
                                        .peer = on_peer,
                                        .step = on_step};
 
+/* What is sent later is of an older call: the order of sending is not that of age. */
 static tt_status end_send(end *self, uint64_t op, uint32_t payload_bytes, int32_t urgency)
 {
     const tt_head head = {.kind = 7, .op = op, .payload_bytes = payload_bytes, .argument = ~op};
@@ -159,6 +160,7 @@ static tt_status end_send(end *self, uint64_t op, uint32_t payload_bytes, int32_
     self->lent_count++;
     const tt_send send = {.peer = self->link->peer,
                           .urgency = urgency,
+                          .age = ~op,
                           .token = op,
                           .payload = payload,
                           .head = &head};
@@ -427,7 +429,7 @@ static void test_recall_of_a_begun_frame_still_delivers_it(void **state)
     ends_close(&a, &b);
 }
 
-static void test_an_urgent_frame_overtakes_all_that_have_not_begun(void **state)
+static void test_urgent_frames_then_those_of_older_calls_overtake_what_has_not_begun(void **state)
 {
     (void)state;
     end a;
@@ -445,7 +447,7 @@ static void test_an_urgent_frame_overtakes_all_that_have_not_begun(void **state)
     while (b.arrived_count < 7) {
         ends_poll(&a, &b);
     }
-    static const uint32_t expected[7] = {0, 5, 6, 1, 2, 3, 4};
+    static const uint32_t expected[7] = {0, 5, 6, 4, 3, 2, 1};
     assert_memory_equal(b.order, expected, sizeof(expected));
     ends_close(&a, &b);
 }
@@ -678,7 +680,7 @@ int main(void)
         cmocka_unit_test(test_ipv6_carries_frames_too),
         cmocka_unit_test(test_recall_and_discard_at_any_moment_keep_the_stream_whole),
         cmocka_unit_test(test_recall_of_a_begun_frame_still_delivers_it),
-        cmocka_unit_test(test_an_urgent_frame_overtakes_all_that_have_not_begun),
+        cmocka_unit_test(test_urgent_frames_then_those_of_older_calls_overtake_what_has_not_begun),
         cmocka_unit_test(test_dropped_frames_leave_the_next_ones_unharmed),
         cmocka_unit_test(test_everything_queued_before_close_arrives),
         cmocka_unit_test(test_a_peer_that_vanishes_is_down),

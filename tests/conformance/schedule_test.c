@@ -6,6 +6,7 @@
  * Who is first is told by callbacks, not by clocks: of two calls that are started together the more
  * urgent must end before the large one does.
  */
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -94,6 +95,59 @@ static void test_an_urgent_call_ends_before_a_large_one(void **state)
     (void)state;
     ranks_run(2, "tcp", urgent_body, NULL);
     ranks_run(3, "shm", urgent_body, NULL);
+}
+
+/* ---- ties ---- */
+
+enum { TIES = 5, TIE_COUNT = 1 << 20 };
+
+typedef struct ties {
+    tutti_handle *handles[TIES];
+    tutti_handle *order[TIES]; /* as they ended */
+    int count;
+    sem_t over;
+} ties;
+
+static void tie_done(void *user, tutti_handle *handle, tutti_status status)
+{
+    ties *it = user;
+    EXPECT(status == TUTTI_OK);
+    it->order[it->count++] = handle;
+    (void)sem_post(&it->over);
+}
+
+/* Nobody waits in the library, so that one thread drives and calls back, in the order of ends. */
+static void ties_body(ranks_self *self)
+{
+    ties it = {.count = 0};
+    float *memory = calloc((size_t)TIES * TIE_COUNT, sizeof(float));
+    EXPECT(memory != NULL && sem_init(&it.over, 0, 0) == 0);
+    tutti_call call = TUTTI_CALL_INIT;
+    call.count = TIE_COUNT;
+    call.done = tie_done;
+    call.done_user = &it;
+    for (int i = 0; i < TIES; i++) {
+        call.input = call.output = memory + (size_t)i * TIE_COUNT;
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &it.handles[i]));
+    }
+    for (int i = 0; i < TIES; i++) {
+        while (sem_wait(&it.over) != 0) {
+        }
+    }
+    for (int i = 0; i < TIES; i++) {
+        EXPECT(it.order[i] == it.handles[i]);
+        tutti_handle_free(it.handles[i]);
+    }
+    (void)sem_destroy(&it.over);
+    free(memory);
+}
+
+static void test_calls_of_one_priority_end_in_the_order_of_submission(void **state)
+{
+    (void)state;
+    ranks_run(2, "tcp", ties_body, NULL);
+    ranks_run(3, "tcp", ties_body, NULL);
+    ranks_run(3, "shm", ties_body, NULL);
 }
 
 static void wrong_body(ranks_self *self)
@@ -374,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_urgent_call_ends_before_a_large_one),
+        cmocka_unit_test(test_calls_of_one_priority_end_in_the_order_of_submission),
         cmocka_unit_test(test_a_priority_out_of_range_is_refused),
         cmocka_unit_test(test_an_order_gives_named_calls_their_priority),
         cmocka_unit_test(test_an_order_that_is_missing_is_an_error_that_names_it),
