@@ -363,7 +363,7 @@ TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 /* This rank has no more to give: until all members of `set` have joined it takes part in other
  * ranks' named reductions with what leaves them as they are (0 for sums). Returns when all joined;
  * `*last_rank_out` (may be NULL) is the one that was last. Other named collectives fail meanwhile.
- * Wait for this rank's named calls first. */
+ * Wait for this rank's named calls first. With TUTTI_TUNE only TUTTI_WORLD can be joined. */
 TUTTI_API tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out);
 
 /* A step of training is over. Optional; if used, every rank calls it once a step, at the same place
@@ -371,7 +371,9 @@ TUTTI_API tutti_status tutti_join(tutti_context *context, tutti_set set, int *la
  * the order in which rank 0 used its tensors becomes the priority of named calls on all ranks,
  * unless TUTTI_ORDER or TUTTI_SCHEDULE say otherwise: as told by tutti_use, else the reverse of the
  * order in which they were started. With TUTTI_TUNE it changes settings, on all ranks at the same
- * step; then, and after the first step, it waits for the other ranks like a broadcast. */
+ * step, so that every rank makes a step's named calls between the same two tutti_step; then, and
+ * after the first step, it waits for the other ranks like a named sum. So a rank may be in
+ * tutti_join meanwhile: nothing is learnt or changed until all have joined. */
 TUTTI_API tutti_status tutti_step(tutti_context *context);
 /* The forward pass is about to read the tensor of this name; noted in the first step only. */
 TUTTI_API tutti_status tutti_use(tutti_context *context, const char *name);
@@ -430,12 +432,13 @@ typedef struct tutti_counters {
     uint64_t overtaken;   /* calls that began after one that was made later */
     uint64_t chunk_bytes; /* now */
     uint64_t credit_bytes;
+    uint64_t fuse_bytes; /* named all-reduces up to this size travel together */
 } tutti_counters;
 
 #define TUTTI_COUNTERS_INIT                                                                        \
     {                                                                                              \
         sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
-            0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0                                          \
+            0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0                                       \
     }
 
 TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,

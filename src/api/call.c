@@ -308,15 +308,6 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
     return status;
 }
 
-tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out)
-{
-    tutti_call call = TUTTI_CALL_INIT;
-    const tt_call_extra extra = {.is_join = true, .last_out = last_rank_out};
-    call.collective = TUTTI_BARRIER;
-    call.set = set;
-    return tt_call_run(context, &call, &extra);
-}
-
 tutti_status tutti_run(tutti_context *context, const tutti_call *call)
 {
     return tt_call_run(context, call, NULL);

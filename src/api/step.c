@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.c - what happens once a step: its times, the order that is learnt, settings that are tried.
+ * step.c - what happens once a step: its times, the order that is learnt, settings that are tried;
+ * and a rank that makes no more of them.
  *
- * Every rank calls tutti_step at the same place among its calls without a name, so a broadcast
- * inside it matches, and what rank 0 says there holds on all ranks from the same step on: a request
- * is cut as the setting says under which it was submitted, and what was started before is submitted
- * before the setting changes.
+ * Every rank calls tutti_step at the same place among its calls, so what rank 0 says there holds on
+ * all ranks from the same step on: a request is cut and batched as the setting says under which it
+ * was submitted, and what was started before is submitted before the setting changes.
+ *
+ * Rank 0 speaks by a named sum to which the others give zeros, and all add up how many they are. A
+ * rank that has joined is counted as nobody; then nothing is learnt and no setting changes, for it
+ * would not know. When all have joined they begin to count steps anew, together.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +34,12 @@ enum {
     CREDIT_MIN = 256 * 1024,
     CREDIT_MAX = 256 * 1024 * 1024,
     CREDIT_SEED = 16 * 1024 * 1024,
-    DECIDE_STEPS = 3, /* until auto says whether an order can help */
+    FUSE_MIN = 1024,
+    FUSE_WARMUP_STEPS = 4, /* more, where other tensors travel together: they are planned anew */
+    DECIDE_STEPS = 3,      /* until auto says whether an order can help */
 };
+
+static const double batching_ratio = 0.8; /* of Caramel: what two transfers in one must save */
 
 typedef struct name_list {
     char **names;
@@ -55,10 +63,30 @@ struct tt_steps {
 
     tt_tuner tuner; /* rank 0, from its first proposal on */
     bool is_tuning, has_tuner;
+    atomic_bool has_joined; /* all ranks have, since the last step */
     uint32_t steps_left, warmup_left, sample_count;
     double samples_us[SAMPLE_STEPS_MAX];
-    uint64_t chunk_bytes, credit_bytes;
+    uint64_t chunk_bytes, credit_bytes, fuse_bytes;
+    uint64_t told_count; /* exchanges of this file's own, under a name */
 };
+
+/* ---- what rank 0 tells ---- */
+
+enum { WORD_MEMBERS, WORD_CHUNK, WORD_CREDIT, WORD_FUSE, WORD_STEPS, WORD_COUNT };
+
+/* Rank 0's words; the first one becomes the number of ranks that have not joined. */
+static tutti_status tell(tutti_context *context, int64_t *words)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    words[WORD_MEMBERS] = 1;
+    call.name = "tutti.step";
+    call.input = call.output = words;
+    call.count = WORD_COUNT;
+    call.dtype = TUTTI_I64;
+    call.flags = TUTTI_ALONE | TUTTI_URGENT;
+    context->steps->told_count++;
+    return tutti_run(context, &call);
+}
 
 /* ---- the order that is learnt ---- */
 
@@ -184,6 +212,11 @@ static char *learnt_text(const tt_steps *steps, size_t *bytes_out)
 static tutti_status learn(tutti_context *context, tt_steps *steps)
 {
     size_t bytes = 0;
+    int64_t words[WORD_COUNT] = {0};
+    const tutti_status told = tell(context, words);
+    if (told != TUTTI_OK || words[WORD_MEMBERS] < context->size) {
+        return told; /* or later, when nobody has joined */
+    }
     (void)pthread_mutex_lock(&steps->lock);
     char *text = context->rank == 0 ? learnt_text(steps, &bytes) : NULL;
     atomic_store(&steps->is_learning, false);
@@ -267,6 +300,7 @@ void tt_steps_count(tutti_context *context, tutti_counters *counters_out)
     counters_out->efficiency = steps->last.efficiency;
     counters_out->chunk_bytes = steps->chunk_bytes;
     counters_out->credit_bytes = steps->credit_bytes;
+    counters_out->fuse_bytes = steps->fuse_bytes;
     (void)pthread_mutex_unlock(&steps->lock);
 }
 
@@ -284,49 +318,84 @@ static void decide(tutti_context *context, const tt_steps *steps)
 
 /* ---- tuning ---- */
 
-typedef struct setting {
-    int64_t chunk_bytes, credit_bytes, step_count;
-} setting;
-
-/* c* of a step's bytes by the table of costs; the present chunk where it says nothing. */
-static double chunk_seed(tutti_context *context, const tt_steps *steps)
+/* A line a + b d through the table of costs; false: it says nothing. */
+static bool fit(tutti_context *context, const tt_steps *steps, tt_linear *line_out)
 {
     const double least_us = model_ns(context, 1) / 1e3;
     const double all_us = model_ns(context, steps->step_bytes) / 1e3;
     if (!(least_us > 0.0) || !(all_us > least_us)) {
-        return (double)steps->chunk_bytes;
+        return false;
     }
-    const double bytes = (double)steps->step_bytes;
-    const double seed = tt_tuner_chunk_seed(bytes, least_us, bytes / (all_us - least_us), 1.0);
-    return seed < CHUNK_MIN ? CHUNK_MIN : (seed < CHUNK_MAX ? seed : CHUNK_MAX);
+    *line_out = (tt_linear){.start_us = least_us,
+                            .byte_us = (all_us - least_us) / (double)steps->step_bytes};
+    return true;
 }
 
-/* The present setting has run until now, and is what the tuner asks for first. */
-static void tuner_begin(tutti_context *context, tt_steps *steps)
+static double between(double value, double least, double most)
+{
+    return value < least ? least : (value < most ? value : most);
+}
+
+/* Are there tensors that could travel together? */
+static bool has_names(tutti_context *context, const tt_steps *steps)
+{
+    const char *mode = "";
+    tt_drive_acquire(context);
+    const tt_negotiate_counters *count = tt_control_set_count(context->control, 0, &mode);
+    const uint64_t named = count != NULL ? count->agreed + count->planned : 0;
+    tt_drive_release(context);
+    return context->settings.fuse_bytes > 0 && named > steps->told_count;
+}
+
+/* c* of a step's bytes and the batching threshold by the table of costs; the present setting where
+ * it says nothing. */
+static tt_tuner_config tuner_config(tutti_context *context, const tt_steps *steps)
 {
     const double credit = steps->credit_bytes > 0 ? (double)steps->credit_bytes : CREDIT_MAX;
-    const tt_tuner_config config = {.dimension_count = 2,
-                                    .min = {{CHUNK_MIN, CREDIT_MIN}},
-                                    .max = {{CHUNK_MAX, CREDIT_MAX}},
-                                    .start = {{(double)steps->chunk_bytes, credit}},
-                                    .seed = {{chunk_seed(context, steps), CREDIT_SEED}}};
-    tt_text why = {0};
-    const tt_status status = tt_tuner_init(&steps->tuner, &config, &why);
-    TT_ASSERT(status == TT_OK); /* the ranges are ours */
-    steps->has_tuner = true;
-    FILE *file = context->settings.profile[0] != 0 ? fopen(context->settings.profile, "re") : NULL;
-    tt_tuner_sample sample = {0};
-    while (file != NULL && fscanf(file, "%lf %lf %lf", &sample.setting.at[TT_TUNER_CHUNK],
-                                  &sample.setting.at[TT_TUNER_CREDIT], &sample.step_us) == 3) {
-        (void)tt_tuner_recall(&steps->tuner, &sample);
+    const double fuse_max = (double)tt_fuse_max(&context->settings);
+    const double fuse = between((double)steps->fuse_bytes, FUSE_MIN, fuse_max);
+    tt_tuner_config config = {.dimension_count = has_names(context, steps) ? 3 : 2,
+                              .min = {{CHUNK_MIN, CREDIT_MIN, FUSE_MIN}},
+                              .max = {{CHUNK_MAX, CREDIT_MAX, fuse_max}},
+                              .start = {{(double)steps->chunk_bytes, credit, fuse}},
+                              .seed = {{(double)steps->chunk_bytes, CREDIT_SEED, fuse}}};
+    tt_linear line;
+    if (fit(context, steps, &line)) {
+        const double chunk =
+            tt_tuner_chunk_seed((double)steps->step_bytes, line.start_us, 1.0 / line.byte_us, 1.0);
+        config.seed.at[TT_TUNER_CHUNK] = between(chunk, CHUNK_MIN, CHUNK_MAX);
+        config.seed.at[TT_TUNER_BATCH] =
+            between(tt_linear_threshold_bytes(&line, batching_ratio), FUSE_MIN, fuse_max);
+    }
+    return config;
+}
+
+/* A line is "chunk credit fuse microseconds"; older files have no fuse. */
+static void profile_read(tutti_context *context, tt_steps *steps)
+{
+    const char *path = context->settings.profile;
+    FILE *file = path[0] != 0 ? fopen(path, "re") : NULL;
+    char line[256];
+    for (int number = 1; file != NULL && fgets(line, sizeof(line), file) != NULL; number++) {
+        double of[4];
+        const int count = sscanf(line, "%lf %lf %lf %lf", &of[0], &of[1], &of[2], &of[3]);
+        tt_tuner_sample sample = {
+            .setting = {{of[0], of[1], count == 4 ? of[2] : (double)steps->fuse_bytes}},
+            .step_us = of[count == 4 ? 3 : 2]};
+        if (count < 3 || !tt_tuner_recall(&steps->tuner, &sample)) {
+            tt_log_write(&context->log, TT_LOG_WARN,
+                         "TUTTI_PROFILE=%s: line %d is no sample, or one too many; it and what "
+                         "follows are ignored",
+                         path, number);
+            break;
+        }
     }
     if (file != NULL) {
         (void)fclose(file);
     }
-    tt_tuner_setting present;
-    (void)tt_tuner_ask(&steps->tuner, &present);
 }
 
+/* Half of what a tuner keeps may come from a profile: the best of this run. */
 static void profile_write(tutti_context *context, const tt_steps *steps)
 {
     const char *path = context->settings.profile;
@@ -337,12 +406,39 @@ static void profile_write(tutti_context *context, const tt_steps *steps)
         }
         return;
     }
-    for (uint32_t i = 0; i < steps->tuner.sample_count; i++) {
-        const tt_tuner_sample *sample = &steps->tuner.samples[i];
-        (void)fprintf(file, "%.0f %.0f %.3f\n", sample->setting.at[TT_TUNER_CHUNK],
-                      sample->setting.at[TT_TUNER_CREDIT], sample->step_us);
+    double bar_us = 0.0; /* none of those kept is slower */
+    for (uint32_t kept = 0; kept < TT_TUNER_RECALLED_MAX; kept++) {
+        const tt_tuner_sample *next = NULL;
+        for (uint32_t i = 0; i < steps->tuner.sample_count; i++) {
+            const tt_tuner_sample *one = &steps->tuner.samples[i];
+            if (one->step_us > bar_us && (next == NULL || one->step_us < next->step_us)) {
+                next = one;
+            }
+        }
+        if (next == NULL) {
+            break;
+        }
+        bar_us = next->step_us;
+        (void)fprintf(file, "%.0f %.0f %.0f %.3f\n", next->setting.at[TT_TUNER_CHUNK],
+                      next->setting.at[TT_TUNER_CREDIT],
+                      next->setting.at[TT_TUNER_BATCH] > 0 ? next->setting.at[TT_TUNER_BATCH]
+                                                           : (double)steps->fuse_bytes,
+                      next->step_us);
     }
     (void)fclose(file);
+}
+
+/* The present setting has run until now, and is what the tuner asks for first. */
+static void tuner_begin(tutti_context *context, tt_steps *steps)
+{
+    const tt_tuner_config config = tuner_config(context, steps);
+    tt_text why = {0};
+    const tt_status status = tt_tuner_init(&steps->tuner, &config, &why);
+    TT_ASSERT(status == TT_OK); /* the ranges are ours */
+    steps->has_tuner = true;
+    profile_read(context, steps);
+    tt_tuner_setting present;
+    (void)tt_tuner_ask(&steps->tuner, &present);
 }
 
 static int by_time(const void *a, const void *b)
@@ -351,36 +447,87 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The steps since the last proposal, to the tuner; their median. */
+static double report(tt_steps *steps)
+{
+    const bool is_settled = steps->tuner.is_settled;
+    for (uint32_t i = 0; is_settled && i < steps->sample_count; i++) {
+        (void)tt_tuner_watch(&steps->tuner, steps->samples_us[i]);
+    }
+    qsort(steps->samples_us, steps->sample_count, sizeof(double), by_time);
+    const double median_us =
+        steps->sample_count > 0 ? steps->samples_us[steps->sample_count / 2] : 0.0;
+    if (!is_settled && steps->sample_count > 0) {
+        tt_tuner_tell(&steps->tuner, median_us);
+    }
+    return median_us;
+}
+
 /* Rank 0: the next setting, and for how many steps it holds at least. */
-static setting propose(tutti_context *context, tt_steps *steps)
+static void propose(tutti_context *context, tt_steps *steps, int64_t *words)
 {
     if (!steps->has_tuner) {
         tuner_begin(context, steps);
     }
     const bool was_settled = steps->tuner.is_settled;
-    double median_us = 0.0;
-    if (steps->sample_count > 0) {
-        qsort(steps->samples_us, steps->sample_count, sizeof(double), by_time);
-        median_us = steps->samples_us[steps->sample_count / 2];
-        if (was_settled) {
-            (void)tt_tuner_watch(&steps->tuner, median_us);
-        } else {
-            tt_tuner_tell(&steps->tuner, median_us);
-        }
-    }
+    const double median_us = report(steps);
     tt_tuner_setting next;
     const bool is_asking = tt_tuner_ask(&steps->tuner, &next);
+    const bool has_fuse = steps->tuner.config.dimension_count > TT_TUNER_BATCH;
+    const double fuse = has_fuse ? next.at[TT_TUNER_BATCH] : (double)steps->fuse_bytes;
     if (!is_asking && !was_settled) {
         profile_write(context, steps);
-        tt_log_write(&context->log, TT_LOG_INFO, "tuned: chunk %.0f bytes, credit %.0f bytes",
-                     next.at[TT_TUNER_CHUNK], next.at[TT_TUNER_CREDIT]);
+    }
+    if (is_asking == was_settled) {
+        tt_log_write(&context->log, TT_LOG_INFO,
+                     is_asking ? "step times have changed: chunk %.0f bytes, credit %.0f and "
+                                 "batches up to %.0f are tuned anew"
+                               : "tuned: chunk %.0f bytes, credit %.0f, batches up to %.0f",
+                     next.at[TT_TUNER_CHUNK], next.at[TT_TUNER_CREDIT], fuse);
     }
     const double fitting = median_us > 0.0 ? SAMPLE_NS / 1e3 / median_us : SAMPLE_STEPS_MIN;
-    const int64_t counted = (int64_t)(fitting < SAMPLE_STEPS_MAX ? fitting : SAMPLE_STEPS_MAX);
-    return (setting){.chunk_bytes = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0) * 64,
-                     .credit_bytes = (int64_t)next.at[TT_TUNER_CREDIT],
-                     .step_count =
-                         WARMUP_STEPS + (counted > SAMPLE_STEPS_MIN ? counted : SAMPLE_STEPS_MIN)};
+    words[WORD_CHUNK] = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0) * 64;
+    words[WORD_CREDIT] = (int64_t)next.at[TT_TUNER_CREDIT];
+    words[WORD_FUSE] = (int64_t)fuse;
+    words[WORD_STEPS] = (int64_t)between(fitting, SAMPLE_STEPS_MIN, SAMPLE_STEPS_MAX);
+}
+
+static bool is_sane(const tutti_context *context, const int64_t *words)
+{
+    const uint64_t fuse_max = tt_fuse_max(&context->settings);
+    return words[WORD_CHUNK] >= 64 && words[WORD_CHUNK] <= CHUNK_MAX &&
+           words[WORD_CHUNK] % 64 == 0 && words[WORD_CREDIT] > 0 && words[WORD_FUSE] >= 0 &&
+           (uint64_t)words[WORD_FUSE] <= fuse_max && words[WORD_STEPS] > 0 &&
+           words[WORD_STEPS] <= SAMPLE_STEPS_MAX;
+}
+
+/* From here on for all ranks. */
+static void take_setting(tutti_context *context, tt_steps *steps, const int64_t *words)
+{
+    const uint64_t fuse_bytes = (uint64_t)words[WORD_FUSE];
+    const bool is_fused_anew = fuse_bytes != steps->fuse_bytes;
+    tt_drive_acquire(context);
+    tt_drive_drain(context); /* what was started before keeps its setting */
+    tt_control_set_segment(context->control, (uint32_t)words[WORD_CHUNK]);
+    tt_control_set_credit(context->control, (uint64_t)words[WORD_CREDIT]);
+    tt_control_set_fuse(context->control, fuse_bytes);
+    tt_drive_release(context);
+    (void)pthread_mutex_lock(&steps->lock);
+    steps->chunk_bytes = (uint64_t)words[WORD_CHUNK];
+    steps->credit_bytes = (uint64_t)words[WORD_CREDIT];
+    steps->fuse_bytes = fuse_bytes;
+    (void)pthread_mutex_unlock(&steps->lock);
+    steps->warmup_left = WARMUP_STEPS + (is_fused_anew ? FUSE_WARMUP_STEPS : 0);
+    steps->steps_left = steps->warmup_left + (uint32_t)words[WORD_STEPS];
+    steps->sample_count = 0;
+}
+
+/* Samples of the present setting are taken anew. */
+static void sample_anew(tt_steps *steps)
+{
+    steps->warmup_left = WARMUP_STEPS;
+    steps->steps_left = WARMUP_STEPS + SAMPLE_STEPS_MIN;
+    steps->sample_count = 0;
 }
 
 static tutti_status tune(tutti_context *context, tt_steps *steps)
@@ -390,33 +537,26 @@ static tutti_status tune(tutti_context *context, tt_steps *steps)
     } else if (steps->sample_count < SAMPLE_STEPS_MAX && steps->last.step_ns > 0) {
         steps->samples_us[steps->sample_count++] = (double)steps->last.step_ns / 1e3;
     }
-    if (steps->steps_left > 0 && --steps->steps_left > 0) {
+    if (--steps->steps_left > 0) {
         return TUTTI_OK;
     }
-    setting next = {0};
+    int64_t words[WORD_COUNT] = {0};
+    const tt_tuner before = steps->tuner;
     if (context->rank == 0) {
-        next = propose(context, steps);
+        propose(context, steps, words);
     }
-    const tutti_status status = tutti_broadcast(context, &next, 3, TUTTI_I64, 0);
-    const bool is_sane = next.chunk_bytes >= 64 && next.chunk_bytes <= CHUNK_MAX &&
-                         next.chunk_bytes % 64 == 0 && next.credit_bytes > 0 &&
-                         next.step_count > 0 && next.step_count <= 1000;
-    if (status != TUTTI_OK || !is_sane) {
-        return status != TUTTI_OK ? status
-                                  : tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0 sent no setting");
+    const tutti_status status = tell(context, words);
+    if (status != TUTTI_OK || words[WORD_MEMBERS] < context->size) {
+        /* Some rank has joined: what holds, holds on, and nothing was proposed. */
+        steps->has_tuner = before.config.dimension_count > 0;
+        steps->tuner = before;
+        sample_anew(steps);
+        return status;
     }
-    tt_drive_acquire(context);
-    tt_drive_drain(context); /* what was started before keeps its setting */
-    tt_control_set_segment(context->control, (uint32_t)next.chunk_bytes);
-    tt_control_set_credit(context->control, (uint64_t)next.credit_bytes);
-    tt_drive_release(context);
-    (void)pthread_mutex_lock(&steps->lock);
-    steps->chunk_bytes = (uint64_t)next.chunk_bytes;
-    steps->credit_bytes = (uint64_t)next.credit_bytes;
-    (void)pthread_mutex_unlock(&steps->lock);
-    steps->steps_left = (uint32_t)next.step_count;
-    steps->warmup_left = WARMUP_STEPS;
-    steps->sample_count = 0;
+    if (!is_sane(context, words)) {
+        return tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0 sent no setting");
+    }
+    take_setting(context, steps, words);
     return TUTTI_OK;
 }
 
@@ -432,13 +572,14 @@ tutti_status tt_steps_begin(tutti_context *context)
     (void)pthread_mutex_init(&steps->lock, NULL);
     steps->chunk_bytes = settings->segment_bytes;
     steps->credit_bytes = settings->credit_bytes;
+    steps->fuse_bytes = settings->fuse_bytes;
+    atomic_init(&steps->has_joined, false);
     atomic_init(&steps->is_learning, settings->order[0] == 0 && context->size > 1 &&
                                          (settings->schedule == TT_SCHEDULE_AUTO ||
                                           settings->schedule == TT_SCHEDULE_PRIORITY));
     atomic_init(&steps->is_noting, atomic_load(&steps->is_learning));
     steps->is_tuning = settings->tunes && context->size > 1;
-    steps->steps_left = WARMUP_STEPS + SAMPLE_STEPS_MIN;
-    steps->warmup_left = WARMUP_STEPS;
+    sample_anew(steps);
     context->steps = steps;
     return TUTTI_OK;
 }
@@ -465,6 +606,9 @@ tutti_status tutti_step(tutti_context *context)
     }
     tt_steps *steps = context->steps;
     atomic_store(&context->counts_waits, true);
+    if (atomic_exchange(&steps->has_joined, false)) {
+        sample_anew(steps); /* as all ranks do: they did not make equally many steps */
+    }
     take_times(context, steps, tt_clock_ns());
     if (atomic_load(&steps->is_learning)) {
         status = learn(context, steps);
@@ -472,6 +616,30 @@ tutti_status tutti_step(tutti_context *context)
     decide(context, steps);
     if (status == TUTTI_OK && steps->is_tuning) {
         status = tune(context, steps);
+    }
+    return status;
+}
+
+tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out)
+{
+    tutti_status status = tt_call_check(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tt_steps *steps = context->steps;
+    if (steps->is_tuning && set != 0) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "with TUTTI_TUNE a rank joins process set 0, not %u: the others would "
+                            "wait for it in tutti_step",
+                            set);
+    }
+    tutti_call call = TUTTI_CALL_INIT;
+    const tt_call_extra extra = {.is_join = true, .last_out = last_rank_out};
+    call.collective = TUTTI_BARRIER;
+    call.set = set;
+    status = tt_call_run(context, &call, &extra);
+    if (status == TUTTI_OK && set == 0) {
+        atomic_store(&steps->has_joined, true);
     }
     return status;
 }

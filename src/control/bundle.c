@@ -4,8 +4,9 @@
  *
  * What runs together, in which layout and in which order, depends on the agreed items alone, which
  * all members see alike: tensors of at most fuse_bytes that agree in all but their count share a
- * bundle of at most bundle_bytes. A bundle lies in the arena, so that its packing is the staging
- * that foreign memory needs anyway. A rank that has joined takes part with the identity.
+ * bundle of at most bundle_bytes. Since fuse_bytes may be tuned, a claim says if it was another one
+ * by which the tensor goes (CLAIM_TUNED). A bundle lies in the arena, so that its packing is the
+ * staging that foreign memory needs anyway. A rank that has joined takes part with the identity.
  */
 #include <string.h>
 
@@ -279,6 +280,8 @@ static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
         .prescale = claim->prescale,
         .postscale = claim->postscale,
         .is_by_active = (claim->form & CLAIM_BY_ACTIVE) != 0,
+        .is_alone = (claim->form & CLAIM_ALONE) != 0,
+        .is_tuned = (claim->form & CLAIM_TUNED) != 0,
         .finished = bundle_finished,
         .owner = bundle,
     };
@@ -353,6 +356,7 @@ static void bundle_send(run *it, tt_bundle *bundle)
     tt_claim_copy(&whole, &bundle->claim);
     whole.count = bundle->bytes / tt_dtype_bytes((tt_dtype)whole.dtype);
     whole.salt = bundle->layout;
+    whole.form &= (uint8_t)~CLAIM_TUNED; /* its members may differ in that */
     memcpy(name, bundle->name, sizeof(name));
     const member all = {.item = bundle->first_item,
                         .request = bundle->members[0].request,
@@ -404,7 +408,7 @@ bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
     return width > 0 && claim->collective == TT_ALLREDUCE && claim->salt == 0 &&
            (claim->form & CLAIM_ALONE) == 0 && tt_redop_is_elementwise((tt_redop)claim->redop) &&
-           claim->count <= config->fuse_bytes / width;
+           (claim->count <= config->fuse_bytes / width) != ((claim->form & CLAIM_TUNED) != 0);
 }
 
 static bool is_small(const run *it, const member *one)
@@ -418,15 +422,15 @@ static bool fits(const tt_bundle *bundle, const tt_claim *claim)
 {
     const tt_claim *other = &bundle->claim;
     return claim->dtype == other->dtype && claim->redop == other->redop &&
-           claim->form == other->form && claim->prescale == other->prescale &&
-           claim->postscale == other->postscale;
+           ((claim->form ^ other->form) & ~CLAIM_TUNED) == 0 &&
+           claim->prescale == other->prescale && claim->postscale == other->postscale;
 }
 
 uint64_t tt_bundle_kind(const tt_claim *claim)
 {
     const double scales[2] = {claim->prescale, claim->postscale};
-    const uint64_t seed =
-        (uint64_t)claim->dtype << 16 | (uint64_t)claim->redop << 8 | (uint64_t)claim->form;
+    const unsigned form = claim->form & ~(unsigned)CLAIM_TUNED;
+    const uint64_t seed = (uint64_t)claim->dtype << 16 | (uint64_t)claim->redop << 8 | form;
     return tt_hash64(scales, sizeof(scales), seed) | 1;
 }
 

@@ -24,9 +24,10 @@ void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
     claim->collective = (uint8_t)(is_pair ? TT_SEND : request->collective);
     claim->dtype = (uint8_t)request->dtype;
     claim->redop = is_reduction(request->collective) ? (uint8_t)request->redop : 0;
-    claim->form = (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
-                            (request->is_by_active ? CLAIM_BY_ACTIVE : 0) |
-                            (request->is_alone ? CLAIM_ALONE : 0));
+    claim->form =
+        (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
+                  (request->is_by_active ? CLAIM_BY_ACTIVE : 0) |
+                  (request->is_alone ? CLAIM_ALONE : 0) | (request->is_tuned ? CLAIM_TUNED : 0));
     claim->root = is_rooted(request->collective) ? request->root : 0;
     claim->count = request->is_uneven ? 0 : request->count;
     claim->prescale = request->prescale;
@@ -97,6 +98,9 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
     }
     if ((claim->form & CLAIM_ALONE) != 0) {
         tt_text_add(text, " alone");
+    }
+    if ((claim->form & CLAIM_TUNED) != 0) {
+        tt_text_add(text, " under a tuned TUTTI_FUSE");
     }
     if (claim->prescale != 1.0 || claim->postscale != 1.0) {
         tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);

@@ -57,8 +57,10 @@ typedef struct tt_control_config {
     uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
     uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
-    uint64_t bundle_bytes;    /* of several in one op */
-    uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
+    uint64_t
+        steady_bytes; /* and those up to here may once: tt_control_set_fuse; fuse_bytes or more */
+    uint64_t bundle_bytes; /* of several in one op */
+    uint64_t late_ns;      /* planned tensors wait so long for others they are to go with */
     uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: as it sees fit */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
@@ -96,6 +98,7 @@ typedef struct tt_request {
     uint32_t group_size;
     bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
     bool is_alone;     /* small or not, it is not exchanged together with others */
+    bool is_tuned;     /* control's, from submission: see CLAIM_TUNED */
     bool is_by_active; /* an average is divided by the number of ranks that have not joined */
     const void *input;
     void *output;
@@ -189,6 +192,9 @@ void tt_control_set_credit(tt_control *control, uint64_t credit_bytes);
 /* Longest frame of requests that are submitted from now on. All ranks must do so between the same
  * two requests of each order. A multiple of 64. */
 void tt_control_set_segment(tt_control *control, uint32_t segment_bytes);
+/* In place of config.fuse_bytes, for what is submitted from now on. What a tensor claims says by
+ * which of the two it goes: all ranks submit an occurrence under the same. */
+void tt_control_set_fuse(tt_control *control, uint64_t fuse_bytes);
 
 /* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
 void tt_control_submit(tt_control *control, tt_request *request);

@@ -201,9 +201,19 @@ struct tt_control {
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];
     tt_pace pace;
+    uint64_t fuse_bytes;     /* now; config.fuse_bytes unless it is tuned */
     uint64_t launched_bytes; /* with an engine, not landed */
     tt_control_counters counters;
 };
+
+/* Does it change sides by the fuse_bytes of now? */
+static inline bool tt_request_is_tuned(const tt_control *control, const tt_request *request)
+{
+    const uint64_t first = control->config.fuse_bytes, now = control->fuse_bytes;
+    const uint64_t width = tt_dtype_bytes(request->dtype);
+    return first != now && request->name != NULL && width > 0 &&
+           (request->count <= first / width) != (request->count <= now / width);
+}
 
 /* set.c */
 tt_set *tt_set_find(const tt_control *control, uint32_t id);

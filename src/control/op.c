@@ -698,6 +698,7 @@ void tt_control_submit(tt_control *control, tt_request *request)
     tt_text_clear(&text);
     request->named = NULL;
     request->segment_bytes = control->config.segment_bytes;
+    request->is_tuned = tt_request_is_tuned(control, request);
     if (control->shut_down < 0) {
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;

@@ -34,7 +34,9 @@ typedef struct tt_claim {
     char name[TT_NAME_BYTES];
 } tt_claim;
 
-enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2, CLAIM_ALONE = 4 }; /* bits of `form` */
+/* Bits of `form`. TUNED: small where the configured fuse_bytes says large, or the other way round.
+ */
+enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2, CLAIM_ALONE = 4, CLAIM_TUNED = 8 };
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
 _Static_assert(CLAIM_FIXED_BYTES == 40, "tt_claim is a wire format");

@@ -255,7 +255,7 @@ static bool is_steady(const tt_op *op)
 {
     const tt_request *request = op->request;
     const bool is_small =
-        request->count <= op->control->config.fuse_bytes / tt_dtype_bytes(request->dtype);
+        request->count <= op->control->config.steady_bytes / tt_dtype_bytes(request->dtype);
     return request->collective == TT_ALLREDUCE && tt_redop_is_elementwise(request->redop) &&
            (op->space == SPACE_AGREED || op->space == SPACE_PLANNED) &&
            (is_small || request->salt != 0);

@@ -80,7 +80,9 @@ static bool is_named_so(const tt_op *op, const tt_request *request)
     if (op->space == SPACE_CALLS) {
         return request->name == NULL;
     }
-    return request->name != NULL && request->group == NULL &&
+    const int form = (request->is_alone ? CLAIM_ALONE : 0) |
+                     (tt_request_is_tuned(op->control, request) ? CLAIM_TUNED : 0);
+    return request->name != NULL && request->group == NULL && form == op->claim.form &&
            strcmp(request->name, op->claim.name) == 0;
 }
 

@@ -15,7 +15,6 @@ enum {
     GRID_1 = 65, /* points a dimension, by number of dimensions */
     GRID_2 = 33,
     GRID_3 = 15,
-    AROUND = 4, /* proposals around the seed */
 };
 
 static const double around_step = 0.25;       /* of the cube, from the seed */
@@ -102,9 +101,14 @@ double tt_tuner_chunk_seed(double total_bytes, double chunk_us, double bytes_a_u
 
 bool tt_tuner_recall(tt_tuner *tuner, const tt_tuner_sample *sample)
 {
-    if (tuner->told_count > 0 || tuner->sample_count >= TT_TUNER_SAMPLES_MAX / 2 ||
+    if (tuner->told_count > 0 || tuner->sample_count >= TT_TUNER_RECALLED_MAX ||
         !(sample->step_us > 0) || !isfinite(sample->step_us)) {
         return false;
+    }
+    for (uint32_t i = 0; i < tuner->config.dimension_count; i++) {
+        if (!(sample->setting.at[i] > 0) || !isfinite(sample->setting.at[i])) {
+            return false;
+        }
     }
     tuner->samples[tuner->sample_count++] = *sample;
     return true;
@@ -142,7 +146,7 @@ static tt_tuner_setting answer(const tt_tuner *tuner)
 static tt_gauss_point around_seed(const tt_tuner *tuner, uint32_t index)
 {
     tt_gauss_point point = to_cube(tuner, &tuner->config.seed);
-    const uint32_t dimension = index / 2 % tuner->config.dimension_count;
+    const uint32_t dimension = index / 2;
     const double step = index % 2 == 0 ? -around_step : around_step;
     double value = point.at[dimension] + step;
     if (value < 0 || value > 1) {
@@ -224,7 +228,8 @@ static bool next_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
     }
     tt_gauss_point point = second_point(tuner);
     bool is_found = tuner->told_count == 1 && is_new(tuner, &point);
-    for (uint32_t i = 0; !is_warm && !is_found && i < AROUND && tuner->told_count < AROUND + 2;
+    const uint32_t around = 2 * tuner->config.dimension_count;
+    for (uint32_t i = 0; !is_warm && !is_found && i < around && tuner->told_count < around + 2;
          i++) {
         point = around_seed(tuner, i);
         is_found = is_new(tuner, &point);

@@ -28,6 +28,7 @@ enum {
     TT_TUNER_CREDIT = 1,
     TT_TUNER_BATCH = 2,
     TT_TUNER_SAMPLES_MAX = 15,
+    TT_TUNER_RECALLED_MAX = TT_TUNER_SAMPLES_MAX / 2, /* from a profile */
     TT_TUNER_WATCHED = 9,
 };
 

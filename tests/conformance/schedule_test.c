@@ -301,11 +301,26 @@ static void test_credit_holds_calls_back_and_results_stay_right(void **state)
     (void)unsetenv("TUTTI_CREDIT");
 }
 
+/* What is set now, on every rank alike. */
+static void expect_one_setting(ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    const int64_t own[3] = {(int64_t)counters.chunk_bytes, (int64_t)counters.credit_bytes,
+                            (int64_t)counters.fuse_bytes};
+    int64_t least[3], most[3];
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, own, least, 3, TUTTI_I64, TUTTI_MIN));
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, own, most, 3, TUTTI_I64, TUTTI_MAX));
+    EXPECT(memcmp(least, most, sizeof(least)) == 0);
+}
+
 static void tune_body(ranks_self *self)
 {
-    const tutti_counters counters = steps_run(self, 150);
+    const tutti_counters counters = steps_run(self, 180);
     EXPECT(counters.chunk_bytes >= 16 * 1024 && counters.chunk_bytes <= 512 * 1024);
     EXPECT(counters.credit_bytes > 0);
+    EXPECT(counters.fuse_bytes >= 1024 && counters.fuse_bytes <= 256 * 1024);
+    expect_one_setting(self);
 }
 
 static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
@@ -313,6 +328,78 @@ static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
     (void)state;
     (void)setenv("TUTTI_TUNE", "1", 1);
     ranks_run(3, "tcp", tune_body, NULL);
+    (void)unsetenv("TUTTI_TUNE");
+}
+
+/* A small sum, one that some settings call small, and one that goes alone. Each rank gives 1. */
+static void some_step(ranks_self *self, int least)
+{
+    static const char *const names[3] = {"small", "middle", "alone"};
+    enum { COUNTS = 3, MIDDLE = 10000 };
+    int values[COUNTS][MIDDLE];
+    tutti_handle *handles[COUNTS];
+    for (int i = 0; i < COUNTS; i++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_I32;
+        call.input = call.output = values[i];
+        call.count = i == 1 ? MIDDLE : 100;
+        call.name = names[i];
+        call.flags = i == 2 ? TUTTI_ALONE : 0;
+        for (uint64_t at = 0; at < call.count; at++) {
+            values[i][at] = 1;
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(handles, COUNTS, -1.0));
+    for (int i = 0; i < COUNTS; i++) {
+        tutti_handle_free(handles[i]);
+        EXPECT(values[i][0] >= least && values[i][0] <= self->size);
+        EXPECT(values[i][99] == values[i][0]);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+}
+
+static void joining_body(ranks_self *self)
+{
+    const int *counts = self->user;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int step = 0; step < counts[self->rank]; step++) {
+            some_step(self, 1);
+        }
+        int last = -1;
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, &last));
+        for (int step = 0; step < 40; step++) {
+            some_step(self, self->size);
+        }
+        expect_one_setting(self);
+    }
+}
+
+static void test_a_rank_that_has_joined_holds_up_no_step(void **state)
+{
+    (void)state;
+    int first[3] = {0, 25, 60}, last[3] = {70, 33, 0};
+    ranks_run(3, "shm", joining_body, first);
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    ranks_run(3, "shm", joining_body, first);
+    ranks_run(3, "tcp", joining_body, last);
+    (void)unsetenv("TUTTI_TUNE");
+}
+
+static void join_elsewhere_body(ranks_self *self)
+{
+    const int all[2] = {0, 1};
+    tutti_set set;
+    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, all, 2, &set));
+    EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_join(self->context, set, NULL));
+    EXPECT(strstr(tutti_last_error(self->context), "TUTTI_TUNE") != NULL);
+}
+
+static void test_while_tuning_only_the_world_can_be_joined(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    ranks_run(2, "shm", join_elsewhere_body, NULL);
     (void)unsetenv("TUTTI_TUNE");
 }
 
@@ -435,6 +522,8 @@ int main(void)
         cmocka_unit_test(test_steps_cross_the_barrier_and_are_counted),
         cmocka_unit_test(test_credit_holds_calls_back_and_results_stay_right),
         cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
+        cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
+        cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
         cmocka_unit_test(test_over_a_fifo_stack_credit_decides_what_can_be_overtaken),
         cmocka_unit_test(test_wrong_tasks_and_configurations_are_refused_with_a_reason),
     };
