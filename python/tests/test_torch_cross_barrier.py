@@ -362,25 +362,48 @@ def test_a_copy_of_the_model_is_free():
     assert not model.eval().training
 
 
+def first_step(model, width):
+    """The optimizer after a step, when buckets are there."""
+    optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, width)).sum().backward()
+    optimizer.step()
+    optimizer.flush()
+    return optimizer
+
+
 def test_large_and_many_parameters_make_few_buckets():
     model = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(100)],
                                 torch.nn.Linear(4, 4096), torch.nn.Linear(4096, 4))
-    optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    for _ in range(2):
-        optimizer.zero_grad()
-        model(torch.ones(1, 4)).sum().backward()
-        optimizer.step()
-    assert 3 <= len(optimizer._buckets) <= 24
-    assert optimizer._bucket_of[model[0].weight].number == 0
-    assert optimizer._bucket_of[model[100].weight] is not optimizer._bucket_of[model[99].weight]
+    optimizer = first_step(model, 4)
+    bucket_of = {p: slot.bucket for p, slot in optimizer._slots.items()}
+    assert 2 <= len(optimizer._buckets) <= 20
+    assert bucket_of[model[0].weight].number == 0
+    assert bucket_of[model[101].weight] is not bucket_of[model[100].weight]
 
 
 def test_buckets_are_small_at_both_ends_of_the_forward_pass():
-    model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(60)])
-    optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    model(torch.ones(1, 16)).sum().backward()
-    optimizer.step()
-    sizes = [sum(p.numel() for p in bucket.parameters) for bucket in optimizer._buckets]
+    optimizer = first_step(torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(60)]), 16)
+    sizes = [sum(slot.place.numel() for slot in bucket.slots) for bucket in optimizer._buckets]
     assert max(sizes[0], sizes[-1]) <= sum(sizes) / 30 < max(sizes) <= sum(sizes) / 8
-    assert len(sizes) <= 24
+    assert len(sizes) <= 20
+
+
+def test_a_small_layer_shares_the_bucket_of_a_large_neighbour():
+    layers = [layer for _ in range(12)
+              for layer in (torch.nn.Linear(32, 32), torch.nn.LayerNorm(32))]
+    optimizer = first_step(torch.nn.Sequential(*layers), 32)
+    large = [sum(slot.place.dim() == 2 for slot in bucket.slots) for bucket in optimizer._buckets]
+    assert large == [1] * 12 + [0] * (len(large) - 12) and len(large) <= 13
+
+
+def test_gradients_leave_before_their_bucket_is_whole():
+    model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(60)])
+    optimizer = first_step(model, 16)
+    large = max(optimizer._buckets, key=lambda bucket: len(bucket.slots))
+    assert len(large.pieces) == len(large.slots) // 2  # a layer each
+    left = []
+    large.slots[0].parameter.register_hook(lambda _: left.append(len(large.handles)))
+    model(torch.ones(1, 16)).sum().backward()
+    assert left == [len(large.pieces) - 1]
+    optimizer.step()
     optimizer.flush()

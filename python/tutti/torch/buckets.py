@@ -2,89 +2,143 @@
 """Buckets of CrossBarrier: which parameters are exchanged and updated together.
 
 A bucket is a piece of the forward pass: parameters in the order of their first reader, whole
-readers only, so that a layer waits for nothing that later layers read unless it is small."""
+readers only. It has one optimizer, and a layer waits for all of its bucket, so small readers share
+one and large ones have their own. Its gradients leave in smaller pieces: the wire is not idle
+until a bucket is whole."""
 
 import collections
+import itertools
 
 import torch
 
 import tutti
 
 from . import basics
-from .unfinished import unfinished
 
-# A bucket closes at a third of the bytes between it and the nearer end of the forward pass, but
-# within these shares of all bytes: about 20 buckets. The first layers' gradients come last and are
-# needed first, so what travels with them is waited for; the last layers' come first, and the wire
-# is idle until such a bucket is whole.
-_END_SHARE, _LEAST_SHARE, _MOST_SHARE = 1 / 3, 1 / 64, 1 / 10
+# Neighbours in the forward pass share a bucket where that costs least, until there are no more
+# than this many and none would be joined for next to nothing, a share of all bytes.
+_MOST_BUCKETS, _NEXT_TO_NOTHING = 20, 1 / 200
+# Bytes that a layer's forward pass is worth, for each byte of its parameters: a third of the
+# computation is forward, and crossing pays where the exchange takes as long as the computation.
+_FORWARD_SHARE = 1 / 3
+# What is lost at the ends of the forward pass is not made up for elsewhere: the first layers'
+# gradients come last and are needed first. What is this share of all bytes away from the nearer
+# end counts half as much as what is at it.
+_END_SHARE = 1 / 5
+# A gradient does not leave with fewer bytes than this share of all, unless its bucket has fewer.
+_PIECE_SHARE = 1 / 100
+
+
+class Slot:
+    """A parameter and the place of its gradient. `shown` is the place as users see it while the
+    exchange is under way."""
+
+    __slots__ = ("parameter", "name", "passes_left", "bucket", "piece", "place", "address",
+                 "shown", "is_in")
+
+    def __init__(self, parameter, name, passes):
+        self.parameter, self.name, self.passes_left = parameter, name, passes
+        self.bucket = self.piece = self.place = self.address = self.shown = None
+        self.is_in = False  # the gradient is in its place
+
+
+class Piece:
+    """Gradients that leave together, side by side in one piece of memory, shared with the other
+    ranks of the host where that is possible."""
+
+    __slots__ = ("slots", "flat", "missing", "call", "label")
+
+    def __init__(self, slots, label):
+        self.slots, self.label, self.missing, self.call = slots, label, len(slots), None
+        first = slots[0].parameter
+        self.flat = _memory(sum(slot.parameter.numel() for slot in slots), first.dtype,
+                            first.device)
+        at = 0
+        for slot in slots:
+            count = slot.parameter.numel()
+            slot.piece = self
+            slot.place = self.flat[at:at + count].view(slot.parameter.shape)
+            slot.address = slot.place.data_ptr()
+            at += count
 
 
 class Bucket:
-    """One exchange and one optimizer. Its gradients live side by side in one piece of memory per
-    type, shared with the other ranks of the host where that is possible."""
+    """One optimizer, and the exchange of its gradients. `pieces` are lists of slots."""
 
-    __slots__ = ("number", "parameters", "places", "flats", "missing", "handles", "calls",
-                 "is_under_way", "is_due", "zero", "optimizer", "sources", "is_prompt", "absent",
-                 "_shown")
+    __slots__ = ("number", "slots", "pieces", "missing", "handles", "is_due", "zero", "optimizer",
+                 "sources", "is_prompt", "absent")
 
-    def __init__(self, number, parameters):
+    def __init__(self, number, pieces):
         self.number = number
-        self.parameters = parameters
-        self.places, self.flats = _lay_out(parameters)
+        self.slots = [slot for piece in pieces for slot in piece]
+        self.pieces = [Piece(alike, f"{number}.{i}") for i, alike in
+                       enumerate(alike for piece in pieces for alike in _alike(piece))]
+        for slot in self.slots:
+            slot.bucket = self
         self.optimizer = self.sources = None
         self.is_prompt = False  # has no reader that announces itself: updated inside step()
-        self.handles, self.calls = [], []
-        self._shown = {}  # the unfinished tensors that users see
+        self.handles = []
         self.begin()
 
     def begin(self):
         """A new step: every gradient is missing again."""
-        self.missing = set(self.parameters)
+        self.missing = len(self.slots)
+        for piece in self.pieces:
+            piece.missing = len(piece.slots)
+        for slot in self.slots:
+            slot.is_in = False
         self.absent = []  # parameters that take part with zeros
-        self.is_under_way = False
         self.is_due = False
         self.zero = None
 
     @property
     def has_begun(self):
         """Has a gradient arrived?"""
-        return len(self.missing) < len(self.parameters)
+        return self.missing < len(self.slots)
 
-    def take_in(self, p, settle):
-        """Move p.grad to its place; zeros where there is none. Users see it as unfinished."""
-        place = self.places[p]
-        if p.grad is None:
-            place.zero_()
+    def take_in(self, slot):
+        """Move the gradient to its place; zeros where there is none. Users see it as unfinished.
+        True if its piece is whole now."""
+        p, piece = slot.parameter, slot.piece
+        gradient = p.grad
+        if gradient is None:
+            slot.place.zero_()
             self.absent.append(p)
-        elif p.grad.data_ptr() != place.data_ptr():
-            place.copy_(p.grad)
-        p.grad = self._shown[p] = unfinished(place, settle)
-        self.missing.discard(p)
+        elif gradient.data_ptr() != slot.address:
+            slot.place.copy_(gradient)
+        p.grad = slot.shown
+        slot.is_in = True
+        self.missing -= 1
+        piece.missing -= 1
+        return piece.missing == 0
 
     def show(self):
         """The elements are final: users see plain tensors. A gradient that the user dropped
         meanwhile stays dropped."""
-        for p, shown in self._shown.items():
-            if p.grad is shown:
-                p.grad = self.places[p]
-        self._shown.clear()
+        for slot in self.slots:
+            if slot.is_in and slot.parameter.grad is slot.shown:
+                slot.parameter.grad = slot.place
+
+    def clear(self, set_to_none):
+        """What zero_grad does."""
+        for piece in self.pieces:
+            if set_to_none:
+                for slot in piece.slots:
+                    slot.parameter.grad = None
+            elif all(slot.parameter.grad is slot.place for slot in piece.slots):
+                piece.flat.zero_()
+            else:
+                for slot in piece.slots:
+                    if slot.parameter.grad is not None:
+                        slot.parameter.grad.zero_()
 
 
-def _lay_out(parameters):
-    """Places of the gradients and the pieces of memory they lie in, one per type and device."""
-    alike = collections.OrderedDict()
-    for p in parameters:
-        alike.setdefault((p.dtype, p.device), []).append(p)
-    places, flats = {}, []
-    for (dtype, device), members in alike.items():
-        flat = _memory(sum(p.numel() for p in members), dtype, device)
-        flats.append(flat)
-        at = 0
-        for p in members:
-            places[p] = flat[at:at + p.numel()].view(p.shape)
-            at += p.numel()
-    return places, flats
+def _alike(slots):
+    """The slots in lists of one type and device."""
+    lists = collections.OrderedDict()
+    for slot in slots:
+        lists.setdefault((slot.parameter.dtype, slot.parameter.device), []).append(slot)
+    return lists.values()
 
 
 def _memory(count, dtype, device):
@@ -97,10 +151,60 @@ def _memory(count, dtype, device):
     return torch.zeros(count, dtype=dtype, device=device)
 
 
-def _enough(before, total):
-    """Bytes that make a bucket whole, `before` bytes after the begin of the forward pass."""
-    share = _END_SHARE * min(before, total - before)
-    return max(_LEAST_SHARE * total, min(_MOST_SHARE * total, share))
+def _cost(sizes):
+    """Bytes' worth of time that one bucket of these readers loses beside a bucket for each: what
+    could have arrived while the first ones computed already, or have been computed meanwhile."""
+    before, after, least = 0, sum(sizes), float("inf")
+    for size in sizes:
+        after -= size
+        least = min(least, after + _FORWARD_SHARE * before)
+        before += size
+    return least
+
+
+def _join(sizes):
+    """How many readers each bucket has. `sizes` are the readers' bytes, by first use."""
+    total, starts = sum(sizes), [0, *itertools.accumulate(sizes)]
+    ends = list(range(len(sizes) + 1))  # bucket i has the readers from ends[i] to ends[i + 1]
+
+    def cost(i):
+        begin, end = ends[i], ends[i + 2]
+        nearer = min(starts[begin], total - starts[end])
+        return _cost(sizes[begin:end]) / (_END_SHARE * total + nearer)
+
+    costs = [cost(i) for i in range(len(sizes) - 1)]
+    while costs:
+        at = costs.index(min(costs))
+        little = _cost(sizes[ends[at]:ends[at + 2]]) <= _NEXT_TO_NOTHING * total
+        if len(ends) - 1 <= _MOST_BUCKETS and not little:
+            break
+        del ends[at + 1], costs[at]
+        for i in (at - 1, at):
+            if 0 <= i < len(costs):
+                costs[i] = cost(i)
+    return [end - begin for begin, end in zip(ends, ends[1:])]
+
+
+def _cut(sizes, least):
+    """How many readers each piece of a bucket has. Gradients come last reader first, so that what
+    is too small to leave waits for an earlier reader's."""
+    counts, count, held = [], 0, 0
+    for size in reversed(sizes):
+        count, held = count + 1, held + size
+        if held >= least:
+            counts.append(count)
+            count = held = 0
+    if count and counts:
+        counts[-1] += count
+    elif count:
+        counts.append(count)
+    return counts[::-1]
+
+
+def _split(items, counts):
+    """The items, in lists of these lengths."""
+    rest = iter(items)
+    return [list(itertools.islice(rest, count)) for count in counts]
 
 
 class Readers:
@@ -134,24 +238,19 @@ class Readers:
         return []
 
     def layout(self):
-        """Names of each bucket's parameters, buckets by first use."""
+        """Names of the parameters of each piece of each bucket, buckets by first use."""
         last = len(self._place)
         by_reader = collections.OrderedDict()
         for p in self._names:
             first = min((self._place.get(module, last) for module in self.of(p)), default=last)
             by_reader.setdefault(first, []).append(p)
-        size = {p: p.numel() * p.element_size() for p in self._names}
-        total = sum(size.values())
-        buckets, bucket, used, before = [], [], 0, 0
-        for first in sorted(by_reader):
-            needs = sum(size[p] for p in by_reader[first])
-            enough = _enough(before, total)
-            if bucket and (used >= enough or needs >= enough or first == last):
-                buckets.append(bucket)
-                before += used
-                bucket, used = [], 0
-            bucket += by_reader[first]
-            used += needs
-        if bucket:
-            buckets.append(bucket)
-        return [[self._names[p] for p in members] for members in buckets]
+        unread = by_reader.pop(last, None)  # nobody announces that these are read
+        readers = [by_reader[first] for first in sorted(by_reader)]
+        sizes = [sum(p.numel() * p.element_size() for p in members) for members in readers]
+        counts, least = _join(sizes), _PIECE_SHARE * sum(sizes)
+        layout = [_split(members, _cut(own, least)) for members, own in
+                  zip(_split(readers, counts), _split(sizes, counts))]
+        if unread:
+            layout.append([[unread]])
+        return [[[self._names[p] for members in piece for p in members] for piece in bucket]
+                for bucket in layout]

@@ -7,6 +7,7 @@ forward pre-hook of the first module that reads a parameter waits for its exchan
 update. The layers that come first in forward are the most urgent in the exchange."""
 
 import collections
+import functools
 import types
 import warnings
 import weakref
@@ -17,7 +18,7 @@ from tutti import _library as c
 
 from . import ops
 from .basics import Average, global_process_set, next_name, size
-from .buckets import Bucket, Readers
+from .buckets import Bucket, Readers, Slot
 from .functions import broadcast_object
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
 from .unfinished import unfinished
@@ -35,13 +36,14 @@ class _Crossing:
         self._names = _names_of(model, original)
         self._prefix = next_name("cross_barrier", options["process_set"])
         self._readers = Readers(model, self._names)
-        self._passes_left = dict.fromkeys(self._names, options["passes"])
-        self._buckets, self._bucket_of, self._read_by = None, {}, {}
-        self._early = set()
+        self._slots = {p: Slot(p, name, options["passes"]) for p, name in self._names.items()}
+        self._buckets, self._read_by = None, {}
+        self._early = []
         self._is_whole = _is_compiled(model)
         if self._is_whole:
             warnings.warn(_COMPILED)
-        self._hooks = [_on_gradient(p, self._gradient_is_ready) for p in self._names]
+        self._hooks = [_on_gradient(p, functools.partial(self._gradient_is_ready, slot))
+                       for p, slot in self._slots.items()]
         self._watch(model)
 
     def _watch(self, model):
@@ -67,44 +69,41 @@ class _Crossing:
 
     # ---- during backward ----
 
-    def _gradient_is_ready(self, p):
+    def _gradient_is_ready(self, slot, p):
         if p.grad.is_sparse:
-            raise ValueError(f"CrossBarrier: the gradient of '{self._names[p]}' is sparse; use "
+            raise ValueError(f"CrossBarrier: the gradient of '{slot.name}' is sparse; use "
                              f"DistributedOptimizer, or make the layer with sparse=False")
-        bucket = self._bucket_of.get(p)
+        bucket = slot.bucket
         if bucket is not None and bucket.is_due:
             raise RuntimeError(
-                f"CrossBarrier: '{self._names[p]}' was read before its last update: no module that "
+                f"CrossBarrier: '{slot.name}' was read before its last update: no module that "
                 f"owns it ran forward. Call flush() on the optimizer before such a forward pass")
-        if self._passes_left[p] <= 0:
+        if slot.passes_left <= 0:
             raise AssertionError(_TOO_MANY_PASSES)
-        self._passes_left[p] -= 1
-        if self._passes_left[p] > 0:
+        slot.passes_left -= 1
+        if slot.passes_left > 0:
             return
         if bucket is None:
-            self._early.add(p)
-            p.grad = unfinished(p.grad, lambda: self._settle(p))
-            return
-        self._take_in(bucket, p)
+            self._early.append(slot)
+            p.grad = unfinished(p.grad, self._settling(slot))
+        elif bucket.take_in(slot):
+            self._submit(bucket, slot.piece)
 
-    def _take_in(self, bucket, p):
-        bucket.take_in(p, lambda: self._settle(p))
-        if not bucket.missing:
-            self._submit(bucket)
+    def _settling(self, slot):
+        """What an unfinished gradient calls when somebody looks at it."""
+        me = weakref.ref(self)
+        return lambda: slot.place if me() is None else me()._settle(slot)
 
-    def _submit(self, bucket):
-        if not bucket.calls:
-            bucket.calls = [self._call(bucket, i, flat) for i, flat in enumerate(bucket.flats)]
-        for i, call in enumerate(bucket.calls):
-            if bucket.flats[i].device.type != "cpu":
-                call = self._call(bucket, i, bucket.flats[i])  # its elements, in host memory
-            bucket.handles.append(ops._start(*call))
-        bucket.is_under_way = True
+    def _submit(self, bucket, piece):
+        call = piece.call
+        if call is None or piece.flat.device.type != "cpu":  # there: its elements, in host memory
+            call = piece.call = self._call(bucket, piece)
+        bucket.handles.append(ops._start(*call))
 
-    def _call(self, bucket, i, flat):
+    def _call(self, bucket, piece):
         """What starts the exchange of one piece of memory; good for every step in host memory."""
-        options, name = self._options, f"{self._prefix}.{bucket.number}.{i}"
-        call, keep, finish = ops._allreduce_call(flat, flat, options["op"], name,
+        options, name = self._options, f"{self._prefix}.{piece.label}"
+        call, keep, finish = ops._allreduce_call(piece.flat, piece.flat, options["op"], name,
                                                  options["process_set"], (1.0, 1.0))
         # Not held up by less urgent ones.
         call.priority, call.flags = len(self._buckets) - bucket.number, c.ALONE
@@ -117,26 +116,32 @@ class _Crossing:
         process_set = self._options["process_set"]
         layout = broadcast_object(self._readers.layout(), min(process_set.ranks),
                                   self._prefix + ".layout", process_set)
-        by_name = {name: p for p, name in self._names.items()}
-        named = [name for names in layout for name in names]
+        by_name = {slot.name: slot for slot in self._slots.values()}
+        named = [name for pieces in layout for names in pieces for name in names]
         if set(named) != set(by_name):
             strange = sorted(set(named) ^ set(by_name))[0]
             raise ValueError(f"CrossBarrier: ranks train different parameters; '{strange}' is not "
                              f"on all of them")
-        self._buckets = [Bucket(i, [by_name[name] for name in names])
-                         for i, names in enumerate(layout)]
+        self._buckets = [Bucket(i, [[by_name[name] for name in names] for names in pieces])
+                         for i, pieces in enumerate(layout)]
+        for slot in self._slots.values():
+            slot.shown = unfinished(slot.place, self._settling(slot))
         for bucket in self._buckets:
             self._adopt(bucket)
-        for p in self._early:
-            p.grad = p.grad.as_subclass(torch.Tensor)
-            self._take_in(self._bucket_of[p], p)
-        self._early.clear()
+        early, self._early = self._early, []
+        for slot in early:
+            if slot.parameter.grad is not None:
+                slot.parameter.grad = slot.parameter.grad.as_subclass(torch.Tensor)
+            self._take_in(slot)
+
+    def _take_in(self, slot):
+        if slot.bucket.take_in(slot):
+            self._submit(slot.bucket, slot.piece)
 
     def _adopt(self, bucket):
         """Readers and the optimizer of a new bucket."""
-        for p in bucket.parameters:
-            self._bucket_of[p] = bucket
-            readers = [] if self._is_whole else self._readers.of(p)
+        for slot in bucket.slots:
+            readers = [] if self._is_whole else self._readers.of(slot.parameter)
             bucket.is_prompt = bucket.is_prompt or not readers
             for module in readers:
                 waiting = self._read_by.setdefault(module, [])
@@ -147,7 +152,7 @@ class _Crossing:
         part.__dict__.pop("step", None)  # a scheduler's wrapper of the whole optimizer's
         for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
             part.__dict__[hooks] = collections.OrderedDict()
-        members = set(bucket.parameters)
+        members = {slot.parameter for slot in bucket.slots}
         part.param_groups, bucket.sources = [], []
         for i, group in enumerate(self.param_groups):
             mine = [p for p in group["params"] if p in members]
@@ -167,43 +172,41 @@ class _Crossing:
             if bucket.is_due:
                 self._finish(bucket)
 
-    def _settle(self, p):
-        """Somebody looks at p.grad: the tensor to look at."""
-        bucket = self._bucket_of.get(p)
-        if bucket is not None and bucket.is_due:
-            self._finish(bucket)
+    def _settle(self, slot):
+        """Somebody looks at the gradient: the tensor to look at."""
+        if slot.bucket is not None and slot.bucket.is_due:
+            self._finish(slot.bucket)
         else:
             self.synchronize()
-        return self._bucket_of[p].places[p]
+        return slot.place
 
     def _reduce(self, bucket):
         handles, bucket.handles = bucket.handles, []
         for handle in handles:
             handle.wait()
-        bucket.is_under_way = False
         bucket.show()
 
     def _finish(self, bucket):
         """Wait for the bucket's exchange and apply its update."""
         self._reduce(bucket)
-        dropped = [p for p in bucket.parameters if p.grad is None]
-        for p in dropped:
-            p.grad = bucket.places[p]
+        dropped = [slot for slot in bucket.slots if slot.parameter.grad is None]
+        for slot in dropped:
+            slot.parameter.grad = slot.place
         if size() == 1:  # no other rank has a gradient where this one has none
             for p in bucket.absent:
                 p.grad = None
         zero = bucket.zero
         bucket.optimizer.step()
         self._begin(bucket)
-        for p in dropped:
-            p.grad = None
+        for slot in dropped:
+            slot.parameter.grad = None
         if zero is not None:
-            _zero(bucket.parameters, zero)
+            bucket.clear(zero)
 
     def _begin(self, bucket):
         bucket.begin()
-        for p in bucket.parameters:
-            self._passes_left[p] = self._options["passes"]
+        for slot in bucket.slots:
+            slot.passes_left = self._options["passes"]
 
     def _complete(self):
         """Every bucket under way; parameters without a gradient take part with zeros, because
@@ -211,8 +214,9 @@ class _Crossing:
         if self._buckets is None:
             self._build()
         for bucket in self._buckets:
-            for p in list(bucket.missing):
-                self._take_in(bucket, p)
+            for slot in bucket.slots if bucket.missing else ():
+                if not slot.is_in:
+                    self._take_in(slot)
 
     def synchronize(self):
         """Wait until the gradients of this backward pass are reduced, as for clipping them.
@@ -256,9 +260,12 @@ class _Crossing:
                 bucket.zero = set_to_none
             else:
                 self._begin(bucket)
-                _zero(bucket.parameters, set_to_none)
-        if self._buckets is None:
-            _zero(self._names, set_to_none)
+                bucket.clear(set_to_none)
+        for p in self._names if self._buckets is None else ():
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad.zero_()
 
     def state_dict(self, *arguments, **options):
         """The optimizer's own, after all updates that are due."""
@@ -298,14 +305,6 @@ def _train(model, mode=True):
 
 def _snapshot(value):
     return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _zero(parameters, set_to_none):
-    for p in parameters:
-        if set_to_none:
-            p.grad = None
-        elif p.grad is not None:
-            p.grad.zero_()
 
 
 def _is_compiled(model):
