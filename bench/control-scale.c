@@ -23,15 +23,18 @@
 #include "base/philox.h"
 #include "negotiate/negotiate.h"
 #include "resnet50.h"
+#include "scale_queue.h"
 
 enum {
     PER_HOST = 6,
-    INLINE_BYTES = 40,       /* payload kept in a frame; more is allocated */
-    BLOCK_BYTES = 16 * 1024, /* a member's small memory comes from blocks of its own */
+    INLINE_BYTES = 32,       /* payload kept in a frame; more is allocated */
+    BLOCK_BYTES = 64 * 1024, /* a member's memory comes from blocks of its own */
     CLASS_BYTES = 16,        /* sizes are rounded up to this */
     LINE_BYTES = 64,         /* of the cache */
-    CLASSES = 4096 / CLASS_BYTES + 1,
+    CLASSES = BLOCK_BYTES / CLASS_BYTES + 1,
     GROUND_BYTES = 64 << 20, /* blocks come from regions of huge pages */
+    NEGOTIATOR_AHEAD = 4,    /* events before which its memory is fetched */
+    NEGOTIATOR_LINES = 12,
     MEMBER_BYTES_MAX = 64 << 10,
 };
 
@@ -42,20 +45,23 @@ static const uint64_t net_latency_ns = 1300, host_latency_ns = 350;
 
 /* ---- events ---- */
 
+/* A line of the cache. */
 typedef struct bench_frame {
-    uint32_t from, next_free;
-    tt_notice notice;
-    uint8_t *far;
-    uint8_t near[INLINE_BYTES];
+    uint64_t round, digest;
+    uint32_t from; /* of a free one: the next */
+    uint32_t part;
+    uint16_t bytes;
+    uint8_t kind, flags;
+    union {
+        uint8_t near[INLINE_BYTES];
+        uint8_t *far;
+    };
 } bench_frame;
 
-typedef enum event_kind { EVENT_FRAME, EVENT_SUBMIT, EVENT_TICK } event_kind;
+_Static_assert(sizeof(bench_frame) <= LINE_BYTES, "a frame is a line of cache");
+_Static_assert(TT_NOTICE_BYTES_MAX <= UINT16_MAX, "a frame counts them in 16 bits");
 
-typedef struct bench_event {
-    uint64_t at_ns;
-    uint32_t member;
-    uint32_t what; /* kind in 2 bits; number of the frame or the burst */
-} bench_event;
+typedef enum event_kind { EVENT_FRAME, EVENT_SUBMIT, EVENT_TICK } event_kind;
 
 typedef struct bench_member {
     struct bench_world *bench;
@@ -81,12 +87,12 @@ typedef struct bench_ground {
 
 typedef struct bench_world {
     uint32_t size, bursts;
+    bool has_cycles;
     bench_tensor tensors[RESNET50_TENSORS];
     tt_random random;
     uint32_t *host_of, *host_first, *host_members;
     bench_member *members;
-    bench_event *events; /* a heap of four children each */
-    uint32_t event_count, event_capacity;
+    bench_queue queue;
     bench_frame *frames;
     uint32_t frame_count, frame_capacity, first_free;
     uint64_t done, begin_ns, last_submit_ns, last_done_ns;
@@ -95,53 +101,11 @@ typedef struct bench_world {
     bench_ground *ground;
 } bench_world;
 
-static void *grow(void *array, uint32_t *capacity, uint32_t needed, size_t bytes)
-{
-    if (needed <= *capacity) {
-        return array;
-    }
-    *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
-    array = realloc(array, *capacity * bytes);
-    TT_ASSERT(array != NULL);
-    return array;
-}
-
-static void push(bench_world *bench, bench_event event)
-{
-    bench->events =
-        grow(bench->events, &bench->event_capacity, bench->event_count + 1, sizeof(*bench->events));
-    uint32_t at = bench->event_count++;
-    for (; at > 0 && bench->events[(at - 1) / 4].at_ns > event.at_ns; at = (at - 1) / 4) {
-        bench->events[at] = bench->events[(at - 1) / 4];
-    }
-    bench->events[at] = event;
-}
-
-static bench_event pop(bench_world *bench)
-{
-    const bench_event first = bench->events[0], last = bench->events[--bench->event_count];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t least = 4 * at + 1;
-        const uint32_t end = least + 4 < bench->event_count ? least + 4 : bench->event_count;
-        for (uint32_t child = least + 1; child < end; child++) {
-            least = bench->events[child].at_ns < bench->events[least].at_ns ? child : least;
-        }
-        if (least >= bench->event_count || bench->events[least].at_ns >= last.at_ns) {
-            break;
-        }
-        bench->events[at] = bench->events[least];
-        at = least;
-    }
-    bench->events[at] = last;
-    return first;
-}
-
 static uint32_t take_frame(bench_world *bench)
 {
     if (bench->first_free != UINT32_MAX) {
         const uint32_t number = bench->first_free;
-        bench->first_free = bench->frames[number].next_free;
+        bench->first_free = bench->frames[number].from;
         return number;
     }
     bench->frames =
@@ -238,19 +202,28 @@ static void host_send(void *owner, uint32_t to, const tt_notice *notice)
     bench_world *bench = self->bench;
     const uint32_t number = take_frame(bench);
     bench_frame *frame = &bench->frames[number];
-    frame->from = self->self;
-    frame->notice = *notice;
-    frame->far = notice->bytes > INLINE_BYTES ? malloc(notice->bytes) : NULL;
-    TT_ASSERT(notice->bytes <= INLINE_BYTES || frame->far != NULL);
+    *frame = (bench_frame){.round = notice->round,
+                           .digest = notice->digest,
+                           .from = self->self,
+                           .part = notice->part,
+                           .bytes = (uint16_t)notice->bytes,
+                           .kind = notice->kind,
+                           .flags = notice->flags};
+    if (notice->bytes > INLINE_BYTES) {
+        frame->far = malloc(notice->bytes);
+        TT_ASSERT(frame->far != NULL);
+    }
     if (notice->bytes > 0) {
-        memcpy(frame->far != NULL ? frame->far : frame->near, notice->payload, notice->bytes);
+        memcpy(notice->bytes > INLINE_BYTES ? frame->far : frame->near, notice->payload,
+               notice->bytes);
     }
     const bool is_near = bench->host_of[self->self] == bench->host_of[to];
     self->now_ns += send_ns;
-    push(bench, (bench_event){.at_ns = self->now_ns + (is_near ? host_latency_ns : net_latency_ns) +
-                                       (notice->bytes + 48) / 12, /* 12 bytes a nanosecond */
-                              .member = to,
-                              .what = number << 2 | EVENT_FRAME});
+    queue_push(&bench->queue,
+               (bench_event){.at_ns = self->now_ns + (is_near ? host_latency_ns : net_latency_ns) +
+                                      (notice->bytes + 48) / 12, /* 12 bytes a nanosecond */
+                             .member = to,
+                             .what = number << 2 | EVENT_FRAME});
 }
 
 static void count_done(bench_member *self, uint32_t count)
@@ -329,8 +302,7 @@ static void make_tickets(bench_world *bench, bench_member *member)
         member->tickets[i] = (tt_ticket){.name = tensor->name,
                                          .claim = tensor->claim,
                                          .name_bytes = (uint16_t)strlen(tensor->name),
-                                         .claim_bytes = sizeof(tensor->claim),
-                                         .tensor_bytes = 4 * tensor->claim[2]};
+                                         .claim_bytes = sizeof(tensor->claim)};
     }
 }
 
@@ -340,6 +312,8 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
     TT_ASSERT(bench != NULL);
     bench->size = size;
     bench->first_free = UINT32_MAX;
+    queue_init(&bench->queue);
+    bench->has_cycles = mode == TT_NEGOTIATE_ORIGINAL;
     make_resnet50(bench->tensors);
     tt_random_init(&bench->random, size, mode);
     place_members(bench);
@@ -378,6 +352,17 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
     return bench;
 }
 
+static void drop_frames(bench_world *bench)
+{
+    bench_event event;
+    while (queue_pop(&bench->queue, &event)) {
+        const bench_frame *frame = &bench->frames[event.what >> 2];
+        if ((event.what & 3) == EVENT_FRAME && frame->bytes > INLINE_BYTES) {
+            free(frame->far);
+        }
+    }
+}
+
 static void bench_destroy(bench_world *bench)
 {
     for (uint32_t i = 0; i < bench->size; i++) {
@@ -385,12 +370,8 @@ static void bench_destroy(bench_world *bench)
         tt_negotiator_destroy(bench->members[i].negotiator);
         TT_ASSERT(bench->members[i].bytes == 0);
     }
-    for (uint32_t i = 0; i < bench->event_count; i++) {
-        if ((bench->events[i].what & 3) == EVENT_FRAME) {
-            free(bench->frames[bench->events[i].what >> 2].far);
-        }
-    }
-    free(bench->events);
+    drop_frames(bench);
+    queue_fini(&bench->queue);
     free(bench->frames);
     free(bench->members);
     free(bench->host_of);
@@ -402,25 +383,30 @@ static void bench_destroy(bench_world *bench)
 
 /* ---- running ---- */
 
-/* A timer is asked for again when it has rung; stalls are not of interest here. */
+/* A timer is asked for again when it has rung. Only the original mode has cycles; stalls are not of
+ * interest here. */
 static void ask_tick(bench_world *bench, bench_member *member)
 {
+    if (!bench->has_cycles) {
+        return;
+    }
     const uint64_t due_ns = tt_negotiator_due(member->negotiator);
     const uint64_t horizon_ns = UINT64_C(1000) * 1000 * 1000;
     if (due_ns < member->tick_ns && due_ns < member->now_ns + horizon_ns) {
         member->tick_ns = due_ns;
-        push(bench, (bench_event){.at_ns = due_ns > member->now_ns ? due_ns : member->now_ns,
-                                  .member = member->self,
-                                  .what = EVENT_TICK});
+        queue_push(&bench->queue,
+                   (bench_event){.at_ns = due_ns > member->now_ns ? due_ns : member->now_ns,
+                                 .member = member->self,
+                                 .what = EVENT_TICK});
     }
 }
 
 static void push_burst(bench_world *bench, uint32_t member, uint32_t burst)
 {
     const uint64_t jitter = tt_random_below(&bench->random, jitter_ns);
-    push(bench, (bench_event){.at_ns = bench->begin_ns + burst * burst_ns + jitter,
-                              .member = member,
-                              .what = burst << 2 | EVENT_SUBMIT});
+    queue_push(&bench->queue, (bench_event){.at_ns = bench->begin_ns + burst * burst_ns + jitter,
+                                            .member = member,
+                                            .what = burst << 2 | EVENT_SUBMIT});
 }
 
 static void submit_burst(bench_world *bench, bench_member *member, uint32_t burst)
@@ -441,24 +427,64 @@ static void submit_burst(bench_world *bench, bench_member *member, uint32_t burs
 
 static void deliver(bench_world *bench, bench_member *member, uint32_t number)
 {
-    bench_frame *frame = &bench->frames[number];
-    tt_notice notice = frame->notice;
-    uint8_t near[INLINE_BYTES], *far = frame->far; /* sending may move the frames */
-    memcpy(near, frame->near, sizeof(near));
-    const uint32_t from = frame->from;
-    notice.payload = far != NULL ? far : near;
-    frame->next_free = bench->first_free;
+    const bench_frame frame = bench->frames[number]; /* sending may move the frames */
+    bench->frames[number].from = bench->first_free;
     bench->first_free = number;
+    const bool is_far = frame.bytes > INLINE_BYTES;
+    const tt_notice notice = {.kind = frame.kind,
+                              .flags = frame.flags,
+                              .part = frame.part,
+                              .round = frame.round,
+                              .digest = frame.digest,
+                              .bytes = frame.bytes,
+                              .payload = is_far ? frame.far : frame.near};
     member->now_ns += receive_ns + receive_byte_ns * notice.bytes;
-    const tt_status status = tt_negotiator_notice(member->negotiator, from, &notice);
+    const tt_status status = tt_negotiator_notice(member->negotiator, frame.from, &notice);
     TT_ASSERT(status == TT_OK);
-    free(far);
+    if (is_far) {
+        free(frame.far);
+    }
     bench->delivered++;
+}
+
+static void fetch_tickets(const bench_world *bench, bench_event event)
+{
+    const uint32_t burst = event.what >> 2;
+    const uint32_t first = RESNET50_TENSORS * burst / bench->bursts;
+    const uint32_t end = RESNET50_TENSORS * (burst + 1) / bench->bursts;
+    for (uint32_t i = first; i < end; i++) {
+        __builtin_prefetch(&bench->members[event.member].tickets[i], 1);
+    }
+}
+
+/* What events to come will need, first the member, then what it points to. */
+static void fetch_ahead(const bench_world *bench)
+{
+    const bench_event *far = queue_see(&bench->queue, SEEN_AHEAD - 1);
+    const bench_event *near = queue_see(&bench->queue, NEGOTIATOR_AHEAD);
+    if (far != NULL) {
+        __builtin_prefetch(&bench->members[far->member], 1);
+    }
+    if (near == NULL) {
+        return;
+    }
+    const uint8_t *negotiator = (const uint8_t *)bench->members[near->member].negotiator;
+    for (uint32_t line = 0; line < NEGOTIATOR_LINES; line++) {
+        __builtin_prefetch(negotiator + line * LINE_BYTES, 1);
+    }
+    if ((near->what & 3) == EVENT_FRAME) {
+        __builtin_prefetch(&bench->frames[near->what >> 2]);
+    } else if ((near->what & 3) == EVENT_SUBMIT) {
+        fetch_tickets(bench, *near);
+    }
 }
 
 static void run_event(bench_world *bench)
 {
-    const bench_event event = pop(bench);
+    bench_event event;
+    const bool has_event = queue_pop(&bench->queue, &event);
+    TT_ASSERT(has_event);
+    fetch_ahead(bench);
     bench_member *member = &bench->members[event.member];
     if (event.at_ns > member->now_ns) {
         member->now_ns = event.at_ns;
@@ -521,7 +547,6 @@ static step_result run_step(bench_world *bench, uint64_t *sizes)
         push_burst(bench, i, 0);
     }
     while (bench->done < (uint64_t)bench->size * RESNET50_TENSORS) {
-        TT_ASSERT(bench->event_count > 0);
         run_event(bench);
     }
     const double seconds = seconds_now() - begin;

@@ -111,12 +111,8 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
 {
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
     size_t bytes = HEAD_BYTES;
-    uint64_t weight = 0;
     for (uint32_t i = 0; i < named->member_count; i++) {
         bytes += record_bytes(named, named->members[i]);
-        weight += objection == NULL
-                      ? named->members[i]->count * tt_dtype_bytes(named->members[i]->dtype)
-                      : 0;
     }
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
     bytes = (is_digest ? HEAD_BYTES + DIGEST_BYTES : bytes) + text_bytes;
@@ -127,7 +123,6 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
     }
     named->ticket.claim = named->bid;
     named->ticket.claim_bytes = (uint16_t)bytes;
-    named->ticket.tensor_bytes = weight;
     named->ticket.needs_all = needs_all(named, is_digest);
 }
 

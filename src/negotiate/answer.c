@@ -64,16 +64,18 @@ static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
         tt_entry_release(self, number);
         return TT_ERR_BAD_WIRE;
     }
-    const tt_agreement item = {.name = view->name,
-                               .claim = view->claim,
-                               .name_bytes = view->head.name_bytes,
-                               .claim_bytes = view->head.claim_bytes,
-                               .active = self->active,
-                               .order = self->order};
-    TT_TRY(tt_batch_add(self, &item));
-    self->order++;
+    tt_agreement *item = tt_batch_add(self);
+    if (item == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    *item = (tt_agreement){.name = view->name,
+                           .claim = view->claim,
+                           .name_bytes = view->head.name_bytes,
+                           .claim_bytes = view->head.claim_bytes,
+                           .active = self->active,
+                           .order = self->order++};
     if (self->entries.items[number].ticket != NULL) {
-        self->items[self->item_count - 1].ticket = tt_entry_end(self, number);
+        item->ticket = tt_entry_end(self, number);
         self->last_mode = TT_NEGOTIATE_COORDINATOR;
     }
     uint32_t slot = self->entries.items[number].slot;
@@ -195,6 +197,8 @@ static tt_status take(tt_negotiator *self, const answer_view *view)
 tt_status tt_answers_apply(tt_negotiator *self)
 {
     tt_status status = TT_OK;
+    tt_agreement near[TT_BATCH_NEAR];
+    tt_batch_open(self, near);
     for (uint32_t i = 0; i < self->turn.answer_count && status == TT_OK; i++) {
         const uint8_t *bytes = self->turn.answers[i].bytes;
         uint32_t left = self->turn.answers[i].count;
@@ -206,6 +210,6 @@ tt_status tt_answers_apply(tt_negotiator *self)
             }
         }
     }
-    tt_batch_tell(self); /* also what came before a failure: those tickets have ended */
+    tt_batch_close(self); /* also what came before a failure: those tickets have ended */
     return status;
 }

@@ -102,7 +102,60 @@ static uint32_t entry_add(tt_negotiator *self, uint64_t hash, const char *name, 
     return entry;
 }
 
-uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted)
+static bool is_guessed(const tt_entries *entries, const char *name, uint16_t name_bytes)
+{
+    if (entries->guess >= entries->used) {
+        return false;
+    }
+    const tt_entry *entry = &entries->items[entries->guess];
+    return entry->name != NULL && entry->name_bytes == name_bytes &&
+           memcmp(entry->name, name, name_bytes) == 0;
+}
+
+static void fetch_slot(const tt_negotiator *self, uint32_t number)
+{
+    const tt_entry *entry = &self->entries.items[number];
+    __builtin_prefetch(entry->name);
+    if (entry->slot < self->cache.used) {
+        __builtin_prefetch(&self->cache.slots[entry->slot], 1);
+    }
+}
+
+static void fetch_claim(const tt_negotiator *self, uint32_t number)
+{
+    const uint32_t slot = self->entries.items[number].slot;
+    if (slot < self->cache.used) {
+        __builtin_prefetch(self->cache.slots[slot].claim);
+    }
+}
+
+/* Between two steps a model's computation drives names and slots out of the processor's caches. As
+ * many as came with the last vector are expected with this one, in the order they came first: from
+ * the first of them on, lines of later ones are on the way while one is dealt with. */
+static void look_ahead(tt_negotiator *self, uint32_t number)
+{
+    enum { ENTRIES_AHEAD = 16, SLOTS_AHEAD = 8, CLAIMS_AHEAD = 4 };
+    tt_entries *entries = &self->entries;
+    const bool is_first = entries->run++ == 0;
+    if (entries->run >= entries->run_expected) {
+        return;
+    }
+    const uint32_t there = entries->used - 1 - number;
+    const uint32_t expected = entries->run_expected - entries->run;
+    const uint32_t ahead = expected < there ? expected : there;
+    for (uint32_t i = is_first ? 1 : ENTRIES_AHEAD; i <= ahead && i <= ENTRIES_AHEAD; i++) {
+        __builtin_prefetch(&entries->items[number + i], 1);
+    }
+    for (uint32_t i = is_first ? 1 : SLOTS_AHEAD; i <= ahead && i <= SLOTS_AHEAD; i++) {
+        fetch_slot(self, number + i);
+    }
+    for (uint32_t i = is_first ? 1 : CLAIMS_AHEAD; i <= ahead && i <= CLAIMS_AHEAD; i++) {
+        fetch_claim(self, number + i);
+    }
+}
+
+static uint32_t find_by_hash(tt_negotiator *self, const char *name, uint16_t name_bytes,
+                             bool is_wanted)
 {
     tt_entries *entries = &self->entries;
     if (is_wanted && 4 * (entries->live + 1) > 3 * entries->index_capacity &&
@@ -119,6 +172,19 @@ uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_byte
             (tt_entry_place){(uint32_t)(hash >> 32), entry_add(self, hash, name, name_bytes)};
     }
     return entries->index[at].entry;
+}
+
+uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted)
+{
+    tt_entries *entries = &self->entries;
+    const uint32_t entry = is_guessed(entries, name, name_bytes)
+                               ? entries->guess
+                               : find_by_hash(self, name, name_bytes, is_wanted);
+    if (entry != TT_NONE) {
+        entries->guess = entry + 1 < entries->used ? entry + 1 : 0;
+        look_ahead(self, entry);
+    }
+    return entry;
 }
 
 static void entry_free(tt_negotiator *self, tt_entry *entry)

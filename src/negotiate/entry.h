@@ -89,6 +89,8 @@ typedef struct tt_entries {
     uint32_t used, capacity, index_capacity;
     uint32_t live;
     uint32_t first_free;
+    uint32_t guess; /* what is looked for next, if names come in the order they came first */
+    uint32_t run, run_expected; /* looked for since the last vector; before it */
 } tt_entries;
 
 /* Find or add; TT_NONE when memory is out, or not there and `is_wanted` is false. */

@@ -100,8 +100,7 @@ struct tt_negotiator {
     uint64_t *scratch;     /* a vector and the slots to erase */
     uint32_t scratch_words;
     uint32_t frozen_count; /* slots whose cut is being agreed */
-    tt_agreement *items;
-    uint32_t item_count, item_capacity;
+    tt_batch batch;
 
     uint64_t order;
     uint64_t step;

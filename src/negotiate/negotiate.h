@@ -77,15 +77,16 @@ typedef struct tt_ticket {
     const void *claim; /* what must be equal on all members; the host's own format */
     uint16_t name_bytes;
     uint16_t claim_bytes;
-    uint64_t tensor_bytes; /* weight, for counters */
-    bool needs_all;        /* fails while a member has joined (all but reductions) */
-    void *owner;           /* the host's */
+    bool needs_all; /* fails while a member has joined (all but reductions) */
+    void *owner;    /* the host's */
 
     tt_list_node node; /* from here on the negotiator's */
+    uint64_t submitted_ns;
     uint32_t entry;
     bool is_given_up;
-    uint64_t submitted_ns;
 } tt_ticket;
+
+_Static_assert(sizeof(tt_ticket) <= 64, "a ticket is a line of cache");
 
 /* One tensor that is to run now. */
 typedef struct tt_agreement {

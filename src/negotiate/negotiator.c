@@ -150,7 +150,7 @@ void tt_negotiator_destroy(tt_negotiator *self)
     tt_combine_destroy(self, &self->vectors[1]);
     tt_combine_destroy(self, &self->cut);
     tt_release(&self->memory, self->scratch, self->scratch_words, sizeof(uint64_t));
-    tt_release(&self->memory, self->items, self->item_capacity, sizeof(tt_agreement));
+    tt_release(&self->memory, self->batch.far, self->batch.far_capacity, sizeof(tt_agreement));
     const tt_allocator memory = self->memory;
     memory.release(memory.user, self, sizeof(*self));
 }

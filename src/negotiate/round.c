@@ -137,6 +137,8 @@ tt_status tt_round_start(tt_negotiator *self)
     tt_notice own = {.digest = self->cache.digest};
     TT_TRY(own_vector(self, &own));
     self->has_news = self->is_urgent = self->is_useful = false;
+    self->entries.run_expected = self->entries.run;
+    self->entries.run = 0;
     return tt_combine_begin(self, &self->vectors[round & 1], &own);
 }
 
@@ -175,17 +177,19 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
     tt_slot *slot = &self->cache.slots[number];
     const uint32_t entry = slot->entry;
     const tt_entry *known = &self->entries.items[entry];
-    const tt_agreement item = {.name = known->name,
-                               .claim = slot->claim,
-                               .name_bytes = known->name_bytes,
-                               .claim_bytes = (uint16_t)slot->claim_bytes,
-                               .active = self->active,
-                               .order = self->order};
     TT_ASSERT(known->ticket != NULL || self->is_joined);
-    TT_TRY(tt_batch_add(self, &item));
-    self->order++;
+    tt_agreement *item = tt_batch_add(self);
+    if (item == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    *item = (tt_agreement){.name = known->name,
+                           .claim = slot->claim,
+                           .name_bytes = known->name_bytes,
+                           .claim_bytes = (uint16_t)slot->claim_bytes,
+                           .active = self->active,
+                           .order = self->order++};
     if (known->ticket != NULL) {
-        self->items[self->item_count - 1].ticket = tt_entry_end(self, entry);
+        item->ticket = tt_entry_end(self, entry);
         self->last_mode = TT_NEGOTIATE_BITVECTOR;
     }
     if (known->row != NULL) { /* one who joined has told the coordinator of it */
@@ -197,14 +201,40 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
     return TT_OK;
 }
 
+/* The lines of slots first..first + 63 that have a bit, each kind on the way while those of the
+ * kind before come in: a round ends long after its tensors were submitted. */
+static void fetch_agreed(const tt_negotiator *self, uint32_t first, uint64_t word)
+{
+    const tt_slot *slots = &self->cache.slots[first];
+    const tt_entry *entries = self->entries.items;
+    for (uint64_t left = word; left != 0; left &= left - 1) {
+        __builtin_prefetch(&slots[__builtin_ctzll(left)], 1);
+    }
+    for (uint64_t left = word; left != 0; left &= left - 1) {
+        const tt_slot *slot = &slots[__builtin_ctzll(left)];
+        if (slot->entry != TT_NONE) {
+            __builtin_prefetch(&entries[slot->entry], 1);
+        }
+    }
+    for (uint64_t left = word; left != 0; left &= left - 1) {
+        const tt_slot *slot = &slots[__builtin_ctzll(left)];
+        if (slot->entry != TT_NONE) {
+            __builtin_prefetch(entries[slot->entry].ticket, 1);
+        }
+    }
+}
+
 /* In ascending order of slots, those that all members have. */
 static tt_status agree_common(tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
     tt_status status = TT_OK;
+    tt_agreement near[TT_BATCH_NEAR];
+    tt_batch_open(self, near);
     for (uint32_t at = 0; at < vector->size && status == TT_OK; at += 8) {
         uint64_t word;
         memcpy(&word, vector->bytes + at, sizeof(word));
+        fetch_agreed(self, 8 * at, word);
         for (; word != 0 && status == TT_OK; word &= word - 1) {
             const uint32_t slot = 8 * at + (uint32_t)__builtin_ctzll(word);
             if (self->cache.slots[slot].entry != TT_NONE) { /* else it was erased just now */
@@ -212,7 +242,7 @@ static tt_status agree_common(tt_negotiator *self)
             }
         }
     }
-    tt_batch_tell(self);
+    tt_batch_close(self);
     return status;
 }
 

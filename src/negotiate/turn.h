@@ -96,7 +96,21 @@ tt_status tt_turn_keep(tt_negotiator *self, uint32_t part, bool is_last, const v
 /* answer.c: what the coordinator said takes effect. */
 tt_status tt_answers_apply(tt_negotiator *self);
 /* batch.c: what is agreed in one go, told to the host in one call */
-tt_status tt_batch_add(tt_negotiator *self, const tt_agreement *item);
+enum { TT_BATCH_NEAR = 64 };
+
+typedef struct tt_batch {
+    tt_agreement *items; /* NULL: none is open */
+    uint32_t count, capacity;
+    tt_agreement *far; /* [far_capacity], kept from batch to batch */
+    uint32_t far_capacity;
+} tt_batch;
+
+/* `near`: room for TT_BATCH_NEAR items, until the batch is closed. */
+void tt_batch_open(tt_negotiator *self, tt_agreement *near);
+/* A place for one more, to be filled; NULL: memory is out. */
+tt_agreement *tt_batch_add(tt_negotiator *self);
 void tt_batch_tell(tt_negotiator *self);
+/* Tells what is left. */
+void tt_batch_close(tt_negotiator *self);
 
 #endif

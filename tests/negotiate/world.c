@@ -265,7 +265,6 @@ world_ticket *world_submit(test_world *world, uint32_t member, const char *name,
                                .claim = mine->claim,
                                .name_bytes = (uint16_t)strlen(mine->name),
                                .claim_bytes = (uint16_t)strlen(mine->claim),
-                               .tensor_bytes = 4,
                                .needs_all = claim[0] == '!',
                                .owner = mine};
     tt_negotiator_submit(world->members[member].negotiator, &mine->ticket);
