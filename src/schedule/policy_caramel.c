@@ -110,20 +110,42 @@ static bool larger_before(const void *user, uint32_t a, uint32_t b)
     return batches[a].bytes > batches[b].bytes;
 }
 
-/* Time left for batch `index` within its boundary in one pass, given what was placed before it. */
-static double room_us(const caramel_state *caramel, const bool *is_placed, uint32_t index,
-                      bool in_forward)
+/* By when a batch must be over, counted from the other end of the pass: what is ready late has
+ * little of backward left, what is used early little of forward. */
+static double window_us(const caramel_state *caramel, const batch_state *batch, bool in_forward)
 {
-    const batch_state *own = &caramel->batches[index];
     const double end_us = tt_workload_compute_us(caramel->plan->workload);
-    double room = in_forward ? own->use_us : end_us - own->ready_us;
+    return in_forward ? batch->use_us : end_us - batch->ready_us;
+}
+
+static bool use_before(const void *user, uint32_t a, uint32_t b)
+{
+    const batch_state *batches = user;
+    return batches[a].use_us < batches[b].use_us;
+}
+
+static bool ready_after(const void *user, uint32_t a, uint32_t b)
+{
+    const batch_state *batches = user;
+    return batches[a].ready_us > batches[b].ready_us;
+}
+
+/* Time left for batch `index` in one pass, so that neither it nor any that was placed there before
+ * leaves its boundary: all with a window up to w fit into w. `by_window` has narrow ones first. */
+static double room_us(const caramel_state *caramel, const bool *is_placed, uint32_t index,
+                      bool in_forward, const uint32_t *by_window)
+{
+    const double own_us = window_us(caramel, &caramel->batches[index], in_forward);
+    double room = INFINITY, load_us = 0;
     for (uint32_t i = 0; i < caramel->batch_count; i++) {
-        const batch_state *other = &caramel->batches[i];
-        const bool competes =
-            in_forward ? other->use_us <= own->use_us : other->ready_us >= own->ready_us;
-        if (is_placed[i] && other->in_forward == in_forward && competes) {
-            room -= other->time_us;
+        const uint32_t at = by_window[i];
+        const batch_state *other = &caramel->batches[at];
+        if (at != index && (!is_placed[at] || other->in_forward != in_forward)) {
+            continue;
         }
+        const double other_us = window_us(caramel, other, in_forward);
+        load_us += at != index ? other->time_us : 0;
+        room = other_us >= own_us ? fmin(room, other_us - load_us) : room;
     }
     return room;
 }
@@ -144,22 +166,28 @@ static double spill_us(const caramel_state *caramel, const bool *is_placed, uint
 
 static tt_status passes_choose(caramel_state *caramel)
 {
+    static tt_sort_before_fn *const orders[3] = {larger_before, ready_after, use_before};
     tt_scratch *scratch = &caramel->plan->scratch;
     const uint32_t count = caramel->batch_count;
-    uint32_t *order = tt_scratch_take(scratch, count, sizeof(order[0]));
+    uint32_t *sorted[3]; /* by size, by window in backward, by window in forward */
     uint32_t *spare = tt_scratch_take(scratch, count, sizeof(spare[0]));
     bool *is_placed = tt_scratch_take(scratch, count, sizeof(is_placed[0]));
-    TT_TRY(tt_scratch_status(scratch));
-    for (uint32_t i = 0; i < count; i++) {
-        order[i] = i;
+    for (int k = 0; k < 3; k++) {
+        sorted[k] = tt_scratch_take(scratch, count, sizeof(sorted[k][0]));
     }
-    tt_sort_indices(order, spare, count, larger_before, caramel->batches);
+    TT_TRY(tt_scratch_status(scratch));
+    for (int k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < count; i++) {
+            sorted[k][i] = i;
+        }
+        tt_sort_indices(sorted[k], spare, count, orders[k], caramel->batches);
+    }
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t index = order[i];
+        const uint32_t index = sorted[0][i];
         batch_state *batch = &caramel->batches[index];
-        if (batch->time_us <= room_us(caramel, is_placed, index, false)) {
+        if (batch->time_us <= room_us(caramel, is_placed, index, false, sorted[1])) {
             batch->in_forward = false;
-        } else if (batch->time_us <= room_us(caramel, is_placed, index, true)) {
+        } else if (batch->time_us <= room_us(caramel, is_placed, index, true, sorted[2])) {
             batch->in_forward = true;
         } else {
             batch->in_forward = spill_us(caramel, is_placed, index, true) <

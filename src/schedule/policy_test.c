@@ -195,6 +195,21 @@ static void test_caramel_plans_within_boundaries_and_depths(void **state)
     setting_fini(&setting);
 }
 
+/* A batch that squeezes others out of their boundaries belongs into the other pass. */
+static void test_caramel_fills_both_passes(void **state)
+{
+    (void)state;
+    static const char *const networks[] = {"resnet50-v1", "inception-v3", "resnet101-v2"};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(networks); i++) {
+        test_setting setting;
+        setting_init(&setting, networks[i], (tt_wire){.overhead_us = 50});
+        set_rho(&setting, 1);
+        assert_true(step_us(&setting, &tt_policy_caramel) <
+                    0.9 * step_us(&setting, &tt_policy_fifo));
+        setting_fini(&setting);
+    }
+}
+
 static void test_a_policy_that_cannot_is_refused_in_words(void **state)
 {
     (void)state;
@@ -231,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_merging_never_loses_to_single_tensors),
         cmocka_unit_test(test_the_split_uses_both_passes),
         cmocka_unit_test(test_caramel_plans_within_boundaries_and_depths),
+        cmocka_unit_test(test_caramel_fills_both_passes),
         cmocka_unit_test(test_a_policy_that_cannot_is_refused_in_words),
         cmocka_unit_test(test_policies_are_found_by_name),
     };
