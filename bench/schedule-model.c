@@ -12,9 +12,6 @@
  *                          many random orders, as shares of the forward pass
  *   tuner                  six settings: samples, answer and start as shares of a grid's best; then
  *                          the same after the link slowed down to a third
- *   ask LEAST LEAST MOST MOST START START SEED SEED   a tuner of two settings for somebody else's
- *                          steps: says "try A B", reads microseconds, ..., says "take A B"; numbers
- *                          after that are watched, and it tries anew when they have drifted
  *
  * Each prints one line of numbers a result, as "name value value ...". */
 #include <math.h>
@@ -380,39 +377,6 @@ static void tuner(void)
     }
 }
 
-static void ask(char **words)
-{
-    double numbers[8], us;
-    tt_text why = {0};
-    tt_tuner self;
-    tt_tuner_setting setting;
-    for (int i = 0; i < 8; i++) {
-        numbers[i] = strtod(words[i], NULL);
-    }
-    const tt_tuner_config config = {.dimension_count = 2,
-                                    .min = {{numbers[0], numbers[1]}},
-                                    .max = {{numbers[2], numbers[3]}},
-                                    .start = {{numbers[4], numbers[5]}},
-                                    .seed = {{numbers[6], numbers[7]}}};
-    if (tt_tuner_init(&self, &config, &why) != TT_OK) {
-        die(why.bytes);
-    }
-    bool is_asking = tt_tuner_ask(&self, &setting);
-    do {
-        printf("%s %.1f %.1f\n", is_asking ? "try" : "take", setting.at[0], setting.at[1]);
-        fflush(stdout);
-        if (scanf("%lf", &us) != 1) {
-            return;
-        }
-        if (is_asking) {
-            tt_tuner_tell(&self, us);
-        } else {
-            (void)tt_tuner_watch(&self, us);
-        }
-        is_asking = tt_tuner_ask(&self, &setting);
-    } while (true);
-}
-
 int main(int count, char **words)
 {
     if (count == 2 && strcmp(words[1], "golden") == 0) {
@@ -427,8 +391,6 @@ int main(int count, char **words)
         pulls((uint32_t)strtoul(words[2], NULL, 10));
     } else if (count == 2 && strcmp(words[1], "tuner") == 0) {
         tuner();
-    } else if (count == 10 && strcmp(words[1], "ask") == 0) {
-        ask(words + 2);
     } else {
         die("what? see the head of schedule-model.c");
     }

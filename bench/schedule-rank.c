@@ -5,11 +5,14 @@
  *
  *   table FILE                       the step: see table_read. Answer: number of transfers
  *   steps FLAGS WARM COUNT           run them; flags as below. Answer: nanoseconds of each step
+ *   train COUNT                      run them by priority, across the barrier, with names and with
+ *                                    tutti_step behind each backward. Answer: nanoseconds, chunk,
+ *                                    credit and fuse of each step
  *   bulk BYTES COUNT                 all-reduce alone. Answer: nanoseconds of each call
  *   urgent BYTES SMALL COUNT GAP_US  COUNT urgent calls of SMALL bytes, GAP_US apart, behind one of
  *                                    BYTES (0: nothing). Answer: nanoseconds of each urgent call
  *
- * A step is backward, then the forward that follows. Every transfer is one unnamed all-reduce that
+ * A step is backward, then the forward that follows. Every transfer is one all-reduce that
  * starts when backward has produced it and that forward waits for where it is first used. */
 #include <stdbool.h>
 
@@ -19,6 +22,7 @@ enum {
     BY_PRIORITY = 1, /* else the order of starting */
     CROSSES = 2,     /* the barrier between steps: else forward waits for everything */
     COLD = 4,        /* ranks meet before each step, and it ends with its forward */
+    NAMED = 8,       /* tensors have names, and the library is told of steps */
     TRANSFERS_MAX = 1024,
     CALLS_MAX = 4096,
 };
@@ -30,6 +34,7 @@ typedef struct transfer {
     int place;       /* of its first use: 0 is first */
     bool in_forward; /* not before backward is over */
     float *memory;
+    char name[16];
     tutti_handle *handle;
 } transfer;
 
@@ -93,6 +98,7 @@ static void table_read(rank_state *self, const char *path)
                                                  &one.ready_us, &one.place, &in_forward) == 5) {
         one.elements = elements;
         one.in_forward = in_forward != 0;
+        (void)snprintf(one.name, sizeof(one.name), "t%u", self->count);
         one.memory = calloc(elements > 0 ? elements : 1, sizeof(float));
         if (one.memory == NULL) {
             rank_die(self->context, "memory");
@@ -125,6 +131,7 @@ static void start(rank_state *self, transfer *one)
     call.input = call.output = one->memory;
     call.count = one->elements;
     call.priority = (self->flags & BY_PRIORITY) != 0 ? -one->place : -self->started;
+    call.name = (self->flags & NAMED) != 0 ? one->name : NULL;
     self->started++;
     rank_must(self->context, tutti_start(self->context, &call, &one->handle), "start");
 }
@@ -162,6 +169,10 @@ static void backward(rank_state *self)
         start(self, one);
     }
     compute(self, self->backward_us - done_us);
+    if ((self->flags & NAMED) != 0) {
+        rank_must(self->context, tutti_step(self->context), "step");
+        present(self);
+    }
 }
 
 static void forward(rank_state *self)
@@ -200,6 +211,23 @@ static void steps_run(rank_state *self, int warm, int count)
     }
     for (int i = warm; i < warm + count; i++) {
         fprintf(self->line.answers, "%lld ", (long long)self->times_ns[i]);
+    }
+    fprintf(self->line.answers, "\n");
+}
+
+static void train_run(rank_state *self, int count)
+{
+    self->flags = BY_PRIORITY | CROSSES | NAMED;
+    self->clock_ns = (double)rank_now_ns();
+    for (int i = 0; i < count; i++) {
+        const double begin_ns = self->clock_ns;
+        tutti_counters now = TUTTI_COUNTERS_INIT;
+        backward(self);
+        forward(self);
+        rank_must(self->context, tutti_count(self->context, TUTTI_WORLD, &now), "count");
+        fprintf(self->line.answers, "%.0f %llu %llu %llu ", self->clock_ns - begin_ns,
+                (unsigned long long)now.chunk_bytes, (unsigned long long)now.credit_bytes,
+                (unsigned long long)now.fuse_bytes);
     }
     fprintf(self->line.answers, "\n");
 }
@@ -281,6 +309,8 @@ static void obey(rank_state *self, char *command)
         table_read(self, path);
     } else if (sscanf(command, "steps %u %d %d", &self->flags, &warm, &count) == 3) {
         steps_run(self, warm, count);
+    } else if (sscanf(command, "train %d", &count) == 1) {
+        train_run(self, count);
     } else if (sscanf(command, "bulk %llu %d", &bytes, &count) == 2) {
         bulk_run(self, bytes, count);
     } else if (sscanf(command, "urgent %llu %llu %d %lf", &bytes, &small, &count, &gap_us) == 4) {

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tuner against an exhaustive grid: on computed steps, and on real links."""
-import subprocess
+import itertools
 
 from . import ablation, common
 
-MBIT, MBIT_LATER = 250, 100
-SEGMENTS = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10]
-BATCHES = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10]
+MBIT, MBIT_LATER = 250, 125
+CHUNKS = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10]
+CREDITS = [256 << 10, 2 << 20, 256 << 20]
+FUSES = [1 << 10, 16 << 10, 256 << 10]
+START = (512 << 10, 256 << 10, 256 << 10)
 REAL = {"resnet50": 1.0, "transformer-base": 1.5}
-STEP_US = 150e3
-WATCHED_MAX = 20
+STEP_US = 100e3
+BLOCK_STEPS = 20    # between two looks at what the job does
+SETTLED_STEPS = 40  # with one setting: longer than any sample
+NOTICE_BLOCKS = 10
+PLANNED_STEPS = 5   # until tensors go without negotiation
+ROUNDS = 7
 
 
 def run(bench):
@@ -33,127 +39,124 @@ def computed(bench):
               f"{start:.3f}); link at a third: {again:.0f} more, {after:.3f}")
 
 
-class Tuner:
-    """The library's, told about steps that are run here."""
-
-    def __init__(self, start, seed):
-        words = [SEGMENTS[0], BATCHES[0], SEGMENTS[-1], BATCHES[-1], *start, *seed]
-        self.process = subprocess.Popen(
-            [str(common.BUILT / "bench-schedule-model"), "ask", *map(str, words)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.says()
-
-    def says(self):
-        self.word, *numbers = self.process.stdout.readline().split()
-        self.setting = tuple(float(number) for number in numbers)
-
-    def tell(self, time_us):
-        self.process.stdin.write(f"{time_us}\n")
-        self.process.stdin.flush()
-        self.says()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 class Real:
-    """One step on real links; a job for each segment, since that is settled when it joins."""
+    """A job that tunes itself (TUTTI_TUNE), and jobs with every setting of a grid, on the same links."""
 
     def __init__(self, bench, hosts, trace, rho):
         self.bench, self.hosts, self.trace, self.rho = bench, hosts, trace, rho
-        self.jobs, self.step = {}, None
+        self.table, self.live = None, None
 
-    def job(self, segment):
-        if segment not in self.jobs:
-            self.jobs[segment] = common.Job(f"tuner-{segment}", 4, self.bench.folder)
-            self.jobs[segment].begin(self.hosts, TUTTI_SEGMENT=str(segment))
-        return self.jobs[segment]
+    def job(self, name, **settings):
+        job = common.Job(f"tuner-{name}", 4, self.bench.folder).begin(self.hosts, **settings)
+        job.ask(f"table {self.table}")
+        return job
 
-    def steps_us(self, setting, count):
-        """Steps at the nearest rung of each ladder."""
-        segment = min(SEGMENTS, key=lambda rung: max(rung / setting[0], setting[0] / rung))
-        batch = min(BATCHES, key=lambda rung: max(rung / setting[1], setting[1] / rung))
-        job = self.job(segment)
-        job.ask(f"table {common.batched(self.step, batch).write(self.bench.folder / 'table')}")
-        return job.slowest(f"steps 3 1 {count}")
+    def fixed(self, name, setting, **others):
+        chunk, credit, fuse = (str(int(number)) for number in setting)
+        return self.job(name, TUTTI_CHUNK=chunk, TUTTI_CREDIT=credit, TUTTI_FUSE=fuse, **others)
 
-    def time_us(self, setting):
-        return common.median(self.steps_us(setting, 3))
+    @staticmethod
+    def train(job, count):
+        """The slowest rank's microseconds and the setting, step by step."""
+        answers = job.ask(f"train {count}")
+        return [(max(answer[4 * step] for answer in answers) / 1e3,
+                 tuple(int(number) for number in answers[0][4 * step + 1:4 * step + 4]))
+                for step in range(count)]
 
-    def tune(self, tuner):
-        samples = 0
-        while tuner.word == "try":
-            tuner.tell(self.time_us(tuner.setting))
-            samples += 1
-        return samples
+    def settle(self):
+        """Train until the setting stays: what was tried, in order, and what it came to."""
+        tried, run = [], 0
+        while run < SETTLED_STEPS:
+            for _, setting in self.train(self.live, BLOCK_STEPS):
+                run = run + 1 if tried and setting == tried[-1] else 1
+                tried += [] if tried and setting == tried[-1] else [setting]
+        return len(set(tried)), tried[-1]
+
+    def time_us(self, job, count=3):
+        return common.median(time for time, _ in self.train(job, count))
 
     def grid(self):
-        """The best of all, and its setting."""
-        return min((self.time_us((segment, batch)), (segment, batch))
-                   for segment in SEGMENTS for batch in BATCHES)[1]
+        """The best setting of all."""
+        times = {}
+        for setting in itertools.product(CHUNKS, CREDITS, FUSES):
+            job = self.fixed("-".join(map(str, setting)), setting)
+            try:
+                self.train(job, PLANNED_STEPS)
+                times[setting] = self.time_us(job)
+            finally:
+                job.end()
+        return min(times, key=times.get)
 
     def compare(self, tuned, best):
-        """Both again, side by side."""
-        times = {"tuned": [], "best": []}
-        for _ in range(7):
-            times["tuned"].append(self.time_us(tuned))
-            times["best"].append(self.time_us(best))
-        return common.median(times["tuned"]) / common.median(times["best"])
+        """Medians side by side, over the best one's: as found in a job of its own, the job that
+        tuned itself, and the start."""
+        jobs = {"best": self.fixed("best", best), "tuned": self.fixed("tuned", tuned),
+                "start": self.fixed("start", START), "live": self.live}
+        times = {name: [] for name in jobs}
+        try:
+            for job in jobs.values():
+                self.train(job, PLANNED_STEPS)
+            for _ in range(ROUNDS):
+                for name, job in jobs.items():
+                    times[name].append(self.time_us(job))
+        finally:
+            for name in ("best", "tuned", "start"):
+                jobs[name].end()
+        return {name: round(common.median(times[name]) / common.median(times["best"]), 4)
+                for name in ("tuned", "live", "start")}
 
     def run(self):
-        tuner = None
+        probe = common.Job("tuner-probe", 4, self.bench.folder).begin(self.hosts)
+        byte_us = ablation.wire_byte_us(self.hosts, probe)
+        probe.end()
+        compute_us = STEP_US / max(1, self.rho)
+        step = common.read_trace(self.trace).scaled(compute_us, self.rho * compute_us / byte_us)
+        self.table = step.write(self.bench.folder / f"tuner-{self.trace}")
+        self.live = self.fixed("live", START, TUTTI_TUNE="yes")
         try:
-            byte_us = ablation.wire_byte_us(self.hosts, self.job(16 << 10))
-            compute_us = STEP_US / max(1, self.rho)
-            self.step = common.read_trace(self.trace).scaled(
-                compute_us, self.rho * compute_us / byte_us)
-            start = (SEGMENTS[-1], BATCHES[-1])
-            tuner = Tuner(start, (16 << 10, 4 << 10))
-            samples = self.tune(tuner)
-            row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho}", "by": "run",
-                   "samples": samples, "tuned": tuner.setting, "mbit": MBIT}
-            if self.bench.options.change:
-                self.change(tuner, row)
-            else:
-                best = self.grid()
-                row |= {"best": best, "over_grid": round(self.compare(tuner.setting, best), 4),
-                        "start_over_grid": round(self.compare(start, best), 4)}
-            self.bench.record(**row)
-            print(f"tuner, {row}", flush=True)
+            self.case()
         finally:
-            for job in self.jobs.values():
-                job.end()
-            if tuner:
-                tuner.end()
+            self.live.end()
 
-    def change(self, tuner, row):
-        """The link slows down; the tuner must notice, and find its way."""
-        self.watch(tuner)
-        self.hosts.shape_anew(MBIT_LATER)
-        self.watch(tuner)
-        noticed = tuner.word == "try"
-        samples = self.tune(tuner)
-        best = self.grid()
-        row |= {"setting": f"{row['setting']}, changed", "mbit_later": MBIT_LATER,
-                "noticed": noticed, "samples_after": samples, "tuned_after": tuner.setting,
-                "best_after": best,
-                "over_grid_after": round(self.compare(tuner.setting, best), 4)}
+    def case(self):
+        samples, tuned = self.settle()
+        row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho}", "by": "run",
+               "samples": samples, "tuned": tuned, "mbit": MBIT,
+               "grid": [len(CHUNKS), len(CREDITS), len(FUSES)]}
+        if self.bench.options.change:
+            self.hosts.shape_anew(MBIT_LATER)
+            again, tuned_after = self.settle_anew(tuned)
+            best = self.grid()
+            over = self.compare(tuned_after, best)
+            row |= {"setting": f"{row['setting']}, changed", "mbit_later": MBIT_LATER,
+                    "noticed": again > 0, "samples_after": again, "tuned_after": tuned_after,
+                    "best_after": best, "over_grid_after": over["tuned"],
+                    "live_over_grid_after": over["live"], "start_over_grid_after": over["start"]}
+        else:
+            best = self.grid()
+            over = self.compare(tuned, best)
+            row |= {"best": best, "over_grid": over["tuned"], "live_over_grid": over["live"],
+                    "start_over_grid": over["start"]}
+        self.bench.record(**row)
+        print(f"tuner, {row}", flush=True)
 
-    def watch(self, tuner):
-        """Steps at the tuner's answer, until it knows them or is surprised."""
-        times = [time for _ in range(2) for time in self.steps_us(tuner.setting, WATCHED_MAX // 2)]
-        for time_us in times:
-            if tuner.word == "take":
-                tuner.tell(time_us)
+    def settle_anew(self, before):
+        """The links have changed; the job must notice, and find its way. Samples it took for that."""
+        for _ in range(NOTICE_BLOCKS):
+            settings = [setting for _, setting in self.train(self.live, BLOCK_STEPS)]
+            if settings[-1] != before:
+                samples, tuned = self.settle()
+                return samples + len(set(settings)) - (settings[-1] in settings[:-1]), tuned
+        return 0, before
 
 
 def judge(bench, rows):
     for row in rows:
         name = f"tuner, {row['setting']}, by {row['by']}"
         if "over_grid" in row:
+            live = f", the job itself {row['live_over_grid']:.4f}" if "live_over_grid" in row else ""
             bench.verdicts.add(f"{name}: over the grid's best",
-                               f"{row['over_grid']:.4f} in {row['samples']} samples",
+                               f"{row['over_grid']:.4f} in {row['samples']} samples{live}",
                                "at most 1.03 in 15",
                                row["over_grid"] <= 1.03 and row["samples"] <= 15)
         if "over_grid_after" in row:

@@ -11,7 +11,6 @@
 
 #include <stdint.h>
 
-#include "base/base.h"
 #include "base/config.h"
 
 typedef enum tt_transport_choice {
@@ -69,15 +68,6 @@ typedef struct tt_settings {
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;
-
-enum { TT_FUSE_TUNED_MAX = 256 * 1024 }; /* what is tried, unless the user gave more */
-
-/* Named all-reduces up to this size may once travel together. */
-static inline uint64_t tt_fuse_max(const tt_settings *settings)
-{
-    const bool is_tuned = settings->tunes && settings->fuse_bytes > 0;
-    return is_tuned ? tt_max_u64(settings->fuse_bytes, TT_FUSE_TUNED_MAX) : settings->fuse_bytes;
-}
 
 struct tutti_context;
 

@@ -679,7 +679,6 @@ static tt_status make_machine(tt_build_work *work)
     config.stop_ns = STOP_NS;
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
     config.fuse_bytes = settings->fuse_bytes;
-    config.steady_bytes = tt_fuse_max(settings);
     config.bundle_bytes = settings->bundle_bytes;
     config.late_ns = settings->late_ns;
     int64_t groups;

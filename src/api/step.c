@@ -35,6 +35,7 @@ enum {
     CREDIT_MAX = 256 * 1024 * 1024,
     CREDIT_SEED = 16 * 1024 * 1024,
     FUSE_MIN = 1024,
+    FUSE_MAX = 256 * 1024, /* unless the user gave more */
     FUSE_WARMUP_STEPS = 4, /* more, where other tensors travel together: they are planned anew */
     DECIDE_STEPS = 3,      /* until auto says whether an order can help */
 };
@@ -336,6 +337,11 @@ static double between(double value, double least, double most)
     return value < least ? least : (value < most ? value : most);
 }
 
+static uint64_t fuse_max(const tutti_context *context)
+{
+    return tt_max_u64(context->settings.fuse_bytes, FUSE_MAX);
+}
+
 /* Are there tensors that could travel together? */
 static bool has_names(tutti_context *context, const tt_steps *steps)
 {
@@ -352,11 +358,11 @@ static bool has_names(tutti_context *context, const tt_steps *steps)
 static tt_tuner_config tuner_config(tutti_context *context, const tt_steps *steps)
 {
     const double credit = steps->credit_bytes > 0 ? (double)steps->credit_bytes : CREDIT_MAX;
-    const double fuse_max = (double)tt_fuse_max(&context->settings);
-    const double fuse = between((double)steps->fuse_bytes, FUSE_MIN, fuse_max);
+    const double fuse_most = (double)fuse_max(context);
+    const double fuse = between((double)steps->fuse_bytes, FUSE_MIN, fuse_most);
     tt_tuner_config config = {.dimension_count = has_names(context, steps) ? 3 : 2,
                               .min = {{CHUNK_MIN, CREDIT_MIN, FUSE_MIN}},
-                              .max = {{CHUNK_MAX, CREDIT_MAX, fuse_max}},
+                              .max = {{CHUNK_MAX, CREDIT_MAX, fuse_most}},
                               .start = {{(double)steps->chunk_bytes, credit, fuse}},
                               .seed = {{(double)steps->chunk_bytes, CREDIT_SEED, fuse}}};
     tt_linear line;
@@ -365,7 +371,7 @@ static tt_tuner_config tuner_config(tutti_context *context, const tt_steps *step
             tt_tuner_chunk_seed((double)steps->step_bytes, line.start_us, 1.0 / line.byte_us, 1.0);
         config.seed.at[TT_TUNER_CHUNK] = between(chunk, CHUNK_MIN, CHUNK_MAX);
         config.seed.at[TT_TUNER_BATCH] =
-            between(tt_linear_threshold_bytes(&line, batching_ratio), FUSE_MIN, fuse_max);
+            between(tt_linear_threshold_bytes(&line, batching_ratio), FUSE_MIN, fuse_most);
     }
     return config;
 }
@@ -486,18 +492,17 @@ static void propose(tutti_context *context, tt_steps *steps, int64_t *words)
                      next.at[TT_TUNER_CHUNK], next.at[TT_TUNER_CREDIT], fuse);
     }
     const double fitting = median_us > 0.0 ? SAMPLE_NS / 1e3 / median_us : SAMPLE_STEPS_MIN;
-    words[WORD_CHUNK] = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0) * 64;
-    words[WORD_CREDIT] = (int64_t)next.at[TT_TUNER_CREDIT];
-    words[WORD_FUSE] = (int64_t)fuse;
+    words[WORD_CHUNK] = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0 + 0.5) * 64;
+    words[WORD_CREDIT] = (int64_t)(next.at[TT_TUNER_CREDIT] + 0.5);
+    words[WORD_FUSE] = (int64_t)(fuse + 0.5);
     words[WORD_STEPS] = (int64_t)between(fitting, SAMPLE_STEPS_MIN, SAMPLE_STEPS_MAX);
 }
 
 static bool is_sane(const tutti_context *context, const int64_t *words)
 {
-    const uint64_t fuse_max = tt_fuse_max(&context->settings);
     return words[WORD_CHUNK] >= 64 && words[WORD_CHUNK] <= CHUNK_MAX &&
            words[WORD_CHUNK] % 64 == 0 && words[WORD_CREDIT] > 0 && words[WORD_FUSE] >= 0 &&
-           (uint64_t)words[WORD_FUSE] <= fuse_max && words[WORD_STEPS] > 0 &&
+           (uint64_t)words[WORD_FUSE] <= fuse_max(context) && words[WORD_STEPS] > 0 &&
            words[WORD_STEPS] <= SAMPLE_STEPS_MAX;
 }
 

@@ -364,7 +364,6 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
     control->timer_ns = control->patrol_ns = UINT64_MAX;
     control->world = *world;
     control->config = *config;
-    control->config.steady_bytes = tt_max_u64(config->steady_bytes, config->fuse_bytes);
     control->fuse_bytes = config->fuse_bytes;
     control->listener = *listener;
     tt_pace_init(control);

@@ -57,10 +57,8 @@ typedef struct tt_control_config {
     uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
     uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
-    uint64_t
-        steady_bytes; /* and those up to here may once: tt_control_set_fuse; fuse_bytes or more */
-    uint64_t bundle_bytes; /* of several in one op */
-    uint64_t late_ns;      /* planned tensors wait so long for others they are to go with */
+    uint64_t bundle_bytes;    /* of several in one op */
+    uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
     uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: as it sees fit */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */

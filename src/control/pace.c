@@ -258,7 +258,6 @@ void tt_control_set_credit(tt_control *control, uint64_t credit_bytes)
 
 void tt_control_set_fuse(tt_control *control, uint64_t fuse_bytes)
 {
-    TT_ASSERT(tt_max_u64(fuse_bytes, control->config.fuse_bytes) <= control->config.steady_bytes);
     control->fuse_bytes = fuse_bytes;
 }
 

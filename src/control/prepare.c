@@ -250,15 +250,16 @@ static const char *preferred(const tt_op *op, const tt_problem *problem)
     return algorithm != NULL ? algorithm->name : NULL;
 }
 
-/* May it be exchanged together with others, now or another time? Then its bits must not tell. */
+/* May it be exchanged together with others, now or another time? Then its bits must not tell. Under
+ * another threshold they may. */
 static bool is_steady(const tt_op *op)
 {
     const tt_request *request = op->request;
     const bool is_small =
-        request->count <= op->control->config.steady_bytes / tt_dtype_bytes(request->dtype);
+        request->count <= op->control->config.fuse_bytes / tt_dtype_bytes(request->dtype);
     return request->collective == TT_ALLREDUCE && tt_redop_is_elementwise(request->redop) &&
            (op->space == SPACE_AGREED || op->space == SPACE_PLANNED) &&
-           (is_small || request->salt != 0);
+           (is_small != request->is_tuned || request->salt != 0);
 }
 
 void tt_op_choose(tt_op *op)
