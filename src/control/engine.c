@@ -77,17 +77,22 @@ bool tt_engine_can_take(const tt_op *op)
     return platform->ops->can_launch(platform, &launch);
 }
 
+static void enter_order(tt_op *op)
+{
+    tt_engine_order *order = order_of(op);
+    op->launch_token = 0;
+    op->engine_next = NULL;
+    *order->end = op;
+    order->end = &op->engine_next;
+    order->open++;
+}
+
 bool tt_engine_take(tt_op *op)
 {
     if (!tt_engine_can_take(op)) {
         return false;
     }
-    op->launch_token = 0;
-    op->engine_next = NULL;
-    tt_engine_order *order = order_of(op);
-    *order->end = op;
-    order->end = &op->engine_next;
-    order->open++;
+    enter_order(op);
     return true;
 }
 
@@ -112,12 +117,31 @@ bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim)
     return platform->ops->can_launch(platform, &launch);
 }
 
-tt_status tt_engine_prepare(tt_op *op, tt_text *text)
+/* The question of stage 0, and this rank's answer: see (3). */
+static void ask(tt_op *op)
 {
-    tt_exec *exec = &op->exec;
     const tt_control *control = op->control;
     const bool is_alone = control->pending == order_of(op)->open && control->next_set == 1;
     const bool is_waited = op->request->is_waited || control->is_waited;
+    op->engine_own = is_waited && is_alone ? ENGINE_WAITS : 0;
+    op->exec.input = &op->engine_own;
+    op->exec.output = &op->engine_all;
+}
+
+tt_status tt_engine_prepare(tt_op *op, tt_text *text)
+{
+    const tt_problem problem = {
+        .collective = TT_ALLREDUCE,
+        .dtype = TT_U8,
+        .redop = TT_AND,
+        .self = op->set->self,
+        .size = op->set->size,
+        .element_bytes = 1,
+        .segment_bytes = op->control->config.segment_bytes,
+        .bytes = 1,
+        .postscale = 1.0,
+        .topology = &op->set->topology,
+    };
     if (op->set->engine_is_stuck) {
         tt_text_add(text,
                     "the engine still holds an earlier call of this process set, which failed"
@@ -125,20 +149,18 @@ tt_status tt_engine_prepare(tt_op *op, tt_text *text)
                     op->set->engine_text);
         return TT_ERR_UNSUPPORTED;
     }
-    op->engine_own = is_waited && is_alone ? ENGINE_WAITS : 0;
-    exec->problem.collective = TT_ALLREDUCE;
-    exec->problem.dtype = TT_U8;
-    exec->problem.redop = TT_AND;
-    exec->problem.element_bytes = 1;
-    exec->problem.bytes = 1;
-    exec->problem.postscale = 1.0;
-    exec->problem.is_in_place = false;
-    exec->divisor = 1;
-    exec->algorithm = tt_algorithm_choose(&exec->problem, "doubling");
-    TT_ASSERT(!exec->algorithm->needs_facts);
-    exec->input = &op->engine_own;
-    exec->output = &op->engine_all;
+    tt_exec_pose(&op->exec, &problem, NULL); /* the same for all ops of a set: planned once */
+    TT_ASSERT(!op->exec.algorithm->needs_facts);
+    op->exec.divisor = 1;
+    ask(op);
     return TT_OK;
+}
+
+void tt_engine_repeat(tt_op *op)
+{
+    TT_ASSERT(op->by_engine && !op->set->engine_is_stuck);
+    enter_order(op);
+    ask(op);
 }
 
 /* ---- the order ---- */
@@ -272,7 +294,6 @@ void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
     }
     finish(op);
     order_of(op)->open--;
-    op->by_engine = false;
     op->launch_token = 0;
     control->launched_bytes -= op->launched_bytes;
     pump_all(control);

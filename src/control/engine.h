@@ -19,6 +19,8 @@ bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim);
 bool tt_engine_can_take(const tt_op *op);
 /* Stage 0 of such an op: the members agree, and on whether all of them block. */
 tt_status tt_engine_prepare(tt_op *op, tt_text *text);
+/* The same for an op whose record of the last call serves again (quick.c). */
+void tt_engine_repeat(tt_op *op);
 /* Stage 0 is over: launch it when its turn has come. */
 void tt_engine_agreed(tt_op *op);
 /* The op has failed: if it is one for the engine, it leaves the engine's order. */

@@ -476,7 +476,9 @@ void tt_op_begin_now(tt_op *op)
         return;
     }
     op->by_engine = tt_engine_take(op);
-    tt_op_choose(op);
+    if (!op->by_engine) {
+        tt_op_choose(op);
+    }
     if (tt_op_needs_facts(op)) {
         op->phase = OP_FACTS;
         exec_prepare(op, 0);

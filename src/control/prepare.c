@@ -545,7 +545,8 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
 {
     tt_request *request = op->request;
     const bool has_facts = op->phase == OP_FACTS;
-    if (has_facts) { /* else it was chosen when the op began */
+    if (has_facts &&
+        !op->by_engine) { /* else it was chosen when the op began, or is the engine's */
         tt_op_choose(op);
     }
     if (request->is_uneven) {
@@ -555,7 +556,7 @@ tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
         TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
                               text));
     }
-    if (has_facts && op->exec.algorithm->needs_facts && !op->by_engine) {
+    if (has_facts && !op->by_engine && op->exec.algorithm->needs_facts) {
         op->exec.problem.facts = op->facts;
         op->exec.output = request->output;
         op->exec.input = prepared_input(op);

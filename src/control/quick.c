@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "control/engine.h"
 #include "control/named.h"
 #include "control/pace.h"
 
@@ -34,9 +35,12 @@ bool tt_quick_keeps(const tt_op *op)
 {
     const tt_exec *exec = &op->exec;
     const bool has_place = op->space == SPACE_CALLS ? op->claim.name[0] == 0 : is_single(op);
-    return has_place && op->phase == OP_DATA && !op->by_engine && exec->is_planned &&
-           exec->plan.is_flat && op->claim.form == 0 && op->claim.prescale == 1.0 &&
-           op->divisor == op->set->size;
+    /* Of what an engine ran, the plan is that of the agreement before it. */
+    const bool is_kind = op->by_engine ? op->phase == OP_ENGINE && op->space == SPACE_CALLS &&
+                                             op->claim.collective == TT_ALLREDUCE
+                                       : op->phase == OP_DATA;
+    return has_place && is_kind && exec->is_planned && exec->plan.is_flat && op->claim.form == 0 &&
+           op->claim.prescale == 1.0 && op->divisor == op->set->size;
 }
 
 void tt_quick_release(tt_control *control)
@@ -62,17 +66,19 @@ void tt_quick_rest(tt_op *op)
     control->resting = op;
 }
 
-static bool has_buffers(const tt_request *request, const tt_problem *problem)
+/* Are they one buffer, if the plan is for one, or else apart? An engine takes either. */
+static bool has_buffers(const tt_request *request, const tt_op *op)
 {
+    const tt_problem *problem = &op->exec.problem;
     const uintptr_t input = (uintptr_t)request->input, output = (uintptr_t)request->output;
-    if (problem->bytes == 0) {
-        return problem->is_in_place == (input == output);
+    const uint64_t distance = input > output ? input - output : output - input;
+    const uint64_t bytes =
+        op->by_engine ? request->count * tt_dtype_bytes(request->dtype) : problem->bytes;
+    const bool is_in_place = input == output;
+    if (problem->is_in_place != is_in_place && !op->by_engine) {
+        return false;
     }
-    if (input == 0 || output == 0 || problem->is_in_place) {
-        return input != 0 && input == output;
-    }
-    const uintptr_t distance = input > output ? input - output : output - input;
-    return distance >= problem->bytes && distance > 0;
+    return bytes == 0 || (input != 0 && output != 0 && (is_in_place || distance >= bytes));
 }
 
 static bool is_named_so(const tt_op *op, const tt_request *request)
@@ -99,16 +105,17 @@ static bool repeats(const tt_op *op, const tt_request *request)
                claim->salt &&
            is_named_so(op, request) && !request->is_uneven && !request->is_by_active &&
            !request->is_join && !request->is_identity && request->objection == TT_OK &&
-           request->deadline_ns == 0 && request->output_capacity == 0 &&
-           has_buffers(request, &op->exec.problem);
+           request->deadline_ns == 0 && request->output_capacity == 0 && has_buffers(request, op);
 }
 
-static bool is_smooth(const tt_control *control, const tt_set *set)
+static bool is_smooth(const tt_control *control, const tt_op *op)
 {
+    const tt_set *set = op->set;
     const uint64_t deadline_ns = control->config.deadline_ns;
     return control->shut_down == TT_OK && control->fates == NULL && control->tracer == NULL &&
            (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
-           set->broken == TT_OK && set->late == TT_OK && !set->is_removed;
+           set->broken == TT_OK && set->late == TT_OK && !set->is_removed &&
+           !(op->by_engine && set->engine_is_stuck);
 }
 
 /* Give it the next place of the set's order; false: others come before it. */
@@ -162,12 +169,12 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
 {
     tt_op *op = control->free_ops;
     const bool is_call = op->space == SPACE_CALLS;
-    if (!op->is_quick || op->next == NULL || !repeats(op, request) ||
-        !is_smooth(control, op->set) || !(is_call ? place_call(op) : place_planned(op, request))) {
+    if (!op->is_quick || op->next == NULL || !repeats(op, request) || !is_smooth(control, op) ||
+        !(is_call ? place_call(op) : place_planned(op, request))) {
         return false;
     }
     control->pending++;
-    op->phase = OP_DATA;
+    op->phase = op->by_engine ? OP_FACTS : OP_DATA;
     op->request = request;
     request->op = op;
     request->named = is_call ? NULL : op->kept;
@@ -183,6 +190,9 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     op->exec.age = op->age = control->pace.next_age++;
     op->exec.input = request->input;
     op->exec.output = request->output;
+    if (op->by_engine) {
+        tt_engine_repeat(op);
+    }
     const tt_status status = tt_exec_start(&op->exec);
     TT_ASSERT(status == TT_OK); /* its plan and memory are there */
     control->quick = op->exec.is_quick ? op : NULL;
@@ -241,15 +251,18 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
 {
     tt_op *op = control->quick;
     if (op == NULL || head->op != op->sequence || head->descriptor != op->descriptor ||
-        head->kind != TT_FRAME_DATA || head->stage != 1 || head->set != op->set->id ||
-        (head->flags & ~TT_FLAG_EAGER) != op->exec.identity.flags ||
+        head->kind != TT_FRAME_DATA || head->stage != op->exec.identity.stage ||
+        head->set != op->set->id || (head->flags & ~TT_FLAG_EAGER) != op->exec.identity.flags ||
         head->epoch != control->world.epoch || !op->exec.is_quick || op->set->broken < 0) {
         return false;
     }
     if (!tt_exec_quick_frame(&op->exec, op->set->member_of[peer], head, payload)) {
         return false;
     }
-    if (!op->exec.is_running) {
+    if (!op->exec.is_running && op->by_engine) {
+        control->quick = NULL;
+        tt_op_settle(op); /* agreed: it goes to the engine */
+    } else if (!op->exec.is_running) {
         end(op);
     }
     return true;

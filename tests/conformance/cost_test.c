@@ -24,7 +24,11 @@
 #include "platform/shuffle.h"
 
 enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640 };
-enum { TWO_RANKS_INSTRUCTIONS_MAX = 8000, TWO_PLANNED_INSTRUCTIONS_MAX = 9000 };
+enum {
+    TWO_RANKS_INSTRUCTIONS_MAX = 8000,
+    TWO_PLANNED_INSTRUCTIONS_MAX = 9000,
+    TWO_LAUNCHED_INSTRUCTIONS_MAX = 14000, /* the engine that adds counts, too */
+};
 
 typedef struct counted {
     tt_platform platform;
@@ -143,6 +147,12 @@ static const tt_platform_ops COUNTED_OPS = {
     .launch = count_launch,
 };
 
+typedef struct job_shape {
+    uint32_t size;
+    bool has_views, has_engine;
+    const char *name; /* of the calls; NULL: none */
+} job_shape;
+
 typedef struct job {
     uint32_t size;
     tt_shuffle *shuffle;
@@ -160,17 +170,19 @@ static void finished(tt_request *request)
     assert_int_equal(request->status, TT_OK);
 }
 
-static void job_init(job *all, uint32_t size, bool has_views)
+static void job_init(job *all, const job_shape *shape)
 {
-    const tt_shuffle_config config = {.size = size, .seed = 1, .is_ordered = true};
+    const uint32_t size = shape->size;
+    const tt_shuffle_config config = {
+        .size = size, .seed = 1, .is_ordered = true, .has_engine = shape->has_engine};
     const uint32_t host_of[RANKS_MAX] = {0};
     const tt_control_listener listener = {0};
     tt_control_config settings;
     tt_control_config_init(&settings);
-    *all = (job){.size = size, .shuffle = tt_shuffle_create(&config)};
+    *all = (job){.size = size, .shuffle = tt_shuffle_create(&config), .name = shape->name};
     for (uint32_t i = 0; i < size; i++) {
         const tt_world world = {
-            .rank = i, .size = size, .host_of = host_of, .has_views = has_views};
+            .rank = i, .size = size, .host_of = host_of, .has_views = shape->has_views};
         all->counts[i] = (counted){.platform = {.ops = &COUNTED_OPS},
                                    .inner = tt_shuffle_platform(all->shuffle, i)};
         assert_int_equal(tt_control_create(&all->counts[i].platform, &world, &settings, &listener,
@@ -217,18 +229,17 @@ static void job_calls(job *all, uint32_t calls)
 }
 
 /* Downcalls of all ranks together, per call. */
-static counted cost_of(uint32_t size, bool has_views, const char *name)
+static counted cost_of(job_shape shape)
 {
     job all;
     counted sum = {0};
-    job_init(&all, size, has_views);
-    all.name = name;
+    job_init(&all, &shape);
     job_calls(&all, WARM_CALLS);
-    for (uint32_t i = 0; i < size; i++) {
+    for (uint32_t i = 0; i < shape.size; i++) {
         all.counts[i] = (counted){.platform = all.counts[i].platform, .inner = all.counts[i].inner};
     }
     job_calls(&all, CALLS);
-    for (uint32_t i = 0; i < size; i++) {
+    for (uint32_t i = 0; i < shape.size; i++) {
         sum.nows += all.counts[i].nows;
         sum.timers += all.counts[i].timers;
         sum.allocations += all.counts[i].allocations;
@@ -244,7 +255,7 @@ static counted cost_of(uint32_t size, bool has_views, const char *name)
 static void test_two_ranks_send_one_frame_each(void **state)
 {
     (void)state;
-    const counted cost = cost_of(2, false, NULL);
+    const counted cost = cost_of((job_shape){.size = 2});
     assert_int_equal(cost.allocations, 0);
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.views, 0);
@@ -257,7 +268,7 @@ static void test_two_ranks_send_one_frame_each(void **state)
 static void test_ranks_of_one_host_post_once(void **state)
 {
     (void)state;
-    const counted cost = cost_of(8, true, NULL);
+    const counted cost = cost_of((job_shape){.size = 8, .has_views = true});
     assert_int_equal(cost.allocations, 0);
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.views, 0);
@@ -265,6 +276,18 @@ static void test_ranks_of_one_host_post_once(void **state)
     assert_int_equal(cost.posts, 8 * CALLS);
     assert_in_range(cost.sends, 0, 8 * 7 * CALLS / 32); /* credits */
     assert_int_equal(cost.spends, 8 * CALLS);
+}
+
+/* The agreement before a launch is such a call itself. */
+static void test_a_launch_that_repeats_costs_one_frame_each(void **state)
+{
+    (void)state;
+    const counted cost = cost_of((job_shape){.size = 2, .has_engine = true});
+    assert_int_equal(cost.allocations, 0);
+    assert_int_equal(cost.timers, 0);
+    assert_int_equal(cost.views, 0);
+    assert_int_equal(cost.nows, 2 * 2 * CALLS / 16);
+    assert_in_range(cost.sends, 2 * CALLS, 2 * CALLS + 2 * CALLS / 32);
 }
 
 /* ---- instructions ---- */
@@ -278,11 +301,10 @@ enum { IS_COUNTABLE = 1 };
 enum { STEPPED_CALLS = 4 };
 
 /* Calls between two stops, for the parent to count. */
-static void run_stepped(uint32_t size, const char *name)
+static void run_stepped(const job_shape *shape)
 {
     job all;
-    job_init(&all, size, true);
-    all.name = name;
+    job_init(&all, shape);
     job_calls(&all, WARM_CALLS);
     (void)raise(SIGSTOP);
     job_calls(&all, STEPPED_CALLS);
@@ -306,14 +328,14 @@ static int64_t count_steps(pid_t child)
 }
 
 /* Instructions of all ranks together, per call; -1: this host does not let us count. */
-static int64_t instructions_of(uint32_t size, const char *name)
+static int64_t instructions_of(const job_shape *shape)
 {
     const pid_t child = fork();
     if (child == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
             _exit(1);
         }
-        run_stepped(size, name);
+        run_stepped(shape);
         _exit(0);
     }
     int status = 0;
@@ -326,28 +348,39 @@ static int64_t instructions_of(uint32_t size, const char *name)
     return steps < 0 ? -1 : steps / STEPPED_CALLS;
 }
 
-static void check_instructions(uint32_t size, const char *name, int64_t budget)
+static void check_instructions(job_shape shape, int64_t budget)
 {
-    const int64_t count = IS_COUNTABLE ? instructions_of(size, name) : -1;
+    shape.has_views = true;
+    const int64_t count = IS_COUNTABLE ? instructions_of(&shape) : -1;
     if (count < 0) {
         print_message("skipped: this build or host does not let instructions be counted\n");
         skip();
     }
-    print_message("%u ranks: %lld instructions per %s call, budget %lld\n", size, (long long)count,
-                  name != NULL ? "planned" : "unnamed", (long long)budget);
+    print_message("%u ranks: %lld instructions per %s call, budget %lld\n", shape.size,
+                  (long long)count,
+                  shape.has_engine     ? "launched"
+                  : shape.name != NULL ? "planned"
+                                       : "unnamed",
+                  (long long)budget);
     assert_in_range(count, 1, budget);
 }
 
 static void test_two_ranks_need_few_instructions(void **state)
 {
     (void)state;
-    check_instructions(2, NULL, TWO_RANKS_INSTRUCTIONS_MAX);
+    check_instructions((job_shape){.size = 2}, TWO_RANKS_INSTRUCTIONS_MAX);
 }
 
 static void test_a_planned_name_needs_few_more(void **state)
 {
     (void)state;
-    check_instructions(2, "small", TWO_PLANNED_INSTRUCTIONS_MAX);
+    check_instructions((job_shape){.size = 2, .name = "small"}, TWO_PLANNED_INSTRUCTIONS_MAX);
+}
+
+static void test_a_launch_needs_few_more(void **state)
+{
+    (void)state;
+    check_instructions((job_shape){.size = 2, .has_engine = true}, TWO_LAUNCHED_INSTRUCTIONS_MAX);
 }
 
 int main(void)
@@ -355,7 +388,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks_need_few_instructions),
         cmocka_unit_test(test_a_planned_name_needs_few_more),
+        cmocka_unit_test(test_a_launch_needs_few_more),
         cmocka_unit_test(test_two_ranks_send_one_frame_each),
+        cmocka_unit_test(test_a_launch_that_repeats_costs_one_frame_each),
         cmocka_unit_test(test_ranks_of_one_host_post_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
