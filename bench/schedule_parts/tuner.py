@@ -40,7 +40,7 @@ def computed(bench):
 
 
 class Real:
-    """A job that tunes itself (TUTTI_TUNE), and jobs with every setting of a grid, on the same links."""
+    """A job that tunes itself (TUTTI_TUNE), and jobs with every setting of a grid."""
 
     def __init__(self, bench, hosts, trace, rho):
         self.bench, self.hosts, self.trace, self.rho = bench, hosts, trace, rho
@@ -141,7 +141,7 @@ class Real:
         print(f"tuner, {row}", flush=True)
 
     def settle_anew(self, before):
-        """The links have changed; the job must notice, and find its way. Samples it took for that."""
+        """The links have changed: the job must notice. The samples it took from there on."""
         for _ in range(NOTICE_BLOCKS):
             settings = [setting for _, setting in self.train(self.live, BLOCK_STEPS)]
             if settings[-1] != before:
@@ -154,7 +154,7 @@ def judge(bench, rows):
     for row in rows:
         name = f"tuner, {row['setting']}, by {row['by']}"
         if "over_grid" in row:
-            live = f", the job itself {row['live_over_grid']:.4f}" if "live_over_grid" in row else ""
+            live = f", the job {row['live_over_grid']:.4f}" if "live_over_grid" in row else ""
             bench.verdicts.add(f"{name}: over the grid's best",
                                f"{row['over_grid']:.4f} in {row['samples']} samples{live}",
                                "at most 1.03 in 15",

@@ -15,7 +15,10 @@
  * between steps, obey: one operator after a layer's backward posts what the layer owes and ends at
  * once, so the barrier sees nothing to wait for; one before the layer's next forward passes when
  * all of it is paid. It blocks (tutti_proxy_wait) in imperative engines; in declarative ones it
- * returns and is completed later (tutti_proxy_defer). examples/09_proxies shows both.
+ * returns and is completed later (tutti_proxy_defer). examples/09_proxies shows both. Where the
+ * engine communicates by operators of its own, a proxy before each of them posts 1, calls
+ * tutti_task_ready and defers; `start` pays it, so that it ends when the task may go; an operator
+ * behind it calls tutti_task_finish.
  *
  * Every function may be called from any thread, and from inside a callback, except destroy. A
  * callback runs with its object locked: it must not wait for another thread that uses the object.

@@ -11,6 +11,10 @@
  *   before forward of a layer   tt_proxy_wait or tt_proxy_defer: passes once all that this layer
  *                               owes is paid. It holds back this layer and no other.
  *
+ * An engine that communicates by operators of its own gets two more: one before such an operator
+ * posts 1, calls tt_scheduler_ready and defers, and is paid by the scheduler's `start`; one behind
+ * it calls tt_scheduler_finish.
+ *
  * Two forms, for the two kinds of engine: an imperative one is blocked inside the call, a
  * declarative one lets the operator return and is told of its completion later.
  *

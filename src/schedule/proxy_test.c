@@ -4,7 +4,8 @@
  *
  * The declarative engine runs a graph of operators one at a time, each as soon as what it needs has
  * completed; `barrier` needs every node of its step, and the next step needs the barrier. The
- * imperative one is a loop. Neither knows of communication: the wire is advanced by the test. */
+ * imperative one is a loop. Neither knows of communication: the wire is advanced by the test. Last,
+ * the declarative engine communicates itself, by operators of its own that proxies put in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ typedef struct test_engine test_engine;
 
 typedef struct node {
     test_engine *engine;
-    char kind; /* g gate, f forward, b backward, p post, | barrier */
+    char kind; /* g gate, f forward, b backward, p post, | barrier; s start, c carry, e end */
     int layer;
     int needs[OPS_A_STEP];
     int need_count;
@@ -38,7 +39,9 @@ typedef struct node {
 
 struct test_engine {
     node ops[OPS];
+    bool is_blocked; /* a gate waits inside, else it is deferred */
     tt_proxy proxies[LAYERS];
+    tt_proxy starts[LAYERS];
     tt_scheduler *scheduler;
     tt_task_id tasks[LAYERS];
     tt_task_chunk wire[64];
@@ -86,14 +89,14 @@ static bool wire_advance(test_engine *engine)
     return true;
 }
 
-static void engine_init(test_engine *engine)
+static void engine_init(test_engine *engine, const tt_scheduler_ops *ops, uint64_t chunk_bytes)
 {
     memset(engine, 0, sizeof(*engine));
     const tt_scheduler_config config = {.task_max = LAYERS,
                                         .chunk_max = 64,
-                                        .chunk_bytes = 4,
+                                        .chunk_bytes = chunk_bytes,
                                         .credit_bytes = 4,
-                                        .ops = &wire_ops,
+                                        .ops = ops,
                                         .user = engine,
                                         .allocator = &tt_allocator_default};
     tt_text why = {0};
@@ -154,6 +157,9 @@ static void step_build(test_engine *engine, int step)
         if (step > 0) {
             need(engine, op_index(step, 'g', layer), op_index(step - 1, '|', 0));
         }
+        if (engine->is_blocked && layer > 0) { /* it would hold up the engine's only thread */
+            need(engine, op_index(step, 'g', layer), op_index(step, 'f', layer - 1));
+        }
     }
 }
 
@@ -164,11 +170,34 @@ static void op_completed(void *user, tt_status status)
     op->is_completed = true;
 }
 
+static tt_status block_on_the_wire(void *user)
+{
+    return wire_advance(user) ? TT_OK : TT_ERR_TIMED_OUT;
+}
+
 static void op_run(test_engine *engine, node *op)
 {
+    tt_proxy *start = &engine->starts[op->layer];
     op->is_started = true;
     switch (op->kind) {
+    case 's': /* the engine may communicate: not before the core says so */
+        tt_proxy_post(start, 1);
+        assert_int_equal(TT_OK, tt_scheduler_ready(engine->scheduler, engine->tasks[op->layer]));
+        if (tt_proxy_defer(start, op_completed, op) == TT_IN_PROGRESS) {
+            trace(engine, 'h', op->layer);
+            return;
+        }
+        break;
+    case 'e': /* it has */
+        assert_int_equal(
+            TT_OK, tt_scheduler_finish(engine->scheduler, engine->tasks[op->layer], 0, TT_OK));
+        break;
     case 'g':
+        if (engine->is_blocked) {
+            assert_int_equal(TT_OK,
+                             tt_proxy_wait(&engine->proxies[op->layer], block_on_the_wire, engine));
+            break;
+        }
         if (tt_proxy_defer(&engine->proxies[op->layer], op_completed, op) == TT_IN_PROGRESS) {
             trace(engine, 'h', op->layer); /* held back */
             return;
@@ -207,7 +236,7 @@ static void test_a_deferred_proxy_holds_back_its_layer_and_crosses_the_barrier(v
 {
     (void)state;
     test_engine engine;
-    engine_init(&engine);
+    engine_init(&engine, &wire_ops, 4);
     for (int step = 0; step < STEPS; step++) {
         step_build(&engine, step);
     }
@@ -221,19 +250,30 @@ static void test_a_deferred_proxy_holds_back_its_layer_and_crosses_the_barrier(v
     tt_scheduler_destroy(engine.scheduler);
 }
 
+static void test_a_blocking_proxy_crosses_the_barrier_of_a_declarative_engine(void **state)
+{
+    (void)state;
+    test_engine engine;
+    engine_init(&engine, &wire_ops, 4);
+    engine.is_blocked = true;
+    for (int step = 0; step < STEPS; step++) {
+        step_build(&engine, step);
+    }
+    while (engine_run_one(&engine) || wire_advance(&engine)) {
+    }
+    assert_string_equal(engine.trace, "f0 f1 f2 b2 b1 b0 |0 w0 f0 w1 f1 w2 f2 "
+                                      "b2 b1 b0 |0 w0 w1 w2 ");
+    tt_scheduler_destroy(engine.scheduler);
+}
+
 /* ---- the imperative engine ---------------------------------------------------------------------
  */
-
-static tt_status block_on_the_wire(void *user)
-{
-    return wire_advance(user) ? TT_OK : TT_ERR_TIMED_OUT;
-}
 
 static void test_a_blocking_proxy_holds_back_its_layer_only(void **state)
 {
     (void)state;
     test_engine engine;
-    engine_init(&engine);
+    engine_init(&engine, &wire_ops, 4);
     for (int step = 0; step < STEPS; step++) {
         for (int layer = 0; layer < LAYERS; layer++) {
             assert_int_equal(TT_OK,
@@ -279,11 +319,61 @@ static void test_a_failed_task_fails_the_pass_once(void **state)
     assert_int_equal(TT_ERR_TIMED_OUT, tt_proxy_wait(&proxy, block_on_the_wire, &engine));
 }
 
+/* ---- an engine that communicates itself --------------------------------------------------------
+ */
+
+static void let_go(void *user, const tt_task_chunk *chunk)
+{
+    test_engine *engine = user;
+    assert_int_equal(TT_OK, tt_proxy_pay(&engine->starts[chunk->task], TT_OK));
+}
+
+static void is_over(void *user, tt_task_id task, tt_status status)
+{
+    test_engine *engine = user;
+    assert_int_equal(TT_OK, status);
+    assert_int_equal(TT_OK, tt_proxy_pay(&engine->proxies[task], status));
+}
+
+static const tt_scheduler_ops in_engine_ops = {.start = let_go, .finished = is_over};
+
+/* Operators start, carry and end a layer; forward needs the gate. The engine would carry layer 0, 1
+ * and 2; the core is told that the last one is the most urgent. */
+static void test_a_proxy_ends_when_the_core_starts_its_task(void **state)
+{
+    (void)state;
+    test_engine engine;
+    engine_init(&engine, &in_engine_ops, TT_CHUNK_WHOLE);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        static const char kinds[] = "gfsce";
+        assert_int_equal(TT_OK, tt_scheduler_set_priority(engine.scheduler, engine.tasks[layer],
+                                                          (uint32_t)(LAYERS - layer)));
+        tt_proxy_post(&engine.proxies[layer], 1);
+        for (int i = 0; kinds[i] != 0; i++) {
+            engine.ops[LAYERS * i + layer] =
+                (node){.engine = &engine, .kind = kinds[i], .layer = layer};
+            if (kinds[i] == 'c' || kinds[i] == 'e' || kinds[i] == 'f') {
+                need(&engine, LAYERS * i + layer, LAYERS * (i - 1) + layer);
+            }
+        }
+    }
+    for (int i = 5 * LAYERS; i < OPS; i++) {
+        engine.ops[i].is_started = true; /* there are no more */
+    }
+    while (engine_run_one(&engine)) {
+    }
+    /* All gates are held. 0 was let go at once, 1 and 2 wait for their turn; 2 goes before 1. */
+    assert_string_equal(engine.trace, "h0 h1 h2 h1 h2 c0 f0 c2 f2 c1 f1 ");
+    tt_scheduler_destroy(engine.scheduler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_deferred_proxy_holds_back_its_layer_and_crosses_the_barrier),
+        cmocka_unit_test(test_a_blocking_proxy_crosses_the_barrier_of_a_declarative_engine),
         cmocka_unit_test(test_a_blocking_proxy_holds_back_its_layer_only),
+        cmocka_unit_test(test_a_proxy_ends_when_the_core_starts_its_task),
         cmocka_unit_test(test_a_layer_of_two_tensors_waits_for_both),
         cmocka_unit_test(test_a_failed_task_fails_the_pass_once),
     };
