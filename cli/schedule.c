@@ -331,15 +331,39 @@ static uint32_t *sorted_by(job_state *job, const uint32_t *places)
     return order;
 }
 
+/* When the tensors are ready: operators in any order, and in the one chosen; NULL: none is. */
+static tt_ready_stats *ready_of(job_state *job, const uint32_t *compute_places)
+{
+    const uint32_t count = tt_graph_tensor_count(job->graph);
+    tt_ready_stats *each = tt_scratch_take(&job->scratch, count, sizeof(each[0]));
+    const bool is_asked = job->compute_places != NULL && each != NULL;
+    const uint32_t runs = compute_places == NULL ? RANDOM_RUNS : 2;
+    return is_asked && tt_graph_ready(job->graph, compute_places, runs, 1, each) == TT_OK ? each
+                                                                                          : NULL;
+}
+
+static void print_change(const tt_ready_stats *before, const tt_ready_stats *after)
+{
+    printf("mean %.3f -> %.3f ms, standard deviation %.3f -> %.3f ms", before->mean_us / 1000,
+           after->mean_us / 1000, sqrt(before->variance) / 1000, sqrt(after->variance) / 1000);
+}
+
 static void print_order(job_state *job, const uint32_t *places)
 {
+    const tt_ready_stats *before = ready_of(job, NULL);
+    const tt_ready_stats *after = ready_of(job, job->compute_places);
     const uint32_t count = tt_graph_tensor_count(job->graph);
     const uint32_t *order = sorted_by(job, places);
     const uint32_t shown = job->values->is_verbose ? count : ORDER_SHOWN;
     for (uint32_t i = 0; order != NULL && i < count && i < shown; i++) {
         const tt_graph_tensor *tensor = tt_graph_tensor_at(job->graph, order[i]);
         printf("%-12s%6u  %s", i == 0 ? "order" : "", places[order[i]], tensor->name);
-        print_bytes("  (", tensor->bytes, ")\n");
+        print_bytes("  (", tensor->bytes, ")");
+        if (before != NULL && after != NULL) {
+            printf("  ready ");
+            print_change(&before[order[i]], &after[order[i]]);
+        }
+        printf("\n");
     }
     if (shown < count) {
         printf("            ... %u more; --verbose prints them, -o FILE writes them\n",
@@ -450,17 +474,17 @@ static void print_metrics(job_state *job, const tt_evaluation *evaluation,
     printf("\n");
 }
 
-static void print_ready(const job_state *job)
+static void print_ready(job_state *job)
 {
-    tt_ready_stats before;
-    tt_ready_stats after;
-    if (job->compute_places != NULL &&
-        tt_graph_ready(job->graph, NULL, RANDOM_RUNS, 1, &before) == TT_OK &&
-        tt_graph_ready(job->graph, job->compute_places, 2, 1, &after) == TT_OK) {
-        printf("ready       mean %.3f -> %.3f ms, standard deviation %.3f -> %.3f ms (operators in "
-               "any order -> in one)\n",
-               before.mean_us / 1000, after.mean_us / 1000, sqrt(before.variance) / 1000,
-               sqrt(after.variance) / 1000);
+    const uint32_t count = tt_graph_tensor_count(job->graph);
+    const tt_ready_stats *each_before = ready_of(job, NULL);
+    const tt_ready_stats *each_after = ready_of(job, job->compute_places);
+    if (each_before != NULL && each_after != NULL) {
+        const tt_ready_stats before = tt_ready_mean(each_before, count);
+        const tt_ready_stats after = tt_ready_mean(each_after, count);
+        printf("ready       ");
+        print_change(&before, &after);
+        printf(" (operators in any order -> in one; of each tensor below)\n");
     }
 }
 

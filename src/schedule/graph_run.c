@@ -275,13 +275,9 @@ static void shuffle(tt_random *random, uint32_t *places, uint32_t count)
     }
 }
 
-typedef struct welford_state {
-    double mean;
-    double squares;
-} welford_state;
-
+/* By Welford: until the end, `variance` is the sum of squares. */
 static tt_status ready_run(const tt_graph *graph, const uint32_t *places, uint32_t run_index,
-                           welford_state *sums)
+                           tt_ready_stats *each)
 {
     const tt_graph_run_config config = {.compute_places = places};
     tt_scratch scratch;
@@ -291,40 +287,46 @@ static tt_status ready_run(const tt_graph *graph, const uint32_t *places, uint32
     for (uint32_t i = 0; status == TT_OK && i < tt_graph_tensor_count(graph); i++) {
         const uint32_t send = tt_graph_tensor_at(graph, i)->send;
         const double value = send == TT_GRAPH_NONE ? 0 : ready_us(graph, &times, send);
-        const double step = value - sums[i].mean;
-        sums[i].mean += step / (run_index + 1);
-        sums[i].squares += step * (value - sums[i].mean);
+        const double step = value - each[i].mean_us;
+        each[i].mean_us += step / (run_index + 1);
+        each[i].variance += step * (value - each[i].mean_us);
     }
     tt_scratch_fini(&scratch);
     return status;
 }
 
 tt_status tt_graph_ready(const tt_graph *graph, const uint32_t *compute_places, uint32_t run_count,
-                         uint64_t seed, tt_ready_stats *stats_out)
+                         uint64_t seed, tt_ready_stats *each)
 {
     TT_ASSERT(run_count > 0);
-    const uint32_t tensor_count = tt_graph_tensor_count(graph);
     tt_scratch scratch;
     tt_scratch_init(&scratch, tt_graph_allocator(graph));
-    welford_state *sums = tt_scratch_take(&scratch, tensor_count, sizeof(welford_state));
     uint32_t *places = tt_scratch_take(&scratch, tt_graph_node_count(graph), sizeof(uint32_t));
     tt_status status = tt_scratch_status(&scratch);
     tt_random random;
     tt_random_init(&random, seed, 0);
+    for (uint32_t i = 0; i < tt_graph_tensor_count(graph); i++) {
+        each[i] = (tt_ready_stats){.mean_us = 0};
+    }
     for (uint32_t i = 0; status == TT_OK && i < run_count; i++) {
         if (compute_places == NULL) {
             shuffle(&random, places, tt_graph_node_count(graph));
         }
-        status = ready_run(graph, compute_places != NULL ? compute_places : places, i, sums);
+        status = ready_run(graph, compute_places != NULL ? compute_places : places, i, each);
     }
-    if (status == TT_OK) {
-        tt_ready_stats stats = {.mean_us = 0};
-        for (uint32_t i = 0; i < tensor_count; i++) {
-            stats.mean_us += sums[i].mean / tensor_count;
-            stats.variance += sums[i].squares / run_count / tensor_count;
-        }
-        *stats_out = stats;
+    for (uint32_t i = 0; i < tt_graph_tensor_count(graph); i++) {
+        each[i].variance /= run_count;
     }
     tt_scratch_fini(&scratch);
     return status;
+}
+
+tt_ready_stats tt_ready_mean(const tt_ready_stats *each, uint32_t tensor_count)
+{
+    tt_ready_stats mean = {.mean_us = 0};
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        mean.mean_us += each[i].mean_us / tensor_count;
+        mean.variance += each[i].variance / tensor_count;
+    }
+    return mean;
 }

@@ -37,14 +37,17 @@ tt_status tt_graph_run(const tt_graph *graph, const tt_graph_run_config *config,
 tt_status tt_graph_workload(const tt_graph *graph, const uint32_t *compute_places,
                             tt_scratch *scratch, tt_text *why, tt_workload *workload_out);
 
-/* When tensors become ready, nothing waiting for the network, over `run_count` executions: with
- * `compute_places`, or (NULL) in a random order each time, as an executor with a free choice. */
+/* When a tensor becomes ready, nothing waiting for the network, over some executions. */
 typedef struct tt_ready_stats {
-    double mean_us;  /* over tensors and runs */
-    double variance; /* us^2, of one tensor between runs; mean over tensors */
+    double mean_us;
+    double variance; /* us^2, between executions */
 } tt_ready_stats;
 
+/* Of each tensor, into `each`, over `run_count` executions: with `compute_places`, or (NULL) in a
+ * random order each time, as an executor with a free choice. */
 tt_status tt_graph_ready(const tt_graph *graph, const uint32_t *compute_places, uint32_t run_count,
-                         uint64_t seed, tt_ready_stats *stats_out);
+                         uint64_t seed, tt_ready_stats *each);
+/* Means over tensors. */
+tt_ready_stats tt_ready_mean(const tt_ready_stats *each, uint32_t tensor_count);
 
 #endif
