@@ -532,7 +532,7 @@ void tt_exec_pose(tt_exec *exec, const tt_problem *problem, const char *forced)
         is_same_problem(problem, &exec->problem)) {
         return;
     }
-    exec->is_planned = false;
+    exec->is_planned = exec->is_laid_out = false;
     exec->forced = forced;
     exec->problem = *problem;
     exec->algorithm = tt_algorithm_choose(problem, forced);
@@ -556,10 +556,12 @@ tt_status tt_exec_start(tt_exec *exec)
     exec->is_blocked = exec->has_work = exec->is_opening = exec->is_quick = false;
     exec->lanes_opened = exec->lanes_done = 0;
     exec->partner_count = 0;
-    if (!exec->is_planned || !is_self_contained(&exec->problem)) {
+    if (!exec->is_laid_out && (!exec->is_planned || !is_self_contained(&exec->problem))) {
         exec->is_planned = false;
         TT_TRY(plan_and_lay_out(exec));
     }
+    exec->is_again = exec->is_laid_out;
+    exec->is_laid_out = false;
     if (!exec->is_eager || exec->tells) {
         find_sources(exec);
     }
@@ -642,6 +644,15 @@ void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const v
 {
     TT_ASSERT(exec->is_running);
     if (exec->is_quick && tt_exec_quick_frame(exec, member, head, payload)) {
+        return NULL;
+    }
+    if (exec->is_meeting) {
+        if (!tt_exec_meet_frame(exec, member, head, payload)) {
+            if ((head->flags & TT_FLAG_EAGER) != 0) {
+                tt_flow_consumed(exec->flow, exec->members[member]);
+            }
+            fail(exec, TT_ERR_BAD_WIRE, member);
+        }
         return NULL;
     }
     const uint32_t peer = exec->members[member];

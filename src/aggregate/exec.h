@@ -67,7 +67,10 @@ struct tt_exec {
     bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
-    bool is_quick; /* lane 0 is in round 0 of a flat plan, and all is sent: see exec_quick.c */
+    bool is_quick;    /* lane 0 is in round 0 of a flat plan, and all is sent: see exec_quick.c */
+    bool is_meeting;  /* places are exchanged, no lane is open: see exec_meet.c */
+    bool is_laid_out; /* the next start finds plan and workspace as they must be */
+    bool is_again;    /* it was started so; its last round is a barrier */
     bool is_eager;
     bool is_blocked; /* a send waits for credit */
     bool has_work;
@@ -75,6 +78,8 @@ struct tt_exec {
     uint32_t culprit; /* member */
     uint64_t lanes_opened, lanes_done;
     uint32_t partner_count;
+    uint64_t unmet; /* is_meeting: bits of members whose place is not known yet */
+    tt_fact *facts; /* is_meeting: where they go */
     tt_partner *partners;
     const void **pointers; /* [2 * size] for sums; as many again for each hand of the platform */
     tt_lane lanes[TT_LANES_MAX];
@@ -100,6 +105,17 @@ void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const v
 /* The same while is_quick; false: not one that was to be expected, and nothing was done. */
 bool tt_exec_quick_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
 void tt_exec_payload(tt_exec *exec, uint32_t member, const tt_head *head);
+
+/* Of an exec that has ended well: can its plan serve a call with other places? */
+bool tt_exec_can_meet(const tt_exec *exec);
+/* Tell all members the own place of `facts`, which are those of the problem, and wait for theirs;
+ * they have met when is_running ends. False: nothing was done. */
+bool tt_exec_meet(tt_exec *exec, tt_fact *facts);
+/* The frame of a member that is_meeting waits for; false: it is none, and nothing was done. */
+bool tt_exec_meet_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
+/* The same of the barrier that ends an exec that is_again. */
+bool tt_exec_part_frame(tt_exec *exec, uint32_t member, const tt_head *head);
+
 void tt_exec_granted(tt_exec *exec, uint32_t member, uint64_t lanes);
 /* The peer has no credit: grant it what is open. */
 void tt_exec_wanted(tt_exec *exec, uint32_t member);

@@ -47,6 +47,9 @@ static bool lane_needs(const tt_exec *exec, const tt_lane *lane, uint32_t member
 bool tt_exec_needs(const tt_exec *exec, uint32_t member)
 {
     bool has_edge = false;
+    if (exec->is_meeting) { /* the own place was told when it began */
+        return (exec->unmet >> member & 1) != 0;
+    }
     for (uint32_t i = 0; exec->is_running && i < TT_LANES_MAX; i++) {
         if (exec->lanes[i].is_open && lane_needs(exec, &exec->lanes[i], member, &has_edge)) {
             return true;
@@ -109,7 +112,7 @@ void tt_exec_stop(tt_exec *exec)
             peer->arriving = NULL;
         }
     }
-    exec->is_running = exec->is_quick = false;
+    exec->is_running = exec->is_quick = exec->is_meeting = exec->is_laid_out = false;
 }
 
 void tt_exec_fini(tt_exec *exec)

@@ -253,6 +253,8 @@ uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_b
 /* The problem as far as the request tells, and its algorithm. */
 void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);
+/* Of the buffers that peers read or write: set `fact` if they lie in the arena, else false. */
+bool tt_op_locate(tt_op *op);
 tt_status tt_op_prepare_facts(tt_op *op, tt_text *text);
 tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
 

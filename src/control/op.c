@@ -437,6 +437,13 @@ static void begin_data(tt_op *op)
     if (op->phase == OP_FACTS) {
         clock_stage(op, TT_STAGE_WAIT, &op->control->counters.waiting_ns);
     }
+    if (op->exec.is_laid_out && tt_exec_can_meet(&op->exec)) {
+        op->phase = OP_DATA;
+        op->exec.identity.stage = op->exec.arriving.stage = 1;
+        const tt_status started = tt_exec_start(&op->exec);
+        TT_ASSERT(started == TT_OK); /* its plan and memory are there */
+        return;
+    }
     tt_status status = tt_op_prepare_data(op, &text);
     if (op->by_engine && status == TT_OK) {
         tt_engine_agreed(op);

@@ -378,18 +378,27 @@ static bool locate_shared(const tt_op *op, tt_place *input_out, tt_place *output
            (input_bytes == 0 || input_out->region == output_out->region);
 }
 
+bool tt_op_locate(tt_op *op)
+{
+    tt_place input, output;
+    if (!locate_shared(op, &input, &output)) {
+        return false;
+    }
+    op->fact = (tt_fact){.is_shared = 1,
+                         .input_offset = input.offset,
+                         .output_offset = output.offset,
+                         .region = output.region};
+    return true;
+}
+
 /* Where the own buffers lie in the arena, or where they will be staged. */
 static tt_status locate_buffers(tt_op *op)
 {
     tt_platform *platform = op->control->platform;
     tt_exec *exec = &op->exec;
-    tt_place input, output, slots;
+    tt_place slots;
     op->fact = (tt_fact){0};
-    if (locate_shared(op, &input, &output)) {
-        op->fact = (tt_fact){.is_shared = 1,
-                             .input_offset = input.offset,
-                             .output_offset = output.offset,
-                             .region = output.region};
+    if (tt_op_locate(op)) {
         return TT_OK;
     }
     exec->algorithm->plan(&exec->problem, &exec->plan);

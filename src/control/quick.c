@@ -20,6 +20,7 @@ enum {
     /* A call that was not timed is dated when the patrol finds it: no matter for a deadline of so
      * many rounds of it. */
     PATROLS_MIN = 100,
+    LONG_BYTES_MIN = 128 * 1024, /* beside these the clock is nothing: they are all timed */
 };
 
 /* A planned tensor that goes alone, by a call of its own. */
@@ -30,17 +31,31 @@ static bool is_single(const tt_op *op)
            named != NULL && named->member_max == 0 && op->request->group == NULL;
 }
 
+/* Does it share memory, so that places are to be told before it is run? */
+static bool has_places(const tt_op *op)
+{
+    return op->exec.problem.facts != NULL && !op->by_engine;
+}
+
 /* Of an op that has just ended well: may its record serve the next call as it is? */
 bool tt_quick_keeps(const tt_op *op)
 {
     const tt_exec *exec = &op->exec;
-    const bool has_place = op->space == SPACE_CALLS ? op->claim.name[0] == 0 : is_single(op);
-    /* Of what an engine ran, the plan is that of the agreement before it. */
-    const bool is_kind = op->by_engine ? op->phase == OP_ENGINE && op->space == SPACE_CALLS &&
-                                             op->claim.collective == TT_ALLREDUCE
-                                       : op->phase == OP_DATA;
-    return has_place && is_kind && exec->is_planned && exec->plan.is_flat && op->claim.form == 0 &&
-           op->claim.prescale == 1.0 && op->divisor == op->set->size;
+    const bool is_call = op->space == SPACE_CALLS && op->claim.name[0] == 0;
+    if (op->claim.form != 0 || op->claim.prescale != 1.0 || op->divisor != op->set->size) {
+        return false;
+    }
+    if (op->by_engine) { /* the plan is that of the agreement before it */
+        return is_call && op->phase == OP_ENGINE && op->claim.collective == TT_ALLREDUCE &&
+               exec->is_planned && exec->plan.is_flat;
+    }
+    if (op->phase != OP_DATA) {
+        return false;
+    }
+    if (has_places(op)) {
+        return is_call && op->request->output_capacity == 0 && tt_exec_can_meet(exec);
+    }
+    return (is_call || is_single(op)) && exec->is_planned && exec->plan.is_flat;
 }
 
 void tt_quick_release(tt_control *control)
@@ -75,6 +90,10 @@ static bool has_buffers(const tt_request *request, const tt_op *op)
     const uint64_t bytes =
         op->by_engine ? request->count * tt_dtype_bytes(request->dtype) : problem->bytes;
     const bool is_in_place = input == output;
+    if (has_places(op) && problem->collective != TT_ALLREDUCE) {
+        /* How far apart they must be was checked when these were first given. */
+        return input != 0 && request->input == op->exec.input && request->output == op->exec.output;
+    }
     if (problem->is_in_place != is_in_place && !op->by_engine) {
         return false;
     }
@@ -105,7 +124,8 @@ static bool repeats(const tt_op *op, const tt_request *request)
                claim->salt &&
            is_named_so(op, request) && !request->is_uneven && !request->is_by_active &&
            !request->is_join && !request->is_identity && request->objection == TT_OK &&
-           request->deadline_ns == 0 && request->output_capacity == 0 && has_buffers(request, op);
+           request->deadline_ns == 0 && request->output_capacity == 0 &&
+           (!has_places(op) || request->root == op->exec.problem.root) && has_buffers(request, op);
 }
 
 static bool is_smooth(const tt_control *control, const tt_op *op)
@@ -165,19 +185,14 @@ static bool place_planned(tt_op *op, tt_request *request)
     return true;
 }
 
-bool tt_quick_submit(tt_control *control, tt_request *request)
+/* It has its place: what every call begins with. */
+static void begin(tt_op *op, tt_request *request)
 {
-    tt_op *op = control->free_ops;
-    const bool is_call = op->space == SPACE_CALLS;
-    if (!op->is_quick || op->next == NULL || !repeats(op, request) || !is_smooth(control, op) ||
-        !(is_call ? place_call(op) : place_planned(op, request))) {
-        return false;
-    }
+    tt_control *control = op->control;
     control->pending++;
-    op->phase = op->by_engine ? OP_FACTS : OP_DATA;
     op->request = request;
     request->op = op;
-    request->named = is_call ? NULL : op->kept;
+    request->named = op->space == SPACE_CALLS ? NULL : op->kept;
     request->has_strays = false;
     op->stall_text[0] = 0;
     op->reported_after_ns = op->submitted_ns = 0;
@@ -186,10 +201,63 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     }
     tt_control_watch(control);
     op->exec.identity.op = op->exec.arriving.op = op->sequence;
-    op->exec.urgency = request->urgency;
     op->exec.age = op->age = control->pace.next_age++;
     op->exec.input = request->input;
     op->exec.output = request->output;
+}
+
+/* In shared memory: tell where the buffers lie, and hear where theirs do. */
+static bool submit_places(tt_op *op, tt_request *request)
+{
+    tt_control *control = op->control;
+    tt_exec *exec = &op->exec;
+    op->request = request;
+    exec->input = request->input;
+    exec->output = request->output;
+    if (control->config.is_paced || !tt_op_locate(op) || !place_call(op)) {
+        op->request = NULL;
+        return false;
+    }
+    const bool is_long = exec->problem.bytes >= LONG_BYTES_MIN;
+    op->weight = is_long ? 1 : op->weight;
+    begin(op, request);
+    request->segment_bytes = control->config.segment_bytes;
+    op->facts[exec->problem.self] = op->fact;
+    op->stopped[0] = 0;
+    exec->identity.stage = exec->arriving.stage = 0;
+    exec->urgency = tt_pace_urgency(op);
+    op->phase = OP_FACTS;
+    op->has_views = true; /* who has all places may store here from now on */
+    if (is_long) {
+        const bool is_held = tt_pace_hold(op);
+        TT_ASSERT(!is_held); /* nothing is, unless it is paced */
+    }
+    if (!tt_exec_meet(exec, op->facts)) {
+        tt_op_begin_now(op);
+        return true;
+    }
+    tt_pace_run(op);
+    control->quick = op;
+    tt_op_settle(op);
+    return true;
+}
+
+bool tt_quick_submit(tt_control *control, tt_request *request)
+{
+    tt_op *op = control->free_ops;
+    const bool is_call = op->space == SPACE_CALLS;
+    if (!op->is_quick || op->next == NULL || !repeats(op, request) || !is_smooth(control, op)) {
+        return false;
+    }
+    if (has_places(op)) {
+        return submit_places(op, request);
+    }
+    if (!(is_call ? place_call(op) : place_planned(op, request))) {
+        return false;
+    }
+    begin(op, request);
+    op->phase = op->by_engine ? OP_FACTS : OP_DATA;
+    op->exec.urgency = request->urgency;
     if (op->by_engine) {
         tt_engine_repeat(op);
     }
@@ -253,10 +321,21 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
     if (op == NULL || head->op != op->sequence || head->descriptor != op->descriptor ||
         head->kind != TT_FRAME_DATA || head->stage != op->exec.identity.stage ||
         head->set != op->set->id || (head->flags & ~TT_FLAG_EAGER) != op->exec.identity.flags ||
-        head->epoch != control->world.epoch || !op->exec.is_quick || op->set->broken < 0) {
+        head->epoch != control->world.epoch || op->set->broken < 0) {
         return false;
     }
-    if (!tt_exec_quick_frame(&op->exec, op->set->member_of[peer], head, payload)) {
+    const uint32_t member = op->set->member_of[peer];
+    if (op->exec.is_meeting) {
+        if (!tt_exec_meet_frame(&op->exec, member, head, payload)) {
+            return false;
+        }
+        tt_op_settle(op);
+        return true;
+    }
+    const bool is_taken = op->exec.is_quick
+                              ? tt_exec_quick_frame(&op->exec, member, head, payload)
+                              : op->exec.is_again && tt_exec_part_frame(&op->exec, member, head);
+    if (!is_taken) {
         return false;
     }
     if (!op->exec.is_running && op->by_engine) {
