@@ -6,7 +6,11 @@ First they train alone, side by side, and note when each layer is used and when 
 there; then the links are shaped so that exchanging all gradients takes `rho` times as long as
 computing. DistributedOptimizer (exchange during backward, then a barrier) and CrossBarrier take
 turns. The schedule layer computes from those layer times what the first should take, and what the
-ideal schedule would: preemptive, without cost, tensor by tensor."""
+ideal schedule would: preemptive, without cost, tensor by tensor.
+
+Where cores are few, exchanging and shaping take what the ranks compute with, and no schedule can
+hide that. So it is also done with waits: the same model on little data, whose layers wait for what
+they took on all of it; parameters, hooks, updates and exchange are as real as before."""
 import os
 import secrets
 import socket
@@ -15,6 +19,9 @@ import sys
 import time
 
 WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 96, 6, 128, 20, 65
+LITTLE_CONTEXT, LITTLE_BATCH = 16, 1
+LEAST_WAIT_S = 100e-6  # shorter ones are added to the next
+COMPUTED, WAITED = "computed", "waits for computation"
 RHOS = (1.0, 0.1)
 # As in bench/schedule, tensors and links are small by the same factor, and so is what the kernel
 # keeps below the sockets.
@@ -67,11 +74,14 @@ def small_gpt(torch):
 class Trainer:
     """One way of training the model."""
 
-    def __init__(self, torch, wrap):
+    def __init__(self, torch, wrap, pace=None):
         self.torch, self.model = torch, small_gpt(torch)
+        if pace is not None:
+            pace.apply(self.model)
         self.optimizer = wrap(self.model, torch.optim.SGD(self.model.parameters(), lr=1e-3,
                                                           momentum=0.9))
-        self.text = torch.randint(LETTERS, (BATCH, CONTEXT + 1))
+        batch, context = (BATCH, CONTEXT) if pace is None else (LITTLE_BATCH, LITTLE_CONTEXT)
+        self.text = torch.randint(LETTERS, (batch, context + 1))
         self.marks = {}
 
     def step(self):
@@ -104,8 +114,8 @@ class Trainer:
 class Layers(Trainer):
     """Training without exchange, which notes when parameters are read and gradients are there."""
 
-    def __init__(self, torch):
-        super().__init__(torch, lambda _, optimizer: optimizer)
+    def __init__(self, torch, pace=None):
+        super().__init__(torch, lambda _, optimizer: optimizer, pace)
         self.parameters = list(self.model.parameters())
         self.used, self.ready = {}, {}
         for module in self.model.modules():
@@ -138,6 +148,39 @@ class Layers(Trainer):
                 for i, number in enumerate(found)]
 
 
+class Pace:
+    """How long each layer takes, by what Layers.measure gave."""
+
+    def __init__(self, numbers):
+        forward, rest = numbers[0], numbers[2:]
+        self.uses = [*rest[1::3], forward]  # by place in order of use
+        self.readies = rest[2::3]
+        self.owed = 0.0
+
+    def _wait(self, us):
+        self.owed += us / 1e6
+        if self.owed >= LEAST_WAIT_S:
+            begin = time.perf_counter()
+            time.sleep(self.owed)
+            self.owed -= time.perf_counter() - begin
+
+    def apply(self, model):
+        """Make the model's layers wait. Each does it when it is entered, after those hooks that
+        were there before; a gradient does it before it is there."""
+        parameters = list(model.parameters())  # in order of use
+        place = {p: i for i, p in enumerate(parameters)}
+        for module in model.modules():
+            own = [place[p] for p in module.parameters(recurse=False)]
+            if own:
+                took = self.uses[max(own) + 1] - self.uses[min(own)]
+                module.register_forward_hook(lambda *_, took=took: self._wait(took))
+        before = 0.0
+        for i in sorted(range(len(parameters)), key=self.readies.__getitem__):
+            took = self.readies[i] - before
+            before = self.readies[i]
+            parameters[i].register_hook(lambda _, took=took: self._wait(took))
+
+
 def rank_main(_options, _tell):
     """One rank, which obeys lines."""
     import torch
@@ -145,12 +188,7 @@ def rank_main(_options, _tell):
 
     torch.set_num_threads(1)
     hvd.init()
-    trainers = {
-        "alone": Layers(torch),
-        "plain": Trainer(torch, lambda model, optimizer: hvd.DistributedOptimizer(
-            optimizer, model.named_parameters())),
-        "cross": Trainer(torch, hvd.CrossBarrier),
-    }
+    trainers = _trainers(hvd, torch, None)
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(os.environ["BENCH_SOCKET"])
         lines = link.makefile("rw", encoding="ascii")
@@ -163,8 +201,18 @@ def rank_main(_options, _tell):
     hvd.shutdown()
 
 
+def _trainers(hvd, torch, pace):
+    return {"alone": Layers(torch, pace),
+            "plain": Trainer(torch, lambda model, optimizer: hvd.DistributedOptimizer(
+                optimizer, model.named_parameters()), pace),
+            "cross": Trainer(torch, hvd.CrossBarrier, pace)}
+
+
 def _answer(hvd, torch, trainers, words):
     hvd.barrier()
+    if words[0] == "pace":
+        trainers.update(_trainers(hvd, torch, Pace(trainers["alone"].measure(int(words[1])))))
+        return [0]
     if words[0] == "layers":
         return trainers["alone"].measure(int(words[1]))
     if words[0] == "bulk":
@@ -207,8 +255,11 @@ def run(options, folder, script):
     with common.Hosts(2, folder, PROBE_MBIT, **BELOW) as hosts:
         job = _job(common, folder, script, hosts)
         try:
-            for rho in RHOS:
-                rows.append(_case(options, common, folder, job, hosts, rho))
+            for way in ([WAITED] if options.quick else [COMPUTED, WAITED]):
+                if way == WAITED:
+                    job.ask("pace 4")
+                for rho in RHOS:
+                    rows.append({**_case(options, common, folder, job, hosts, rho), "layers": way})
         finally:
             job.end()
     return rows
@@ -260,7 +311,8 @@ def _case(options, common, folder, job, hosts, rho):
 def judge(rows, verdicts):
     """The gain, and the cost where there is nothing to gain."""
     for row in rows:
-        name, median = f"CrossBarrier, rho {row['wanted_rho']}", row["median_us"]
+        name = f"CrossBarrier, rho {row['wanted_rho']}, {row.get('layers', COMPUTED)}"
+        median = row["median_us"]
         if row["wanted_rho"] <= 0.1:
             ratio = median["cross"] / median["plain"]
             verdicts.add(f"{name}: step over DistributedOptimizer's", f"{ratio:.4f}",
@@ -275,7 +327,8 @@ def judge(rows, verdicts):
 def line(row):
     """A row for people."""
     median = row["median_us"]
-    return (f"{row['ranks']} ranks  rho {row['rho']:.2f} ({row['mbit']:.0f} Mbit/s): alone "
+    return (f"{row['ranks']} ranks  rho {row['rho']:.2f} ({row['mbit']:.0f} Mbit/s), "
+            f"{row.get('layers', COMPUTED)}: alone "
             f"{median['alone'] / 1e3:.1f} ms, with barrier {median['plain'] / 1e3:.1f} (computed "
             f"{row['computed_plain_us'] / 1e3:.1f}), crossing {median['cross'] / 1e3:.1f} (ideal "
             f"{row['ideal_us'] / 1e3:.1f})")
