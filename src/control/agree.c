@@ -253,6 +253,7 @@ static void decide(tt_control *control, uint32_t peer, tt_head key, const tt_fai
     }
     verdict_send(control, &bare, failure->status, failure->text, except);
     if (except != control->world.rank) {
+        key.kind = TT_FRAME_VERDICT; /* all have heard */
         tt_agree_verdict(control, peer, &key, failure->status, failure->text);
     }
 }
@@ -558,6 +559,17 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
     tt_letter_send(control, peer, reply, text.bytes, text.length);
 }
 
+/* Has this rank told all members that the op of `key` fails? A second verdict could pass the first
+ * one on its way, and members would be told different things. */
+static bool is_told(tt_control *control, uint32_t peer, const tt_head *key)
+{
+    const tt_op *op = tt_op_find(control, peer, key);
+    const tt_status status = op != NULL && op->phase == OP_STOPPING ? op->request->status
+                                                                    : tt_order_failed(control, key);
+    return tt_fate_is_decided(control, key) ||
+           (status < 0 && status != TT_ERR_PEER_DOWN && status != TT_ERR_PEER_LEFT);
+}
+
 static void to_first_member(tt_control *control, uint32_t peer, const tt_head *head,
                             const void *payload, const char *text)
 {
@@ -567,6 +579,9 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
         return;
     }
     if (!is_first_member(control, head)) {
+        return;
+    }
+    if (head->kind == TT_FRAME_OBJECT && is_told(control, peer, head)) {
         return;
     }
     if (head->kind == TT_FRAME_OBJECT) {

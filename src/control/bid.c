@@ -5,7 +5,8 @@
  *   u32 member count | i32 objection | records | text of the objection
  *
  * A record is the fixed part of a tt_claim, one byte of length and the name (of members of a group;
- * a single request's name is the ticket's). With more members than fit the records are one hash.
+ * a single request's name is the ticket's). With more members than fit there is one hash of all
+ * records instead, and, where these fit, one of each name.
  */
 #include <string.h>
 
@@ -13,7 +14,11 @@
 #include "base/hash64.h"
 #include "control/named.h"
 
-enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8 };
+enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8, HASH_BYTES = 8 };
+
+/* In the count of members. */
+#define BID_IS_DIGEST (UINT32_C(1) << 31)
+#define BID_HAS_HASHES (UINT32_C(1) << 30)
 
 static size_t record_bytes(const tt_named *named, const tt_request *request)
 {
@@ -31,6 +36,16 @@ static uint8_t *record_write(const tt_named *named, const tt_request *request, u
         memcpy(at + RECORD_BYTES, request->name, name_bytes);
     }
     return at + RECORD_BYTES + name_bytes;
+}
+
+/* Those that a bid tells of. */
+static uint32_t bid_members(const tt_named *named)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < named->member_count; i++) {
+        count += named->members[i]->is_torn ? 0 : 1;
+    }
+    return count;
 }
 
 static uint64_t records_hash(const tt_named *named)
@@ -78,7 +93,7 @@ static bool needs_all(const tt_named *named, bool is_digest)
 static size_t bid_write_starved(tt_named *named)
 {
     static const char text[] = "out of memory";
-    const uint32_t count = UINT32_C(1) | UINT32_C(1) << 31;
+    const uint32_t count = UINT32_C(1) | BID_IS_DIGEST;
     const int32_t status = TT_ERR_NO_MEMORY;
     memset(named->bid, 0, HEAD_BYTES + DIGEST_BYTES);
     memcpy(named->bid, &count, sizeof(count));
@@ -87,10 +102,19 @@ static size_t bid_write_starved(tt_named *named)
     return HEAD_BYTES + DIGEST_BYTES + sizeof(text) - 1;
 }
 
+static bool has_hashes(const tt_named *named, size_t text_bytes)
+{
+    return HEAD_BYTES + DIGEST_BYTES + HASH_BYTES * bid_members(named) + text_bytes <=
+           TT_TICKET_CLAIM_BYTES_MAX;
+}
+
 static void bid_write(tt_named *named, const tt_failure *objection, bool is_digest)
 {
     const int32_t status = objection != NULL ? objection->status : TT_OK;
-    const uint32_t count = named->member_count | (is_digest ? UINT32_C(1) << 31 : 0);
+    const bool is_hashed =
+        is_digest && has_hashes(named, objection != NULL ? strlen(objection->text) : 0);
+    const uint32_t count =
+        bid_members(named) | (is_digest ? BID_IS_DIGEST : 0) | (is_hashed ? BID_HAS_HASHES : 0);
     uint8_t *at = named->bid + HEAD_BYTES;
     memcpy(named->bid, &count, sizeof(count));
     memcpy(named->bid + 4, &status, sizeof(status));
@@ -99,8 +123,17 @@ static void bid_write(tt_named *named, const tt_failure *objection, bool is_dige
         memcpy(at, &hash, sizeof(hash));
         at += sizeof(hash);
     }
+    for (uint32_t i = 0; is_hashed && i < named->member_count; i++) {
+        if (named->members[i]->is_torn) {
+            continue;
+        }
+        const uint64_t hash =
+            tt_hash64(named->members[i]->name, strlen(named->members[i]->name), 0);
+        memcpy(at, &hash, sizeof(hash));
+        at += sizeof(hash);
+    }
     for (uint32_t i = 0; !is_digest && i < named->member_count; i++) {
-        at = record_write(named, named->members[i], at);
+        at = named->members[i]->is_torn ? at : record_write(named, named->members[i], at);
     }
     if (objection != NULL) {
         memcpy(at, objection->text, strlen(objection->text));
@@ -112,10 +145,14 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
     size_t bytes = HEAD_BYTES;
     for (uint32_t i = 0; i < named->member_count; i++) {
-        bytes += record_bytes(named, named->members[i]);
+        bytes += named->members[i]->is_torn ? 0 : record_bytes(named, named->members[i]);
     }
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
-    bytes = (is_digest ? HEAD_BYTES + DIGEST_BYTES : bytes) + text_bytes;
+    if (is_digest) {
+        bytes = HEAD_BYTES + DIGEST_BYTES +
+                (has_hashes(named, text_bytes) ? HASH_BYTES * bid_members(named) : 0);
+    }
+    bytes += text_bytes;
     if (bid_reserve(control, named, bytes) == TT_OK) {
         bid_write(named, objection, is_digest);
     } else {
@@ -135,8 +172,8 @@ bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
     }
     memcpy(&count, bytes, sizeof(count));
     memcpy(&status, (const uint8_t *)bytes + 4, sizeof(status));
-    *bid = (tt_bid){.member_count = count & INT32_MAX,
-                    .is_digest = (count >> 31) != 0,
+    *bid = (tt_bid){.member_count = count & ~(BID_IS_DIGEST | BID_HAS_HASHES),
+                    .is_digest = (count & BID_IS_DIGEST) != 0,
                     .objection = (tt_status)status,
                     .records = (const uint8_t *)bytes + HEAD_BYTES,
                     .end = (const uint8_t *)bytes + byte_count};
@@ -147,7 +184,10 @@ bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
     tt_bid look = *bid;
     tt_claim claim;
     if (bid->is_digest) {
-        look.records += DIGEST_BYTES;
+        look.records +=
+            DIGEST_BYTES + ((count & BID_HAS_HASHES) != 0 ? HASH_BYTES * bid->member_count : 0);
+    } else if ((count & BID_HAS_HASHES) != 0) {
+        return false;
     }
     while (!bid->is_digest && look.member_count > 0) {
         if (!tt_bid_next(&look, &claim)) {
@@ -176,6 +216,69 @@ bool tt_bid_next(tt_bid *bid, tt_claim *claim_out)
     bid->records += RECORD_BYTES + name_bytes;
     bid->member_count--;
     return true;
+}
+
+/* A place in a bid: number of the member, and where its record or hash lies. */
+static uint32_t place_make(uint32_t member, size_t at)
+{
+    _Static_assert(TT_TICKET_CLAIM_BYTES_MAX < 1 << 16, "a place has 16 bits");
+    return member << 16 | (uint32_t)at;
+}
+
+static uint32_t part_record(const uint8_t *bytes, size_t left, uint32_t place, tt_part_name *part)
+{
+    const size_t at = place & UINT16_MAX;
+    const uint16_t name_bytes = left < RECORD_BYTES ? 0 : bytes[at + CLAIM_FIXED_BYTES];
+    if (name_bytes == 0 || left - RECORD_BYTES < name_bytes) {
+        return 0; /* none, or a single request */
+    }
+    const char *name = (const char *)bytes + at + RECORD_BYTES;
+    *part = (tt_part_name){
+        .hash = tt_hash64(name, name_bytes, 0), .name = name, .name_bytes = name_bytes};
+    return place_make((place >> 16) + 1, at + RECORD_BYTES + name_bytes);
+}
+
+/* The words of one who tells that the rest of its group is to fail. */
+static void add_torn(const void *claim, size_t byte_count, tt_part_name *part)
+{
+    tt_bid bid;
+    if (tt_bid_read(&bid, claim, byte_count) && bid.objection == BID_TORN) {
+        part->torn = bid.text;
+        part->torn_bytes = (uint16_t)bid.text_bytes;
+    }
+}
+
+uint32_t tt_bid_part(void *owner, const void *claim, uint16_t byte_count, uint32_t place,
+                     tt_part_name *part_out)
+{
+    const uint8_t *bytes = claim;
+    int32_t status;
+    uint32_t count;
+    (void)owner;
+    if (byte_count < HEAD_BYTES) {
+        return 0;
+    }
+    memcpy(&count, bytes, sizeof(count));
+    memcpy(&status, bytes + 4, sizeof(status));
+    const bool is_digest = (count & BID_IS_DIGEST) != 0, has_hash = (count & BID_HAS_HASHES) != 0;
+    place = place != 0 ? place : HEAD_BYTES + (is_digest ? DIGEST_BYTES : 0);
+    const size_t at = place & UINT16_MAX;
+    const size_t left = byte_count > at ? byte_count - at : 0;
+    if (place >> 16 >= (count & ~(BID_IS_DIGEST | BID_HAS_HASHES)) || status == BID_APART) {
+        return 0;
+    }
+    uint32_t next = 0;
+    if (!is_digest) {
+        next = part_record(bytes, left, place, part_out);
+    } else if (has_hash && left >= HASH_BYTES) {
+        *part_out = (tt_part_name){0};
+        memcpy(&part_out->hash, bytes + at, sizeof(part_out->hash));
+        next = place_make((place >> 16) + 1, at + HASH_BYTES);
+    }
+    if (next > 0 && status == BID_TORN) {
+        add_torn(claim, byte_count, part_out);
+    }
+    return next;
 }
 
 /* ---- words for people ---- */
@@ -248,7 +351,7 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
     for (uint32_t i = 0; i < count; i++) { /* who cannot take part is the culprit */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) && bid.objection < 0) {
             tt_text_add(text, "%.*s", (int)bid.text_bytes, bid.text);
-            return bid.objection;
+            return bid.objection == BID_TORN ? TT_ERR_MISMATCH : bid.objection;
         }
     }
     tt_text_add(text, "ranks disagree about tensor ");

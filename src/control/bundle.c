@@ -536,6 +536,17 @@ void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, 
     close_all(&it);
 }
 
+void tt_bundle_refuse(tt_control *control, tt_set *set, const tt_agreement *item,
+                      const tt_failure *objection)
+{
+    run it = {.control = control, .set = set, .is_planned = true, .objection = objection};
+    if (item->bundle_size > 0) {
+        tt_pack_forgo(control, set, item);
+    }
+    run_item(&it, item);
+    close_all(&it);
+}
+
 void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *item,
                          tt_request *request)
 {

@@ -124,9 +124,12 @@ typedef struct tt_request {
     char error[TT_ERROR_BYTES];
     tt_op *op; /* from here on control's */
     struct tt_named *named;
-    bool is_identity;              /* the input is not to be scaled */
-    bool is_taken_back;            /* to be cancelled when its group has come apart */
-    struct tt_request *next_later; /* waits until an earlier one of its name is over */
+    bool is_identity;               /* the input is not to be scaled */
+    bool is_taken_back;             /* to be cancelled when its group has come apart */
+    bool is_torn;                   /* out of its group: see BID_TORN */
+    struct tt_request *next_later;  /* waits until an earlier one of its name is over */
+    struct tt_request *next_member; /* in a group: the next whose name falls on the same place */
+    uint64_t name_hash;             /* in a group */
 } tt_request;
 
 /* What the machine wants people to know; level as in base/log.h. */

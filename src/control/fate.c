@@ -47,13 +47,24 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
     }
 }
 
-bool tt_fate_is_known(const tt_control *control, const tt_head *key)
+static const tt_fate *fate_find(const tt_control *control, const tt_head *key)
 {
     const tt_fate *fate = control->fates;
     while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, fate->peer)) {
         fate = fate->next;
     }
-    return fate != NULL;
+    return fate;
+}
+
+bool tt_fate_is_known(const tt_control *control, const tt_head *key)
+{
+    return fate_find(control, key) != NULL;
+}
+
+bool tt_fate_is_decided(const tt_control *control, const tt_head *key)
+{
+    const tt_fate *fate = (key->flags & TT_FLAG_PAIR) == 0 ? fate_find(control, key) : NULL;
+    return fate != NULL && fate->is_verdict && fate->key.kind != TT_FRAME_OBJECT;
 }
 
 bool tt_fate_take(tt_op *op)

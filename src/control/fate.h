@@ -37,6 +37,8 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
 bool tt_fate_take(tt_op *op);
 /* Was anything said about the op that `key` names? */
 bool tt_fate_is_known(const tt_control *control, const tt_head *key);
+/* Was a verdict given to all members? */
+bool tt_fate_is_decided(const tt_control *control, const tt_head *key);
 void tt_fate_release_all(tt_control *control);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "base/plant.h"
 #include "control/named.h"
 
@@ -44,6 +45,49 @@ static tt_named *group_begin(tt_control *control, tt_set *set, const tt_membersh
     }
     return named;
 }
+
+/* ---- names that are taken by members ---- */
+
+static tt_request **bucket_of(const tt_control *control, uint64_t hash)
+{
+    return &control->names->members[hash % NAME_BUCKETS];
+}
+
+static uint64_t hash_of(const tt_set *set, const char *name)
+{
+    return tt_hash64(name, strlen(name), set->id);
+}
+
+tt_request *tt_group_member(const tt_control *control, const tt_set *set, const char *name)
+{
+    const uint64_t hash = hash_of(set, name);
+    tt_request *request = *bucket_of(control, hash);
+    while (request != NULL && (request->name_hash != hash || request->named->set != set ||
+                               strcmp(request->name, name) != 0)) {
+        request = request->next_member;
+    }
+    return request;
+}
+
+static void member_enter(tt_control *control, tt_request *request)
+{
+    request->name_hash = hash_of(request->named->set, request->name);
+    tt_request **bucket = bucket_of(control, request->name_hash);
+    request->next_member = *bucket;
+    *bucket = request;
+}
+
+void tt_group_leave(tt_control *control, tt_request *request)
+{
+    tt_request **link = bucket_of(control, request->name_hash);
+    while (*link != request) {
+        TT_ASSERT(*link != NULL);
+        link = &(*link)->next_member;
+    }
+    *link = request->next_member;
+}
+
+/* ---- members ---- */
 
 /* Where this name is among the members, or where it belongs: they are kept in order. */
 static uint32_t member_place(const tt_named *named, const char *name, bool *is_there_out)
@@ -123,6 +167,7 @@ static void member_add(tt_control *control, tt_named *named, tt_request *request
     request->named = named;
     request->is_taken_back = false;
     member_insert(named, request);
+    member_enter(control, request);
 }
 
 void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
@@ -220,6 +265,9 @@ void tt_group_flush(tt_control *control)
         tt_named *named = control->names->apart;
         control->names->apart = named->next_apart;
         tt_named_stop_waiting(control, named);
+        for (uint32_t i = 0; i < named->member_count; i++) {
+            tt_group_leave(control, named->members[i]);
+        }
         for (uint32_t i = 0; i < named->member_count; i++) {
             submit_alone(control, named, named->members[i]);
         }

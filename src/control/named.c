@@ -203,6 +203,9 @@ void tt_named_over(tt_request *request, tt_status status, const char *text)
         return;
     }
     for (uint32_t i = 0; i < named->member_count; i++) {
+        tt_group_leave(control, named->members[i]);
+    }
+    for (uint32_t i = 0; i < named->member_count; i++) {
         request_tell(named->members[i], named->status, named->error);
     }
     tt_named_release(control, named);
@@ -289,6 +292,10 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
 static void host_planned(void *owner, const tt_agreement *item)
 {
     tt_set *set = owner;
+    if (item->rival != NULL) {
+        tt_torn_refuse(set->control, set, item);
+        return;
+    }
     take_over(set->control, item);
     if (item->bundle_size > 0) {
         tt_pack_add(set->control, set, item);
@@ -312,6 +319,9 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
     if (named->layout > 0 && set->shut == TT_OK && (is_recalled || status == BID_APART)) {
         tt_group_come_apart(set->control, named);
         return;
+    }
+    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* for its sake planned ones were refused */
+        text = named->error;
     }
     if (is_explained) {
         named->is_waiting = false;
@@ -407,6 +417,7 @@ static const tt_negotiate_host host_table = {
     .failed = host_failed,
     .joined = host_joined,
     .explain = host_explain,
+    .part = tt_bid_part,
     .may_plan = host_may_plan,
     .report = host_report,
 };
@@ -671,6 +682,19 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
     }
 }
 
+/* What is open here under the request's name: by itself, as a group, or in another group. */
+static tt_named *open_under(const tt_control *control, const tt_set *set, const tt_request *request)
+{
+    tt_named *named = tt_named_find(control, set, request->name);
+    if (named != NULL && (request->group == NULL || named->member_max == 0)) {
+        return named;
+    }
+    const tt_request *member = tt_group_member(control, set, request->name);
+    const bool is_own = member != NULL && request->group != NULL && member->named->layout == 0 &&
+                        strcmp(member->named->name, request->group) == 0;
+    return member != NULL && !is_own ? member->named : NULL;
+}
+
 void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
                      const tt_failure *objection)
 {
@@ -686,12 +710,12 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     }
     request->op = NULL;
     request->named = NULL;
-    request->has_strays = false;
+    request->has_strays = request->is_torn = false;
     tt_control_watch(control);
     tt_group_flush(control); /* names that are taken are to be found */
-    tt_named *open = request->group == NULL ? tt_named_find(control, set, request->name) : NULL;
+    tt_named *open = open_under(control, set, request);
     if (open != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
-        if (tt_named_wait_behind(control, open, request)) {
+        if (open->layout == 0 && tt_named_wait_behind(control, open, request)) {
             return;
         }
         tt_text text = {0};

@@ -100,6 +100,7 @@ typedef struct tt_early {
 /* What control knows of named requests. */
 struct tt_names {
     tt_named *buckets[NAME_BUCKETS];
+    tt_request *members[NAME_BUCKETS]; /* of open groups, by name */
     tt_named *free;
     tt_named *waiting; /* tickets and incomplete groups */
     tt_bundle *free_bundles;
@@ -115,6 +116,9 @@ struct tt_names {
 
 /* Objection of a bid: not all members of this group come, it is dissolved. No status of a call. */
 #define BID_APART ((tt_status)-31)
+/* Likewise: peers had begun some of it as planned, by itself or in another group; what is left of
+ * it fails everywhere. */
+#define BID_TORN ((tt_status)-30)
 
 /* A bid as it lies on the wire, after it was checked. */
 typedef struct tt_bid {
@@ -132,6 +136,9 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
 bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count);
 /* The next member; false: none is left. */
 bool tt_bid_next(tt_bid *bid, tt_claim *claim_out);
+/* A member of a group: `part` of the negotiator's host. */
+uint32_t tt_bid_part(void *owner, const void *claim, uint16_t byte_count, uint32_t place,
+                     tt_part_name *part_out);
 tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant *claimants,
                          uint32_t count, tt_text *text);
 
@@ -187,6 +194,10 @@ void tt_notice_release_all(tt_control *control);
 
 void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
                      const tt_membership *membership, const tt_failure *objection);
+/* The open request of this name that is in a group; NULL: there is none. */
+tt_request *tt_group_member(const tt_control *control, const tt_set *set, const char *name);
+/* It is not in its group any more. */
+void tt_group_leave(tt_control *control, tt_request *request);
 /* A group that nobody named does not come together here: claim that it is dissolved. */
 void tt_group_give_up(tt_control *control, tt_named *named);
 /* Its ticket has ended with that: the members will be submitted by themselves. */
@@ -210,14 +221,24 @@ void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *i
                          tt_request *request);
 /* Run all that have come of a pack as one; `objection`: refuse it on all ranks. They leave it. */
 void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *objection);
+/* Peers have begun this planned tensor or group, which this rank has elsewhere: it fails. */
+void tt_bundle_refuse(tt_control *control, tt_set *set, const tt_agreement *item,
+                      const tt_failure *objection);
 /* Keep enough of them that none is missing when tickets are agreed. */
 tt_status tt_bundle_reserve(tt_control *control);
 void tt_bundle_release_all(tt_control *control);
+
+/* ---- torn.c ---- */
+
+/* `item` is planned, but this rank has some of it in `item->rival`: both fail. */
+void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item);
 
 /* ---- pack.c ---- */
 
 /* A planned tensor of a bundle is to run. */
 void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item);
+/* It will not run as part of its bundle here: nor will the bundle, anywhere. */
+void tt_pack_forgo(tt_control *control, tt_set *set, const tt_agreement *item);
 /* A peer has refused the planned op of `key`, which has not begun here. */
 void tt_pack_foretold(tt_control *control, const tt_head *key);
 /* The exchange of a pack has failed, here as everywhere. */

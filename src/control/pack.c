@@ -177,7 +177,14 @@ void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item)
         }
         return;
     }
-    if (pack != NULL && pack->count > 0 && !is_over) {
+    tt_pack_forgo(control, set, item);
+    tt_bundle_run(control, set, item, 1, true);
+}
+
+void tt_pack_forgo(tt_control *control, tt_set *set, const tt_agreement *item)
+{
+    tt_pack *pack = pack_find(control, set, item);
+    if (pack != NULL && pack->count > 0 && item->order < pack->end) {
         give_up(control, pack);
     }
     if (pack == NULL || item->order < pack->end) { /* others may have begun it */
@@ -188,7 +195,6 @@ void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item)
                         .order = item->order};
         refuse(control, &none);
     }
-    tt_bundle_run(control, set, item, 1, true);
 }
 
 /* ---- time, and the end ---- */

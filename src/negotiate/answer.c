@@ -99,21 +99,11 @@ static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
 static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
 {
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, true);
-    if (number == TT_NONE) {
-        return TT_ERR_NO_MEMORY;
-    }
-    tt_entry *entry = &self->entries.items[number];
-    if (entry->debt == NULL) {
-        entry->debt = tt_allocate(&self->memory, 1, sizeof(tt_debt));
-    }
-    if (entry->debt == NULL) {
-        return TT_ERR_NO_MEMORY;
-    }
-    entry->debt->count++;
-    entry->debt->status = (tt_status)view->head.status;
-    tt_text_clear(&entry->debt->text);
-    tt_text_add_words(&entry->debt->text, (const char *)view->claim, view->head.claim_bytes);
-    return TT_OK;
+    tt_text text = {0};
+    tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
+    return number == TT_NONE ? TT_ERR_NO_MEMORY
+                             : tt_entry_owe(self, number, (tt_status)view->head.status, &text,
+                                            view->head.kind == TT_ANSWER_CONTESTED);
 }
 
 static tt_status take_failed(tt_negotiator *self, const answer_view *view)
@@ -131,6 +121,54 @@ static tt_status take_failed(tt_negotiator *self, const answer_view *view)
         return TT_OK;
     }
     return status == TT_ERR_MISMATCH || self->is_joining ? TT_OK : owe_failure(self, view);
+}
+
+/* Of this member's tensors that are in groups which these answers have ended. */
+static bool is_torn(const tt_negotiator *self, uint64_t hash)
+{
+    for (uint32_t i = 0; i < self->torn.count; i++) {
+        if (self->torn.hashes[i] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static tt_status tear(tt_negotiator *self, const tt_entry *entry)
+{
+    const tt_plannable item = {.name = entry->name,
+                               .claim = entry->ticket->claim,
+                               .claim_bytes = entry->ticket->claim_bytes};
+    TT_TRY(tt_parts_read(self, entry->hash, &item, &self->parts));
+    void *hashes = self->torn.hashes;
+    TT_TRY(tt_negotiator_grow(self, &hashes, &self->torn.capacity, sizeof(*self->torn.hashes),
+                              self->torn.count + self->parts.count));
+    self->torn.hashes = hashes;
+    for (uint32_t i = 0; i < self->parts.count; i++) {
+        self->torn.hashes[self->torn.count++] = self->parts.hashes[i];
+    }
+    return TT_OK;
+}
+
+/* One occurrence of each tensor of a contested group is over on every member: where it waits, where
+ * it was in such a group, and where it has not come yet. */
+static tt_status take_contested(tt_negotiator *self, const answer_view *view)
+{
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
+    if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
+        self->last_mode = TT_NEGOTIATE_COORDINATOR;
+        TT_TRY(tear(self, &self->entries.items[number]));
+        tt_text text = {0};
+        tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
+        tt_entry_fail(self, number, TT_ERR_MISMATCH, text.bytes);
+        return TT_OK;
+    }
+    if (view->head.status != TT_ERR_MISMATCH) {
+        return TT_ERR_BAD_WIRE;
+    }
+    const uint64_t hash = tt_hash64(view->name, view->head.name_bytes, 0);
+    const bool is_over = view->head.needs_all != 0 || self->is_joining || is_torn(self, hash);
+    return is_over ? TT_OK : owe_failure(self, view);
 }
 
 /* ---- joined ---- */
@@ -188,6 +226,8 @@ static tt_status take(tt_negotiator *self, const answer_view *view)
         return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_agreed(self, view);
     case TT_ANSWER_FAILED:
         return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_failed(self, view);
+    case TT_ANSWER_CONTESTED:
+        return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_contested(self, view);
     case TT_ANSWER_JOINED:
         return take_joined(self, view);
     }
@@ -199,6 +239,7 @@ tt_status tt_answers_apply(tt_negotiator *self)
     tt_status status = TT_OK;
     tt_agreement near[TT_BATCH_NEAR];
     tt_batch_open(self, near);
+    self->torn.count = 0;
     for (uint32_t i = 0; i < self->turn.answer_count && status == TT_OK; i++) {
         const uint8_t *bytes = self->turn.answers[i].bytes;
         uint32_t left = self->turn.answers[i].count;

@@ -12,24 +12,6 @@
 #include "base/plant.h"
 #include "negotiate/internal.h"
 
-static void write_answer(tt_writer *writer, const tt_answer_head *head, const char *name,
-                         const void *claim)
-{
-    uint8_t *at = tt_writer_take(writer, (uint32_t)sizeof(*head) + head->name_bytes + 1U +
-                                             head->claim_bytes + 1U);
-    memcpy(at, head, sizeof(*head));
-    at += sizeof(*head);
-    if (head->name_bytes > 0) {
-        memcpy(at, name, head->name_bytes);
-    }
-    at += head->name_bytes;
-    *at++ = 0;
-    if (head->claim_bytes > 0) {
-        memcpy(at, claim, head->claim_bytes);
-    }
-    at[head->claim_bytes] = 0;
-}
-
 static void write_failure(tt_writer *writer, const tt_row *row, tt_status status,
                           const tt_text *text)
 {
@@ -38,7 +20,7 @@ static void write_failure(tt_writer *writer, const tt_row *row, tt_status status
                                  .status = (int16_t)status,
                                  .name_bytes = entry->name_bytes,
                                  .claim_bytes = (uint16_t)text->length};
-    write_answer(writer, &head, entry->name, text->bytes);
+    tt_writer_answer(writer, &head, entry->name, text->bytes);
 }
 
 static void write_verdict(tt_writer *writer, const tt_row *row)
@@ -60,7 +42,7 @@ static void write_joined(tt_writer *writer)
                                  .first = joined->items[0].first,
                                  .last = self->turn.last};
     const tt_answer_head head = {.kind = TT_ANSWER_JOINED, .claim_bytes = sizeof(join)};
-    write_answer(writer, &head, "", &join);
+    tt_writer_answer(writer, &head, "", &join);
 }
 
 /* ---- claims that differ ---- */
@@ -124,7 +106,7 @@ static tt_status answer_complete(tt_writer *writer, const tt_row *row)
                                      .needs_all = row->needs_all,
                                      .name_bytes = entry->name_bytes,
                                      .claim_bytes = row->claims->bytes};
-        write_answer(writer, &head, entry->name, row->claims->claim);
+        tt_writer_answer(writer, &head, entry->name, row->claims->claim);
         return TT_OK;
     }
     tt_text text = {0};
@@ -192,6 +174,7 @@ tt_status tt_coordinator_answer(tt_negotiator *self)
     if (has_joined && !is_last) {
         write_joined(&writer);
     }
+    TT_TRY(tt_contest_answer(&writer));
     tt_list_node *next;
     for (tt_list_node *node = tt_list_first(&turn->rows); node != NULL; node = next) {
         next = tt_list_next(&turn->rows, node);

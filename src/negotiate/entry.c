@@ -187,6 +187,21 @@ uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_byte
     return entry;
 }
 
+uint32_t tt_entry_of_hash(const tt_negotiator *self, uint64_t hash)
+{
+    const tt_entries *entries = &self->entries;
+    const uint32_t mask = entries->index_capacity - 1;
+    uint32_t at = (uint32_t)hash & mask;
+    while (entries->index_capacity > 0 && entries->index[at].entry != TT_NONE) {
+        const uint32_t entry = entries->index[at].entry;
+        if (entries->items[entry].hash == hash) {
+            return entry;
+        }
+        at = (at + 1) & mask;
+    }
+    return TT_NONE;
+}
+
 static void entry_free(tt_negotiator *self, tt_entry *entry)
 {
     tt_release(&self->memory, entry->name, (size_t)entry->name_bytes + 1, 1);
@@ -279,4 +294,23 @@ void tt_entry_fail(tt_negotiator *self, uint32_t number, tt_status status, const
     self->count.failed++;
     self->host.failed(self->host.owner, ticket, status, text);
     tt_entry_release(self, number);
+}
+
+tt_status tt_entry_owe(tt_negotiator *self, uint32_t number, tt_status status, const tt_text *text,
+                       bool is_contest)
+{
+    tt_entry *entry = &self->entries.items[number];
+    if (entry->debt == NULL) {
+        entry->debt = tt_allocate(&self->memory, 1, sizeof(tt_debt));
+        if (entry->debt == NULL) {
+            tt_entry_release(self, number);
+            return TT_ERR_NO_MEMORY;
+        }
+        entry->debt->is_contest = is_contest;
+        self->contested_count += is_contest;
+    }
+    entry->debt->count++;
+    entry->debt->status = status;
+    entry->debt->text = *text;
+    return TT_OK;
 }

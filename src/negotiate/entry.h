@@ -39,6 +39,7 @@ typedef struct tt_owed {
 typedef struct tt_debt {
     tt_status status;
     uint32_t count;
+    bool is_contest; /* it was in a group that was contested (contest.c) */
     tt_text text;
 } tt_debt;
 
@@ -46,6 +47,8 @@ typedef struct tt_debt {
 typedef struct tt_row_claim {
     struct tt_row_claim *next;
     tt_ranges members;
+    bool has_parts; /* it is a group's; known to the coordinator */
+    bool is_torn;   /* and has failed already where it was made */
     uint16_t bytes;
     uint8_t claim[];
 } tt_row_claim;
@@ -55,7 +58,8 @@ typedef struct tt_row {
     tt_list_node node;
     uint32_t entry;
     bool needs_all;
-    uint8_t verdict; /* 0, or TT_REQUEST_CANCEL or GIVE_UP with `text` */
+    uint8_t verdict;  /* 0, or TT_REQUEST_CANCEL or GIVE_UP with `text` */
+    uint32_t contest; /* that it is part of in this turn; 0: none (contest.c) */
     tt_row_claim *claims;
     tt_text *text;
 } tt_row;
@@ -95,12 +99,17 @@ typedef struct tt_entries {
 
 /* Find or add; TT_NONE when memory is out, or not there and `is_wanted` is false. */
 uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted);
+/* The entry whose name has this hash; TT_NONE: none has. */
+uint32_t tt_entry_of_hash(const tt_negotiator *self, uint64_t hash);
 /* Forget it if nothing needs it any more. */
 void tt_entry_release(tt_negotiator *self, uint32_t entry);
 void tt_entries_destroy(tt_negotiator *self);
 void tt_entry_wait(tt_negotiator *self, uint32_t entry, tt_wait wait);
 /* The ticket leaves; the caller tells its host. */
 tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t entry);
+/* Its next ticket will fail with this. */
+tt_status tt_entry_owe(tt_negotiator *self, uint32_t entry, tt_status status, const tt_text *text,
+                       bool is_contest);
 void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
 /* ---- cache: what was agreed once, in the same slots everywhere ---- */
@@ -112,8 +121,10 @@ typedef struct tt_slot {
     uint8_t splits; /* how often its bundle did not hold */
     bool needs_all : 1;
     bool is_planned : 1;
-    bool is_frozen : 1; /* its cut is being agreed */
-    bool is_upset : 1;  /* this member wants it out of the plan */
+    bool is_frozen : 1;    /* its cut is being agreed */
+    bool is_upset : 1;     /* this member wants it out of the plan */
+    bool has_parts : 1;    /* it is a group's */
+    bool is_displaced : 1; /* this member has a tensor of it in another ticket: it must go */
     void *claim;
     uint32_t streak;
     uint32_t begun; /* occurrences of the plan; this member's own */
@@ -127,6 +138,12 @@ typedef struct tt_slot {
 _Static_assert(sizeof(tt_slot) <= 64, "a slot is a line of cache");
 _Static_assert(TT_BUNDLE_MEMBERS_MAX <= UINT16_MAX, "a slot counts them in 16 bits");
 
+/* Which group's slot has a tensor. */
+typedef struct tt_part_place {
+    uint64_t hash;
+    uint32_t slot; /* TT_NONE: free */
+} tt_part_place;
+
 typedef struct tt_cache {
     tt_slot *slots;
     uint64_t *pending; /* bits of this member's tickets */
@@ -134,6 +151,8 @@ typedef struct tt_cache {
     uint32_t reserved, words; /* room in slots, in pending */
     uint32_t oldest, newest, first_free;
     uint32_t planned;
+    tt_part_place *parts; /* [part_capacity], open addressing, a power of two */
+    uint32_t part_count, part_capacity;
     uint64_t digest;      /* of all changes */
     uint64_t plan_digest; /* of promotions and cuts */
 } tt_cache;

@@ -29,12 +29,42 @@ void tt_plan_start(tt_negotiator *self, uint32_t slot, tt_ticket *ticket);
 /* One occurrence of a cut plan. */
 void tt_plan_pay(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_plan_pay_all(tt_negotiator *self, uint32_t entry);
+/* All of them; for the sake of `rival`. */
+void tt_plan_refuse(tt_negotiator *self, uint32_t entry, const tt_ticket *rival);
 /* Begin nothing more of the slots that leave the plan: those in `marks` with all of their bundles,
  * or all. How many. */
 uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all);
 /* They leave; `limits` has the highest occurrence of each that any member has begun. */
 tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits);
 bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket);
+
+/* ---- parts: tensors of groups ---- */
+
+typedef struct tt_part_list {
+    uint64_t *hashes;
+    uint32_t count, capacity;
+} tt_part_list;
+
+/* The names that a ticket or slot stands for: the parts of its claim, or its own. */
+tt_status tt_parts_read(tt_negotiator *self, uint64_t own_hash, const tt_plannable *item,
+                        tt_part_list *list);
+/* This slot has come into the cache, or leaves it. No two slots have a tensor in common. */
+tt_status tt_parts_insert(tt_negotiator *self, uint32_t slot);
+void tt_parts_erase(tt_negotiator *self, uint32_t slot);
+/* This ticket waits, and is not cached: slots that have a tensor in common with it must go. */
+void tt_parts_displace(tt_negotiator *self, uint32_t entry);
+typedef enum tt_torn {
+    TT_TORN_NOT,
+    TT_TORN_WHOLE, /* it fails */
+    TT_TORN_REST,  /* it is to be told, so that the rest of it fails everywhere */
+} tt_torn;
+/* Refuse planned exchanges that peers have begun of tensors which are in this ticket. */
+tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket);
+/* After a cut: fail those that wait and are in the way of what was begun. */
+void tt_parts_settle(tt_negotiator *self);
+/* A group has come again: what was contested of it before is forgotten. */
+void tt_parts_forgive(tt_negotiator *self, const tt_ticket *ticket);
+void tt_parts_destroy(tt_negotiator *self);
 
 /* ---- rounds ---- */
 
@@ -87,6 +117,8 @@ struct tt_negotiator {
     tt_cache cache;
     tt_list waiting; /* tickets, oldest first */
     uint32_t waiting_count, untold_count, changed_count, wish_count, upset_count;
+    uint32_t displaced_count;             /* slots */
+    uint32_t owed_count, contested_count; /* entries with owed; with a debt of a contest */
 
     tt_phase phase;
     uint64_t done;         /* last round that is over */
@@ -120,7 +152,9 @@ struct tt_negotiator {
     /* Not needed in most rounds, so that the rest lies close together. */
     tt_combine cut;
     tt_turn turn;
-    uint64_t cycle_ns; /* original: begin of the last one */
+    tt_part_list parts, other_parts; /* scratch */
+    tt_part_list torn;               /* tensors of own groups that these answers end */
+    uint64_t cycle_ns;               /* original: begin of the last one */
     tt_text shut_text;
 };
 

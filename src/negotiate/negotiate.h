@@ -22,7 +22,8 @@
  *
  *  (1) `agreed` shows the same items in the same order on every member.
  *  (2) Every ticket ends exactly once: in `agreed`, in `planned`, or in `failed`.
- *  (3) Disagreement about a name fails it on all members with one text, made by the coordinator.
+ *  (3) Disagreement about a name fails it on all members with one text, made by the coordinator;
+ *      also where members have it in different groups, or one in a group and another by itself.
  *  (4) Frames may come late, twice and in any order. Nothing in them is trusted.
  *  (5) Caches are equal by construction; a digest in every round proves it. Where it does not, all
  *      members forget their caches and plans and start anew from the coordinator.
@@ -104,6 +105,10 @@ typedef struct tt_agreement {
      * `bundle` is a number like `index`, and belongs to none of them. */
     uint32_t bundle, bundle_size; /* size 0: it is in none */
     uint32_t bundle_place;        /* in the bundle, from 0 */
+    /* Planned: peers have begun it, but this member has a tensor of it in this ticket. Refuse it,
+     * so that it fails everywhere, and let the ticket claim that it is torn: it is told if tensors
+     * are left of it, else failed. NULL: run it. */
+    const tt_ticket *rival;
 } tt_agreement;
 
 /* A tensor that could be planned. */
@@ -112,6 +117,17 @@ typedef struct tt_plannable {
     const void *claim;
     uint16_t claim_bytes;
 } tt_plannable;
+
+/* A tensor that a claim speaks for although its ticket has another name: the member of a group. */
+typedef struct tt_part_name {
+    uint64_t hash;    /* tt_hash64 of the name, from 0 */
+    const char *name; /* in the claim, of name_bytes; NULL: the claim has its hash alone */
+    uint16_t name_bytes;
+    /* Not NULL: the claim is of a group that has failed at its member, because peers had begun some
+     * of it as planned; why. What is left of it fails everywhere. */
+    const char *torn;
+    uint16_t torn_bytes;
+} tt_part_name;
 
 /* May planned tensors share an exchange? Those of one kind may, up to bundle_bytes. */
 typedef struct tt_fusion {
@@ -156,6 +172,10 @@ typedef struct tt_negotiate_host {
     /* Say in `text` how these claims about `name` differ. */
     void (*explain)(void *owner, const char *name, const tt_claimant *claimants, uint32_t count,
                     tt_text *text);
+    /* The tensor of a group's claim that lies at `offset` (0: the first); where the next one does.
+     * 0: there is none. NULL: no claim is of a group. */
+    uint32_t (*part)(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,
+                     tt_part_name *part_out);
     /* May a tensor of this claim be planned, and with which others may it go? NULL: all may, each
      * alone. One that may not is always agreed, with the number of active members. The same answer
      * on all members; `fusion` is zeroed. */

@@ -144,6 +144,7 @@ void tt_negotiator_destroy(tt_negotiator *self)
     TT_ASSERT(self->waiting_count == 0);
     tt_turn_destroy(self);
     tt_stall_destroy(self);
+    tt_parts_destroy(self);
     tt_cache_destroy(self);
     tt_entries_destroy(self);
     tt_combine_destroy(self, &self->vectors[0]);
@@ -205,6 +206,13 @@ __attribute__((noinline)) static void refuse_again(tt_negotiator *self, tt_ticke
     refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
 }
 
+/* What peers began with a tensor of it was refused for its sake: its host knows the words. */
+static void refuse_torn(tt_negotiator *self, tt_ticket *ticket)
+{
+    const tt_text text = {0};
+    refuse(self, ticket, TT_ERR_MISMATCH, &text);
+}
+
 static bool may_wait(const tt_negotiator *self, const tt_ticket *ticket)
 {
     return self->shut == TT_OK && ticket->name_bytes > 0 &&
@@ -219,6 +227,7 @@ static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
     tt_debt *debt = self->entries.items[number].debt;
     refuse(self, ticket, debt->status, &debt->text);
     if (--debt->count == 0) {
+        self->contested_count -= debt->is_contest;
         tt_release(&self->memory, debt, 1, sizeof(*debt));
         self->entries.items[number].debt = NULL;
     }
@@ -246,6 +255,9 @@ static void queue(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
         self->is_urgent |= slot->is_planned;
         tt_entry_wait(self, number, TT_WAIT_CHANGED);
     }
+    if (entry->wait == TT_WAIT_UNTOLD || entry->wait == TT_WAIT_CHANGED) {
+        tt_parts_displace(self, number);
+    }
 }
 
 void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
@@ -270,7 +282,11 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&
                tt_slot_claims(slot, ticket)) {
         tt_plan_start(self, entry->slot, ticket);
+    } else if (tt_parts_refuse_owed(self, entry->hash, ticket) == TT_TORN_WHOLE) {
+        refuse_torn(self, ticket);
+        tt_entry_release(self, number);
     } else {
+        tt_parts_forgive(self, ticket);
         queue(self, number, ticket);
     }
 }

@@ -71,6 +71,9 @@ typedef enum tt_answer_kind {
     TT_ANSWER_AGREED = 1,
     TT_ANSWER_FAILED, /* the claim is a text */
     TT_ANSWER_JOINED, /* the claim is a tt_answer_join */
+    /* The claim is a text. needs_all 1: a group that is contested, behind them (0) their tensors,
+     * which also fail where they were not submitted yet */
+    TT_ANSWER_CONTESTED,
 } tt_answer_kind;
 
 /* Then the name and a 0, the claim and a 0. */

@@ -60,7 +60,8 @@ uint64_t tt_negotiator_next(const tt_negotiator *self, uint32_t number, uint32_t
     }
     const tt_slot *slot = &self->cache.slots[number];
     const bool is_same = slot->entry != TT_NONE && slot->is_planned && !slot->is_frozen &&
-                         slot->generation == generation && slot->index == index;
+                         !slot->is_displaced && slot->generation == generation &&
+                         slot->index == index;
     return is_same ? (uint64_t)slot->begun + 1 : 0;
 }
 
@@ -97,7 +98,7 @@ void tt_plan_start(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .bundle_place = slot->bundle_place});
 }
 
-void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+static void pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket, const tt_ticket *rival)
 {
     tt_entry *entry = &self->entries.items[number];
     tt_owed *owed = entry->owed;
@@ -114,17 +115,31 @@ void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
                                .slot = UINT32_MAX,
                                .bundle = owed->bundle,
                                .bundle_size = owed->bundle_size,
-                               .bundle_place = owed->bundle_place});
+                               .bundle_place = owed->bundle_place,
+                               .rival = rival});
     if (owed->begun == owed->limit) {
         tt_release(&self->memory, owed, sizeof(tt_owed) + owed->claim_bytes, 1);
         entry->owed = NULL;
+        self->owed_count--;
     }
+}
+
+void tt_plan_pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    pay(self, number, ticket, NULL);
 }
 
 void tt_plan_pay_all(tt_negotiator *self, uint32_t number)
 {
     while (self->entries.items[number].owed != NULL) {
         tt_plan_pay(self, number, NULL);
+    }
+}
+
+void tt_plan_refuse(tt_negotiator *self, uint32_t number, const tt_ticket *rival)
+{
+    while (self->entries.items[number].owed != NULL) {
+        pay(self, number, NULL, rival);
     }
 }
 
@@ -214,7 +229,7 @@ static void begin_planned(tt_negotiator *self, uint32_t number, uint32_t *index_
     const uint32_t entry = slot->entry;
     if (self->entries.items[entry].wait == TT_WAIT_VECTOR) {
         tt_plan_start(self, number, tt_entry_end(self, entry));
-    } else if (self->entries.items[entry].wait == TT_WAIT_CHANGED) {
+    } else if (self->entries.items[entry].wait == TT_WAIT_CHANGED || slot->is_displaced) {
         self->is_urgent = true;
     }
 }
@@ -320,6 +335,7 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
     owed->claim_bytes = (uint16_t)slot->claim_bytes;
     memcpy(owed->claim, slot->claim, slot->claim_bytes);
     entry->owed = owed;
+    self->owed_count++;
     return TT_OK;
 }
 

@@ -121,7 +121,7 @@ tt_status tt_cache_insert(tt_negotiator *self, uint32_t entry, const void *claim
     tt_cache_note(self, (uint64_t)number << 8 | NOTE_INSERT);
     tt_cache_note(self, self->entries.items[entry].hash);
     tt_cache_note(self, tt_hash64(claim, claim_bytes, needs_all));
-    return TT_OK;
+    return tt_parts_insert(self, number);
 }
 
 void tt_cache_touch(tt_negotiator *self, uint32_t slot)
@@ -161,6 +161,8 @@ void tt_cache_erase(tt_negotiator *self, uint32_t number)
         tt_entry_wait(self, entry, TT_WAIT_UNTOLD);
     }
     self->upset_count -= slot->is_upset;
+    self->displaced_count -= slot->is_displaced;
+    tt_parts_erase(self, number);
     self->entries.items[entry].slot = TT_NONE;
     unlink_slot(&self->cache, number);
     tt_release(&self->memory, slot->claim, (size_t)slot->claim_bytes + 1, 1);

@@ -87,6 +87,17 @@ static tt_status add_verdict(tt_negotiator *self, tt_row *row, const tt_request_
     return TT_OK;
 }
 
+static void note_parts(tt_negotiator *self, tt_row_claim *claim)
+{
+    tt_part_name part = {0};
+    if (self->members.self == 0 && self->host.part != NULL) {
+        claim->has_parts =
+            self->host.part(self->host.owner, claim->claim, claim->bytes, 0, &part) > 0;
+        claim->is_torn = part.torn != NULL;
+        self->turn.groups += claim->has_parts;
+    }
+}
+
 tt_status tt_roll_add(tt_negotiator *self, const tt_request_view *view)
 {
     const tt_request_head *head = &view->head;
@@ -113,6 +124,7 @@ tt_status tt_roll_add(tt_negotiator *self, const tt_request_view *view)
         }
         (*at)->bytes = head->claim_bytes;
         memcpy((*at)->claim, view->claim, head->claim_bytes);
+        note_parts(self, *at);
     }
     return add_members(self, &(*at)->members, view);
 }
@@ -123,6 +135,7 @@ void tt_roll_remove(tt_negotiator *self, tt_row *row)
     while (row->claims != NULL) {
         tt_row_claim *claim = row->claims;
         row->claims = claim->next;
+        self->turn.groups -= claim->has_parts;
         tt_ranges_release(&claim->members, &self->memory);
         tt_release(&self->memory, claim, 1, sizeof(*claim) + claim->bytes);
     }

@@ -32,6 +32,7 @@ typedef struct tt_turn {
     tt_ranges joiners; /* of this turn */
     tt_ranges joined;  /* at the coordinator */
     uint32_t last;     /* at the coordinator: who joined last */
+    uint32_t groups;   /* at the coordinator: claims of groups in `rows` */
     tt_part *answers;
     uint32_t answer_capacity;
     tt_ranges answered;    /* parts that are here */
@@ -84,6 +85,11 @@ typedef struct tt_writer {
     tt_status status;
     uint8_t bytes[TT_NOTICE_BYTES_MAX];
 } tt_writer;
+
+/* contest.c: end what members have in different tickets */
+tt_status tt_contest_answer(tt_writer *writer);
+void tt_writer_answer(tt_writer *writer, const tt_answer_head *head, const char *name,
+                      const void *claim);
 
 void tt_writer_begin(tt_writer *writer, tt_negotiator *self, tt_notice_kind kind);
 /* Room for a record, in this part or the next. */

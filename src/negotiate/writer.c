@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * writer.c - records into parts that fit a frame; no record crosses from one to the next. */
+#include <string.h>
+
 #include "base/assert.h"
 #include "negotiate/internal.h"
 
@@ -54,4 +56,22 @@ tt_status tt_writer_end(tt_writer *writer)
 {
     put_out(writer, true);
     return writer->status;
+}
+
+void tt_writer_answer(tt_writer *writer, const tt_answer_head *head, const char *name,
+                      const void *claim)
+{
+    uint8_t *at = tt_writer_take(writer, (uint32_t)sizeof(*head) + head->name_bytes + 1U +
+                                             head->claim_bytes + 1U);
+    memcpy(at, head, sizeof(*head));
+    at += sizeof(*head);
+    if (head->name_bytes > 0) {
+        memcpy(at, name, head->name_bytes);
+    }
+    at += head->name_bytes;
+    *at++ = 0;
+    if (head->claim_bytes > 0) {
+        memcpy(at, claim, head->claim_bytes);
+    }
+    at[head->claim_bytes] = 0;
 }

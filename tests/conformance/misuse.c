@@ -37,15 +37,35 @@ static bool fits_base(misuse_what what, tutti_collective base)
         return base == TUTTI_ALLREDUCE;
     case MISUSE_GROUP_SIZE:
     case MISUSE_GROUP_MEMBER:
+    case MISUSE_GROUP_NAME:
+    case MISUSE_APART:
         return false;
+    case MISUSE_TOGETHER:
+        return base == TUTTI_ALLREDUCE || base == TUTTI_ALLGATHER;
     default:
         return true;
     }
 }
 
+static bool is_grouped(misuse_state state)
+{
+    return state == MISUSE_GROUPED || state == MISUSE_GROUP_FRESH || state == MISUSE_GROUP_PLANNED;
+}
+
+static bool is_many(misuse_state state)
+{
+    return is_grouped(state) || state == MISUSE_FUSED;
+}
+
+/* Do all calls of the round fail? */
+static bool is_whole(const misuse_case *one)
+{
+    return one->state != MISUSE_FUSED || one->what == MISUSE_TOGETHER;
+}
+
 static bool fits(misuse_state state, misuse_what what, tutti_collective base)
 {
-    const bool is_group = what == MISUSE_GROUP_SIZE || what == MISUSE_GROUP_MEMBER;
+    const bool is_group = what >= MISUSE_GROUP_SIZE && what <= MISUSE_APART;
     const bool is_objection = what == MISUSE_DEVICE || what == MISUSE_ARGUMENT;
     if (is_objection && (state == MISUSE_GROUPED || state == MISUSE_FUSED)) {
         return false; /* fails where it is started: its name is taken until the others know */
@@ -55,7 +75,11 @@ static bool fits(misuse_state state, misuse_what what, tutti_collective base)
                           */
         return fits_base(what, base) && !is_rooted(base) && what != MISUSE_ACTIVE;
     case MISUSE_GROUPED:
-        return base == TUTTI_ALLREDUCE && (is_group || fits_base(what, base));
+        return base == TUTTI_ALLREDUCE && what != MISUSE_TOGETHER &&
+               (is_group || fits_base(what, base));
+    case MISUSE_GROUP_FRESH:
+    case MISUSE_GROUP_PLANNED:
+        return base == TUTTI_ALLREDUCE && is_group;
     case MISUSE_FUSED:
         return base == TUTTI_ALLREDUCE && fits_base(what, base) && what != MISUSE_ACTIVE;
     default:
@@ -92,10 +116,12 @@ bool misuse_at(int number, int size, misuse_case *one_out)
 
 void misuse_describe(const misuse_case *one, char *text, size_t bytes)
 {
-    static const char *const whats[] = {
-        "dtype", "shape",  "op",     "root",     "collective", "prescale",    "postscale",
-        "form",  "active", "device", "argument", "group size", "group member"};
-    static const char *const states[] = {"fresh", "cached", "planned", "grouped", "fused"};
+    static const char *const whats[] = {"dtype",        "shape",      "op",        "root",
+                                        "collective",   "prescale",   "postscale", "form",
+                                        "active",       "device",     "argument",  "group size",
+                                        "group member", "group name", "apart",     "together"};
+    static const char *const states[] = {"fresh", "cached",        "planned",        "grouped",
+                                         "fused", "grouped fresh", "grouped planned"};
     static const char *const whos[] = {"one", "half", "all"};
     (void)snprintf(text, bytes, "case %d of %d ranks: %s of a %s collective %d, by %s", one->number,
                    one->size, whats[one->what], states[one->state], (int)one->base, whos[one->who]);
@@ -109,7 +135,9 @@ int misuse_rounds(const misuse_case *one)
                                  [MISUSE_CACHED] = CACHED_ROUNDS,
                                  [MISUSE_PLANNED] = PLANNED_ROUNDS,
                                  [MISUSE_GROUPED] = CACHED_ROUNDS,
-                                 [MISUSE_FUSED] = CACHED_ROUNDS};
+                                 [MISUSE_FUSED] = CACHED_ROUNDS,
+                                 [MISUSE_GROUP_FRESH] = 0,
+                                 [MISUSE_GROUP_PLANNED] = PLANNED_ROUNDS};
     return before[one->state] + 2;
 }
 
@@ -208,25 +236,34 @@ static void fill(const misuse_case *one, int rank, int index, misuse_memory *mem
     }
 }
 
+/* Where these calls belong, in this variant. */
+static void put_together(const misuse_case *one, int variant, misuse_memory *memory,
+                         tutti_call *calls, int count)
+{
+    const bool is_apart = one->what == MISUSE_APART && variant > 0;
+    const bool is_put = one->what == MISUSE_TOGETHER && variant > 0;
+    const int kind = one->what == MISUSE_GROUP_NAME || is_put ? variant : 0;
+    (void)snprintf(memory->group, sizeof(memory->group), "tensor group %d.%d", one->number, kind);
+    for (int i = 0; i < count && !is_apart && (is_put || is_grouped(one->state)); i++) {
+        calls[i].group = memory->group;
+        calls[i].group_size = count;
+    }
+}
+
 int misuse_calls(const misuse_case *one, int round, int rank, misuse_memory *memory,
                  tutti_call *calls)
 {
-    const bool is_many = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED;
     const int variant = misuse_is_wrong(one, round) ? variant_of(one, rank) : 0;
-    int count = is_many ? MISUSE_CALLS_MAX : 1;
+    int count = is_many(one->state) ? MISUSE_CALLS_MAX : 1;
     if (one->what == MISUSE_GROUP_SIZE && variant > 0) {
         count = 1 + (variant - 1) % 2;
     }
     for (int i = 0; i < count; i++) {
         fill(one, rank, i, memory, &calls[i]);
-        if (one->state == MISUSE_GROUPED) {
-            (void)snprintf(memory->group, sizeof(memory->group), "tensor group %d", one->number);
-            calls[i].group = memory->group;
-            calls[i].group_size = count;
-        }
     }
+    put_together(one, variant, memory, calls, count);
     if (misuse_is_wrong(one, round)) {
-        deviate(one, variant, memory, &calls[is_many ? 1 % count : 0]);
+        deviate(one, variant, memory, &calls[is_many(one->state) ? 1 % count : 0]);
     }
     if (one->what == MISUSE_GROUP_MEMBER && variant > 0) {
         (void)snprintf(memory->names[1], sizeof(memory->names[1]), "another %d", variant);
@@ -239,7 +276,8 @@ int misuse_calls(const misuse_case *one, int round, int rank, misuse_memory *mem
 static const char *judge_right(const misuse_case *one, int round, const misuse_outcome *outcome,
                                const char *mode)
 {
-    const int calls = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED ? 3 : 1;
+    const int calls = is_many(one->state) ? 3 : 1;
+    const bool is_planned = one->state == MISUSE_PLANNED || one->state == MISUSE_GROUP_PLANNED;
     for (int rank = 0; rank < one->size; rank++) {
         for (int i = 0; i < calls; i++) {
             if (outcome->statuses[rank][i] != TUTTI_OK) {
@@ -248,10 +286,10 @@ static const char *judge_right(const misuse_case *one, int round, const misuse_o
         }
     }
     const bool is_last_before = round == misuse_rounds(one) - 3;
-    if (is_last_before && one->state == MISUSE_PLANNED && strcmp(mode, "plan") != 0) {
+    if (is_last_before && is_planned && strcmp(mode, "plan") != 0) {
         return "it is not planned";
     }
-    if (is_last_before && one->state != MISUSE_PLANNED && strcmp(mode, "bitvector") != 0) {
+    if (is_last_before && !is_planned && strcmp(mode, "bitvector") != 0) {
         return "it is not cached";
     }
     return NULL;
@@ -275,17 +313,18 @@ static const char *judge_text(const misuse_case *one, const char *text)
     return NULL;
 }
 
-/* Who objects to its own call may be told so at once; the others hear of one of them, all of the
- * same. */
+/* Who objects to its own call, or to a planned one, may be told so at once; the others hear of one
+ * of them, all of the same. */
 static bool is_told_alike(const misuse_case *one, const misuse_outcome *outcome, int wrong)
 {
-    const bool is_objection = one->what == MISUSE_DEVICE || one->what == MISUSE_ARGUMENT;
+    const bool is_objection = one->what == MISUSE_DEVICE || one->what == MISUSE_ARGUMENT ||
+                              one->state == MISUSE_PLANNED || one->state == MISUSE_GROUP_PLANNED;
     const char *first = NULL;
     for (int rank = 0; rank < one->size; rank++) {
         const char *text = outcome->texts[rank][wrong];
         char own[32];
         (void)snprintf(own, sizeof(own), "rank %d: ", rank);
-        if (is_objection && variant_of(one, rank) > 0 && strncmp(text, own, strlen(own)) == 0) {
+        if (is_objection && variant_of(one, rank) > 0 && strstr(text, own) != NULL) {
             continue;
         }
         if (first != NULL && strcmp(text, first) != 0) {
@@ -305,7 +344,7 @@ const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome
     const tutti_status wanted = one->what == MISUSE_DEVICE     ? TUTTI_ERR_UNSUPPORTED
                                 : one->what == MISUSE_ARGUMENT ? TUTTI_ERR_BAD_ARGUMENT
                                                                : TUTTI_ERR_MISMATCH;
-    const int wrong = one->state == MISUSE_FUSED ? 1 : 0;
+    const int wrong = is_whole(one) ? 0 : 1;
     for (int rank = 0; rank < one->size; rank++) {
         if (outcome->statuses[rank][wrong] != wanted) {
             return "a wrong call did not end as it must";
@@ -314,7 +353,7 @@ const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome
         if (bad != NULL) {
             return bad;
         }
-        for (int i = 0; one->state == MISUSE_FUSED && i < 3; i += 2) {
+        for (int i = 0; !is_whole(one) && i < 3; i += 2) {
             if (outcome->statuses[rank][i] != TUTTI_OK) {
                 return "a right call beside the wrong one failed";
             }
@@ -325,7 +364,7 @@ const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome
 
 bool misuse_is_right(const misuse_case *one, const misuse_memory *memory)
 {
-    const int calls = one->state == MISUSE_GROUPED || one->state == MISUSE_FUSED ? 3 : 1;
+    const int calls = is_many(one->state) ? 3 : 1;
     const float sum = (float)(one->size * (one->size + 1) / 2);
     for (int i = 0; one->base == TUTTI_ALLREDUCE && i < calls; i++) {
         const float *output = (const float *)(const void *)memory->output[i];

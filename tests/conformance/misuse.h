@@ -38,6 +38,9 @@ typedef enum misuse_what {
     MISUSE_ARGUMENT,
     MISUSE_GROUP_SIZE,
     MISUSE_GROUP_MEMBER,
+    MISUSE_GROUP_NAME, /* the same tensors in a group of another name */
+    MISUSE_APART,      /* by themselves, although in a group on others */
+    MISUSE_TOGETHER,   /* in a group, although by themselves on others */
     MISUSE_WHATS,
 } misuse_what;
 
@@ -46,7 +49,9 @@ typedef enum misuse_state {
     MISUSE_CACHED,
     MISUSE_PLANNED,
     MISUSE_GROUPED,
-    MISUSE_FUSED, /* beside small ones that are right */
+    MISUSE_FUSED,         /* beside small ones that are right */
+    MISUSE_GROUP_FRESH,   /* in a group that nobody has seen */
+    MISUSE_GROUP_PLANNED, /* in one that is planned */
     MISUSE_STATES,
 } misuse_state;
 

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parts.c - a group's ticket stands for its tensors, and so a tensor may be in two tickets.
+ *
+ * A rank has a tensor in one open ticket at a time (the host sees to it). So where one member has
+ * it in a group, and another by itself or in another group, neither ticket can become complete. The
+ * coordinator finds that out (contest.c), if it is told of both. It is told of what is not cached;
+ * for the rest:
+ *
+ *  (1) No two slots have a tensor in common: who comes into the cache puts the other out. So at
+ *      most one of two such tickets is cached.
+ *  (2) A member that submits the other one has that slot erased, in the round in which it tells its
+ *      own; so who waits for the slot tells its ticket, too.
+ *  (3) If the slot is planned, that cuts it. What peers have begun of it, this member will never
+ *      submit: it refuses that, which then fails everywhere, and its own ticket fails.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash64.h"
+#include "negotiate/internal.h"
+
+enum { PLACES_MIN = 64 };
+
+static tt_status push(tt_negotiator *self, tt_part_list *list, uint64_t hash)
+{
+    void *hashes = list->hashes;
+    TT_TRY(tt_negotiator_grow(self, &hashes, &list->capacity, sizeof(hash), list->count + 1));
+    list->hashes = hashes;
+    list->hashes[list->count++] = hash;
+    return TT_OK;
+}
+
+tt_status tt_parts_read(tt_negotiator *self, uint64_t own_hash, const tt_plannable *item,
+                        tt_part_list *list)
+{
+    const tt_negotiate_host *host = &self->host;
+    tt_part_name part;
+    list->count = 0;
+    for (uint32_t offset = 0; host->part != NULL;) {
+        offset = host->part(host->owner, item->claim, item->claim_bytes, offset, &part);
+        if (offset == 0) {
+            break;
+        }
+        TT_TRY(push(self, list, part.hash));
+    }
+    return list->count == 0 ? push(self, list, own_hash) : TT_OK;
+}
+
+/* ---- which group's slot has a tensor ---- */
+
+static uint32_t place_of(const tt_cache *cache, uint64_t hash)
+{
+    const uint32_t mask = cache->part_capacity - 1;
+    uint32_t at = (uint32_t)hash & mask;
+    while (cache->parts[at].slot != TT_NONE && cache->parts[at].hash != hash) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
+static tt_status places_reserve(tt_negotiator *self)
+{
+    tt_cache *cache = &self->cache;
+    if (4 * (cache->part_count + 1) <= 3 * cache->part_capacity) {
+        return TT_OK;
+    }
+    tt_cache larger = *cache;
+    larger.part_capacity = cache->part_capacity == 0 ? PLACES_MIN : 2 * cache->part_capacity;
+    larger.parts = tt_allocate(&self->memory, larger.part_capacity, sizeof(*larger.parts));
+    if (larger.parts == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < larger.part_capacity; i++) {
+        larger.parts[i].slot = TT_NONE;
+    }
+    for (uint32_t i = 0; i < cache->part_capacity; i++) {
+        if (cache->parts[i].slot != TT_NONE) {
+            larger.parts[place_of(&larger, cache->parts[i].hash)] = cache->parts[i];
+        }
+    }
+    tt_release(&self->memory, cache->parts, cache->part_capacity, sizeof(*cache->parts));
+    *cache = larger;
+    return TT_OK;
+}
+
+/* Close the gap, so that probing needs no tombstones. */
+static void place_free(tt_cache *cache, uint32_t at)
+{
+    const uint32_t mask = cache->part_capacity - 1;
+    for (uint32_t next = (at + 1) & mask; cache->parts[next].slot != TT_NONE;
+         next = (next + 1) & mask) {
+        const uint32_t home = (uint32_t)cache->parts[next].hash & mask;
+        if (((next - home) & mask) >= ((next - at) & mask)) {
+            cache->parts[at] = cache->parts[next];
+            at = next;
+        }
+    }
+    cache->parts[at].slot = TT_NONE;
+    cache->part_count--;
+}
+
+/* The slot other than `own` that has this tensor; by (1) there is at most one. */
+static uint32_t slot_with(const tt_negotiator *self, uint64_t hash, uint32_t own)
+{
+    const tt_cache *cache = &self->cache;
+    if (cache->part_count > 0) {
+        const uint32_t slot = cache->parts[place_of(cache, hash)].slot;
+        if (slot != TT_NONE && slot != own) {
+            return slot;
+        }
+    }
+    const uint32_t entry = tt_entry_of_hash(self, hash);
+    const uint32_t slot = entry != TT_NONE ? self->entries.items[entry].slot : TT_NONE;
+    return slot != TT_NONE && slot != own && !cache->slots[slot].has_parts ? slot : TT_NONE;
+}
+
+static tt_plannable plannable_of(const tt_negotiator *self, uint32_t number)
+{
+    const tt_slot *slot = &self->cache.slots[number];
+    return (tt_plannable){.name = self->entries.items[slot->entry].name,
+                          .claim = slot->claim,
+                          .claim_bytes = slot->claim_bytes};
+}
+
+static uint64_t hash_of(const tt_negotiator *self, uint32_t number)
+{
+    return self->entries.items[self->cache.slots[number].entry].hash;
+}
+
+static bool is_group(const tt_part_list *list, uint64_t own_hash)
+{
+    return list->count != 1 || list->hashes[0] != own_hash;
+}
+
+tt_status tt_parts_insert(tt_negotiator *self, uint32_t number)
+{
+    tt_cache *cache = &self->cache;
+    tt_part_list *list = &self->parts;
+    const tt_plannable item = plannable_of(self, number);
+    if (self->host.part == NULL) {
+        return TT_OK;
+    }
+    TT_TRY(tt_parts_read(self, hash_of(self, number), &item, list));
+    cache->slots[number].has_parts = is_group(list, hash_of(self, number));
+    for (uint32_t i = 0; i < list->count; i++) {
+        const uint32_t other = slot_with(self, list->hashes[i], number);
+        if (other != TT_NONE && !cache->slots[other].is_planned) { /* (1) */
+            tt_cache_erase(self, other);
+        }
+        if (!cache->slots[number].has_parts) {
+            return TT_OK;
+        }
+        TT_TRY(places_reserve(self));
+        tt_part_place *place = &cache->parts[place_of(cache, list->hashes[i])];
+        cache->part_count += place->slot == TT_NONE;
+        *place = (tt_part_place){.hash = list->hashes[i], .slot = number};
+    }
+    return TT_OK;
+}
+
+void tt_parts_erase(tt_negotiator *self, uint32_t number)
+{
+    tt_cache *cache = &self->cache;
+    const tt_slot *slot = &cache->slots[number];
+    tt_part_name part;
+    uint32_t offset = 0;
+    while (slot->has_parts) {
+        offset = self->host.part(self->host.owner, slot->claim, slot->claim_bytes, offset, &part);
+        if (offset == 0) {
+            break;
+        }
+        const uint32_t at = cache->part_count > 0 ? place_of(cache, part.hash) : TT_NONE;
+        if (at != TT_NONE && cache->parts[at].slot == number) {
+            place_free(cache, at);
+        }
+    }
+}
+
+/* ---- tickets ---- */
+
+static tt_status ticket_parts(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket,
+                              tt_part_list *list)
+{
+    const tt_plannable item = {
+        .name = ticket->name, .claim = ticket->claim, .claim_bytes = ticket->claim_bytes};
+    return tt_parts_read(self, own_hash, &item, list);
+}
+
+/* Without memory for it the members are told of a stall instead. */
+void tt_parts_displace(tt_negotiator *self, uint32_t number)
+{
+    const tt_entry *entry = &self->entries.items[number];
+    if (self->host.part == NULL || self->cache.used == 0 ||
+        ticket_parts(self, entry->hash, entry->ticket, &self->parts) != TT_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < self->parts.count; i++) {
+        const uint32_t other = slot_with(self, self->parts.hashes[i], entry->slot);
+        if (other == TT_NONE || self->cache.slots[other].is_displaced) {
+            continue;
+        }
+        self->cache.slots[other].is_displaced = true;
+        self->displaced_count++;
+        self->is_urgent |= self->cache.slots[other].is_planned;
+    }
+}
+
+static bool has(const tt_part_list *list, uint64_t hash)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->hashes[i] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One occurrence of this tensor, which was in a group that is refused, is over here. */
+static tt_status end_here(tt_negotiator *self, const char *group, const tt_part_name *part)
+{
+    const uint32_t number = tt_entry_find(self, part->name, part->name_bytes, true);
+    tt_text text = {0};
+    if (number == TT_NONE) {
+        return TT_ERR_NO_MEMORY;
+    }
+    tt_text_add(&text, "ranks disagree about the group of tensor ");
+    tt_text_add_quoted(&text, part->name, part->name_bytes);
+    tt_text_add(&text, ": rank %u: none; ranks that began it as planned: ",
+                tt_negotiator_rank(self, self->members.self));
+    tt_text_add_quoted(&text, group, TT_TICKET_NAME_BYTES_MAX);
+    if (self->entries.items[number].ticket != NULL) {
+        tt_entry_fail(self, number, TT_ERR_MISMATCH, text.bytes);
+        return TT_OK;
+    }
+    return tt_entry_owe(self, number, TT_ERR_MISMATCH, &text, true);
+}
+
+/* The tensors of the group in `entry` that are not in the ticket whose parts are in self->parts. */
+static void end_others(tt_negotiator *self, const tt_entry *entry)
+{
+    tt_part_name part;
+    char group[TT_TICKET_NAME_BYTES_MAX + 1] = "";
+    const tt_owed *owed = entry->owed;
+    uint32_t offset = 0;
+    memcpy(group, entry->name, entry->name_bytes);
+    while ((offset = self->host.part(self->host.owner, owed->claim, owed->claim_bytes, offset,
+                                     &part)) > 0) {
+        if (part.name != NULL && !has(&self->parts, part.hash)) {
+            (void)end_here(self, group, &part); /* without memory it is told as a stall */
+        }
+    }
+}
+
+static bool have_common(const tt_part_list *a, const tt_part_list *b)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (has(b, a->hashes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is anything left of it that the others must hear of? */
+static bool has_rest(const tt_negotiator *self, const tt_ticket *ticket)
+{
+    tt_part_name part = {0};
+    return self->host.part(self->host.owner, ticket->claim, ticket->claim_bytes, 0, &part) > 0 &&
+           part.torn != NULL;
+}
+
+tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket)
+{
+    bool is_met = false;
+    if (self->owed_count == 0 || self->host.part == NULL ||
+        ticket_parts(self, own_hash, ticket, &self->parts) != TT_OK) {
+        return TT_TORN_NOT;
+    }
+    for (uint32_t i = 0; i < self->entries.used && self->owed_count > 0; i++) {
+        const tt_entry *entry = &self->entries.items[i];
+        const tt_owed *owed = entry->name != NULL ? entry->owed : NULL;
+        if (owed == NULL || entry->hash == own_hash) {
+            continue;
+        }
+        const tt_plannable item = {
+            .name = entry->name, .claim = owed->claim, .claim_bytes = owed->claim_bytes};
+        if (tt_parts_read(self, entry->hash, &item, &self->other_parts) == TT_OK &&
+            have_common(&self->parts, &self->other_parts)) {
+            end_others(self, entry);
+            tt_plan_refuse(self, i, ticket);
+            tt_entry_release(self, i);
+            is_met = true;
+        }
+    }
+    return !is_met ? TT_TORN_NOT : has_rest(self, ticket) ? TT_TORN_REST : TT_TORN_WHOLE;
+}
+
+/* The first ticket that is in the way of what was begun; NULL: none is. */
+static const tt_ticket *settle_one(tt_negotiator *self)
+{
+    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
+         node = tt_list_next(&self->waiting, node)) {
+        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
+        const tt_entry *entry = &self->entries.items[ticket->entry];
+        if (entry->wait != TT_WAIT_UNTOLD && entry->wait != TT_WAIT_CHANGED) {
+            continue;
+        }
+        const tt_torn torn = tt_parts_refuse_owed(self, entry->hash, ticket);
+        if (torn == TT_TORN_WHOLE) {
+            tt_entry_fail(self, ticket->entry, TT_ERR_MISMATCH, "");
+        }
+        if (torn != TT_TORN_NOT) {
+            return ticket;
+        }
+    }
+    return NULL;
+}
+
+void tt_parts_settle(tt_negotiator *self)
+{
+    while (self->owed_count > 0 && settle_one(self) != NULL) {
+        /* others may have left the list with it */
+    }
+}
+
+void tt_parts_forgive(tt_negotiator *self, const tt_ticket *ticket)
+{
+    if (self->contested_count == 0 || ticket_parts(self, 0, ticket, &self->parts) != TT_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < self->parts.count; i++) {
+        const uint32_t number = tt_entry_of_hash(self, self->parts.hashes[i]);
+        tt_debt *debt = number != TT_NONE ? self->entries.items[number].debt : NULL;
+        if (debt != NULL && debt->is_contest) {
+            tt_release(&self->memory, debt, 1, sizeof(*debt));
+            self->entries.items[number].debt = NULL;
+            self->contested_count--;
+            tt_entry_release(self, number);
+        }
+    }
+}
+
+static void list_release(tt_negotiator *self, const tt_part_list *list)
+{
+    tt_release(&self->memory, list->hashes, list->capacity, sizeof(*list->hashes));
+}
+
+void tt_parts_destroy(tt_negotiator *self)
+{
+    list_release(self, &self->parts);
+    list_release(self, &self->other_parts);
+    list_release(self, &self->torn);
+    tt_release(&self->memory, self->cache.parts, self->cache.part_capacity,
+               sizeof(*self->cache.parts));
+}
