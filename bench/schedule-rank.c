@@ -10,7 +10,9 @@
  *                                    credit and fuse of each step
  *   bulk BYTES COUNT                 all-reduce alone. Answer: nanoseconds of each call
  *   urgent BYTES SMALL COUNT GAP_US  COUNT urgent calls of SMALL bytes, GAP_US apart, behind one of
- *                                    BYTES (0: nothing). Answer: nanoseconds of each urgent call
+ *                                    BYTES (0: nothing). Answer: of each urgent call, nanoseconds
+ *                                    from its instant to its start and to its end; -1 -1 if the
+ *                                    large one was over by then
  *
  * A step is backward, then the forward that follows. Every transfer is one all-reduce that
  * starts when backward has produced it and that forward waits for where it is first used. */
@@ -19,7 +21,7 @@
 #include "schedule_rank.h"
 
 enum {
-    BY_PRIORITY = 1, /* else the order of starting */
+    BY_PRIORITY = 1, /* else all alike: then they go in the order of starting */
     CROSSES = 2,     /* the barrier between steps: else forward waits for everything */
     COLD = 4,        /* ranks meet before each step, and it ends with its forward */
     NAMED = 8,       /* tensors have names, and the library is told of steps */
@@ -47,7 +49,6 @@ typedef struct rank_state {
     uint32_t by_use[TRANSFERS_MAX];
     uint32_t by_ready[TRANSFERS_MAX];
     unsigned flags;
-    int started; /* calls so far: the order of starting as priorities */
     double clock_ns;
     int64_t times_ns[CALLS_MAX];
 } rank_state;
@@ -130,9 +131,8 @@ static void start(rank_state *self, transfer *one)
     tutti_call call = TUTTI_CALL_INIT;
     call.input = call.output = one->memory;
     call.count = one->elements;
-    call.priority = (self->flags & BY_PRIORITY) != 0 ? -one->place : -self->started;
+    call.priority = (self->flags & BY_PRIORITY) != 0 ? -one->place : 0;
     call.name = (self->flags & NAMED) != 0 ? one->name : NULL;
-    self->started++;
     rank_must(self->context, tutti_start(self->context, &call, &one->handle), "start");
 }
 
@@ -263,7 +263,13 @@ static void bulk_run(rank_state *self, uint64_t bytes, int count)
     free(memory);
 }
 
-/* The ranks share a clock: all of them start the urgent calls at the same instants. */
+static void answer_since(rank_state *self, int64_t at_ns)
+{
+    fprintf(self->line.answers, "%lld ", (long long)((double)at_ns - self->clock_ns));
+}
+
+/* The ranks share a clock: all of them start the urgent calls at the same instants, or as soon
+ * after as their timers wake them. */
 static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int count, double gap_us)
 {
     const bool in_arena = getenv("BENCH_ARENA") != NULL;
@@ -282,10 +288,11 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
         self->clock_ns = (double)begin_ns[0] + (i + 1) * gap_us * 1e3;
         rank_sleep_until((int64_t)self->clock_ns);
         const bool is_behind = behind == NULL || tutti_poll(behind) == TUTTI_IN_PROGRESS;
+        const int64_t start_ns = rank_now_ns();
         tutti_handle *handle = call_start(self, urgent, small, 1);
         rank_wait(self->context, handle, "urgent call");
-        fprintf(self->line.answers, "%lld ",
-                is_behind ? (long long)((double)rank_now_ns() - self->clock_ns) : -1LL);
+        answer_since(self, is_behind ? start_ns : (int64_t)self->clock_ns - 1);
+        answer_since(self, is_behind ? rank_now_ns() : (int64_t)self->clock_ns - 1);
         tutti_handle_free(handle);
     }
     fprintf(self->line.answers, "\n");

@@ -27,14 +27,27 @@ def run(bench):
         over_memory(bench, arena, count)
 
 
+def urgent(job, behind, count, gap_us):
+    """Of each urgent call, in microseconds: from when the last rank has started it to when the last
+    one has its result; and how long after its instant that start was, which is the timers' doing."""
+    answers = job.ask(f"urgent {behind} {SMALL} {count} {gap_us}")
+    found = []
+    for call in range(count):
+        starts = [rank[2 * call] / 1e3 for rank in answers]
+        ends = [rank[2 * call + 1] / 1e3 for rank in answers]
+        if min(starts) >= 0:  # else it came after the large one
+            found.append((max(ends) - max(starts), max(starts)))
+    return found
+
+
 def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
     job = common.Job(f"preemption-{ranks}-{segment}-{backlog}", ranks, bench.folder)
     try:
         job.begin(hosts, TUTTI_SEGMENT=segment, TUTTI_BACKLOG=backlog or "0")
         sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
         bulk_us = common.median(job.slowest(f"bulk {sent} 3"))
-        alone = job.slowest(f"urgent 0 {SMALL} {count} 5000")
-        behind = job.slowest(f"urgent {LARGE} {SMALL} {count} 60000")
+        alone = urgent(job, 0, count, 5000)
+        behind = urgent(job, LARGE, count, 60000)
     finally:
         job.end()
     chunk_us = bytes_of(segment) / hosts.payload_bytes_a_us()
@@ -48,10 +61,10 @@ def over_memory(bench, arena, count):
     try:
         job.begin(BENCH_DRIVES="1", **({"BENCH_ARENA": "1"} if arena else {}))
         bulk_us = common.median(job.slowest(f"bulk {LARGE} 3"))
-        alone = job.slowest(f"urgent 0 {SMALL} {count} 1000")
+        alone = urgent(job, 0, count, 1000)
         behind = []
-        for _ in range(3):
-            behind += job.slowest(f"urgent {LARGE} {SMALL} 8 3000")
+        for _ in range(6):
+            behind += urgent(job, LARGE, 6, 4000)
     finally:
         job.end()
     chunk_us = bulk_us * bytes_of("256K") / LARGE
@@ -60,17 +73,18 @@ def over_memory(bench, arena, count):
 
 def note(bench, where, ranks, segment, found):
     alone, behind, chunk_us, share = found
-    behind = [time for time in behind if time > 0]  # the rest came after the large one
+    times = [time for time, _ in behind]
     row = {"section": "preemption", "where": where, "ranks": ranks, "segment": segment,
-           "chunk_us": round(chunk_us, 1), "alone_us": round(common.median(alone), 1),
-           "behind_us": round(common.median(behind), 1), "behind_most_us": round(max(behind), 1),
-           "samples": len(behind)}
+           "chunk_us": round(chunk_us, 1),
+           "alone_us": round(common.median(time for time, _ in alone), 1),
+           "behind_us": round(common.median(times), 1), "behind_most_us": round(max(times), 1),
+           "late_us": round(common.median(late for _, late in behind), 1), "samples": len(behind)}
     if share:
         row["share"] = round(share, 4)
     bench.record(**row)
     print(f"preemption, {where}, {ranks} ranks, segment {segment}: alone {row['alone_us']:.0f} us, "
-          f"behind 256 MB {row['behind_us']:.0f} us (most {row['behind_most_us']:.0f}), a chunk "
-          f"takes {chunk_us:.0f} us" + (f", {100 * share:.1f} % of the wire" if share else ""),
+          f"behind 256 MB {row['behind_us']:.0f} us (most {row['behind_most_us']:.0f}; timers "
+          f"{row['late_us']:.0f} late), a chunk takes {chunk_us:.0f} us" + (f", {100 * share:.1f} % of the wire" if share else ""),
           flush=True)
 
 

@@ -300,7 +300,13 @@ static bool works_before(const tt_op *one, const tt_op *other)
                                                     : one->age < other->age;
 }
 
-/* The most urgent op with local work, of several the oldest, does a piece of it. */
+static uint64_t ended(const tt_control *control)
+{
+    return control->counters.ops_finished + control->counters.ops_failed;
+}
+
+/* The most urgent op with local work, of several the oldest, does a piece of it. But who waits for
+ * a call that has just ended is told before, not a piece later. */
 static bool on_step(void *machine)
 {
     tt_control *control = machine;
@@ -309,6 +315,10 @@ static bool on_step(void *machine)
     }
     if (!control->has_work) {
         return false;
+    }
+    if (ended(control) != control->ended_seen) {
+        control->ended_seen = ended(control);
+        return true;
     }
     tt_op *chosen = NULL;
     uint32_t with_work = 0;
@@ -323,6 +333,7 @@ static bool on_step(void *machine)
     if (chosen != NULL) {
         control->has_work = tt_exec_step(&chosen->exec) || control->has_work;
         tt_op_settle(chosen);
+        control->ended_seen = ended(control); /* the driver looks after every step */
     }
     return control->has_work;
 }

@@ -197,6 +197,7 @@ struct tt_control {
     struct tt_early *early;
     bool is_touched; /* a negotiator is to be flushed */
     bool has_work;
+    uint64_t ended_seen; /* ops that were over when a step was last asked for */
     bool is_waited;      /* who drives the machine now does nothing but wait */
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];

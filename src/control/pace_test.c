@@ -390,6 +390,54 @@ static void test_in_shared_memory_it_waits_for_three_pieces_at_most(void **state
     check_shared(wanted, 3);
 }
 
+static uint64_t worked_bytes; /* by all ranks, since an urgent call ended */
+static const tt_platform_ops *simulated;
+
+static void count_work(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+{
+    simulated->spend(platform, kind, bytes);
+    worked_bytes += bytes;
+}
+
+static void note_work(tt_request *request)
+{
+    finished(request);
+    worked_bytes = 0;
+}
+
+/* Who waits for the urgent one is told at once: no piece of the large one comes between. */
+static void test_what_ended_is_told_before_the_next_piece(void **state)
+{
+    (void)state;
+    plan wanted = plan_make(NULL);
+    wanted.is_one_host = wanted.is_shared = true;
+    job *it = job_create(&wanted);
+    (void)job_call(it, 1, (size_t)16 * 1024 * 1024, 0);
+    const uint32_t urgent = job_call(it, SUBMIT_NS / 10, URGENT_BYTES, 1);
+    simulated = tt_sim_platform(it->sim, 0)->ops;
+    tt_platform_ops counting = *simulated;
+    counting.spend = count_work;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        tt_sim_platform(it->sim, rank)->ops = &counting;
+        it->calls[rank][urgent].request.finished = note_work;
+    }
+    uint32_t ended = 0;
+    while (tt_sim_step(it->sim)) {
+        uint32_t count = 0;
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            count += it->calls[rank][urgent].ended_ns > 0 ? 1 : 0;
+        }
+        assert_true(count == ended || worked_bytes == 0);
+        ended = count;
+    }
+    assert_int_equal(ended, RANKS);
+    assert_true(job_end(it, urgent) < job_end(it, 0));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        tt_sim_platform(it->sim, rank)->ops = simulated;
+    }
+    job_destroy(it);
+}
+
 /* Foreign buffers are copied in, summed and copied out, in lanes, and the simulated world works a
  * little after every frame; all the large ones together are 120 pieces and more. */
 static void test_staged_it_waits_for_pieces_and_not_for_tensors(void **state)
@@ -471,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent),
         cmocka_unit_test(test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most),
         cmocka_unit_test(test_in_shared_memory_it_waits_for_three_pieces_at_most),
+        cmocka_unit_test(test_what_ended_is_told_before_the_next_piece),
         cmocka_unit_test(test_staged_it_waits_for_pieces_and_not_for_tensors),
         cmocka_unit_test(test_credit_holds_what_is_not_more_urgent_and_gives_it_back),
         cmocka_unit_test(test_in_fifo_credit_goes_to_the_oldest),
