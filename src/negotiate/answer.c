@@ -175,14 +175,14 @@ static tt_status take_contested(tt_negotiator *self, const answer_view *view)
 
 static void fail_what_needs_all(tt_negotiator *self)
 {
-    tt_list_node *next;
-    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL; node = next) {
-        next = tt_list_next(&self->waiting, node);
-        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
-        if (ticket->needs_all) {
+    uint32_t newer;
+    for (uint32_t number = self->entries.oldest; number != TT_NONE; number = newer) {
+        const tt_entry *entry = &self->entries.items[number];
+        newer = entry->newer;
+        if (entry->ticket->needs_all) {
             tt_text text = {0};
-            tt_negotiator_say_joined(self, ticket, &text);
-            tt_entry_fail(self, ticket->entry, TT_ERR_PEER_LEFT, text.bytes);
+            tt_negotiator_say_joined(self, entry->ticket, &text);
+            tt_entry_fail(self, number, TT_ERR_PEER_LEFT, text.bytes);
         }
     }
 }

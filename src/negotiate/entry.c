@@ -10,6 +10,11 @@
 #include "base/hash64.h"
 #include "negotiate/internal.h"
 
+static uint32_t tag_of(const char *name, uint16_t name_bytes)
+{
+    return (uint32_t)tt_hash64(name, name_bytes, 0);
+}
+
 static tt_status index_grow(tt_negotiator *self)
 {
     tt_entries *entries = &self->entries;
@@ -25,11 +30,12 @@ static tt_status index_grow(tt_negotiator *self)
         if (entries->items[i].name == NULL) {
             continue;
         }
-        uint32_t at = (uint32_t)entries->items[i].hash & (capacity - 1);
+        const uint32_t tag = tag_of(entries->items[i].name, entries->items[i].name_bytes);
+        uint32_t at = tag & (capacity - 1);
         while (index[at].entry != TT_NONE) {
             at = (at + 1) & (capacity - 1);
         }
-        index[at] = (tt_entry_place){(uint32_t)(entries->items[i].hash >> 32), i};
+        index[at] = (tt_entry_place){tag, i};
     }
     tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(*index));
     entries->index = index;
@@ -38,18 +44,17 @@ static tt_status index_grow(tt_negotiator *self)
 }
 
 /* The place of the name in the index, or the free place where it belongs. */
-static uint32_t index_place(const tt_entries *entries, uint64_t hash, const char *name,
+static uint32_t index_place(const tt_entries *entries, uint32_t tag, const char *name,
                             uint16_t name_bytes)
 {
     const uint32_t mask = entries->index_capacity - 1;
-    uint32_t at = (uint32_t)hash & mask;
+    uint32_t at = tag & mask;
     for (; entries->index[at].entry != TT_NONE; at = (at + 1) & mask) {
-        if (entries->index[at].tag != (uint32_t)(hash >> 32)) {
+        if (entries->index[at].tag != tag) {
             continue;
         }
         const tt_entry *entry = &entries->items[entries->index[at].entry];
-        if (entry->hash == hash && entry->name_bytes == name_bytes &&
-            memcmp(entry->name, name, name_bytes) == 0) {
+        if (entry->name_bytes == name_bytes && memcmp(entry->name, name, name_bytes) == 0) {
             break;
         }
     }
@@ -62,7 +67,7 @@ static void index_remove(tt_entries *entries, uint32_t at)
     const uint32_t mask = entries->index_capacity - 1;
     for (uint32_t next = (at + 1) & mask; entries->index[next].entry != TT_NONE;
          next = (next + 1) & mask) {
-        const uint32_t home = (uint32_t)entries->items[entries->index[next].entry].hash & mask;
+        const uint32_t home = entries->index[next].tag & mask;
         if (((next - home) & mask) >= ((next - at) & mask)) {
             entries->index[at] = entries->index[next];
             at = next;
@@ -86,7 +91,7 @@ static uint32_t entry_take(tt_negotiator *self)
     return status == TT_OK ? entries->used++ : TT_NONE;
 }
 
-static uint32_t entry_add(tt_negotiator *self, uint64_t hash, const char *name, uint16_t name_bytes)
+static uint32_t entry_add(tt_negotiator *self, const char *name, uint16_t name_bytes)
 {
     tt_entries *entries = &self->entries;
     char *copy = tt_allocate(&self->memory, (size_t)name_bytes + 1, 1);
@@ -97,7 +102,7 @@ static uint32_t entry_add(tt_negotiator *self, uint64_t hash, const char *name, 
     }
     memcpy(copy, name, name_bytes);
     entries->items[entry] =
-        (tt_entry){.hash = hash, .name = copy, .name_bytes = name_bytes, .slot = TT_NONE};
+        (tt_entry){.name = copy, .name_bytes = (uint8_t)name_bytes, .slot = TT_NONE};
     entries->live++;
     return entry;
 }
@@ -165,11 +170,10 @@ static uint32_t find_by_hash(tt_negotiator *self, const char *name, uint16_t nam
     if (entries->index_capacity == 0) {
         return TT_NONE;
     }
-    const uint64_t hash = tt_hash64(name, name_bytes, 0);
-    const uint32_t at = index_place(entries, hash, name, name_bytes);
+    const uint32_t tag = tag_of(name, name_bytes);
+    const uint32_t at = index_place(entries, tag, name, name_bytes);
     if (entries->index[at].entry == TT_NONE && is_wanted) {
-        entries->index[at] =
-            (tt_entry_place){(uint32_t)(hash >> 32), entry_add(self, hash, name, name_bytes)};
+        entries->index[at] = (tt_entry_place){tag, entry_add(self, name, name_bytes)};
     }
     return entries->index[at].entry;
 }
@@ -216,7 +220,8 @@ void tt_entry_release(tt_negotiator *self, uint32_t number)
         entry->debt != NULL || entry->row != NULL) {
         return;
     }
-    index_remove(entries, index_place(entries, entry->hash, entry->name, entry->name_bytes));
+    const uint32_t tag = tag_of(entry->name, entry->name_bytes);
+    index_remove(entries, index_place(entries, tag, entry->name, entry->name_bytes));
     entry_free(self, entry);
     entry->slot = entries->first_free;
     entries->first_free = number;
@@ -240,6 +245,41 @@ void tt_entries_destroy(tt_negotiator *self)
     }
     tt_release(&self->memory, entries->items, entries->capacity, sizeof(tt_entry));
     tt_release(&self->memory, entries->index, entries->index_capacity, sizeof(tt_entry_place));
+}
+
+void tt_entry_begin(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
+{
+    tt_entries *entries = &self->entries;
+    tt_entry *entry = &entries->items[number];
+    TT_ASSERT(entry->ticket == NULL);
+    ticket->entry = number;
+    ticket->asked_ns = 0;
+    ticket->is_given_up = false;
+    entry->ticket = ticket;
+    entry->submitted_ns = self->host.now(self->host.owner);
+    entry->older = entries->newest;
+    entry->newer = TT_NONE;
+    if (entries->newest == TT_NONE) {
+        entries->oldest = number;
+    } else {
+        entries->items[entries->newest].newer = number;
+    }
+    entries->newest = number;
+    self->waiting_count++;
+}
+
+static void leave_waiting(tt_entries *entries, const tt_entry *entry)
+{
+    if (entry->older == TT_NONE) {
+        entries->oldest = entry->newer;
+    } else {
+        entries->items[entry->older].newer = entry->newer;
+    }
+    if (entry->newer == TT_NONE) {
+        entries->newest = entry->older;
+    } else {
+        entries->items[entry->newer].older = entry->older;
+    }
 }
 
 /* Keeps the counts of what a vector must tell. */
@@ -282,9 +322,9 @@ tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t number)
     self->wish_count -= entry->wish != 0;
     entry->wish = 0;
     entry->ticket = NULL;
-    tt_list_remove(&ticket->node);
+    leave_waiting(&self->entries, entry);
     self->waiting_count--;
-    self->count.waiting_ns += self->host.now(self->host.owner) - ticket->submitted_ns;
+    self->count.waiting_ns += self->host.now(self->host.owner) - entry->submitted_ns;
     return ticket;
 }
 

@@ -10,6 +10,7 @@
 #define TUTTI_NEGOTIATE_ENTRY_H
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "negotiate/negotiate.h"
 #include "negotiate/ranges.h"
 
@@ -66,24 +67,25 @@ typedef struct tt_row {
 
 /* A line of the processor's cache: each is touched twice for every tensor. */
 typedef struct tt_entry {
-    uint64_t hash;
-    char *name;    /* ends in 0; NULL: the entry is free */
-    uint32_t slot; /* of a free entry: the next one */
-    uint16_t name_bytes;
-    uint8_t wait; /* tt_wait */
-    uint8_t wish; /* 0, or TT_REQUEST_CANCEL or GIVE_UP */
-    tt_ticket *ticket;
+    char *name;        /* ends in 0; NULL: the entry is free */
+    tt_ticket *ticket; /* not looked into between its submission and its end */
     tt_owed *owed;
     tt_debt *debt;
     tt_row *row;
-    uint64_t asked_ns;
+    uint64_t submitted_ns; /* this and the next two: of the ticket */
+    uint32_t older, newer; /* of those that wait; TT_NONE: it is the first, the last */
+    uint32_t slot;         /* of a free entry: the next one */
+    uint8_t name_bytes;
+    uint8_t wait; /* tt_wait */
+    uint8_t wish; /* 0, or TT_REQUEST_CANCEL or GIVE_UP */
 } tt_entry;
 
 _Static_assert(sizeof(tt_entry) <= 64, "an entry is a line of cache");
+_Static_assert(TT_TICKET_NAME_BYTES_MAX <= UINT8_MAX, "an entry counts them in 8 bits");
 
 /* A place of the index; the tag spares a look at the entries of others. */
 typedef struct tt_entry_place {
-    uint32_t tag; /* upper half of the hash */
+    uint32_t tag; /* lower half of the hash: where it belongs */
     uint32_t entry;
 } tt_entry_place;
 
@@ -93,6 +95,7 @@ typedef struct tt_entries {
     uint32_t used, capacity, index_capacity;
     uint32_t live;
     uint32_t first_free;
+    uint32_t oldest, newest; /* that wait; TT_NONE */
     uint32_t guess; /* what is looked for next, if names come in the order they came first */
     uint32_t run, run_expected; /* looked for since the last vector; before it */
 } tt_entries;
@@ -104,6 +107,8 @@ uint32_t tt_entry_of_hash(const tt_negotiator *self, uint64_t hash);
 /* Forget it if nothing needs it any more. */
 void tt_entry_release(tt_negotiator *self, uint32_t entry);
 void tt_entries_destroy(tt_negotiator *self);
+/* The ticket waits, as the newest. */
+void tt_entry_begin(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_entry_wait(tt_negotiator *self, uint32_t entry, tt_wait wait);
 /* The ticket leaves; the caller tells its host. */
 tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t entry);

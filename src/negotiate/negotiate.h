@@ -40,7 +40,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -78,16 +77,12 @@ typedef struct tt_ticket {
     const void *claim; /* what must be equal on all members; the host's own format */
     uint16_t name_bytes;
     uint16_t claim_bytes;
-    bool needs_all; /* fails while a member has joined (all but reductions) */
-    void *owner;    /* the host's */
-
-    tt_list_node node; /* from here on the negotiator's */
-    uint64_t submitted_ns;
+    bool needs_all;   /* fails while a member has joined (all but reductions) */
+    bool is_given_up; /* this, entry and asked_ns are the negotiator's */
+    void *owner;      /* the host's */
     uint32_t entry;
-    bool is_given_up;
+    uint64_t asked_ns; /* when it was last asked about; 0: never */
 } tt_ticket;
-
-_Static_assert(sizeof(tt_ticket) <= 64, "a ticket is a line of cache");
 
 /* One tensor that is to run now. */
 typedef struct tt_agreement {

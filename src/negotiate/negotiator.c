@@ -120,13 +120,12 @@ tt_status tt_negotiator_create(const tt_negotiate_host *host, const tt_negotiate
     self->memory = (tt_allocator){host->allocate, host->release, host->owner};
     self->members = *members;
     self->config = *config;
-    self->entries.first_free = TT_NONE;
+    self->entries.first_free = self->entries.oldest = self->entries.newest = TT_NONE;
     self->active = members->size;
     self->step = 1;
     self->is_rearmed = true;
     self->last_mode = (uint8_t)config->mode;
     self->cycle_ns = host->now(host->owner);
-    tt_list_init(&self->waiting);
     const tt_status status = prepare(self);
     if (status != TT_OK) {
         tt_negotiator_destroy(self);
@@ -235,16 +234,9 @@ static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 
 static void queue(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 {
-    tt_entry *entry = &self->entries.items[number];
+    const tt_entry *entry = &self->entries.items[number];
     const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
-    ticket->entry = number;
-    ticket->submitted_ns = self->host.now(self->host.owner);
-    ticket->node = (tt_list_node){0};
-    entry->ticket = ticket;
-    entry->asked_ns = 0;
-    ticket->is_given_up = false;
-    tt_list_push_back(&self->waiting, &ticket->node);
-    self->waiting_count++;
+    tt_entry_begin(self, number, ticket);
     if (slot == NULL) {
         tt_entry_wait(self, number, TT_WAIT_UNTOLD);
     } else if (slot->is_frozen) {
@@ -464,10 +456,8 @@ void tt_negotiator_shut(tt_negotiator *self, tt_status status, const char *text)
     }
     self->shut = status == TT_OK ? TT_ERR_SHUT_DOWN : status;
     tt_text_add(&self->shut_text, "%s", text);
-    tt_list_node *node;
-    while ((node = tt_list_first(&self->waiting)) != NULL) {
-        tt_entry_fail(self, TT_CONTAINER_OF(node, tt_ticket, node)->entry, self->shut,
-                      self->shut_text.bytes);
+    while (self->entries.oldest != TT_NONE) {
+        tt_entry_fail(self, self->entries.oldest, self->shut, self->shut_text.bytes);
     }
 }
 

@@ -116,10 +116,11 @@ tt_status tt_cache_insert(tt_negotiator *self, uint32_t entry, const void *claim
     memcpy(copy, claim, claim_bytes);
     cache->slots[number] = (tt_slot){
         .entry = entry, .claim = copy, .claim_bytes = claim_bytes, .needs_all = needs_all};
-    self->entries.items[entry].slot = number;
+    tt_entry *known = &self->entries.items[entry];
+    known->slot = number;
     link_newest(cache, number);
     tt_cache_note(self, (uint64_t)number << 8 | NOTE_INSERT);
-    tt_cache_note(self, self->entries.items[entry].hash);
+    tt_cache_note(self, tt_hash64(known->name, known->name_bytes, 0));
     tt_cache_note(self, tt_hash64(claim, claim_bytes, needs_all));
     return tt_parts_insert(self, number);
 }

@@ -217,12 +217,6 @@ static void fetch_agreed(const tt_negotiator *self, uint32_t first, uint64_t wor
             __builtin_prefetch(&entries[slot->entry], 1);
         }
     }
-    for (uint64_t left = word; left != 0; left &= left - 1) {
-        const tt_slot *slot = &slots[__builtin_ctzll(left)];
-        if (slot->entry != TT_NONE) {
-            __builtin_prefetch(entries[slot->entry].ticket, 1);
-        }
-    }
 }
 
 /* In ascending order of slots, those that all members have. */

@@ -203,8 +203,8 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
 static tt_status ask(tt_negotiator *self, uint32_t number, uint64_t now_ns)
 {
     tt_entry *entry = &self->entries.items[number];
-    const uint64_t age_ns = now_ns - entry->ticket->submitted_ns;
-    entry->asked_ns = now_ns;
+    const uint64_t age_ns = now_ns - entry->submitted_ns;
+    entry->ticket->asked_ns = now_ns;
     self->asked_ns = now_ns;
     if (self->members.self == 0) {
         return open_inquiry(self, entry->name, entry->name_bytes, age_ns);
@@ -220,11 +220,11 @@ static tt_status ask(tt_negotiator *self, uint32_t number, uint64_t now_ns)
 /* What is too old is given up, through the coordinator, so on all members or none. */
 static void give_up(tt_negotiator *self, uint64_t now_ns)
 {
-    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
-         node = tt_list_next(&self->waiting, node)) {
-        tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
-        tt_entry *entry = &self->entries.items[ticket->entry];
-        if (now_ns - ticket->submitted_ns < self->config.stall_fail_ns) {
+    for (uint32_t number = self->entries.oldest; number != TT_NONE;
+         number = self->entries.items[number].newer) {
+        tt_entry *entry = &self->entries.items[number];
+        tt_ticket *ticket = entry->ticket;
+        if (now_ns - entry->submitted_ns < self->config.stall_fail_ns) {
             return;
         }
         if (entry->wish == 0 && !ticket->is_given_up) {
@@ -240,15 +240,14 @@ uint64_t tt_stall_due(const tt_negotiator *self)
 {
     uint64_t due_ns = UINT64_MAX;
     const tt_negotiate_config *config = &self->config;
-    const tt_list_node *node = tt_list_first(&self->waiting);
-    if (node != NULL) {
-        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
-        const uint64_t since_ns = ticket->submitted_ns;
+    if (self->entries.oldest != TT_NONE) {
+        const tt_entry *entry = &self->entries.items[self->entries.oldest];
+        const uint64_t since_ns = entry->submitted_ns;
         if (config->stall_ns > 0) {
             due_ns = tt_max_u64(since_ns + config->stall_ns,
                                 self->asked_ns > 0 ? self->asked_ns + pause_ns(self) : 0);
         }
-        if (config->stall_fail_ns > 0 && !ticket->is_given_up) {
+        if (config->stall_fail_ns > 0 && !entry->ticket->is_given_up) {
             due_ns = tt_min_u64(due_ns, since_ns + config->stall_fail_ns);
         }
     }
@@ -271,15 +270,15 @@ tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns)
         (self->asked_ns > 0 && now_ns < self->asked_ns + pause_ns(self))) {
         return TT_OK;
     }
-    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
-         node = tt_list_next(&self->waiting, node)) {
-        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
-        const tt_entry *entry = &self->entries.items[ticket->entry];
-        if (now_ns - ticket->submitted_ns < self->config.stall_ns) {
+    for (uint32_t number = self->entries.oldest; number != TT_NONE;
+         number = self->entries.items[number].newer) {
+        const tt_entry *entry = &self->entries.items[number];
+        const uint64_t asked_ns = entry->ticket->asked_ns;
+        if (now_ns - entry->submitted_ns < self->config.stall_ns) {
             break;
         }
-        if (entry->asked_ns == 0 || now_ns - entry->asked_ns >= self->config.stall_ns) {
-            return ask(self, ticket->entry, now_ns);
+        if (asked_ns == 0 || now_ns - asked_ns >= self->config.stall_ns) {
+            return ask(self, number, now_ns);
         }
     }
     self->asked_ns = now_ns; /* look again after a pause */

@@ -137,7 +137,7 @@ static tt_status tell_wish(tt_negotiator *self, tt_entry *entry)
     if (entry->wish == TT_REQUEST_CANCEL) {
         tt_text_add(&text, "rank %u cancelled it", rank);
     } else {
-        const uint64_t age_ns = self->host.now(self->host.owner) - entry->ticket->submitted_ns;
+        const uint64_t age_ns = self->host.now(self->host.owner) - entry->submitted_ns;
         tt_text_add(&text, "rank %u gave up after %.1f s", rank, (double)age_ns / 1e9);
     }
     TT_TRY(tell(self, (tt_request_kind)entry->wish, entry, &text));
@@ -155,9 +155,9 @@ static tt_status tell_join(tt_negotiator *self)
         return TT_OK;
     }
     self->is_join_told = true;
-    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
-         node = tt_list_next(&self->waiting, node)) {
-        const tt_entry *entry = &self->entries.items[TT_CONTAINER_OF(node, tt_ticket, node)->entry];
+    for (uint32_t number = self->entries.oldest; number != TT_NONE;
+         number = self->entries.items[number].newer) {
+        const tt_entry *entry = &self->entries.items[number];
         if (entry->wait == TT_WAIT_VECTOR) {
             TT_TRY(tell(self, TT_REQUEST_TENSOR, entry, NULL));
         }
@@ -169,10 +169,9 @@ tt_status tt_turn_tell(tt_negotiator *self)
 {
     self->turn.is_used = true;
     TT_TRY(tell_join(self));
-    for (tt_list_node *node = tt_list_first(&self->waiting);
-         node != NULL && self->untold_count + self->wish_count > 0;
-         node = tt_list_next(&self->waiting, node)) {
-        const uint32_t number = TT_CONTAINER_OF(node, tt_ticket, node)->entry;
+    for (uint32_t number = self->entries.oldest;
+         number != TT_NONE && self->untold_count + self->wish_count > 0;
+         number = self->entries.items[number].newer) {
         tt_entry *entry = &self->entries.items[number];
         if (entry->wish != 0) {
             TT_TRY(tell_wish(self, entry));

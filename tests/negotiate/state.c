@@ -131,9 +131,8 @@ static void add_entries(uint64_t *hash, const tt_negotiator *self)
             add_entry(hash, &entries->items[i]);
         }
     }
-    for (const tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
-         node = tt_list_next(&self->waiting, node)) {
-        add(hash, TT_CONTAINER_OF(node, tt_ticket, node)->entry);
+    for (uint32_t i = entries->oldest; i != TT_NONE; i = entries->items[i].newer) {
+        add(hash, i);
     }
 }
 
