@@ -33,12 +33,9 @@ void tt_local_init(tt_local *local, tt_local_shortage *shortage)
 
 static bool is_poisoned(const tt_local_region *region)
 {
-    for (size_t i = 0; i < region->bytes; i++) {
-        if (region->memory[i] != POISON) {
-            return false;
-        }
-    }
-    return true;
+    return region->bytes == 0 ||
+           (region->memory[0] == POISON && /* and each as the one before it */
+            memcmp(region->memory, region->memory + 1, region->bytes - 1) == 0);
 }
 
 bool tt_local_fini(tt_local *local)

@@ -189,54 +189,70 @@ uint64_t case_own_offset(const collective_case *one, uint32_t rank)
 
 /* ---- values ---- */
 
-/* What rank contributes at `index`: small, and within what the type and operator bear. */
-static int64_t value_of(const collective_case *one, uint32_t rank, uint64_t index)
+/* Values are made a block at a time, so that kind and type are asked once for many of them. */
+enum { BLOCK = 256 };
+
+#define ALL_RANKS UINT32_MAX
+
+/* What rank contributes from `first` on: small, and within what the type and operator bear. */
+static void values_of(const collective_case *one, uint32_t rank, uint64_t first, uint64_t count,
+                      double *values)
 {
-    const uint64_t random = tt_hash64_mix(one->salt + rank * 1000003, index);
-    if (one->redop == TT_PRODUCT && is_reduction(one->collective)) {
-        return 1 + (int64_t)(random % 2);
-    }
-    if (one->redop == TT_ADASUM && is_reduction(one->collective)) {
-        /* orthogonal, so that the answer is the sum */
-        return index % one->size == rank ? 1 + (int64_t)(random % 3) : 0;
-    }
-    if (one->dtype == TT_BOOL) {
-        return (int64_t)(random % 2);
-    }
+    const uint64_t seed = one->salt + rank * 1000003;
+    const bool is_product = one->redop == TT_PRODUCT && is_reduction(one->collective);
+    const bool is_adasum = one->redop == TT_ADASUM && is_reduction(one->collective);
     const bool is_unsigned = one->dtype == TT_U8 || one->dtype == TT_U16;
-    return (int64_t)(random % 6) - (is_unsigned ? 0 : 3);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t random = tt_hash64_mix(seed, first + i);
+        if (is_product) {
+            values[i] = (double)(1 + random % 2);
+        } else if (is_adasum) { /* orthogonal, so that the answer is the sum */
+            values[i] = (first + i) % one->size == rank ? (double)(1 + random % 3) : 0.0;
+        } else if (one->dtype == TT_BOOL) {
+            values[i] = (double)(random % 2);
+        } else {
+            values[i] = (double)((int64_t)(random % 6) - (is_unsigned ? 0 : 3));
+        }
+    }
 }
 
-static void put_integer(tt_dtype dtype, uint8_t *at, int64_t value)
+static void put_halves(tt_dtype dtype, uint8_t *target, const double *values, uint64_t count)
 {
-    memcpy(at, &value, tt_dtype_bytes(dtype)); /* little-endian: the low bytes come first */
+    for (uint64_t i = 0; i < count; i++) {
+        const float single = (float)values[i];
+        const uint16_t half = dtype == TT_F16 ? tt_f16_from_f32(single) : tt_bf16_from_f32(single);
+        memcpy(target + i * sizeof(half), &half, sizeof(half));
+    }
 }
 
-static void put(tt_dtype dtype, void *target, uint64_t index, double value)
+/* Little-endian: the low bytes come first. */
+static void put_integers(tt_dtype dtype, uint8_t *target, const double *values, uint64_t count)
 {
-    uint8_t *at = (uint8_t *)target + index * tt_dtype_bytes(dtype);
-    const float single = (float)value;
-    uint16_t half;
+    const size_t bytes = tt_dtype_bytes(dtype);
+    for (uint64_t i = 0; i < count; i++) {
+        const int64_t value = dtype == TT_BOOL ? values[i] != 0.0 : (int64_t)values[i];
+        memcpy(target + i * bytes, &value, bytes);
+    }
+}
+
+static void put(tt_dtype dtype, uint8_t *target, const double *values, uint64_t count)
+{
     switch (dtype) {
     case TT_F64:
-        memcpy(at, &value, sizeof(value));
+        memcpy(target, values, count * sizeof(*values));
         break;
     case TT_F32:
-        memcpy(at, &single, sizeof(single));
+        for (uint64_t i = 0; i < count; i++) {
+            const float single = (float)values[i];
+            memcpy(target + i * sizeof(single), &single, sizeof(single));
+        }
         break;
     case TT_F16:
-        half = tt_f16_from_f32(single);
-        memcpy(at, &half, sizeof(half));
-        break;
     case TT_BF16:
-        half = tt_bf16_from_f32(single);
-        memcpy(at, &half, sizeof(half));
-        break;
-    case TT_BOOL:
-        *at = value != 0.0;
+        put_halves(dtype, target, values, count);
         break;
     default:
-        put_integer(dtype, at, (int64_t)value);
+        put_integers(dtype, target, values, count);
         break;
     }
 }
@@ -263,39 +279,55 @@ static double combine(const collective_case *one, double a, double b)
     }
 }
 
-/* The reduced element `index` of all ranks. */
-static double reduced(const collective_case *one, uint64_t index)
+/* As stored: wrapped, then divided, then scaled. */
+static double stored_integer(const collective_case *one, double sum)
 {
-    double sum = 0.0;
-    for (uint32_t rank = 0; rank < one->size; rank++) {
-        double value = (double)value_of(one, rank, index);
-        if (one->dtype == TT_BOOL) {
-            value = value != 0.0 && one->prescale != 0.0;
-        } else {
-            value *= one->prescale;
-        }
-        sum = rank == 0 ? value : combine(one, sum, value);
+    const int64_t value = (int64_t)sum;
+    int64_t stored = 0;
+    const size_t width = 8 * tt_dtype_bytes(one->dtype);
+    const bool is_unsigned = one->dtype == TT_U8 || one->dtype == TT_U16;
+    memcpy(&stored, &value, tt_dtype_bytes(one->dtype));
+    if (!is_unsigned && width < 64 && (stored >> (width - 1) & 1) != 0) {
+        stored -= INT64_C(1) << width;
     }
+    stored /= one->redop == TT_AVERAGE ? (int64_t)one->size : 1;
+    return (double)(int64_t)((double)stored * one->postscale);
+}
+
+static double finished(const collective_case *one, double sum)
+{
     if (one->dtype == TT_BOOL) {
         return sum;
     }
-    if (!tt_dtype_is_float(one->dtype)) { /* as stored: wrapped, then divided, then scaled */
-        int64_t stored = 0;
-        uint8_t bytes[8];
-        put_integer(TT_I64, bytes, (int64_t)sum);
-        const size_t width = 8 * tt_dtype_bytes(one->dtype);
-        const bool is_unsigned = one->dtype == TT_U8 || one->dtype == TT_U16;
-        memcpy(&stored, bytes, tt_dtype_bytes(one->dtype));
-        if (!is_unsigned && width < 64 && (stored >> (width - 1) & 1) != 0) {
-            stored -= INT64_C(1) << width;
-        }
-        stored /= one->redop == TT_AVERAGE ? (int64_t)one->size : 1;
-        return (double)(int64_t)((double)stored * one->postscale);
+    if (!tt_dtype_is_float(one->dtype)) {
+        return stored_integer(one, sum);
     }
     if (one->redop == TT_AVERAGE) {
         sum = one->dtype == TT_F64 ? sum / one->size : (double)((float)sum / (float)one->size);
     }
     return sum * one->postscale;
+}
+
+/* Reduced elements of all ranks, at most BLOCK. */
+static void reduced(const collective_case *one, uint64_t first, uint64_t count, double *sums)
+{
+    const bool is_bool = one->dtype == TT_BOOL;
+    const bool is_sum = !is_bool && (one->redop == TT_SUM || one->redop == TT_AVERAGE);
+    const double factor = is_bool ? (double)(one->prescale != 0.0) : one->prescale;
+    double values[BLOCK];
+    for (uint32_t rank = 0; rank < one->size; rank++) {
+        values_of(one, rank, first, count, rank == 0 ? sums : values);
+        double *scaled = rank == 0 ? sums : values;
+        for (uint64_t i = 0; i < count; i++) {
+            scaled[i] *= factor;
+        }
+        for (uint64_t i = 0; rank > 0 && i < count; i++) {
+            sums[i] = is_sum ? sums[i] + values[i] : combine(one, sums[i], values[i]);
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        sums[i] = finished(one, sums[i]);
+    }
 }
 
 /* Position of part (from, to) in what `from` sends. */
@@ -308,23 +340,35 @@ static uint64_t outgoing_offset(const collective_case *one, uint32_t from, uint3
     return offset;
 }
 
-void case_fill_input(const collective_case *one, uint32_t rank, void *input)
+/* What `source` gives from `first` on; ALL_RANKS: what all give, reduced. */
+static void fill(const collective_case *one, uint32_t source, uint64_t first, uint64_t count,
+                 uint8_t *target)
 {
-    const uint64_t count = case_input_count(one, rank);
-    for (uint64_t i = 0; i < count; i++) {
-        put(one->dtype, input, i, (double)value_of(one, rank, i));
+    double values[BLOCK];
+    for (uint64_t at = 0; at < count; at += BLOCK) {
+        const uint64_t now = tt_min_u64(BLOCK, count - at);
+        if (source == ALL_RANKS) {
+            reduced(one, first + at, now, values);
+        } else {
+            values_of(one, source, first + at, now, values);
+        }
+        put(one->dtype, target + at * tt_dtype_bytes(one->dtype), values, now);
     }
 }
 
-static void fill_gathered(const collective_case *one, uint32_t rank, void *output)
+void case_fill_input(const collective_case *one, uint32_t rank, void *input)
 {
-    uint64_t at = 0;
+    fill(one, rank, 0, case_input_count(one, rank), input);
+}
+
+static void fill_gathered(const collective_case *one, uint32_t rank, uint8_t *output)
+{
     for (uint32_t from = 0; from < one->size; from++) {
         const uint64_t offset =
             one->collective == TT_ALLTOALL ? outgoing_offset(one, from, rank) : 0;
-        for (uint64_t i = 0; i < case_part(one, from, rank); i++) {
-            put(one->dtype, output, at++, (double)value_of(one, from, offset + i));
-        }
+        const uint64_t count = case_part(one, from, rank);
+        fill(one, from, offset, count, output);
+        output += count * tt_dtype_bytes(one->dtype);
     }
 }
 
@@ -332,6 +376,7 @@ void case_fill_expected(const collective_case *one, uint32_t rank, void *output)
 {
     const uint64_t count = case_output_count(one, rank);
     uint64_t offset = 0;
+    uint32_t source = one->root;
     switch (one->collective) {
     case TT_ALLGATHER:
     case TT_GATHER:
@@ -344,18 +389,11 @@ void case_fill_expected(const collective_case *one, uint32_t rank, void *output)
     case TT_REDUCESCATTER:
         offset = outgoing_offset(one, one->root, rank);
         break;
+    case TT_SEND:
+        source = (rank + one->size - 1) % one->size;
+        break;
     default:
         break;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        double value;
-        if (is_reduction(one->collective)) {
-            value = reduced(one, offset + i);
-        } else {
-            const uint32_t source =
-                one->collective == TT_SEND ? (rank + one->size - 1) % one->size : one->root;
-            value = (double)value_of(one, source, offset + i);
-        }
-        put(one->dtype, output, i, value);
-    }
+    fill(one, is_reduction(one->collective) ? ALL_RANKS : source, offset, count, output);
 }
