@@ -139,7 +139,7 @@ static tt_status tear(tt_negotiator *self, const tt_entry *entry)
     const tt_plannable item = {.name = entry->name,
                                .claim = entry->ticket->claim,
                                .claim_bytes = entry->ticket->claim_bytes};
-    TT_TRY(tt_parts_read(self, entry->hash, &item, &self->parts));
+    TT_TRY(tt_parts_read(self, tt_entry_hash(entry), &item, &self->parts));
     void *hashes = self->torn.hashes;
     TT_TRY(tt_negotiator_grow(self, &hashes, &self->torn.capacity, sizeof(*self->torn.hashes),
                               self->torn.count + self->parts.count));

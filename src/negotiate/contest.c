@@ -72,9 +72,9 @@ static tt_status mention_row(tt_negotiator *self, mentions *all, tt_row *row, ui
     mention one = {.place = place, .row = row};
     for (const tt_row_claim *claim = row->claims; claim != NULL; claim = claim->next) {
         one.claim = claim;
-        one.hash = entry->hash;
-        one.part = (tt_part_name){
-            .hash = entry->hash, .name = entry->name, .name_bytes = entry->name_bytes};
+        one.hash = tt_entry_hash(entry);
+        one.part =
+            (tt_part_name){.hash = one.hash, .name = entry->name, .name_bytes = entry->name_bytes};
         if (!claim->has_parts) {
             TT_TRY(mention_add(self, all, &one));
             continue;

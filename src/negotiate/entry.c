@@ -15,6 +15,11 @@ static uint32_t tag_of(const char *name, uint16_t name_bytes)
     return (uint32_t)tt_hash64(name, name_bytes, 0);
 }
 
+uint64_t tt_entry_hash(const tt_entry *entry)
+{
+    return tt_hash64(entry->name, entry->name_bytes, 0);
+}
+
 static tt_status index_grow(tt_negotiator *self)
 {
     tt_entries *entries = &self->entries;
@@ -197,9 +202,9 @@ uint32_t tt_entry_of_hash(const tt_negotiator *self, uint64_t hash)
     const uint32_t mask = entries->index_capacity - 1;
     uint32_t at = (uint32_t)hash & mask;
     while (entries->index_capacity > 0 && entries->index[at].entry != TT_NONE) {
-        const uint32_t entry = entries->index[at].entry;
-        if (entries->items[entry].hash == hash) {
-            return entry;
+        const tt_entry_place place = entries->index[at];
+        if (place.tag == (uint32_t)hash && tt_entry_hash(&entries->items[place.entry]) == hash) {
+            return place.entry;
         }
         at = (at + 1) & mask;
     }

@@ -102,6 +102,7 @@ typedef struct tt_entries {
 
 /* Find or add; TT_NONE when memory is out, or not there and `is_wanted` is false. */
 uint32_t tt_entry_find(tt_negotiator *self, const char *name, uint16_t name_bytes, bool is_wanted);
+uint64_t tt_entry_hash(const tt_entry *entry); /* of its name */
 /* The entry whose name has this hash; TT_NONE: none has. */
 uint32_t tt_entry_of_hash(const tt_negotiator *self, uint64_t hash);
 /* Forget it if nothing needs it any more. */

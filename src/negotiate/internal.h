@@ -58,8 +58,10 @@ typedef enum tt_torn {
     TT_TORN_WHOLE, /* it fails */
     TT_TORN_REST,  /* it is to be told, so that the rest of it fails everywhere */
 } tt_torn;
-/* Refuse planned exchanges that peers have begun of tensors which are in this ticket. */
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket);
+/* Refuse planned exchanges that peers have begun of tensors which are in this ticket of entry
+ * `own`.
+ */
+tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket);
 /* After a cut: fail those that wait and are in the way of what was begun. */
 void tt_parts_settle(tt_negotiator *self);
 /* A group has come again: what was contested of it before is forgotten. */

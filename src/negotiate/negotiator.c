@@ -274,7 +274,7 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&
                tt_slot_claims(slot, ticket)) {
         tt_plan_start(self, entry->slot, ticket);
-    } else if (tt_parts_refuse_owed(self, entry->hash, ticket) == TT_TORN_WHOLE) {
+    } else if (tt_parts_refuse_owed(self, number, ticket) == TT_TORN_WHOLE) {
         refuse_torn(self, ticket);
         tt_entry_release(self, number);
     } else {

@@ -125,7 +125,7 @@ static tt_plannable plannable_of(const tt_negotiator *self, uint32_t number)
 
 static uint64_t hash_of(const tt_negotiator *self, uint32_t number)
 {
-    return self->entries.items[self->cache.slots[number].entry].hash;
+    return tt_entry_hash(&self->entries.items[self->cache.slots[number].entry]);
 }
 
 static bool is_group(const tt_part_list *list, uint64_t own_hash)
@@ -192,7 +192,7 @@ void tt_parts_displace(tt_negotiator *self, uint32_t number)
 {
     const tt_entry *entry = &self->entries.items[number];
     if (self->host.part == NULL || self->cache.used == 0 ||
-        ticket_parts(self, entry->hash, entry->ticket, &self->parts) != TT_OK) {
+        ticket_parts(self, tt_entry_hash(entry), entry->ticket, &self->parts) != TT_OK) {
         return;
     }
     for (uint32_t i = 0; i < self->parts.count; i++) {
@@ -270,22 +270,23 @@ static bool has_rest(const tt_negotiator *self, const tt_ticket *ticket)
            part.torn != NULL;
 }
 
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket)
+tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket)
 {
     bool is_met = false;
     if (self->owed_count == 0 || self->host.part == NULL ||
-        ticket_parts(self, own_hash, ticket, &self->parts) != TT_OK) {
+        ticket_parts(self, tt_entry_hash(&self->entries.items[own]), ticket, &self->parts) !=
+            TT_OK) {
         return TT_TORN_NOT;
     }
     for (uint32_t i = 0; i < self->entries.used && self->owed_count > 0; i++) {
         const tt_entry *entry = &self->entries.items[i];
         const tt_owed *owed = entry->name != NULL ? entry->owed : NULL;
-        if (owed == NULL || entry->hash == own_hash) {
+        if (owed == NULL || i == own) {
             continue;
         }
         const tt_plannable item = {
             .name = entry->name, .claim = owed->claim, .claim_bytes = owed->claim_bytes};
-        if (tt_parts_read(self, entry->hash, &item, &self->other_parts) == TT_OK &&
+        if (tt_parts_read(self, tt_entry_hash(entry), &item, &self->other_parts) == TT_OK &&
             have_common(&self->parts, &self->other_parts)) {
             end_others(self, entry);
             tt_plan_refuse(self, i, ticket);
@@ -299,16 +300,16 @@ tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint64_t own_hash, const tt_ti
 /* The first ticket that is in the way of what was begun; NULL: none is. */
 static const tt_ticket *settle_one(tt_negotiator *self)
 {
-    for (tt_list_node *node = tt_list_first(&self->waiting); node != NULL;
-         node = tt_list_next(&self->waiting, node)) {
-        const tt_ticket *ticket = TT_CONTAINER_OF(node, tt_ticket, node);
-        const tt_entry *entry = &self->entries.items[ticket->entry];
+    for (uint32_t number = self->entries.oldest; number != TT_NONE;
+         number = self->entries.items[number].newer) {
+        const tt_entry *entry = &self->entries.items[number];
+        const tt_ticket *ticket = entry->ticket;
         if (entry->wait != TT_WAIT_UNTOLD && entry->wait != TT_WAIT_CHANGED) {
             continue;
         }
-        const tt_torn torn = tt_parts_refuse_owed(self, entry->hash, ticket);
+        const tt_torn torn = tt_parts_refuse_owed(self, number, ticket);
         if (torn == TT_TORN_WHOLE) {
-            tt_entry_fail(self, ticket->entry, TT_ERR_MISMATCH, "");
+            tt_entry_fail(self, number, TT_ERR_MISMATCH, "");
         }
         if (torn != TT_TORN_NOT) {
             return ticket;
