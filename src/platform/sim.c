@@ -77,7 +77,8 @@ static tt_status sim_send(tt_platform *platform, const tt_send *send)
 {
     tt_sim_rank *rank = rank_of(platform);
     if (send->peer == TT_PEER_HOST) {
-        return TT_ERR_UNSUPPORTED;
+        return rank->life == TT_SIM_ALIVE ? tt_sim_link_post(rank->sim, rank->rank, send)
+                                          : TT_ERR_UNSUPPORTED;
     }
     TT_ASSERT(send->peer < rank->sim->config.size);
     TT_ASSERT(send->peer != rank->rank);

@@ -42,6 +42,7 @@ typedef struct tt_sim_config {
     uint64_t detect_ns;         /* until an exit is known */
     uint64_t silence_ns;        /* until a stopped rank is called silent */
     uint32_t borrow;            /* of 1000 payloads, borrowed until they are on the wire */
+    uint32_t post;              /* of 1000 frames for a whole host, taken; 0: always refused */
     tt_sim_noise noise;
     uint64_t fail_at; /* this allocation of the machines fails, from 1; 0: none */
 } tt_sim_config;

@@ -110,6 +110,7 @@ tt_sim_link *tt_sim_link_of(tt_sim *sim, uint32_t from, uint32_t to);
 tt_sim_link *tt_sim_link_find(const tt_sim *sim, uint32_t from, uint32_t to);
 void tt_sim_links_fini(tt_sim *sim);
 tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send);
+tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send);
 void tt_sim_link_recall(tt_sim *sim, uint32_t from, uint32_t to, uint64_t token);
 void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link);
 void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event);

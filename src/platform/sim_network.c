@@ -137,6 +137,25 @@ tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send)
     return is_borrowed ? TT_IN_PROGRESS : TT_OK;
 }
 
+/* A frame of its own for each of the host; as with shared memory, it may have no room. */
+tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
+{
+    if (sim->config.post == 0 || !happens(sim, sim->config.post)) {
+        return TT_ERR_UNSUPPORTED;
+    }
+    for (uint32_t peer = 0; peer < sim->config.size; peer++) {
+        if (peer != from && sim->host_of[peer] == sim->host_of[from] &&
+            !knows_gone(sim, from, peer)) {
+            tt_send one = *send;
+            one.peer = peer;
+            tt_sim_link *link = tt_sim_link_of(sim, from, peer);
+            enqueue(link, tt_parcel_make(from, &one, false));
+            wake_link(sim, link, sim->ranks[from].busy_until);
+        }
+    }
+    return TT_OK;
+}
+
 void tt_sim_forge(tt_sim *sim, uint32_t from, const tt_send *send)
 {
     tt_sim_link *link = tt_sim_link_of(sim, from, send->peer);

@@ -239,6 +239,47 @@ static void draw_faults(scenario *drawn, tt_random *random)
     }
 }
 
+/* From some seed on: one host whose ranks repeat a call in shared memory, so that it is not laid
+ * out again, with others and wrong ones in between. */
+static void draw_repeats(scenario *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 79);
+    drawn->sim.has_views = true;
+    drawn->sim.post = 900;
+    drawn->control.is_paced = one_in(&random, 8);
+    drawn->control.eager_bytes_max = one_in(&random, 8) ? 0 : 4096;
+    drawn->call_count = 4 + drawn->call_count % 32;
+    drawn->window = 1 + below(&random, 3);
+    drawn->is_shuffled = false;
+    memset(drawn->host_of, 0, sizeof(drawn->host_of));
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        scenario_call *call = &drawn->calls[i];
+        if (i == 0 || one_in(&random, 8)) {
+            draw_call(drawn, &random, 0, i);
+            call->set = one_in(&random, 8) ? call->set : 0;
+            if (call->one.collective == TT_SEND) {
+                call->one.collective = TT_ALLREDUCE;
+            }
+            call->one.size = drawn->set_size[call->set];
+            call->one.root = call->one.root % call->one.size;
+            call->culprit = call->culprit % call->one.size;
+            call->one.is_uneven = false;
+            call->one.prescale = 1.0;
+        } else {
+            *call = drawn->calls[i - 1];
+            call->flaw = FLAW_NONE;
+        }
+        call->is_shared = !one_in(&random, 16);
+        call->one.salt = drawn->seed * 1000 + i;
+        if (one_in(&random, 12)) {
+            call->flaw = (call_flaw)(1 + below(&random, FLAW_COUNT_ - 1));
+            call->culprit = below(&random, call->one.size);
+            call->flaw = flaw_fits(call, call->one.size) ? call->flaw : FLAW_NONE;
+        }
+    }
+}
+
 void scenario_draw(scenario *drawn, uint64_t seed)
 {
     tt_random random;
@@ -248,8 +289,13 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     draw_places(drawn, &random);
     draw_config(drawn, &random);
     draw_program(drawn, &random);
+    if (seed >= SCENARIO_REPEATS) {
+        draw_repeats(drawn);
+    }
     draw_faults(drawn, &random);
-    draw_pace(drawn);
+    if (seed < SCENARIO_REPEATS) {
+        draw_pace(drawn);
+    }
 }
 
 /* ---- named tensors ---- */

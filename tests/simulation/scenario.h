@@ -19,6 +19,7 @@ enum {
     SCENARIO_TENSORS_MAX = 8,
     SCENARIO_PHASES_MAX = 2,
     SCENARIO_ALIKE_FIRST = 1000000,
+    SCENARIO_REPEATS = 2000000, /* from this seed on calls repeat */
 };
 
 /* How one member's call differs from the others'. */

@@ -6,6 +6,7 @@
 # Timeout: 300
 set -eu
 "$TUTTI_BIN/tutti-simulate" --seeds 1000
+"$TUTTI_BIN/tutti-simulate" --first 2000000 --seeds 200 # calls that repeat
 "$TUTTI_BIN/tutti-simulate" --named --seeds 500
 "$TUTTI_BIN/tutti-simulate" --named --first 1000000 --seeds 1000
 "$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
