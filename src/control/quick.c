@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quick.c - a small call that is what the last one was: nothing of it is checked, hashed, chosen or
- * laid out again.
+ * quick.c - a call, small or in shared memory, that is what the last one was: nothing of it is
+ * checked, hashed, chosen or laid out again.
  *
  * The op of the last call still has its claim, descriptor, problem and plan, and is the first of
  * those that are free. A request that makes the same claim, on a set with which all is well, takes

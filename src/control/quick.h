@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quick.h - small calls that repeat.
+ * quick.h - calls that repeat, small ones and those whose memory is shared.
  *
  * Layer:   control, private.
  * Threads: as control.h.
