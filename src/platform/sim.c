@@ -166,7 +166,6 @@ tt_sim *tt_sim_create(const tt_sim_config *config)
         memcpy(sim->host_of, config->host_of, config->size * sizeof(*sim->host_of));
     }
     sim->config.host_of = sim->host_of;
-    tt_sim_events_init(sim);
     sim->ranks = tt_local_take(config->size * sizeof(*sim->ranks));
     for (uint32_t i = 0; i < config->size; i++) {
         rank_init(sim, i);

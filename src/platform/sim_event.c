@@ -9,17 +9,86 @@
 #include "base/hash64.h"
 #include "platform/sim_internal.h"
 
-static bool event_before(const tt_heap_node *a, const tt_heap_node *b)
+/* ---- the heap ---- */
+
+static bool is_before(const tt_sim_due *a, const tt_sim_due *b)
 {
-    const tt_sim_event *first = TT_CONTAINER_OF((tt_heap_node *)(uintptr_t)a, tt_sim_event, node);
-    const tt_sim_event *second = TT_CONTAINER_OF((tt_heap_node *)(uintptr_t)b, tt_sim_event, node);
-    return first->at != second->at ? first->at < second->at : first->sequence < second->sequence;
+    return a->at != b->at ? a->at < b->at : a->sequence < b->sequence;
 }
 
-void tt_sim_events_init(tt_sim *sim)
+static void due_place(tt_sim *sim, size_t index, tt_sim_due due)
 {
-    tt_heap_init(&sim->heap, event_before, &tt_allocator_default);
+    sim->due[index] = due;
+    due.event->place = index + 1;
 }
+
+/* Where `due` belongs, at `index` or above. */
+static void due_rise(tt_sim *sim, size_t index, tt_sim_due due)
+{
+    while (index > 0 && is_before(&due, &sim->due[(index - 1) / 4])) {
+        due_place(sim, index, sim->due[(index - 1) / 4]);
+        index = (index - 1) / 4;
+    }
+    due_place(sim, index, due);
+}
+
+/* Where `due` belongs, at `index` or below. */
+static void due_sink(tt_sim *sim, size_t index, tt_sim_due due)
+{
+    for (;;) {
+        size_t least = 4 * index + 1;
+        const size_t end = least + 4 < sim->due_count ? least + 4 : sim->due_count;
+        for (size_t child = least + 1; child < end; child++) {
+            least = is_before(&sim->due[child], &sim->due[least]) ? child : least;
+        }
+        if (least >= sim->due_count || is_before(&due, &sim->due[least])) {
+            break;
+        }
+        due_place(sim, index, sim->due[least]);
+        index = least;
+    }
+    due_place(sim, index, due);
+}
+
+static void due_change(tt_sim *sim, size_t index, tt_sim_due due)
+{
+    if (index > 0 && is_before(&due, &sim->due[(index - 1) / 4])) {
+        due_rise(sim, index, due);
+    } else {
+        due_sink(sim, index, due);
+    }
+}
+
+static void due_remove(tt_sim *sim, tt_sim_event *event)
+{
+    TT_ASSERT(event->place >= 1 && event->place <= sim->due_count);
+    TT_ASSERT(sim->due[event->place - 1].event == event);
+    const size_t index = event->place - 1;
+    event->place = 0;
+    sim->due_count--;
+    if (index < sim->due_count) {
+        due_change(sim, index, sim->due[sim->due_count]);
+    }
+}
+
+/* The event, which may be there already, belongs to the time `at` now. */
+static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
+{
+    const tt_sim_due due = {
+        .at = tt_max_u64(at, sim->now), .sequence = sim->sequence++, .event = event};
+    if (event->place > 0) {
+        due_change(sim, event->place - 1, due);
+        return;
+    }
+    if (sim->due_count == sim->due_capacity) {
+        sim->due_capacity = sim->due_capacity > 0 ? 2 * sim->due_capacity : 64;
+        sim->due = realloc(sim->due, sim->due_capacity * sizeof(*sim->due));
+        TT_ASSERT(sim->due != NULL);
+    }
+    due_rise(sim, sim->due_count++, due);
+}
+
+/* ---- events ---- */
 
 static void event_free(tt_sim *sim, tt_sim_event *event)
 {
@@ -29,15 +98,14 @@ static void event_free(tt_sim *sim, tt_sim_event *event)
 
 void tt_sim_events_fini(tt_sim *sim)
 {
-    tt_heap_node *node;
-    while ((node = tt_heap_pop(&sim->heap)) != NULL) {
-        tt_sim_event *event = TT_CONTAINER_OF(node, tt_sim_event, node);
+    for (size_t i = 0; i < sim->due_count; i++) {
+        tt_sim_event *event = sim->due[i].event;
         if (event->parcel != NULL) {
             tt_parcel_release(event->parcel);
         }
         event_free(sim, event);
     }
-    tt_heap_fini(&sim->heap);
+    free(sim->due);
     while (sim->events_free != NULL) {
         tt_sim_event *next = sim->events_free->next;
         free(sim->events_free);
@@ -53,37 +121,28 @@ tt_sim_event *tt_sim_event_add(tt_sim *sim, tt_sim_event_kind kind, uint32_t ran
     } else {
         event = tt_local_take(sizeof(*event));
     }
-    *event = (tt_sim_event){
-        .kind = kind, .rank = rank, .at = tt_max_u64(at, sim->now), .sequence = sim->sequence++};
-    const tt_status status = tt_heap_push(&sim->heap, &event->node);
-    TT_ASSERT(status == TT_OK);
+    *event = (tt_sim_event){.kind = kind, .rank = rank};
+    due_set(sim, event, at);
     return event;
 }
 
 void tt_sim_event_move(tt_sim *sim, tt_sim_event *event, uint64_t at)
 {
-    event->at = tt_max_u64(at, sim->now);
-    event->sequence = sim->sequence++;
-    if (tt_heap_has_node(&event->node)) {
-        tt_heap_update(&sim->heap, &event->node);
-    } else {
-        const tt_status status = tt_heap_push(&sim->heap, &event->node);
-        TT_ASSERT(status == TT_OK);
-    }
+    due_set(sim, event, at);
 }
 
 void tt_sim_event_drop(tt_sim *sim, tt_sim_event *event)
 {
-    if (tt_heap_has_node(&event->node)) {
-        tt_heap_remove(&sim->heap, &event->node);
+    if (event->place > 0) {
+        due_remove(sim, event);
     }
     event_free(sim, event);
 }
 
 void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all)
 {
-    for (size_t i = sim->heap.count; i-- > 0;) {
-        tt_sim_event *event = TT_CONTAINER_OF(sim->heap.nodes[i], tt_sim_event, node);
+    for (size_t i = sim->due_count; i-- > 0;) {
+        tt_sim_event *event = sim->due[i].event;
         if (event->kind == TT_SIM_SENT && event->rank == like->rank && event->peer == like->peer &&
             (is_all || event->token == like->token)) {
             /* Removal reorders the heap: keep the event, make it do nothing. */
@@ -104,7 +163,7 @@ static uint64_t callable_at(const tt_sim *sim, const tt_sim_rank *rank)
 static void note(tt_sim *sim, const tt_sim_event *event)
 {
     const uint64_t what = (uint64_t)event->kind << 56 ^ (uint64_t)event->rank << 28 ^ event->peer;
-    sim->hash = tt_hash64_mix(tt_hash64_mix(sim->hash, event->at), what ^ event->token);
+    sim->hash = tt_hash64_mix(tt_hash64_mix(sim->hash, sim->now), what ^ event->token);
     sim->event_count++;
 }
 
@@ -167,26 +226,26 @@ static void bury(tt_sim *sim, tt_sim_event *event)
 
 bool tt_sim_step(tt_sim *sim)
 {
-    tt_heap_node *node = tt_heap_pop(&sim->heap);
-    if (node == NULL) {
+    if (sim->due_count == 0) {
         return false;
     }
-    tt_sim_event *event = TT_CONTAINER_OF(node, tt_sim_event, node);
+    tt_sim_event *event = sim->due[0].event;
     tt_sim_rank *rank = &sim->ranks[event->rank];
-    sim->now = event->at;
+    sim->now = sim->due[0].at;
+    const uint64_t at = event->kind == TT_SIM_DEPART ? sim->now : callable_at(sim, rank);
+    if (at > sim->now && rank->has_machine) {
+        tt_sim_event_move(sim, event, at);
+        return true;
+    }
+    due_remove(sim, event);
     if (event->kind == TT_SIM_DEPART) {
         note(sim, event);
         tt_sim_link_depart(sim, event->link);
         event_free(sim, event);
         return true;
     }
-    const uint64_t at = callable_at(sim, rank);
     if (at == 0 || !rank->has_machine) {
         bury(sim, event);
-        return true;
-    }
-    if (at > sim->now) {
-        tt_sim_event_move(sim, event, at);
         return true;
     }
     if (event->kind == TT_SIM_PEER && !tt_sim_peer_told(sim, event)) {
@@ -197,7 +256,7 @@ bool tt_sim_step(tt_sim *sim)
     rank->busy_until = sim->now + sim->config.upcall_ns;
     rank->is_stepping = rank->is_stepping && event->kind != TT_SIM_WORK;
     call_rank(sim, event);
-    if (!tt_heap_has_node(&event->node)) { /* a long frame uses its event again */
+    if (event->place == 0) { /* a long frame uses its event again */
         event_free(sim, event);
     }
     step_rank(sim, rank);
@@ -206,10 +265,7 @@ bool tt_sim_step(tt_sim *sim)
 
 void tt_sim_run(tt_sim *sim, uint64_t until_ns)
 {
-    for (tt_heap_node *node; (node = tt_heap_peek(&sim->heap)) != NULL;) {
-        if (TT_CONTAINER_OF(node, tt_sim_event, node)->at > until_ns) {
-            break;
-        }
+    while (sim->due_count > 0 && sim->due[0].at <= until_ns) {
         (void)tt_sim_step(sim);
     }
 }

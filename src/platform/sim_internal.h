@@ -12,7 +12,6 @@
 #ifndef TUTTI_PLATFORM_SIM_INTERNAL_H
 #define TUTTI_PLATFORM_SIM_INTERNAL_H
 
-#include "base/heap.h"
 #include "base/philox.h"
 #include "platform/local.h"
 #include "platform/sim.h"
@@ -31,10 +30,8 @@ typedef enum tt_sim_event_kind {
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
-    tt_heap_node node;
+    size_t place;              /* in the heap, from 1; 0: it is not there */
     struct tt_sim_event *next; /* in the free list */
-    uint64_t at;
-    uint64_t sequence;
     tt_sim_event_kind kind;
     uint32_t rank, peer;
     tt_peer_event peer_event;
@@ -45,6 +42,13 @@ typedef struct tt_sim_event {
     tt_sim_call_fn *call;
     void *argument;
 } tt_sim_event;
+
+/* An event in the heap, with what the order needs. */
+typedef struct tt_sim_due {
+    uint64_t at;
+    uint64_t sequence;
+    tt_sim_event *event;
+} tt_sim_due;
 
 /* One direction between two ranks. */
 struct tt_sim_link {
@@ -83,7 +87,8 @@ struct tt_sim {
     uint32_t *host_of;
     tt_random random;
     tt_local_shortage shortage;
-    tt_heap heap;
+    tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
+    size_t due_count, due_capacity;
     tt_sim_event *events_free;
     uint64_t sequence;
     uint64_t now;
@@ -99,7 +104,6 @@ struct tt_sim {
 tt_sim_event *tt_sim_event_add(tt_sim *sim, tt_sim_event_kind kind, uint32_t rank, uint64_t at);
 void tt_sim_event_move(tt_sim *sim, tt_sim_event *event, uint64_t at);
 void tt_sim_event_drop(tt_sim *sim, tt_sim_event *event);
-void tt_sim_events_init(tt_sim *sim);
 void tt_sim_events_fini(tt_sim *sim);
 /* Drop `sent` of (rank, peer, token), or all to `peer` if `is_all`. */
 void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all);
