@@ -190,12 +190,15 @@ static uint64_t frame_hash(const test_frame *frame)
     return hash;
 }
 
-uint64_t state_hash(const test_world *world)
+uint64_t state_hash(const test_world *world, uint64_t *members)
 {
     uint64_t hash = 1, frames = 0;
     for (uint32_t i = 0; i < world->size; i++) {
-        add(&hash, member_hash(world->members[i].negotiator));
-        add(&hash, state_told(world, i));
+        if (members[i] == 0) {
+            members[i] =
+                tt_hash64_mix(member_hash(world->members[i].negotiator), state_told(world, i)) | 1;
+        }
+        add(&hash, members[i]);
     }
     for (uint32_t i = 0; i < world->frame_count; i++) {
         frames += frame_hash(&world->frames[i]); /* in no order */

@@ -12,7 +12,8 @@
 
 /* What a member was told so far, in its order. */
 uint64_t state_told(const test_world *world, uint32_t member);
-/* The world: every member's state and what it was told, and the frames under way. */
-uint64_t state_hash(const test_world *world);
+/* The world: every member's state and what it was told, and the frames under way. `members` keeps
+ * what is known of each member [size]; 0: it has changed since. */
+uint64_t state_hash(const test_world *world, uint64_t *members);
 
 #endif
