@@ -3,15 +3,15 @@
  * control-scale.c - what agreeing costs with up to 27,600 members, in one process.
  *
  * usage: bench-control-scale [--quick] [--check] [--members N] [--mode M] [--steps S]
- *                            [--bursts B] [--json FILE]
+ *                            [--bursts B] [--first B] [--json FILE]
  *
  * The negotiators are those of the library; only the network is simulated: a frame costs its sender
  * and its receiver time, then latency and bandwidth, less inside a host (6 members each). In every
  * step each member submits the 161 tensors of ResNet50 in B (8) bursts of backward computation, a
- * little apart from its peers; the next step begins when all is agreed. Counted: frames, their
- * sizes, the time from the last submission to the last agreement (exposed), memory, and frames
- * simulated per second of a core, in the first step and in the last. With --check it fails where
- * frames, exposed time or memory grow by more than they may. */
+ * little apart from its peers (in the first one, which takes longest, the B of --first); the next
+ * begins when all is agreed. Counted: frames, their sizes, the time from the last submission to the
+ * last agreement (exposed), memory, and frames simulated per second of a core, in the first step
+ * and in the last. With --check it fails where one of these grows by more than it may. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ enum {
     GROUND_BYTES = 64 << 20, /* blocks come from regions of huge pages */
     NEGOTIATOR_AHEAD = 4,    /* events before which its memory is fetched */
     NEGOTIATOR_LINES = 12,
-    MEMBER_BYTES_MAX = 64 << 10,
+    MEMBER_BYTES_MAX = 48 << 10, /* of 64 KiB allowed; 43.1 at 64 members, 43.5 at 27,600 */
 };
 
 /* Nanoseconds; those of a cluster with a 100 Gb/s network. */
@@ -658,7 +658,7 @@ static bool check(const bench_world *bench, tt_negotiate_mode mode, const step_r
     bool is_right = true;
     if (mode != TT_NEGOTIATE_ORIGINAL) {
         is_right &= expect(most_bytes(bench) <= MEMBER_BYTES_MAX, bench, name,
-                           "a member takes more than 64 KiB");
+                           "a member takes more than 48 KiB");
     }
     if (mode == TT_NEGOTIATE_BITVECTOR) {
         is_right &= expect(step->turns == 0 && step->rounds == bench->bursts, bench, name,
@@ -677,18 +677,18 @@ static bool check(const bench_world *bench, tt_negotiate_mode mode, const step_r
 
 typedef struct bench_options {
     bool is_quick, is_check;
-    uint32_t members, steps, bursts;
-    int mode; /* 0: all */
+    uint32_t members, steps, bursts, first; /* of the first step; 0: as the others */
+    int mode;                               /* 0: all */
     const char *json;
 } bench_options;
 
 static bool run_one(uint32_t size, tt_negotiate_mode mode, const bench_options *options, FILE *json)
 {
     bench_world *bench = bench_create(size, mode);
-    bench->bursts = options->bursts;
     uint64_t sizes[16];
     step_result results[2];
     for (uint32_t i = 0; i < options->steps; i++) {
+        bench->bursts = i == 0 && options->first > 0 ? options->first : options->bursts;
         results[i > 0] = run_step(bench, sizes);
     }
     print_line(mode_names[mode], bench, results);
@@ -706,7 +706,8 @@ static bool parse_options(int count, char **words, bench_options *options)
         {"quick", no_argument, NULL, 'q'},         {"check", no_argument, NULL, 'c'},
         {"members", required_argument, NULL, 'n'}, {"mode", required_argument, NULL, 'm'},
         {"steps", required_argument, NULL, 's'},   {"bursts", required_argument, NULL, 'b'},
-        {"json", required_argument, NULL, 'j'},    {NULL, 0, NULL, 0},
+        {"json", required_argument, NULL, 'j'},    {"first", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     *options = (bench_options){.steps = 6, .bursts = 8};
     int word;
@@ -721,6 +722,8 @@ static bool parse_options(int count, char **words, bench_options *options)
             options->steps = (uint32_t)strtoul(optarg, NULL, 10);
         } else if (word == 'b') {
             options->bursts = (uint32_t)strtoul(optarg, NULL, 10);
+        } else if (word == 'f') {
+            options->first = (uint32_t)strtoul(optarg, NULL, 10);
         } else if (word == 'j') {
             options->json = optarg;
         } else if (word == 'm') {
@@ -735,7 +738,7 @@ static bool parse_options(int count, char **words, bench_options *options)
         }
     }
     return options->steps >= 2 && options->bursts > 0 && options->bursts <= RESNET50_TENSORS &&
-           optind == count;
+           options->first <= RESNET50_TENSORS && optind == count;
 }
 
 static bool run_all(const bench_options *options, FILE *json)
@@ -774,7 +777,7 @@ int main(int count, char **words)
         fprintf(stderr,
                 "usage: %s [--quick] [--check] [--members N] [--mode "
                 "coordinator|bitvector|plan|original] [--steps S] [--bursts B] "
-                "[--json FILE]\n",
+                "[--first B] [--json FILE]\n",
                 words[0]);
         return 2;
     }

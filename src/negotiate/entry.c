@@ -99,6 +99,7 @@ static uint32_t entry_take(tt_negotiator *self)
 static uint32_t entry_add(tt_negotiator *self, const char *name, uint16_t name_bytes)
 {
     tt_entries *entries = &self->entries;
+    TT_ASSERT(name_bytes <= TT_TICKET_NAME_BYTES_MAX);
     char *copy = tt_allocate(&self->memory, (size_t)name_bytes + 1, 1);
     const uint32_t entry = copy == NULL ? TT_NONE : entry_take(self);
     if (entry == TT_NONE) {

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# scale_all_test.sh - what scale_test.sh asks, of 6,000 members, by bit vectors and by plan.
+# Labels: check
+set -eu
+"$TUTTI_BIN/bench-control-scale" --check --members 6000 --mode bitvector --steps 2
+"$TUTTI_BIN/bench-control-scale" --check --members 6000 --mode plan --steps 5
