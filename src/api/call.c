@@ -545,6 +545,9 @@ static bool group_name(const tutti_call *calls, int count, char *name, size_t ro
 {
     const char *first = calls->name;
     uint64_t hash = 0;
+    if (count < 2) {
+        return false; /* a name costs more than all else of a submission */
+    }
     for (int i = 0; i < count; i++) {
         const tutti_call *call = call_at(calls, i);
         if (call->name == NULL || call->name[0] == 0 || has_group(call) ||
@@ -557,7 +560,7 @@ static bool group_name(const tutti_call *calls, int count, char *name, size_t ro
     }
     (void)snprintf(name, room, "%.200s and %d more, %016llx", first, count - 1,
                    (unsigned long long)hash);
-    return count > 1;
+    return true;
 }
 
 static void join_group(tutti_handle *handle, const char *name, int count)
