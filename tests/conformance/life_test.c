@@ -149,6 +149,24 @@ static void test_a_lone_rank_needs_nobody(void **state)
 
 /* ---- errors of joining ---- */
 
+static void test_settings_that_exclude_each_other_are_named(void **state)
+{
+    (void)state;
+    static const char *const groups[] = {"5", "auto"};
+    const tutti_options plain = TUTTI_OPTIONS_INIT;
+    tutti_context *context = NULL;
+    assert_int_equal(setenv("TUTTI_CONTROL", "plan", 1), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(setenv("TUTTI_GROUPS", groups[i], 1), 0);
+        assert_int_equal(tutti_init(&plain, &context), TUTTI_ERR_BAD_CONFIG);
+        assert_non_null(strstr(tutti_last_error(NULL), "TUTTI_CONTROL=plan"));
+        assert_non_null(strstr(tutti_last_error(NULL), groups[i]));
+        assert_non_null(strstr(tutti_last_error(NULL), "leave out one"));
+    }
+    assert_int_equal(unsetenv("TUTTI_GROUPS"), 0);
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+}
+
 static void test_joining_says_what_is_wrong(void **state)
 {
     (void)state;
@@ -350,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_process_can_be_in_several_jobs),
         cmocka_unit_test(test_a_lone_rank_needs_nobody),
         cmocka_unit_test(test_joining_says_what_is_wrong),
+        cmocka_unit_test(test_settings_that_exclude_each_other_are_named),
         cmocka_unit_test(test_leaving_ends_what_is_pending),
         cmocka_unit_test(test_a_forked_child_is_refused_and_its_parent_goes_on),
         cmocka_unit_test(test_the_last_error_is_the_threads_and_the_contexts),
