@@ -56,5 +56,6 @@ def judge(bench, rows):
         bench.verdicts.add(f"{name}: TIC over TAC", f"{row['tic'] / row['tac']:.4f}", "within 2 %",
                            abs(row["tic"] / row["tac"] - 1) <= 0.02)
         ahead = row["random_mean"] / max(row["tic"], row["tac"])
-        bench.verdicts.add(f"{name}: mean of random orders over both", f"{ahead:.3f}", "above 1",
-                           ahead > 1)
+        least = row["random_least"] / max(row["tic"], row["tac"])
+        bench.verdicts.add(f"{name}: mean of random orders over both",
+                           f"{ahead:.3f}, the best of them {least:.3f}", "above 1", ahead > 1)

@@ -63,9 +63,9 @@ class Real:
                  tuple(int(number) for number in answers[0][4 * step + 1:4 * step + 4]))
                 for step in range(count)]
 
-    def settle(self):
-        """Train until the setting stays: what was tried, in order, and what it came to."""
-        tried, run = [], 0
+    def settle(self, tried=()):
+        """Train until the setting stays: how many were tried, and what it came to."""
+        tried, run = list(tried), 0
         while run < SETTLED_STEPS:
             for _, setting in self.train(self.live, BLOCK_STEPS):
                 run = run + 1 if tried and setting == tried[-1] else 1
@@ -141,12 +141,12 @@ class Real:
         print(f"tuner, {row}", flush=True)
 
     def settle_anew(self, before):
-        """The links have changed: the job must notice. The samples it took from there on."""
+        """The links have changed: the job must notice. Its samples from there on, which begin with
+        the setting it had."""
         for _ in range(NOTICE_BLOCKS):
-            settings = [setting for _, setting in self.train(self.live, BLOCK_STEPS)]
-            if settings[-1] != before:
-                samples, tuned = self.settle()
-                return samples + len(set(settings)) - (settings[-1] in settings[:-1]), tuned
+            tried = [setting for _, setting in self.train(self.live, BLOCK_STEPS)]
+            if any(setting != before for setting in tried):
+                return self.settle(tried)
         return 0, before
 
 

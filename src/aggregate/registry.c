@@ -103,6 +103,9 @@ static const tt_algorithm *choose_allreduce(const tt_problem *problem)
     if (problem->bytes <= tt_short_bytes(problem->segment_bytes)) {
         return &tt_algorithm_doubling; /* fewest hops, but log P times the bytes */
     }
+    if (problem->bytes <= TT_SHORT_BYTES_MAX) {
+        return &tt_algorithm_halving; /* the same tree of additions, whatever the segment */
+    }
     if (tt_algorithm_hierarchical.fits(problem)) {
         return &tt_algorithm_hierarchical;
     }

@@ -403,6 +403,73 @@ static void test_while_tuning_only_the_world_can_be_joined(void **state)
     (void)unsetenv("TUTTI_TUNE");
 }
 
+/* ---- bits ---- */
+
+enum { SUMS = 6, SUM_MOST = 100000 };
+
+/* Sums that round: named and not, started in another order where the priority is another. */
+static void bits_body(ranks_self *self)
+{
+    static const uint64_t counts[SUMS] = {5, 900, 3000, 20000, 30000, SUM_MOST};
+    const bool is_reversed = getenv("TEST_REVERSED") != NULL;
+    float *values = malloc(2 * SUMS * SUM_MOST * sizeof(float));
+    tutti_handle *handles[2 * SUMS];
+    EXPECT(values != NULL);
+    for (int at = 0; at < 2 * SUMS; at++) { /* those without a name in one order on all ranks */
+        const int i = is_reversed && at >= SUMS ? 3 * SUMS - 1 - at : at;
+        float *own = values + (size_t)i * SUM_MOST;
+        char name[16];
+        tutti_call call = TUTTI_CALL_INIT;
+        (void)snprintf(name, sizeof(name), "t%d", i);
+        call.input = call.output = own;
+        call.count = counts[i % SUMS];
+        call.name = i < SUMS ? NULL : name;
+        call.priority = is_reversed ? -i : i;
+        for (uint64_t k = 0; k < call.count; k++) {
+            own[k] = 1.0F / (float)(1 + (k * 7 + (uint64_t)i * 13) % 1009 + (uint64_t)self->rank);
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(handles, 2 * SUMS, -1.0));
+    uint64_t hash = 0;
+    for (int i = 0; i < 2 * SUMS; i++) {
+        const uint8_t *bytes = (const uint8_t *)(values + (size_t)i * SUM_MOST);
+        for (uint64_t k = 0; k < counts[i % SUMS] * sizeof(float); k++) {
+            hash = (hash ^ bytes[k]) * UINT64_C(0x100000001b3);
+        }
+        tutti_handle_free(handles[i]);
+    }
+    if (self->rank == 0) {
+        *(uint64_t *)self->user = hash;
+    }
+    free(values);
+}
+
+static void test_no_order_batch_chunk_or_credit_changes_a_bit(void **state)
+{
+    (void)state;
+    static const char *const variants[][2] = {
+        {"TUTTI_INTEGRITY", "crc"}, {"TUTTI_CHUNK", "16K"},      {"TUTTI_CHUNK", "512K"},
+        {"TUTTI_CHUNK", "4K"},      {"TUTTI_CREDIT", "100000"},  {"TUTTI_SCHEDULE", "off"},
+        {"TEST_REVERSED", "yes"},   {"TUTTI_FUSE_BATCH", "16K"}, {"TUTTI_CONTROL", "coordinator"},
+    };
+    (void)setenv("TUTTI_COSTS", "none", 1); /* which algorithm runs is not what is tried here */
+    for (int size = 3; size <= 4; size++) {
+        uint64_t first = 0;
+        for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+            uint64_t hash = 0;
+            (void)setenv(variants[i][0], variants[i][1], 1);
+            ranks_run(size, "tcp", bits_body, &hash);
+            (void)unsetenv(variants[i][0]);
+            first = i == 0 ? hash : first;
+            if (hash != first) {
+                fail_msg("%d ranks, %s=%s: other bits", size, variants[i][0], variants[i][1]);
+            }
+        }
+    }
+    (void)unsetenv("TUTTI_COSTS");
+}
+
 /* ---- for outside engines ---- */
 
 typedef struct outside {
@@ -524,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
         cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
         cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
+        cmocka_unit_test(test_no_order_batch_chunk_or_credit_changes_a_bit),
         cmocka_unit_test(test_over_a_fifo_stack_credit_decides_what_can_be_overtaken),
         cmocka_unit_test(test_wrong_tasks_and_configurations_are_refused_with_a_reason),
     };

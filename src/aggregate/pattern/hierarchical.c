@@ -82,6 +82,7 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
                           .count = topology->host_count,
                           .element_bytes = problem->element_bytes,
                           .bytes = rail_bytes,
+                          .piece_bytes = UINT64_MAX,
                           .source = spot_at(TT_SCRATCH, 0),
                           .target = spot_at(TT_SCRATCH, 0),
                           .slot = (uint64_t)rail_segment(problem) * (topology->host_count + turn)};

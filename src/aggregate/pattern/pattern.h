@@ -62,11 +62,14 @@ static inline uint32_t log2_floor(uint32_t value)
 /* The longest part of an uneven problem. */
 uint64_t tt_part_bytes_max(const tt_problem *problem);
 
-/* A ring all-reduce of one chunk among `count` ranks; peers are positions in the ring. */
+/* A ring all-reduce among `count` ranks; peers are positions in the ring. Of each slice only the
+ * piece that lies in `lane` travels. */
 typedef struct tt_ring {
     uint32_t position, count;
     uint32_t element_bytes;
-    uint64_t bytes; /* of the chunk */
+    uint64_t bytes;       /* of the vector */
+    uint64_t piece_bytes; /* of a slice that one lane carries; UINT64_MAX: all of it */
+    uint64_t lane;
     tt_spot source; /* own contribution */
     tt_spot target; /* the result */
     uint64_t slot;  /* of arrivals, in scratch */

@@ -4,24 +4,35 @@
  *
  * Each rank sends to the next and receives from the one before. An all-reduce is P - 1 rounds of
  * reduce-scatter, then P - 1 of all-gather: 2 (P - 1) / P of the vector goes over each link, the
- * lower bound (Patarasuk and Yuan 2009). Lanes overlap, so that links stay busy.
+ * lower bound (Patarasuk and Yuan 2009). Lanes overlap, so that links stay busy: each has a segment
+ * of every slice, and slices are parts of the whole vector, so that the order in which an element
+ * is summed depends on its place alone and not on how long segments are.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
 #include "base/assert.h"
+
+enum { LINE_SLICE_BYTES_MIN = 4096 }; /* slices so long begin on cache lines */
 
 uint32_t tt_ring_round_count(uint32_t count)
 {
     return 2 * (count - 1) + 1;
 }
 
-/* Slice number position + shift, modulo the ring. */
+static tt_span slice_of(const tt_ring *ring, uint32_t index)
+{
+    const bool is_long = ring->bytes >= (uint64_t)ring->count * LINE_SLICE_BYTES_MIN;
+    return is_long ? tt_line_slice(ring->bytes, ring->count, index)
+                   : tt_slice(ring->bytes, ring->element_bytes, ring->count, index);
+}
+
+/* The lane's piece of slice number position + shift, modulo the ring. */
 static uint64_t ring_slice(const tt_ring *ring, uint32_t shift, uint64_t *bytes_out)
 {
-    const uint32_t index = (uint32_t)(((uint64_t)ring->position + shift) % ring->count);
-    const tt_span span = tt_slice(ring->bytes, ring->element_bytes, ring->count, index);
-    *bytes_out = span.bytes;
-    return span.first;
+    const tt_span span =
+        slice_of(ring, (uint32_t)(((uint64_t)ring->position + shift) % ring->count));
+    *bytes_out = lane_length(span.bytes, ring->piece_bytes, ring->lane);
+    return *bytes_out > 0 ? span.first + ring->lane * ring->piece_bytes : span.first;
 }
 
 static void ring_send(const tt_ring *ring, uint32_t shift, tt_spot base, tt_move *move_out)
@@ -80,14 +91,23 @@ static bool ring_fits(const tt_problem *problem)
            problem->collective == TT_REDUCESCATTER;
 }
 
+/* The first slices are the longest, or the last one, which has what is less than a line. */
+static uint64_t slice_bytes_max(const tt_problem *problem)
+{
+    const tt_ring ring = {
+        .count = problem->size, .element_bytes = problem->element_bytes, .bytes = problem->bytes};
+    const uint64_t first = slice_of(&ring, 0).bytes, last = slice_of(&ring, ring.count - 1).bytes;
+    return first > last ? first : last;
+}
+
 static void ring_plan(const tt_problem *problem, tt_plan *plan_out)
 {
     const uint64_t segment = problem->segment_bytes;
     *plan_out = (tt_plan){
         .fan = 1, .partner_max = 2, .frame_bytes = problem->segment_bytes, .reduce_early = true};
     if (problem->collective == TT_ALLREDUCE) {
-        plan_out->lane_bytes = segment * problem->size;
-        plan_out->lane_count = lanes_for(problem->bytes, plan_out->lane_bytes);
+        plan_out->lane_bytes = segment; /* of each slice */
+        plan_out->lane_count = lanes_for(slice_bytes_max(problem), segment);
         plan_out->round_count = tt_ring_round_count(problem->size);
         plan_out->scratch_bytes = segment;
     } else {
@@ -100,9 +120,8 @@ static void ring_plan(const tt_problem *problem, tt_plan *plan_out)
             problem->collective == TT_REDUCESCATTER ? segment * (problem->size + 1) : 0;
     }
     if (plan_out->lane_count == 1) {
-        const uint64_t bytes = problem->collective == TT_ALLREDUCE
-                                   ? problem->bytes / problem->size + problem->element_bytes
-                                   : tt_part_bytes_max(problem);
+        const uint64_t bytes = problem->collective == TT_ALLREDUCE ? slice_bytes_max(problem)
+                                                                   : tt_part_bytes_max(problem);
         plan_out->frame_bytes = (uint32_t)(bytes < segment ? bytes : segment);
     }
 }
@@ -110,13 +129,14 @@ static void ring_plan(const tt_problem *problem, tt_plan *plan_out)
 static bool allreduce_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                            tt_move *move_out)
 {
-    const uint64_t first = at.lane * plan->lane_bytes;
     const tt_ring ring = {.position = problem->self,
                           .count = problem->size,
                           .element_bytes = problem->element_bytes,
-                          .bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane),
-                          .source = spot_at(TT_INPUT, first),
-                          .target = spot_at(TT_OUTPUT, first),
+                          .bytes = problem->bytes,
+                          .piece_bytes = plan->lane_bytes,
+                          .lane = at.lane,
+                          .source = spot_at(TT_INPUT, 0),
+                          .target = spot_at(TT_OUTPUT, 0),
                           .slot = 0};
     return tt_ring_move(&ring, at.round, at.index, move_out);
 }
