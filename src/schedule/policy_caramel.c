@@ -6,7 +6,7 @@
  *     min { d : f(2d) / 2f(d) > 0.8 }; larger ones travel alone.
  *  2. A batch may travel between its boundaries: from its last gradient to its first use. Largest
  *     first, each goes to the backward pass if it fits there, else to the next forward, else where
- *     it spills least.
+ *     most of it fits.
  *  3. A large transfer is cut into 1 to 8 parts, none below the threshold.
  *  4. The scheme follows the size: few long messages between neighbours, or many short ones.
  *
@@ -30,6 +30,7 @@ typedef struct batch_state {
     uint32_t count;
     uint64_t bytes;
     double time_us;
+    double load_us;  /* of it within its boundaries, once it has its place */
     double ready_us; /* boundaries */
     double use_us;
     bool in_forward;
@@ -144,24 +145,23 @@ static double room_us(const caramel_state *caramel, const bool *is_placed, uint3
             continue;
         }
         const double other_us = window_us(caramel, other, in_forward);
-        load_us += at != index ? other->time_us : 0;
+        load_us += at != index ? other->load_us : 0;
         room = other_us >= own_us ? fmin(room, other_us - load_us) : room;
     }
     return room;
 }
 
-/* What a pass is asked to do beyond its length if the batch joins it. */
-static double spill_us(const caramel_state *caramel, const bool *is_placed, uint32_t index,
-                       bool in_forward)
+/* Where it fits, backward before forward, else where more of it does. What does not fit holds up
+ * the computation wherever it goes, so that it takes nothing from the others. */
+static void place(caramel_state *caramel, const bool *is_placed, uint32_t index,
+                  uint32_t *const *by_window)
 {
-    const tt_workload *workload = caramel->plan->workload;
-    double load_us = caramel->batches[index].time_us;
-    for (uint32_t i = 0; i < caramel->batch_count; i++) {
-        if (is_placed[i] && caramel->batches[i].in_forward == in_forward) {
-            load_us += caramel->batches[i].time_us;
-        }
-    }
-    return load_us - (in_forward ? workload->forward_us : workload->backward_us);
+    batch_state *batch = &caramel->batches[index];
+    const double backward_us = room_us(caramel, is_placed, index, false, by_window[0]);
+    const double forward_us = room_us(caramel, is_placed, index, true, by_window[1]);
+    batch->in_forward = backward_us < batch->time_us && forward_us > backward_us;
+    const double room = batch->in_forward ? forward_us : backward_us;
+    batch->load_us = fmax(0, fmin(batch->time_us, room));
 }
 
 static tt_status passes_choose(caramel_state *caramel)
@@ -184,15 +184,7 @@ static tt_status passes_choose(caramel_state *caramel)
     }
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = sorted[0][i];
-        batch_state *batch = &caramel->batches[index];
-        if (batch->time_us <= room_us(caramel, is_placed, index, false, sorted[1])) {
-            batch->in_forward = false;
-        } else if (batch->time_us <= room_us(caramel, is_placed, index, true, sorted[2])) {
-            batch->in_forward = true;
-        } else {
-            batch->in_forward = spill_us(caramel, is_placed, index, true) <
-                                spill_us(caramel, is_placed, index, false);
-        }
+        place(caramel, is_placed, index, &sorted[1]);
         is_placed[index] = true;
     }
     return TT_OK;
