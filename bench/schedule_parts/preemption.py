@@ -29,7 +29,7 @@ def run(bench):
 
 def urgent(job, behind, count, gap_us):
     """Of each urgent call, in microseconds: from when the last rank has started it to when the last
-    one has its result; and how long after its instant that start was, which is the timers' doing."""
+    one has its result; and how long after its instant that was, which is the timers' doing."""
     answers = job.ask(f"urgent {behind} {SMALL} {count} {gap_us}")
     found = []
     for call in range(count):
@@ -84,8 +84,8 @@ def note(bench, where, ranks, segment, found):
     bench.record(**row)
     print(f"preemption, {where}, {ranks} ranks, segment {segment}: alone {row['alone_us']:.0f} us, "
           f"behind 256 MB {row['behind_us']:.0f} us (most {row['behind_most_us']:.0f}; timers "
-          f"{row['late_us']:.0f} late), a chunk takes {chunk_us:.0f} us" + (f", {100 * share:.1f} % of the wire" if share else ""),
-          flush=True)
+          f"{row['late_us']:.0f} late), a chunk takes {chunk_us:.0f} us"
+          + (f", {100 * share:.1f} % of the wire" if share else ""), flush=True)
 
 
 def judge(bench, rows):
