@@ -31,7 +31,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(TARGET tutti_cli)
-  install(TARGETS tutti_cli)
+  install(TARGETS tutti_cli tutti-conformance)
   # The command documents itself; these files are its own words.
   set(generated ${PROJECT_BINARY_DIR}/generated)
   if(NOT TUTTI_SANITIZE)

@@ -21,6 +21,12 @@ if(cli_sources MATCHES "/cli/main\\.c")
   target_link_libraries(tutti_cli PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC PkgConfig::SODIUM)
 endif()
 
+# The conformance suite for engines and transports, which authors of plugins run: tutti/tutti.h only.
+set(suite ${PROJECT_SOURCE_DIR}/tests/conformance)
+tutti_program(tutti-conformance tutti-conformance ${suite}/conformance_main.c ${suite}/forms.c
+  ${suite}/oracle.c ${suite}/ranks.c)
+target_include_directories(tutti-conformance PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+
 # examples/01_x.c, and each file of a folder without main.c: a program of its own.
 # examples/02_y/ with main.c: one program of all its files. Both: bin/<name>.
 file(GLOB example_sources CONFIGURE_DEPENDS

@@ -2,7 +2,7 @@
 """One table: the core's conformance suite and faults, by name, over every way to carry them.
 
 The rows are our transports (shm, tcp), a plugin's (ucx) and the MPI engine by each MPI; the columns
-are the parts of `tutti-engine` and the faults below. What belongs to one row alone is in
+are the parts of `tutti-conformance` and the faults below. What belongs to one row alone is in
 ucx_test.py and mpi_test.py. A row whose plugin or launcher is missing is skipped, and says so.
 Labels: check
 Timeout: 300
@@ -20,7 +20,7 @@ import unittest
 import ranks
 
 BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
-ENGINE = str(ranks.BIN / "tutti-engine")
+ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 # The launcher asks all to stop when one dies; here they first say what they saw.

@@ -16,7 +16,7 @@ import ranks
 
 BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
 SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", ".")).resolve()
-ENGINE = str(ranks.BIN / "tutti-engine")
+ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 
 

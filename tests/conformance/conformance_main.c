@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job whose collectives an outside engine runs (TUTTI_ENGINE), or a transport carries
- * (TUTTI_TRANSPORT): every collective against the oracle, calls in flight together, process sets,
- * named tensors, and what must fail. Arguments: the name of one part, else all.
- * Prints "rank R of N: ok" and exits 0; else says what is wrong and aborts. */
+ * tutti-conformance: one rank of a job whose collectives an outside engine runs (TUTTI_ENGINE), or
+ * a transport carries (TUTTI_TRANSPORT): every collective against the oracle, calls in flight
+ * together, process sets, named tensors, and what must fail. Installed, for authors of plugins:
+ * uses nothing but tutti/tutti.h. Prints "rank R of N: ok" and exits 0; else says what is wrong and
+ * aborts. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,23 +311,73 @@ static void run_deadline(ranks_self *self)
     run_mismatch(self);
 }
 
+static const struct part {
+    const char *name;
+    ranks_fn *run;
+    const char *help;
+} parts[] = {
+    {"forms", run_forms, "every collective, type and operator, in place and not"},
+    {"together", run_together, "many calls in flight"},
+    {"sets", run_sets, "overlapping process sets, called in other orders everywhere"},
+    {"named", run_named, "named tensors in other orders everywhere, waited for crosswise"},
+    {"urgent", run_urgent, "urgent calls pass long ones (transports)"},
+    {"mismatch", run_mismatch, "wrong calls fail everywhere, the next one works"},
+    {"deadline", run_deadline, "a rank that comes too late"},
+};
+enum { PART_COUNT = sizeof(parts) / sizeof(parts[0]) };
+
+static bool is_part(const char *word)
+{
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        if (strcmp(word, parts[i].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tell_usage(FILE *file)
+{
+    (void)fprintf(file,
+                  "usage: TUTTI_ENGINE=NAME tutti run -n N tutti-conformance [PART...]\n"
+                  "       TUTTI_TRANSPORT=NAME tutti run -n N tutti-conformance [PART...]\n"
+                  "Checks an engine or a transport; exits 0 if all is well. Parts, all if none is "
+                  "named:\n");
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        (void)fprintf(file, "  %-9s %s\n", parts[i].name, parts[i].help);
+    }
+}
+
+static bool is_wanted(const struct part *part, int count, char **words)
+{
+    bool is_named = count < 2;
+    for (int i = 1; i < count; i++) {
+        is_named = is_named || strcmp(words[i], part->name) == 0;
+    }
+    return is_named;
+}
+
 int main(int count, char **words)
 {
-    static const struct {
-        const char *name;
-        ranks_fn *run;
-    } parts[] = {{"forms", run_forms},      {"together", run_together}, {"sets", run_sets},
-                 {"named", run_named},      {"urgent", run_urgent},     {"mismatch", run_mismatch},
-                 {"deadline", run_deadline}};
     ranks_self self = {.rank = 0};
     char text[1024] = "";
-    EXPECT_STATUS(TUTTI_OK, tutti_init(NULL, &self.context));
+    for (int i = 1; i < count; i++) {
+        const bool is_help = strcmp(words[i], "--help") == 0;
+        if (is_help || !is_part(words[i])) {
+            tell_usage(is_help ? stdout : stderr);
+            return is_help ? 0 : 2;
+        }
+    }
+    if (tutti_init(NULL, &self.context) != TUTTI_OK) {
+        (void)fprintf(stderr, "tutti-conformance: %s\n", tutti_last_error(NULL));
+        return 1;
+    }
     self.rank = tutti_rank(self.context);
     self.size = tutti_size(self.context);
     (void)tutti_describe(self.context, text, sizeof(text));
     (void)printf("%s\n", text);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (count < 2 || strcmp(words[1], parts[i].name) == 0) {
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        if (is_wanted(&parts[i], count, words)) {
             parts[i].run(&self);
             (void)printf("rank %d: part %s is done\n", self.rank, parts[i].name);
         }
