@@ -698,8 +698,8 @@ static void patrol_op(tt_op *op, uint64_t now)
         tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
         return;
     }
-    if (op->phase == OP_QUEUED) {
-        return; /* those before it ask */
+    if (op->phase == OP_QUEUED || op->phase == OP_ENGINE) {
+        return; /* those before it ask; every member has it */
     }
     if (op->phase == OP_HELD && now < op->report_ns) {
         return; /* waits for its own rank */
