@@ -211,7 +211,8 @@ def _trainers(hvd, torch, pace):
 def _answer(hvd, torch, trainers, words):
     hvd.barrier()
     if words[0] == "pace":
-        trainers.update(_trainers(hvd, torch, Pace(trainers["alone"].measure(int(words[1])))))
+        found = torch.tensor(trainers["alone"].measure(int(words[1])), dtype=torch.float64)
+        trainers.update(_trainers(hvd, torch, Pace(hvd.allreduce(found).tolist())))
         return [0]
     if words[0] == "layers":
         return trainers["alone"].measure(int(words[1]))
@@ -288,7 +289,10 @@ def _case(options, common, folder, job, hosts, rho):
     names = list(times)
     for turn in range(rounds):
         for name in names[turn % 3:] + names[:turn % 3]:
-            burnt, *took = (max(each) for each in zip(*job.ask(f"steps {name} 2 {count}")))
+            # The ranks' mean, as of their layers: a rank that begins a step late begins the next
+            # one late, and counts as long.
+            burnt, *took = (statistics.mean(each)
+                            for each in zip(*job.ask(f"steps {name} 2 {count}")))
             times[name] += took
             processor[name].append(burnt)
     after = _layers(common, job, 4 if options.quick else 10)

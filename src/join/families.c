@@ -556,6 +556,7 @@ const tt_join_scheduler tt_join_schedulers[] = {
     {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", set_by_hand},
     {"SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", use_run},
     {"dstack", "DSTACK_NODE_RANK", "DSTACK_NODES_NUM", use_run},
+    {"JobSet", "JOB_COMPLETION_INDEX", NULL, set_by_hand},
 };
 
 const size_t tt_join_scheduler_count = TT_ARRAY_COUNT(tt_join_schedulers);

@@ -248,22 +248,38 @@ static void warn_of_lone_batch(const tt_join_source *source, tt_join_identity *i
                    source->command != NULL ? source->command : "<command>");
 }
 
+/* " of N" for a scheduler that tells so. False: there is one node only, or none. */
+static bool describe_nodes(const tt_join_source *source, const tt_join_scheduler *scheduler,
+                           char text_out[static 32])
+{
+    text_out[0] = '\0';
+    if (scheduler->node_count == NULL) {
+        return true;
+    }
+    const char *nodes = tt_join_source_get(source, scheduler->node_count);
+    uint64_t count;
+    if (nodes == NULL || !tt_join_parse_number(nodes, strlen(nodes), TT_JOIN_SIZE_MAX, &count) ||
+        count < 2) {
+        return false;
+    }
+    (void)snprintf(text_out, 32, " of %" PRIu64, count);
+    return true;
+}
+
 /* Some schedulers number nodes and leave it to a launcher to start ranks there. */
 static void warn_of_lone_node(const tt_join_source *source, tt_join_identity *identity)
 {
     for (size_t i = 0; i < tt_join_scheduler_count && identity->warning[0] == '\0'; i++) {
         const tt_join_scheduler *scheduler = &tt_join_schedulers[i];
         const char *node = tt_join_source_get(source, scheduler->node_rank);
-        const char *nodes = tt_join_source_get(source, scheduler->node_count);
-        uint64_t count;
-        if (node == NULL || nodes == NULL ||
-            !tt_join_parse_number(nodes, strlen(nodes), TT_JOIN_SIZE_MAX, &count) || count < 2) {
+        char nodes[32];
+        if (node == NULL || !describe_nodes(source, scheduler, nodes)) {
             continue;
         }
         (void)snprintf(identity->warning, sizeof(identity->warning),
-                       "%s: node %.32s of %" PRIu64 " (%s), but this process was not started by a "
-                       "launcher and so runs alone, as rank 0 of 1; %s",
-                       scheduler->name, node, count, scheduler->node_rank, scheduler->cure);
+                       "%s: node %.32s%s (%s), but this process was not started by a launcher "
+                       "and so runs alone, as rank 0 of 1; %s",
+                       scheduler->name, node, nodes, scheduler->node_rank, scheduler->cure);
     }
 }
 

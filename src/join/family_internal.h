@@ -59,7 +59,7 @@ extern const size_t tt_join_family_count;
 typedef struct tt_join_scheduler {
     const char *name;
     const char *node_rank;
-    const char *node_count;
+    const char *node_count; /* NULL: it does not say how many there are */
     const char *cure;
 } tt_join_scheduler;
 
