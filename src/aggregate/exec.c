@@ -544,6 +544,10 @@ static tt_status plan_and_lay_out(tt_exec *exec)
     TT_ASSERT(exec->plan.lane_count > 0);
     TT_ASSERT(exec->plan.round_count > 0);
     exec->is_eager = exec->plan.frame_bytes <= exec->flow->eager_bytes_max;
+    const tt_problem *problem = &exec->problem;
+    const bool folds = exec->plan.is_flat && problem->bytes > 0;
+    exec->fold = folds ? tt_reduce_find(problem->dtype, problem->redop) : NULL;
+    exec->fold_count = folds ? problem->bytes / problem->element_bytes : 0;
     TT_TRY(workspace_lay_out(exec));
     exec->is_planned = is_self_contained(&exec->problem);
     return TT_OK;
@@ -643,7 +647,8 @@ static tt_lane *open_lane(tt_exec *exec, uint64_t number)
 void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload)
 {
     TT_ASSERT(exec->is_running);
-    if (exec->is_quick && tt_exec_quick_frame(exec, member, head, payload)) {
+    if (exec->is_quick && tt_head_equals(head, &exec->posted) &&
+        tt_exec_quick_frame(exec, member, head, payload)) {
         return NULL;
     }
     if (exec->is_meeting) {

@@ -15,6 +15,7 @@
 
 #include "aggregate/algorithm.h"
 #include "aggregate/flow.h"
+#include "base/reduce.h"
 
 enum { TT_LANES_MAX = 8 };
 
@@ -63,7 +64,10 @@ struct tt_exec {
 
     /* State. */
     tt_plan plan;
-    const char *forced; /* as told to tt_exec_pose */
+    tt_head posted;      /* of the one frame of a flat plan, the same from every member */
+    tt_fold_fn *fold;    /* of a flat plan; NULL: it sums nothing */
+    uint64_t fold_count; /* elements */
+    const char *forced;  /* as told to tt_exec_pose */
     bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
@@ -99,10 +103,14 @@ void tt_exec_pose(tt_exec *exec, const tt_problem *problem, const char *forced);
 /* Begin. Afterwards look at is_running and status, as after every call below: an exec that is no
  * longer running with status OK is complete. */
 tt_status tt_exec_start(tt_exec *exec);
+/* The same for one that has been run before and differs in buffers, urgency and number alone: its
+ * frame goes out at once. False: nothing was done; start it. */
+bool tt_exec_repeat(tt_exec *exec);
 
 /* A DATA frame from `member`; as tt_machine_ops.frame. The descriptor was checked by the owner. */
 void *tt_exec_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
-/* The same while is_quick; false: not one that was to be expected, and nothing was done. */
+/* The same while is_quick, of a frame whose head is `posted`; false: not one that was to be
+ * expected, and nothing was done. */
 bool tt_exec_quick_frame(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
 void tt_exec_payload(tt_exec *exec, uint32_t member, const tt_head *head);
 

@@ -63,16 +63,6 @@ void tt_flow_fini(tt_flow *flow)
     flow->peers = NULL;
 }
 
-bool tt_flow_take(tt_flow *flow, uint32_t peer)
-{
-    tt_flow_peer *state = &flow->peers[peer];
-    if (state->sent - state->acknowledged >= TT_CREDIT_FRAMES) {
-        return false;
-    }
-    state->sent++;
-    return true;
-}
-
 bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self)
 {
     for (uint32_t i = 0; i < peer_count; i++) {
@@ -99,13 +89,9 @@ void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
     (void)flow->platform->ops->send(flow->platform, &send);
 }
 
-void tt_flow_consumed(tt_flow *flow, uint32_t peer)
+void tt_flow_tell(tt_flow *flow, uint32_t peer)
 {
     tt_flow_peer *state = &flow->peers[peer];
-    state->consumed++;
-    if (state->consumed - state->told < TT_CREDIT_FRAMES / 2) {
-        return;
-    }
     state->told = state->consumed;
     const tt_head head = {
         .kind = TT_FRAME_CREDIT, .epoch = flow->epoch, .argument = state->consumed};

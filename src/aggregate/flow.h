@@ -80,13 +80,29 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
 void tt_flow_fini(tt_flow *flow);
 
 /* One credit with `peer`; false if there is none. */
-bool tt_flow_take(tt_flow *flow, uint32_t peer);
+static inline bool tt_flow_take(tt_flow *flow, uint32_t peer)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    if (state->sent - state->acknowledged >= TT_CREDIT_FRAMES) {
+        return false;
+    }
+    state->sent++;
+    return true;
+}
 /* One credit with each of `peers` but the self-th; false, and none is taken, if one has none. */
 bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
 /* None of them was used: give them back. */
 void tt_flow_return_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
 /* An eager frame of `peer` is done with: its credit goes back, in a CREDIT now and then. */
-void tt_flow_consumed(tt_flow *flow, uint32_t peer);
+void tt_flow_tell(tt_flow *flow, uint32_t peer); /* such a CREDIT */
+static inline void tt_flow_consumed(tt_flow *flow, uint32_t peer)
+{
+    tt_flow_peer *state = &flow->peers[peer];
+    state->consumed++;
+    if (state->consumed - state->told >= TT_CREDIT_FRAMES / 2) {
+        tt_flow_tell(flow, peer);
+    }
+}
 /* CREDIT arrived; true if there is credit now where there was none. */
 bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total);
 

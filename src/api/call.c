@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api_internal.h"
+#include "api/enter.h"
 #include "base/assert.h"
 #include "base/hash64.h"
 
@@ -163,6 +163,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->op = NULL;
     request->named = NULL;
     request->is_identity = false;
+    request->is_plain = false;
 }
 
 static void copy_name(char *target, size_t room, const char *name)
@@ -230,46 +231,11 @@ static void submit(tutti_handle *handle, tt_handle_state state)
     (void)tt_queue_push(&handle->context->submitted, &handle->node);
 }
 
-static tutti_status result_of(tutti_handle *handle)
-{
-    if (handle->status < 0) {
-        tt_error_about(handle->context);
-        (void)tt_error_set(handle->status, "%s", handle->request.error);
-    }
-    return handle->status;
-}
-
-/* Enter what may wait: shutdown lets everyone leave before it frees. */
+/* What fails from here on is about this context. */
 static tutti_status enter(tutti_context *context)
 {
-    tutti_status status = tt_call_check(context);
-    if (context != NULL && status == TUTTI_OK) {
-        atomic_fetch_add(&context->inside, 1);
-        if (atomic_load(&context->is_closing)) { /* if not, shutdown waits from here on */
-            atomic_fetch_sub(&context->inside, 1);
-            status = tt_call_check(context);
-        }
-    }
-    return status;
-}
-
-static void leave(tutti_context *context)
-{
-    atomic_fetch_sub(&context->inside, 1);
-}
-
-/* Waiting is timed once tutti_step is called. */
-static uint64_t wait_begin(tutti_context *context)
-{
-    const bool is_timed = atomic_load_explicit(&context->counts_waits, memory_order_relaxed);
-    return is_timed ? tt_clock_ns() : 0;
-}
-
-static void wait_end(tutti_context *context, uint64_t since_ns)
-{
-    if (since_ns > 0) {
-        atomic_fetch_add(&context->waited_ns, tt_clock_ns() - since_ns);
-    }
+    tt_error_about(context);
+    return tt_enter(context);
 }
 
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const tt_call_extra *extra)
@@ -296,15 +262,15 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
         take_place(&handle);
         handle.request.is_waited = true;
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
-        const uint64_t since_ns = wait_begin(context);
+        const uint64_t since_ns = tt_wait_begin(context);
         (void)tt_drive_run(&handle, UINT64_MAX);
-        wait_end(context, since_ns);
-        status = result_of(&handle);
+        tt_wait_end(context, since_ns);
+        status = tt_call_result(&handle);
         if (extra != NULL && extra->last_out != NULL && status == TUTTI_OK) {
             *extra->last_out = (int)handle.request.root;
         }
     }
-    leave(context);
+    tt_leave(context);
     return status;
 }
 
@@ -453,7 +419,7 @@ static tutti_status enter_again(tutti_handle *handle)
             tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
     }
     if (status != TUTTI_OK) {
-        leave(handle->context);
+        tt_leave(handle->context);
     }
     return status;
 }
@@ -466,7 +432,7 @@ tutti_status tutti_restart(tutti_handle *handle)
     }
     submit(handle, HANDLE_STARTED);
     tt_drive_started(handle->context);
-    leave(handle->context);
+    tt_leave(handle->context);
     return TUTTI_OK;
 }
 
@@ -480,7 +446,7 @@ tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *out
     handle->request.output = handle->output = output;
     submit(handle, HANDLE_STARTED);
     tt_drive_started(handle->context);
-    leave(handle->context);
+    tt_leave(handle->context);
     return TUTTI_OK;
 }
 
@@ -491,13 +457,13 @@ tutti_status tutti_rerun(tutti_handle *handle)
         return status;
     }
     if (tt_error_in_callback()) {
-        leave(handle->context);
+        tt_leave(handle->context);
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
     renew(handle, HANDLE_STARTED);
     (void)tt_drive_run(handle, UINT64_MAX);
-    status = result_of(handle);
-    leave(handle->context);
+    status = tt_call_result(handle);
+    tt_leave(handle->context);
     return status;
 }
 
@@ -513,7 +479,7 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
     }
     tutti_handle *handle = handle_out != NULL ? handle_take(context) : NULL;
     if (handle == NULL) {
-        leave(context);
+        tt_leave(context);
         return handle_out == NULL ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL")
                                   : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
     }
@@ -523,14 +489,14 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
         handle->has_event = true;
         renew(handle, HANDLE_STARTED);
         const bool is_over = tt_drive_run(handle, tt_clock_ns() + tt_seconds_to_ns(timeout_s));
-        status = is_over ? result_of(handle) : TUTTI_IN_PROGRESS;
+        status = is_over ? tt_call_result(handle) : TUTTI_IN_PROGRESS;
     }
     if (status == TUTTI_IN_PROGRESS) {
         *handle_out = handle;
     } else {
         tt_call_recycle(handle);
     }
-    leave(context);
+    tt_leave(context);
     return status;
 }
 
@@ -664,7 +630,7 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
         }
         tt_drive_started(context);
     }
-    leave(context);
+    tt_leave(context);
     return status;
 }
 
@@ -698,14 +664,14 @@ tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles,
     const uint64_t until_ns = timeout_s < 0.0 || timeout_s > 1e9
                                   ? UINT64_MAX
                                   : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
-    const uint64_t since_ns = wait_begin(context);
+    const uint64_t since_ns = tt_wait_begin(context);
     if (tt_drive_wait_any(context, handles, count, until_ns)) {
         *index_out = tt_call_find_over(handles, count);
     }
     /* Before it leaves: shutdown frees the handles when nobody is inside. */
-    status = *index_out >= 0 ? result_of(handles[*index_out]) : TUTTI_IN_PROGRESS;
-    wait_end(context, since_ns);
-    leave(context);
+    status = *index_out >= 0 ? tt_call_result(handles[*index_out]) : TUTTI_IN_PROGRESS;
+    tt_wait_end(context, since_ns);
+    tt_leave(context);
     return status;
 }
 
@@ -715,7 +681,7 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
     if (is_over(handle)) {
-        return result_of(handle);
+        return tt_call_result(handle);
     }
     int index;
     return tt_call_await(handle->context, &handle, 1, timeout_s, &index);
@@ -726,7 +692,8 @@ tutti_status tutti_poll(tutti_handle *handle)
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
-    return atomic_load(&handle->state) == HANDLE_STARTED ? TUTTI_IN_PROGRESS : result_of(handle);
+    return atomic_load(&handle->state) == HANDLE_STARTED ? TUTTI_IN_PROGRESS
+                                                         : tt_call_result(handle);
 }
 
 const char *tutti_handle_error(const tutti_handle *handle)
@@ -762,7 +729,7 @@ tutti_status tutti_cancel(tutti_handle *handle)
                               tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);
-    leave(context);
+    tt_leave(context);
     return is_cancelled ? TUTTI_OK : TUTTI_IN_PROGRESS;
 }
 
@@ -787,5 +754,5 @@ void tutti_handle_free(tutti_handle *handle)
         (void)tt_drive_wait(handle, UINT64_MAX);
     }
     tt_call_recycle(handle);
-    leave(context);
+    tt_leave(context);
 }

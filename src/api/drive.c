@@ -477,7 +477,6 @@ static bool is_over_alone(const tutti_context *context, tutti_handle *handle)
 static bool run_at_once(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
-    tt_real_drive(context->real);
     if (!has_news(context)) {
         (void)tt_real_spin(context->real, has_news, context, until_ns);
     }
@@ -499,9 +498,14 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
         (void)tt_queue_push(&context->submitted, &handle->node);
         return tt_drive_wait(handle, until_ns);
     }
+    tt_real_drive(context->real);
     count_call(context);
-    note_wait(context);
-    tt_drive_drain(context); /* what was submitted before comes before */
+    if (atomic_load_explicit(&context->started_ns, memory_order_relaxed) != 0) {
+        note_wait(context);
+    }
+    if (!tt_queue_is_empty(&context->submitted)) {
+        tt_drive_drain(context); /* what was submitted before comes before */
+    }
     tt_control_submit(context->control, &handle->request);
     if (run_at_once(handle, until_ns)) {
         return true;

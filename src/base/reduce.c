@@ -43,6 +43,12 @@ void tt_reduce_isa_many(const tt_reduce_isa *isa, tt_dtype dtype, tt_redop redop
     isa->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop](fold);
 }
 
+tt_fold_fn *tt_reduce_find(tt_dtype dtype, tt_redop redop)
+{
+    const bool has_one = tt_redop_allowed(dtype, redop) && tt_redop_is_elementwise(redop);
+    return has_one ? tt_reduce_isa_at(0)->fold[dtype][redop == TT_AVERAGE ? TT_SUM : redop] : NULL;
+}
+
 void tt_reduce_fold(tt_dtype dtype, tt_redop redop, const tt_fold *fold)
 {
     TT_ASSERT(fold->source_count > 0);

@@ -45,6 +45,11 @@ typedef struct tt_fold {
 
 void tt_reduce_fold(tt_dtype dtype, tt_redop redop, const tt_fold *fold);
 
+/* What tt_reduce_fold would call for two sources or more, for who folds the same kind often. NULL:
+ * it has none (tt_redop_allowed, tt_redop_is_elementwise). */
+typedef void tt_fold_fn(const tt_fold *fold);
+tt_fold_fn *tt_reduce_find(tt_dtype dtype, tt_redop redop);
+
 /* The same, of sources that are near or were written long ago. */
 void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_t target_count,
                     const void *const sources[], size_t source_count, size_t count);

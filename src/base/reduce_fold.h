@@ -112,10 +112,6 @@ TT_INLINE void TT_OWN(fold_one)(tt_redop redop, const tt_fold *fold)
 
 TT_INLINE void TT_OWN(fold)(tt_redop redop, const tt_fold *fold)
 {
-    if (fold->count == 1) {
-        TT_OWN(fold_one)(redop, fold);
-        return;
-    }
     /* Constant numbers of sources and targets let the compiler unroll the most frequent cases. */
     if (fold->source_count == 2 && fold->target_count == 1) {
         TT_OWN(fold_two)(redop, fold, 1);

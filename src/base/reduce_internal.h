@@ -18,7 +18,6 @@
 #include "base/reduce.h"
 
 /* The members of tt_reduce_isa. */
-typedef void tt_fold_fn(const tt_fold *fold);
 typedef void tt_scale_fn(void *target, const void *source, size_t count, double factor);
 typedef void tt_divide_fn(void *target, size_t count, uint64_t divisor);
 

@@ -60,10 +60,19 @@ enum {
     X(name, or, TT_OR)          \
     X(name, xor, TT_XOR)
 
-#define TT_DEFINE_FOLD_(name, verb, redop)                \
-    static void fold_##name##_##verb(const tt_fold *fold) \
-    {                                                     \
-        fold_##name(redop, fold);                         \
+/* The many apart, so that one element does not pay for what they keep on the stack. */
+#define TT_DEFINE_FOLD_(name, verb, redop)                                                 \
+    static __attribute__((noinline)) void fold_##name##_##verb##_many(const tt_fold *fold) \
+    {                                                                                      \
+        fold_##name(redop, fold);                                                          \
+    }                                                                                      \
+    static void fold_##name##_##verb(const tt_fold *fold)                                  \
+    {                                                                                      \
+        if (fold->count == 1) {                                                            \
+            fold_one_##name(redop, fold);                                                  \
+        } else {                                                                           \
+            fold_##name##_##verb##_many(fold);                                             \
+        }                                                                                  \
     }
 #define TT_DEFINE_FOLD(name, verb, redop) TT_DEFINE_FOLD_(name, verb, redop)
 

@@ -307,15 +307,8 @@ static uint64_t ended(const tt_control *control)
 
 /* The most urgent op with local work, of several the oldest, does a piece of it. But who waits for
  * a call that has just ended is told before, not a piece later. */
-static bool on_step(void *machine)
+static bool work_on(tt_control *control)
 {
-    tt_control *control = machine;
-    if (control->is_touched) {
-        tt_named_flush(control);
-    }
-    if (!control->has_work) {
-        return false;
-    }
     if (ended(control) != control->ended_seen) {
         control->ended_seen = ended(control);
         return true;
@@ -336,6 +329,15 @@ static bool on_step(void *machine)
         control->ended_seen = ended(control); /* the driver looks after every step */
     }
     return control->has_work;
+}
+
+static bool on_step(void *machine)
+{
+    tt_control *control = machine;
+    if (control->is_touched) {
+        tt_named_flush(control);
+    }
+    return control->has_work && work_on(control);
 }
 
 static const tt_machine_ops control_machine = {

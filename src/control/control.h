@@ -111,6 +111,9 @@ typedef struct tt_request {
     double prescale, postscale;
     uint64_t deadline_ns; /* from submission; 0: the configured one */
     bool is_waited;       /* its caller does nothing but wait for it */
+    /* Collective, dtype, redop, root, buffers and count are all there is to it: the world's, and
+     * everything else as when nothing is asked for. Says nothing new, and saves looking. */
+    bool is_plain;
 
     /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
      * if `output` is given. */

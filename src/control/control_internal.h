@@ -119,6 +119,7 @@ struct tt_op {
     uint64_t begun_ns;                                       /* the stage that runs */
     uint32_t weight;            /* calls that its time counts for; 0: it is not timed */
     bool is_quick;              /* the record may serve a call that repeats this one: quick.c */
+    bool is_plain;              /* such a record, of a call without anything special */
     struct tt_named *kept;      /* of a planned one: its name's record; quick.c */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
@@ -248,9 +249,6 @@ void tt_op_date(tt_op *op, uint64_t now_ns);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);
-/* A claim's salt: another table of costs might choose another algorithm, another segment cuts
- * otherwise. */
-uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes);
 /* The problem as far as the request tells, and its algorithm. */
 void tt_op_choose(tt_op *op);
 bool tt_op_needs_facts(const tt_op *op);

@@ -8,6 +8,7 @@
 #include "base/reduce.h"
 #include "control/control_internal.h"
 #include "control/engine.h"
+#include "control/quick.h"
 
 #define COUNT_MAX (UINT64_C(1) << 48) /* elements of any buffer: no sum of bytes overflows */
 
@@ -179,12 +180,6 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
         return TT_ERR_BAD_ARGUMENT;
     }
     return check_counts(request, self, size, text);
-}
-
-uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
-{
-    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0: errors show no key */
-    return salt ^ control->costs_hash ^ cut << 32;
 }
 
 void tt_op_describe(tt_op *op)

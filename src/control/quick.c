@@ -38,10 +38,11 @@ static bool has_places(const tt_op *op)
 }
 
 /* Of an op that has just ended well: may its record serve the next call as it is? */
-bool tt_quick_keeps(const tt_op *op)
+bool tt_quick_keeps(tt_op *op)
 {
     const tt_exec *exec = &op->exec;
     const bool is_call = op->space == SPACE_CALLS && op->claim.name[0] == 0;
+    op->is_plain = is_call && op->set->id == 0 && op->claim.postscale == 1.0;
     if (op->claim.form != 0 || op->claim.prescale != 1.0 || op->divisor != op->set->size) {
         return false;
     }
@@ -111,6 +112,17 @@ static bool is_named_so(const tt_op *op, const tt_request *request)
            strcmp(request->name, op->claim.name) == 0;
 }
 
+/* What is not there in a plain request. */
+static bool repeats_rest(const tt_op *op, const tt_request *request)
+{
+    const tt_claim *claim = &op->claim;
+    return request->set == op->set->id && request->prescale == claim->prescale &&
+           request->postscale == claim->postscale && is_named_so(op, request) &&
+           !request->is_uneven && !request->is_by_active && !request->is_join &&
+           !request->is_identity && request->objection == TT_OK && request->deadline_ns == 0 &&
+           request->output_capacity == 0;
+}
+
 /* Does it claim what the op's record says? */
 static bool repeats(const tt_op *op, const tt_request *request)
 {
@@ -118,13 +130,9 @@ static bool repeats(const tt_op *op, const tt_request *request)
     return request->count == claim->count &&
            request->collective == (tt_collective)claim->collective &&
            request->dtype == (tt_dtype)claim->dtype && request->redop == (tt_redop)claim->redop &&
-           request->set == op->set->id && request->prescale == claim->prescale &&
-           request->postscale == claim->postscale &&
            tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==
                claim->salt &&
-           is_named_so(op, request) && !request->is_uneven && !request->is_by_active &&
-           !request->is_join && !request->is_identity && request->objection == TT_OK &&
-           request->deadline_ns == 0 && request->output_capacity == 0 &&
+           ((op->is_plain && request->is_plain) || repeats_rest(op, request)) &&
            (!has_places(op) || request->root == op->exec.problem.root) && has_buffers(request, op);
 }
 
@@ -185,7 +193,7 @@ static bool place_planned(tt_op *op, tt_request *request)
     return true;
 }
 
-/* It has its place: what every call begins with. */
+/* It has its place, and perhaps its frame is on its way already: what every call begins with. */
 static void begin(tt_op *op, tt_request *request)
 {
     tt_control *control = op->control;
@@ -199,11 +207,15 @@ static void begin(tt_op *op, tt_request *request)
     if (op->weight > 0) {
         tt_op_date(op, tt_now(control->platform));
     }
-    tt_control_watch(control);
+    if (control->patrol_ns == UINT64_MAX) {
+        tt_control_watch(control);
+    }
+}
+
+static void name_frames(tt_op *op)
+{
     op->exec.identity.op = op->exec.arriving.op = op->sequence;
-    op->exec.age = op->age = control->pace.next_age++;
-    op->exec.input = request->input;
-    op->exec.output = request->output;
+    op->exec.age = op->age = op->control->pace.next_age++;
 }
 
 /* In shared memory: tell where the buffers lie, and hear where theirs do. */
@@ -221,6 +233,7 @@ static bool submit_places(tt_op *op, tt_request *request)
     const bool is_long = exec->problem.bytes >= LONG_BYTES_MIN;
     op->weight = is_long ? 1 : op->weight;
     begin(op, request);
+    name_frames(op);
     request->segment_bytes = control->config.segment_bytes;
     op->facts[exec->problem.self] = op->fact;
     op->stopped[0] = 0;
@@ -255,16 +268,25 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     if (!(is_call ? place_call(op) : place_planned(op, request))) {
         return false;
     }
+    tt_exec *exec = &op->exec;
+    name_frames(op);
+    exec->urgency = request->urgency;
+    exec->input = request->input;
+    exec->output = request->output;
+    const bool is_begun = !op->by_engine && tt_exec_repeat(exec);
     begin(op, request);
     op->phase = op->by_engine ? OP_FACTS : OP_DATA;
-    op->exec.urgency = request->urgency;
     if (op->by_engine) {
         tt_engine_repeat(op);
     }
-    const tt_status status = tt_exec_start(&op->exec);
-    TT_ASSERT(status == TT_OK); /* its plan and memory are there */
-    control->quick = op->exec.is_quick ? op : NULL;
-    tt_op_settle(op);
+    if (!is_begun) {
+        const tt_status status = tt_exec_start(exec);
+        TT_ASSERT(status == TT_OK); /* its plan and memory are there */
+    }
+    control->quick = exec->is_quick && exec->is_running ? op : NULL;
+    if (control->quick == NULL) {
+        tt_op_settle(op);
+    }
     return true;
 }
 
@@ -300,7 +322,9 @@ static void end(tt_op *op)
     if (op->weight > 0) {
         control->counters.exchange_ns += op->weight * (tt_now(control->platform) - op->begun_ns);
     }
-    tt_pace_over(op);
+    if (op->is_running || op->short_bytes > 0 || op->charge_bytes > 0) {
+        tt_pace_over(op);
+    }
     displace(op);
     op->phase = OP_FREE;
     op->request = NULL;
@@ -310,32 +334,44 @@ static void end(tt_op *op)
     control->pending--;
     control->counters.ops_finished++;
     tt_request_end(request, TT_OK, request->error);
-    if (control->shut_down == TT_OK) {
+    if (control->pace.held.count > 0 && control->shut_down == TT_OK) {
         tt_pace_pump(control);
     }
+}
+
+static bool is_of(const tt_op *op, const tt_head *head)
+{
+    return head->op == op->sequence && head->descriptor == op->descriptor &&
+           head->kind == TT_FRAME_DATA && head->stage == op->exec.identity.stage &&
+           head->set == op->set->id && (head->flags & ~TT_FLAG_EAGER) == op->exec.identity.flags &&
+           head->epoch == op->control->world.epoch;
 }
 
 bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload)
 {
     tt_op *op = control->quick;
-    if (op == NULL || head->op != op->sequence || head->descriptor != op->descriptor ||
-        head->kind != TT_FRAME_DATA || head->stage != op->exec.identity.stage ||
-        head->set != op->set->id || (head->flags & ~TT_FLAG_EAGER) != op->exec.identity.flags ||
-        head->epoch != control->world.epoch || op->set->broken < 0) {
+    if (op == NULL || op->set->broken < 0) {
         return false;
     }
+    tt_exec *exec = &op->exec;
     const uint32_t member = op->set->member_of[peer];
-    if (op->exec.is_meeting) {
-        if (!tt_exec_meet_frame(&op->exec, member, head, payload)) {
+    if (member >= op->set->size) {
+        return false;
+    }
+    if (exec->is_quick) {
+        if (!tt_head_equals(head, &exec->posted) ||
+            !tt_exec_quick_frame(exec, member, head, payload)) {
+            return false;
+        }
+    } else if (!is_of(op, head)) {
+        return false;
+    } else if (exec->is_meeting) {
+        if (!tt_exec_meet_frame(exec, member, head, payload)) {
             return false;
         }
         tt_op_settle(op);
         return true;
-    }
-    const bool is_taken = op->exec.is_quick
-                              ? tt_exec_quick_frame(&op->exec, member, head, payload)
-                              : op->exec.is_again && tt_exec_part_frame(&op->exec, member, head);
-    if (!is_taken) {
+    } else if (!exec->is_again || !tt_exec_part_frame(exec, member, head)) {
         return false;
     }
     if (!op->exec.is_running && op->by_engine) {

@@ -11,8 +11,16 @@
 
 #include "control/control_internal.h"
 
+/* A claim's salt: another table of costs might choose another algorithm, another segment cuts
+ * otherwise. */
+static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
+{
+    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0: errors show no key */
+    return salt ^ control->costs_hash ^ cut << 32;
+}
+
 /* Of an op that has ended well: may its record serve the next call as it is? */
-bool tt_quick_keeps(const tt_op *op);
+bool tt_quick_keeps(tt_op *op);
 /* Submit a request that repeats the last call of its set; false: it goes the long way. */
 bool tt_quick_submit(tt_control *control, tt_request *request);
 /* A frame for the call that quick.c began; false: it is none. */

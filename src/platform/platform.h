@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -49,6 +50,18 @@ typedef struct tt_head {
 } tt_head;
 
 _Static_assert(sizeof(tt_head) == 48, "tt_head is a wire format");
+
+/* Every field: there is no padding. */
+static inline bool tt_head_equals(const tt_head *a, const tt_head *b)
+{
+    uint64_t x[6], y[6], differ = 0;
+    memcpy(x, a, sizeof(x));
+    memcpy(y, b, sizeof(y));
+    for (int i = 0; i < 6; i++) {
+        differ |= x[i] ^ y[i];
+    }
+    return differ == 0;
+}
 
 enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of all data */
 

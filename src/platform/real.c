@@ -110,12 +110,8 @@ static bool wants_to_write(const tt_link *link)
     return wants_write[0] || wants_write[1];
 }
 
-static tt_status real_send(tt_platform *platform, const tt_send *send)
+static tt_status send_to(tt_real *real, const tt_send *send)
 {
-    tt_real *real = real_of(platform);
-    if (send->peer == TT_PEER_HOST) {
-        return real->board != NULL ? tt_board_post(real->board, send) : TT_ERR_UNSUPPORTED;
-    }
     TT_ASSERT(send->peer < real->rank_count);
     tt_link *link = real->peers[send->peer].given.link;
     TT_ASSERT(link != NULL);
@@ -126,6 +122,15 @@ static tt_status real_send(tt_platform *platform, const tt_send *send)
         tt_real_mark_ready(real, send->peer);
     }
     return status;
+}
+
+static tt_status real_send(tt_platform *platform, const tt_send *send)
+{
+    tt_real *real = real_of(platform);
+    if (send->peer != TT_PEER_HOST) {
+        return send_to(real, send);
+    }
+    return real->board != NULL ? tt_board_post(real->board, send) : TT_ERR_UNSUPPORTED;
 }
 
 static void real_recall(tt_platform *platform, uint32_t peer, uint64_t token)
@@ -322,6 +327,46 @@ static bool run_timer(tt_real *real)
     return true;
 }
 
+static bool poll_memory(tt_real *real)
+{
+    bool moved = false;
+    for (uint32_t i = 0; i < real->memory_count;) {
+        const uint32_t peer = real->memory_peers[i];
+        const tt_link *link = real->peers[peer].given.link;
+        if (tt_link_is_quiet(link) && !link->ready) {
+            i++;
+            continue;
+        }
+        moved |= poll_link(real, peer);
+        i += !real->peers[peer].ended; /* else another took its place */
+    }
+    return moved;
+}
+
+static bool end_pass(tt_real *real, bool has_moved)
+{
+    if (has_moved && real->must_look) {
+        real->look_nap = LOOK_NAP_NS_MIN;
+    }
+    real->in_pass = false;
+    real->now_ns = 0;
+    return has_moved;
+}
+
+bool tt_real_poll_memory(tt_real *real)
+{
+    TT_ASSERT(!real->in_pass);
+    if (real->look || (real->pass & (TIMER_PASSES - 1)) == 0 || real->memory_count == 0 ||
+        real->socket_count + real->ready_count > 0 || tt_real_engine_is_busy(real)) {
+        return tt_real_poll(real);
+    }
+    real->pass++;
+    real->in_pass = true;
+    bool moved = poll_memory(real);
+    moved |= real->machine.ops->step(real->machine.self);
+    return end_pass(real, moved);
+}
+
 bool tt_real_poll(tt_real *real)
 {
     TT_ASSERT(!real->in_pass);
@@ -338,16 +383,7 @@ bool tt_real_poll(tt_real *real)
     } else if (has_few_sockets(real)) {
         mark_few(real);
     }
-    for (uint32_t i = 0; i < real->memory_count;) {
-        const uint32_t peer = real->memory_peers[i];
-        const tt_link *link = real->peers[peer].given.link;
-        if (tt_link_is_quiet(link) && !link->ready) {
-            i++;
-            continue;
-        }
-        moved |= poll_link(real, peer);
-        i += !real->peers[peer].ended; /* else another took its place */
-    }
+    moved |= poll_memory(real);
     if (real->ready_count > 0) {
         moved |= poll_ready(real);
     }
@@ -358,10 +394,5 @@ bool tt_real_poll(tt_real *real)
     if (tt_real_engine_is_busy(real)) {
         moved |= tt_real_engine_pass(real);
     }
-    if (moved && real->must_look) {
-        real->look_nap = LOOK_NAP_NS_MIN;
-    }
-    real->in_pass = false;
-    real->now_ns = 0;
-    return moved;
+    return end_pass(real, moved);
 }

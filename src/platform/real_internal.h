@@ -72,6 +72,8 @@ uint64_t tt_real_clock(void);
 
 /* real.c */
 extern const tt_platform_ops tt_real_ops;
+/* A pass; where links through memory are all there is to look at, little more than that. */
+bool tt_real_poll_memory(tt_real *real);
 
 /* real_epoll.c */
 tt_status tt_real_epoll_create(tt_real *real);

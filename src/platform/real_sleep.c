@@ -47,6 +47,9 @@ static void learn(tt_real *real, bool answered)
 
 void tt_real_drive(tt_real *real)
 {
+    if (real->board != NULL) {
+        tt_board_expect(real->board);
+    }
     set_awake(real, TT_WAKE_DRIVING);
 }
 
@@ -188,7 +191,7 @@ bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t 
     const quiet_time begin = {.burst = real->spins ? BURST_LOOKS : 0};
     quiet_time quiet = begin;
     while (!done(argument)) {
-        if (tt_real_poll(real)) {
+        if (tt_real_poll_memory(real)) {
             quiet = begin;
         } else if (quiet_pass(real, &quiet, until_ns)) {
             learn(real, false);

@@ -7,6 +7,9 @@
  * and {word, 56 payload bytes} for the following ones; the rest of the payload fills the next
  * lines. The word tells size, kind and number; zero means: nothing here yet.
  *
+ * Word: bits 0-23 payload bytes of the fragment | 24-30 kind | 31 one | 32-63 number of the
+ * fragment. The number is not needed for order; it catches a peer that scribbles.
+ *
  * Invariants:
  *  (1) The word is stored last. Before that the word of the line after the fragment is zeroed, so
  *      that the consumer never takes old payload bytes for a word.
@@ -26,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "platform/platform.h"
@@ -35,7 +39,13 @@ enum {
     TT_RING_LINES_MIN = 16,
     TT_RING_FIRST_BYTES = 8, /* payload in the first line, beside the head */
     TT_RING_NEXT_BYTES = 56, /* payload in the first line of a following fragment */
+
+    TT_RING_BYTES_MASK = (1 << 24) - 1,
+    TT_RING_KIND_SHIFT = 24,
+    TT_RING_KIND_MASK = 127,
 };
+
+#define TT_RING_WORD_VALID (UINT64_C(1) << 31)
 
 typedef struct tt_ring_line {
     _Atomic uint64_t word;
@@ -94,20 +104,48 @@ typedef struct tt_ring_fragment {
 void tt_ring_out_init(tt_ring_out *ring, void *memory, uint32_t ring_bytes);
 void tt_ring_in_init(tt_ring_in *ring, void *memory, uint32_t ring_bytes);
 
-/* Payload bytes one fragment of `kind` can carry. */
-uint32_t tt_ring_fragment_bytes_max(const tt_ring_out *ring, tt_ring_kind kind);
+/* Payload in the first line; lines of a fragment. */
+static inline uint32_t tt_ring_first_bytes(tt_ring_kind kind)
+{
+    return kind == TT_RING_FIRST ? TT_RING_FIRST_BYTES : TT_RING_NEXT_BYTES;
+}
+
+static inline uint64_t tt_ring_lines(tt_ring_kind kind, uint32_t bytes)
+{
+    const uint32_t there = tt_ring_first_bytes(kind);
+    const uint32_t rest = bytes > there ? bytes - there : 0;
+    return 1 + (rest + TT_RING_LINE_BYTES - 1) / TT_RING_LINE_BYTES;
+}
+
+/* Payload bytes one fragment of `kind` can carry, in a ring that has this longest fragment. */
+static inline uint32_t tt_ring_bytes_max(uint32_t lines_max, tt_ring_kind kind)
+{
+    return tt_ring_first_bytes(kind) + (lines_max - 1) * TT_RING_LINE_BYTES;
+}
+
+static inline uint32_t tt_ring_fragment_bytes_max(const tt_ring_out *ring, tt_ring_kind kind)
+{
+    return tt_ring_bytes_max(ring->fragment_lines_max, kind);
+}
 
 /* TT_OK: there is room. TT_IN_PROGRESS: not yet. TT_ERR_BAD_WIRE: the peer's word makes no sense.
  */
 tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes);
 
 /* The same from what was seen of the consumer so far: false may mean that there is room by now. */
-bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes);
+static inline bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
+{
+    const uint64_t wanted = tt_ring_lines(kind, bytes) + 1; /* (2) */
+    return ring->position - ring->consumed + wanted <= ring->mask + 1;
+}
 
 /* Write and publish a fragment for which there is room; `head` for TT_RING_FIRST only. A full
  * barrier follows the publication. */
 void tt_ring_put(tt_ring_out *ring, tt_ring_kind kind, const tt_head *head, const void *payload,
                  uint32_t bytes);
+
+/* A fragment will be put soon: fetch its line. */
+void tt_ring_expect(const tt_ring_out *ring);
 
 /* Ask the consumer to ring when it has made room, or no longer. Look for room again afterwards. */
 void tt_ring_set_starved(tt_ring_out *ring, bool starved);
@@ -120,10 +158,45 @@ static inline bool tt_ring_is_empty(const tt_ring_in *ring)
 }
 
 /* TT_OK: a fragment is there. TT_IN_PROGRESS: none. TT_ERR_BAD_WIRE: malformed. */
-tt_status tt_ring_peek(const tt_ring_in *ring, tt_ring_fragment *fragment_out);
+static inline tt_status tt_ring_peek(const tt_ring_in *ring, tt_ring_fragment *fragment_out)
+{
+    tt_ring_line *line = &ring->lines[ring->position & ring->mask];
+    const uint64_t word = atomic_load_explicit(&line->word, memory_order_seq_cst);
+    if (word == 0) {
+        return TT_IN_PROGRESS;
+    }
+    const uint32_t kind = (uint32_t)(word >> TT_RING_KIND_SHIFT) & TT_RING_KIND_MASK;
+    const uint32_t bytes = (uint32_t)(word & TT_RING_BYTES_MASK);
+    if ((word & TT_RING_WORD_VALID) == 0 || (uint32_t)(word >> 32) != ring->sequence ||
+        kind < TT_RING_FIRST || kind > TT_RING_GOODBYE ||
+        bytes > tt_ring_bytes_max(ring->fragment_lines_max, (tt_ring_kind)kind)) {
+        return TT_ERR_BAD_WIRE;
+    }
+    fragment_out->kind = (tt_ring_kind)kind;
+    fragment_out->bytes = bytes;
+    memcpy(fragment_out->first, line->bytes, sizeof fragment_out->first);
+    return TT_OK;
+}
+
+/* Copy from the lines at `position`, around the end of the ring if need be. */
+void tt_ring_load(const tt_ring_in *ring, uint64_t position, uint8_t *target, size_t bytes);
 
 /* Copy the payload of the fragment that was peeked (to NULL: skip it) and free its lines. */
-void tt_ring_take(tt_ring_in *ring, const tt_ring_fragment *fragment, void *target);
+static inline void tt_ring_take(tt_ring_in *ring, const tt_ring_fragment *fragment, void *target)
+{
+    const uint32_t there = tt_ring_first_bytes(fragment->kind);
+    const uint8_t *first =
+        fragment->first + (fragment->kind == TT_RING_FIRST ? sizeof(tt_head) : 0);
+    if (target != NULL && fragment->bytes > there) {
+        memcpy(target, first, there);
+        tt_ring_load(ring, ring->position + 1, (uint8_t *)target + there, fragment->bytes - there);
+    } else if (target != NULL && fragment->bytes > 0) {
+        memcpy(target, first, fragment->bytes);
+    }
+    ring->position += tt_ring_lines(fragment->kind, fragment->bytes);
+    ring->sequence++;
+    atomic_store_explicit(ring->consumed, ring->position, memory_order_release);
+}
 
 /* After taking: make the freed lines known with a full barrier; true if the producer waits. */
 bool tt_ring_announce(tt_ring_in *ring);

@@ -45,7 +45,7 @@ static void pass_one(pair *ends, tt_ring_kind kind, uint32_t bytes, uint32_t sal
     uint8_t sent[256];
     uint8_t received[256];
     const tt_head head = {.op = salt, .payload_bytes = bytes};
-    tt_ring_fragment fragment;
+    tt_ring_fragment fragment = {0};
     fill(sent, bytes, salt);
     assert_int_equal(tt_ring_room(&ends->out, kind, bytes), TT_OK);
     assert_int_equal(tt_ring_peek(&ends->in, &fragment), TT_IN_PROGRESS);
@@ -86,7 +86,7 @@ static void test_a_full_ring_says_not_yet_until_lines_are_taken(void **state)
     pair ends;
     pair_init(&ends);
     const tt_head head = {.payload_bytes = 0};
-    tt_ring_fragment fragment;
+    tt_ring_fragment fragment = {0};
     for (int lap = 0; lap < 5; lap++) {
         int count = 0;
         while (tt_ring_room(&ends.out, TT_RING_FIRST, 0) == TT_OK) {
@@ -110,7 +110,7 @@ static void test_a_full_ring_says_not_yet_until_lines_are_taken(void **state)
 
 static void expect_malformed(pair *ends, uint64_t word)
 {
-    tt_ring_fragment fragment;
+    tt_ring_fragment fragment = {0};
     atomic_store(&ends->in.lines[0].word, word);
     assert_int_equal(tt_ring_peek(&ends->in, &fragment), TT_ERR_BAD_WIRE);
 }

@@ -103,6 +103,9 @@ tt_status tt_board_create(tt_segment *own, tt_link *const links[], uint32_t link
                           tt_board **board_out);
 void tt_board_destroy(tt_board *board);
 
+/* Something will be posted soon. */
+void tt_board_expect(const tt_board *board);
+
 /* TT_OK: copied, every peer will get it. TT_ERR_UNSUPPORTED: nobody will; send it to each. */
 tt_status tt_board_post(tt_board *board, const tt_send *send);
 
