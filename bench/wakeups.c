@@ -12,6 +12,7 @@
  *   bench-wakeups [CALLS]   medians and most of: timers late, both met, asker woken, in all */
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,11 +56,12 @@ static int64_t now_ns(void)
 
 static void sum(process *it, uint64_t bytes)
 {
+    it->at = it->at + bytes > HALF ? 0 : it->at;
     const uint64_t first = it->at / sizeof(float);
     for (uint64_t i = first; i < first + bytes / sizeof(float); i++) {
         it->target[i] += it->source[i];
     }
-    it->at = (it->at + bytes) % HALF;
+    it->at += bytes;
 }
 
 static void *work(void *argument)
@@ -100,6 +102,7 @@ static void run(process *it)
     it->target = calloc(1, HALF);
     it->source = calloc(1, HALF);
     (void)prctl(PR_SET_TIMERSLACK, 1);
+    (void)prctl(PR_SET_PDEATHSIG, it->self == 1 ? SIGKILL : 0);
     if (it->target == NULL || it->source == NULL || pthread_create(&worker, NULL, work, it) != 0) {
         exit(1);
     }
