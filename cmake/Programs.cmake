@@ -21,7 +21,7 @@ if(cli_sources MATCHES "/cli/main\\.c")
   target_link_libraries(tutti_cli PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC PkgConfig::SODIUM)
 endif()
 
-# The conformance suite that authors of engines and transports run: tutti/tutti.h only.
+# The conformance suite for engines and transports, for authors of plugins: tutti/tutti.h only.
 set(suite ${PROJECT_SOURCE_DIR}/tests/conformance)
 tutti_program(tutti-conformance tutti-conformance ${suite}/conformance_main.c ${suite}/forms.c
   ${suite}/oracle.c ${suite}/ranks.c)

@@ -779,15 +779,17 @@ void tt_build_undo(tutti_context *context)
 {
     tt_real *real = context->real;
     tt_segment *segment = context->segment;
-    const bool is_broken = context->control != NULL && (tt_control_lost_peer(context->control) ||
-                                                        tt_real_engine_flying(real) > 0);
-    if (context->control != NULL) {
-        tt_control_destroy(context->control);
+    tt_control *control = context->control;
+    const bool has_strays = control != NULL && tt_real_engine_forsake(real);
+    const bool is_broken = has_strays || (control != NULL && tt_control_lost_peer(control));
+    if (control != NULL) {
+        tt_control_destroy(control);
     }
     tt_process_set_driver(context, NULL);
     tt_process_set_segment(context, NULL);
-    if (segment != NULL) {
-        tt_segment_release(segment); /* the driver, if there is one, has the last reference */
+    /* What the engine still writes to stays mapped. Else the driver has the last reference. */
+    if (segment != NULL && !has_strays) {
+        tt_segment_release(segment);
     }
     if (real != NULL) {
         tt_real_close(real, 0);

@@ -36,12 +36,12 @@ void *tt_memory_allocate(tutti_context *context, size_t bytes)
 
 void tt_memory_release(tutti_context *context, void *memory)
 {
+    if (atomic_load(&context->keeps_memory)) {
+        return; /* goes with the context, or stays with an engine */
+    }
     if (context->segment == NULL) {
         free(memory);
         return;
-    }
-    if (atomic_load(&context->keeps_memory)) {
-        return; /* goes with the context */
     }
     if (tt_arena_release(tt_segment_arena(context->segment), memory) != TT_OK) {
         tt_log_write(&context->log, TT_LOG_ERROR, "tutti_free: %p did not come from tutti_alloc",

@@ -89,6 +89,9 @@ static void *real_allocate(tt_platform *platform, tt_memory_kind kind, size_t by
 static void real_release(tt_platform *platform, tt_memory_kind kind, void *memory, size_t bytes)
 {
     (void)bytes;
+    if (real_of(platform)->keeps_memory) {
+        return; /* the engine may yet write to it */
+    }
     if (kind == TT_MEMORY_PRIVATE) {
         free(memory);
     } else if (memory != NULL) {

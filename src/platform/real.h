@@ -110,6 +110,9 @@ tt_status tt_real_wait(tt_real *real, bool (*done)(void *), void *argument, uint
 
 /* Ops that an engine has and has not finished. */
 uint32_t tt_real_engine_flying(const tt_real *real);
+/* Give up what an engine still has. It cannot be taken back: if there is any (true), no memory is
+ * released from here on. */
+bool tt_real_engine_forsake(tt_real *real);
 
 /* In a forked child: close the descriptors and make shared memory read-only. Safe after fork.
  * Afterwards nothing here may be called in the child; the memory is left as it is. */

@@ -70,6 +70,12 @@ uint32_t tt_real_engine_flying(const tt_real *real)
     return real->flying + real->launch_count;
 }
 
+bool tt_real_engine_forsake(tt_real *real)
+{
+    real->keeps_memory = tt_real_engine_flying(real) > 0;
+    return real->keeps_memory;
+}
+
 static bool links_are_idle(const tt_real *real)
 {
     for (uint32_t i = 0; i < real->rank_count; i++) {

@@ -59,8 +59,9 @@ struct tt_real {
     tt_real_engine engine;
     tt_launch *launches; /* asked for, not handed to the engine yet; in order */
     uint32_t launch_count, launch_capacity;
-    uint32_t flying; /* ops the engine has */
-    tt_crew *crew;   /* NULL until it is needed */
+    uint32_t flying;   /* ops the engine has */
+    bool keeps_memory; /* some of them for ever: nothing that was allocated is given back */
+    tt_crew *crew;     /* NULL until it is needed */
     bool crew_is_missing;
     cpu_set_t cores;     /* of the thread that made the driver */
     bool must_look;      /* a link has no bell: */

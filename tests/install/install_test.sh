@@ -81,23 +81,21 @@ if [ -x "$prefix/bin/tutti" ]; then
     "$prefix/bin/tutti" --help >/dev/null || fail "the installed command does not answer --help"
 
     echo "an engine of a stranger, checked by the installed suite"
-    "$prefix/bin/tutti-conformance" --help | grep -q mismatch || fail "tutti-conformance --help"
-    "$prefix/bin/tutti" run -q -n 2 "$prefix/bin/tutti-conformance" together named \
-        >"$work/suite.log" ||
+    suite=$prefix/bin/tutti-conformance
+    "$suite" --help | grep -q mismatch || fail "tutti-conformance --help"
+    "$prefix/bin/tutti" run -q -n 2 "$suite" together named >"$work/suite.log" ||
         fail "the installed suite: $(cat "$work/suite.log")"
     [ "$(grep -c 'of 2: ok$' "$work/suite.log")" = 2 ] || fail "the installed suite says too little"
     engine=$(find "$prefix/share/tutti/plugins" -name zmq_engine.c)
     if "$cc" -std=c11 -D_GNU_SOURCE -shared -fPIC -fvisibility=hidden "${cflags[@]}" "$engine" \
         -o "$work/tutti-zmq.so" -lzmq 2>"$work/zmq.log"; then
         TUTTI_PLUGIN_PATH=$work ZMQ_ENGINE_ADDRESS=ipc://$work/sums TUTTI_ENGINE=zmq \
-            "$prefix/bin/tutti" run -q -n 2 "$prefix/bin/tutti-conformance" together \
-            >"$work/zmq.log" 2>&1 ||
+            "$prefix/bin/tutti" run -q -n 2 "$suite" together >"$work/zmq.log" 2>&1 ||
             fail "the example engine: $(cat "$work/zmq.log")"
         grep -q 'engine zmq' "$work/zmq.log" || fail "the suite did not use the engine"
     fi
-    # A plugin that is wrong is found.
-    if TUTTI_PLUGIN_PATH=$work TUTTI_ENGINE=absent "$prefix/bin/tutti" run -q -n 2 \
-        "$prefix/bin/tutti-conformance" together >"$work/absent.log" 2>&1; then
+    if TUTTI_PLUGIN_PATH=$work TUTTI_ENGINE=absent "$prefix/bin/tutti" run -q -n 2 "$suite" \
+        together >"$work/absent.log" 2>&1; then
         fail "a missing engine is no success"
     fi
     grep -q 'no plugin tutti-absent' "$work/absent.log" || fail "$(cat "$work/absent.log")"
