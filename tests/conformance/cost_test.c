@@ -23,11 +23,12 @@
 #include "control/control.h"
 #include "platform/shuffle.h"
 
-enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640 };
+enum { RANKS_MAX = 8, WARM_CALLS = 64, CALLS = 640, SHARED_FLOATS = 1024 };
 enum {
     TWO_RANKS_INSTRUCTIONS_MAX = 8000,
     TWO_PLANNED_INSTRUCTIONS_MAX = 9000,
     TWO_LAUNCHED_INSTRUCTIONS_MAX = 14000, /* the engine that adds counts, too */
+    TWO_SHARED_INSTRUCTIONS_MAX = 20000,   /* the sum of 4 KB counts, too */
 };
 
 typedef struct counted {
@@ -147,9 +148,12 @@ static const tt_platform_ops COUNTED_OPS = {
     .launch = count_launch,
 };
 
+enum { SHARED_BYTES = SHARED_FLOATS * sizeof(float) };
+
 typedef struct job_shape {
     uint32_t size;
     bool has_views, has_engine;
+    bool is_shared;   /* buffers of SHARED_FLOATS in shared memory, summed there */
     const char *name; /* of the calls; NULL: none */
 } job_shape;
 
@@ -160,6 +164,8 @@ typedef struct job {
     tt_control *controls[RANKS_MAX];
     tt_request requests[RANKS_MAX];
     float values[RANKS_MAX];
+    float *buffers[RANKS_MAX]; /* those of the calls */
+    uint32_t count;            /* of elements */
     uint32_t finished;
     const char *name; /* of the calls; NULL: none */
 } job;
@@ -179,7 +185,11 @@ static void job_init(job *all, const job_shape *shape)
     const tt_control_listener listener = {0};
     tt_control_config settings;
     tt_control_config_init(&settings);
-    *all = (job){.size = size, .shuffle = tt_shuffle_create(&config), .name = shape->name};
+    settings.algorithm = shape->is_shared ? "shared" : NULL;
+    *all = (job){.size = size,
+                 .shuffle = tt_shuffle_create(&config),
+                 .count = shape->is_shared ? SHARED_FLOATS : 1,
+                 .name = shape->name};
     for (uint32_t i = 0; i < size; i++) {
         const tt_world world = {
             .rank = i, .size = size, .host_of = host_of, .has_views = shape->has_views};
@@ -189,12 +199,21 @@ static void job_init(job *all, const job_shape *shape)
                                            &all->controls[i]),
                          TT_OK);
         tt_shuffle_attach(all->shuffle, i, tt_control_machine(all->controls[i]));
+        tt_platform *inner = all->counts[i].inner;
+        all->buffers[i] = shape->is_shared
+                              ? inner->ops->allocate(inner, TT_MEMORY_SHARED, SHARED_BYTES)
+                              : &all->values[i];
+        assert_non_null(all->buffers[i]);
     }
 }
 
 static void job_fini(job *all)
 {
     for (uint32_t i = 0; i < all->size; i++) {
+        tt_platform *inner = all->counts[i].inner;
+        if (all->buffers[i] != &all->values[i]) {
+            inner->ops->release(inner, TT_MEMORY_SHARED, all->buffers[i], SHARED_BYTES);
+        }
         tt_control_destroy(all->controls[i]);
     }
     assert_true(tt_shuffle_destroy(all->shuffle));
@@ -205,13 +224,13 @@ static void job_calls(job *all, uint32_t calls)
     for (uint32_t call = 0; call < calls; call++) {
         all->finished = 0;
         for (uint32_t i = 0; i < all->size; i++) {
-            all->values[i] = (float)(i + 1);
+            all->buffers[i][0] = (float)(i + 1);
             all->requests[i] = (tt_request){.collective = TT_ALLREDUCE,
                                             .dtype = TT_F32,
                                             .redop = TT_SUM,
-                                            .input = &all->values[i],
-                                            .output = &all->values[i],
-                                            .count = 1,
+                                            .input = all->buffers[i],
+                                            .output = all->buffers[i],
+                                            .count = all->count,
                                             .name = all->name,
                                             .prescale = 1.0,
                                             .postscale = 1.0,
@@ -224,7 +243,7 @@ static void job_calls(job *all, uint32_t calls)
                             ? tt_shuffle_step(all->shuffle)
                             : tt_shuffle_step_frames(all->shuffle));
         }
-        assert_true(all->values[0] == (float)(all->size * (all->size + 1) / 2));
+        assert_true(all->buffers[0][0] == (float)(all->size * (all->size + 1) / 2));
     }
 }
 
@@ -359,6 +378,7 @@ static void check_instructions(job_shape shape, int64_t budget)
     print_message("%u ranks: %lld instructions per %s call, budget %lld\n", shape.size,
                   (long long)count,
                   shape.has_engine     ? "launched"
+                  : shape.is_shared    ? "shared"
                   : shape.name != NULL ? "planned"
                                        : "unnamed",
                   (long long)budget);
@@ -383,9 +403,30 @@ static void test_a_launch_needs_few_more(void **state)
     check_instructions((job_shape){.size = 2, .has_engine = true}, TWO_LAUNCHED_INSTRUCTIONS_MAX);
 }
 
+static void test_a_sum_in_shared_memory_needs_few_more(void **state)
+{
+    (void)state;
+    check_instructions((job_shape){.size = 2, .is_shared = true}, TWO_SHARED_INSTRUCTIONS_MAX);
+}
+
+/* Places once, an end once: two posts of each rank, whatever the length. */
+static void test_sums_in_shared_memory_post_twice(void **state)
+{
+    (void)state;
+    const counted cost = cost_of((job_shape){.size = 4, .has_views = true, .is_shared = true});
+    assert_int_equal(cost.allocations, 0);
+    assert_int_equal(cost.timers, 0);
+    assert_int_equal(cost.posts, 2 * 4 * CALLS);
+    assert_in_range(cost.sends, 0, 2 * 4 * 3 * CALLS / 32); /* credits */
+    assert_int_equal(cost.nows, 3 * 4 * CALLS / 16);        /* of one in 16: begun, all met, over */
+    assert_int_equal(cost.spends, 4 * CALLS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sum_in_shared_memory_needs_few_more),
+        cmocka_unit_test(test_sums_in_shared_memory_post_twice),
         cmocka_unit_test(test_two_ranks_need_few_instructions),
         cmocka_unit_test(test_a_planned_name_needs_few_more),
         cmocka_unit_test(test_a_launch_needs_few_more),
