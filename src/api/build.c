@@ -679,7 +679,8 @@ static tt_status make_machine(tt_build_work *work)
     config.stop_ns = STOP_NS;
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
     /* An engine's call of a tensor that long costs no more than packing and unpacking it. */
-    config.fuse_bytes = settings->fuse_bytes / (context->engine_launches ? 2 : 1);
+    config.fuse_bytes =
+        settings->fuse_bytes - (context->engine_launches ? settings->fuse_bytes / 4 : 0);
     config.bundle_bytes = settings->bundle_bytes;
     config.late_ns = settings->late_ns;
     int64_t groups;

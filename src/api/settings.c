@@ -207,8 +207,8 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_BYTES,
      .fallback = "64K",
      .unit = "",
-     .help = "named all-reduces up to this size may travel together, over an engine half of it; 0: "
-             "none",
+     .help = "named all-reduces up to this size may travel together, over an engine three quarters "
+             "of it; 0: none",
      .offset = offsetof(tt_settings, fuse_bytes),
      .maximum = 64 * 1024 * 1024},
     {.name = "FUSE_BATCH",
