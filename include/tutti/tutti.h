@@ -403,7 +403,7 @@ typedef struct tutti_counters {
     uint64_t turns;     /* gathers of requests never seen before */
     uint64_t messages;  /* control messages sent */
     uint64_t bytes;     /* in them */
-    uint64_t sizes[16]; /* messages by size: below 32 bytes, below 64, ... */
+    uint64_t sizes[16]; /* messages by size: below 16 bytes, below 32, below 64, ... */
     uint64_t agreed;    /* calls that were negotiated */
     uint64_t planned;   /* calls that went ahead without a message */
     uint64_t failed;

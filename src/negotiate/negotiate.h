@@ -238,7 +238,7 @@ typedef struct tt_negotiate_counters {
     uint64_t rounds;            /* of bit vectors */
     uint64_t coordinator_turns; /* gathers of uncached requests */
     uint64_t notices_sent, bytes_sent;
-    uint64_t sizes_sent[16]; /* by log2 of bytes, from 16 */
+    uint64_t sizes_sent[16]; /* below 16 bytes, below 32, below 64, ... */
     uint64_t agreed, planned, failed;
     uint64_t plans_made, plans_cut, evictions, invalidations, divergences;
     uint64_t steps;      /* that have begun: a tensor came again */

@@ -108,6 +108,54 @@ static void test_the_coordinator_ran_in_the_first_of_a_thousand_steps_only(void 
     }
 }
 
+static uint64_t sizes_sum(const tt_negotiate_counters *count)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        sum += count->sizes_sent[i];
+    }
+    return sum;
+}
+
+/* One cached step of `tensors` tensors: vectors alone are sent, all of about the same size. */
+static void expect_in_bucket(uint32_t tensors, uint32_t bucket)
+{
+    const tt_negotiate_config config = config_of(TT_NEGOTIATE_BITVECTOR);
+    test_world *world = world_create(4, 2, &config, 8);
+    tt_negotiate_counters before[4];
+    for (uint32_t step = 0; step < 3; step++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            before[i] = *world_counters(world, i);
+        }
+        for (uint32_t t = 0; t < tensors; t++) {
+            char name[16];
+            snprintf(name, sizeof(name), "t%u", t);
+            world_submit_all(world, name, "4 floats");
+        }
+        world_run(world);
+        assert_int_equal(world_waiting(world), 0);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const tt_negotiate_counters *count = world_counters(world, i);
+        const uint64_t sent = count->notices_sent - before[i].notices_sent;
+        const uint64_t bytes = count->bytes_sent - before[i].bytes_sent;
+        assert_int_equal(sizes_sum(count), count->notices_sent);
+        assert_true(sent > 0);
+        assert_int_equal(count->sizes_sent[bucket] - before[i].sizes_sent[bucket], sent);
+        assert_true(bytes < (UINT64_C(16) << bucket) * sent);
+        assert_true(bucket == 0 || bytes >= (UINT64_C(8) << bucket) * sent);
+    }
+    world_destroy(world);
+}
+
+static void test_every_message_is_counted_by_its_size(void **state)
+{
+    (void)state;
+    expect_in_bucket(2, 0);   /* a word of bits: below 16 bytes */
+    expect_in_bucket(100, 1); /* two or three */
+    expect_in_bucket(300, 2); /* five to seven */
+}
+
 static void test_a_mismatch_fails_everywhere_with_one_text(void **state)
 {
     (void)state;
@@ -210,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_only_the_common_tensor_is_agreed),
         cmocka_unit_test(test_groups_become_visible_over_three_rounds),
         cmocka_unit_test(test_the_coordinator_ran_in_the_first_of_a_thousand_steps_only),
+        cmocka_unit_test(test_every_message_is_counted_by_its_size),
         cmocka_unit_test(test_a_mismatch_fails_everywhere_with_one_text),
         cmocka_unit_test(test_a_second_ticket_of_a_waiting_name_fails_here_only),
         cmocka_unit_test(test_every_mode_agrees_in_any_order_of_submission),
