@@ -412,9 +412,9 @@ typedef struct tutti_counters {
     uint64_t bundles;        /* exchanges that carried several small tensors */
     uint64_t copied_bytes;   /* into them */
     uint64_t negotiation_ns; /* named calls, until every rank had them */
-    uint64_t queueing_ns;    /* until their turn in the order */
-    uint64_t late_ns;        /* waiting for ranks that had not begun */
-    uint64_t exchange_ns;    /* moving data; small calls that repeat are timed one in 16 */
+    uint64_t queueing_ns;    /* until their turn in the order; until those they go with had come */
+    uint64_t late_ns;        /* until the last rank they take data from was first heard of */
+    uint64_t exchange_ns;    /* from there on; small calls that repeat are timed one in 16 */
     char mode[16];       /* of the last call: "coordinator", "bitvector", "plan" or "original" */
     uint64_t launched;   /* calls, and bundles, that an outside engine ran; of all process sets */
     uint64_t copying_ns; /* small tensors into bundles and out of them; of all process sets */

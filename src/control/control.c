@@ -103,6 +103,7 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
         tt_agree_dispute(op);
         return NULL;
     }
+    tt_op_hear(op, member);
     void *sink = tt_exec_frame(&op->exec, member, head, payload);
     tt_op_settle(op);
     return sink;
@@ -120,6 +121,7 @@ static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head
             tt_agree_dispute(op);
             return;
         }
+        tt_op_hear(op, member);
         if (head->kind == TT_FRAME_GRANT) {
             tt_exec_granted(&op->exec, member, head->argument);
         } else {

@@ -242,7 +242,7 @@ typedef struct tt_control_counters {
     uint64_t launched;              /* ops that an engine was given */
     uint64_t queued_ns;             /* sums over ops: from submission to the beginning */
     uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
-    uint64_t waiting_ns;            /* from the beginning until the peers' places were known */
+    uint64_t waiting_ns;            /* from the beginning until all partners were heard of */
     uint64_t exchange_ns;           /* from there to the end */
     uint64_t held, demanded;        /* gradients that waited for credit; that a peer did not let */
     uint64_t overtaken;             /* ops that began after one that was submitted later */

@@ -117,6 +117,8 @@ struct tt_op {
     uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns; /* submitted 0: not dated yet */
     uint64_t begun_ns;                                       /* the stage that runs */
+    uint64_t heard_ns;          /* when the last partner was first heard of; 0: none was */
+    uint64_t heard;             /* bits of members, modulo 64, that were */
     uint32_t weight;            /* calls that its time counts for; 0: it is not timed */
     bool is_quick;              /* the record may serve a call that repeats this one: quick.c */
     bool is_plain;              /* such a record, of a call without anything special */
@@ -229,6 +231,8 @@ tt_status tt_op_reserve(tt_control *control);
 tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
 /* Key of an op as it stands in frames that arrive. */
 tt_head tt_op_arriving_key(const tt_op *op);
+/* A frame of this op came from `member`: it has begun it, too. */
+void tt_op_hear(tt_op *op, uint32_t member);
 void tt_op_settle(tt_op *op);
 /* It is over, with this status; its request is told. */
 void tt_op_end(tt_op *op, tt_status status);

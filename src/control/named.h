@@ -86,6 +86,7 @@ typedef struct tt_pack {
     struct tt_pack_member {
         tt_request *request; /* NULL: it has not come */
         uint32_t index;
+        uint64_t held_ns; /* since when */
     } members[];
 } tt_pack;
 

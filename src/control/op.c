@@ -413,13 +413,15 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
     tt_agree_object(op, status, text.bytes);
 }
 
-/* A stage of the op is over: add its time to `sum_io`. */
-static void clock_stage(tt_op *op, tt_stage stage, uint64_t *sum_io)
+enum { NOW = 0 };
+
+/* A stage of the op was over at `end_ns`: add its time to `sum_io`. */
+static void clock_stage(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
 {
     if (op->weight == 0) {
         return;
     }
-    const uint64_t now = tt_now(op->control->platform);
+    const uint64_t now = end_ns == NOW ? tt_now(op->control->platform) : end_ns;
     *sum_io += op->weight * (now - op->begun_ns);
     if (op->control->tracer != NULL) {
         const tt_trace_event event = {
@@ -429,13 +431,33 @@ static void clock_stage(tt_op *op, tt_stage stage, uint64_t *sum_io)
     op->begun_ns = now;
 }
 
+void tt_op_hear(tt_op *op, uint32_t member)
+{
+    const uint64_t bit = UINT64_C(1) << member % 64;
+    if ((op->heard & bit) == 0) {
+        op->heard |= bit;
+        op->heard_ns = tt_now(op->control->platform);
+    }
+}
+
+/* The data have moved. Until the last partner was heard of, they could not. */
+static void clock_data(tt_op *op)
+{
+    tt_control_counters *counters = &op->control->counters;
+    if (op->heard_ns > op->begun_ns) {
+        clock_stage(op, TT_STAGE_WAIT, op->heard_ns, &counters->waiting_ns);
+    }
+    clock_stage(op, TT_STAGE_EXCHANGE, NOW, &counters->exchange_ns);
+}
+
 /* Stage 1; or, if it cannot begin, the end. */
 static void begin_data(tt_op *op)
 {
     tt_text text;
     tt_text_clear(&text);
     if (op->phase == OP_FACTS) {
-        clock_stage(op, TT_STAGE_WAIT, &op->control->counters.waiting_ns);
+        clock_stage(op, TT_STAGE_WAIT, NOW, &op->control->counters.waiting_ns);
+        op->heard = UINT64_MAX; /* that was the wait for all of them */
     }
     if (op->exec.is_laid_out && tt_exec_can_meet(&op->exec)) {
         op->phase = OP_DATA;
@@ -470,7 +492,7 @@ static void op_begin(tt_op *op)
 void tt_op_begin_now(tt_op *op)
 {
     if (op->phase == OP_QUEUED || op->phase == OP_HELD) {
-        clock_stage(op, TT_STAGE_QUEUE, &op->control->counters.queued_ns);
+        clock_stage(op, TT_STAGE_QUEUE, NOW, &op->control->counters.queued_ns);
     }
     op->phase = OP_DATA;
     tt_pace_run(op);
@@ -543,7 +565,7 @@ void tt_op_settle(tt_op *op)
             return;
         }
         if (op->phase == OP_DATA) {
-            clock_stage(op, TT_STAGE_EXCHANGE, &op->control->counters.exchange_ns);
+            clock_data(op);
             tt_op_end(op, TT_OK);
             return;
         }
@@ -606,6 +628,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
         op->deadline_ns = tt_min_u64(op->deadline_ns, request->named->deadline_ns);
     }
     op->weight = 1;
+    op->heard = op->heard_ns = 0;
     op->is_quick = false;
     op->reported_after_ns = 0;
     op->has_views = op->is_counted = op->is_extra = op->by_engine = op->is_running = false;

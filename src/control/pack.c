@@ -45,10 +45,31 @@ static void wait_begin(tt_control *control, tt_pack *pack)
     names->packs = pack;
 }
 
+/* The members' time in here was spent waiting for their turn. */
+static void clock_members(tt_control *control, const tt_pack *pack)
+{
+    const uint64_t now = tt_now(control->platform);
+    for (uint32_t i = 0; i < pack->size; i++) {
+        const struct tt_pack_member *member = &pack->members[i];
+        if (member->request == NULL) {
+            continue;
+        }
+        control->counters.queued_ns += now - member->held_ns;
+        if (control->tracer != NULL) {
+            const tt_trace_event event = {.request = member->request,
+                                          .stage = TT_STAGE_QUEUE,
+                                          .begin_ns = member->held_ns,
+                                          .end_ns = now};
+            control->tracer->took(control->tracer->owner, &event);
+        }
+    }
+}
+
 /* Its members are about to leave it. */
 static void wait_end(tt_control *control, tt_pack *pack)
 {
     tt_names *names = control->names;
+    clock_members(control, pack);
     if (pack->next != NULL) {
         pack->next->previous = pack->previous;
     }
@@ -149,12 +170,13 @@ static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
     TT_ASSERT(member->request == NULL);
     member->request = named->request;
     member->index = item->index;
+    member->held_ns = tt_now(control->platform);
     control->pending++;
     if (pack->count++ > 0) {
         return;
     }
     pack->order = item->order;
-    pack->first_ns = tt_now(control->platform);
+    pack->first_ns = member->held_ns;
     wait_begin(control, pack);
     tt_control_due(control, late_ns(control, pack));
     const tt_head key = {.set = pack->set->id, .op = key_of(pack), .flags = TT_FLAG_PLANNED};

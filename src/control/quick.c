@@ -320,7 +320,10 @@ static void end(tt_op *op)
         return;
     }
     if (op->weight > 0) {
-        control->counters.exchange_ns += op->weight * (tt_now(control->platform) - op->begun_ns);
+        /* One that lasted until a patrol saw it has waited for someone's only frame. */
+        const bool has_waited = op->weight == 1 && op->exec.plan.is_flat;
+        *(has_waited ? &control->counters.waiting_ns : &control->counters.exchange_ns) +=
+            op->weight * (tt_now(control->platform) - op->begun_ns);
     }
     if (op->is_running || op->short_bytes > 0 || op->charge_bytes > 0) {
         tt_pace_over(op);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * progress_test.c - named calls over time: where it goes, and what goes on while something waits.
+ *
+ * Nothing here depends on how fast the machine is: times are bounded from below alone, by naps.
+ *
+ * Labels: asan tsan
+ * Timeout: 120
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "conformance/ranks.h"
+
+enum { NAP_MS = 50, TRIES = 5, PLANNED_AFTER = 12 };
+
+static void on_both(int size, ranks_fn *body, void *user)
+{
+    ranks_run(size, "shm", body, user);
+    ranks_run(size, "tcp", body, user);
+}
+
+static tutti_counters counters_of(ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters;
+}
+
+static tutti_call sum_of(const char *name, void *values, uint64_t count, tutti_dtype dtype)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    call.name = name;
+    call.input = call.output = values;
+    call.count = count;
+    call.dtype = dtype;
+    return call;
+}
+
+static tutti_handle *start(ranks_self *self, const tutti_call *call)
+{
+    tutti_handle *handle = NULL;
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, call, &handle));
+    return handle;
+}
+
+static void finish(tutti_handle *handle)
+{
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+    tutti_handle_free(handle);
+}
+
+static void nap(void)
+{
+    const struct timespec time = {.tv_nsec = NAP_MS * 1000000L};
+    EXPECT(nanosleep(&time, NULL) == 0);
+}
+
+/* ---- where the time goes ---- */
+
+enum { LARGE = 50000 }; /* too large to share an exchange */
+
+/* Rank 1 comes a nap after the others. How much longer was rank 0's time before the data moved? */
+static uint64_t late_by_a_nap(ranks_self *self, const char *name, float *values)
+{
+    const tutti_call call = sum_of(name, values, LARGE, TUTTI_F32);
+    const tutti_counters before = counters_of(self);
+    tutti_handle *handle = self->rank != 1 ? start(self, &call) : NULL;
+    EXPECT(handle == NULL || tutti_poll(handle) == TUTTI_IN_PROGRESS);
+    ranks_meet(self);
+    if (self->rank == 1) {
+        nap();
+        handle = start(self, &call);
+    }
+    finish(handle);
+    const tutti_counters after = counters_of(self);
+    return after.negotiation_ns + after.late_ns - before.negotiation_ns - before.late_ns;
+}
+
+/* A progress thread may be late to take up a call: then the next try counts. */
+static void expect_a_nap(ranks_self *self, const char *what, bool is_fresh, float *values)
+{
+    uint64_t best = 0;
+    char name[64] = "gradient";
+    for (int i = 0; i < TRIES; i++) {
+        if (is_fresh) {
+            (void)snprintf(name, sizeof(name), "fresh %d", i);
+        }
+        const uint64_t waited = late_by_a_nap(self, name, values);
+        best = waited > best ? waited : best;
+        ranks_meet(self);
+        int32_t is_seen = self->rank != 0 || best >= (NAP_MS - 10) * UINT64_C(1000000);
+        tutti_call call = sum_of(NULL, &is_seen, 1, TUTTI_I32);
+        call.op = TUTTI_MIN;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        if (is_seen != 0) {
+            return;
+        }
+    }
+    EXPECT_SAY(self->rank != 0, "%s, %s: %g ms of waiting in view", what,
+               self->job->transport != NULL ? self->job->transport : "shm", (double)best / 1e6);
+}
+
+static void late_rank(ranks_self *self)
+{
+    float *values = calloc(LARGE, sizeof(*values));
+    EXPECT(values != NULL);
+    expect_a_nap(self, "new", true, values);
+    const tutti_call call = sum_of("gradient", values, LARGE, TUTTI_F32);
+    for (int i = 0; i < PLANNED_AFTER; i++) {
+        finish(start(self, &call));
+    }
+    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
+    const uint64_t messages = counters_of(self).messages;
+    expect_a_nap(self, "planned", false, values);
+    EXPECT(counters_of(self).messages == messages);
+    EXPECT(counters_of(self).exchange_ns > 0);
+    free(values);
+}
+
+static void a_rank_that_is_late_is_waited_for_in_view(void **state)
+{
+    (void)state;
+    on_both(2, late_rank, NULL);
+}
+
+enum { SMALL = 16, FIND_TRIES = 20 };
+
+/* One step of small tensors, all of the try's own names; before the `last` rank 0 naps. */
+static void small_step(ranks_self *self, int attempt, int last)
+{
+    tutti_handle *handles[SMALL];
+    int32_t values[SMALL];
+    for (int i = 0; i < SMALL; i++) {
+        const int which = (last + 1 + i) % SMALL;
+        char name[64];
+        (void)snprintf(name, sizeof(name), "small %d.%d", attempt, which);
+        values[which] = self->rank + 1;
+        if (which == last && self->rank == 0) {
+            nap();
+        }
+        const tutti_call call = sum_of(name, &values[which], 1, TUTTI_I32);
+        handles[which] = start(self, &call);
+    }
+    for (int i = 0; i < SMALL; i++) {
+        finish(handles[i]);
+        EXPECT(values[i] == self->size * (self->size + 1) / 2);
+    }
+}
+
+enum { NOBODY = SMALL }; /* for `last`: nobody naps */
+
+/* Tensors go together that were agreed in one round: make such, in a new try where there are none.
+ * All ranks count the same. */
+static int find_bundles(ranks_self *self)
+{
+    for (int attempt = 0; attempt < FIND_TRIES; attempt++) {
+        for (int step = 0; step < PLANNED_AFTER; step++) {
+            small_step(self, attempt, NOBODY);
+        }
+        const tutti_counters before = counters_of(self);
+        small_step(self, attempt, NOBODY);
+        const tutti_counters after = counters_of(self);
+        if (after.bundles > before.bundles && after.planned == before.planned + SMALL) {
+            return attempt;
+        }
+    }
+    ranks_die(__FILE__, __LINE__, "bundles", "%s", "none was planned");
+}
+
+static void waiting_for_company(ranks_self *self)
+{
+    const int attempt = find_bundles(self);
+    uint64_t best = 0;
+    const tutti_counters first = counters_of(self);
+    for (int last = 0; last < SMALL; last++) {
+        const bool is_seen = best >= (NAP_MS - 10) * UINT64_C(1000000);
+        const tutti_counters before = counters_of(self);
+        small_step(self, attempt, is_seen ? NOBODY : last);
+        const uint64_t queued = counters_of(self).queueing_ns - before.queueing_ns;
+        best = queued > best ? queued : best;
+    }
+    const tutti_counters after = counters_of(self);
+    EXPECT(after.planned == first.planned + (uint64_t)SMALL * SMALL);
+    EXPECT(after.copying_ns > first.copying_ns);
+    EXPECT_SAY(self->rank != 0 || best >= (NAP_MS - 10) * UINT64_C(1000000),
+               "%g ms of queueing in view", (double)best / 1e6);
+}
+
+static void waiting_for_company_is_queueing(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
+    on_both(2, waiting_for_company, NULL);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_is_late_is_waited_for_in_view),
+        cmocka_unit_test(waiting_for_company_is_queueing),
+    };
+    return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
+}
