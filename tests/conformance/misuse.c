@@ -295,6 +295,22 @@ static const char *judge_right(const misuse_case *one, int round, const misuse_o
     return NULL;
 }
 
+/* The name of the tensor that differs; or, where a group does, of the group or one of its members.
+ */
+static bool is_named(const misuse_case *one, const char *text)
+{
+    const bool is_put = one->what >= MISUSE_GROUP_SIZE && one->what <= MISUSE_TOGETHER;
+    char tensor[32], group[32];
+    (void)snprintf(tensor, sizeof(tensor), "tensor %d.", one->number);
+    (void)snprintf(group, sizeof(group), "tensor group %d.", one->number);
+    if (is_put) {
+        return strstr(text, tensor) != NULL || strstr(text, group) != NULL;
+    }
+    (void)snprintf(tensor, sizeof(tensor), "\"tensor %d.%d\"", one->number,
+                   is_many(one->state) ? 1 : 0);
+    return strstr(text, tensor) != NULL;
+}
+
 /* Claims differ: the text has the tensor's name, and every rank. */
 static const char *judge_text(const misuse_case *one, const char *text)
 {
@@ -304,7 +320,7 @@ static const char *judge_text(const misuse_case *one, const char *text)
     if (strstr(text, "rank") == NULL) {
         return "the text names no rank";
     }
-    if (!is_objection && strstr(text, "tensor") == NULL) {
+    if (!is_objection && !is_named(one, text)) {
         return "the text does not name the tensor";
     }
     if (one->who == MISUSE_BY_ONE && strstr(text, culprit) == NULL) {
@@ -362,14 +378,32 @@ const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome
     return is_told_alike(one, outcome, wrong) ? NULL : "two ranks were told different things";
 }
 
+/* Element `at` of what the collective gives to a rank. */
+static float right_value(const misuse_case *one, int at)
+{
+    switch (one->base) {
+    case TUTTI_BROADCAST:
+        return 1.0f; /* of root 0 */
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLTOALL:
+        return (float)(at / ELEMENTS + 1);
+    default:
+        return (float)(one->size * (one->size + 1) / 2);
+    }
+}
+
 bool misuse_is_right(const misuse_case *one, const misuse_memory *memory)
 {
     const int calls = is_many(one->state) ? 3 : 1;
-    const float sum = (float)(one->size * (one->size + 1) / 2);
-    for (int i = 0; one->base == TUTTI_ALLREDUCE && i < calls; i++) {
+    const bool has_all = one->base == TUTTI_ALLGATHER || one->base == TUTTI_ALLTOALL;
+    const float own = *(const float *)(const void *)memory->input[0];
+    if (one->base == TUTTI_REDUCE && own != 1.0f) {
+        return true; /* root 0 alone has the sum */
+    }
+    for (int i = 0; i < calls; i++) {
         const float *output = (const float *)(const void *)memory->output[i];
-        for (int k = 0; k < ELEMENTS; k++) {
-            if (output[k] != sum) {
+        for (int k = 0; k < (has_all ? one->size : 1) * ELEMENTS; k++) {
+            if (output[k] != right_value(one, k)) {
                 return false;
             }
         }
