@@ -49,7 +49,7 @@ typedef struct tutti_plugin_host {
 typedef struct tutti_engine tutti_engine;
 
 typedef enum tutti_thread_level {
-    TUTTI_THREAD_PINNED = 0,     /* one thread only: Tutti's own progress thread */
+    TUTTI_THREAD_PINNED = 0,     /* one thread only; refused, for Tutti has no such thread */
     TUTTI_THREAD_SERIALIZED = 1, /* any thread, one at a time */
     TUTTI_THREAD_MULTIPLE = 2,   /* anything */
 } tutti_thread_level;

@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "plugin/check.h"
 
 #ifndef TUTTI_PLUGIN_DIR
 #define TUTTI_PLUGIN_DIR "/usr/local/lib/tutti"
 #endif
 
-#define PREFIX "tutti-"
-#define SUFFIX ".so"
+#define PREFIX TT_PLUGIN_FILE_PREFIX
+#define SUFFIX TT_PLUGIN_FILE_SUFFIX
 
 enum { FOLDERS_MAX = 16 };
 
@@ -113,39 +114,6 @@ static const char *library_of(const char *name)
     return NULL;
 }
 
-static bool check(const char *path, const tutti_plugin *found, tt_plugin_part part, tt_text *why)
-{
-    if (found->abi != TUTTI_PLUGIN_ABI) {
-        tt_text_add(why,
-                    "%s is for plugin version %u, this is Tutti %d.%d with version %d; build it "
-                    "anew (tutti plugin build)",
-                    path, found->abi, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_PLUGIN_ABI);
-        return false;
-    }
-    const char *file = strrchr(path, '/');
-    char expected[TT_PLUGIN_NAME_BYTES + sizeof(PREFIX SUFFIX)];
-    (void)snprintf(expected, sizeof(expected), PREFIX "%.*s" SUFFIX, TT_PLUGIN_NAME_BYTES,
-                   found->name != NULL ? found->name : "");
-    if (found->struct_bytes < sizeof(*found) || strcmp(file + 1, expected) != 0) {
-        tt_text_add(why, "%s calls itself '%.64s'; a plugin's file is tutti-<name>.so", path,
-                    found->name != NULL ? found->name : "");
-        return false;
-    }
-    const bool has_engine =
-        found->engine != NULL && found->engine->struct_bytes >= sizeof(tutti_engine_ops);
-    const bool has_transport =
-        found->transport != NULL && found->transport->struct_bytes >= sizeof(tutti_transport_ops);
-    if ((part == TT_PLUGIN_ENGINE && !has_engine) ||
-        (part == TT_PLUGIN_TRANSPORT && !has_transport)) {
-        tt_text_add(why, "%s brings %s, not %s; use %s=%s", path,
-                    has_engine ? "an engine" : "a transport",
-                    has_engine ? "a transport" : "an engine",
-                    has_engine ? "TUTTI_ENGINE" : "TUTTI_TRANSPORT", found->name);
-        return false;
-    }
-    return true;
-}
-
 /* The plugin in this file, or NULL and why not. */
 static const tutti_plugin *open_file(const char *path, tt_plugin_part part, tt_text *why)
 {
@@ -165,7 +133,7 @@ static const tutti_plugin *open_file(const char *path, tt_plugin_part part, tt_t
     const tutti_plugin *found = dlsym(handle, TUTTI_PLUGIN_SYMBOL);
     if (found == NULL) {
         tt_text_add(why, "%s is no plugin of Tutti: it has no symbol " TUTTI_PLUGIN_SYMBOL, path);
-    } else if (check(path, found, part, why)) {
+    } else if (tt_plugin_check(path, found, part, why)) {
         return found; /* stays loaded */
     }
     (void)dlclose(handle);

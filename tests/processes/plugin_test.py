@@ -59,6 +59,17 @@ class Plugins(unittest.TestCase):
                      'TUTTI_PLUGIN_DEFINE = {.abi = 99, .name = "old"};\n')
         self.refused("old", "plugin version 99")
 
+    def compile_engine(self, name, members):
+        """One whose table has these members and no others."""
+        self.compile(name, '#include "tutti/plugin.h"\nstatic const tutti_engine_ops ops = {'
+                     f'{members}}};\nTUTTI_PLUGIN_DEFINE = {{.abi = TUTTI_PLUGIN_ABI, '
+                     f'.struct_bytes = sizeof(tutti_plugin), .name = "{name}", .engine = &ops}};\n')
+
+    def test_an_engine_that_needs_one_thread_is_refused(self):
+        for level in ("", ".thread_level = TUTTI_THREAD_PINNED"):
+            self.compile_engine("pinned", f".struct_bytes = sizeof(ops), {level}")
+            self.refused("pinned", "one thread of its own.*does not give.*SERIALIZED or more")
+
     def test_a_library_that_is_no_plugin_is_refused(self):
         self.compile("none", "int nothing(void);\nint nothing(void) { return 0; }\n")
         self.refused("none", "no symbol tutti_plugin_1")
