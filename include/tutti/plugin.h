@@ -13,7 +13,9 @@
  *   A transport moves frames between two ranks; Tutti's own algorithms run above it.
  *
  * Versions.  TUTTI_PLUGIN_ABI changes only if a struct here changes its meaning. Structs begin with
- *            their size and only grow at the end; a member beyond struct_bytes counts as zero.
+ *            their size and only grow at the end. A plugin's tables must be at least as long as
+ *            those of the Tutti that loads it; in what Tutti gives to a plugin, a member beyond
+ *            struct_bytes is not there. Flags that Tutti does not know are refused.
  * Threads.   All functions of one engine or transport are called by one thread at a time, not
  *            always the same one. What a library needs of its callers is said in `thread_level`.
  * Errors.    Functions return a tutti_status and, where they are given `why`
@@ -55,7 +57,7 @@ typedef enum tutti_thread_level {
 } tutti_thread_level;
 
 enum {
-    TUTTI_ENGINE_SAME_ORDER = 1, /* ops of a set must be launched in one order everywhere */
+    TUTTI_ENGINE_SAME_ORDER = 1, /* needs one order of launches in a set; every engine has it */
     TUTTI_ENGINE_BOOTSTRAPS = 2, /* knows rank and size, and can broadcast before ranks have met */
 };
 
@@ -94,7 +96,8 @@ typedef struct tutti_engine_ops {
     int (*open)(const tutti_plugin_host *host, tutti_engine **engine_out, char *why);
     /* End it; every op launched must have landed, or was given up with `abort`. */
     void (*close)(tutti_engine *engine);
-    /* "Open MPI 4.1.4": what was found; written to `text`, of TUTTI_PLUGIN_WHY_BYTES. */
+    /* "Open MPI 4.1.4": what was found; written to `text`, of TUTTI_PLUGIN_WHY_BYTES. `engine` is
+     * NULL where none is open: `tutti info` asks what there is. */
     void (*describe)(const tutti_engine *engine, char *text);
 
     /* BOOTSTRAPS, else NULL. `broadcast` blocks; `bytes` are rank 0's afterwards. */
@@ -129,7 +132,8 @@ typedef struct tutti_transport tutti_transport; /* one per context */
 typedef struct tutti_link tutti_link;           /* the path to one peer */
 
 enum {
-    TUTTI_TRANSPORT_POLLED = 1,  /* `poll` finds work without a system call: it is called often */
+    /* Told for later: now every transport is polled often, and none is relied on for order. */
+    TUTTI_TRANSPORT_POLLED = 1,  /* `poll` finds work without a system call */
     TUTTI_TRANSPORT_ORDERED = 2, /* frames of one link never overtake each other */
 };
 
@@ -171,7 +175,7 @@ typedef struct tutti_transport_ops {
 
     int (*open)(const tutti_plugin_host *host, tutti_transport **transport_out, char *why);
     void (*close)(tutti_transport *transport);
-    void (*describe)(const tutti_transport *transport, char *text);
+    void (*describe)(const tutti_transport *transport, char *text); /* as an engine's */
 
     /* The bytes by which peers find this rank; Tutti carries them there, authenticated. */
     int (*address)(tutti_transport *transport, void *bytes, size_t *byte_count);

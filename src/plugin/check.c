@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/check.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/base.h"
 
 static bool check_version(const char *path, const tutti_plugin *found, tt_text *why)
 {
@@ -30,15 +33,120 @@ static bool check_name(const char *path, const tutti_plugin *found, tt_text *why
     return true;
 }
 
-static bool check_parts(const char *path, const tutti_plugin *found, tt_plugin_part part,
-                        tt_text *why)
+/* A function that a table must have. */
+typedef struct member {
+    const char *name;
+    size_t offset;
+} member;
+
+typedef struct table {
+    const char *what; /* for people */
+    const void *ops;
+    size_t bytes_told, bytes; /* by the plugin; of this Tutti */
+    uint32_t flags, flags_known;
+} table;
+
+#define ENGINE(name)                            \
+    {                                           \
+#name, offsetof(tutti_engine_ops, name) \
+    }
+#define TRANSPORT(name)                            \
+    {                                              \
+#name, offsetof(tutti_transport_ops, name) \
+    }
+
+static const member engine_members[] = {ENGINE(open),     ENGINE(close),  ENGINE(describe),
+                                        ENGINE(supports), ENGINE(launch), ENGINE(test)};
+static const member bootstrap_members[] = {ENGINE(world), ENGINE(broadcast)};
+static const member transport_members[] = {
+    TRANSPORT(open),    TRANSPORT(close),      TRANSPORT(describe), TRANSPORT(address),
+    TRANSPORT(connect), TRANSPORT(disconnect), TRANSPORT(attach),   TRANSPORT(send),
+    TRANSPORT(recall),  TRANSPORT(discard),    TRANSPORT(poll),     TRANSPORT(descriptor),
+    TRANSPORT(arm),     TRANSPORT(is_idle),    TRANSPORT(state)};
+
+/* Before its functions are looked at: they may not be there. */
+static bool check_table(const char *path, const table *given, tt_text *why)
 {
-    const bool has_engine =
-        found->engine != NULL && found->engine->struct_bytes >= sizeof(tutti_engine_ops);
-    const bool has_transport =
-        found->transport != NULL && found->transport->struct_bytes >= sizeof(tutti_transport_ops);
+    if (given->bytes_told < given->bytes) {
+        tt_text_add(why, "%s: the table of %s has %zu bytes, this Tutti's has %zu; build it anew",
+                    path, given->what, given->bytes_told, given->bytes);
+        return false;
+    }
+    if ((given->flags & ~given->flags_known) != 0) {
+        tt_text_add(why,
+                    "%s: %s has flags %#x that this Tutti %d.%d does not know; use a newer one",
+                    path, given->what, given->flags & ~given->flags_known, TUTTI_VERSION_MAJOR,
+                    TUTTI_VERSION_MINOR);
+        return false;
+    }
+    return true;
+}
+
+/* Names what is missing, all of it. */
+static bool check_members(const char *path, const table *given, const member *members,
+                          size_t member_count, tt_text *why)
+{
+    bool is_whole = true;
+    for (size_t i = 0; i < member_count; i++) {
+        void (*function)(void);
+        memcpy(&function, (const char *)given->ops + members[i].offset, sizeof(function));
+        if (function == NULL) {
+            if (is_whole) {
+                tt_text_add(why, "%s: %s lacks what it must have:", path, given->what);
+            }
+            tt_text_add(why, "%s %s", is_whole ? "" : ",", members[i].name);
+            is_whole = false;
+        }
+    }
+    return is_whole;
+}
+
+static bool check_engine(const char *path, const tutti_engine_ops *ops, tt_text *why)
+{
+    const table given = {.what = "the engine",
+                         .ops = ops,
+                         .bytes_told = ops->struct_bytes,
+                         .bytes = sizeof(*ops),
+                         .flags = ops->flags,
+                         .flags_known = TUTTI_ENGINE_SAME_ORDER | TUTTI_ENGINE_BOOTSTRAPS};
+    if (!check_table(path, &given, why)) {
+        return false;
+    }
+    if (ops->thread_level < TUTTI_THREAD_SERIALIZED) { /* whoever waits drives it */
+        tt_text_add(why,
+                    "%s: the engine needs one thread of its own (TUTTI_THREAD_PINNED, or no "
+                    "thread_level at all), which this Tutti does not give; it must declare "
+                    "TUTTI_THREAD_SERIALIZED or more",
+                    path);
+        return false;
+    }
+    return check_members(path, &given, engine_members, TT_ARRAY_COUNT(engine_members), why) &&
+           ((ops->flags & TUTTI_ENGINE_BOOTSTRAPS) == 0 ||
+            check_members(path, &given, bootstrap_members, TT_ARRAY_COUNT(bootstrap_members), why));
+}
+
+static bool check_transport(const char *path, const tutti_transport_ops *ops, tt_text *why)
+{
+    const table given = {.what = "the transport",
+                         .ops = ops,
+                         .bytes_told = ops->struct_bytes,
+                         .bytes = sizeof(*ops),
+                         .flags = ops->flags,
+                         .flags_known = TUTTI_TRANSPORT_POLLED | TUTTI_TRANSPORT_ORDERED};
+    return check_table(path, &given, why) &&
+           check_members(path, &given, transport_members, TT_ARRAY_COUNT(transport_members), why);
+}
+
+static bool check_part(const char *path, const tutti_plugin *found, tt_plugin_part part,
+                       tt_text *why)
+{
+    const bool has_engine = found->engine != NULL;
+    if (!has_engine && found->transport == NULL) {
+        tt_text_add(why, "%s brings neither an engine nor a transport", path);
+        return false;
+    }
     if ((part == TT_PLUGIN_ENGINE && !has_engine) ||
-        (part == TT_PLUGIN_TRANSPORT && !has_transport)) {
+        (part == TT_PLUGIN_TRANSPORT && found->transport == NULL)) {
         tt_text_add(why, "%s brings %s, not %s; use %s=%s", path,
                     has_engine ? "an engine" : "a transport",
                     has_engine ? "a transport" : "an engine",
@@ -48,22 +156,10 @@ static bool check_parts(const char *path, const tutti_plugin *found, tt_plugin_p
     return true;
 }
 
-/* Whoever waits drives an engine, so no thread is always the one. */
-static bool check_engine(const char *path, const tutti_engine_ops *engine, tt_text *why)
-{
-    if (engine != NULL && engine->thread_level < TUTTI_THREAD_SERIALIZED) {
-        tt_text_add(why,
-                    "%s: its engine needs one thread of its own (TUTTI_THREAD_PINNED, or no "
-                    "thread_level at all), which this Tutti does not give; it must declare "
-                    "TUTTI_THREAD_SERIALIZED or more",
-                    path);
-        return false;
-    }
-    return true;
-}
-
 bool tt_plugin_check(const char *path, const tutti_plugin *found, tt_plugin_part part, tt_text *why)
 {
     return check_version(path, found, why) && check_name(path, found, why) &&
-           check_parts(path, found, part, why) && check_engine(path, found->engine, why);
+           check_part(path, found, part, why) &&
+           (found->engine == NULL || check_engine(path, found->engine, why)) &&
+           (found->transport == NULL || check_transport(path, found->transport, why));
 }

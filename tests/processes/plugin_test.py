@@ -70,6 +70,37 @@ class Plugins(unittest.TestCase):
             self.compile_engine("pinned", f".struct_bytes = sizeof(ops), {level}")
             self.refused("pinned", "one thread of its own.*does not give.*SERIALIZED or more")
 
+    def test_tables_that_are_not_whole_are_refused(self):
+        """Size, flags and functions are looked at before one of them is called."""
+        threads = ".thread_level = TUTTI_THREAD_SERIALIZED"
+        for members, pattern in (
+                (f".struct_bytes = sizeof(ops), {threads}",
+                 "lacks what it must have: open, close, describe, supports, launch, test$"),
+                (f".struct_bytes = sizeof(ops) - 8, {threads}",
+                 r"the engine has \d+ bytes.*build it anew"),
+                (f".struct_bytes = sizeof(ops), .flags = 64, {threads}", "flags 0x40")):
+            self.compile_engine("hollow", members)
+            self.refused("hollow", f"(?m){pattern}")
+        said = self.run_words(TUTTI, "info", "--engines")
+        self.assertEqual(said.returncode, 0, said)
+        self.assertIn("flags 0x40", said.stdout)
+
+    def test_an_engine_that_joins_must_know_ranks(self):
+        functions = "open close describe supports launch test"
+        self.compile_engine("joins", ".struct_bytes = sizeof(ops), .thread_level = 1, .flags = "
+                            "TUTTI_ENGINE_BOOTSTRAPS, " + ", ".join(
+                                f".{name} = (void *)sizeof(ops)" for name in functions.split()))
+        self.refused("joins", "(?m)lacks what it must have: world, broadcast$")
+
+    def test_a_transport_without_functions_is_refused(self):
+        self.compile("moves", '#include "tutti/plugin.h"\nstatic const tutti_transport_ops ops = '
+                     '{.struct_bytes = sizeof(ops)};\nTUTTI_PLUGIN_DEFINE = {.abi = '
+                     'TUTTI_PLUGIN_ABI, .struct_bytes = sizeof(tutti_plugin), .name = "moves", '
+                     '.transport = &ops};\n')
+        ended = self.run_words(ENGINE, TUTTI_TRANSPORT="moves")
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertRegex(ended.stderr, "the transport lacks what it must have: open, close, ")
+
     def test_a_library_that_is_no_plugin_is_refused(self):
         self.compile("none", "int nothing(void);\nint nothing(void) { return 0; }\n")
         self.refused("none", "no symbol tutti_plugin_1")
