@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -260,15 +259,16 @@ class Mpi(unittest.TestCase):
     VERBS = ["init", "steps:3:mixed:1000", "on:2", "die:kill", "storm:allreduce:1000", "shutdown"]
 
     def test_a_killed_rank_ends_the_job_and_is_named(self):
+        """mpirun may end the others before a line of ours is out: then once more. Now and then
+        MPICH's loses the dead rank's status and ends with 0: our line remains."""
         for mpi in self.mpis:
-            ended = self.mpirun(mpi, 3, ranks.WORKER, *self.VERBS)
-            # MPICH's mpirun may end the others before a line of ours is out, and names no rank;
-            # now and then it loses the dead rank's status and ends with 0: our line remains.
-            late = "|EXIT STRING: Killed" if mpi == "mpich" else ""
-            if mpi != "mpich":
-                self.assertNotEqual(ended.returncode, 0, ended)
-            self.assertRegex(ended.stdout + ended.stderr,
-                             rf"rank 2 is down|rank 2 .* signal {signal.SIGKILL:d}{late}", ended)
+            for _ in range(10):
+                ended = self.mpirun(mpi, 3, ranks.WORKER, *self.VERBS)
+                if mpi != "mpich":
+                    self.assertNotEqual(ended.returncode, 0, ended)
+                if "rank 2 is down" in ended.stdout + ended.stderr:
+                    break
+            self.assertIn("rank 2 is down", ended.stdout + ended.stderr)
 
     def test_with_recovery_calls_return_the_error(self):
         if "openmpi" not in self.mpis:
