@@ -205,8 +205,7 @@ struct tt_control {
     tt_status shut_down; /* negative: nothing more is taken */
     char shut_down_text[TT_ERROR_BYTES];
     tt_pace pace;
-    uint64_t fuse_bytes;     /* now; config.fuse_bytes unless it is tuned */
-    uint64_t launched_bytes; /* with an engine, not landed */
+    uint64_t fuse_bytes; /* now; config.fuse_bytes unless it is tuned */
     tt_control_counters counters;
 };
 

@@ -16,6 +16,10 @@
  *      others. A member that blocks in an op has sent all that others need to come to it.
  *  (4) A launched op that fails leaves its buffers with the engine: the request says has_strays,
  * the set is stuck, and later ops for the engine fail on all members.
+ *  (5) Credit bounds what is launched and has not landed, of each order by itself. So the first op
+ * of an order that has not landed everywhere lacks credit nowhere: nothing waits but for landings
+ *      of its own order, which all members launch alike. One credit for several orders would let
+ *      two ranks spend it on different ones, each waiting for the other's launch.
  */
 #include "control/engine.h"
 
@@ -180,19 +184,22 @@ static void leave_order(tt_op *op)
     }
 }
 
-/* Is there credit for another launch? What was launched cannot be overtaken; the order is the set's
- * whatever the answer. */
-static bool has_credit(const tt_control *control)
+/* Is there credit for another launch? See (5). */
+static bool has_credit(const tt_control *control, const tt_engine_order *order)
 {
     const uint64_t credit = control->config.credit_bytes;
-    return credit == 0 || control->launched_bytes < credit;
+    return credit == 0 || order->launched_bytes < credit;
 }
 
 /* Launch those whose turn has come. */
 static void pump(tt_set *set, tt_engine_order *order)
 {
+    if (order->is_pumping) {
+        return; /* the outermost call goes on, so that the stack does not grow */
+    }
+    order->is_pumping = true;
     while (order->ops != NULL && order->ops->phase == OP_ENGINE &&
-           (set->engine_is_stuck || has_credit(set->control))) {
+           (set->engine_is_stuck || has_credit(set->control, order))) {
         tt_op *op = order->ops;
         tt_control *control = op->control;
         if (set->engine_is_stuck) {
@@ -209,18 +216,10 @@ static void pump(tt_set *set, tt_engine_order *order)
         launch.may_block = (op->engine_all & ENGINE_WAITS) != 0;
         launch.token = op->launch_token;
         op->launched_bytes = op->request->count * tt_dtype_bytes(op->request->dtype);
-        control->launched_bytes += op->launched_bytes;
+        order->launched_bytes += op->launched_bytes;
         control->platform->ops->launch(control->platform, &launch);
     }
-}
-
-static void pump_all(tt_control *control)
-{
-    for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        for (int i = 0; i < ENGINE_ORDERS; i++) {
-            pump(set, &set->engine[i]);
-        }
-    }
+    order->is_pumping = false;
 }
 
 void tt_engine_agreed(tt_op *op)
@@ -244,7 +243,7 @@ void tt_engine_failed(tt_op *op)
         leave_order(op);
     } else {
         op->launch_token = 0;
-        op->control->launched_bytes -= op->launched_bytes; /* the set is stuck anyway */
+        order->launched_bytes -= op->launched_bytes;
         op->request->has_strays = true;
         op->prescaled = NULL; /* the engine may still read it */
         op->prescaled_bytes = 0;
@@ -252,8 +251,8 @@ void tt_engine_failed(tt_op *op)
         set->engine_is_stuck = true;
     }
     op->by_engine = false;
-    if (!was_launched && op->control->shut_down >= 0) {
-        pump(set, order); /* those behind it may go on */
+    for (int i = 0; i < ENGINE_ORDERS && op->control->shut_down >= 0; i++) {
+        pump(set, &set->engine[i]); /* those behind it may go on; or learn that the set is stuck */
     }
 }
 
@@ -293,9 +292,10 @@ void tt_engine_landed(tt_control *control, uint64_t token, tt_status status)
         return;
     }
     finish(op);
-    order_of(op)->open--;
+    tt_engine_order *order = order_of(op);
+    order->open--;
     op->launch_token = 0;
-    control->launched_bytes -= op->launched_bytes;
-    pump_all(control);
+    order->launched_bytes -= op->launched_bytes;
+    pump(op->set, order);
     tt_op_end(op, TT_OK);
 }

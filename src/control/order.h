@@ -78,7 +78,9 @@ enum { ENGINE_CALLS, ENGINE_NAMED, ENGINE_ORDERS };
 typedef struct tt_engine_order {
     tt_op *ops; /* not launched yet */
     tt_op **end;
-    uint32_t open; /* taken and not over */
+    uint32_t open;           /* taken and not over */
+    uint64_t launched_bytes; /* not landed: see engine.c (5) */
+    bool is_pumping;
 } tt_engine_order;
 
 /* A part of a planned tensor that is over. */

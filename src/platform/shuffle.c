@@ -48,6 +48,7 @@ struct tt_shuffle {
     size_t item_count, item_capacity;
     tt_model *model;
     tt_model_landing *landings; /* [size] */
+    uint64_t landed;
     shuffle_rank *ranks;
 };
 
@@ -310,7 +311,8 @@ static void tell_landed(tt_shuffle *shuffle, size_t index)
     const shuffle_item item = shuffle->items[index];
     shuffle_rank *rank = &shuffle->ranks[item.rank];
     item_remove(shuffle, index);
-    rank->machine.ops->landed(rank->machine.self, item.token, TT_OK);
+    const bool fails = ++shuffle->landed == shuffle->config.strays_at;
+    rank->machine.ops->landed(rank->machine.self, item.token, fails ? TT_ERR_SYSTEM : TT_OK);
     rank->has_work = true;
 }
 

@@ -24,6 +24,7 @@ typedef struct tt_shuffle_config {
     uint64_t fail_at;   /* this allocation of a machine fails, from 1; 0: none */
     bool fails_forever; /* and all after it */
     bool has_engine;    /* what can be launched, is (model.h) */
+    uint64_t strays_at; /* this landing fails, from 1; 0: none */
     uint32_t hands;     /* of `work`, which cuts everything up; 0: there is none */
 } tt_shuffle_config;
 

@@ -174,15 +174,17 @@ static void test_long_frames(void **state)
     }
 }
 
-/* Ops of overlapping sets, all in flight at once. */
+/* Ops of overlapping sets, all in flight at once; with an engine also where credit lets each order
+ * have one launch at a time. */
 static void test_sets_do_not_disturb_each_other(void **state)
 {
     (void)state;
     enum { SIZE = 5, RUNS = 24 };
     static const uint32_t odd[] = {3, 1}, most[] = {4, 0, 2, 1};
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < 28; seed++) {
         case_suite suite = suite_make(seed % 2 == 0 ? WORLD_SIM : WORLD_SHUFFLE, SIZE, seed);
         suite.config.has_engine = seed % 4 == 3;
+        suite.config.credit_bytes = seed % 8 == 3 ? 1 : 0;
         test_world *world = world_create(&suite.config);
         assert_non_null(world);
         for (uint32_t rank = 0; rank < SIZE; rank++) {
@@ -219,6 +221,43 @@ static void test_sets_do_not_disturb_each_other(void **state)
                 fail_msg("seed %u op %u: %s", (unsigned)seed, i, error);
             }
         }
+        assert_true(world_destroy(world));
+    }
+}
+
+/* Whichever launch fails, at one rank alone: no call of the set is left waiting for credit. */
+static void test_a_failed_launch_leaves_nothing_waiting(void **state)
+{
+    (void)state;
+    enum { SIZE = 3, RUNS = 6 };
+    for (uint64_t strays_at = 1; strays_at <= SIZE * RUNS; strays_at++) {
+        case_suite suite = suite_make(WORLD_SHUFFLE, SIZE, 6 + strays_at % 4);
+        suite.config.has_engine = true;
+        suite.config.is_shared = false;
+        suite.config.strays_at = strays_at;
+        suite.config.credit_bytes = 1;
+        test_world *world = world_create(&suite.config);
+        assert_non_null(world);
+        case_run *runs[RUNS];
+        for (uint32_t i = 0; i < RUNS; i++) {
+            const collective_case one = {.collective = TT_ALLREDUCE,
+                                         .dtype = TT_I32,
+                                         .redop = TT_SUM,
+                                         .size = SIZE,
+                                         .count = 100,
+                                         .prescale = 1.0,
+                                         .postscale = 1.0,
+                                         .salt = i};
+            runs[i] = case_start(world, &one, 0, all_ranks);
+        }
+        assert_true(world_run(world));
+        uint64_t hash = 0;
+        uint32_t failed = 0;
+        for (uint32_t i = 0; i < RUNS; i++) {
+            failed += case_status(runs[i]) != TT_OK ? 1 : 0;
+            (void)case_finish(runs[i], &hash);
+        }
+        assert_true(failed > 0);
         assert_true(world_destroy(world));
     }
 }
@@ -275,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_drivers_and_seeds_give_the_same_bits),
         cmocka_unit_test(test_long_frames),
         cmocka_unit_test(test_sets_do_not_disturb_each_other),
+        cmocka_unit_test(test_a_failed_launch_leaves_nothing_waiting),
         cmocka_unit_test(test_every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,7 @@ static void driver_create(test_world *world)
                                            .fail_at = config->fail_at,
                                            .fails_forever = config->fails_forever,
                                            .has_engine = config->has_engine,
+                                           .strays_at = config->strays_at,
                                            .hands = (uint32_t)(config->seed % 4)};
         world->shuffle = tt_shuffle_create(&shuffle);
         return;
@@ -71,6 +72,8 @@ static tt_status control_create(test_world *world, uint32_t rank)
     control.eager_bytes_max = config->eager_bytes_max;
     control.algorithm = config->algorithm;
     control.negotiate.mode = config->negotiate_mode;
+    control.credit_bytes = config->credit_bytes;
+    control.is_paced = config->credit_bytes > 0;
     return tt_control_create(platform_of(world, rank), &job, &control, &(tt_control_listener){0},
                              &world->controls[rank]);
 }

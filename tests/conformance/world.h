@@ -22,7 +22,9 @@ typedef struct world_config {
     bool is_shared; /* buffers lie in the arena */
     uint64_t fail_at;
     bool fails_forever;
-    bool has_engine; /* shuffle: collectives are launched where they can be */
+    bool has_engine;       /* shuffle: collectives are launched where they can be */
+    uint64_t strays_at;    /* shuffle: this landing fails, from 1; 0: none */
+    uint64_t credit_bytes; /* 0: endless */
     tt_negotiate_mode negotiate_mode;
 } world_config;
 
