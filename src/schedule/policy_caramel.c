@@ -70,7 +70,9 @@ static void batch_close(caramel_state *caramel, batch_state batch)
 }
 
 /* A large tensor does not wait for the active batch, nor the batch for it: members of a batch are
- * neighbours in `order` once the large ones are taken out. */
+ * neighbours in `order` once the large ones are taken out. It leaves at the threshold or at the end
+ * of backward; no member's boundary closes before that, since every use lies in the next forward.
+ */
 static void batches_form(caramel_state *caramel, uint32_t *order)
 {
     const tt_workload *workload = caramel->plan->workload;

@@ -96,7 +96,102 @@ static void assert_complete(const tt_timetable *plan)
     tt_release(&tt_allocator_default, delivered, count, sizeof(int));
 }
 
-static void test_every_plan_delivers_every_tensor_once(void **state)
+/* ---- boundaries ---- */
+
+/* What has been told of a run so far, in the order of its events. */
+typedef struct boundary_watch {
+    const tt_timetable *plan;
+    double *ready_us, *use_us, *end_us; /* by transfer: its boundaries, and the end of its last */
+    uint32_t *step;                     /* by transfer: of its last chunk */
+    uint32_t now_step;
+    double place_us; /* of the computation in that step */
+    double slack_us; /* rounding */
+} boundary_watch;
+
+static bool is_delivery(const tt_transfer *transfer)
+{
+    return transfer->kind != TT_TASK_PUSH && transfer->kind != TT_TASK_REDUCE_SCATTER;
+}
+
+static void see_computation(boundary_watch *watch, const tt_interval *span)
+{
+    if (span->step != watch->now_step) {
+        watch->now_step = span->step;
+        watch->place_us = 0;
+    }
+    const bool is_checked = span->kind == TT_SPAN_FORWARD && span->step > 0;
+    const uint32_t count = is_checked ? watch->plan->transfer_count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_used = watch->use_us[i] <= watch->place_us + watch->slack_us;
+        if (is_delivery(&watch->plan->transfers[i]) && (is_used || watch->plan->keeps_barrier)) {
+            assert_int_equal(span->step - 1, watch->step[i]);
+            assert_true(watch->end_us[i] <= span->start_us + watch->slack_us);
+        }
+    }
+    watch->place_us += span->end_us - span->start_us;
+}
+
+static void see_span(void *user, const tt_interval *span)
+{
+    boundary_watch *watch = user;
+    if (span->kind == TT_SPAN_FORWARD || span->kind == TT_SPAN_BACKWARD) {
+        see_computation(watch, span);
+        return;
+    }
+    assert_true(span->step <= watch->now_step);
+    assert_true(span->step < watch->now_step ||
+                watch->place_us >= watch->ready_us[span->transfer] - watch->slack_us);
+    watch->step[span->transfer] = span->step;
+    watch->end_us[span->transfer] = span->end_us;
+}
+
+static void watch_init(boundary_watch *watch, const tt_timetable *plan, tt_scratch *scratch)
+{
+    const size_t count = plan->transfer_count;
+    const double whole_us = tt_workload_compute_us(plan->workload);
+    *watch = (boundary_watch){.plan = plan, .slack_us = 1e-6 * whole_us};
+    watch->ready_us = tt_scratch_take(scratch, count, sizeof(double));
+    watch->use_us = tt_scratch_take(scratch, count, sizeof(double));
+    watch->end_us = tt_scratch_take(scratch, count, sizeof(double));
+    watch->step = tt_scratch_take(scratch, count, sizeof(uint32_t));
+    assert_int_equal(TT_OK, tt_scratch_status(scratch));
+    for (size_t i = 0; i < count; i++) {
+        const tt_transfer *transfer = &plan->transfers[i];
+        watch->use_us[i] = INFINITY;
+        watch->ready_us[i] = transfer->waits_for_forward ? whole_us : 0;
+        for (uint32_t k = 0; k < transfer->member_count; k++) {
+            const tt_tensor *tensor =
+                &plan->workload->tensors[plan->members[transfer->member_first + k]];
+            watch->ready_us[i] = fmax(watch->ready_us[i], tensor->ready_us);
+            watch->use_us[i] = fmin(watch->use_us[i], tensor->first_use_us);
+        }
+    }
+}
+
+/* No chunk begins before its last gradient is ready, none ends after the first use of what it
+ * brings. */
+static tt_evaluation watch_run(const test_setting *setting, const tt_policy *policy)
+{
+    tt_text why = {0};
+    tt_timetable plan;
+    boundary_watch watch;
+    tt_scratch scratch;
+    tt_evaluation evaluation;
+    tt_scratch_init(&scratch, &tt_allocator_default);
+    plan_of(setting, policy, &plan);
+    watch_init(&watch, &plan, &scratch);
+    const tt_evaluate_config config = {.wire = setting->input.wire,
+                                       .on_span = see_span,
+                                       .user = &watch,
+                                       .allocator = &tt_allocator_default};
+    assert_int_equal(TT_OK, tt_evaluate(&plan, &config, &why, &evaluation));
+    assert_true(watch.now_step > 1);
+    tt_plan_fini(&plan);
+    tt_scratch_fini(&scratch);
+    return evaluation;
+}
+
+static void test_every_plan_delivers_every_tensor_once_within_its_boundaries(void **state)
 {
     (void)state;
     for (size_t m = 0; tt_model_at(m) != NULL; m++) {
@@ -117,7 +212,7 @@ static void test_every_plan_delivers_every_tensor_once(void **state)
                 plan_of(&setting, policy, &plan);
                 assert_complete(&plan);
                 tt_plan_fini(&plan);
-                const double found_us = step_us(&setting, policy);
+                const double found_us = watch_run(&setting, policy).step_us;
                 if (form == TT_FORM_ALLREDUCE) {
                     assert_true(found_us >= ideal_us * (1 - 1e-9));
                 }
@@ -168,7 +263,33 @@ static void test_the_split_uses_both_passes(void **state)
     setting_fini(&setting);
 }
 
-static void test_caramel_plans_within_boundaries_and_depths(void **state)
+/* Four layers that fit, the last two into backward, the first two only into the next forward: then
+ * nothing waits. */
+static void test_what_caramel_can_place_ends_before_its_use(void **state)
+{
+    (void)state;
+    const tt_tensor tensors[] = {{.bytes = 4000, .first_use_us = 50, .ready_us = 1200},
+                                 {.bytes = 13000, .first_use_us = 250, .ready_us = 1000},
+                                 {.bytes = 18000, .first_use_us = 300, .ready_us = 800},
+                                 {.bytes = 30000, .first_use_us = 350, .ready_us = 600}};
+    test_setting setting = {
+        .workload = {.tensors = tensors, .tensor_count = 4, .forward_us = 400, .backward_us = 800}};
+    setting.input = (tt_policy_input){.workload = &setting.workload,
+                                      .wire = {.overhead_us = 1, .byte_us = 0.01},
+                                      .rank_count = 4};
+    tt_timetable plan;
+    plan_of(&setting, &tt_policy_caramel, &plan);
+    assert_int_equal(4, plan.transfer_count);
+    for (uint32_t i = 0; i < plan.transfer_count; i++) {
+        const uint32_t tensor = plan.members[plan.transfers[i].member_first];
+        assert_int_equal(tensor < 2, plan.transfers[i].waits_for_forward);
+    }
+    tt_plan_fini(&plan);
+    assert_true(watch_run(&setting, &tt_policy_caramel).stall_us == 0);
+    assert_true(watch_run(&setting, &tt_policy_fifo).stall_us > 0);
+}
+
+static void test_caramel_cuts_and_batches_by_the_threshold(void **state)
 {
     (void)state;
     test_setting setting;
@@ -241,11 +362,12 @@ static void test_policies_are_found_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_plan_delivers_every_tensor_once),
+        cmocka_unit_test(test_every_plan_delivers_every_tensor_once_within_its_boundaries),
         cmocka_unit_test(test_batching_and_merging_pay_where_starting_is_expensive),
         cmocka_unit_test(test_merging_never_loses_to_single_tensors),
         cmocka_unit_test(test_the_split_uses_both_passes),
-        cmocka_unit_test(test_caramel_plans_within_boundaries_and_depths),
+        cmocka_unit_test(test_what_caramel_can_place_ends_before_its_use),
+        cmocka_unit_test(test_caramel_cuts_and_batches_by_the_threshold),
         cmocka_unit_test(test_caramel_fills_both_passes),
         cmocka_unit_test(test_a_policy_that_cannot_is_refused_in_words),
         cmocka_unit_test(test_policies_are_found_by_name),
