@@ -59,7 +59,7 @@ struct tt_steps {
     uint64_t count;
     uint64_t began_ns, busy_ns, waited_ns, bytes; /* as they were at its last call */
     tutti_counters last;                          /* its times only */
-    uint64_t gain_permille;                       /* what an order can bring at most; auto */
+    double gain;                                  /* what an order can bring at most; auto */
     uint64_t step_bytes;                          /* of gradients */
 
     tt_tuner tuner; /* rank 0, from its first proposal on */
@@ -273,11 +273,7 @@ static void take_times(tutti_context *context, tt_steps *steps, uint64_t now_ns)
         steps->last.alpha = overlap(network, compute, step);
         steps->last.utilisation = ratio(compute, step);
         steps->last.efficiency = order < 0.0 ? 0.0 : (order > 1.0 ? 1.0 : order);
-        /* (F + max(B, N)) / max(F + B, N), with forward a third of the computation. */
-        const double forward = compute / 3.0, backward = compute - forward;
-        const double plain = forward + (backward > wire ? backward : wire);
-        const double best = compute > wire ? compute : wire;
-        steps->gain_permille = best > 0.0 ? (uint64_t)(1000.0 * (plain / best - 1.0)) : 0;
+        steps->gain = tt_overlap_gain(wire, compute);
     }
     steps->began_ns = now_ns;
     steps->busy_ns = counted.busy_ns;
@@ -311,9 +307,8 @@ static void decide(tutti_context *context, const tt_steps *steps)
 {
     const bool is_auto = context->settings.schedule == TT_SCHEDULE_AUTO;
     if (is_auto && steps->count >= DECIDE_STEPS) {
-        const bool is_plain = atomic_load(&context->is_plain);
-        const uint64_t least = is_plain ? 20 : 10; /* of a thousand: it does not swing */
-        atomic_store(&context->is_plain, steps->gain_permille < least);
+        const bool has_order = !atomic_load(&context->is_plain);
+        atomic_store(&context->is_plain, !tt_overlap_is_worth(steps->gain, has_order));
     }
 }
 

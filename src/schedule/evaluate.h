@@ -72,6 +72,12 @@ tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config
 /* rho, alpha and U of a step. */
 void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluation *evaluation);
 
+/* By what part a plain step is longer than the best one: plain sums run under backward alone, so
+ * (F + max(B, N)) / max(F + B, N) - 1 with a third of the computation in forward. */
+double tt_overlap_gain(double network_us, double compute_us);
+/* Is that worth an order? From 1 %; once without, from 2 %, so that it does not swing. */
+bool tt_overlap_is_worth(double gain, bool has_order);
+
 /* The step under an ideal wire: no cost per chunk, preempted at once in favour of what is used
  * first. No schedule of an all-reduce is shorter. */
 tt_status tt_evaluate_fluid(const tt_workload *workload, double byte_us,

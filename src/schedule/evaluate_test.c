@@ -256,6 +256,27 @@ static void test_memory_that_is_out_leaves_nothing_behind(void **state)
     }
 }
 
+/* At most a third is gained, where the wire takes as long as the computation; nothing where sums
+ * fit under backward, little where the wire is all there is. */
+static void test_an_order_brings_most_where_rho_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        double network_us, compute_us, gain;
+    } table[] = {
+        {0, 0, 0},          {0, 300, 0},          {30, 300, 0},
+        {200, 300, 0},      {210, 300, 1. / 30},  {300, 300, 1. / 3},
+        {600, 300, 1. / 6}, {9000, 300, 1. / 90}, {20000, 300, 1. / 200},
+        {300, 0, 0},
+    };
+    for (size_t i = 0; i < TT_ARRAY_COUNT(table); i++) {
+        const double gain = tt_overlap_gain(table[i].network_us, table[i].compute_us);
+        assert_true(fabs(gain - table[i].gain) < 1e-9);
+        assert_int_equal(tt_overlap_is_worth(gain, true), table[i].gain > 0.01);
+        assert_int_equal(tt_overlap_is_worth(gain, false), table[i].gain > 0.02);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_the_golden_example_with_all_reduce_takes_20_and_17_units),
         cmocka_unit_test(test_priority_and_crossing_gain_only_together),
         cmocka_unit_test(test_overlap_figures_follow_their_definitions),
+        cmocka_unit_test(test_an_order_brings_most_where_rho_is_one),
         cmocka_unit_test(test_no_policy_beats_the_bounds_or_the_fluid_ideal),
         cmocka_unit_test(test_scheduling_costs_nothing_where_it_cannot_help),
         cmocka_unit_test(test_small_credit_shows_the_latency),
