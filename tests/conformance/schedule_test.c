@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule_test.c - scheduling in real jobs: what overtakes what, orders, credit, steps, tuning;
- * and the scheduler and proxies that outside engines use.
+ * schedule_test.c - scheduling in real jobs: what overtakes what, orders, bits; and the
+ * scheduler and proxies that outside engines use.
  *
  * Who is first is told by callbacks, not by clocks: of two calls that are started together the more
  * urgent must end before the large one does.
  */
+#include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@
 #include "tutti/schedule.h"
 #include "tutti/tutti.h"
 
-enum { BULK = 16 * 1024 * 1024, SMALL = 16 * 1024, TENSORS = 12, COUNT = 20000 };
+enum { BULK = 16 * 1024 * 1024, SMALL = 16 * 1024 };
 
 typedef struct finish {
     atomic_int next;
@@ -116,9 +117,11 @@ static void tie_done(void *user, tutti_handle *handle, tutti_status status)
     (void)sem_post(&it->over);
 }
 
-/* Nobody waits in the library, so that one thread drives and calls back, in the order of ends. */
+/* Nobody waits in the library, so that one thread drives and calls back, in the order of ends. The
+ * later, the more urgent, where the user has a step for it. */
 static void ties_body(ranks_self *self)
 {
+    const int *priority_step = self->user;
     ties it = {.count = 0};
     float *memory = calloc((size_t)TIES * TIE_COUNT, sizeof(float));
     EXPECT(memory != NULL && sem_init(&it.over, 0, 0) == 0);
@@ -128,6 +131,7 @@ static void ties_body(ranks_self *self)
     call.done_user = &it;
     for (int i = 0; i < TIES; i++) {
         call.input = call.output = memory + (size_t)i * TIE_COUNT;
+        call.priority = priority_step != NULL ? i * *priority_step : 0;
         EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &it.handles[i]));
     }
     for (int i = 0; i < TIES; i++) {
@@ -148,6 +152,25 @@ static void test_calls_of_one_priority_end_in_the_order_of_submission(void **sta
     ranks_run(2, "tcp", ties_body, NULL);
     ranks_run(3, "tcp", ties_body, NULL);
     ranks_run(3, "shm", ties_body, NULL);
+}
+
+/* In steps that send nothing there is nothing to gain. */
+static void idle_ties_body(ranks_self *self)
+{
+    for (int step = 0; step < 4; step++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    }
+    ties_body(self);
+}
+
+static void test_off_means_off_and_auto_says_so_where_nothing_is_gained(void **state)
+{
+    (void)state;
+    int priority_step = 1;
+    ranks_run(2, "tcp", idle_ties_body, &priority_step);
+    (void)setenv("TUTTI_SCHEDULE", "off", 1);
+    ranks_run(2, "tcp", ties_body, &priority_step);
+    (void)unsetenv("TUTTI_SCHEDULE");
 }
 
 static void wrong_body(ranks_self *self)
@@ -191,6 +214,71 @@ static void test_an_order_gives_named_calls_their_priority(void **state)
     (void)unlink(path);
 }
 
+enum { EQUAL = 2 * 1024 * 1024, ATTEMPTS = 8 };
+
+/* Two tensors of one size and no priority, started one after the other: does the second end before
+ * the first? Only by an order, for ties keep theirs. */
+static bool second_is_first(ranks_self *self, const char *first, const char *second)
+{
+    int *values = calloc(2 * EQUAL, sizeof(int));
+    finish ends = {0};
+    tutti_call calls[2] = {TUTTI_CALL_INIT, TUTTI_CALL_INIT};
+    tutti_handle *handles[2];
+    EXPECT(values != NULL);
+    for (int i = 0; i < 2; i++) {
+        calls[i].dtype = TUTTI_I32;
+        calls[i].input = calls[i].output = values + (size_t)i * EQUAL;
+        calls[i].count = EQUAL;
+        calls[i].name = i == 0 ? first : second;
+        calls[i].done = i == 0 ? bulk_done : urgent_done;
+        calls[i].done_user = &ends;
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &calls[i], &handles[i]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(handles, 2, -1.0));
+    tutti_handle_free(handles[0]);
+    tutti_handle_free(handles[1]);
+    free(values);
+    return ends.urgent < ends.bulk;
+}
+
+/* A rank that is not run between its two starts may be too late: once is enough. */
+static void expect_passing(ranks_self *self)
+{
+    int64_t passed = 0;
+    for (int i = 0; i < ATTEMPTS && passed < self->size; i++) {
+        const int64_t own = second_is_first(self, "used last", "used first") ? 1 : 0;
+        EXPECT_STATUS(TUTTI_OK,
+                      tutti_allreduce(self->context, &own, &passed, 1, TUTTI_I64, TUTTI_SUM));
+    }
+    EXPECT(passed == self->size);
+}
+
+/* The order of uses is the one in which they became ready, which alone would say the opposite. */
+static void told_body(ranks_self *self)
+{
+    EXPECT_STATUS(TUTTI_OK, tutti_use(self->context, "used first"));
+    EXPECT_STATUS(TUTTI_OK, tutti_use(self->context, "used last"));
+    (void)second_is_first(self, "used first", "used last");
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    expect_passing(self);
+}
+
+static void learnt_body(ranks_self *self)
+{
+    (void)second_is_first(self, "used last", "used first");
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    expect_passing(self);
+}
+
+static void test_the_first_step_teaches_the_order(void **state)
+{
+    (void)state;
+    ranks_run(2, "tcp", told_body, NULL);
+    ranks_run(2, "tcp", learnt_body, NULL);
+}
+
 static void test_an_order_that_is_missing_is_an_error_that_names_it(void **state)
 {
     (void)state;
@@ -202,205 +290,6 @@ static void test_an_order_that_is_missing_is_an_error_that_names_it(void **state
     assert_int_equal(tutti_init(&options, &context), TUTTI_ERR_BAD_CONFIG);
     assert_non_null(strstr(tutti_last_error(NULL), "/nowhere/order"));
     (void)unsetenv("TUTTI_ORDER");
-}
-
-/* ---- steps ---- */
-
-typedef struct model {
-    int *values[TENSORS];
-    tutti_handle *handles[TENSORS];
-    char names[TENSORS][16];
-} model;
-
-/* Forward waits tensor by tensor and checks; backward starts them in reverse. */
-static void model_step(ranks_self *self, model *it, int step)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        if (it->handles[i] != NULL) {
-            int index = -1;
-            EXPECT_STATUS(TUTTI_OK, tutti_wait_any(&it->handles[i], 1, -1.0, &index));
-            EXPECT(index == 0);
-            for (int at = 0; at < COUNT; at += COUNT - 1) {
-                EXPECT(it->values[i][at] == (step - 1 + i) * self->size);
-            }
-            tutti_handle_free(it->handles[i]);
-        }
-    }
-    for (int i = TENSORS; i-- > 0;) {
-        tutti_call call = TUTTI_CALL_INIT;
-        for (int at = 0; at < COUNT; at++) {
-            it->values[i][at] = step + i;
-        }
-        call.dtype = TUTTI_I32;
-        call.input = call.output = it->values[i];
-        call.count = COUNT;
-        call.name = it->names[i];
-        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &it->handles[i]));
-    }
-    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
-}
-
-static tutti_counters steps_run(ranks_self *self, int count)
-{
-    model it = {0};
-    for (int i = 0; i < TENSORS; i++) {
-        it.values[i] = calloc(COUNT, sizeof(int));
-        EXPECT(it.values[i] != NULL);
-        (void)snprintf(it.names[i], sizeof(it.names[i]), "t%d", i);
-    }
-    for (int step = 0; step < count; step++) {
-        model_step(self, &it, step);
-    }
-    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(it.handles, TENSORS, -1.0));
-    for (int i = 0; i < TENSORS; i++) {
-        tutti_handle_free(it.handles[i]);
-        free(it.values[i]);
-    }
-    tutti_counters counters = TUTTI_COUNTERS_INIT;
-    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
-    return counters;
-}
-
-static void steps_body(ranks_self *self)
-{
-    const tutti_counters counters = steps_run(self, 8);
-    EXPECT(counters.step_count == 8 && counters.step_ns > 0);
-    EXPECT(counters.utilisation >= 0.0 && counters.utilisation <= 1.0);
-    EXPECT(counters.network_ns <= counters.step_ns && counters.compute_ns <= counters.step_ns);
-    EXPECT(counters.efficiency >= 0.0 && counters.efficiency <= 1.0);
-    EXPECT(counters.chunk_bytes == 256 * 1024 && counters.held == 0);
-}
-
-static void test_steps_cross_the_barrier_and_are_counted(void **state)
-{
-    (void)state;
-    ranks_run(3, "shm", steps_body, NULL);
-    (void)setenv("TUTTI_SCHEDULE", "priority", 1);
-    ranks_run(2, "tcp", steps_body, NULL);
-    (void)setenv("TUTTI_SCHEDULE", "off", 1);
-    ranks_run(2, "tcp", steps_body, NULL);
-    (void)unsetenv("TUTTI_SCHEDULE");
-}
-
-static void credit_body(ranks_self *self)
-{
-    const tutti_counters counters = steps_run(self, 12);
-    EXPECT(counters.credit_bytes == 100000);
-    int64_t held = (int64_t)counters.held; /* a rank that is always last is never held */
-    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, &held, &held, 1, TUTTI_I64, TUTTI_SUM));
-    EXPECT(held > 0);
-}
-
-static void test_credit_holds_calls_back_and_results_stay_right(void **state)
-{
-    (void)state;
-    (void)setenv("TUTTI_CREDIT", "100000", 1);
-    (void)setenv("TUTTI_SCHEDULE", "fifo", 1);
-    ranks_run(3, "tcp", credit_body, NULL);
-    (void)unsetenv("TUTTI_SCHEDULE");
-    (void)unsetenv("TUTTI_CREDIT");
-}
-
-/* What is set now, on every rank alike. */
-static void expect_one_setting(ranks_self *self)
-{
-    tutti_counters counters = TUTTI_COUNTERS_INIT;
-    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
-    const int64_t own[3] = {(int64_t)counters.chunk_bytes, (int64_t)counters.credit_bytes,
-                            (int64_t)counters.fuse_bytes};
-    int64_t least[3], most[3];
-    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, own, least, 3, TUTTI_I64, TUTTI_MIN));
-    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, own, most, 3, TUTTI_I64, TUTTI_MAX));
-    EXPECT(memcmp(least, most, sizeof(least)) == 0);
-}
-
-static void tune_body(ranks_self *self)
-{
-    const tutti_counters counters = steps_run(self, 180);
-    EXPECT(counters.chunk_bytes >= 16 * 1024 && counters.chunk_bytes <= 512 * 1024);
-    EXPECT(counters.credit_bytes > 0);
-    EXPECT(counters.fuse_bytes >= 1024 && counters.fuse_bytes <= 256 * 1024);
-    expect_one_setting(self);
-}
-
-static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
-{
-    (void)state;
-    (void)setenv("TUTTI_TUNE", "1", 1);
-    ranks_run(3, "tcp", tune_body, NULL);
-    (void)unsetenv("TUTTI_TUNE");
-}
-
-/* A small sum, one that some settings call small, and one that goes alone. Each rank gives 1. */
-static void some_step(ranks_self *self, int least)
-{
-    static const char *const names[3] = {"small", "middle", "alone"};
-    enum { COUNTS = 3, MIDDLE = 10000 };
-    int values[COUNTS][MIDDLE];
-    tutti_handle *handles[COUNTS];
-    for (int i = 0; i < COUNTS; i++) {
-        tutti_call call = TUTTI_CALL_INIT;
-        call.dtype = TUTTI_I32;
-        call.input = call.output = values[i];
-        call.count = i == 1 ? MIDDLE : 100;
-        call.name = names[i];
-        call.flags = i == 2 ? TUTTI_ALONE : 0;
-        for (uint64_t at = 0; at < call.count; at++) {
-            values[i][at] = 1;
-        }
-        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
-    }
-    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(handles, COUNTS, -1.0));
-    for (int i = 0; i < COUNTS; i++) {
-        tutti_handle_free(handles[i]);
-        EXPECT(values[i][0] >= least && values[i][0] <= self->size);
-        EXPECT(values[i][99] == values[i][0]);
-    }
-    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
-}
-
-static void joining_body(ranks_self *self)
-{
-    const int *counts = self->user;
-    for (int turn = 0; turn < 2; turn++) {
-        for (int step = 0; step < counts[self->rank]; step++) {
-            some_step(self, 1);
-        }
-        int last = -1;
-        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, &last));
-        for (int step = 0; step < 40; step++) {
-            some_step(self, self->size);
-        }
-        expect_one_setting(self);
-    }
-}
-
-static void test_a_rank_that_has_joined_holds_up_no_step(void **state)
-{
-    (void)state;
-    int first[3] = {0, 25, 60}, last[3] = {70, 33, 0};
-    ranks_run(3, "shm", joining_body, first);
-    (void)setenv("TUTTI_TUNE", "1", 1);
-    ranks_run(3, "shm", joining_body, first);
-    ranks_run(3, "tcp", joining_body, last);
-    (void)unsetenv("TUTTI_TUNE");
-}
-
-static void join_elsewhere_body(ranks_self *self)
-{
-    const int all[2] = {0, 1};
-    tutti_set set;
-    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, all, 2, &set));
-    EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_join(self->context, set, NULL));
-    EXPECT(strstr(tutti_last_error(self->context), "TUTTI_TUNE") != NULL);
-}
-
-static void test_while_tuning_only_the_world_can_be_joined(void **state)
-{
-    (void)state;
-    (void)setenv("TUTTI_TUNE", "1", 1);
-    ranks_run(2, "shm", join_elsewhere_body, NULL);
-    (void)unsetenv("TUTTI_TUNE");
 }
 
 /* ---- bits ---- */
@@ -554,6 +443,28 @@ static void test_over_a_fifo_stack_credit_decides_what_can_be_overtaken(void **s
     assert_int_equal(others_before(UINT64_MAX), 3); /* endless credit is FIFO */
 }
 
+/* An engine's thread pays the debt that another waits for. */
+static void *pay_later(void *user)
+{
+    (void)usleep(10000);
+    return tutti_proxy_pay(user, TUTTI_ERR_CANCELLED) == TUTTI_OK ? user : NULL;
+}
+
+static void test_a_waiter_is_held_until_another_thread_pays(void **state)
+{
+    (void)state;
+    tutti_proxy *proxy;
+    pthread_t payer;
+    void *paid;
+    assert_int_equal(tutti_proxy_create(&proxy), TUTTI_OK);
+    assert_int_equal(tutti_proxy_post(proxy, 1), TUTTI_OK);
+    assert_int_equal(pthread_create(&payer, NULL, pay_later, proxy), 0);
+    assert_int_equal(tutti_proxy_wait(proxy), TUTTI_ERR_CANCELLED); /* before it, nothing to tell */
+    assert_int_equal(pthread_join(payer, &paid), 0);
+    assert_ptr_equal(paid, proxy);
+    tutti_proxy_destroy(proxy);
+}
+
 static void test_wrong_tasks_and_configurations_are_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -583,16 +494,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_urgent_call_ends_before_a_large_one),
         cmocka_unit_test(test_calls_of_one_priority_end_in_the_order_of_submission),
+        cmocka_unit_test(test_off_means_off_and_auto_says_so_where_nothing_is_gained),
         cmocka_unit_test(test_a_priority_out_of_range_is_refused),
         cmocka_unit_test(test_an_order_gives_named_calls_their_priority),
+        cmocka_unit_test(test_the_first_step_teaches_the_order),
         cmocka_unit_test(test_an_order_that_is_missing_is_an_error_that_names_it),
-        cmocka_unit_test(test_steps_cross_the_barrier_and_are_counted),
-        cmocka_unit_test(test_credit_holds_calls_back_and_results_stay_right),
-        cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
-        cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
-        cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
         cmocka_unit_test(test_no_order_batch_chunk_or_credit_changes_a_bit),
         cmocka_unit_test(test_over_a_fifo_stack_credit_decides_what_can_be_overtaken),
+        cmocka_unit_test(test_a_waiter_is_held_until_another_thread_pays),
         cmocka_unit_test(test_wrong_tasks_and_configurations_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * steps_test.c - what is counted, held back and tuned from step to step of real jobs.
+ */
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "conformance/ranks.h"
+#include "tutti/tutti.h"
+
+enum { TENSORS = 12, COUNT = 20000, LARGE = 2 * 1024 * 1024 };
+
+typedef struct model {
+    int *values[TENSORS];
+    tutti_handle *handles[TENSORS];
+    char names[TENSORS][16];
+} model;
+
+/* Forward waits tensor by tensor and checks; backward starts them in reverse. */
+static void model_step(ranks_self *self, model *it, int step)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        if (it->handles[i] != NULL) {
+            int index = -1;
+            EXPECT_STATUS(TUTTI_OK, tutti_wait_any(&it->handles[i], 1, -1.0, &index));
+            EXPECT(index == 0);
+            for (int at = 0; at < COUNT; at += COUNT - 1) {
+                EXPECT(it->values[i][at] == (step - 1 + i) * self->size);
+            }
+            tutti_handle_free(it->handles[i]);
+        }
+    }
+    for (int i = TENSORS; i-- > 0;) {
+        tutti_call call = TUTTI_CALL_INIT;
+        for (int at = 0; at < COUNT; at++) {
+            it->values[i][at] = step + i;
+        }
+        call.dtype = TUTTI_I32;
+        call.input = call.output = it->values[i];
+        call.count = COUNT;
+        call.name = it->names[i];
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &it->handles[i]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+}
+
+/* What is set now, on every rank alike. */
+static void expect_one_setting(ranks_self *self)
+{
+    enum { WORDS = 3 };
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    const int64_t own[WORDS] = {(int64_t)counters.chunk_bytes, (int64_t)counters.credit_bytes,
+                                (int64_t)counters.fuse_bytes};
+    int64_t most[2 * WORDS];
+    for (int i = 0; i < WORDS; i++) {
+        most[i] = own[i];
+        most[WORDS + i] = -own[i];
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, most, most, 2 * (uint64_t)WORDS,
+                                            TUTTI_I64, TUTTI_MAX));
+    for (int i = 0; i < WORDS; i++) {
+        EXPECT(most[i] == own[i] && most[WORDS + i] == -own[i]);
+    }
+}
+
+static tutti_counters steps_run(ranks_self *self, int count)
+{
+    model it = {0};
+    for (int i = 0; i < TENSORS; i++) {
+        it.values[i] = calloc(COUNT, sizeof(int));
+        EXPECT(it.values[i] != NULL);
+        (void)snprintf(it.names[i], sizeof(it.names[i]), "t%d", i);
+    }
+    for (int step = 0; step < count; step++) {
+        model_step(self, &it, step);
+        expect_one_setting(self);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(it.handles, TENSORS, -1.0));
+    for (int i = 0; i < TENSORS; i++) {
+        tutti_handle_free(it.handles[i]);
+        free(it.values[i]);
+    }
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters;
+}
+
+static bool is_close(double a, double b)
+{
+    return a - b < 1e-9 && b - a < 1e-9;
+}
+
+/* rho = N / C, alpha = (N + C - T) / min(N, C), U = C / T. */
+static void expect_definitions(const tutti_counters *counters)
+{
+    const double step = (double)counters->step_ns, compute = (double)counters->compute_ns;
+    const double network = (double)counters->network_ns;
+    const double least = network < compute ? network : compute;
+    EXPECT(is_close(counters->rho, compute > 0 ? network / compute : 0));
+    EXPECT(is_close(counters->alpha, least > 0 ? (network + compute - step) / least : 0));
+    EXPECT(is_close(counters->utilisation, compute / step));
+}
+
+static void steps_body(ranks_self *self)
+{
+    const tutti_counters counters = steps_run(self, 8);
+    expect_definitions(&counters);
+    EXPECT(counters.step_count == 8 && counters.step_ns > 0);
+    EXPECT(counters.utilisation >= 0.0 && counters.utilisation <= 1.0);
+    EXPECT(counters.network_ns <= counters.step_ns && counters.compute_ns <= counters.step_ns);
+    EXPECT(counters.efficiency >= 0.0 && counters.efficiency <= 1.0);
+    EXPECT(counters.chunk_bytes == 256 * 1024 && counters.held == 0);
+}
+
+static void test_steps_cross_the_barrier_and_are_counted(void **state)
+{
+    (void)state;
+    ranks_run(3, "shm", steps_body, NULL);
+    (void)setenv("TUTTI_SCHEDULE", "priority", 1);
+    ranks_run(2, "tcp", steps_body, NULL);
+    (void)setenv("TUTTI_SCHEDULE", "off", 1);
+    ranks_run(2, "tcp", steps_body, NULL);
+    (void)unsetenv("TUTTI_SCHEDULE");
+}
+
+static void overlap_done(void *user, tutti_handle *handle, tutti_status status)
+{
+    (void)handle;
+    EXPECT(status == TUTTI_OK);
+    (void)sem_post(user);
+}
+
+/* A step of 10 ms of computation and a sum: before it, or all the while. Its alpha. */
+static double overlap_step(ranks_self *self, int *values, bool is_under)
+{
+    sem_t over;
+    tutti_handle *handle;
+    tutti_call call = TUTTI_CALL_INIT;
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT(sem_init(&over, 0, 0) == 0);
+    call.dtype = TUTTI_I32;
+    call.input = call.output = values;
+    call.count = LARGE;
+    call.done = is_under ? overlap_done : NULL;
+    call.done_user = &over;
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+    while (is_under && sem_wait(&over) != 0) {
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+    (void)usleep(10000);
+    tutti_handle_free(handle);
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    expect_definitions(&counters);
+    (void)sem_destroy(&over);
+    return counters.alpha;
+}
+
+/* A loaded machine lends some overlap to who waits at once, never to all of five steps. */
+static void overlap_body(ranks_self *self)
+{
+    int *values = calloc(LARGE, sizeof(int));
+    EXPECT(values != NULL);
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    double least = 1.0;
+    for (int i = 0; i < 5; i++) {
+        const double alpha = overlap_step(self, values, false);
+        least = alpha < least ? alpha : least;
+    }
+    EXPECT_SAY(least < 0.5, "alpha %g", least);
+    const double alpha = overlap_step(self, values, true);
+    EXPECT_SAY(alpha > 0.5, "alpha %g", alpha);
+    free(values);
+}
+
+static void test_alpha_tells_who_waits_from_who_computes(void **state)
+{
+    (void)state;
+    ranks_run(2, "tcp", overlap_body, NULL);
+}
+
+static void credit_body(ranks_self *self)
+{
+    const tutti_counters counters = steps_run(self, 12);
+    EXPECT(counters.credit_bytes == 100000);
+    int64_t held = (int64_t)counters.held; /* a rank that is always last is never held */
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, &held, &held, 1, TUTTI_I64, TUTTI_SUM));
+    EXPECT(held > 0);
+}
+
+static void test_credit_holds_calls_back_and_results_stay_right(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_CREDIT", "100000", 1);
+    (void)setenv("TUTTI_SCHEDULE", "fifo", 1);
+    ranks_run(3, "tcp", credit_body, NULL);
+    (void)unsetenv("TUTTI_SCHEDULE");
+    (void)unsetenv("TUTTI_CREDIT");
+}
+
+static void tune_body(ranks_self *self)
+{
+    const tutti_counters counters = steps_run(self, 180);
+    EXPECT(counters.chunk_bytes >= 16 * 1024 && counters.chunk_bytes <= 512 * 1024);
+    EXPECT(counters.credit_bytes > 0);
+    EXPECT(counters.fuse_bytes >= 1024 && counters.fuse_bytes <= 256 * 1024);
+}
+
+static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    ranks_run(3, "tcp", tune_body, NULL);
+    (void)unsetenv("TUTTI_TUNE");
+}
+
+/* A small sum, one that some settings call small, and one that goes alone. Each rank gives 1. */
+static void some_step(ranks_self *self, int least)
+{
+    static const char *const names[3] = {"small", "middle", "alone"};
+    enum { COUNTS = 3, MIDDLE = 10000 };
+    int values[COUNTS][MIDDLE];
+    tutti_handle *handles[COUNTS];
+    for (int i = 0; i < COUNTS; i++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_I32;
+        call.input = call.output = values[i];
+        call.count = i == 1 ? MIDDLE : 100;
+        call.name = names[i];
+        call.flags = i == 2 ? TUTTI_ALONE : 0;
+        for (uint64_t at = 0; at < call.count; at++) {
+            values[i][at] = 1;
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait_all(handles, COUNTS, -1.0));
+    for (int i = 0; i < COUNTS; i++) {
+        tutti_handle_free(handles[i]);
+        EXPECT(values[i][0] >= least && values[i][0] <= self->size);
+        EXPECT(values[i][99] == values[i][0]);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+}
+
+enum { PROFILE_LINES = 7, PROFILE_CHUNK = 131072, PROFILE_CREDIT = 3000000 };
+
+/* Lines of a profile that this run wrote: fastest first, none of those it began with. */
+static int profile_lines(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    double chunk, credit, fuse, time_us, last_us = 0;
+    int count = 0;
+    EXPECT(file != NULL);
+    while (fscanf(file, "%lf %lf %lf %lf", &chunk, &credit, &fuse, &time_us) == 4) {
+        if (time_us >= 1e9) {
+            (void)fclose(file);
+            return 0;
+        }
+        EXPECT(chunk >= 16384 && credit >= 262144 && fuse >= 1024 && time_us > last_us);
+        last_us = time_us;
+        count++;
+    }
+    (void)fclose(file);
+    return count;
+}
+
+/* The best setting of the profile is the first one tried; when all is tried, the best of this run
+ * are written. */
+static void profile_body(ranks_self *self)
+{
+    enum { STEPS_MAX = 3000 };
+    bool is_tried = false;
+    int64_t lines = 0;
+    for (int step = 0; step < STEPS_MAX && lines == 0; step++) {
+        some_step(self, self->size);
+        tutti_counters counters = TUTTI_COUNTERS_INIT;
+        EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+        is_tried |= counters.chunk_bytes == PROFILE_CHUNK &&
+                    counters.credit_bytes / 10 == PROFILE_CREDIT / 10;
+        if (step % 25 == 24) {
+            lines = self->rank == 0 ? profile_lines(self->user) : 0;
+            EXPECT_STATUS(TUTTI_OK,
+                          tutti_allreduce(self->context, &lines, &lines, 1, TUTTI_I64, TUTTI_SUM));
+        }
+    }
+    EXPECT(is_tried && lines == PROFILE_LINES);
+}
+
+static void test_a_profile_is_read_tried_and_written(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/tutti-profile-XXXXXX";
+    const int fd = mkstemp(path);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    assert_non_null(file);
+    for (int i = 0; i < PROFILE_LINES; i++) { /* very slow ones */
+        (void)fprintf(file, "%d %d %d %d\n", PROFILE_CHUNK >> i % 3, PROFILE_CREDIT + i * 100000,
+                      8192 << i % 4, 1000000000 + i);
+    }
+    (void)fclose(file);
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    (void)setenv("TUTTI_PROFILE", path, 1);
+    ranks_run(2, "shm", profile_body, path);
+    (void)unsetenv("TUTTI_PROFILE");
+    (void)unsetenv("TUTTI_TUNE");
+    (void)unlink(path);
+}
+
+static void joining_body(ranks_self *self)
+{
+    const int *counts = self->user;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int step = 0; step < counts[self->rank]; step++) {
+            some_step(self, 1);
+        }
+        int last = -1;
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, &last));
+        for (int step = 0; step < 40; step++) {
+            some_step(self, self->size);
+        }
+        expect_one_setting(self);
+    }
+}
+
+static void test_a_rank_that_has_joined_holds_up_no_step(void **state)
+{
+    (void)state;
+    int first[3] = {0, 25, 60}, last[3] = {70, 33, 0};
+    ranks_run(3, "shm", joining_body, first);
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    ranks_run(3, "shm", joining_body, first);
+    ranks_run(3, "tcp", joining_body, last);
+    (void)unsetenv("TUTTI_TUNE");
+}
+
+static void join_elsewhere_body(ranks_self *self)
+{
+    const int all[2] = {0, 1};
+    tutti_set set;
+    EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, all, 2, &set));
+    EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_join(self->context, set, NULL));
+    EXPECT(strstr(tutti_last_error(self->context), "TUTTI_TUNE") != NULL);
+}
+
+static void test_while_tuning_only_the_world_can_be_joined(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    ranks_run(2, "shm", join_elsewhere_body, NULL);
+    (void)unsetenv("TUTTI_TUNE");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_cross_the_barrier_and_are_counted),
+        cmocka_unit_test(test_alpha_tells_who_waits_from_who_computes),
+        cmocka_unit_test(test_credit_holds_calls_back_and_results_stay_right),
+        cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
+        cmocka_unit_test(test_a_profile_is_read_tried_and_written),
+        cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
+        cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
+    };
+    return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
+}
