@@ -345,7 +345,7 @@ TUTTI_API tutti_status tutti_poll(tutti_handle *handle);
 /* Text of a failed call; "" otherwise. Valid as long as the handle. */
 TUTTI_API const char *tutti_handle_error(const tutti_handle *handle);
 /* Take the call back if it has not begun to move data: it then ends with TUTTI_ERR_CANCELLED on
- * every rank. TUTTI_IN_PROGRESS: too late, it goes on or is over. */
+ * every rank. TUTTI_IN_PROGRESS: too late, it goes on or is over. Small calls move at once. */
 TUTTI_API tutti_status tutti_cancel(tutti_handle *handle);
 /* Free the handle; waits first if the call is not over. NULL is allowed. */
 TUTTI_API void tutti_handle_free(tutti_handle *handle);
@@ -357,7 +357,8 @@ TUTTI_API tutti_status tutti_declare(tutti_context *context, const tutti_call *c
 TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
 /* The same with other buffers, which are as long as the declared ones. */
 TUTTI_API tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *output);
-/* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice. */
+/* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice, nor
+ * is it an event for tutti_event_fd. */
 TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 
 /* This rank has no more to give: until all members of `set` have joined it takes part in other

@@ -70,20 +70,27 @@ bool tt_exec_needs(const tt_exec *exec, uint32_t member)
     return false;
 }
 
+static bool has_bits(const uint64_t *words, uint64_t bit_count)
+{
+    uint64_t any = 0;
+    for (uint64_t word = 0; word < tt_bit_words(bit_count); word++) {
+        any |= words[word];
+    }
+    return any != 0;
+}
+
+/* A frame that a link has copied is no longer open, but on its way: the bits know of it. */
+static bool lane_is_untouched(const tt_exec *exec, const tt_lane *lane)
+{
+    const bool has_issued = lane->is_entered && has_bits(lane->issued, exec->plan.fan);
+    return lane->round == 0 && !has_issued &&
+           !has_bits(lane->received, (uint64_t)exec->plan.round_count * exec->plan.fan);
+}
+
 bool tt_exec_is_untouched(const tt_exec *exec)
 {
-    const uint64_t words = tt_bit_words((uint64_t)exec->plan.round_count * exec->plan.fan);
     for (uint32_t i = 0; i < TT_LANES_MAX; i++) {
-        const tt_lane *lane = &exec->lanes[i];
-        if (lane->is_open && lane->sends_waiting < lane->sends_open) {
-            return false;
-        }
-        for (uint64_t word = 0; lane->is_open && word < words; word++) {
-            if (lane->received[word] != 0) {
-                return false;
-            }
-        }
-        if (lane->is_open && lane->round > 0 && lane->sends_open == 0) {
+        if (exec->lanes[i].is_open && !lane_is_untouched(exec, &exec->lanes[i])) {
             return false;
         }
     }

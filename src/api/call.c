@@ -424,16 +424,20 @@ static tutti_status enter_again(tutti_handle *handle)
     return status;
 }
 
-tutti_status tutti_restart(tutti_handle *handle)
+/* With its buffers in place; leaves. */
+static tutti_status start_again(tutti_handle *handle)
 {
-    const tutti_status status = enter_again(handle);
-    if (status != TUTTI_OK) {
-        return status;
-    }
+    handle->has_event = true;
     submit(handle, HANDLE_STARTED);
     tt_drive_started(handle->context);
     tt_leave(handle->context);
     return TUTTI_OK;
+}
+
+tutti_status tutti_restart(tutti_handle *handle)
+{
+    const tutti_status status = enter_again(handle);
+    return status == TUTTI_OK ? start_again(handle) : status;
 }
 
 tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *output)
@@ -444,10 +448,7 @@ tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *out
     }
     handle->request.input = input;
     handle->request.output = handle->output = output;
-    submit(handle, HANDLE_STARTED);
-    tt_drive_started(handle->context);
-    tt_leave(handle->context);
-    return TUTTI_OK;
+    return start_again(handle);
 }
 
 tutti_status tutti_rerun(tutti_handle *handle)
@@ -460,8 +461,11 @@ tutti_status tutti_rerun(tutti_handle *handle)
         tt_leave(handle->context);
         return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
     }
+    handle->has_event = false; /* nobody polls for what is waited for */
     renew(handle, HANDLE_STARTED);
+    const uint64_t since_ns = tt_wait_begin(handle->context);
     (void)tt_drive_run(handle, UINT64_MAX);
+    tt_wait_end(handle->context, since_ns);
     status = tt_call_result(handle);
     tt_leave(handle->context);
     return status;
@@ -488,7 +492,9 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
     if (status == TUTTI_OK) {
         handle->has_event = true;
         renew(handle, HANDLE_STARTED);
+        const uint64_t since_ns = tt_wait_begin(context);
         const bool is_over = tt_drive_run(handle, tt_clock_ns() + tt_seconds_to_ns(timeout_s));
+        tt_wait_end(context, since_ns);
         status = is_over ? tt_call_result(handle) : TUTTI_IN_PROGRESS;
     }
     if (status == TUTTI_IN_PROGRESS) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * waiters_test.c - many threads of one rank wait at once: nobody is forgotten, nobody is held.
+ * waiters_test.c - many threads of one rank wait at once: nobody is forgotten, nobody is held;
+ * who waits in the call itself; a call that is taken back while others wait.
  *
  * Labels: asan tsan
  * Timeout: 120
  */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -263,6 +265,118 @@ static void test_the_first_of_several_calls_to_end_is_told(void **state)
     on_both(2, any_body);
 }
 
+/* ---- rerun ---- */
+
+/* Its end is no event; that of the same call, restarted, is. */
+static void quiet_rerun_body(ranks_self *self)
+{
+    struct pollfd watch = {.fd = tutti_event_fd(self->context), .events = POLLIN};
+    int32_t value = 1;
+    const tutti_call call = sum_call(&value, TUTTI_WORLD);
+    tutti_handle *handle;
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    for (int i = 0; i < 20; i++) {
+        value = 1;
+        EXPECT_STATUS(TUTTI_OK, tutti_rerun(handle));
+        EXPECT(value == self->size && poll(&watch, 1, 0) == 0);
+        value = 1;
+        EXPECT_STATUS(TUTTI_OK, tutti_restart(handle));
+        EXPECT(poll(&watch, 1, 20000) == 1);
+        EXPECT(tutti_poll(handle) == TUTTI_OK && value == self->size);
+        EXPECT_STATUS(TUTTI_OK, tutti_event_clear(self->context));
+    }
+    tutti_handle_free(handle);
+}
+
+static void test_a_rerun_tells_nobody_but_its_caller(void **state)
+{
+    (void)state;
+    on_both(2, quiet_rerun_body);
+}
+
+/* End the step: was there any waiting in it? */
+static bool step_has_waited(ranks_self *self)
+{
+    tutti_counters counters = {.struct_bytes = sizeof(counters)};
+    EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    EXPECT(counters.step_ns > 0 && counters.compute_ns <= counters.step_ns);
+    return counters.compute_ns < counters.step_ns;
+}
+
+static void timed_wait_body(ranks_self *self)
+{
+    int32_t value = 1;
+    const tutti_call call = sum_call(&value, TUTTI_WORLD);
+    tutti_handle *handle, *late;
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    for (int i = 0; i < 3; i++) { /* the first ones wait for what was learnt */
+        EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
+    }
+    EXPECT(!step_has_waited(self));
+    EXPECT_STATUS(TUTTI_OK, tutti_rerun(handle));
+    EXPECT(step_has_waited(self));
+    EXPECT_STATUS(TUTTI_OK, tutti_run_for(self->context, &call, 1e6, &late));
+    EXPECT(step_has_waited(self));
+    tutti_handle_free(handle);
+}
+
+static void test_every_call_that_waits_is_counted_as_waiting(void **state)
+{
+    (void)state;
+    on_both(2, timed_wait_body);
+}
+
+/* ---- cancel ---- */
+
+/* What is small is on its way at once: who has it may be over, so it cannot be taken back. The
+ * other rank begins after the cancel in even rounds, and has ended before it in odd ones. */
+static void small_cancel_body(ranks_self *self)
+{
+    atomic_int *cancelled = self->user;
+    for (int i = 0; i < 20; i++) {
+        const bool is_early = i % 2 == 0;
+        int32_t value = 1;
+        const tutti_call call = sum_call(&value, TUTTI_WORLD);
+        tutti_handle *handle;
+        if (self->rank == 0) {
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+            if (!is_early) {
+                ranks_meet(self);
+            }
+            atomic_store(cancelled, tutti_cancel(handle));
+            EXPECT_SAY(is_early || atomic_load(cancelled) == TUTTI_IN_PROGRESS, "round %d", i);
+            if (is_early) {
+                ranks_meet(self);
+            }
+        } else {
+            if (is_early) {
+                ranks_meet(self);
+            }
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+        }
+        const tutti_status status = tutti_wait(handle, -1.0);
+        if (!is_early && self->rank != 0) {
+            ranks_meet(self);
+        }
+        ranks_meet(self);
+        const bool is_cancelled = atomic_load(cancelled) == TUTTI_OK;
+        EXPECT_SAY(status == (is_cancelled ? TUTTI_ERR_CANCELLED : TUTTI_OK), "round %d: %s", i,
+                   tutti_status_text(status));
+        EXPECT(is_cancelled || value == self->size);
+        tutti_handle_free(handle);
+        EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context));
+    }
+}
+
+static void test_a_small_call_that_is_on_its_way_cannot_be_taken_back(void **state)
+{
+    (void)state;
+    atomic_int cancelled = TUTTI_IN_PROGRESS;
+    ranks_run(2, "shm", small_cancel_body, &cancelled);
+    ranks_run(2, "tcp", small_cancel_body, &cancelled);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +386,9 @@ int main(void)
         cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
         cmocka_unit_test(test_any_number_of_receives_can_be_posted_first),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
+        cmocka_unit_test(test_a_rerun_tells_nobody_but_its_caller),
+        cmocka_unit_test(test_every_call_that_waits_is_counted_as_waiting),
+        cmocka_unit_test(test_a_small_call_that_is_on_its_way_cannot_be_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
