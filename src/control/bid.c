@@ -76,15 +76,15 @@ static tt_status bid_reserve(tt_control *control, tt_named *named, size_t bytes)
     return TT_OK;
 }
 
-/* Reductions of even parts: a rank that has joined can stand in for them. */
+/* A rank that has joined has the identity to give, and no data. What a digest stands for it cannot
+ * tell. */
 static bool needs_all(const tt_named *named, bool is_digest)
 {
     bool needs = is_digest;
     for (uint32_t i = 0; !needs && i < named->member_count; i++) {
         const tt_request *request = named->members[i];
         needs = request->is_uneven ||
-                (request->collective != TT_ALLREDUCE && request->collective != TT_REDUCE &&
-                 request->collective != TT_REDUCESCATTER);
+                (request->collective != TT_ALLREDUCE && request->collective != TT_REDUCE);
     }
     return needs;
 }

@@ -300,24 +300,51 @@ static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool h
     submit(it, one, &bundle->carrier, has_memory || objection != NULL ? objection : &starved);
 }
 
+/* It has the identity to give, and can take what others give: what was planned and begun before the
+ * others heard that this rank has joined. Of the rest nobody can have completed any. */
+static bool can_stand_in(const tt_set *set, const tt_claim *claim)
+{
+    const bool is_from_root = claim->collective == TT_BROADCAST || claim->collective == TT_SCATTER;
+    return (claim->form & CLAIM_UNEVEN) == 0 &&
+           (claim->collective == TT_ALLREDUCE || claim->collective == TT_REDUCE ||
+            (is_from_root && claim->root != set->self));
+}
+
+static void refuse_absent(run *it, tt_bundle *bundle, const member *one)
+{
+    tt_text text = {0};
+    const tt_failure absent = {.status = TT_ERR_PEER_LEFT, .text = text.bytes};
+    const tt_failure *kept = it->objection;
+    tt_text_add(&text, "tensor ");
+    tt_text_add_quoted(&text, one->name, TT_NAME_BYTES);
+    tt_text_add(&text,
+                " needs every rank, but rank %u has joined; only allreduce and reduce go on "
+                "without it",
+                it->control->world.rank);
+    it->objection = kept != NULL ? kept : &absent;
+    carrier_submit(it, bundle, one, true);
+    it->objection = kept;
+}
+
 /* A rank that has joined takes part with the identity, in memory of its own. */
 static void run_absent(run *it, const member *one)
 {
     tt_bundle *bundle = bundle_take(it->control);
     const tt_claim *claim = one->claim;
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
-    const bool is_scattered = claim->collective == TT_REDUCESCATTER;
-    const uint64_t count = claim->count * (is_scattered ? it->set->size : 1);
-    const uint64_t in_bytes = tt_round_up(count * width, ALIGN_BYTES);
+    const uint64_t bytes = tt_round_up(claim->count * width, ALIGN_BYTES);
     carrier_fill(bundle, one, it->set->id);
     bundle->carrier.is_identity = true;
-    const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, 2 * in_bytes + 1);
+    if (!can_stand_in(it->set, claim)) {
+        refuse_absent(it, bundle, one);
+        return;
+    }
+    const bool has_memory = !bundle->is_starved && bundle_reserve_memory(bundle, bytes + 1);
     if (has_memory) {
         tt_fill_identity((tt_dtype)claim->dtype,
                          TT_PLANT(IDENTITY_IS_ZERO) ? TT_SUM : (tt_redop)claim->redop,
-                         bundle->memory, count);
-        bundle->carrier.input = bundle->memory;
-        bundle->carrier.output = bundle->memory + (is_scattered ? in_bytes : 0);
+                         bundle->memory, claim->count);
+        bundle->carrier.input = bundle->carrier.output = bundle->memory;
     }
     carrier_submit(it, bundle, one, has_memory);
 }

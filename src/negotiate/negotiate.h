@@ -77,7 +77,7 @@ typedef struct tt_ticket {
     const void *claim; /* what must be equal on all members; the host's own format */
     uint16_t name_bytes;
     uint16_t claim_bytes;
-    bool needs_all;   /* fails while a member has joined (all but reductions) */
+    bool needs_all;   /* fails while a member has joined (all but allreduce and reduce) */
     bool is_given_up; /* this, entry and asked_ns are the negotiator's */
     void *owner;      /* the host's */
     uint32_t entry;

@@ -70,7 +70,9 @@ void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket
 {
     tt_text_add(text, "tensor ");
     tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
-    tt_text_add(text, " needs every rank, but rank %u has joined; only reductions go on without it",
+    tt_text_add(text,
+                " needs every rank, but rank %u has joined; only allreduce and reduce go on "
+                "without it",
                 tt_negotiator_rank(self, self->first_joined));
 }
 

@@ -331,7 +331,8 @@ static void draw_steps(scenario *drawn, tt_random *random, uint32_t flaw_rate)
             draw_call(drawn, random, 0, t);
         } while (
             call->one.collective == TT_SEND ||
-            (drawn->has_joins && (!is_reduction(call->one.collective) || call->one.is_uneven)));
+            (drawn->has_joins && call->one.collective != TT_ALLREDUCE &&
+             call->one.collective != TT_REDUCE));
         call->is_named = !(has_unnamed && one_in(random, 4)) || t < group_size;
         call->tensor = t;
         if (t > 0 && t < group_size) { /* a group is of one set */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * absent_test.c - named calls that not every rank makes: some have joined, some are late.
+ *
+ * Labels: asan tsan
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "conformance/ranks.h"
+
+enum { SIZE = 3, COUNT = 5, PLANNED_AFTER = 12 };
+
+static void on_both(ranks_fn *body, void *user)
+{
+    ranks_run(SIZE, "shm", body, user);
+    ranks_run(SIZE, "tcp", body, user);
+}
+
+static tutti_counters counters_of(ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters;
+}
+
+/* ---- ranks that have joined ---- */
+
+typedef struct kind {
+    tutti_collective collective;
+    int root;
+    const char *name;
+    bool has_all; /* what was begun before the others knew completes: rank 0 has nothing to give */
+} kind;
+
+static const kind kinds[] = {
+    {TUTTI_BROADCAST, 0, "from the joined", false}, {TUTTI_BROADCAST, 1, "from another", true},
+    {TUTTI_ALLGATHER, 0, "gathered", false},        {TUTTI_ALLTOALL, 0, "exchanged", false},
+    {TUTTI_REDUCESCATTER, 0, "scattered", false},
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+typedef struct buffers {
+    int32_t input[SIZE * COUNT], output[SIZE * COUNT];
+} buffers;
+
+static tutti_call call_of(const kind *one, const char *prefix, char *name, buffers *memory)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    (void)snprintf(name, 64, "%s %s", prefix, one->name);
+    call.collective = one->collective;
+    call.dtype = TUTTI_I32;
+    call.count = COUNT;
+    call.root = one->root;
+    call.name = name;
+    call.input = memory->input;
+    call.output = one->collective == TUTTI_BROADCAST ? memory->input : memory->output;
+    return call;
+}
+
+static void run_each(ranks_self *self, const char *prefix, bool fails)
+{
+    for (int i = 0; i < KINDS; i++) {
+        char name[64];
+        buffers memory = {.input = {self->rank}};
+        const tutti_call call = call_of(&kinds[i], prefix, name, &memory);
+        EXPECT_STATUS(fails ? TUTTI_ERR_PEER_LEFT : TUTTI_OK, tutti_run(self->context, &call));
+        const char *error = tutti_last_error(self->context);
+        EXPECT_SAY(!fails || (strstr(error, name) != NULL && strstr(error, "rank 0 has joined")),
+                   "%s", error);
+    }
+}
+
+/* Rank 0 joins after the others have begun what is planned, and no message was needed for. */
+static void begun_then_joined(ranks_self *self)
+{
+    tutti_handle *handles[KINDS];
+    char names[KINDS][64];
+    buffers memory[KINDS] = {0};
+    for (int i = 0; i < KINDS && self->rank != 0; i++) {
+        const tutti_call call = call_of(&kinds[i], "planned", names[i], &memory[i]);
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+    }
+    ranks_meet(self);
+    if (self->rank == 0) {
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, NULL));
+        return;
+    }
+    for (int i = 0; i < KINDS; i++) {
+        const tutti_status status = tutti_wait(handles[i], -1.0);
+        const char *error = tutti_handle_error(handles[i]);
+        EXPECT_SAY(status == (kinds[i].has_all ? TUTTI_OK : TUTTI_ERR_PEER_LEFT), "%s: %s",
+                   names[i], error);
+        EXPECT_SAY(status == TUTTI_OK || strstr(error, "rank 0 has joined") != NULL, "%s", error);
+        tutti_handle_free(handles[i]);
+    }
+}
+
+static void others_need_all(ranks_self *self)
+{
+    run_each(self, "cached", false);
+    for (int step = 0; step < PLANNED_AFTER; step++) {
+        run_each(self, "planned", false);
+    }
+    const uint64_t before = counters_of(self).planned;
+    run_each(self, "planned", false);
+    EXPECT(counters_of(self).planned == before + KINDS);
+    begun_then_joined(self);
+    if (self->rank != 0) {
+        run_each(self, "planned", true);
+        run_each(self, "cached", true);
+        run_each(self, "fresh", true);
+        int32_t value = 1;
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_I32;
+        call.count = 1;
+        call.name = "sum";
+        call.input = call.output = &value;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        EXPECT(value == SIZE - 1);
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, NULL));
+    }
+    run_each(self, "planned", false);
+    run_each(self, "cached", false);
+    run_each(self, "fresh", false);
+}
+
+static void what_needs_every_rank_raises_while_one_has_joined(void **state)
+{
+    (void)state;
+    on_both(others_need_all, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
+    };
+    return cmocka_run_group_tests_name("absent", tests, NULL, NULL);
+}
