@@ -477,6 +477,24 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
     memset(missing, 0, found->size * sizeof(bool));
 }
 
+/* Of an agreed op every rank has made the call: none lets it wait. */
+static bool is_overdue(const tt_op *op, uint64_t now_ns)
+{
+    const uint64_t fail_ns = op->control->config.negotiate.stall_fail_ns;
+    return fail_ns > 0 && op->space == SPACE_PLANNED && now_ns - op->waiting_ns >= fail_ns;
+}
+
+static void give_up(tt_op *op, uint64_t now_ns, const char *who)
+{
+    const char *name = op->request->name != NULL ? op->request->name : "";
+    tt_text text = {0};
+    tt_text_add(&text, "tensor ");
+    tt_text_add_quoted(&text, name, TT_NAME_BYTES);
+    tt_text_add(&text, ": rank %u gave up after %.1f s, missing: %s", op->control->world.rank,
+                (double)(now_ns - op->waiting_ns) / 1e9, who);
+    tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
+}
+
 static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head, const char *who)
 {
     tt_op *op = tt_op_find(control, peer, head);
@@ -489,7 +507,12 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     if (op->submitted_ns == 0) {
         tt_op_date(op, tt_now(control->platform));
     }
-    const uint64_t waited_ns = tt_now(control->platform) - op->submitted_ns;
+    const uint64_t now_ns = tt_now(control->platform), waited_ns = now_ns - op->submitted_ns;
+    /* Those who came last were asked in between, and have answered. */
+    if (op->overdue_ns > 0 && now_ns - op->overdue_ns >= control->config.probe_ns) {
+        give_up(op, now_ns, text.bytes);
+        return;
+    }
     if (waited_ns >= control->config.stall_ns &&
         waited_ns - op->reported_after_ns >= control->config.stall_ns / 2) {
         op->reported_after_ns = waited_ns;
@@ -710,7 +733,14 @@ static void patrol_op(tt_op *op, uint64_t now)
         }
         return;
     }
-    if (now >= op->probe_ns && now < op->report_ns) {
+    if (is_overdue(op, now)) {
+        const bool is_first = op->overdue_ns == 0;
+        op->overdue_ns = is_first ? now : op->overdue_ns;
+        if (is_first || now >= op->probe_ns) {
+            op->probe_ns = now + config->probe_ns;
+            probe(op, true);
+        }
+    } else if (now >= op->probe_ns && now < op->report_ns) {
         op->probe_ns = now + (now - op->submitted_ns); /* others may have come since: ask again */
         probe(op, true);
     } else if (now >= op->report_ns) {

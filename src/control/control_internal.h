@@ -117,11 +117,13 @@ struct tt_op {
     uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns; /* submitted 0: not dated yet */
     uint64_t begun_ns;                                       /* the stage that runs */
-    uint64_t heard_ns;          /* when the last partner was first heard of; 0: none was */
-    uint64_t heard;             /* bits of members, modulo 64, that were */
-    uint32_t weight;            /* calls that its time counts for; 0: it is not timed */
-    bool is_quick;              /* the record may serve a call that repeats this one: quick.c */
-    bool is_plain;              /* such a record, of a call without anything special */
+    uint64_t heard_ns;   /* when the last partner was first heard of; 0: none was */
+    uint64_t heard;      /* bits of members, modulo 64, that were */
+    uint64_t waiting_ns; /* its call was made then: a tensor may go alone after going with others */
+    uint64_t overdue_ns; /* it was first asked then who lets it wait too long; 0: it is not */
+    uint32_t weight;     /* calls that its time counts for; 0: it is not timed */
+    bool is_quick;       /* the record may serve a call that repeats this one: quick.c */
+    bool is_plain;       /* such a record, of a call without anything special */
     struct tt_named *kept;      /* of a planned one: its name's record; quick.c */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;

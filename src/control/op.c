@@ -606,7 +606,8 @@ void tt_op_date(tt_op *op, uint64_t now_ns)
     const tt_control_config *config = &op->control->config;
     const uint64_t patience =
         op->request->deadline_ns > 0 ? op->request->deadline_ns : config->deadline_ns;
-    op->submitted_ns = op->begun_ns = now_ns;
+    op->submitted_ns = op->begun_ns = op->waiting_ns = now_ns;
+    op->overdue_ns = 0;
     op->deadline_ns = patience > 0 ? now_ns + patience : UINT64_MAX;
     op->report_ns = now_ns + config->stall_ns;
     op->probe_ns = now_ns + tt_min_u64(config->probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
@@ -626,6 +627,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->phase = OP_DATA;
     if (request->named != NULL) { /* the time until it could begin counts */
         op->deadline_ns = tt_min_u64(op->deadline_ns, request->named->deadline_ns);
+        op->waiting_ns = request->named->submitted_ns;
     }
     op->weight = 1;
     op->heard = op->heard_ns = 0;

@@ -6,7 +6,6 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,10 +137,118 @@ static void what_needs_every_rank_raises_while_one_has_joined(void **state)
     on_both(others_need_all, NULL);
 }
 
+/* ---- ranks that are late ---- */
+
+enum { NAMES = 4 };
+static const char *const names[NAMES] = {"fresh", "cached", "planned with it", "planned"};
+
+typedef struct sums {
+    int32_t values[NAMES];
+    tutti_handle *handles[NAMES];
+} sums;
+
+static void sum_start(ranks_self *self, sums *all, int which)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    all->values[which] = self->rank + 1;
+    call.dtype = TUTTI_I32;
+    call.count = 1;
+    call.name = names[which];
+    call.input = call.output = &all->values[which];
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &all->handles[which]));
+}
+
+static void sum_end(sums *all, int which)
+{
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(all->handles[which], -1.0));
+    EXPECT(all->values[which] == SIZE * (SIZE + 1) / 2);
+    tutti_handle_free(all->handles[which]);
+}
+
+static void sums_run(ranks_self *self, int from, int to)
+{
+    sums all;
+    for (int i = from; i < to; i++) {
+        sum_start(self, &all, i);
+    }
+    for (int i = from; i < to; i++) {
+        sum_end(&all, i);
+    }
+}
+
+/* All but "fresh" are cached now, the last two planned. */
+static void warm_up(ranks_self *self)
+{
+    for (int step = 0; step < PLANNED_AFTER; step++) {
+        sums_run(self, 2, NAMES);
+    }
+    sums_run(self, 1, 2);
+    const uint64_t before = counters_of(self).planned;
+    sums_run(self, 2, NAMES);
+    EXPECT(counters_of(self).planned == before + NAMES - 2);
+}
+
+static void expect_given_up(ranks_self *self, sums *all)
+{
+    for (int i = 0; i < NAMES; i++) {
+        const tutti_status status = tutti_wait(all->handles[i], -1.0);
+        const char *error = tutti_handle_error(all->handles[i]);
+        EXPECT_SAY(status == TUTTI_ERR_TIMED_OUT, "%s on rank %d: %d", names[i], self->rank,
+                   (int)status);
+        EXPECT_SAY(strstr(error, names[i]) != NULL && strstr(error, "gave up after") != NULL, "%s",
+                   error);
+        EXPECT_SAY(i < 2 || strstr(error, "missing: rank 2") != NULL, "%s", error);
+        tutti_handle_free(all->handles[i]);
+    }
+}
+
+static void too_late(ranks_self *self)
+{
+    sums all;
+    warm_up(self);
+    if (self->rank == 2) {
+        ranks_meet(self);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        sum_start(self, &all, i);
+    }
+    expect_given_up(self, &all);
+    if (self->rank != 2) {
+        ranks_meet(self);
+    }
+    sums_run(self, 0, NAMES);
+}
+
+static void *over_tcp(void *body)
+{
+    ranks_run(SIZE, "tcp", *(ranks_fn **)body, NULL);
+    return NULL;
+}
+
+/* They wait most of the time: both transports at once. */
+static void on_both_at_once(ranks_fn *body)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, over_tcp, &body), 0);
+    ranks_run(SIZE, "shm", body, NULL);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void calls_that_a_rank_does_not_make_are_given_up_on_request(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_STALL_FAILURE", "0.8", 1), 0);
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
+    on_both_at_once(too_late);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+    assert_int_equal(unsetenv("TUTTI_STALL_FAILURE"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
+        cmocka_unit_test(calls_that_a_rank_does_not_make_are_given_up_on_request),
     };
     return cmocka_run_group_tests_name("absent", tests, NULL, NULL);
 }

@@ -114,8 +114,10 @@ static void *thread_main(void *argument)
 {
     thread_start *start = argument;
     ranks_self *self = &start->self;
-    const tutti_options options =
+    tutti_options options =
         ranks_options(start->place, self->rank, self->size, self->job->transport);
+    options.log = self->job->log;
+    options.log_user = self;
     EXPECT_STATUS(TUTTI_OK, tutti_init(&options, &self->context));
     EXPECT(tutti_rank(self->context) == self->rank && tutti_size(self->context) == self->size);
     start->body(self);
@@ -127,7 +129,13 @@ static void *thread_main(void *argument)
 
 void ranks_run(int size, const char *transport, ranks_fn *body, void *user)
 {
-    ranks_job job = {.size = size, .transport = transport != NULL ? transport : "shm"};
+    ranks_run_logged(size, transport, body, user, NULL);
+}
+
+void ranks_run_logged(int size, const char *transport, ranks_fn *body, void *user,
+                      void (*log)(void *self, int level, const char *text))
+{
+    ranks_job job = {.size = size, .transport = transport != NULL ? transport : "shm", .log = log};
     const ranks_place place = ranks_place_new(strcmp(job.transport, "tcp") == 0);
     pthread_t threads[RANKS_MAX];
     thread_start starts[RANKS_MAX];

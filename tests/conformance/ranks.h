@@ -19,6 +19,7 @@ typedef struct ranks_job {
     bool over_tcp;         /* meet at a TCP address, else at a file */
     pthread_barrier_t barrier;
     void *user;
+    void (*log)(void *self, int level, const char *text); /* NULL: stderr */
 } ranks_job;
 
 /* What one rank sees. */
@@ -34,6 +35,9 @@ typedef void ranks_fn(ranks_self *self);
 /* Every rank joins, calls `body`, leaves. A body may shut its context down itself: then it sets
  * self->context to NULL. */
 void ranks_run(int size, const char *transport, ranks_fn *body, void *user);
+/* The same; what a rank tells people goes to `log`, with its ranks_self. */
+void ranks_run_logged(int size, const char *transport, ranks_fn *body, void *user,
+                      void (*log)(void *self, int level, const char *text));
 /* All ranks of the job meet here, without Tutti's help. */
 void ranks_meet(ranks_self *self);
 

@@ -329,10 +329,9 @@ static void draw_steps(scenario *drawn, tt_random *random, uint32_t flaw_rate)
         scenario_call *call = &drawn->calls[t];
         do {
             draw_call(drawn, random, 0, t);
-        } while (
-            call->one.collective == TT_SEND ||
-            (drawn->has_joins && call->one.collective != TT_ALLREDUCE &&
-             call->one.collective != TT_REDUCE));
+        } while (call->one.collective == TT_SEND ||
+                 (drawn->has_joins && call->one.collective != TT_ALLREDUCE &&
+                  call->one.collective != TT_REDUCE));
         call->is_named = !(has_unnamed && one_in(random, 4)) || t < group_size;
         call->tensor = t;
         if (t > 0 && t < group_size) { /* a group is of one set */
