@@ -518,9 +518,8 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
         op->reported_after_ns = waited_ns;
         tt_text report = {0};
         tt_claim_tell(&report, &op->claim);
-        tt_text_add(&report, " (call %llu) has waited %llu s for %s",
-                    (unsigned long long)op->sequence,
-                    (unsigned long long)(waited_ns / UINT64_C(1000000000)), text.bytes);
+        tt_text_add(&report, " (call %llu) has waited %.1f s for %s",
+                    (unsigned long long)op->sequence, (double)waited_ns / 1e9, text.bytes);
         tt_control_report(control, LEVEL_WARN, &report);
     }
 }

@@ -244,11 +244,87 @@ static void calls_that_a_rank_does_not_make_are_given_up_on_request(void **state
     assert_int_equal(unsetenv("TUTTI_STALL_FAILURE"), 0);
 }
 
+/* ---- what people are told ---- */
+
+typedef struct hearing {
+    pthread_mutex_t lock;
+    pthread_cond_t heard;
+    bool is_told[SIZE][NAMES];
+} hearing;
+
+/* Only what has all of it counts: the tensor, who lets it wait, and that it does. */
+static void listen(void *user, int level, const char *text)
+{
+    const ranks_self *self = user;
+    hearing *all = self->user;
+    (void)level;
+    if (strstr(text, " has waited ") == NULL || strstr(text, "rank 2") == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&all->lock);
+    for (int i = 0; i < NAMES; i++) {
+        char quoted[64];
+        (void)snprintf(quoted, sizeof(quoted), "\"%s\"", names[i]);
+        all->is_told[self->rank][i] |= strstr(text, quoted) != NULL;
+    }
+    (void)pthread_cond_broadcast(&all->heard);
+    (void)pthread_mutex_unlock(&all->lock);
+}
+
+/* Until ranks 0 and 1 were told of all but what goes with another tensor, which is told of. */
+static void await_reports(hearing *all)
+{
+    (void)pthread_mutex_lock(&all->lock);
+    for (int rank = 0; rank < 2; rank++) {
+        const bool *told = all->is_told[rank];
+        while (!told[0] || !told[1] || !(told[2] || told[3])) {
+            (void)pthread_cond_wait(&all->heard, &all->lock);
+        }
+    }
+    (void)pthread_mutex_unlock(&all->lock);
+}
+
+static void late(ranks_self *self)
+{
+    warm_up(self);
+    if (self->rank == 2) {
+        await_reports(self->user);
+    }
+    sums_run(self, 0, NAMES);
+}
+
+static void *listen_over_tcp(void *body)
+{
+    hearing all = {.lock = PTHREAD_MUTEX_INITIALIZER, .heard = PTHREAD_COND_INITIALIZER};
+    ranks_run_logged(SIZE, "tcp", *(ranks_fn **)body, &all, listen);
+    return NULL;
+}
+
+static void listen_on_both(ranks_fn *body)
+{
+    hearing all = {.lock = PTHREAD_MUTEX_INITIALIZER, .heard = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    assert_int_equal(setenv("TUTTI_STALL_WARNING", "0.3", 1), 0);
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
+    assert_int_equal(pthread_create(&thread, NULL, listen_over_tcp, &body), 0);
+    ranks_run_logged(SIZE, "shm", body, &all, listen);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+    assert_int_equal(unsetenv("TUTTI_STALL_WARNING"), 0);
+}
+
+static void who_lets_a_named_call_wait_is_told(void **state)
+{
+    (void)state;
+    listen_on_both(late);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
         cmocka_unit_test(calls_that_a_rank_does_not_make_are_given_up_on_request),
+        cmocka_unit_test(who_lets_a_named_call_wait_is_told),
     };
     return cmocka_run_group_tests_name("absent", tests, NULL, NULL);
 }
