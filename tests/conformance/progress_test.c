@@ -202,11 +202,61 @@ static void waiting_for_company_is_queueing(void **state)
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
+/* ---- process sets ---- */
+
+enum { OTHER_STEPS = 100 };
+
+/* What set A waits for is no matter of set B, which has the same members. */
+static void wait_in_one_set(ranks_self *self, tutti_set waiting, tutti_set other)
+{
+    int32_t value = self->rank + 1;
+    tutti_call call = sum_of("waits", &value, 1, TUTTI_I32);
+    call.set = waiting;
+    tutti_handle *handle = self->rank != 1 ? start(self, &call) : NULL;
+    for (int step = 0; step < OTHER_STEPS; step++) {
+        int32_t values[2] = {self->rank + 1 + step, step};
+        tutti_handle *handles[2];
+        for (int i = 0; i < 2; i++) {
+            tutti_call one = sum_of(i == 0 ? "waits" : "goes on", &values[i], 1, TUTTI_I32);
+            one.set = other;
+            handles[i] = start(self, &one);
+        }
+        finish(handles[0]);
+        finish(handles[1]);
+        EXPECT(values[0] == self->size * (self->size + 1) / 2 + self->size * step);
+        EXPECT(values[1] == self->size * step);
+    }
+    EXPECT(handle == NULL || tutti_poll(handle) == TUTTI_IN_PROGRESS);
+    ranks_meet(self);
+    finish(handle != NULL ? handle : start(self, &call));
+    EXPECT(value == self->size * (self->size + 1) / 2);
+}
+
+static void two_sets(ranks_self *self)
+{
+    static const int members[3] = {0, 1, 2};
+    tutti_set sets[2];
+    for (int i = 0; i < 2; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_set_create(self->context, members, 3, &sets[i]));
+    }
+    wait_in_one_set(self, sets[0], sets[1]); /* it is new there */
+    wait_in_one_set(self, sets[0], sets[1]); /* cached */
+    wait_in_one_set(self, sets[1], sets[0]); /* planned */
+    wait_in_one_set(self, sets[0], TUTTI_WORLD);
+}
+
+static void process_sets_wait_for_themselves_alone(void **state)
+{
+    (void)state;
+    on_both(3, two_sets, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_late_is_waited_for_in_view),
         cmocka_unit_test(waiting_for_company_is_queueing),
+        cmocka_unit_test(process_sets_wait_for_themselves_alone),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }
