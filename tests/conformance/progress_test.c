@@ -251,12 +251,92 @@ static void process_sets_wait_for_themselves_alone(void **state)
     on_both(3, two_sets, NULL);
 }
 
+/* ---- the same bits ---- */
+
+enum { FLOATS = 12, FLOATS_MAX = 4000, SAME_STEPS = 10 };
+
+/* One rank's tensors; the results of its first planned step, which rank 0's are for all. */
+typedef struct floats {
+    float values[FLOATS][FLOATS_MAX], first[FLOATS][FLOATS_MAX];
+} floats;
+
+static uint64_t length_of(int which)
+{
+    return (uint64_t)(which * 337 + 1) % FLOATS_MAX;
+}
+
+/* Sums of such depend on the order in which they are taken. In an order of this rank's own. */
+static void floats_step(ranks_self *self, floats *own, int attempt, int step)
+{
+    tutti_handle *handles[FLOATS];
+    for (int i = 0; i < FLOATS; i++) {
+        const int which = (5 * i + 7 * step * (self->rank + 1)) % FLOATS;
+        char name[64];
+        (void)snprintf(name, sizeof(name), "floats %d.%d", attempt, which);
+        for (int k = 0; k < FLOATS_MAX; k++) {
+            own->values[which][k] = 1.0f / (float)(k + 3 * which + 11 * self->rank + 1);
+        }
+        const tutti_call call = sum_of(name, own->values[which], length_of(which), TUTTI_F32);
+        handles[which] = start(self, &call);
+    }
+    for (int i = 0; i < FLOATS; i++) {
+        finish(handles[i]);
+    }
+}
+
+/* A try's tensors, until they are planned and some of them go together. */
+static int plan_floats(ranks_self *self, floats *own)
+{
+    for (int attempt = 0; attempt < FIND_TRIES; attempt++) {
+        for (int step = 0; step < PLANNED_AFTER; step++) {
+            floats_step(self, own, attempt, step);
+        }
+        const tutti_counters before = counters_of(self);
+        floats_step(self, own, attempt, 0);
+        const tutti_counters after = counters_of(self);
+        if (after.bundles > before.bundles && after.planned == before.planned + FLOATS) {
+            return attempt;
+        }
+    }
+    ranks_die(__FILE__, __LINE__, "bundles", "%s", "none was planned");
+}
+
+static void same_bits(ranks_self *self)
+{
+    floats *all = self->user, *own = &all[self->rank];
+    const int attempt = plan_floats(self, own);
+    memcpy(own->first, own->values, sizeof(own->first));
+    ranks_meet(self);
+    const uint64_t planned = counters_of(self).planned;
+    for (int step = 0; step < SAME_STEPS; step++) {
+        floats_step(self, own, attempt, step);
+        for (int i = 0; i < FLOATS; i++) {
+            EXPECT_SAY(memcmp(own->values[i], all[0].first[i], length_of(i) * sizeof(float)) == 0,
+                       "tensor %d of step %d", i, step);
+        }
+    }
+    EXPECT(counters_of(self).planned == planned + (uint64_t)SAME_STEPS * FLOATS);
+    ranks_meet(self);
+}
+
+static void planned_steps_give_the_same_bits_on_every_rank(void **state)
+{
+    (void)state;
+    floats *all = calloc(3, sizeof(*all));
+    assert_non_null(all);
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
+    on_both(3, same_bits, all);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+    free(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_late_is_waited_for_in_view),
         cmocka_unit_test(waiting_for_company_is_queueing),
         cmocka_unit_test(process_sets_wait_for_themselves_alone),
+        cmocka_unit_test(planned_steps_give_the_same_bits_on_every_rank),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }
