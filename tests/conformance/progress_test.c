@@ -330,6 +330,46 @@ static void planned_steps_give_the_same_bits_on_every_rank(void **state)
     free(all);
 }
 
+/* ---- a cache that is too small ---- */
+
+enum { NAMES = 24, EVICTING_STEPS = 20 };
+
+static void more_names_than_places(ranks_self *self)
+{
+    for (int step = 0; step < EVICTING_STEPS; step++) {
+        tutti_handle *handles[NAMES];
+        int32_t values[NAMES];
+        for (int i = 0; i < NAMES; i++) {
+            const int which = (5 * i + step * (self->rank + 1)) % NAMES; /* in any order */
+            char name[64];
+            (void)snprintf(name, sizeof(name), "one of many, %d", which);
+            values[which] = self->rank + 1 + which + step;
+            const tutti_call call = sum_of(name, &values[which], 1, TUTTI_I32);
+            handles[which] = start(self, &call);
+        }
+        for (int i = 0; i < NAMES; i++) {
+            finish(handles[i]);
+            EXPECT(values[i] == self->size * (self->size + 1) / 2 + self->size * (i + step));
+        }
+    }
+    const tutti_counters counters = counters_of(self);
+    EXPECT(counters.evictions > 0);
+    EXPECT(counters.failed == 0);
+}
+
+static void names_that_leave_a_small_cache_come_back(void **state)
+{
+    static const char *const modes[] = {"auto", "bitvector", "plan"};
+    (void)state;
+    assert_int_equal(setenv("TUTTI_CACHE_CAPACITY", "5", 1), 0);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
+        on_both(3, more_names_than_places, NULL);
+    }
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+    assert_int_equal(unsetenv("TUTTI_CACHE_CAPACITY"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +377,7 @@ int main(void)
         cmocka_unit_test(waiting_for_company_is_queueing),
         cmocka_unit_test(process_sets_wait_for_themselves_alone),
         cmocka_unit_test(planned_steps_give_the_same_bits_on_every_rank),
+        cmocka_unit_test(names_that_leave_a_small_cache_come_back),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }
