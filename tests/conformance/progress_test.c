@@ -370,6 +370,55 @@ static void names_that_leave_a_small_cache_come_back(void **state)
     assert_int_equal(unsetenv("TUTTI_CACHE_CAPACITY"), 0);
 }
 
+/* ---- groups that become visible over three rounds ---- */
+
+enum { TASKS = 6 };
+
+/* A task graph shows T1 to T6 in three bursts: T1 T2 T3, then T4 T5, then T6. Blue is T1 T2 T4,
+ * green T3 T5 T6: after the first burst nothing has moved, after the second blue alone. */
+static void three_bursts(ranks_self *self)
+{
+    static const bool is_blue[TASKS] = {true, true, false, true, false, false};
+    static const int ends[3] = {3, 5, 6};
+    for (int step = 0; step < PLANNED_AFTER; step++) {
+        tutti_handle *handles[TASKS];
+        int32_t values[TASKS];
+        for (int burst = 0, i = 0; burst < 3; burst++) {
+            for (; i < ends[burst]; i++) {
+                char name[16];
+                (void)snprintf(name, sizeof(name), "T%d", i + 1);
+                values[i] = self->rank + 1 + i;
+                tutti_call call = sum_of(name, &values[i], 1, TUTTI_I32);
+                call.group = is_blue[i] ? "blue" : "green";
+                call.group_size = TASKS / 2;
+                handles[i] = start(self, &call);
+            }
+            for (int k = 0; k < i && burst == 1; k++) {
+                if (is_blue[k]) {
+                    EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[k], -1.0));
+                }
+            }
+            ranks_meet(self); /* what could move by now has its chance */
+            for (int k = 0; k < i && burst < 2; k++) {
+                EXPECT_STATUS(burst == 1 && is_blue[k] ? TUTTI_OK : TUTTI_IN_PROGRESS,
+                              tutti_poll(handles[k]));
+            }
+            ranks_meet(self);
+        }
+        for (int i = 0; i < TASKS; i++) {
+            finish(handles[i]);
+            EXPECT(values[i] == self->size * (self->size + 1) / 2 + self->size * i);
+        }
+    }
+    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
+}
+
+static void a_group_moves_with_its_last_tensor(void **state)
+{
+    (void)state;
+    on_both(3, three_bursts, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +427,7 @@ int main(void)
         cmocka_unit_test(process_sets_wait_for_themselves_alone),
         cmocka_unit_test(planned_steps_give_the_same_bits_on_every_rank),
         cmocka_unit_test(names_that_leave_a_small_cache_come_back),
+        cmocka_unit_test(a_group_moves_with_its_last_tensor),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }
