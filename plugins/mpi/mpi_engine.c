@@ -107,9 +107,62 @@ static void make_global(void)
     }
 }
 
+/* Of the longest text of any MPI: another may answer than this was compiled for. */
+enum { VERSION_BYTES = 8192 };
+
+/* "Open MPI v4.1.4": the first words of what the library says of itself. */
+static void library_version(char text[VERSION_BYTES])
+{
+    int length = 0;
+    text[0] = '\0';
+    (void)MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = '\0';
+    for (char *at = strchr(text, '\t'); at != NULL; at = strchr(at, '\t')) {
+        *at = ' ';
+    }
+}
+
+/* Calls go to the MPI that is in the process already, whichever this was compiled for; with
+ * handles of the other kind they crash. Sites' own names of a kind are not all known, so only the
+ * other kind's are refused. */
+static int check_library(char *why)
+{
+#ifdef OPEN_MPI
+    static const char *const others[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
+#else
+    static const char *const others[] = {"Open MPI"};
+#endif
+    char text[VERSION_BYTES];
+    int version = 0, subversion = 0;
+    library_version(text);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strstr(text, others[i]) != NULL) {
+            (void)snprintf(
+                why, TUTTI_PLUGIN_WHY_BYTES,
+                "this process has %.64s, but the plugin is for %s; set TUTTI_ENGINE=mpi, "
+                "which takes the plugin of the MPI that is there",
+                text, PLUGIN_PACKAGE);
+            return TUTTI_ERR_MISMATCH;
+        }
+    }
+    (void)MPI_Get_version(&version, &subversion);
+    if (version < 3) {
+        (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES,
+                       "%.64s is of MPI %d.%d, but its non-blocking collectives are needed: use an "
+                       "MPI of version 3 or later",
+                       text, version, subversion);
+        return TUTTI_ERR_UNSUPPORTED;
+    }
+    return TUTTI_OK;
+}
+
 int tt_mpi_start(char *why)
 {
     int is_started = 0, is_over = 0, level = MPI_THREAD_SINGLE;
+    const int status = check_library(why);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     (void)MPI_Finalized(&is_over);
     if (is_over) {
         return refuse(why, TUTTI_ERR_UNSUPPORTED,
@@ -252,19 +305,15 @@ static void mpi_close(tutti_engine *engine)
 
 static void mpi_describe(const tutti_engine *engine, char *text)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0, level = 0;
-    (void)MPI_Get_library_version(version, &length);
-    const size_t line = strcspn(version, ",\n");
-    for (size_t i = 0; i < line; i++) {
-        version[i] = version[i] == '\t' ? ' ' : version[i];
-    }
+    char version[VERSION_BYTES];
+    int level = 0;
+    library_version(version);
     if (engine == NULL) { /* asked before it was opened */
-        (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "%.*s", (int)line, version);
+        (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "%.128s", version);
         return;
     }
     (void)MPI_Query_thread(&level);
-    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "%.*s, threads %s", (int)line, version,
+    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "%.128s, threads %s", version,
                    level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized");
 }
 

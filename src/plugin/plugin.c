@@ -234,11 +234,11 @@ const tutti_plugin *tt_plugin_load(const tt_plugin_source *source, const char *n
         return load_one(source, name, part, why);
     }
     const bool is_told = source->lookup(source->user, "OMPI_COMM_WORLD_SIZE") != NULL ||
-                         source->lookup(source->user, "PMI_RANK") != NULL;
+                         source->lookup(source->user, "PMI_RANK") != NULL || tt_plugin_has_mpi();
     const char *const *names = tt_plugin_mpi_names(source);
     const tutti_plugin *found = load_one(source, names[0], part, why);
     if (found != NULL || is_told) {
-        return found; /* the other MPI would not know this launcher */
+        return found; /* the other MPI would not know this launcher, or the program's own */
     }
     tt_text other = {0};
     found = load_one(source, names[1], part, &other);

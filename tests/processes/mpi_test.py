@@ -209,6 +209,31 @@ class Mpi(unittest.TestCase):
             self.assertIn("refused -13", ended.stdout)
             self.assertIn("MPI_THREAD_SERIALIZED", ended.stdout)
 
+    def test_the_plugin_of_another_mpi_is_refused(self):
+        """Its calls would go to the program's MPI, with handles of the other kind."""
+        if len(self.mpis) < 2:
+            self.skipTest("one MPI is not installed")
+        for mpi, other, said in (("mpich", "openmpi", r"has MPICH.* is for Open MPI"),
+                                 ("openmpi", "mpich", r"has Open MPI v\d.* is for MPICH")):
+            program = self.build(mpi, "")
+            ended = self.mpirun(mpi, 2, program, TUTTI_ENGINE=f"mpi-{other}")
+            self.assertRegex(ended.stdout, f"refused -.*{said}.*TUTTI_ENGINE=mpi,", ended)
+
+    def test_a_program_s_mpi_has_no_second_choice(self):
+        """Without a launcher, and without the plugin of the MPI that the program has."""
+        if len(self.mpis) < 2:
+            self.skipTest("one MPI is not installed")
+        folder = pathlib.Path(self.home.name)
+        program = self.build("mpich", "")
+        shutil.copy(BUILD / "plugins" / "tutti-mpi-openmpi.so", folder)
+        for library in BUILD.glob("libtutti.so*"):  # away from the folder of all plugins
+            shutil.copy(library, folder, follow_symlinks=False)
+        ended = subprocess.run(
+            [program], text=True, capture_output=True, timeout=60, check=False,
+            env={**self.environment, "TUTTI_PLUGIN_PATH": str(folder),
+                 "LD_LIBRARY_PATH": str(folder)})
+        self.assertRegex(ended.stdout, "refused -.*no plugin tutti-mpi-mpich.so", ended)
+
     def test_mpi_that_is_over_is_refused(self):
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 2, self.build(mpi, "MPI_Init(NULL, NULL); MPI_Finalize();"))
