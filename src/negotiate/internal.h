@@ -29,7 +29,7 @@ void tt_plan_start(tt_negotiator *self, uint32_t slot, tt_ticket *ticket);
 /* One occurrence of a cut plan. */
 void tt_plan_pay(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_plan_pay_all(tt_negotiator *self, uint32_t entry);
-/* All of them; for the sake of `rival`. */
+/* One is refused, for the sake of `rival`. */
 void tt_plan_refuse(tt_negotiator *self, uint32_t entry, const tt_ticket *rival);
 /* Begin nothing more of the slots that leave the plan: those in `marks` with all of their bundles,
  * or all. How many. */
@@ -53,6 +53,8 @@ tt_status tt_parts_insert(tt_negotiator *self, uint32_t slot);
 void tt_parts_erase(tt_negotiator *self, uint32_t slot);
 /* This ticket waits, and is not cached: slots that have a tensor in common with it must go. */
 void tt_parts_displace(tt_negotiator *self, uint32_t entry);
+/* Are such slots still there? Then this ticket is not to be told in this round. */
+bool tt_parts_are_displacing(tt_negotiator *self, uint32_t entry);
 typedef enum tt_torn {
     TT_TORN_NOT,
     TT_TORN_WHOLE, /* it fails */

@@ -271,6 +271,7 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
         pay_debt(self, number, ticket);
         tt_entry_release(self, number);
     } else if (entry->owed != NULL) {
+        tt_parts_forgive(self, ticket);
         tt_plan_pay(self, number, ticket);
         tt_entry_release(self, number);
     } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&

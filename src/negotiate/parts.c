@@ -10,9 +10,10 @@
  *  (1) No two slots have a tensor in common: who comes into the cache puts the other out. So at
  *      most one of two such tickets is cached.
  *  (2) A member that submits the other one has that slot erased, in the round in which it tells its
- *      own; so who waits for the slot tells its ticket, too.
- *  (3) If the slot is planned, that cuts it. What peers have begun of it, this member will never
- *      submit: it refuses that, which then fails everywhere, and its own ticket fails.
+ *      own, and not before; so who waits for the slot tells its ticket, too.
+ *  (3) If the slot is planned, that cuts it. Of what peers have begun of it, this member will never
+ *      submit the next occurrence: it refuses that, which then fails everywhere, and its own ticket
+ *      fails. So the ticket must not be told before the cut. Later occurrences stay owed.
  */
 #include <string.h>
 
@@ -204,6 +205,22 @@ void tt_parts_displace(tt_negotiator *self, uint32_t number)
         self->displaced_count++;
         self->is_urgent |= self->cache.slots[other].is_planned;
     }
+}
+
+bool tt_parts_are_displacing(tt_negotiator *self, uint32_t number)
+{
+    const tt_entry *entry = &self->entries.items[number];
+    if (self->displaced_count == 0 ||
+        ticket_parts(self, tt_entry_hash(entry), entry->ticket, &self->parts) != TT_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < self->parts.count; i++) {
+        const uint32_t other = slot_with(self, self->parts.hashes[i], entry->slot);
+        if (other != TT_NONE && self->cache.slots[other].is_displaced) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool has(const tt_part_list *list, uint64_t hash)

@@ -138,9 +138,7 @@ void tt_plan_pay_all(tt_negotiator *self, uint32_t number)
 
 void tt_plan_refuse(tt_negotiator *self, uint32_t number, const tt_ticket *rival)
 {
-    while (self->entries.items[number].owed != NULL) {
-        pay(self, number, NULL, rival);
-    }
+    pay(self, number, NULL, rival);
 }
 
 /* ---- promotion ---- */

@@ -151,7 +151,7 @@ static tt_status tell_wish(tt_negotiator *self, tt_entry *entry)
 static tt_status tell_join(tt_negotiator *self)
 {
     if (!self->is_joining || self->is_join_told || self->cache.planned > 0 ||
-        self->changed_count > 0) {
+        self->changed_count + self->displaced_count > 0) {
         return TT_OK;
     }
     self->is_join_told = true;
@@ -177,7 +177,7 @@ tt_status tt_turn_tell(tt_negotiator *self)
             TT_TRY(tell_wish(self, entry));
             entry = &self->entries.items[number];
         }
-        if (entry->wait == TT_WAIT_UNTOLD) {
+        if (entry->wait == TT_WAIT_UNTOLD && !tt_parts_are_displacing(self, number)) {
             TT_TRY(tell(self, TT_REQUEST_TENSOR, entry, NULL));
             tt_entry_wait(self, number, TT_WAIT_TOLD);
         }
