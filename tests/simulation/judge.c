@@ -68,7 +68,8 @@ void judge_output(call_slot *slot)
     const collective_case *one = &slot->call->one;
     simulation *run = slot->simulation;
     const bool is_culprit = slot->member == slot->call->culprit;
-    const bool is_other_call = slot->call->flaw != FLAW_NONE && slot->call->flaw != FLAW_CANCEL;
+    const bool is_other_call = slot->call->flaw != FLAW_NONE && slot->call->flaw != FLAW_CANCEL &&
+                               slot->call->flaw != FLAW_APART;
     if (is_other_call && (is_culprit || one->collective == TT_SEND)) {
         return;
     }
@@ -205,7 +206,8 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
 /* A rank with a reason of its own may say other words. */
 static bool has_own_words(const call_slot *slot)
 {
-    return strstr(slot->request.error, "an earlier call failed") != NULL;
+    return strstr(slot->request.error, "an earlier call failed") != NULL ||
+           strstr(slot->request.error, "began it as planned") != NULL;
 }
 
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */

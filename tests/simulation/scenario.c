@@ -432,6 +432,22 @@ static void draw_groups(scenario *drawn)
     drawn->control.groups = one_in(&random, 2) ? UINT32_MAX : 1 + below(&random, 4);
 }
 
+/* In some programs with groups a rank forgets, in one step, that the tensors are a group. */
+static void draw_apart(scenario *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 81);
+    const uint32_t step = below(&random, drawn->steps_per_phase * drawn->phase_count);
+    scenario_call *first = &drawn->calls[step * drawn->tensor_count];
+    if (first->group_size == 0 || first->one.size < 2 || drawn->has_joins || !one_in(&random, 2)) {
+        return;
+    }
+    for (uint32_t i = 0; i < first->group_size; i++) {
+        first[i].flaw = FLAW_APART;
+        first[i].culprit = first->culprit;
+    }
+}
+
 /* About how many frames carry the payload of all calls. */
 static uint64_t frames_of(const scenario *drawn)
 {
@@ -473,6 +489,9 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
         draw_alike(drawn, &random);
     }
     draw_groups(drawn);
+    if (drawn->is_named) {
+        draw_apart(drawn);
+    }
     draw_faults(drawn, &random);
     draw_pace(drawn);
     bound_frames(drawn);
@@ -580,8 +599,8 @@ bool scenario_has_fault(const scenario *what, fault_kind kind)
 
 void scenario_describe(const scenario *what)
 {
-    static const char *const flaws[] = {"",      "dtype", "redop",    "root",
-                                        "count", "kind",  "argument", "cancel"};
+    static const char *const flaws[] = {"",     "dtype",    "redop",  "root", "count",
+                                        "kind", "argument", "cancel", "apart"};
     static const char *const faults[] = {"kill", "stop", "cut", "sever"};
     printf("seed %llu: %u ranks, %u sets, %u calls, segment %u, eager %u, algorithm %s, window %u"
            "%s%s%s%s%s\n",

@@ -33,6 +33,7 @@ typedef enum call_flaw {
     FLAW_ARGUMENT,
     FLAW_CANCEL,
     FLAW_COUNT_,
+    FLAW_APART = FLAW_COUNT_, /* its group comes one by one; drawn for itself */
 } call_flaw;
 
 typedef struct scenario_call {

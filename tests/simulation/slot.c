@@ -149,6 +149,10 @@ static void flaw_apply(call_slot *slot)
         request->collective = TT_ALLREDUCE;
         request->dtype = (tt_dtype)99;
         break;
+    case FLAW_APART:
+        request->group = NULL;
+        request->group_size = 0;
+        break;
     default:
         break;
     }
