@@ -130,6 +130,31 @@ static void test_a_receiver_needs_nothing(void **state)
     tt_graph_destroy(graph);
 }
 
+/* w -> a -> b and c -> d */
+static void test_a_graph_is_measured_by_hand(void **state)
+{
+    (void)state;
+    tt_graph *graph = new_graph();
+    const uint32_t a = add_compute(graph, "a", 1), b = add_compute(graph, "b", 2);
+    const uint32_t c = add_compute(graph, "c", 3), d = add_compute(graph, "d", 4);
+    add_edge(graph, add_recv(graph, "w", 8), a);
+    add_edge(graph, a, b);
+    add_edge(graph, a, c);
+    add_edge(graph, b, d);
+    add_edge(graph, c, d);
+    seal(graph);
+    tt_graph_stats stats;
+    assert_int_equal(TT_OK, tt_graph_measure(graph, &stats));
+    assert_int_equal(stats.node_count, 5);
+    assert_int_equal(stats.compute_count, 4);
+    assert_int_equal(stats.longest_path, 4);
+    assert_int_equal(stats.inputs_max, 2);
+    assert_near(stats.inputs_mean, 1);
+    assert_near(stats.parallel_mean, 1.25);
+    assert_near(stats.compute_us, 10);
+    tt_graph_destroy(graph);
+}
+
 /* A (M 1, P 10) and B (M 10, P 1): A first takes 12, B first 21. */
 static void test_tac_puts_the_short_transfer_with_long_work_first(void **state)
 {
@@ -481,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_graphs_are_refused_in_words),
         cmocka_unit_test(test_a_receiver_needs_nothing),
+        cmocka_unit_test(test_a_graph_is_measured_by_hand),
         cmocka_unit_test(test_tac_puts_the_short_transfer_with_long_work_first),
         cmocka_unit_test(test_tic_of_a_chain_is_forward_order),
         cmocka_unit_test(test_a_learner_gives_every_place_once),

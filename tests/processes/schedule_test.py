@@ -46,6 +46,25 @@ class Schedule(unittest.TestCase):
                 self.assertEqual(lines[0], "tutti order 1")
                 self.assertEqual(len({line.split("\t")[1] for line in lines[1:]}), 116)
 
+    def test_the_figures_of_a_graph_are_printed(self):
+        self.assertRegex(schedule("-g", "inception-v1").stdout,
+                         r"116 tensors, \d+\.\d\d MiB\n +\d+ ops \(\d+ compute\), "
+                         r"longest path \d+, "
+                         r"\d\.\d\d direct dependencies \(at most \d+\), \d+\.\d\d ops in parallel")
+
+    def test_a_layer_waits_for_its_own_pieces_behind_the_barrier(self):
+        lines = subprocess.run([str(pathlib.Path(TUTTI).with_name("proxies"))], text=True,
+                               capture_output=True, timeout=60, check=True).stdout.splitlines()
+        second = lines[lines.index("barrier: every operator of this step has ended") + 1:]
+        pieces = [line for line in lines if "wire: layer" in line]
+        self.assertEqual(len(pieces), 2 * len(set(pieces)))
+        for layer in range(4):
+            forward = len(lines) - len(second) + second.index(f"forward of layer {layer}")
+            last = f"  wire: layer {layer}, piece 3 of 3"
+            self.assertLess(lines.index(last), forward)
+            backward = lines.index(f"backward of layer {layer}", forward)
+            self.assertNotIn(last, lines[lines.index(last) + 1:backward])
+
     def test_the_golden_example_takes_26_and_18_units(self):
         trace = self.folder / "golden.tsv"
         trace.write_text(TRACE)
