@@ -254,8 +254,7 @@ void tt_op_date(tt_op *op, uint64_t now_ns);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);
-/* The problem as far as the request tells, and its algorithm. */
-void tt_op_choose(tt_op *op);
+void tt_op_choose(tt_op *op); /* the problem as far as the request tells, and its algorithm */
 bool tt_op_needs_facts(const tt_op *op);
 /* Of the buffers that peers read or write: set `fact` if they lie in the arena, else false. */
 bool tt_op_locate(tt_op *op);
