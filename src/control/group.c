@@ -37,6 +37,7 @@ static tt_named *group_begin(tt_control *control, tt_set *set, const tt_membersh
         return NULL;
     }
     named->deadline_ns = UINT64_MAX;
+    named->reported_ns = 0;
     named->members = members;
     named->member_max = membership->size;
     named->layout = membership->number;
@@ -204,6 +205,29 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
         const tt_failure found = {.status = named->objection, .text = named->error};
         tt_named_offer(control, named, found.status < 0 ? &found : NULL);
     }
+}
+
+/* It is no ticket yet: no other rank can ask about it. */
+void tt_group_watch(tt_control *control, tt_named *named, uint64_t now_ns)
+{
+    enum { TOLD_MAX = 4 };
+    const uint64_t since_ns = tt_max_u64(named->submitted_ns, named->reported_ns);
+    if (named->member_count >= named->member_max || now_ns - since_ns < control->config.stall_ns) {
+        return;
+    }
+    tt_text text = {0};
+    named->reported_ns = now_ns;
+    tt_text_add(&text, "group ");
+    tt_text_add_quoted(&text, named->name, TT_NAME_BYTES);
+    tt_text_add(&text, " has waited for %.1f s: rank %u has submitted %u of its %u members (",
+                (double)(now_ns - named->submitted_ns) / 1e9, control->world.rank,
+                named->member_count, named->member_max);
+    for (uint32_t i = 0; i < named->member_count && i < TOLD_MAX; i++) {
+        tt_text_add(&text, i == 0 ? "" : ", ");
+        tt_text_add_quoted(&text, named->members[i]->name, TT_NAME_BYTES);
+    }
+    tt_text_add(&text, named->member_count > TOLD_MAX ? ", ...)" : ")");
+    tt_control_report(control, LEVEL_WARN, &text);
 }
 
 /* ---- groups that nobody named ---- */

@@ -542,6 +542,7 @@ void tt_named_patrol(tt_control *control)
             }
             continue;
         }
+        tt_group_watch(control, named, now);
         if (now < named->deadline_ns || named->has_timed_out) {
             continue;
         }

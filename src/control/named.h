@@ -30,6 +30,7 @@ typedef struct tt_named {
     tt_set *set;
     uint64_t hash; /* of set and name */
     uint64_t submitted_ns, deadline_ns;
+    uint64_t reported_ns;  /* a group: that it is incomplete; 0: never */
     tt_request *request;   /* not a group */
     tt_request **members;  /* a group: in the order of their names when it is complete */
     uint32_t member_count; /* that have come */
@@ -201,6 +202,8 @@ tt_request *tt_group_member(const tt_control *control, const tt_set *set, const 
 void tt_group_leave(tt_control *control, tt_request *request);
 /* A group that nobody named does not come together here: claim that it is dissolved. */
 void tt_group_give_up(tt_control *control, tt_named *named);
+/* Tells, every stall_ns, of a user's group that waits for members on this rank. */
+void tt_group_watch(tt_control *control, tt_named *named, uint64_t now_ns);
 /* Its ticket has ended with that: the members will be submitted by themselves. */
 void tt_group_come_apart(tt_control *control, tt_named *named);
 /* Submit them. */

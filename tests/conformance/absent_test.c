@@ -250,7 +250,20 @@ typedef struct hearing {
     pthread_mutex_t lock;
     pthread_cond_t heard;
     bool is_told[SIZE][NAMES];
+    bool is_half[SIZE]; /* a group, on the rank that says so */
 } hearing;
+
+static void listen_for_group(const ranks_self *self, hearing *all, const char *text)
+{
+    char wanted[64];
+    (void)snprintf(wanted, sizeof(wanted), "rank %d has submitted 1 of its 2 members (\"left\")",
+                   self->rank);
+    (void)pthread_mutex_lock(&all->lock);
+    all->is_half[self->rank] |=
+        strstr(text, "group \"half\" has waited for ") != NULL && strstr(text, wanted) != NULL;
+    (void)pthread_cond_broadcast(&all->heard);
+    (void)pthread_mutex_unlock(&all->lock);
+}
 
 /* Only what has all of it counts: the tensor, who lets it wait, and that it does. */
 static void listen(void *user, int level, const char *text)
@@ -258,6 +271,7 @@ static void listen(void *user, int level, const char *text)
     const ranks_self *self = user;
     hearing *all = self->user;
     (void)level;
+    listen_for_group(self, all, text);
     if (strstr(text, " has waited ") == NULL || strstr(text, "rank 2") == NULL) {
         return;
     }
@@ -293,6 +307,35 @@ static void late(ranks_self *self)
     sums_run(self, 0, NAMES);
 }
 
+/* On no rank a group is complete before all were told so. */
+static void half_a_group(ranks_self *self)
+{
+    static const char *const members[2] = {"left", "right"};
+    hearing *all = self->user;
+    int32_t values[2] = {1, 2};
+    tutti_handle *handles[2];
+    for (int i = 0; i < 2; i++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_I32;
+        call.count = 1;
+        call.name = members[i];
+        call.group = "half";
+        call.group_size = 2;
+        call.input = call.output = &values[i];
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+        (void)pthread_mutex_lock(&all->lock);
+        while (!all->is_half[self->rank]) {
+            (void)pthread_cond_wait(&all->heard, &all->lock);
+        }
+        (void)pthread_mutex_unlock(&all->lock);
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1.0));
+        EXPECT(values[i] == SIZE * (i + 1));
+        tutti_handle_free(handles[i]);
+    }
+}
+
 static void *listen_over_tcp(void *body)
 {
     hearing all = {.lock = PTHREAD_MUTEX_INITIALIZER, .heard = PTHREAD_COND_INITIALIZER};
@@ -319,12 +362,19 @@ static void who_lets_a_named_call_wait_is_told(void **state)
     listen_on_both(late);
 }
 
+static void a_group_that_lacks_members_everywhere_is_told_of(void **state)
+{
+    (void)state;
+    listen_on_both(half_a_group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
         cmocka_unit_test(calls_that_a_rank_does_not_make_are_given_up_on_request),
         cmocka_unit_test(who_lets_a_named_call_wait_is_told),
+        cmocka_unit_test(a_group_that_lacks_members_everywhere_is_told_of),
     };
     return cmocka_run_group_tests_name("absent", tests, NULL, NULL);
 }
