@@ -31,9 +31,10 @@
 #include "base/base.h"
 #include "base/hash64.h"
 #include "base/plant.h"
+#include "control/cut.h"
 #include "control/named.h"
 
-enum { STEPS_MAX = 64, AUTO_GROUPS = 8, INDEX_MIN = 64, PATIENT_STEPS = 2 };
+enum { STEPS_MAX = 64, INDEX_MIN = 64, PATIENT_STEPS = 2 };
 
 /* A tensor that was agreed while steps were watched. */
 typedef struct layout_name {
@@ -185,52 +186,19 @@ void tt_layout_release(tt_control *control, tt_set *set)
 
 /* ---- making groups ---- */
 
-/* A step being cut into groups. */
-typedef struct cutting {
-    bool is_auto;
-    uint32_t wanted, left; /* groups; tensors that are not in one */
-    uint64_t target;       /* bytes of a group */
-    uint64_t before;       /* bytes of all groups so far, the open one included */
-    uint64_t open_bytes;
-    uint32_t open_count, batch;
-} cutting;
-
-/* Does a new group begin with this tensor? */
-static bool is_cut(const cutting *cut, uint32_t group_count, const layout_name *name)
-{
-    if (group_count == 0 || cut->open_count == GROUP_MEMBERS_MAX) {
-        return true;
-    }
-    if (cut->is_auto) {
-        const bool is_round = name->batch != cut->batch && cut->open_bytes >= cut->target / 2;
-        return is_round || cut->open_bytes + name->bytes / 2 >= cut->target + cut->target / 2;
-    }
-    const bool is_full = cut->before + name->bytes / 2 >= group_count * cut->target;
-    return group_count < cut->wanted && (is_full || cut->left <= cut->wanted - group_count);
-}
-
 static void make_groups(tt_layout *layout, uint32_t wanted)
 {
-    cutting cut = {.is_auto = wanted == UINT32_MAX, .left = layout->order_count};
+    tt_cut cut;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < layout->order_count; i++) {
         bytes += layout->names[layout->order[i]].bytes;
     }
-    cut.wanted = cut.is_auto ? AUTO_GROUPS : wanted;
-    cut.target = bytes / cut.wanted + 1;
+    tt_cut_begin(&cut, wanted, layout->order_count, bytes);
     for (uint32_t i = 0; i < layout->order_count; i++) {
         layout_name *name = &layout->names[layout->order[i]];
-        if (is_cut(&cut, layout->group_count, name)) {
-            layout->group_count++;
-            cut.open_bytes = cut.open_count = 0;
-        }
-        name->group = layout->group_count;
-        cut.batch = name->batch;
-        cut.before += name->bytes;
-        cut.open_bytes += name->bytes;
-        cut.open_count++;
-        cut.left--;
+        name->group = tt_cut_next(&cut, name->bytes, name->batch);
     }
+    layout->group_count = cut.group_count;
     for (uint32_t first = 0, i = 0; first < layout->order_count; first = i) {
         const uint32_t group = layout->names[layout->order[first]].group;
         while (i < layout->order_count && layout->names[layout->order[i]].group == group) {
