@@ -119,7 +119,8 @@ typedef struct tutti_engine_ops {
     int (*launch)(tutti_engine *engine, const tutti_engine_op *op, uint64_t token);
     /* Tokens of ops that have ended since, at most `capacity` of them, and their statuses. */
     int (*test)(tutti_engine *engine, uint64_t *tokens, int *statuses, int capacity);
-    /* Readable when `test` may have news; -1, or NULL: it must be called again and again. */
+    /* Readable as long as `test` has news, always the same one: Tutti then sleeps on it. -1, or
+     * NULL: `test` must be called again and again. */
     int (*descriptor)(const tutti_engine *engine);
     /* A rank is gone or the job is to end: nothing launched is waited for any more. Buffers of ops
      * that have not landed may still be written to. NULL: nothing to be done. */

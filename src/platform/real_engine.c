@@ -136,8 +136,20 @@ bool tt_real_engine_pass(tt_real *real)
     return moved || landed > 0;
 }
 
+int tt_real_engine_bell(const tt_real_engine *engine)
+{
+    const bool has_bell = engine->ops != NULL && engine->ops->descriptor != NULL;
+    return has_bell ? engine->ops->descriptor(engine->self) : -1;
+}
+
 uint64_t tt_real_engine_due(tt_real *real)
 {
+    if (real->flying > 0 && real->engine_fd >= 0) {
+        tt_real_epoll_watch_engine(real);
+    }
+    if (!tt_real_engine_must_ask(real)) {
+        return UINT64_MAX;
+    }
     const uint64_t due_ns = tt_real_clock() + real->engine_nap;
     real->engine_nap = tt_min_u64(2 * real->engine_nap, NAP_NS_MAX);
     return due_ns;

@@ -15,7 +15,7 @@
 
 enum { EVENT_BATCH = 64 };
 
-static const uint64_t WAKE_KEY = UINT64_MAX;
+static const uint64_t WAKE_KEY = UINT64_MAX, ENGINE_KEY = UINT64_MAX - 1;
 
 tt_status tt_real_epoll_create(tt_real *real)
 {
@@ -97,6 +97,27 @@ void tt_real_mark_ready(tt_real *real, uint32_t peer)
     real->ready_peers[real->ready_count++] = peer;
 }
 
+void tt_real_epoll_watch_engine(tt_real *real)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = ENGINE_KEY};
+    if (!real->is_engine_watched &&
+        epoll_ctl(real->epoll_fd, EPOLL_CTL_ADD, real->engine_fd, &event) != 0) {
+        real->engine_fd = -1;
+        return;
+    }
+    real->is_engine_watched = true;
+}
+
+/* The engine is asked in every pass while it has ops. While it has none a ring would stand, and
+ * nobody could sleep. */
+static void hear_engine(tt_real *real)
+{
+    if (real->flying == 0) {
+        (void)epoll_ctl(real->epoll_fd, EPOLL_CTL_DEL, real->engine_fd, NULL);
+        real->is_engine_watched = false;
+    }
+}
+
 void tt_real_epoll_look(tt_real *real)
 {
     struct epoll_event events[EVENT_BATCH];
@@ -109,6 +130,10 @@ void tt_real_epoll_look(tt_real *real)
                 (void)!read(real->event_fd, &value, sizeof value);
             }
             real->woken = true;
+            continue;
+        }
+        if (events[i].data.u64 == ENGINE_KEY) {
+            hear_engine(real);
             continue;
         }
         tt_real_mark_ready(real, (uint32_t)events[i].data.u64);

@@ -59,7 +59,9 @@ struct tt_real {
     tt_real_engine engine;
     tt_launch *launches; /* asked for, not handed to the engine yet; in order */
     uint32_t launch_count, launch_capacity;
-    uint32_t flying;   /* ops the engine has */
+    uint32_t flying; /* ops the engine has */
+    int engine_fd;   /* rings when one has landed; -1: it must be asked. The engine's own */
+    bool is_engine_watched;
     bool keeps_memory; /* some of them for ever: nothing that was allocated is given back */
     tt_crew *crew;     /* NULL until it is needed */
     bool crew_is_missing;
@@ -82,6 +84,8 @@ tt_status tt_real_epoll_add(tt_real *real, uint32_t peer);
 void tt_real_epoll_update(tt_real *real, uint32_t peer); /* after its link was polled */
 void tt_real_epoll_remove(tt_real *real, uint32_t peer);
 void tt_real_epoll_look(tt_real *real); /* marks links ready; never waits */
+/* Before a sleep while the engine has ops. Cannot be had: it must be asked from then on. */
+void tt_real_epoll_watch_engine(tt_real *real);
 
 /* real_place.c */
 enum { TT_CROWD_MAX = 256 };
@@ -105,12 +109,20 @@ bool tt_real_engine_can_launch(tt_platform *platform, const tt_launch *launch);
 void tt_real_engine_launch(tt_platform *platform, const tt_launch *launch);
 /* Hand over what was asked for, tell what has landed. True if anything happened. */
 bool tt_real_engine_pass(tt_real *real);
+/* The descriptor that rings when an op has landed, or -1. */
+int tt_real_engine_bell(const tt_real_engine *engine);
 /* When it must be looked at again by somebody who sleeps; UINT64_MAX: never. */
 uint64_t tt_real_engine_due(tt_real *real);
 
 static inline bool tt_real_engine_is_busy(const tt_real *real)
 {
     return real->flying + real->launch_count > 0;
+}
+
+/* Does something move only if the engine is asked? */
+static inline bool tt_real_engine_must_ask(const tt_real *real)
+{
+    return real->launch_count > 0 || (real->flying > 0 && real->engine_fd < 0);
 }
 
 /* The link of `peer` has work that no descriptor tells. */

@@ -167,6 +167,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     tt_random_init(&real->random, config->seed, config->rank);
     real->spins = config->spins;
     real->engine = config->engine;
+    real->engine_fd = tt_real_engine_bell(&config->engine);
     real->platform.work_bytes_min = WORK_BYTES_MIN;
     if (config->hands > 1 && sched_getaffinity(0, sizeof(real->cores), &real->cores) == 0) {
         real->platform.hands = (uint32_t)tt_min_u64(config->hands, TT_HANDS_MAX);

@@ -183,7 +183,7 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
      * the engine's own wait would. */
     const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
     const bool is_vain = quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
-    return (is_vain && !tt_real_engine_is_busy(real)) || now_ns >= until_ns;
+    return (is_vain && !tt_real_engine_must_ask(real)) || now_ns >= until_ns;
 }
 
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)
