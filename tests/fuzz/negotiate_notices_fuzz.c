@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "negotiate/notice.h"
 #include "negotiate/ranges.h"
 
@@ -126,7 +127,32 @@ static void host_report(void *owner, int level, const char *text)
     TT_ASSERT(level >= 0 && strlen(text) < TT_TEXT_BYTES);
 }
 
+/* "=ab" is the claim of a group that has the tensors a, b. */
+static uint32_t host_part(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,
+                          tt_part_name *part_out)
+{
+    const char *text = claim;
+    const uint32_t at = offset > 0 ? offset : 1;
+    (void)owner;
+    if (at >= claim_bytes || text[0] != '=') {
+        return 0;
+    }
+    *part_out =
+        (tt_part_name){.hash = tt_hash64(text + at, 1, 0), .name = text + at, .name_bytes = 1};
+    return at + 1;
+}
+
 /* ---- events ---- */
+
+static bool is_open(const fuzz_host *host, const char *name)
+{
+    for (uint32_t i = 0; i < host->ticket_count; i++) {
+        if (host->tickets[i].ends == 0 && strcmp(host->tickets[i].ticket.name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static void submit(tt_negotiator *negotiator, fuzz_host *host, uint64_t choice)
 {
@@ -135,8 +161,12 @@ static void submit(tt_negotiator *negotiator, fuzz_host *host, uint64_t choice)
     if (host->ticket_count == TICKETS_MAX) {
         return;
     }
+    const bool is_group = (choice & 3) == 3;
+    const char *name = names[choice & 3], *claim = is_group ? "=ab" : claims[choice >> 2 & 3];
+    if (is_group ? is_open(host, "a") || is_open(host, "b") : is_open(host, names[3])) {
+        return; /* a tensor is in one open ticket */
+    }
     fuzz_ticket *mine = &host->tickets[host->ticket_count++];
-    const char *name = names[choice & 3], *claim = claims[choice >> 2 & 3];
     mine->ticket = (tt_ticket){.name = name,
                                .claim = claim,
                                .name_bytes = (uint16_t)strlen(name),
@@ -152,10 +182,11 @@ static uint32_t write_record(uint8_t *at, fuzz_input *input, bool is_request)
     const uint64_t choice = take(input, 2);
     uint32_t used = 8;
     if (is_request) {
+        const bool is_group = (choice >> 12 & 3) == 3;
         const tt_request_head head = {.kind = (uint8_t)(choice & 7),
                                       .needs_all = (choice >> 3 & 7) == 7,
                                       .name_bytes = (choice & 7) == TT_REQUEST_JOIN ? 0 : 1,
-                                      .claim_bytes = 1,
+                                      .claim_bytes = is_group ? 3 : 1,
                                       .range_count = 1};
         const tt_range range = {(uint32_t)(choice >> 6 & 3), (uint32_t)(choice >> 8 & 3)};
         memcpy(at, &head, sizeof(head));
@@ -163,11 +194,14 @@ static uint32_t write_record(uint8_t *at, fuzz_input *input, bool is_request)
         used += (uint32_t)sizeof(range);
         at[used] = (uint8_t)('a' + (choice >> 10 & 1));
         used += head.name_bytes;
-        at[used++] = (uint8_t)('x' + (choice >> 11 & 1));
-        return used;
+        at[used] = (uint8_t)('x' + (choice >> 11 & 1));
+        if (is_group) {
+            memcpy(at + used, "=ab", 3);
+        }
+        return used + head.claim_bytes;
     }
     const bool is_join = (choice & 3) == TT_ANSWER_JOINED;
-    const tt_answer_head head = {.kind = (uint8_t)(choice & 3),
+    const tt_answer_head head = {.kind = (choice & 3) == 0 ? TT_ANSWER_CONTESTED : choice & 3,
                                  .needs_all = (choice >> 2 & 7) == 7,
                                  .status = (int16_t) - (int)(choice >> 5 & 15),
                                  .name_bytes = is_join ? 0 : 1,
@@ -284,6 +318,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
                                      .failed = host_failed,
                                      .joined = host_joined,
                                      .explain = host_explain,
+                                     .part = host_part,
                                      .report = host_report};
     tt_negotiator *negotiator = NULL;
     TT_ASSERT(tt_negotiator_create(&table, &members, &config, &negotiator) == TT_OK);

@@ -386,6 +386,76 @@ static void test_without_memory_every_ticket_still_ends(void **state)
     }
 }
 
+/* Two members with a planned group "g" of a and b, and a planned "w". */
+static test_world *planned_group(void)
+{
+    tt_negotiate_config config = config_of(TT_NEGOTIATE_PLAN);
+    config.steps_to_plan = 1;
+    test_world *world = world_create(2, 1, &config, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        world_submit_all(world, "g", "=ab");
+        world_submit_all(world, "w", "c");
+        world_run(world);
+    }
+    assert_int_equal(world->frame_count + world_waiting(world), 0);
+    return world;
+}
+
+static void assert_refused(const test_world *world, uint32_t before, uint32_t occurrences)
+{
+    assert_int_equal(world_count(world, 1, EVENT_PLANNED), before + occurrences);
+    for (uint32_t i = 0; i < occurrences; i++) {
+        const test_event *event = world_event(world, 1, EVENT_PLANNED, before + i);
+        assert_string_equal(event->name, "g");
+        assert_true(event->is_refused && !event->has_ticket);
+    }
+}
+
+static void test_a_tensor_of_a_planned_group_is_not_told_before_the_cut(void **state)
+{
+    (void)state;
+    test_world *world = planned_group();
+    const uint32_t before = world_count(world, 1, EVENT_PLANNED);
+    world_submit(world, 0, "g", "=ab"); /* begins */
+    world_submit(world, 0, "w", "new"); /* has a cut of its own */
+    tt_negotiator_flush(world->members[0].negotiator);
+    assert_int_equal(world->frames[0].notice.kind, TT_NOTICE_CALL);
+    world_deliver(world, 0); /* member 1 puts in its vector; then: */
+    world_submit(world, 1, "a", "c");
+    world_run(world);
+    assert_refused(world, before, 1);
+    assert_int_equal(world_count(world, 1, EVENT_FAILED), 1);
+    world_submit(world, 1, "b", "c"); /* it was in the group, too */
+    assert_int_equal(world_count(world, 1, EVENT_FAILED), 2);
+    world_submit(world, 1, "w", "new");
+    world_submit_all(world, "g", "=ab");
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+    world_destroy(world);
+}
+
+static void test_a_tensor_apart_ends_one_occurrence_of_its_planned_group(void **state)
+{
+    (void)state;
+    test_world *world = planned_group();
+    const uint32_t before = world_count(world, 1, EVENT_PLANNED);
+    world_submit(world, 0, "g", "=ab");
+    world_submit(world, 0, "g", "=ab"); /* it only sends, perhaps, and is a step ahead */
+    world_submit(world, 1, "a", "c");
+    world_run(world);
+    assert_refused(world, before, 1);
+    world_submit(world, 1, "g", "=ab"); /* b never came by itself */
+    const test_event *paid = world_event(world, 1, EVENT_PLANNED, before + 1);
+    assert_true(paid->has_ticket && !paid->is_refused);
+    assert_int_equal(paid->order, world_event(world, 0, EVENT_PLANNED, before + 1)->order);
+    world_submit_all(world, "b", "c");
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+    assert_int_equal(world_count(world, 1, EVENT_FAILED), 1);
+    world_judge(world, true);
+    world_destroy(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +473,8 @@ int main(void)
         cmocka_unit_test(test_shutting_ends_what_waits_and_what_comes),
         cmocka_unit_test(test_long_lists_go_in_parts),
         cmocka_unit_test(test_without_memory_every_ticket_still_ends),
+        cmocka_unit_test(test_a_tensor_of_a_planned_group_is_not_told_before_the_cut),
+        cmocka_unit_test(test_a_tensor_apart_ends_one_occurrence_of_its_planned_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

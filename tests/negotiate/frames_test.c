@@ -169,12 +169,36 @@ static void test_a_stall_and_a_cancellation(void **state)
     world_destroy(world);
 }
 
+static void test_a_tensor_in_a_group_and_alone(void **state)
+{
+    (void)state;
+    test_world *world = two_members();
+    world_submit(world, 0, "g", "=ab");
+    world_submit(world, 1, "a", "c");
+    expect(world, "contested",
+           "0>1 1 1 0 1 \n"
+           "1>0 1 1 0 1 \n"
+           "1>0 3 1 0 1 010001000100010001000000010000006163\n"
+           "0>1 4 1 0 1 "
+           "0401fbff01005500670072616e6b732064697361677265652061626f7574207468652067726f7570206f"
+           "662074656e736f72202261223a2072616e6b20303a20696e2067726f7570202267223b2072616e6b2031"
+           "3a20627920697473656c66000400fbff01005500620072616e6b732064697361677265652061626f7574"
+           "207468652067726f7570206f662074656e736f72202261223a2072616e6b20303a20696e2067726f7570"
+           "202267223b2072616e6b20313a20627920697473656c66000400fbff01005500610072616e6b73206469"
+           "7361677265652061626f7574207468652067726f7570206f662074656e736f72202261223a2072616e6b"
+           "20303a20696e2067726f7570202267223b2072616e6b20313a20627920697473656c6600\n");
+    world_submit(world, 1, "b", "c");
+    assert_int_equal(world_waiting(world), 0);
+    world_destroy(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_answers_and_vectors),
         cmocka_unit_test(test_a_cut_and_a_join),
         cmocka_unit_test(test_a_stall_and_a_cancellation),
+        cmocka_unit_test(test_a_tensor_in_a_group_and_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 
 /* ---- the host ---- */
 
@@ -89,6 +90,7 @@ static void add_agreement(world_member *member, event_kind kind, const tt_agreem
     TT_ASSERT(item->name_bytes < sizeof(event->name) && item->claim_bytes < sizeof(event->claim));
     TT_ASSERT(strlen(item->name) == item->name_bytes);
     event->has_ticket = item->ticket != NULL;
+    event->is_refused = item->rival != NULL;
     memcpy(event->name, item->name, item->name_bytes);
     memcpy(event->claim, item->claim, item->claim_bytes);
     event->active = item->active;
@@ -119,6 +121,20 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
 static void host_planned(void *owner, const tt_agreement *item)
 {
     add_agreement(owner, EVENT_PLANNED, item);
+}
+
+static uint32_t host_part(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,
+                          tt_part_name *part_out)
+{
+    const char *text = claim;
+    const uint32_t at = offset > 0 ? offset : 1;
+    (void)owner;
+    if (at >= claim_bytes || text[0] != '=') {
+        return 0;
+    }
+    *part_out =
+        (tt_part_name){.hash = tt_hash64(text + at, 1, 0), .name = text + at, .name_bytes = 1};
+    return at + 1;
 }
 
 /* Claims that begin with '+' may go together, where their second letter is the same. */
@@ -213,6 +229,7 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
                                         .failed = host_failed,
                                         .joined = host_joined,
                                         .explain = host_explain,
+                                        .part = host_part,
                                         .may_plan = host_may_plan,
                                         .report = host_report};
         const tt_negotiate_members members = {.size = size,

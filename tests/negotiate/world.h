@@ -22,6 +22,7 @@ typedef enum event_kind { EVENT_AGREED, EVENT_PLANNED, EVENT_FAILED, EVENT_JOINE
 typedef struct test_event {
     event_kind kind;
     bool has_ticket;
+    bool is_refused; /* it was planned, but this member has a tensor of it in another ticket */
     char name[64], claim[64]; /* of the agreement; of the ticket where it failed */
     char text[192];
     tt_status status;
@@ -79,7 +80,7 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
 /* Judges, shuts, frees, and checks that no memory is left. */
 void world_destroy(test_world *world);
 
-/* A claim that begins with '!' needs all members. */
+/* A claim that begins with '!' needs all members; "=ab" is of a group that has the tensors a, b. */
 world_ticket *world_submit(test_world *world, uint32_t member, const char *name, const char *claim);
 void world_submit_all(test_world *world, const char *name, const char *claim);
 void world_flush(test_world *world);
