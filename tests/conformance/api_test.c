@@ -144,6 +144,65 @@ static void test_several_threads_of_a_rank_sum_alike(void **state)
     assert_int_equal(unsetenv("TUTTI_THREADS"), 0);
 }
 
+/* ---- places ---- */
+
+/* Where each rank takes its next buffers is its own affair, from call to call. */
+static void places_body(ranks_self *self)
+{
+    enum { COUNT = 9000, BUFFERS = 3, CALLS = 60 };
+    static const tutti_collective collectives[] = {TUTTI_ALLREDUCE, TUTTI_ALLTOALL,
+                                                   TUTTI_BROADCAST};
+    int32_t *inputs[BUFFERS], *outputs[BUFFERS];
+    for (int i = 0; i < BUFFERS; i++) { /* the last one is its own */
+        const size_t bytes = COUNT * sizeof(int32_t);
+        inputs[i] = i < BUFFERS - 1 ? tutti_alloc(self->context, bytes) : malloc(bytes);
+        outputs[i] = i < BUFFERS - 1 ? tutti_alloc(self->context, bytes) : malloc(bytes);
+        EXPECT(inputs[i] != NULL && outputs[i] != NULL);
+    }
+    for (int turn = 0; turn < CALLS; turn++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        const int mine = (turn / 4 + self->rank) % 13 == 5 ? 2 : turn / (2 + self->rank) % 2;
+        call.collective = collectives[turn / 20 % 3];
+        const bool is_alltoall = call.collective == TUTTI_ALLTOALL;
+        const bool is_broadcast = call.collective == TUTTI_BROADCAST;
+        call.input = inputs[mine];
+        call.output = is_broadcast || turn % 20 < 5 ? inputs[mine] : outputs[mine];
+        call.output = is_alltoall ? outputs[mine] : call.output;
+        call.count = is_alltoall ? (uint64_t)(COUNT / self->size) : COUNT;
+        call.dtype = TUTTI_I32;
+        call.root = turn / 7 % self->size;
+        for (int i = 0; i < COUNT; i++) {
+            inputs[mine][i] = turn + i % 50 + 100 * self->rank;
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        const int32_t *found = call.output;
+        const int part = (int)call.count;
+        for (int i = 0; i < part * (is_alltoall ? self->size : 1); i++) {
+            const int at = is_alltoall ? self->rank * part + i % part : i;
+            const int32_t of_zero = turn + at % 50;
+            const int32_t wanted = is_alltoall ? of_zero + 100 * (i / part)
+                                   : is_broadcast
+                                       ? of_zero + 100 * call.root
+                                       : self->size * of_zero + 50 * self->size * (self->size - 1);
+            EXPECT_SAY(found[i] == wanted, "turn %d, rank %d, element %d: %d, not %d", turn,
+                       self->rank, i, found[i], wanted);
+        }
+    }
+    for (int i = 0; i < BUFFERS - 1; i++) {
+        tutti_free(self->context, inputs[i]);
+        tutti_free(self->context, outputs[i]);
+    }
+    free(inputs[BUFFERS - 1]);
+    free(outputs[BUFFERS - 1]);
+}
+
+static void test_calls_that_repeat_find_their_buffers(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", places_body, NULL);
+    ranks_run(4, "shm", places_body, NULL);
+}
+
 /* ---- algorithms ---- */
 
 static const char *const algorithms[] = {"flat",     "star",     "ring",        "doubling",
@@ -307,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_tcp_serves_every_size),
         cmocka_unit_test(test_a_large_sum_comes_in_every_form),
         cmocka_unit_test(test_several_threads_of_a_rank_sum_alike),
+        cmocka_unit_test(test_calls_that_repeat_find_their_buffers),
         cmocka_unit_test(test_every_algorithm_can_be_forced),
         cmocka_unit_test(test_all_ranks_get_the_same_bits),
         cmocka_unit_test(test_special_values_follow_the_header),

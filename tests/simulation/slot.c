@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "simulation/run_internal.h"
 
 /* ---- buffers ---- */
@@ -158,6 +159,16 @@ static void flaw_apply(call_slot *slot)
     }
 }
 
+/* Every other call that asks for nothing special says so; told by its place, for the run's own
+ * numbers are those that seeds are known by. */
+static bool is_said_plain(const call_slot *slot)
+{
+    const tt_request *request = &slot->request;
+    return request->set == 0 && request->name == NULL && request->group == NULL &&
+           !request->is_uneven && request->output_capacity == 0 && request->prescale == 1.0 &&
+           request->postscale == 1.0 && tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0;
+}
+
 static void do_cancel(void *argument)
 {
     call_slot *slot = argument;
@@ -184,6 +195,7 @@ static void submit(call_slot *slot)
     if (is_culprit) {
         flaw_apply(slot);
     }
+    slot->request.is_plain = is_said_plain(slot);
     slot->is_submitted = true;
     rank->in_flight++;
     tt_control_submit(rank->control, &slot->request);
