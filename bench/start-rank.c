@@ -6,7 +6,7 @@
  *
  * A round: allocate and fill ARENA_BYTES, sum them, shut down, join again. Times are the slowest
  * rank's. Then nobody does anything for PAUSE_MS, then all wait for rank 0 for so long, then rank 0
- * comes 20 ms late fifty times: what share of a core the others used. Rank 0 prints a line of JSON
+ * comes 10 ms late fifty times: what share of a core the others used. Rank 0 prints a line of JSON
  * for each. */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #include "tutti/tutti.h"
 
-enum { LATE_MS = 20, LATE_COUNT = 50 };
+enum { LATE_MS = 10, LATE_COUNT = 50 };
 
 typedef struct start_bench {
     tutti_context *context;
@@ -129,7 +129,7 @@ static void measure_shares(const start_bench *self)
         check(self, tutti_barrier(self->context), "barrier");
     }
     share = is_late ? 0.0 : 100.0 * (cpu_ms() - used) / (now_ms() - begin);
-    report(self, "a peer 20 ms late", names, &share, 1);
+    report(self, "a peer 10 ms late", names, &share, 1);
 }
 
 int main(int count, char **words)
