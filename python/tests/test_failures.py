@@ -130,23 +130,33 @@ def test_an_exception_in_a_hook_in_mid_step_reaches_every_rank(tmp_path):
     assert "hook of rank 1" in heard[0] and "rank 1" in heard[0]
 
 
-def test_a_rank_that_raises_under_ddp_ends_the_others_backward(tmp_path):
-    done, heard = run(tmp_path, """
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_rank_that_raises_under_ddp_ends_the_others_backward(tmp_path, hooked):
+    done, heard = run(tmp_path, f"""
+        HOOKED = {hooked}""" + """
         import torch.distributed as dist
         import tutti.torch.backend
-        dist.init_process_group("tutti", init_method="file://" + os.path.join(HERE, "store"),
+        dist.init_process_group("gloo" if HOOKED else "tutti",
+                                init_method="file://" + os.path.join(HERE, "store"),
                                 rank=ME, world_size=hvd.size())
         model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+        if HOOKED:
+            model.register_comm_hook(None, hvd.ddp_hook)
         model(torch.ones(2, 4)).sum().backward()
         loss = model(torch.ones(2, 4)).sum()
+        begun = os.path.join(HERE, "begun")
         if ME == CULPRIT:
+            while not os.path.exists(begun):  # so that the other's exchange is under way
+                time.sleep(0.01)
             raise ValueError("no more data")
+        model.module.weight.register_hook(lambda _: open(begun, "w").close())
         try:
             loss.backward()
         except RuntimeError as problem:
-            tell(problem)
+            tell(f"{type(problem).__name__}: {problem}")
     """)
     assert "ValueError: no more data" in heard[0] and "rank 1" in heard[0], done.stderr
+    assert not hooked or heard[0].startswith("HorovodInternalError: "), heard[0]
 
 
 def test_an_interrupt_reaches_every_rank_from_inside_a_call(tmp_path):

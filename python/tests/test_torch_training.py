@@ -86,6 +86,38 @@ def test_one_rank_trains_bit_for_bit_as_the_plain_loop():
         torch.testing.assert_close(mine, theirs)
 
 
+def alone(wrap, **options):
+    """A few steps, the same on every rank that runs them, then the parameters."""
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = wrap(model, optimizer, **options) if wrap else optimizer
+    for inputs, targets in batches(3):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs * (hvd.rank() + 1)), targets).backward()
+        optimizer.step()
+    return list(model.state_dict().values())
+
+
+def distributed(model, optimizer, **options):
+    return hvd.DistributedOptimizer(optimizer, model.named_parameters(), **options)
+
+
+@pytest.mark.parametrize("wrap, options", [
+    (distributed, {}), (distributed, {"groups": 2}), (distributed, {"op": hvd.Adasum}),
+    (distributed, {"gradient_predivide_factor": 2.0}), (hvd.CrossBarrier, {})])
+def test_ranks_outside_the_process_set_train_by_themselves(wrap, options):
+    if hvd.size() == 1:
+        pytest.skip("nobody is outside")
+    first = hvd.add_process_set([0])
+    last = hvd.add_process_set([hvd.size() - 1])
+    for members in (first, last):
+        exact = options.get("op") != hvd.Adasum or not members.included()
+        for mine, plain in zip(alone(wrap, process_set=members, **options), alone(None)):
+            assert torch.equal(mine, plain) if exact else torch.allclose(mine, plain)
+    for members in (first, last):
+        hvd.remove_process_set(members)
+
+
 def test_adasum_of_equal_steps_is_the_step():
     model, plain = model_of(), model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.AdamW(model.parameters(), lr=0.1),

@@ -240,6 +240,11 @@ def process_sets() -> List[ProcessSet]:
     return [_sets[number] for number in sorted(_sets)]
 
 
+def is_alone(process_set: ProcessSet) -> bool:
+    """Has this rank nobody to exchange with: it is the only member, or none?"""
+    return process_set.size() == 1 or process_set.included() is False
+
+
 def next_name(kind: str, process_set: ProcessSet) -> str:
     """Horovod's name for a call without one; counted per kind and process set, so that calls in
     the same order meet."""

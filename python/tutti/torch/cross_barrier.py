@@ -17,7 +17,7 @@ import torch
 from tutti import _library as c
 
 from . import ops
-from .basics import Average, global_process_set, next_name, size
+from .basics import Average, global_process_set, is_alone, next_name
 from .buckets import Bucket, Readers, Slot
 from .functions import broadcast_object
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
@@ -34,6 +34,7 @@ class _Crossing:
     def _cross_prepare(self, model, original, options):
         self._original, self._options = original, options
         self._names = _names_of(model, original)
+        self._is_outside = options["process_set"].included() is False  # then nothing is exchanged
         self._prefix = next_name("cross_barrier", options["process_set"])
         self._readers = Readers(model, self._names)
         self._slots = {p: Slot(p, name, options["passes"]) for p, name in self._names.items()}
@@ -95,6 +96,8 @@ class _Crossing:
         return lambda: slot.place if me() is None else me()._settle(slot)
 
     def _submit(self, bucket, piece):
+        if self._is_outside:
+            return
         call = piece.call
         if call is None or piece.flat.device.type != "cpu":  # there: its elements, in host memory
             call = piece.call = self._call(bucket, piece)
@@ -112,10 +115,12 @@ class _Crossing:
     # ---- layout ----
 
     def _build(self):
-        """Buckets as the first rank saw the forward pass; every rank must use the same."""
+        """Buckets as the first member saw the forward pass; all members must use the same."""
         process_set = self._options["process_set"]
-        layout = broadcast_object(self._readers.layout(), min(process_set.ranks),
-                                  self._prefix + ".layout", process_set)
+        layout = self._readers.layout()
+        if not self._is_outside:
+            layout = broadcast_object(layout, min(process_set.ranks), self._prefix + ".layout",
+                                      process_set)
         by_name = {slot.name: slot for slot in self._slots.values()}
         named = [name for pieces in layout for names in pieces for name in names]
         if set(named) != set(by_name):
@@ -192,7 +197,7 @@ class _Crossing:
         dropped = [slot for slot in bucket.slots if slot.parameter.grad is None]
         for slot in dropped:
             slot.parameter.grad = slot.place
-        if size() == 1:  # no other rank has a gradient where this one has none
+        if is_alone(self._options["process_set"]):  # nobody has a gradient where there is none
             for p in bucket.absent:
                 p.grad = None
         zero = bucket.zero

@@ -29,14 +29,17 @@ def _name(bucket, buffer):
 
 
 def _settle(pending):
+    """Wait for all of them. The first problem is raised here, in backward: an exception that is
+    set into the future would reach DDP as a value that is no tensor, and its text would be lost."""
+    problem = None
     for handle, future in pending:
         try:
-            result = ops.synchronize(handle)
-        except Exception as problem:  # DDP raises it where it takes the future's value
-            future.set_exception(problem)
-        else:
-            future.set_result(result)
+            future.set_result(ops.synchronize(handle))
+        except Exception as its_own:
+            problem = problem or its_own
     pending.clear()
+    if problem is not None:
+        raise problem
 
 
 def ddp_hook(state, bucket):
@@ -47,9 +50,13 @@ def ddp_hook(state, bucket):
     buffer = bucket.buffer()
     pending = _waiting.__dict__.setdefault("pending", [])
     future = torch.futures.Future()
-    handle = ops.allreduce_async_(buffer, name=_name(bucket, buffer), op=basics.Average,
-                                  process_set=process_set)
-    pending.append((handle, future))
-    if bucket.is_last():
-        _settle(pending)
+    try:
+        handle = ops.allreduce_async_(buffer, name=_name(bucket, buffer), op=basics.Average,
+                                      process_set=process_set)
+        pending.append((handle, future))
+        if bucket.is_last():
+            _settle(pending)
+    except BaseException:  # this backward pass is over: the next one must not wait for its buckets
+        pending.clear()
+        raise
     return future

@@ -12,7 +12,7 @@ import torch
 import tutti
 
 from . import basics, ops
-from .basics import Average, ProcessSet, Sum, global_process_set
+from .basics import Average, ProcessSet, Sum, global_process_set, is_alone
 from .compression import Compression, Compressor
 from .functions import broadcast_object
 
@@ -71,7 +71,7 @@ class _Mixin(_Options):
         self._group_ready = [set() for _ in self._groups]
         self._scales = self._factors()
         self._homes = _Homes(len(self._passes_left))
-        self._is_alone = options["process_set"].size() == 1  # then this is the plain optimizer
+        self._is_alone = is_alone(options["process_set"])  # then this is the plain optimizer
         self._hooks = [] if self._is_alone else [_on_gradient(p, self._gradient_is_ready)
                                                  for p in self._passes_left]
 
@@ -161,7 +161,7 @@ class _Mixin(_Options):
     def synchronize(self):
         """Wait until every gradient is reduced. Parameters without a gradient take part with
         zeros, because other ranks may have one."""
-        if self._tutti["process_set"].included() and not self._is_alone:
+        if not self._is_alone:
             for p in self._passes_left:
                 if p not in self._handles and p not in self._waiting_members():
                     if p.grad is None:
@@ -360,6 +360,8 @@ def _groups_of(groups, parameters, names, process_set):
     if isinstance(groups, int):
         if groups < 0:
             raise ValueError("groups should be a non-negative integer or a list of parameters")
+        if is_alone(process_set):
+            return []
         order = {name: i for i, name in enumerate(
             broadcast_object([names[p] for p in parameters], min(process_set.ranks),
                              "group_order", process_set))}
