@@ -26,7 +26,7 @@ def test_flags_become_options_and_variables():
 
 
 def test_every_flag_of_horovodrun_is_known():
-    flags = """-np --num-proc -H --hosts --hostfile -v --verbose --output-filename --start-timeout
+    flags = """-np --num-proc -H --hosts --hostfile --verbose --output-filename --start-timeout
         --disable-cache --network-interfaces -p --ssh-port -i --ssh-identity-file
         --prefix-output-with-timestamp --gloo --mpi --jsrun --mpi-args --tcp --binding-args
         --mpi-threads-disable --gloo-timeout-seconds --num-nccl-streams --thread-affinity
@@ -36,7 +36,8 @@ def test_every_flag_of_horovodrun_is_known():
         --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples
         --autotune-gaussian-process-noise --slots-per-host --timeline-filename
         --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds
-        --stall-check-shutdown-time-seconds --log-level --log-without-timestamp""".split()
+        --stall-check-shutdown-time-seconds --log-level --log-without-timestamp
+        --log-with-timestamp --no-log-hide-timestamp -prefix-timestamp""".split()
     told = horovodrun.usage()
     for flag in flags:
         assert horovodrun.translate([f"{flag}=1", "python"])[0][-1] == "python"
@@ -45,6 +46,16 @@ def test_every_flag_of_horovodrun_is_known():
                  "--elastic-timeout --reset-limit --blacklist-cooldown-range").split():
         with pytest.raises(SystemExit, match=flag):
             horovodrun.translate([flag, "1", "python"])
+
+
+@pytest.mark.parametrize("flag, text", [
+    ("-v", "0.28.1\n"), ("--version", "0.28.1\n"), ("-cb", "PyTorch"),
+    ("--check-build", "PyTorch")])
+def test_what_there_is_is_told_wherever_it_is_asked(flag, text, capsys):
+    with pytest.raises(SystemExit) as caught:
+        horovodrun.translate(["--verbose", "-np", "2", flag])
+    assert caught.value.code == 0 and text in capsys.readouterr().out and flag in horovodrun.usage()
+    assert horovodrun.translate(["-np", "2", "python", flag])[0][-1] == flag  # the program's own
 
 
 @pytest.mark.parametrize("arguments, text", [

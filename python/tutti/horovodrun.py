@@ -16,6 +16,7 @@ import shutil
 import sys
 from typing import List, Sequence, Tuple
 
+HOROVOD_VERSION = "0.28.1"  # whose flags these are
 # flag: (how many values, what it becomes). A name with a dash is an option of tutti run, a name in
 # capitals a variable of the ranks, which tutti.torch reads.
 HONOURED = {
@@ -37,13 +38,14 @@ SSH = {"-p": "-p", "--ssh-port": "-p", "-i": "-i", "--ssh-identity-file": "-i"}
 IGNORED = {
     "--gloo": 0, "--mpi": 0, "--jsrun": 0, "--tcp": 0, "--mpi-args": 1, "--binding-args": 1,
     "--mpi-threads-disable": 0, "--no-mpi-threads-disable": 0, "--num-nccl-streams": 1,
-    "--thread-affinity": 1, "--disable-cache": 0, "-v": 0, "--verbose": 0,
+    "--thread-affinity": 1, "--disable-cache": 0, "--verbose": 0,
     "--cycle-time-ms": 1, "--hierarchical-allreduce": 0, "--no-hierarchical-allreduce": 0,
     "--hierarchical-allgather": 0, "--no-hierarchical-allgather": 0, "--torus-allreduce": 0,
     "--no-torus-allreduce": 0, "--no-autotune": 0, "--autotune-log-file": 1,
     "--autotune-warmup-samples": 1, "--autotune-steps-per-sample": 1,
     "--autotune-bayes-opt-max-samples": 1, "--autotune-gaussian-process-noise": 1,
     "--timeline-mark-cycles": 0, "--no-timeline-mark-cycles": 0, "--stall-check": 0,
+    "--log-with-timestamp": 0, "--no-log-hide-timestamp": 0, "-prefix-timestamp": 0,
     "--log-without-timestamp": 0, "--log-hide-timestamp": 0,
     "--prefix-output-with-timestamp": 0,
 }
@@ -66,6 +68,12 @@ def translate(arguments: Sequence[str]) -> Tuple[List[str], str]:
         flag, has_value, value = rest.pop(0).partition("=")
         if flag == "--":
             break
+        if flag in ("-v", "--version"):
+            print(HOROVOD_VERSION)
+            sys.exit(0)
+        if flag in ("-cb", "--check-build"):
+            check_build()
+            sys.exit(0)
         if flag in REFUSED:
             sys.exit(f"horovodrun: {flag}: {REFUSED[flag]}")
         if flag in SWITCHES:
@@ -101,6 +109,8 @@ def usage() -> str:
     lines += [f"  {flag:<38}{becomes}" for flag, (_, becomes) in HONOURED.items()]
     lines += [f"  {flag:<38}{becomes}" for flag, becomes in SWITCHES.items()]
     lines += [f"  {flag:<38}ssh {becomes}" for flag, becomes in SSH.items()]
+    lines += [f"  {'-v --version':<38}{HOROVOD_VERSION}",
+              f"  {'-cb --check-build':<38}what there is"]
     lines += ["Ignored, with one line:", "  " + " ".join(IGNORED), "Refused:"]
     lines += [f"  {flag:<38}{why}" for flag, why in REFUSED.items()]
     return "\n".join(lines)
@@ -129,9 +139,6 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
-        return
-    if arguments[0] in ("-cb", "--check-build"):
-        check_build()
         return
     command, words = translate(arguments)
     if words:
