@@ -70,6 +70,9 @@ set_variable(tt_environment *environment, const char *name, const char *format, 
 static void set_horovod_variables(tt_environment *environment, const rank_setup *start)
 {
     const tt_wire_spec *spec = start->plan->spec;
+    char host[256] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    set_variable(environment, "HOROVOD_HOSTNAME", "%s", host);
     set_variable(environment, "HOROVOD_RANK", "%u", spec->rank_first + start->index);
     set_variable(environment, "HOROVOD_SIZE", "%u", spec->world_size);
     set_variable(environment, "HOROVOD_LOCAL_RANK", "%u", start->index);

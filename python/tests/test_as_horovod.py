@@ -7,6 +7,7 @@ import inspect
 import os
 import pathlib
 import re
+import socket
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ VARIABLES = """FUSION_THRESHOLD CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE
     HIERARCHICAL_ALLGATHER TORUS_ALLREDUCE BATCH_D2D_MEMCOPIES DISABLE_GROUP_FUSION
     ENABLE_ASYNC_COMPLETION ENABLE_XLA_OPS DYNAMIC_PROCESS_SETS NUM_NCCL_STREAMS CPU_OPERATIONS
     CONTROLLER THREAD_AFFINITY MPI_THREADS_DISABLE ADASUM_MPI_CHUNK_SIZE CCL_CACHE GLOO_IFACE
+    CCL_BGT_AFFINITY
     GLOO_TIMEOUT_SECONDS LOG_LEVEL LOG_HIDE_TIME DISABLE_NVTX_RANGES RANK SIZE LOCAL_RANK LOCAL_SIZE
     CROSS_RANK CROSS_SIZE HOSTNAME GLOO_RENDEZVOUS_ADDR GLOO_RENDEZVOUS_PORT ELASTIC AUTOTUNE
     AUTOTUNE_LOG AUTOTUNE_WARMUP_SAMPLES AUTOTUNE_STEPS_PER_SAMPLE AUTOTUNE_BAYES_OPT_MAX_SAMPLES
@@ -153,6 +155,7 @@ def test_errors_are_of_horovods_classes():
     assert hvd.HorovodInternalError is exceptions.HorovodInternalError
     assert issubclass(exceptions.HorovodVersionMismatchError, ImportError)
     assert exceptions.HostsUpdatedInterrupt(True).skip_sync is True
+    assert issubclass(exceptions.HostsUpdatedInterrupt, RuntimeError)
     with pytest.warns(DeprecationWarning, match="average"):
         hvd.allreduce(torch.ones(1), average=False)
     if hvd.size() > 1:
@@ -178,6 +181,11 @@ def test_variables_of_the_launcher_are_set():
     assert int(os.environ["HOROVOD_RANK"]) == hvd.rank()
     assert int(os.environ["HOROVOD_SIZE"]) == hvd.size()
     assert int(os.environ["HOROVOD_LOCAL_RANK"]) == hvd.local_rank()
+    assert int(os.environ["HOROVOD_LOCAL_SIZE"]) == hvd.local_size()
+    assert int(os.environ["HOROVOD_CROSS_RANK"]) == hvd.cross_rank()
+    assert int(os.environ["HOROVOD_CROSS_SIZE"]) == hvd.cross_size()
+    assert os.environ["HOROVOD_HOSTNAME"] == socket.gethostname()
+    assert os.environ["HOROVOD_CONTROLLER"] == os.environ["HOROVOD_CPU_OPERATIONS"] == "gloo"
 
 
 def test_variables_of_horovod_are_honoured_ignored_or_refused(monkeypatch, capsys):
@@ -188,9 +196,11 @@ def test_variables_of_horovod_are_honoured_ignored_or_refused(monkeypatch, capsy
     monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "1048576")
     monkeypatch.setenv("HOROVOD_LOG_LEVEL", "WARNING")
     monkeypatch.setenv("HOROVOD_CYCLE_TIME", "5")
+    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "1")  # says nothing of ranks that are late
     hvd.shutdown()
     hvd.init()
     assert os.environ["TUTTI_FUSE_BATCH"] == "1048576" and os.environ["TUTTI_LOG"] == "warn"
+    assert "TUTTI_TIMEOUT" not in os.environ
     told = capsys.readouterr().err
     assert ("HOROVOD_CYCLE_TIME" in told) == (hvd.rank() == 0)
     monkeypatch.delenv("TUTTI_FUSE_BATCH")

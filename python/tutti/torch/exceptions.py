@@ -6,7 +6,7 @@ class HorovodInternalError(RuntimeError):
     """A collective failed. `__cause__` is Tutti's own error, with status, rank and tensor."""
 
 
-class HostsUpdatedInterrupt(Exception):
+class HostsUpdatedInterrupt(RuntimeError):
     """The hosts of an elastic job have changed."""
 
     def __init__(self, skip_sync=False):
