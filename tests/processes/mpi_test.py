@@ -133,6 +133,28 @@ class Mpi(unittest.TestCase):
         for mpi in self.mpis:
             self.assert_ok(self.mpirun(mpi, 2, ENGINE, TUTTI_TRANSPORT="tcp"), 2, mpi)
 
+    def test_over_ucx(self):
+        """MPI does the collectives, UCX carries the control messages."""
+        if not (BUILD / "plugins" / "tutti-ucx.so").exists():
+            self.skipTest("the ucx plugin is not built: install libucx-dev, and build again")
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 2, ENGINE, "together", "sets", "named", "mismatch",
+                                TUTTI_TRANSPORT="ucx")
+            self.assert_ok(ended, 2, mpi)
+            self.assertEqual(ended.stdout.count("memory of this host is not shared"), 2, ended)
+
+    def test_the_bench_measures_an_engine(self):
+        for mpi in self.mpis:
+            ended = subprocess.run(
+                [TUTTI, "bench", "allreduce", "--engine", f"mpi-{mpi}", "-n", "2", "-b", "4",
+                 "-e", "64K", "-f", "128", "-i", "3", "-w", "1"],
+                env={**self.environment, "TUTTI_ENGINE": ""}, capture_output=True, text=True,
+                timeout=60, check=False)
+            self.assertEqual(ended.returncode, 0, ended)
+            rows = [line.split() for line in ended.stdout.splitlines() if line[:1] not in ("#", "")]
+            self.assertEqual([row[0] for row in rows], ["4", "512", "65536"], ended)
+            self.assertEqual({row[-1] for row in rows}, {"0"}, ended)
+
     def test_mpi_carries_address_and_secret(self):
         """Nothing of ours is set, there is no home, and the hosts share no memory: MPI to join."""
         apart = ["sh", "-c", 'export TUTTI_HOSTID=$$; exec "$0" "$@"']
