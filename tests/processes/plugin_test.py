@@ -33,12 +33,12 @@ class Plugins(unittest.TestCase):
         return subprocess.run(words, env={**self.environment, **variables}, capture_output=True,
                               text=True, timeout=120, check=False)
 
-    def compile(self, name, text):
+    def compile(self, name, text, *more):
         source = self.folder / f"{name}.c"
         source.write_text(text)
         subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-shared", "-fPIC",
-                        f"-I{SOURCE}/include", source, "-o", self.folder / f"tutti-{name}.so"],
-                       check=True)
+                        f"-I{SOURCE}/include", source, *more, "-o",
+                        self.folder / f"tutti-{name}.so"], check=True)
 
     def refused(self, name, pattern):
         ended = self.run_words(ENGINE, TUTTI_ENGINE=name)
@@ -117,6 +117,23 @@ class Plugins(unittest.TestCase):
                      'TUTTI_PLUGIN_DEFINE = {.abi = TUTTI_PLUGIN_ABI, .name = "holes"};\n')
         self.refused("holes", "undefined symbol: absent")
 
+    def test_a_missing_library_names_its_package(self):
+        """The plugin is there, the library below it is not."""
+        below = self.folder / "libbelow.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", below], check=True)
+        self.compile("ucx", "int nothing(void);\nint nothing(void) { return 0; }\n",
+                     "-Wl,--no-as-needed", below)
+        below.unlink()
+        ended = self.run_words(ENGINE, TUTTI_TRANSPORT="ucx")
+        self.assertNotEqual(ended.returncode, 0, ended)
+        self.assertRegex(ended.stderr, r"cannot open shared object file.*; install .*libucx0")
+        said = self.run_words(TUTTI, "info", "--engines").stdout
+        self.assertRegex(said, r"cannot be used +.*tutti-ucx\.so: .*cannot open shared object file")
+
+    def test_the_example_stays_short(self):
+        text = (SOURCE / "plugins" / "example" / "zmq_engine.c").read_text()
+        self.assertLess(len(text.splitlines()), 200)
+
     def test_an_engine_is_no_transport(self):
         if not (BUILD / "plugins" / "tutti-zmq.so").exists():
             self.skipTest("the example is not built: install libzmq3-dev, and build again")
@@ -134,6 +151,7 @@ class Plugins(unittest.TestCase):
         self.assertRegex(said(TUTTI_TRANSPORT="tcp"), "transport +tcp: TUTTI_TRANSPORT=tcp")
         if (BUILD / "plugins" / "tutti-zmq.so").exists():
             self.assertRegex(said(TUTTI_ENGINE="zmq"), "engine +zmq: TUTTI_ENGINE=zmq")
+            self.assertRegex(said(), r"zmq +engine: .*; ZeroMQ \d+\.\d+; .*tutti-zmq\.so")
         if (BUILD / "plugins" / "tutti-mpi-mpich.so").exists():
             self.assertRegex(said(TUTTI_ENGINE="mpi", PMI_RANK="0"), "engine +mpi-mpich: .*PMI")
 
@@ -149,6 +167,12 @@ class Plugins(unittest.TestCase):
         made = list(self.folder.glob(".local/share/tutti/plugins/tutti-mpi-*.so"))
         self.assertEqual(len(made), 1, ended)
         self.assertIn(str(made[0]), self.run_words(TUTTI, "info", "--engines").stdout)
+        for mpi in ("openmpi", "mpich"):
+            if shutil.which(f"mpicc.{mpi}"):
+                ended = self.run_words(TUTTI, "plugin", "build", "mpi", "--compiler",
+                                       f"mpicc.{mpi}")
+                self.assertEqual(ended.returncode, 0, ended)
+                self.assertTrue((made[0].parent / f"tutti-mpi-{mpi}.so").exists(), ended)
         ended = self.run_words(TUTTI, "plugin", "build", "mpi", "--compiler", "/bin/false")
         self.assertNotEqual(ended.returncode, 0, ended)
         self.assertIn("libopenmpi-dev", ended.stderr)
