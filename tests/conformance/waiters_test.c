@@ -11,8 +11,11 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -45,25 +48,50 @@ static tutti_call sum_call(int32_t *value, tutti_set set)
 
 /* ---- shutdown ---- */
 
-static void *wait_main(void *handle)
+typedef struct waiter {
+    tutti_handle *handle;
+    atomic_int id; /* of its thread, when it is about to wait */
+} waiter;
+
+static void *wait_main(void *argument)
 {
-    EXPECT_STATUS(TUTTI_ERR_SHUT_DOWN, tutti_wait(handle, -1.0));
+    waiter *self = argument;
+    atomic_store(&self->id, (int)syscall(SYS_gettid));
+    EXPECT_STATUS(TUTTI_ERR_SHUT_DOWN, tutti_wait(self->handle, -1.0));
     return NULL;
+}
+
+/* Shutdown frees the handles, so nobody may come to wait after it. */
+static void await_asleep(waiter *one)
+{
+    char state = 0;
+    while (state != 'S') {
+        char path[64];
+        nap_s(0.002);
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&one->id));
+        FILE *file = fopen(path, "r");
+        if (file != NULL) {
+            EXPECT(fscanf(file, "%*d %*s %c", &state) == 1);
+            (void)fclose(file);
+        }
+    }
 }
 
 static void shutdown_body(ranks_self *self)
 {
     pthread_t threads[WAITERS];
+    waiter waiters[WAITERS] = {{0}};
     int32_t values[WAITERS] = {0};
     nap_s(0.05); /* the progress thread sleeps before the first of the waiters */
     if (self->rank == 0) {
         for (int i = 0; i < WAITERS; i++) {
-            tutti_handle *handle;
             const tutti_call call = sum_call(&values[i], TUTTI_WORLD);
-            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
-            EXPECT(pthread_create(&threads[i], NULL, wait_main, handle) == 0);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &waiters[i].handle));
+            EXPECT(pthread_create(&threads[i], NULL, wait_main, &waiters[i]) == 0);
         }
-        nap_s(0.01);
+        for (int i = 0; i < WAITERS; i++) {
+            await_asleep(&waiters[i]);
+        }
         EXPECT_STATUS(TUTTI_OK, tutti_shutdown(self->context));
         self->context = NULL;
         for (int i = 0; i < WAITERS; i++) {

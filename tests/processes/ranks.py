@@ -160,7 +160,8 @@ def is_alive(pid):
 
 
 # Other libraries' tests may run beside ours; they name their memory after themselves.
-OTHERS_MEMORY = ("ucx_", "mpich_", "vader_", "openmpi", "ompi", "torch_", "sem.")
+OTHERS_MEMORY = ("ucx_", "mpich_", "vader_", "openmpi", "ompi", "torch_", "sem.",
+                 "bench-")
 
 
 def shared_memory_names():
