@@ -18,7 +18,9 @@
 enum {
     OPS_AHEAD_MAX = 1024,  /* ops of one set in flight; later ones queue, however urgent */
     OPS_EXTRA_MAX = 8,     /* of them, begun before their turn because they are urgent */
-    DONE_KEPT = 256,       /* ops whose claim is remembered after success, for ranks that differ */
+    /* Ops whose claim is remembered after success, for ranks that differ: all that may be over
+     * before an older one is, or the older one would take the place of a newer one. */
+    DONE_KEPT = OPS_AHEAD_MAX,
     GENERATIONS_KEPT = 16, /* of plans; nothing older is still under way */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
 };
