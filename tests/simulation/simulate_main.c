@@ -4,12 +4,16 @@
  *
  *   tutti-simulate --seeds N [--first S]    seeds S .. S + N - 1
  *   tutti-simulate --seed S [--verbose]     one of them, told in full
- *   tutti-simulate --file F                 the seeds listed in F; those with an n are named
+ *   tutti-simulate --file F                 the seeds listed in F, one a line
  *   tutti-simulate --named ...              seeds mean programs of named tensors
+ *   tutti-simulate --salt K ...             the same programs and faults, but the network's delays
+ *                                           and the ranks' orders are drawn anew; 0: the seed's own
+ *   tutti-simulate --salts N ...            seed S with salt S % N
  *   tutti-simulate --kills                  small jobs, a kill at every event
  *   tutti-simulate --bug NAME ...           with a planted bug (tutti-simulate-planted only)
  *
- * Exit status 1 and one line per failing seed if anything is wrong.
+ * A seed is written as it is printed and kept: 5022, n5094 (named), n5094/1 (with salt 1). Exit
+ * status 1 and one line per failing seed if anything is wrong.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -21,11 +25,18 @@
 #include "base/plant.h"
 #include "simulation/run.h"
 
+/* What a run is made from. */
+typedef struct recipe {
+    uint64_t seed, salt;
+    bool is_named; /* the seed means a program of named tensors */
+} recipe;
+
 typedef struct arguments {
-    uint64_t seed_count, first;
+    uint64_t seed_count, salts; /* salts 0: all have first's */
+    recipe first;
     uint32_t failures_max;
     const char *file;
-    bool is_verbose, has_kills, is_named;
+    bool is_verbose, has_kills;
 } arguments;
 
 typedef struct totals {
@@ -36,30 +47,59 @@ typedef struct totals {
     uint32_t dropping, late, reordered;
 } totals;
 
-static uint64_t current_seed; /* for on_abort */
-static bool is_named;         /* seeds mean programs of named tensors */
+enum { RECIPE_BYTES = 48 };
+
+static recipe current; /* for on_abort */
+
+static const char *recipe_text(const recipe *what, char text[RECIPE_BYTES])
+{
+    char salt[RECIPE_BYTES / 2] = "";
+    if (what->salt > 0) {
+        (void)snprintf(salt, sizeof(salt), "/%" PRIu64, what->salt);
+    }
+    (void)snprintf(text, RECIPE_BYTES, "%s%" PRIu64 "%s", what->is_named ? "n" : "", what->seed,
+                   salt);
+    return text;
+}
+
+/* False: there is no seed at the beginning of `text`. What follows it is not looked at. */
+static bool recipe_read(const char *text, recipe *what)
+{
+    char *end;
+    const bool is_named = text[0] == 'n';
+    const char *first = text + (is_named ? 1 : 0);
+    const uint64_t seed = strtoull(first, &end, 10);
+    if (end == first) {
+        return false;
+    }
+    what->seed = seed;
+    what->is_named = is_named;
+    what->salt = *end == '/' ? strtoull(end + 1, NULL, 10) : 0;
+    return true;
+}
 
 /* A failed assertion must say which seed it was. */
 static void on_abort(int number)
 {
-    char text[64];
+    char text[RECIPE_BYTES + 32], seed[RECIPE_BYTES];
     (void)number;
-    const int length = snprintf(text, sizeof(text), "seed %s%" PRIu64 " failed: aborted\n",
-                                is_named ? "n" : "", current_seed);
+    const int length =
+        snprintf(text, sizeof(text), "seed %s failed: aborted\n", recipe_text(&current, seed));
     if (write(STDOUT_FILENO, text, (size_t)length) < 0) {
         _exit(3);
     }
 }
 
-static void add_result(totals *sum, const run_result *result, uint64_t seed, const char *extra)
+static void add_result(totals *sum, const run_result *result, const recipe *what, const char *extra)
 {
+    char seed[RECIPE_BYTES];
     sum->runs++;
     sum->events += result->event_count;
     sum->simulated_ns += result->simulated_ns;
     if (!result->is_good) {
         sum->failures++;
-        printf("seed %s%" PRIu64 "%s failed: %s (events %016" PRIx64 ")\n", is_named ? "n" : "",
-               seed, extra, result->reason, result->hash);
+        printf("seed %s%s failed: %s (events %016" PRIx64 ")\n", recipe_text(what, seed), extra,
+               result->reason, result->hash);
         (void)fflush(stdout);
     }
 }
@@ -87,54 +127,56 @@ static void print_named(const totals *sum)
         sum->faults[FAULT_KILL]);
 }
 
-static void run_seed(uint64_t seed, bool is_verbose, totals *sum)
+static void run_seed(const recipe *what, bool is_verbose, totals *sum)
 {
     static scenario drawn; /* large */
-    current_seed = seed;
-    if (is_named) {
-        scenario_draw_named(&drawn, seed);
+    current = *what;
+    if (what->is_named) {
+        scenario_draw_named(&drawn, what->seed);
         add_named(sum, &drawn);
     } else {
-        scenario_draw(&drawn, seed);
+        scenario_draw(&drawn, what->seed);
     }
     if (is_verbose) {
         scenario_describe(&drawn);
     }
-    const run_options options = {.is_verbose = is_verbose};
+    const run_options options = {.is_verbose = is_verbose, .salt = what->salt};
     const run_result result = run_scenario(&drawn, &options);
-    add_result(sum, &result, seed, "");
-    if (seed % 64 == 0) { /* a seed is a recipe: the same events, the same results */
-        const run_result again = run_scenario(&drawn, &(run_options){0});
+    add_result(sum, &result, what, "");
+    if (what->seed % 64 == 0) { /* a seed is a recipe: the same events, the same results */
+        const run_result again = run_scenario(&drawn, &(run_options){.salt = what->salt});
         if (again.hash != result.hash || again.results_hash != result.results_hash) {
+            char seed[RECIPE_BYTES];
             sum->failures++;
-            printf("seed %" PRIu64 " failed: two runs differ\n", seed);
+            printf("seed %s failed: two runs differ\n", recipe_text(what, seed));
         }
     }
 }
 
-static void run_kills_of(const scenario *small, totals *sum)
+static void run_kills_of(const scenario *small, uint64_t salt, totals *sum)
 {
-    const run_result whole = run_scenario(small, &(run_options){0});
-    add_result(sum, &whole, 0, " (no kill)");
+    const recipe what = {.salt = salt};
+    const run_result whole = run_scenario(small, &(run_options){.salt = salt});
+    add_result(sum, &whole, &what, " (no kill)");
     for (uint64_t event = 1; event <= whole.event_count; event++) {
         for (uint32_t rank = 0; rank < small->size; rank++) {
-            const run_options options = {.kill_at_event = event, .kill_rank = rank};
+            const run_options options = {.kill_at_event = event, .kill_rank = rank, .salt = salt};
             char extra[64];
             (void)snprintf(extra, sizeof(extra), " (kill of %u at event %" PRIu64 ")", rank, event);
             const run_result result = run_scenario(small, &options);
-            add_result(sum, &result, 0, extra);
+            add_result(sum, &result, &what, extra);
         }
     }
 }
 
-static void run_kills(totals *sum)
+static void run_kills(uint64_t salt, totals *sum)
 {
     static scenario drawn;
     scenario_small(&drawn);
-    run_kills_of(&drawn, sum);
+    run_kills_of(&drawn, salt, sum);
     for (int mode = TT_NEGOTIATE_COORDINATOR; mode <= TT_NEGOTIATE_ORIGINAL; mode++) {
         scenario_small_named(&drawn, (tt_negotiate_mode)mode);
-        run_kills_of(&drawn, sum);
+        run_kills_of(&drawn, salt, sum);
     }
 }
 
@@ -147,16 +189,12 @@ static int run_file(const char *path, totals *sum)
         return 2;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
-        char *end;
-        is_named = line[0] == 'n';
-        const char *first = line + (is_named ? 1 : 0);
-        const uint64_t seed = strtoull(first, &end, 10);
-        if (end != first) {
-            run_seed(seed, false, sum);
+        recipe what;
+        if (recipe_read(line, &what)) {
+            run_seed(&what, false, sum);
         }
     }
     (void)fclose(file);
-    is_named = false;
     return 0;
 }
 
@@ -167,10 +205,19 @@ static bool parse(int argc, char **argv, arguments *parsed)
         if (strcmp(argv[i], "--seeds") == 0 && has_value) {
             parsed->seed_count = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--first") == 0 && has_value) {
-            parsed->first = strtoull(argv[++i], NULL, 10);
+            parsed->first.seed = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--seed") == 0 && has_value) {
-            parsed->first = strtoull(argv[++i], NULL, 10);
+            const recipe before = parsed->first; /* options may come in any order */
+            if (!recipe_read(argv[++i], &parsed->first)) {
+                return false;
+            }
+            parsed->first.is_named = parsed->first.is_named || before.is_named;
+            parsed->first.salt = parsed->first.salt > 0 ? parsed->first.salt : before.salt;
             parsed->seed_count = 1;
+        } else if (strcmp(argv[i], "--salt") == 0 && has_value) {
+            parsed->first.salt = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--salts") == 0 && has_value) {
+            parsed->salts = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--failures") == 0 && has_value) {
             parsed->failures_max = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--file") == 0 && has_value) {
@@ -183,7 +230,7 @@ static bool parse(int argc, char **argv, arguments *parsed)
         } else if (strcmp(argv[i], "--verbose") == 0) {
             parsed->is_verbose = true;
         } else if (strcmp(argv[i], "--named") == 0) {
-            parsed->is_named = true;
+            parsed->first.is_named = true;
         } else if (strcmp(argv[i], "--kills") == 0) {
             parsed->has_kills = true;
         } else {
@@ -199,8 +246,9 @@ int main(int argc, char **argv)
     totals sum = {0};
     if (!parse(argc, argv, &parsed)) {
         (void)fprintf(stderr,
-                      "usage: tutti-simulate --seeds N [--first S] | --seed S [--verbose] | "
-                      "--file F | --kills  [--named] [--failures MAX] [--bug NAME]\n");
+                      "usage: tutti-simulate --seeds N [--first S] | --seed [n]S[/K] [--verbose] | "
+                      "--file F | --kills  [--named] [--salt K | --salts N] [--failures MAX] "
+                      "[--bug NAME]\n");
         return 2;
     }
     (void)signal(SIGABRT, on_abort);
@@ -208,15 +256,17 @@ int main(int argc, char **argv)
         return 2;
     }
     if (parsed.has_kills) {
-        run_kills(&sum);
+        run_kills(parsed.first.salt, &sum);
     }
-    is_named = parsed.is_named;
     for (uint64_t i = 0; i < parsed.seed_count && sum.failures < parsed.failures_max; i++) {
-        run_seed(parsed.first + i, parsed.is_verbose, &sum);
+        recipe what = parsed.first;
+        what.seed += i;
+        what.salt = parsed.salts > 0 ? what.seed % parsed.salts : what.salt;
+        run_seed(&what, parsed.is_verbose, &sum);
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
-    if (parsed.is_named) {
+    if (parsed.first.is_named) {
         print_named(&sum);
     }
     return sum.failures > 0 ? 1 : 0;

@@ -274,6 +274,11 @@ static void on_finished(tt_request *request)
     if (run->is_over || rank->is_dead) {
         return;
     }
+    if (run->options->is_verbose) {
+        printf("%12llu us rank %u: call %u has ended%s%s\n",
+               (unsigned long long)(tt_sim_now(run->sim) / 1000), slot->rank, slot->call_index,
+               request->status < 0 ? ", failed: " : "", request->status < 0 ? request->error : "");
+    }
     if (slot->finished_count > 1) {
         run_fault(run, "call %u of rank %u ended twice", slot->call_index, slot->rank);
         return;
