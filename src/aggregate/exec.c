@@ -18,6 +18,7 @@ static void fail(tt_exec *exec, tt_status status, uint32_t culprit)
     if (exec->status == TT_OK) {
         exec->status = status;
         exec->culprit = culprit;
+        exec->is_quick = false;
     }
 }
 
@@ -371,6 +372,7 @@ static void lane_run(tt_exec *exec, tt_lane *lane)
         }
         lane->is_entered = false;
         lane->round++;
+        exec->is_quick = false; /* the last frame was parked, or came by a grant */
         if (lane->round == exec->plan.round_count) {
             tt_exec_lane_close(exec, lane);
         }

@@ -71,7 +71,8 @@ struct tt_exec {
     bool is_planned; /* plan and workspace are those of `problem`, which has no offsets or facts */
     bool is_running;
     bool is_opening;
-    bool is_quick;    /* lane 0 is in round 0 of a flat plan, and all is sent: see exec_quick.c */
+    bool is_quick;    /* lane 0 is in round 0 of a flat plan, all is sent and nothing is wrong, so
+                         that there is nothing to do but to wait: see exec_quick.c */
     bool is_meeting;  /* places are exchanged, no lane is open: see exec_meet.c */
     bool is_laid_out; /* the next start finds plan and workspace as they must be */
     bool is_again;    /* it was started so; its last round is a barrier */
