@@ -343,6 +343,23 @@ bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *he
 
 /* ---- what is over ---- */
 
+static tt_status failed_find(const uint64_t *failed, const int8_t *statuses, uint32_t count,
+                             uint64_t key)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (failed[i] == key + 1) {
+            return (tt_status)statuses[i];
+        }
+    }
+    return TT_OK;
+}
+
+static tt_status over_failed(const tt_over *over, uint64_t key)
+{
+    return over != NULL ? failed_find(over->failed, over->failed_status, PLANNED_FAILED_KEPT, key)
+                        : TT_OK;
+}
+
 const tt_claim *tt_order_done(const tt_control *control, const tt_head *key)
 {
     const tt_set *set = tt_set_find(control, key->set);
@@ -350,11 +367,10 @@ const tt_claim *tt_order_done(const tt_control *control, const tt_head *key)
         return NULL;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
-        const tt_planned *planned = planned_find(set, key->op);
-        const tt_over *over = over_find(planned, key->op);
+        const tt_over *over = over_find(planned_find(set, key->op), key->op);
         /* A planned tensor is the same every time: earlier occurrences were what the last one was.
          */
-        return over != NULL && over->key != 0 && over->status == TT_OK &&
+        return over != NULL && over->key != 0 && over_failed(over, key->op) == TT_OK &&
                        !is_coming(key->op, over->key - 1 + (UINT64_C(1) << PART_BITS))
                    ? &over->claim
                    : NULL;
@@ -371,16 +387,23 @@ tt_status tt_order_failed(const tt_control *control, const tt_head *key)
         return TT_OK;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
-        const tt_over *over = over_find(planned_find(set, key->op), key->op);
-        return over != NULL && over->key == key->op + 1 ? over->status : TT_OK;
+        return over_failed(over_find(planned_find(set, key->op), key->op), key->op);
     }
     const tt_order *order = order_of_head(set, key);
-    for (uint32_t i = 0; order != NULL && i < FAILED_KEPT; i++) {
-        if (order->failed[i] == key->op + 1) {
-            return (tt_status)order->failed_status[i];
-        }
+    return order != NULL ? failed_find(order->failed, order->failed_status, FAILED_KEPT, key->op)
+                         : TT_OK;
+}
+
+static void over_remember(tt_over *over, uint64_t key, const tt_claim *claim, tt_status status)
+{
+    if (status < 0) {
+        const uint32_t place = over->failed_count++ % PLANNED_FAILED_KEPT;
+        over->failed[place] = key + 1;
+        over->failed_status[place] = (int8_t)status;
+    } else {
+        over->key = key + 1;
+        tt_claim_copy(&over->claim, claim);
     }
-    return TT_OK;
 }
 
 void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, tt_status status)
@@ -391,11 +414,7 @@ void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, t
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         tt_over *over = over_find(planned_find(set, key->op), key->op);
         if (over != NULL) {
-            over->key = key->op + 1;
-            over->status = status;
-            if (claim != NULL) {
-                tt_claim_copy(&over->claim, claim);
-            }
+            over_remember(over, key->op, claim, status);
         }
         return;
     }

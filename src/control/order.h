@@ -16,13 +16,14 @@
 #include "control/control.h"
 
 enum {
-    OPS_AHEAD_MAX = 1024,  /* ops of one set in flight; later ones queue, however urgent */
-    OPS_EXTRA_MAX = 8,     /* of them, begun before their turn because they are urgent */
+    OPS_AHEAD_MAX = 1024, /* ops of one set in flight; later ones queue, however urgent */
+    OPS_EXTRA_MAX = 8,    /* of them, begun before their turn because they are urgent */
     /* Ops whose claim is remembered after success, for ranks that differ: all that may be over
      * before an older one is, or the older one would take the place of a newer one. */
     DONE_KEPT = OPS_AHEAD_MAX,
     GENERATIONS_KEPT = 16, /* of plans; nothing older is still under way */
     FAILED_KEPT = 64, /* ops whose failure is remembered, so that a second verdict is no news */
+    PLANNED_FAILED_KEPT = 4, /* the same, of one planned tensor: after the first it is cut */
 };
 
 /* What a rank believes an op to be; hashed into every frame, sent when there is a dispute: all up
@@ -85,11 +86,14 @@ typedef struct tt_engine_order {
     bool is_pumping;
 } tt_engine_order;
 
-/* A part of a planned tensor that is over. */
+/* A part of a planned tensor, as far as it is over. A failure may be told long after its occurrence
+ * had succeeded here and later ones with it: it must not take their place. */
 typedef struct tt_over {
-    uint64_t key; /* + 1 */
-    tt_status status;
+    uint64_t key; /* + 1: of the last occurrence that succeeded; 0: none has */
     tt_claim claim;
+    uint64_t failed[PLANNED_FAILED_KEPT]; /* key + 1, the last ones */
+    int8_t failed_status[PLANNED_FAILED_KEPT];
+    uint32_t failed_count;
 } tt_over;
 
 /* One tensor of a plan, as far as it has come on this rank. */
