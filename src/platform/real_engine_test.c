@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * real_engine_test.c - the real driver and an engine that says when an op has landed, by an eventfd
- * as its descriptor, or that must be asked.
+ * as its descriptor, or that must be asked; and peers that die meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,7 @@ struct tutti_engine {
     bool has_descriptor;
     uint64_t token; /* of the op it has */
     uint32_t test_count;
+    uint32_t test_us; /* that each test takes: the core is somebody else's meanwhile */
 };
 
 static int fake_launch(tutti_engine *engine, const tutti_engine_op *op, uint64_t token)
@@ -36,6 +37,7 @@ static int fake_test(tutti_engine *engine, uint64_t *tokens, int *statuses, int 
     uint64_t rings = 0;
     (void)capacity;
     engine->test_count++;
+    (void)usleep(engine->test_us);
     if (read(engine->fd, &rings, sizeof(rings)) != (ssize_t)sizeof(rings)) {
         return 0;
     }
@@ -55,9 +57,48 @@ static const tutti_engine_ops fake_ops = {.struct_bytes = sizeof(tutti_engine_op
                                           .test = fake_test,
                                           .descriptor = fake_descriptor};
 
-/* One rank, alone with its engine. */
+/* A peer through memory that has nothing to say but, at a descriptor, that it is gone. */
+typedef struct quiet_link {
+    tt_link link;
+    _Atomic uint64_t arrivals;
+    int fd;
+} quiet_link;
+
+static void quiet_descriptors(const tt_link *link, int fds[2], bool wants_write[2])
+{
+    fds[0] = ((const quiet_link *)link)->fd;
+    wants_write[0] = false;
+}
+
+static bool quiet_poll(tt_link *link)
+{
+    link->state = link->ready ? TT_LINK_DOWN : TT_LINK_UP;
+    return link->ready;
+}
+
+static bool quiet_idle(const tt_link *link)
+{
+    (void)link;
+    return true;
+}
+
+static void quiet_destroy(tt_link *link)
+{
+    close(((quiet_link *)link)->fd);
+}
+
+static const tt_link_ops quiet_ops = {.name = "quiet",
+                                      .polls_memory = true,
+                                      .poll = quiet_poll,
+                                      .descriptors = quiet_descriptors,
+                                      .idle = quiet_idle,
+                                      .destroy = quiet_destroy};
+
+/* One rank and its engine, alone or with a peer. */
 typedef struct world {
     tutti_engine engine;
+    quiet_link peer;
+    bool is_peer_down;
     tt_real *real;
     uint64_t landed; /* the last token */
 } world;
@@ -74,19 +115,35 @@ static bool on_step(void *machine)
     return false;
 }
 
-static const tt_machine_ops machine_ops = {.step = on_step, .landed = on_landed};
-
-static void begin(world *self, bool has_descriptor)
+static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
 {
-    const tt_real_peer peers[1] = {{0}};
+    (void)peer;
+    (void)why;
+    ((world *)machine)->is_peer_down = event == TT_PEER_DOWN;
+}
+
+static const tt_machine_ops machine_ops = {.step = on_step, .landed = on_landed, .peer = on_peer};
+
+static void begin_with(world *self, bool has_descriptor, uint32_t rank_count)
+{
     *self = (world){.engine = {.has_descriptor = has_descriptor}};
+    self->peer.link = (tt_link){
+        .ops = &quiet_ops, .peer = 1, .arrivals = {&self->peer.arrivals, &self->peer.arrivals}};
+    const tt_real_peer peers[2] = {{0}, {.link = &self->peer.link}};
     self->engine.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    self->peer.fd = rank_count > 1 ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
     assert_true(self->engine.fd >= 0);
-    const tt_real_config config = {
-        .rank_count = 1, .peers = peers, .engine = {.ops = &fake_ops, .self = &self->engine}};
+    const tt_real_config config = {.rank_count = rank_count,
+                                   .peers = peers,
+                                   .engine = {.ops = &fake_ops, .self = &self->engine}};
     assert_int_equal(tt_real_create(&config, &self->real), TT_OK);
     const tt_machine machine = {.ops = &machine_ops, .self = self};
     tt_real_attach(self->real, &machine);
+}
+
+static void begin(world *self, bool has_descriptor)
+{
+    begin_with(self, has_descriptor, 1);
 }
 
 static void end(world *self)
@@ -105,10 +162,15 @@ static void launch(world *self, uint64_t token, uint32_t flying)
     assert_int_equal(tt_real_engine_flying(self->real), flying);
 }
 
-static void ring(world *self)
+static void ring_at(int fd)
 {
     const uint64_t one = 1;
-    assert_int_equal(write(self->engine.fd, &one, sizeof(one)), sizeof(one));
+    assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void ring(world *self)
+{
+    ring_at(self->engine.fd);
 }
 
 static bool never(void *argument)
@@ -189,12 +251,33 @@ static void test_an_engine_without_a_descriptor_is_asked_again(void **state)
     end(&self);
 }
 
+static bool has_lost_peer(void *argument)
+{
+    return ((const world *)argument)->is_peer_down;
+}
+
+/* Passes are slow where others have the core: a death must not wait for a thousand of them. */
+static void test_who_keeps_asking_an_engine_sees_a_peer_die(void **state)
+{
+    (void)state;
+    world self;
+    begin_with(&self, false, 2);
+    launch(&self, 1, 1);
+    self.engine.test_us = 1000;
+    const uint32_t test_count = self.engine.test_count;
+    ring_at(self.peer.fd);
+    assert_true(tt_real_spin(self.real, has_lost_peer, &self, tt_real_clock() + LIMIT_NS));
+    assert_in_range(self.engine.test_count - test_count, 1, 8);
+    end(&self);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_engine_with_a_descriptor_is_slept_on),
         cmocka_unit_test(test_a_ring_for_nothing_keeps_nobody_awake),
         cmocka_unit_test(test_an_engine_without_a_descriptor_is_asked_again),
+        cmocka_unit_test(test_who_keeps_asking_an_engine_sees_a_peer_die),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

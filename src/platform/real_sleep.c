@@ -161,6 +161,18 @@ static bool has_mail(const tt_real *real)
            tt_real_engine_is_busy(real);
 }
 
+/* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as the
+ * engine's own wait would. Dead peers show at a descriptor, stopped ones by a watch: both are
+ * looked for by the clock, since on a busy machine each of these passes may take milliseconds. */
+static void ask_on(tt_real *real, quiet_time *quiet, uint64_t now_ns)
+{
+    if (now_ns - quiet->since_ns >= YIELD_WALL_NS) {
+        quiet->since_ns = now_ns;
+        real->look = true;
+        (void)tt_real_watch(real);
+    }
+}
+
 /* True: enough is enough. */
 static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
@@ -179,11 +191,13 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
     tt_real_place_look(real, now_ns);
     quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
     quiet->last_ns = now_ns;
-    /* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as
-     * the engine's own wait would. */
     const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
     const bool is_vain = quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
-    return (is_vain && !tt_real_engine_must_ask(real)) || now_ns >= until_ns;
+    if (tt_real_engine_must_ask(real)) {
+        ask_on(real, quiet, now_ns);
+        return now_ns >= until_ns;
+    }
+    return is_vain || now_ns >= until_ns;
 }
 
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns)

@@ -32,6 +32,8 @@ PARTS = ("forms", "together", "sets", "named", "urgent", "mismatch", "deadline")
 VICTIM = 2
 PEER_DOWN = -6
 DEATH_NS_MAX = 2_000_000_000
+# Ranks that wait keep asking MPI: on a busy machine they keep the one that tells from its core.
+DEATH_NS_MAX_ASKING = 10_000_000_000
 
 
 class Row:
@@ -42,6 +44,7 @@ class Row:
         self.launcher, self.variables, self.plugin = launcher, variables, plugin
         self.faulty, self.recovery, self.survivors = list(faulty), recovery or {}, survivors
         self.may_end_all = survivors < 2
+        self.death_ns_max = DEATH_NS_MAX_ASKING if recovery else DEATH_NS_MAX
 
     def missing(self):
         if self.plugin and not (BUILD / "plugins" / f"tutti-{self.plugin}.so").exists():
@@ -143,7 +146,7 @@ class Table(unittest.TestCase):
         job.expect_many(told, row.survivors)
         for line in job.lines:
             match = re.search(told, line)
-            self.assertLess(int(match[1]) - at_ns if match else 0, DEATH_NS_MAX, line)
+            self.assertLess(int(match[1]) - at_ns if match else 0, row.death_ns_max, line)
         job.expect_many("shutdown 0", row.survivors)
 
     def killed_in_small_calls(self, row):
