@@ -109,8 +109,9 @@ static tt_case *case_of(tt_control *control, uint32_t peer, const tt_head *key)
             return found;
         }
     }
+    tt_claim done;
     if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
-        tt_order_done(control, key) == NULL) {
+        !tt_order_done(control, key, &done)) {
         return NULL;
     }
     return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
@@ -327,11 +328,11 @@ static void case_dispute(tt_control *control, tt_case *found)
         }
     }
     tt_op *op = tt_op_find(control, found->peer, &found->key);
-    const tt_claim *done = tt_order_done(control, &found->key);
+    tt_claim done;
     if (op != NULL) {
         tt_agree_dispute(op);
-    } else if (done != NULL) {
-        case_claim(control, found, case_member(control, found, control->world.rank), done);
+    } else if (tt_order_done(control, &found->key, &done)) {
+        case_claim(control, found, case_member(control, found, control->world.rank), &done);
     } else {
         tt_fate_add(control, found->peer, &found->key, NULL);
     }
@@ -370,8 +371,9 @@ void tt_agree_dispute(tt_op *op)
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_set *set = tt_set_find(control, head->set);
-    const tt_claim *done = tt_order_done(control, head);
-    if (done == NULL || tt_claim_hash(done, set->size) == head->descriptor) {
+    tt_claim done;
+    if (!tt_order_done(control, head, &done) ||
+        tt_claim_hash(&done, set->size) == head->descriptor) {
         return;
     }
     if (is_first_member(control, head)) {
@@ -385,8 +387,8 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
     while (control->peers[set->members[first]].is_gone) {
         first++;
     }
-    tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), done,
-                   tt_claim_bytes(done));
+    tt_letter_send(control, set->members[first], reply_head(control, head, TT_FRAME_CLAIM), &done,
+                   tt_claim_bytes(&done));
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
@@ -424,14 +426,14 @@ static void query(tt_control *control, const tt_case *found, const bool *missing
 static void query_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_op *op = tt_op_find(control, peer, head);
-    const tt_claim *done = tt_order_done(control, head);
-    if (op == NULL && done == NULL) {
+    tt_claim done;
+    if (op == NULL && !tt_order_done(control, head, &done)) {
         return;
     }
     tt_head reply = reply_head(control, head, TT_FRAME_PROBE);
     reply.argument = PROBE_TELLS;
     reply.descriptor =
-        op != NULL ? op->descriptor : tt_claim_hash(done, tt_set_find(control, head->set)->size);
+        op != NULL ? op->descriptor : tt_claim_hash(&done, tt_set_find(control, head->set)->size);
     tt_flow_control(&control->flow, peer, &reply);
 }
 
@@ -443,10 +445,11 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     found->has_probed[member] = true;
-    const tt_claim *done = tt_order_done(control, head);
-    const uint64_t done_hash = done != NULL ? tt_claim_hash(done, found->size) : 0;
+    tt_claim done;
+    const bool is_done = tt_order_done(control, head, &done);
+    const uint64_t done_hash = is_done ? tt_claim_hash(&done, found->size) : 0;
     if (own != NULL ? own->descriptor != head->descriptor
-                    : done != NULL && done_hash != head->descriptor) {
+                    : is_done && done_hash != head->descriptor) {
         case_dispute(control, found);
         return;
     }
@@ -463,7 +466,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
     for (uint32_t i = 0; i < found->size; i++) {
         const bool is_self = case_rank(control, found, i) == control->world.rank;
-        const bool is_here = is_self ? own != NULL || done != NULL : found->has_probed[i];
+        const bool is_here = is_self ? own != NULL || is_done : found->has_probed[i];
         missing[i] = !is_here;
         missing_any = missing_any || !is_here;
     }
@@ -640,6 +643,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         return;
     }
     tt_op *op;
+    tt_claim done;
     switch (head->kind) {
     case TT_FRAME_DISPUTE:
         op = tt_op_find(control, peer, head);
@@ -647,10 +651,9 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
             tt_fate_add(control, peer, head, NULL);
-        } else if (tt_order_done(control, head) != NULL) {
-            const tt_claim *done = tt_order_done(control, head);
-            tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM), done,
-                           tt_claim_bytes(done));
+        } else if (tt_order_done(control, head, &done)) {
+            tt_letter_send(control, peer, reply_head(control, head, TT_FRAME_CLAIM), &done,
+                           tt_claim_bytes(&done));
         }
         break;
     case TT_FRAME_VERDICT:

@@ -432,10 +432,7 @@ tt_status tt_named_ready(tt_control *control, tt_set *set)
         control->names = tt_platform_allocate(platform, sizeof(*control->names));
     }
     if (set->agreed == NULL) {
-        set->agreed = tt_platform_allocate(platform, sizeof(*set->agreed));
-        if (set->agreed != NULL) {
-            tt_order_init(set->agreed);
-        }
+        set->agreed = tt_order_create(platform);
     }
     if (control->names == NULL || set->agreed == NULL || tt_bundle_reserve(control) != TT_OK) {
         return TT_ERR_NO_MEMORY;

@@ -255,6 +255,29 @@ void tt_order_init(tt_order *order)
     order->queue_end = &order->queue;
 }
 
+tt_order *tt_order_create(tt_platform *platform)
+{
+    tt_order *order = tt_platform_allocate(platform, sizeof(*order));
+    if (order == NULL) {
+        return NULL;
+    }
+    tt_order_init(order);
+    order->done_names = tt_platform_allocate(platform, DONE_KEPT * sizeof(*order->done_names));
+    if (order->done_names == NULL) {
+        tt_order_destroy(platform, order);
+        return NULL;
+    }
+    return order;
+}
+
+void tt_order_destroy(tt_platform *platform, tt_order *order)
+{
+    if (order != NULL) {
+        tt_platform_release(platform, order->done_names, DONE_KEPT * sizeof(*order->done_names));
+        tt_platform_release(platform, order, sizeof(*order));
+    }
+}
+
 tt_order *tt_order_of(tt_set *set, tt_space space)
 {
     switch (space) {
@@ -360,24 +383,46 @@ static tt_status over_failed(const tt_over *over, uint64_t key)
                         : TT_OK;
 }
 
-const tt_claim *tt_order_done(const tt_control *control, const tt_head *key)
+void tt_order_keep(tt_order *order, uint64_t sequence, const tt_claim *claim)
+{
+    const uint64_t place = sequence % DONE_KEPT;
+    order->done[place].sequence = sequence + 1;
+    memcpy(order->done[place].fixed, claim, CLAIM_FIXED_BYTES);
+    TT_ASSERT(order->done_names != NULL || claim->name[0] == 0);
+    if (order->done_names != NULL) {
+        memcpy(order->done_names[place], claim->name, strlen(claim->name) + 1);
+    }
+}
+
+bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *claim_out)
 {
     const tt_set *set = tt_set_find(control, key->set);
     if (set == NULL || (key->flags & TT_FLAG_PAIR) != 0) {
-        return NULL;
+        return false;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         const tt_over *over = over_find(planned_find(set, key->op), key->op);
         /* A planned tensor is the same every time: earlier occurrences were what the last one was.
          */
-        return over != NULL && over->key != 0 && over_failed(over, key->op) == TT_OK &&
-                       !is_coming(key->op, over->key - 1 + (UINT64_C(1) << PART_BITS))
-                   ? &over->claim
-                   : NULL;
+        const bool is_done = over != NULL && over->key != 0 &&
+                             over_failed(over, key->op) == TT_OK &&
+                             !is_coming(key->op, over->key - 1 + (UINT64_C(1) << PART_BITS));
+        if (is_done) {
+            tt_claim_copy(claim_out, &over->claim);
+        }
+        return is_done;
     }
     const tt_order *order = order_of_head(set, key);
     const uint64_t place = key->op % DONE_KEPT;
-    return order != NULL && order->done[place] == key->op + 1 ? &order->done_claims[place] : NULL;
+    if (order == NULL || order->done[place].sequence != key->op + 1) {
+        return false;
+    }
+    memcpy(claim_out, order->done[place].fixed, CLAIM_FIXED_BYTES);
+    claim_out->name[0] = 0;
+    if (order->done_names != NULL) {
+        memcpy(claim_out->name, order->done_names[place], sizeof(claim_out->name));
+    }
+    return true;
 }
 
 tt_status tt_order_failed(const tt_control *control, const tt_head *key)
@@ -426,7 +471,6 @@ void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, t
         order->failed_status[order->failed_count % FAILED_KEPT] = (int8_t)status;
         order->failed[order->failed_count++ % FAILED_KEPT] = key->op + 1;
     } else {
-        order->done[key->op % DONE_KEPT] = key->op + 1;
-        tt_claim_copy(&order->done_claims[key->op % DONE_KEPT], claim);
+        tt_order_keep(order, key->op, claim);
     }
 }

@@ -58,6 +58,12 @@ typedef struct tt_failure {
     const char *text;
 } tt_failure;
 
+/* What an op was that has succeeded, but for its name. */
+typedef struct tt_done {
+    uint64_t sequence; /* + 1 */
+    uint8_t fixed[CLAIM_FIXED_BYTES];
+} tt_done;
+
 /* Ops of one space of a set whose order all members share. */
 typedef struct tt_order {
     uint64_t next; /* sequence of the next op */
@@ -70,8 +76,8 @@ typedef struct tt_order {
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
     int8_t failed_status[FAILED_KEPT];
     uint32_t failed_count;
-    uint64_t done[DONE_KEPT]; /* sequence + 1, at sequence % DONE_KEPT */
-    tt_claim done_claims[DONE_KEPT];
+    tt_done done[DONE_KEPT];           /* at sequence % DONE_KEPT */
+    char (*done_names)[TT_NAME_BYTES]; /* [DONE_KEPT]; of calls NULL: they have no name */
 } tt_order;
 
 /* Ops of a set for an engine: unnamed ones in the order of calls, named ones in the agreed order.
@@ -118,8 +124,8 @@ typedef struct tt_generation {
 tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head);
 /* Is the op of this frame still to be submitted here? False: it is over. */
 bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *head);
-/* What this rank believed an op to be that has succeeded here; NULL: it has not, or long ago. */
-const tt_claim *tt_order_done(const tt_control *control, const tt_head *key);
+/* What this rank believed an op to be that has succeeded here; false: it has not, or long ago. */
+bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *claim_out);
 /* How an op failed that has failed here; OK: it has not, or long ago. */
 tt_status tt_order_failed(const tt_control *control, const tt_head *key);
 /* The op of `key` is over with `status`, or was and is now known to have failed. */
@@ -127,6 +133,11 @@ void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, t
 /* NULL: there is none (planned ops, pairs). */
 tt_order *tt_order_of(tt_set *set, tt_space space);
 void tt_order_init(tt_order *order);
+/* An op has succeeded. */
+void tt_order_keep(tt_order *order, uint64_t sequence, const tt_claim *claim);
+/* The order of agreed tensors, empty; NULL: no memory. */
+tt_order *tt_order_create(tt_platform *platform);
+void tt_order_destroy(tt_platform *platform, tt_order *order);
 /* Key of a planned op; parts number the ops of one group. */
 uint64_t tt_planned_key(uint32_t generation, uint32_t index, uint64_t occurrence, uint32_t part);
 /* Are they parts of one occurrence? */

@@ -302,10 +302,8 @@ static void displace(tt_op *op)
         return;
     }
     tt_order *order = &op->set->calls;
-    const uint64_t place = op->sequence % DONE_KEPT;
     order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
-    order->done[place] = op->sequence + 1;
-    tt_claim_copy(&order->done_claims[place], &op->claim);
+    tt_order_keep(order, op->sequence, &op->claim);
 }
 
 /* Nobody has asked about the call, and nothing else waits: its end is tt_op_end without all that
