@@ -69,6 +69,9 @@ typedef struct tt_settings {
 
 extern const tt_config_table tt_settings_table;
 
+/* What follows from other settings, where `source` does not say otherwise. */
+void tt_settings_fit(tt_settings *settings, const tt_config_source *source);
+
 struct tutti_context;
 
 /* What a call on the world would run, and what the table of costs says it takes; 0: nothing.

@@ -139,9 +139,7 @@ static tt_status load_settings(tt_build_work *work)
     tutti_context *context = work->context;
     const tt_config_source source = {.lookup = tt_build_lookup, .user = &work->variables};
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
-    if (context->settings.chunk_bytes > 0) {
-        context->settings.segment_bytes = context->settings.chunk_bytes;
-    }
+    tt_settings_fit(&context->settings, &source);
     const tt_settings *settings = &context->settings;
     TT_TRY(choose_transport(work));
     TT_TRY(check_counts(work));

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "negotiate/negotiate.h"
 #include "transport/registry.h"
 
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
@@ -208,14 +209,14 @@ static const tt_config_entry entries[] = {
      .fallback = "64K",
      .unit = "",
      .help = "named all-reduces up to this size may travel together, over an engine three quarters "
-             "of it; 0: none",
+             "of it; 0: none; CONTROL=original: 64M unless set",
      .offset = offsetof(tt_settings, fuse_bytes),
      .maximum = 64 * 1024 * 1024},
     {.name = "FUSE_BATCH",
      .kind = TT_CONFIG_BYTES,
      .fallback = "2M",
      .unit = "",
-     .help = "how much travels together at most",
+     .help = "how much travels together at most; CONTROL=original: 64M unless set",
      .offset = offsetof(tt_settings, bundle_bytes),
      .maximum = 1024 * 1024 * 1024},
     {.name = "GROUPS",
@@ -276,3 +277,28 @@ static const tt_config_entry entries[] = {
 
 const tt_config_table tt_settings_table = {.entries = entries,
                                            .entry_count = TT_ARRAY_COUNT(entries)};
+
+/* What Horovod, before it had a cache, copied into its buffer of what a cycle saw. */
+enum { ORIGINAL_FUSE_BYTES = 64 * 1024 * 1024 };
+
+static bool is_set(const tt_config_source *source, const char *name)
+{
+    const char *value = source->lookup(source->user, name);
+    return value != NULL && value[0] != 0;
+}
+
+void tt_settings_fit(tt_settings *settings, const tt_config_source *source)
+{
+    if (settings->chunk_bytes > 0) {
+        settings->segment_bytes = settings->chunk_bytes;
+    }
+    if (settings->control != TT_NEGOTIATE_ORIGINAL) {
+        return;
+    }
+    if (!is_set(source, "TUTTI_FUSE")) {
+        settings->fuse_bytes = ORIGINAL_FUSE_BYTES;
+    }
+    if (!is_set(source, "TUTTI_FUSE_BATCH")) {
+        settings->bundle_bytes = ORIGINAL_FUSE_BYTES;
+    }
+}

@@ -278,6 +278,55 @@ static void every_mode_can_be_chosen(void **state)
     assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
 }
 
+/* Long tensors at once, until several of them went together, or never. */
+static void long_ones_together(ranks_self *self)
+{
+    enum { LONG = 4, LONG_COUNT = 40000, ROUNDS_MAX = 200 };
+    const bool is_wanted = *(const bool *)self->user;
+    const int rounds_max = is_wanted ? ROUNDS_MAX : 5;
+    tensor model[LONG];
+    int32_t *memory = malloc(LONG * LONG_COUNT * sizeof(int32_t));
+    EXPECT(memory != NULL);
+    for (int i = 0; i < LONG; i++) {
+        (void)snprintf(model[i].name, sizeof(model[i].name), "long.%d", i);
+        model[i].count = LONG_COUNT;
+        model[i].values = memory + i * LONG_COUNT;
+    }
+    int64_t least = 0;
+    for (int round = 0; round < rounds_max && least == 0; round++) {
+        for (int i = 0; i < LONG; i++) {
+            tensor_start(self, &model[i], round);
+        }
+        for (int i = 0; i < LONG; i++) {
+            tensor_check(self, &model[i], round);
+        }
+        least = (int64_t)counters_of(self).bundles; /* the same number of rounds on all */
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_I64;
+        call.op = TUTTI_MIN;
+        call.input = call.output = &least;
+        call.count = 1;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+    }
+    EXPECT((least > 0) == is_wanted);
+    free(memory);
+}
+
+static void the_original_mode_fuses_up_to_its_threshold(void **state)
+{
+    (void)state;
+    bool is_wanted = true;
+    assert_int_equal(setenv("TUTTI_CONTROL", "original", 1), 0);
+    ranks_run(2, "shm", long_ones_together, &is_wanted);
+    is_wanted = false;
+    assert_int_equal(setenv("TUTTI_FUSE", "64K", 1), 0);
+    ranks_run(2, "shm", long_ones_together, &is_wanted);
+    assert_int_equal(unsetenv("TUTTI_FUSE"), 0);
+    assert_int_equal(setenv("TUTTI_CONTROL", "bitvector", 1), 0);
+    ranks_run(2, "shm", long_ones_together, &is_wanted);
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 16, THREAD_STEPS = 12, THREAD_TENSORS = 3 };
@@ -675,6 +724,7 @@ int main(void)
         cmocka_unit_test(planned_bundles_come_apart_where_a_rank_waits_in_between),
         cmocka_unit_test(who_travels_alone_shares_no_bundle),
         cmocka_unit_test(every_mode_can_be_chosen),
+        cmocka_unit_test(the_original_mode_fuses_up_to_its_threshold),
         cmocka_unit_test(sixteen_threads_submit_at_once),
         cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),
         cmocka_unit_test(names_have_up_to_255_bytes),
