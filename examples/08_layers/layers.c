@@ -89,6 +89,12 @@ int main(void)
     forward(context, layers); /* the last sums */
     tutti_counters counters = TUTTI_COUNTERS_INIT;
     must(context, tutti_count(context, TUTTI_WORLD, &counters));
+    for (int i = 1; i < LAYERS; i++) {
+        if (layers[i].gradient[COUNT - 1] != layers[0].gradient[0]) {
+            fprintf(stderr, "%s went another way than %s\n", layers[i].name, layers[0].name);
+            return 1;
+        }
+    }
     if (tutti_rank(context) == 0) {
         printf("%llu steps; the last took %.2f ms, of it %.0f %% computing; every layer is at %g\n",
                (unsigned long long)counters.step_count, (double)counters.step_ns / 1e6,

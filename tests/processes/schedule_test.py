@@ -65,6 +65,16 @@ class Schedule(unittest.TestCase):
             backward = lines.index(f"backward of layer {layer}", forward)
             self.assertNotIn(last, lines[lines.index(last) + 1:backward])
 
+    def test_every_layer_of_the_next_forward_waits_for_its_own_sum(self):
+        layers = str(pathlib.Path(TUTTI).with_name("layers"))
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport):
+                result = subprocess.run(
+                    [TUTTI, "run", "-n", "3", layers], capture_output=True, text=True, timeout=60,
+                    env={**os.environ, "TUTTI_TRANSPORT": transport})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertRegex(result.stdout, r"20 steps; .* every layer is at 2\.66667")
+
     def test_the_golden_example_takes_26_and_18_units(self):
         trace = self.folder / "golden.tsv"
         trace.write_text(TRACE)
