@@ -300,6 +300,9 @@ static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, cons
 {
     const tt_problem *problem = &exec->problem;
     tt_platform *platform = exec->flow->platform;
+    if (move->bytes == 0) {
+        return; /* a barrier may have no buffers, and so no addresses */
+    }
     const void *own = tt_exec_address(exec, lane, move->source);
     void *target = tt_exec_address(exec, lane, move->target);
     const bool is_peer_first = move->peer < problem->self;
