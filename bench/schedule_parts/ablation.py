@@ -81,7 +81,7 @@ def case(bench, hosts, jobs, trace, rho):
 def judge(bench, rows):
     for row in rows:
         median, ideal = row["median_us"], row["ideal_us"]
-        name = f"{row['trace']}, rho {row['rho']}"
+        name = f"{row['trace']}, rho {row['rho']:g}"
         plain, both = median["plain"], median["both"]
         bench.verdicts.add(f"{name}: step over ideal", f"{both / ideal:.3f}", "at most 1.03",
                            both <= 1.03 * ideal)

@@ -8,6 +8,7 @@ HOPS = {2: 2, 4: 6}  # of an all-reduce by halves, or by a ring
 SEGMENTS = ["16K", "32K", "64K", "128K", "256K", "512K"]
 BACKLOGS = ["16K", "32K", "64K", "128K", "256K", "1G"]  # credit below the socket; 1G: no bound
 SWEPT = "64K"
+ALONE = 32
 
 
 def bytes_of(text):
@@ -40,13 +41,20 @@ def urgent(job, behind, count, gap_us):
     return found
 
 
+def alone_on_wire(job):
+    """Calls one after the other: a shaper that was idle lets its bucket's worth pass at once, four
+    such calls here, which no wire of this speed does."""
+    times = job.slowest(f"bulk {SMALL} {2 * ALONE}")
+    return [(time, 0) for time in times[ALONE:]]
+
+
 def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
     job = common.Job(f"preemption-{ranks}-{segment}-{backlog}", ranks, bench.folder)
     try:
         job.begin(hosts, TUTTI_SEGMENT=segment, TUTTI_BACKLOG=backlog or "0")
         sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
         bulk_us = common.median(job.slowest(f"bulk {sent} 3"))
-        alone = urgent(job, 0, count, 5000)
+        alone = alone_on_wire(job)
         behind = urgent(job, LARGE, count, 60000)
     finally:
         job.end()

@@ -4,7 +4,9 @@ from . import common
 
 MBIT = 250
 FORWARD_US = 60e3
-REAL = ["alexnet-v2", "inception-v1", "resnet50-v1", "resnet101-v2"]
+REAL = ["alexnet-v2", "inception-v1", "inception-v2", "inception-v3", "resnet50-v1", "resnet50-v2",
+        "resnet101-v1", "resnet101-v2", "vgg16", "vgg19"]
+QUICK = ["resnet50-v1"]
 SEGMENT = "16K"
 
 
@@ -18,7 +20,7 @@ def run(bench):
         job = common.Job("pulls", 3, bench.folder, "bench-schedule-server")
         try:
             job.begin(hosts, TUTTI_SEGMENT=SEGMENT)
-            for name in bench.options.network or (REAL[2:3] if bench.quick else REAL):
+            for name in bench.options.network or (QUICK if bench.quick else REAL):
                 real(bench, hosts, job, name, computed[name])
         finally:
             job.end()

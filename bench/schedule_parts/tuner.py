@@ -9,6 +9,7 @@ CHUNKS = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10]
 CREDITS = [256 << 10, 2 << 20, 256 << 20]
 FUSES = [1 << 10, 16 << 10, 256 << 10]
 START = (512 << 10, 256 << 10, 256 << 10)
+DEFAULTS = (256 << 10, 256 << 20, 64 << 10)  # so much credit is as good as none
 REAL = {"resnet50": 1.0, "transformer-base": 1.5}
 STEP_US = 100e3
 BLOCK_STEPS = 20    # between two looks at what the job does
@@ -16,9 +17,16 @@ SETTLED_STEPS = 40  # with one setting: longer than any sample
 NOTICE_BLOCKS = 10
 PLANNED_STEPS = 5   # until tensors go without negotiation
 ROUNDS = 7
+BESIDE_US = 60e3    # of a step beside the defaults, at every link speed
 
 
 def run(bench):
+    if bench.options.defaults:
+        for trace in bench.options.trace or ablation.TRACES:
+            with common.Hosts(4, bench.folder, MBIT) as hosts:
+                for rho in bench.options.rho or ablation.RHOS:
+                    Beside(bench, hosts, trace, rho).run()
+        return
     if not bench.options.trace:
         computed(bench)
     if bench.quick:
@@ -41,6 +49,8 @@ def computed(bench):
 
 class Real:
     """A job that tunes itself (TUTTI_TUNE), and jobs with every setting of a grid."""
+
+    step_us, start = STEP_US, START
 
     def __init__(self, bench, hosts, trace, rho):
         self.bench, self.hosts, self.trace, self.rho = bench, hosts, trace, rho
@@ -109,10 +119,10 @@ class Real:
         probe = common.Job("tuner-probe", 4, self.bench.folder).begin(self.hosts)
         byte_us = ablation.wire_byte_us(self.hosts, probe)
         probe.end()
-        compute_us = STEP_US / max(1, self.rho)
+        compute_us = self.step_us / max(1, self.rho)
         step = common.read_trace(self.trace).scaled(compute_us, self.rho * compute_us / byte_us)
         self.table = step.write(self.bench.folder / f"tuner-{self.trace}")
-        self.live = self.fixed("live", START, TUTTI_TUNE="yes")
+        self.live = self.fixed("live", self.start, TUTTI_TUNE="yes")
         try:
             self.case()
         finally:
@@ -150,9 +160,46 @@ class Real:
         return 0, before
 
 
+class Beside(Real):
+    """The job begins with the library's defaults, and is compared with them."""
+
+    step_us, start = BESIDE_US, DEFAULTS
+
+    def case(self):
+        samples, tuned = self.settle()
+        jobs = {"defaults": self.fixed("defaults", DEFAULTS), "tuned": self.fixed("tuned", tuned),
+                "live": self.live}
+        times = {name: [] for name in jobs}
+        try:
+            for job in jobs.values():
+                self.train(job, PLANNED_STEPS)
+            for _ in range(ROUNDS):
+                for name, job in jobs.items():
+                    times[name].append(self.time_us(job))
+        finally:
+            jobs["defaults"].end()
+            jobs["tuned"].end()
+        base = common.median(times["defaults"])
+        row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho:g}, beside defaults",
+               "by": "run", "samples": samples, "tuned": tuned, "defaults": DEFAULTS, "mbit": MBIT,
+               "rounds": ROUNDS, "defaults_us": round(base),
+               "defaults_spread": [round(end(times["defaults"]) / base, 4) for end in (min, max)],
+               "over_defaults": round(common.median(times["tuned"]) / base, 4),
+               "live_over_defaults": round(common.median(times["live"]) / base, 4)}
+        self.bench.record(**row)
+        print(f"tuner, {row}", flush=True)
+
+
 def judge(bench, rows):
     for row in rows:
         name = f"tuner, {row['setting']}, by {row['by']}"
+        if "over_defaults" in row:
+            least, most = row["defaults_spread"]
+            bench.verdicts.add(f"{name}: over the defaults",
+                               f"{row['over_defaults']:.4f} in {row['samples']} samples, the job "
+                               f"{row['live_over_defaults']:.4f}, the defaults from {least:.4f} "
+                               f"to {most:.4f}", "at most 1, but for their noise",
+                               row["over_defaults"] <= max(1, most) and row["samples"] <= 15)
         if "over_grid" in row:
             live = f", the job {row['live_over_grid']:.4f}" if "live_over_grid" in row else ""
             bench.verdicts.add(f"{name}: over the grid's best",
