@@ -3,7 +3,7 @@
 #
 # seeds_test.sh - a thousand seeds of the simulated world, more with named tensors, those that
 # failed once, and a kill at every event of a small job.
-# Timeout: 300
+# Timeout: 900
 set -eu
 "$TUTTI_BIN/tutti-simulate" --seeds 1000
 "$TUTTI_BIN/tutti-simulate" --first 2000000 --seeds 200 # calls that repeat
