@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hot_test.c - a blocking call whose peer is awake takes no memory, no lock and no system call.
+ *
+ * Two ranks sum again and again; what a calling thread asks of libc is counted by call. Which of
+ * them comes first is up to the kernel: that one waits, so it yields and sleeps, and may have to be
+ * rung for. The other one finds everything there. So both go on until each has made calls that
+ * asked for nothing at all; code that asks for something on the way never gets there.
+ *
+ * Labels: asan tsan
+ * Wrap: malloc calloc realloc aligned_alloc pthread_mutex_lock sched_yield ppoll
+ * Wrap: epoll_wait read write send sendmsg recvmsg
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "conformance/ranks.h"
+
+enum {
+    WARM_CALLS = 8,
+    QUIET_CALLS = 16,   /* of each rank that are enough */
+    CALLS_MAX = 100000, /* in which they must have been seen */
+    ENOUGH = 1 << 8,    /* what a rank that has seen them adds */
+    ARENA_COUNT = 16 * 1024,
+};
+
+/* Of the thread that looks. */
+static _Thread_local uint64_t allocations, locks, yields, system_calls;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_sched_yield(void);
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *left,
+                 const sigset_t *mask);
+int __real_epoll_wait(int epoll_fd, struct epoll_event *events, int count, int left_ms);
+ssize_t __real_read(int fd, void *bytes, size_t count);
+ssize_t __real_write(int fd, const void *bytes, size_t count);
+ssize_t __real_send(int fd, const void *bytes, size_t count, int flags);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_sched_yield(void);
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *left,
+                 const sigset_t *mask);
+int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int count, int left_ms);
+ssize_t __wrap_read(int fd, void *bytes, size_t count);
+ssize_t __wrap_write(int fd, const void *bytes, size_t count);
+ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+
+void *__wrap_malloc(size_t bytes)
+{
+    allocations++;
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    allocations++;
+    return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    allocations++;
+    return __real_realloc(memory, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    allocations++;
+    return __real_aligned_alloc(alignment, bytes);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    locks++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return __real_sched_yield();
+}
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *left,
+                 const sigset_t *mask)
+{
+    system_calls++;
+    return __real_ppoll(fds, count, left, mask);
+}
+
+int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int count, int left_ms)
+{
+    system_calls++;
+    return __real_epoll_wait(epoll_fd, events, count, left_ms);
+}
+
+ssize_t __wrap_read(int fd, void *bytes, size_t count)
+{
+    system_calls++;
+    return __real_read(fd, bytes, count);
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t count)
+{
+    system_calls++;
+    return __real_write(fd, bytes, count);
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
+{
+    system_calls++;
+    return __real_send(fd, bytes, count, flags);
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    system_calls++;
+    return __real_sendmsg(fd, message, flags);
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    system_calls++;
+    return __real_recvmsg(fd, message, flags);
+}
+
+/* ---- calls ---- */
+
+typedef enum how { SHORT_FORM, RERUN } how;
+
+typedef struct wanted {
+    how how;
+    uint64_t count; /* of elements; more than one: in the arena */
+    bool may_yield; /* each of them waits for the other, in turn: one core lets only one run */
+} wanted;
+
+typedef struct caller {
+    ranks_self *self;
+    int32_t *values;
+    uint64_t count;
+    tutti_handle *handle; /* NULL: short forms */
+} caller;
+
+static caller caller_create(ranks_self *self, int32_t *one)
+{
+    const wanted *what = self->user;
+    tutti_call call = TUTTI_CALL_INIT;
+    caller made = {.self = self, .values = one, .count = what->count};
+    if (what->count > 1) {
+        made.values = tutti_alloc(self->context, what->count * sizeof(int32_t));
+        EXPECT(made.values != NULL);
+    }
+    if (what->how == RERUN) {
+        call.input = call.output = made.values;
+        call.count = made.count;
+        call.dtype = TUTTI_I32;
+        EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &made.handle));
+    }
+    return made;
+}
+
+static void caller_destroy(caller *who, const int32_t *one)
+{
+    tutti_handle_free(who->handle);
+    if (who->values != one) {
+        tutti_free(who->self->context, who->values);
+    }
+}
+
+static void make_call(caller *who)
+{
+    tutti_status status = who->handle != NULL
+                              ? tutti_rerun(who->handle)
+                              : tutti_allreduce(who->self->context, who->values, who->values,
+                                                who->count, TUTTI_I32, TUTTI_SUM);
+    EXPECT_STATUS(TUTTI_OK, status);
+}
+
+static void hot_body(ranks_self *self)
+{
+    int32_t one = 0;
+    uint64_t quiet = 0, taken_at_once = 0;
+    bool is_over = false;
+    int calls = 0;
+    const wanted *what = self->user;
+    caller who = caller_create(self, &one);
+    for (; !is_over && calls < CALLS_MAX; calls++) {
+        who.values[0] = quiet >= QUIET_CALLS ? 1 + ENOUGH : 1;
+        const uint64_t taken = allocations, yielded = yields, disturbed = locks + system_calls;
+        make_call(&who);
+        const bool has_taken = allocations != taken, has_yielded = yields != yielded;
+        const bool is_disturbed = locks + system_calls != disturbed;
+        /* Memory is taken to ask after a late peer; and once, for the first frame of each peer that
+         * comes before its call. */
+        taken_at_once += calls >= WARM_CALLS && has_taken && !has_yielded && !is_disturbed ? 1 : 0;
+        EXPECT_SAY(taken_at_once <= 1, "call %d took memory and had not to wait", calls);
+        EXPECT(who.values[0] % ENOUGH == self->size);
+        quiet +=
+            calls >= WARM_CALLS && !has_taken && !is_disturbed && (what->may_yield || !has_yielded)
+                ? 1
+                : 0;
+        is_over = who.values[0] / ENOUGH == self->size;
+    }
+    EXPECT_SAY(is_over, "%lu of %d calls took no memory, lock or system call", (unsigned long)quiet,
+               calls);
+    caller_destroy(&who, &one);
+}
+
+static void test_small_sums_ask_for_nothing(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", hot_body, &(wanted){.how = SHORT_FORM, .count = 1});
+}
+
+static void test_sums_in_shared_memory_ask_for_nothing(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", hot_body,
+              &(wanted){.how = SHORT_FORM, .count = ARENA_COUNT, .may_yield = true});
+}
+
+static void test_persistent_calls_ask_for_nothing(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", hot_body, &(wanted){.how = RERUN, .count = 1});
+    ranks_run(2, "shm", hot_body, &(wanted){.how = RERUN, .count = ARENA_COUNT, .may_yield = true});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_sums_ask_for_nothing),
+        cmocka_unit_test(test_sums_in_shared_memory_ask_for_nothing),
+        cmocka_unit_test(test_persistent_calls_ask_for_nothing),
+    };
+    return cmocka_run_group_tests_name("hot", tests, NULL, NULL);
+}
