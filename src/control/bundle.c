@@ -189,10 +189,18 @@ static void pack_dissolve(tt_bundle *bundle)
     tt_control *control = bundle->control;
     tt_set *set = tt_set_find(control, bundle->carrier.set);
     tt_pack_ended(control, set, &bundle->pack);
-    for (uint32_t i = 0; i < bundle->member_count; i++) {
+    for (uint32_t i = 0; i < bundle->member_count;) {
+        tt_request *request = bundle->members[i].request;
+        tt_named *named = request->named;
         tt_agreement item = bundle->pack;
         item.index = bundle->members[i].index;
-        tt_bundle_run_alone(control, set, &item, bundle->members[i].request);
+        i += named->member_count; /* those of a group lie together, and are over together */
+        if (named->member_max > 0) {
+            item.ticket = &named->ticket;
+            tt_bundle_run(control, set, &item, 1, true);
+        } else {
+            tt_bundle_run_alone(control, set, &item, request);
+        }
     }
     bundle_recycle(bundle);
 }
@@ -430,7 +438,8 @@ static void bundle_close(run *it, uint32_t at)
     run_alone(it, &only);
 }
 
-bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
+/* Does a tensor of this claim share an op with others that are agreed in the same go? */
+static bool claim_is_small(const tt_control_config *config, const tt_claim *claim)
 {
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
     return width > 0 && claim->collective == TT_ALLREDUCE && claim->salt == 0 &&
@@ -441,7 +450,7 @@ bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim)
 static bool is_small(const run *it, const member *one)
 {
     const bool is_good = one->request == NULL || one->request->named->objection == TT_OK;
-    return is_good && tt_bundle_is_small(&it->control->config, one->claim);
+    return is_good && claim_is_small(&it->control->config, one->claim);
 }
 
 /* Do they agree in all but their count? */
@@ -453,12 +462,23 @@ static bool fits(const tt_bundle *bundle, const tt_claim *claim)
            claim->prescale == other->prescale && claim->postscale == other->postscale;
 }
 
-uint64_t tt_bundle_kind(const tt_claim *claim)
+/* Equal for those that may share an op; not 0. */
+static uint64_t kind_of(const tt_claim *claim)
 {
     const double scales[2] = {claim->prescale, claim->postscale};
     const unsigned form = claim->form & ~(unsigned)CLAIM_TUNED;
     const uint64_t seed = (uint64_t)claim->dtype << 16 | (uint64_t)claim->redop << 8 | form;
     return tt_hash64(scales, sizeof(scales), seed) | 1;
+}
+
+void tt_bundle_fuse(const tt_control_config *config, const tt_claim *claim, tt_fusion *fusion)
+{
+    const bool is_small = claim->count > 0 && claim_is_small(config, claim);
+    const uint64_t kind = is_small ? kind_of(claim) : 0;
+    fusion->kind = fusion->tensors == 0 || fusion->kind == kind ? kind : 0;
+    fusion->bytes = tt_round_up(fusion->bytes, ALIGN_BYTES) +
+                    claim->count * tt_dtype_bytes((tt_dtype)claim->dtype);
+    fusion->tensors++;
 }
 
 static void bundle_open(tt_bundle *bundle, const member *one)
@@ -584,6 +604,17 @@ void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *i
     run_alone(&it, &one);
 }
 
+static void put_planned(run *it, tt_bundle *bundle, const tt_agreement *item, tt_request *request)
+{
+    tt_claim claim;
+    tt_claim_make(&claim, request, it->set->size);
+    const member one = {.item = item, .request = request, .claim = &claim, .name = request->name};
+    if (bundle->member_count == 0) {
+        bundle_open(bundle, &one);
+    }
+    bundle_put(it, bundle, &one);
+}
+
 void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *objection)
 {
     run it = {.control = control, .set = pack->set, .is_planned = true, .objection = objection};
@@ -599,22 +630,14 @@ void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *ob
     const member none = {.item = &item, .claim = &nothing, .name = "a planned bundle"};
     bundle_open(bundle, &none);
     for (uint32_t i = 0; i < pack->size && pack->count > 0; i++) {
-        tt_request *request = pack->members[i].request;
-        if (request == NULL) {
-            continue;
-        }
-        tt_claim claim;
+        const tt_named *named = pack->members[i].named;
         tt_agreement alone = item;
         alone.index = pack->members[i].index;
-        tt_claim_make(&claim, request, pack->set->size);
-        const member one = {
-            .item = &alone, .request = request, .claim = &claim, .name = request->name};
-        if (bundle->member_count == 0) {
-            bundle_open(bundle, &one);
+        for (uint32_t k = 0; named != NULL && k < named->member_count; k++) {
+            put_planned(&it, bundle, &alone, named->members[k]);
         }
-        bundle_put(&it, bundle, &one);
-        pack->members[i].request = NULL;
-        pack->count--;
+        pack->count -= named != NULL ? 1 : 0;
+        pack->members[i].named = NULL;
     }
     bundle->first_item = &item;
     bundle_send(&it, bundle);

@@ -379,8 +379,7 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
     tt_text_add(text, "#%c%s", (char)('@' - (int)status), words.bytes);
 }
 
-/* By how many to divide must be known when the op begins. An exchange of nothing would end before
- * all have begun it: it goes alone. */
+/* By how many to divide must be known when the op begins. */
 static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
     const tt_set *set = owner;
@@ -388,13 +387,13 @@ static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusi
     tt_claim claim;
     bool may =
         tt_layout_lets_plan(set, item->name) && tt_bid_read(&bid, item->claim, item->claim_bytes);
-    const bool is_one = may && bid.member_count == 1 && bid.objection == TT_OK && !bid.is_digest;
     while (may && tt_bid_next(&bid, &claim)) {
         may = (claim.form & CLAIM_BY_ACTIVE) == 0 && !tt_engine_takes_claim(set, &claim);
+        tt_bundle_fuse(&set->control->config, &claim, fusion);
     }
-    if (may && is_one && claim.count > 0 && tt_bundle_is_small(&set->control->config, &claim)) {
-        fusion->kind = tt_bundle_kind(&claim);
-        fusion->bytes = claim.count * tt_dtype_bytes((tt_dtype)claim.dtype);
+    const bool is_whole = may && bid.objection == TT_OK && !bid.is_digest;
+    if (!is_whole || fusion->tensors > TT_BUNDLE_MEMBERS_MAX) {
+        fusion->kind = 0;
     }
     return may;
 }

@@ -70,7 +70,7 @@ typedef struct tt_bundle {
     struct {
         tt_request *request; /* NULL: this rank has joined */
         uint64_t offset, bytes;
-        uint32_t index; /* of a pack: as which planned tensor it goes alone */
+        uint32_t index; /* of a pack: as which planned tensor or group it goes alone */
     } members[TT_BUNDLE_MEMBERS_MAX];
 } tt_bundle;
 
@@ -85,7 +85,7 @@ typedef struct tt_pack {
     uint64_t end;   /* from this occurrence on they go one by one; UINT64_MAX: not */
     uint64_t first_ns;
     struct tt_pack_member {
-        tt_request *request; /* NULL: it has not come */
+        tt_named *named; /* a tensor, or a group of small ones; NULL: it has not come */
         uint32_t index;
         uint64_t held_ns; /* since when */
     } members[];
@@ -216,10 +216,9 @@ void tt_group_forget(tt_control *control, const tt_named *named);
 /* Run these agreed tickets, small ones together; what runs together depends on the items alone. */
 void tt_bundle_run(tt_control *control, tt_set *set, const tt_agreement *items, uint32_t count,
                    bool is_planned);
-/* Does a tensor of this claim share an op with others that are agreed in the same go? */
-bool tt_bundle_is_small(const tt_control_config *config, const tt_claim *claim);
-/* Equal for those that may; not 0. */
-uint64_t tt_bundle_kind(const tt_claim *claim);
+/* Add to what is planned, a tensor or a group: `fusion->kind` is 0 where not all of it may share an
+ * op. One of nothing may not: it would end before all ranks have begun it. */
+void tt_bundle_fuse(const tt_control_config *config, const tt_claim *claim, tt_fusion *fusion);
 /* Run this planned tensor alone; `request` is what `item`'s ticket asks for. */
 void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *item,
                          tt_request *request);

@@ -5,7 +5,7 @@
  * The plan gives every tensor an exchange of its own, and each bundle of small ones another.
  * Members of a bundle wait here until all of the same occurrence have come, then go as one. No
  * message says so: it is a short cut over the plan, and the plan is what remains when it does not
- * hold.
+ * hold. A member may be a group, if all of its tensors are small and of one kind.
  *
  * A rank on which a member stays out refuses the bundle's exchange, which then fails on all ranks
  * (agree.c). Nobody can have completed it, because a sum needs all; nobody has touched the tensors,
@@ -51,12 +51,10 @@ static void clock_members(tt_control *control, const tt_pack *pack)
     const uint64_t now = tt_now(control->platform);
     for (uint32_t i = 0; i < pack->size; i++) {
         const struct tt_pack_member *member = &pack->members[i];
-        if (member->request == NULL) {
-            continue;
-        }
-        control->counters.queued_ns += now - member->held_ns;
-        if (control->tracer != NULL) {
-            const tt_trace_event event = {.request = member->request,
+        const uint32_t count = member->named != NULL ? member->named->member_count : 0;
+        control->counters.queued_ns += count * (now - member->held_ns);
+        for (uint32_t k = 0; control->tracer != NULL && k < count; k++) {
+            const tt_trace_event event = {.request = member->named->members[k],
                                           .stage = TT_STAGE_QUEUE,
                                           .begin_ns = member->held_ns,
                                           .end_ns = now};
@@ -165,10 +163,9 @@ static bool is_as_planned(const tt_agreement *item)
 
 static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
 {
-    const tt_named *named = item->ticket->owner;
     struct tt_pack_member *member = &pack->members[item->bundle_place];
-    TT_ASSERT(member->request == NULL);
-    member->request = named->request;
+    TT_ASSERT(member->named == NULL);
+    member->named = item->ticket->owner;
     member->index = item->index;
     member->held_ns = tt_now(control->platform);
     control->pending++;
@@ -248,11 +245,12 @@ void tt_pack_shut(tt_control *control, tt_set *set, tt_status status, const char
         }
         wait_end(control, pack);
         for (uint32_t i = 0; i < pack->size; i++) {
-            tt_request *request = pack->members[i].request;
-            pack->members[i].request = NULL;
-            if (request != NULL) {
-                pack->count--;
-                tt_request_end(request, status, text);
+            tt_named *named = pack->members[i].named;
+            const uint32_t count = named != NULL ? named->member_count : 0;
+            pack->members[i].named = NULL;
+            pack->count -= named != NULL ? 1 : 0;
+            for (uint32_t k = 0; k < count; k++) {
+                tt_request_end(named->members[k], status, text); /* the last releases `named` */
             }
         }
         pack = control->names->packs;

@@ -128,6 +128,7 @@ typedef struct tt_part_name {
 typedef struct tt_fusion {
     uint64_t kind; /* 0: it goes alone */
     uint64_t bytes;
+    uint32_t tensors; /* of a group: at most TT_BUNDLE_MEMBERS_MAX */
 } tt_fusion;
 
 /* Who claims what, for the text of an error. Ranges of members are ascending. */

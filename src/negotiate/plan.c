@@ -159,6 +159,7 @@ static uint32_t planned_max(const tt_cache *cache)
 /* A bundle that is being filled. */
 typedef struct filling {
     uint64_t round, kind, bytes;
+    uint32_t tensors;
     uint32_t head; /* its first slot; 0 bytes: there is none */
 } filling;
 
@@ -190,7 +191,7 @@ static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *f
     filling *open = &fillings[at];
     const bool fits = open->bytes > 0 && open->round == slot->round && open->kind == fusion->kind &&
                       open->bytes + bytes <= self->config.bundle_bytes &&
-                      slots[open->head].bundle_size < TT_BUNDLE_MEMBERS_MAX;
+                      open->tensors + fusion->tensors <= TT_BUNDLE_MEMBERS_MAX;
     if (!fits) {
         *open = (filling){.round = slot->round, .kind = fusion->kind, .head = number};
     } else {
@@ -198,6 +199,7 @@ static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *f
         slot->bundle_place = slots[open->head].bundle_size++;
     }
     open->bytes += bytes;
+    open->tensors += fusion->tensors;
 }
 
 static void promote(tt_negotiator *self, uint32_t number, uint32_t index)

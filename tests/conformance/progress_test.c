@@ -437,6 +437,67 @@ static void a_group_moves_with_its_last_tensor(void **state)
     on_both(3, three_bursts, NULL);
 }
 
+/* ---- planned groups in one exchange ---- */
+
+enum { GROUPS = 4, EACH = 5 };
+
+/* With `waits` rank 0 submits a group when the one before it is over. */
+static void group_step(ranks_self *self, int attempt, bool waits)
+{
+    tutti_handle *handles[GROUPS * EACH];
+    int32_t values[GROUPS * EACH];
+    const bool is_waiting = waits && self->rank == 0;
+    for (int i = 0; i < GROUPS * EACH; i++) {
+        char name[64], group[64];
+        (void)snprintf(name, sizeof(name), "in a group %d.%d", attempt, i);
+        (void)snprintf(group, sizeof(group), "group %d.%d", attempt, i / EACH);
+        values[i] = self->rank + 1 + i;
+        tutti_call call = sum_of(name, &values[i], 1, TUTTI_I32);
+        call.group = group;
+        call.group_size = EACH;
+        handles[i] = start(self, &call);
+        for (int k = i + 1 - EACH; is_waiting && (i + 1) % EACH == 0 && k <= i; k++) {
+            finish(handles[k]);
+        }
+    }
+    for (int i = 0; i < GROUPS * EACH; i++) {
+        if (!is_waiting) {
+            finish(handles[i]);
+        }
+        EXPECT(values[i] == self->size * (self->size + 1) / 2 + self->size * i);
+    }
+}
+
+/* As find_bundles: groups go together that were agreed in one round. */
+static void groups_together(ranks_self *self)
+{
+    bool is_found = false;
+    int attempt = -1;
+    while (!is_found) {
+        EXPECT_SAY(++attempt < FIND_TRIES, "%s", "groups never went together");
+        for (int step = 0; step < PLANNED_AFTER; step++) {
+            group_step(self, attempt, false);
+        }
+        const tutti_counters before = counters_of(self);
+        group_step(self, attempt, false);
+        const tutti_counters after = counters_of(self);
+        is_found = after.planned == before.planned + GROUPS && after.messages == before.messages &&
+                   after.bundles > before.bundles && after.bundles < before.bundles + GROUPS;
+    }
+    for (int step = 0; step < 3; step++) { /* not all of it comes: the groups go one by one */
+        group_step(self, attempt, true);
+    }
+    group_step(self, attempt, false);
+}
+
+static void planned_groups_go_together_or_one_by_one(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.1", 1), 0);
+    on_both(3, groups_together, NULL);
+    assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +507,7 @@ int main(void)
         cmocka_unit_test(planned_steps_give_the_same_bits_on_every_rank),
         cmocka_unit_test(names_that_leave_a_small_cache_come_back),
         cmocka_unit_test(a_group_moves_with_its_last_tensor),
+        cmocka_unit_test(planned_groups_go_together_or_one_by_one),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

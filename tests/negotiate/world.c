@@ -145,6 +145,7 @@ static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusi
     if (item->claim_bytes > 1 && text[0] == '+') {
         fusion->kind = (uint64_t)(uint8_t)text[1];
         fusion->bytes = 100;
+        fusion->tensors = 1;
     }
     return true;
 }

@@ -432,6 +432,24 @@ static void draw_groups(scenario *drawn)
     drawn->control.groups = one_in(&random, 2) ? UINT32_MAX : 1 + below(&random, 4);
 }
 
+/* A user's group of small sums beside others, in every seventh of the programs: a plan puts them
+ * together. */
+static void draw_small_group(scenario *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 92);
+    if (!one_in(&random, 7) || drawn->control.groups > 0 || drawn->tensor_count < 3) {
+        return;
+    }
+    draw_alike(drawn, &random);
+    drawn->window = drawn->windowless = 0; /* who waits for a member waits for its group */
+    const uint32_t group_size = 2 + below(&random, drawn->tensor_count - 2);
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        const bool is_member = i % drawn->tensor_count < group_size;
+        drawn->calls[i].group_size = is_member ? group_size : 0;
+    }
+}
+
 /* In some programs with groups a rank forgets, in one step, that the tensors are a group. */
 static void draw_apart(scenario *drawn)
 {
@@ -489,6 +507,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
         draw_alike(drawn, &random);
     }
     draw_groups(drawn);
+    draw_small_group(drawn);
     if (drawn->is_named) {
         draw_apart(drawn);
     }
