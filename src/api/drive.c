@@ -75,6 +75,9 @@ void tt_drive_finished(tt_request *request)
     if (request->has_strays) {
         atomic_store(&handle->context->keeps_memory, true);
     }
+    if (request->status == TT_ERR_PEER_DOWN && tt_control_lost_engine(handle->context->control)) {
+        tt_real_engine_leave(handle->context->real); /* before the owner has its memory back */
+    }
     handle->next = NULL;
     *handle->context->finished_end = handle;
     handle->context->finished_end = &handle->next;

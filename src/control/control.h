@@ -213,6 +213,8 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
 void tt_control_give_up(tt_control *control, const char *why);
 /* Has a rank of the job died? */
 bool tt_control_lost_peer(const tt_control *control);
+/* Has one died that the engine has ops for? Then nothing that the engine has is waited for. */
+bool tt_control_lost_engine(const tt_control *control);
 /* Requests that are not over. */
 uint32_t tt_control_pending(const tt_control *control);
 

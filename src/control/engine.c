@@ -20,6 +20,8 @@
  * of an order that has not landed everywhere lacks credit nowhere: nothing waits but for landings
  *      of its own order, which all members launch alike. One credit for several orders would let
  *      two ranks spend it on different ones, each waiting for the other's launch.
+ *  (6) What an engine holds for a dead rank it holds for good, in buffers that the callers of
+ * failed calls think theirs. So it is not asked any more, and all it has of other sets fails, too.
  */
 #include "control/engine.h"
 
@@ -254,6 +256,35 @@ void tt_engine_failed(tt_op *op)
     for (int i = 0; i < ENGINE_ORDERS && op->control->shut_down >= 0; i++) {
         pump(set, &set->engine[i]); /* those behind it may go on; or learn that the set is stuck */
     }
+}
+
+void tt_engine_peer_down(tt_control *control, uint32_t rank, const tt_text *text)
+{
+    bool has_strays = false;
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        const tt_op *op = control->ops[i];
+        has_strays = has_strays || (op->phase == OP_ENGINE && op->launch_token != 0 &&
+                                    op->set->member_of[rank] != UINT32_MAX);
+    }
+    for (const tt_set *set = control->sets; set != NULL; set = set->next) {
+        has_strays = has_strays || set->engine_is_stuck;
+    }
+    for (tt_set *set = control->sets; set != NULL && has_strays; set = set->next) {
+        if (!set->engine_is_stuck) {
+            set->engine_is_stuck = true;
+            memcpy(set->engine_text, text->bytes, sizeof(set->engine_text));
+        }
+    }
+}
+
+bool tt_control_lost_engine(const tt_control *control)
+{
+    for (const tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (!set->engine_is_stuck) {
+            return false;
+        }
+    }
+    return tt_control_lost_peer(control);
 }
 
 /* ---- landing ---- */

@@ -25,6 +25,9 @@ void tt_engine_repeat(tt_op *op);
 void tt_engine_agreed(tt_op *op);
 /* The op has failed: if it is one for the engine, it leaves the engine's order. */
 void tt_engine_failed(tt_op *op);
+/* `rank` is down. If the engine has an op that needs it, no set has an engine any more: see
+ * engine.c (6). Before its ops fail. */
+void tt_engine_peer_down(tt_control *control, uint32_t rank, const tt_text *text);
 void tt_engine_landed(tt_control *control, uint64_t token, tt_status status);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/engine.h"
 #include "control/named.h"
 
 bool tt_failure_allows(tt_op *op)
@@ -32,7 +33,7 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
         return false;
     }
     if (op->set->member_of[rank] == UINT32_MAX) {
-        return false;
+        return status == TT_ERR_PEER_DOWN && op->by_engine && op->set->engine_is_stuck;
     }
     if (status == TT_ERR_PEER_DOWN) {
         return true; /* also sends between others: the set is broken */
@@ -153,6 +154,7 @@ void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const
     if (status == TT_ERR_PEER_DOWN) {
         pass_on(control, rank, why);
         tt_control_report(control, LEVEL_ERROR, &text);
+        tt_engine_peer_down(control, rank, &text);
     }
     hit_ops(control, rank, status, text.bytes);
 }
@@ -166,6 +168,7 @@ void tt_failure_excluded(tt_control *control, uint32_t peer)
     tt_text_add(&text, "rank %u is counted as down by rank %u", control->world.rank, peer);
     count_out(control, peer, TT_ERR_PEER_DOWN, &text);
     tt_control_report(control, LEVEL_ERROR, &text);
+    tt_engine_peer_down(control, peer, &text);
     hit_ops(control, peer, TT_ERR_PEER_DOWN, text.bytes);
 }
 

@@ -110,6 +110,8 @@ tt_status tt_real_wait(tt_real *real, bool (*done)(void *), void *argument, uint
 
 /* Ops that an engine has and has not finished. */
 uint32_t tt_real_engine_flying(const tt_real *real);
+/* Neither ask it nor give it anything any more: what it has will not land. */
+void tt_real_engine_leave(tt_real *real);
 /* Give up what an engine still has. It cannot be taken back: if there is any (true), no memory is
  * released from here on. */
 bool tt_real_engine_forsake(tt_real *real);

@@ -70,6 +70,12 @@ uint32_t tt_real_engine_flying(const tt_real *real)
     return real->flying + real->launch_count;
 }
 
+void tt_real_engine_leave(tt_real *real)
+{
+    real->is_engine_left = true;
+    tt_real_epoll_unwatch_engine(real);
+}
+
 bool tt_real_engine_forsake(tt_real *real)
 {
     real->keeps_memory = tt_real_engine_flying(real) > 0;
@@ -118,10 +124,10 @@ bool tt_real_engine_pass(tt_real *real)
     uint64_t tokens[LANDINGS_MAX];
     int statuses[LANDINGS_MAX];
     bool moved = false;
-    while (real->launch_count > 0 && hand_over(real)) {
+    while (real->launch_count > 0 && !real->is_engine_left && hand_over(real)) {
         moved = true;
     }
-    if (real->flying == 0) {
+    if (real->flying == 0 || real->is_engine_left) {
         return moved;
     }
     const int landed = real->engine.ops->test(real->engine.self, tokens, statuses, LANDINGS_MAX);

@@ -271,6 +271,30 @@ static void test_who_keeps_asking_an_engine_sees_a_peer_die(void **state)
     end(&self);
 }
 
+/* Its buffers are their callers' again. */
+static void test_an_engine_that_was_left_is_not_asked(void **state)
+{
+    (void)state;
+    for (int has_descriptor = 0; has_descriptor < 2; has_descriptor++) {
+        world self;
+        begin(&self, has_descriptor != 0);
+        launch(&self, 1, 1);
+        (void)sleep_until(&self, UINT64_MAX);
+        tt_real_sleep_block(self.real, 1);
+        tt_real_engine_leave(self.real);
+        const uint32_t test_count = self.engine.test_count;
+        ring(&self);
+        const uint64_t until_ns = tt_real_clock() + 20 * 1000 * 1000;
+        assert_false(tt_real_spin(self.real, never, NULL, until_ns));
+        tt_real_sleep_block(self.real, sleep_until(&self, until_ns));
+        assert_true(tt_real_clock() >= until_ns); /* nor does it keep anybody awake */
+        assert_int_equal(self.engine.test_count, test_count);
+        assert_int_equal(self.landed, 0);
+        assert_true(tt_real_engine_forsake(self.real)); /* what it has, it keeps */
+        end(&self);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_a_ring_for_nothing_keeps_nobody_awake),
         cmocka_unit_test(test_an_engine_without_a_descriptor_is_asked_again),
         cmocka_unit_test(test_who_keeps_asking_an_engine_sees_a_peer_die),
+        cmocka_unit_test(test_an_engine_that_was_left_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,13 +108,20 @@ void tt_real_epoll_watch_engine(tt_real *real)
     real->is_engine_watched = true;
 }
 
+void tt_real_epoll_unwatch_engine(tt_real *real)
+{
+    if (real->is_engine_watched) {
+        (void)epoll_ctl(real->epoll_fd, EPOLL_CTL_DEL, real->engine_fd, NULL);
+        real->is_engine_watched = false;
+    }
+}
+
 /* The engine is asked in every pass while it has ops. While it has none a ring would stand, and
  * nobody could sleep. */
 static void hear_engine(tt_real *real)
 {
     if (real->flying == 0) {
-        (void)epoll_ctl(real->epoll_fd, EPOLL_CTL_DEL, real->engine_fd, NULL);
-        real->is_engine_watched = false;
+        tt_real_epoll_unwatch_engine(real);
     }
 }
 

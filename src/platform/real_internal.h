@@ -62,8 +62,9 @@ struct tt_real {
     uint32_t flying; /* ops the engine has */
     int engine_fd;   /* rings when one has landed; -1: it must be asked. The engine's own */
     bool is_engine_watched;
-    bool keeps_memory; /* some of them for ever: nothing that was allocated is given back */
-    tt_crew *crew;     /* NULL until it is needed */
+    bool is_engine_left; /* for good: see tt_real_engine_leave */
+    bool keeps_memory;   /* some of them for ever: nothing that was allocated is given back */
+    tt_crew *crew;       /* NULL until it is needed */
     bool crew_is_missing;
     cpu_set_t cores;     /* of the thread that made the driver */
     bool must_look;      /* a link has no bell: */
@@ -86,6 +87,7 @@ void tt_real_epoll_remove(tt_real *real, uint32_t peer);
 void tt_real_epoll_look(tt_real *real); /* marks links ready; never waits */
 /* Before a sleep while the engine has ops. Cannot be had: it must be asked from then on. */
 void tt_real_epoll_watch_engine(tt_real *real);
+void tt_real_epoll_unwatch_engine(tt_real *real);
 
 /* real_place.c */
 enum { TT_CROWD_MAX = 256 };
@@ -116,13 +118,13 @@ uint64_t tt_real_engine_due(tt_real *real);
 
 static inline bool tt_real_engine_is_busy(const tt_real *real)
 {
-    return real->flying + real->launch_count > 0;
+    return real->flying + real->launch_count > 0 && !real->is_engine_left;
 }
 
 /* Does something move only if the engine is asked? */
 static inline bool tt_real_engine_must_ask(const tt_real *real)
 {
-    return real->launch_count > 0 || (real->flying > 0 && real->engine_fd < 0);
+    return tt_real_engine_is_busy(real) && (real->launch_count > 0 || real->engine_fd < 0);
 }
 
 /* The link of `peer` has work that no descriptor tells. */

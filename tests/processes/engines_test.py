@@ -93,15 +93,15 @@ class Job(ranks.Rank):
                                          f"{self.log[-20:]}")
                 self.changed.wait(min(left, 0.5))
 
-    def was_ended(self, told):
-        """Have all ranks been killed before one of them could say a word? What ends of itself, by
-        an assertion, an abort or a fault, leaves words or a core."""
+    def was_ended(self, last):
+        """Have all ranks been killed before one of them could say its last word? What ends of
+        itself, by an assertion, an abort or a fault, leaves other words or a core."""
         deadline = time.monotonic() + ranks.PATIENCE_S
-        while time.monotonic() < deadline and not self.count(told):
+        while time.monotonic() < deadline and not self.count(last):
             if not any(pathlib.Path(f"/proc/{self.rank_pid(rank)}").exists() for rank in (0, 1)):
                 with self.changed:
                     self.changed.wait(0.5)  # what they said may be on its way
-                return not self.count(told) and not self.log
+                return not self.count(last) and not self.log
             with self.changed:
                 self.changed.wait(0.1)
         return False
@@ -141,7 +141,7 @@ class Table(unittest.TestCase):
                              faulty=True)
             job.expect_many("going", 3)
             at_ns = ranks.kill(job.rank_pid(VICTIM))
-            if not row.may_end_all or not job.was_ended(told):
+            if not row.may_end_all or not job.was_ended("shutdown 0"):
                 break
         job.expect_many(told, row.survivors)
         for line in job.lines:
