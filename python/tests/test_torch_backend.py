@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from conftest import lies_in_shared_memory
 import tutti.torch as hvd
 import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
 
@@ -205,6 +206,64 @@ def test_ddp_replicas_stay_equal(hooked):
     for tensor in model.state_dict().values():
         for other in hvd.allgather_object(tensor):
             assert torch.equal(tensor, other)
+
+
+def image_model():
+    torch.manual_seed(5)
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(),
+                                 torch.nn.Linear(8 * 16, 4))
+    return layers.to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("views", [False, True])
+def test_ddps_gradients_lie_in_shared_memory_as_long_as_they_stay(views, drops):
+    parallel = torch.nn.parallel.DistributedDataParallel
+    plain, hooked = (parallel(image_model(), gradient_as_bucket_view=views, bucket_cap_mb=0.001)
+                     for _ in range(2))
+    hooked.register_comm_hook(None, hvd.ddp_hook)
+    models = [(model, torch.optim.SGD(model.parameters(), lr=0.1)) for model in (plain, hooked)]
+    kept = []
+    for step in range(5):  # DDP forms its buckets anew before the second
+        inputs = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(step + 9 * rank()))
+        for model, optimizer in models:
+            if step == 3:  # added up before they are exchanged
+                with model.no_sync():
+                    model(inputs).tanh().mean().backward()
+            model(inputs).tanh().mean().backward()
+            optimizer.step()
+        for mine, theirs in zip(hooked.parameters(), plain.parameters()):
+            torch.testing.assert_close(mine.grad, theirs.grad)
+            assert mine.grad.stride() == theirs.grad.stride()
+            stays = views or not drops or step < 2
+            assert size() == 1 or lies_in_shared_memory(mine.grad) == stays, step
+        if not views:  # nobody writes into what the user keeps
+            for gradient, copy in kept if drops else ():
+                assert torch.equal(gradient, copy)
+            kept += [(p.grad, p.grad.clone()) for p in hooked.parameters()]
+        for _, optimizer in models:
+            optimizer.zero_grad(set_to_none=drops)
+
+
+def test_ddps_hook_leaves_unused_parameters_as_ddp_does():
+    parallel = torch.nn.parallel.DistributedDataParallel
+    found = []
+    for views, hooked in [(False, False), (False, True), (True, False), (True, True)]:
+        model = parallel(image_model(), find_unused_parameters=True, gradient_as_bucket_view=views)
+        if hooked:
+            model.register_comm_hook(None, hvd.ddp_hook)
+        for step in range(3):
+            model.zero_grad(set_to_none=step == 1)
+            inputs = torch.full((2, 3, 6, 6), 1.0 + rank())
+            layers = model.module
+            if step % 2:  # the first layer is used by nobody
+                layers.forward = lambda x, layers=layers: layers[2](x.flatten()[:128])
+            model(inputs).tanh().mean().backward()
+            layers.__dict__.pop("forward", None)
+        found.append([p.grad for p in model.parameters()])
+    for other in found[1:]:
+        for mine, theirs in zip(other, found[0]):
+            torch.testing.assert_close(mine, theirs)
 
 
 def small_model():

@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 
+from conftest import lies_in_shared_memory
 import tutti.torch as hvd
 
 
@@ -200,6 +201,7 @@ def test_gradients_that_stay_move_into_shared_memory():
         model(next(batches(1))[0]).sum().backward()
         optimizer.step()
         places.append([p.grad.data_ptr() for p in model.parameters()])
+        assert hvd.size() == 1 or all(lies_in_shared_memory(p.grad) for p in model.parameters())
     assert places[0] == places[1] == places[2]
     assert_equal_everywhere(model)
 

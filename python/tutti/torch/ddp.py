@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A communication hook for torch's DistributedDataParallel.
 
-    model = torch.nn.parallel.DistributedDataParallel(model)
+    model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     model.register_comm_hook(None, tutti.torch.ddp_hook)
 
 DDP forms and fills its buckets; Tutti averages them. They are started as they come and waited for
@@ -9,23 +9,102 @@ in the call of the last one, by the thread of backward itself: who waits drives 
 
 import itertools
 import threading
+import weakref
 
 import torch
+
+import tutti
 
 from . import basics, ops
 
 _numbers = itertools.count()
+_buckets = {}  # by the id of the first parameter, as long as that lives
 _waiting = threading.local()
 
 
-def _name(bucket, buffer):
-    """The same on every rank: the how-manieth bucket that was ever seen, by its first parameter.
-    Several models may be on the way at once."""
-    first = bucket.parameters()[0]
-    number = getattr(first, "_tutti_bucket", None)
-    if number is None:
-        number = first._tutti_bucket = next(_numbers)
-    return f"ddp.{number}.{buffer.numel()}"
+class _Bucket:
+    """What is known of one of DDP's buckets.
+
+    Its gradients move into memory that the ranks of this host share, where sums copy nothing. With
+    gradient_as_bucket_view=True they are DDP's views of its bucket: views and bucket move together,
+    and DDP copies nothing either. Otherwise DDP copies every gradient into its bucket and would
+    copy the sums back: those of gradients that live in `flat` already are where they belong. A loop
+    that drops its gradients has new ones every time; for it DDP's own memory serves."""
+
+    __slots__ = ("number", "address", "flat", "places")
+
+    def __init__(self):
+        self.number, self.address = next(_numbers), 0
+        self.flat = self.places = None
+
+    def memory(self, bucket, parameters):
+        """The elements to average."""
+        buffer = bucket.buffer()
+        if buffer.data_ptr() != self.address:  # new, or formed anew by DDP
+            for former in filter(None, (_buckets.get(id(p)) for p in parameters)):
+                former.address, former.flat = 0, None
+            self.address = buffer.data_ptr()
+            self._move_in(buffer, parameters)
+        elif self.flat is not None and not _lie_at(parameters, self.places):
+            self.flat = None
+        return buffer if self.flat is None else self.flat
+
+    def _move_in(self, buffer, parameters):
+        gradients = [p.grad for p in parameters]
+        if not _can_move(buffer, parameters, gradients):
+            return
+        item = buffer.element_size()
+        *starts, end = itertools.accumulate((p.numel() for p in parameters), initial=0)
+        inside = sum(gradient.data_ptr() == buffer.data_ptr() + item * start
+                     for gradient, start in zip(gradients, starts))
+        if end != buffer.numel() or inside not in (0, len(gradients)):
+            return
+        try:
+            flat = torch.frombuffer(basics.job().allocate(item * end), dtype=buffer.dtype)
+        except tutti.TuttiError:  # no room: the sum is only slower
+            return
+        flat.copy_(buffer)
+        with torch.no_grad():
+            for gradient, start in zip(gradients, starts):
+                gradient.set_(flat.as_strided(gradient.size(), gradient.stride(), start))
+            if inside:
+                buffer.set_(flat)
+        if inside:
+            self.address = flat.data_ptr()
+        else:
+            self.flat, self.places = flat, [gradient.data_ptr() for gradient in gradients]
+
+
+def _lie_at(parameters, places):
+    """Is each gradient there, and in its place?"""
+    return all(p.grad is not None and p.grad.data_ptr() == place
+               for p, place in zip(parameters, places))
+
+
+def _can_move(buffer, parameters, gradients):
+    """Can these gradients lie side by side in other memory?"""
+    return (buffer.layout is torch.strided and buffer.is_cpu and buffer.numel() > 0 and all(
+        gradient is not None and gradient.layout is torch.strided
+        and gradient.dtype is buffer.dtype and not gradient.requires_grad
+        and gradient.stride() == p.stride() and _is_dense(p)
+        for p, gradient in zip(parameters, gradients)))
+
+
+def _is_dense(p):
+    """Do the elements lie side by side, in whatever order of the dimensions?"""
+    last = sum((extent - 1) * stride for extent, stride in zip(p.size(), p.stride()))
+    return p.numel() == last + 1
+
+
+def _known(parameters):
+    """The bucket with this first parameter. It has the same number on every rank: the how-manieth
+    that was ever seen. Several models may be on the way at once."""
+    first = parameters[0]
+    known = _buckets.get(id(first))
+    if known is None:
+        known = _buckets[id(first)] = _Bucket()
+        weakref.finalize(first, _buckets.pop, id(first), None).atexit = False
+    return known
 
 
 def _settle(pending):
@@ -47,12 +126,14 @@ def ddp_hook(state, bucket):
     process_set = basics.global_process_set if state is None else state
     if not basics.is_initialized():
         basics.init()
-    buffer = bucket.buffer()
     pending = _waiting.__dict__.setdefault("pending", [])
     future = torch.futures.Future()
     try:
-        handle = ops.allreduce_async_(buffer, name=_name(bucket, buffer), op=basics.Average,
-                                      process_set=process_set)
+        parameters = bucket.parameters()
+        known = _known(parameters)
+        memory = known.memory(bucket, parameters)
+        handle = ops.allreduce_async_(memory, name=f"ddp.{known.number}.{memory.numel()}",
+                                      op=basics.Average, process_set=process_set)
         pending.append((handle, future))
         if bucket.is_last():
             _settle(pending)
