@@ -18,7 +18,7 @@ all: ## build everything into build/ (the default)
 	@test -f build/build.ninja || cmake --preset default >/dev/null
 	@cmake --build build -j $(JOBS)
 
-demo: all ## run four ranks on this machine
+demo: all ## train a small language model on four ranks of this machine
 	@tools/demo
 
 # Configured anew because the test libraries may have arrived since the first configuration.
