@@ -144,6 +144,101 @@ static void test_several_threads_of_a_rank_sum_alike(void **state)
     assert_int_equal(unsetenv("TUTTI_THREADS"), 0);
 }
 
+/* ---- past the cache ---- */
+
+/* Results of 16 MiB and more that lie apart from their inputs are stored past the cache. */
+enum { STREAMED_COUNT = 4200001, STREAMED_BYTES = STREAMED_COUNT * sizeof(float) };
+
+/* Sums of such values are rounded: another order of adding gives other bits. */
+static float streamed_value(int rank, size_t i)
+{
+    const uint32_t mixed = (uint32_t)(i + 1) * 2654435761U + (uint32_t)rank * 40503U;
+    return (float)(mixed >> 7) * 0x1p-21F - 7.3F;
+}
+
+/* The plain twin: added by rank. */
+static float streamed_sum(int size, size_t i)
+{
+    float sum = streamed_value(0, i);
+    for (int rank = 1; rank < size; rank++) {
+        sum += streamed_value(rank, i);
+    }
+    return sum;
+}
+
+/* Apart from its input, and in place: both as the twin says. */
+static void streamed_sums(ranks_self *self, const float *input, float *output, float *in_place)
+{
+    const size_t part = STREAMED_COUNT / (size_t)self->size;
+    const float *own = input + part * (size_t)self->rank;
+    memcpy(in_place, input, STREAMED_BYTES);
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, input, output, STREAMED_COUNT, TUTTI_F32,
+                                            TUTTI_SUM));
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, in_place, in_place, STREAMED_COUNT,
+                                            TUTTI_F32, TUTTI_SUM));
+    for (size_t i = 0; i < STREAMED_COUNT; i++) {
+        const float wanted = streamed_sum(self->size, i);
+        EXPECT_SAY(output[i] == wanted && in_place[i] == wanted, "element %zu: %a, in place %a", i,
+                   (double)output[i], (double)in_place[i]);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_allreduce(self->context, input, output, STREAMED_COUNT, TUTTI_F32,
+                                            TUTTI_AVERAGE));
+    for (size_t i = 0; i < STREAMED_COUNT; i++) {
+        EXPECT_SAY(output[i] == in_place[i] / (float)self->size, "average %zu", i);
+    }
+    EXPECT_STATUS(TUTTI_OK,
+                  tutti_reducescatter(self->context, input, output, part, TUTTI_F32, TUTTI_SUM));
+    EXPECT(memcmp(output, in_place + (own - input), part * sizeof(float)) == 0);
+}
+
+/* Copies: every part is another rank's. */
+static void streamed_copies(ranks_self *self, const float *input, float *output)
+{
+    const size_t part = STREAMED_COUNT / (size_t)self->size;
+    EXPECT_STATUS(TUTTI_OK, tutti_allgather(self->context, input, output, part, TUTTI_F32));
+    for (size_t i = 0; i < part * (size_t)self->size; i++) {
+        EXPECT_SAY(output[i] == streamed_value((int)(i / part), i % part), "gathered %zu", i);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_alltoall(self->context, input, output, part, TUTTI_F32));
+    for (size_t i = 0; i < part * (size_t)self->size; i++) {
+        const size_t at = part * (size_t)self->rank + i % part;
+        EXPECT_SAY(output[i] == streamed_value((int)(i / part), at), "exchanged %zu", i);
+    }
+    for (size_t i = 0; self->rank == 1 && i < STREAMED_COUNT; i++) {
+        output[i] = input[i];
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_broadcast(self->context, output, STREAMED_COUNT, TUTTI_F32, 1));
+    for (size_t i = 0; i < STREAMED_COUNT; i++) {
+        EXPECT_SAY(output[i] == streamed_value(1, i), "told %zu", i);
+    }
+}
+
+static void streamed_body(ranks_self *self)
+{
+    float *buffers[3];
+    for (size_t i = 0; i < 3; i++) {
+        buffers[i] = tutti_alloc(self->context, STREAMED_BYTES);
+        EXPECT(buffers[i] != NULL);
+    }
+    for (size_t i = 0; i < STREAMED_COUNT; i++) {
+        buffers[0][i] = streamed_value(self->rank, i);
+    }
+    streamed_sums(self, buffers[0], buffers[1], buffers[2]);
+    streamed_copies(self, buffers[0], buffers[1]);
+    for (size_t i = 0; i < 3; i++) {
+        tutti_free(self->context, buffers[i]);
+    }
+}
+
+static void test_what_is_stored_past_the_cache_has_the_same_bits(void **state)
+{
+    (void)state;
+    ranks_run(2, "shm", streamed_body, NULL);
+    assert_int_equal(setenv("TUTTI_THREADS", "3", 1), 0);
+    ranks_run(3, "shm", streamed_body, NULL);
+    assert_int_equal(unsetenv("TUTTI_THREADS"), 0);
+}
+
 /* ---- places ---- */
 
 /* Where each rank takes its next buffers is its own affair, from call to call. */
@@ -366,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_tcp_serves_every_size),
         cmocka_unit_test(test_a_large_sum_comes_in_every_form),
         cmocka_unit_test(test_several_threads_of_a_rank_sum_alike),
+        cmocka_unit_test(test_what_is_stored_past_the_cache_has_the_same_bits),
         cmocka_unit_test(test_calls_that_repeat_find_their_buffers),
         cmocka_unit_test(test_every_algorithm_can_be_forced),
         cmocka_unit_test(test_all_ranks_get_the_same_bits),
