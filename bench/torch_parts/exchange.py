@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradient exchange beside torch's own Gloo: every way by turns in the same processes."""
+import math
 import os
 import pathlib
 import statistics
@@ -8,37 +9,58 @@ import time
 
 from .shapes import MODELS, module_of
 
-WANTED = {"tutti, DDP hook": 2, "tutti, optimizer": 1.5, "tutti, optimizer, arena": 3}
+ALONE, DROPPED, GLOO, GLOO_VIEWS = ("alone", "alone, gradients dropped", "gloo",
+                                    "gloo, gradients in buckets")
+BACKEND, HOOK, HOOK_VIEWS = ("tutti, DDP backend", "tutti, DDP hook",
+                             "tutti, DDP hook, gradients in buckets")
+OWN, ARENA = "tutti, optimizer", "tutti, optimizer, arena"
+WANTED = {HOOK: 2, HOOK_VIEWS: 2, OWN: 1.5, ARENA: 3}
+# What a way is compared with: DDP with Gloo and the same options.
+BESIDE = {HOOK_VIEWS: GLOO_VIEWS}
+# Parameters, gradients and DDP's buckets of a way: so many copies of the model.
+COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2, OWN: 2,
+          ARENA: 2}
+SPARE_COPIES = 2  # what backward makes, and what is formed anew before the old is gone
 
 
 class Ways:
-    """The ways of exchanging gradients, each on its own copy of the model."""
+    """Some of the ways of exchanging gradients, each on its own copy of the model; those without
+    exchange share one."""
 
-    def __init__(self, shapes):
+    def __init__(self, shapes, names):
         import torch
         import tutti.torch as hvd
 
-        self.torch, self.hvd = torch, hvd
-        parallel = torch.nn.parallel.DistributedDataParallel
+        self.torch, self.hvd, self.shapes = torch, hvd, shapes
         gloo = torch.distributed.new_group(backend="gloo")
         ours = torch.distributed.new_group(backend="tutti")
-        hooked = parallel(module_of(shapes), process_group=gloo)
-        hooked.register_comm_hook(None, hvd.ddp_hook)
-        plain, dropped, arena, foreign = (module_of(shapes) for _ in range(4))
-        self.steps = {
-            "alone": self._step(plain),
-            "alone, gradients dropped": self._step(dropped, None, True),
-            "gloo": self._step(parallel(module_of(shapes), process_group=gloo)),
-            "tutti, DDP backend": self._step(parallel(module_of(shapes), process_group=ours)),
-            "tutti, DDP hook": self._step(hooked),
-            "tutti, optimizer": self._step(foreign, self._optimizer(foreign, "f"), True),
-            "tutti, optimizer, arena": self._step(arena, self._optimizer(arena, "a")),
+        plain = module_of(shapes)
+        make = {
+            ALONE: lambda: self._step(plain),
+            DROPPED: lambda: self._step(plain, None, True),
+            GLOO: lambda: self._step(self._parallel(gloo)),
+            GLOO_VIEWS: lambda: self._step(self._parallel(gloo, views=True)),
+            BACKEND: lambda: self._step(self._parallel(ours)),
+            HOOK: lambda: self._step(self._parallel(gloo, hvd.ddp_hook)),
+            HOOK_VIEWS: lambda: self._step(self._parallel(gloo, hvd.ddp_hook, True)),
+            OWN: lambda: self._optimized("f", True),
+            ARENA: lambda: self._optimized("a", False),
         }
+        self.steps = {name: make[name]() for name in names}
 
-    def _optimizer(self, module, prefix):
+    def _parallel(self, group, hook=None, views=False):
+        model = self.torch.nn.parallel.DistributedDataParallel(
+            module_of(self.shapes), process_group=group, gradient_as_bucket_view=views)
+        if hook is not None:
+            model.register_comm_hook(None, hook)
+        return model
+
+    def _optimized(self, prefix, drops):
+        module = module_of(self.shapes)
         pairs = [(f"{prefix}.{name}", p) for name, p in module.named_parameters()]
-        return self.hvd.DistributedOptimizer(
+        optimizer = self.hvd.DistributedOptimizer(
             self.torch.optim.SGD(module.parameters(), lr=0.0), pairs)
+        return self._step(module, optimizer, drops)
 
     def _step(self, module, optimizer=None, drops=False):
         def step():
@@ -50,21 +72,26 @@ class Ways:
         return step
 
 
-def fits(model, ranks):
-    """Is there memory for parameters, gradients and buckets of all ways, on all ranks?"""
-    total = 0
-    for shape in MODELS[model]():
-        count = 4
-        for extent in shape:
-            count *= extent
-        total += count
-    needs = total * ranks * (2 * 7 + 3 + 2) / 2**30
+def parts(model, ranks):
+    """The ways in lists for which there is memory on all ranks, each beside Gloo."""
+    total = 4 * sum(math.prod(shape) for shape in MODELS[model]())
     text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
-    has = int(text.split("MemAvailable:")[1].split()[0]) / 2**20
-    if needs > 0.9 * has:
-        print(f"bench/torch: {model} at {ranks} ranks left out: it needs {needs:.0f} GiB, "
-              f"{has:.0f} are free", file=sys.stderr)
-    return needs <= 0.9 * has
+    has = 0.9 * 1024 * int(text.split("MemAvailable:")[1].split()[0])
+
+    def fit(names):
+        return total * ranks * (sum(map(COPIES.get, names)) + SPARE_COPIES) <= has
+
+    found = []
+    for name in [name for name in COPIES if name.startswith("tutti")]:
+        needs = [ALONE, DROPPED, BESIDE.get(name, GLOO), name]
+        if found and fit({*found[-1], *needs}):
+            found[-1] += [each for each in needs if each not in found[-1]]
+        elif fit(needs):
+            found.append(needs)
+        else:
+            print(f"bench/torch: {model} at {ranks} ranks, {name}: left out, {has / 2**30:.0f} GiB "
+                  "are not enough", file=sys.stderr)
+    return found
 
 
 def rank_main(options, tell):
@@ -79,9 +106,9 @@ def rank_main(options, tell):
                                          rank=hvd.rank(), world_size=hvd.size())
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     for model in options.models:
-        times = _rounds(hvd, Ways(MODELS[model]()).steps, options.rounds)
+        times = _rounds(hvd, Ways(MODELS[model](), options.ways).steps, options.rounds)
         for name, samples in times.items() if hvd.rank() == 0 else ():
-            same = "alone, gradients dropped" if name == "tutti, optimizer" else "alone"
+            same = DROPPED if name in (DROPPED, OWN) else ALONE
             less = [a - b for a, b in zip(samples, times[same])]
             tell(section="exchange", model=model, ranks=hvd.size(), way=name,
                  step_ms=1e3 * statistics.median(samples),
@@ -110,17 +137,21 @@ def _rounds(hvd, steps, rounds):
 
 def judge(rows, verdicts):
     """Each way beside Gloo's of the same model and number of ranks."""
-    base = {(row["model"], row["ranks"]): row["exchange_ms"] for row in rows
-            if row["way"] == "gloo"}
-    for row in rows:
+    for number, row in enumerate(rows):
         if row["way"].startswith("tutti"):
-            ratio = base[row["model"], row["ranks"]] / max(row["exchange_ms"], 1e-3)
+            beside = BESIDE.get(row["way"], GLOO)
+            key = (row["model"], row["ranks"], beside)
+            # Of the same run: where ways took turns in parts, each has one of its own.
+            base = next(each["exchange_ms"] for each in reversed(rows[:number])
+                        if (each["model"], each["ranks"], each["way"]) == key)
+            ratio = base / max(row["exchange_ms"], 1e-3)
             wanted = WANTED.get(row["way"], 1)
-            verdicts.add(f"{row['ranks']} ranks, {row['model']}, {row['way']}: over DDP with Gloo",
-                         f"{ratio:.2f}x", f"at least {wanted}x", ratio >= wanted)
+            verdicts.add(f"{row['ranks']} ranks, {row['model']}, {row['way']}: over DDP with "
+                         f"{beside.capitalize()}", f"{ratio:.2f}x", f"at least {wanted}x",
+                         ratio >= wanted)
 
 
 def line(row):
     """A row for people."""
-    return (f"{row['ranks']} ranks  {row['model']:<9} {row['way']:<24} step "
+    return (f"{row['ranks']} ranks  {row['model']:<9} {row['way']:<37} step "
             f"{row['step_ms']:8.1f} ms  exchange {row['exchange_ms']:8.1f} ms")

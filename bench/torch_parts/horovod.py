@@ -10,6 +10,7 @@ import time
 from .shapes import MODELS, module_of
 
 WANTED = 6
+TURNS = 2
 
 
 def rank_main(options, tell):
@@ -41,7 +42,8 @@ def rank_main(options, tell):
             alone, step = (1e3 * statistics.median(times[name]) for name in ("alone", "with"))
             way = "horovod" if "site-packages" in hvd.__file__ else "tutti as horovod"
             tell(section="horovod", model=model, ranks=hvd.size(), way=way, step_ms=step,
-                 exchange_ms=step - alone)
+                 exchange_ms=step - alone, times_ms={
+                     name: [round(1e3 * each, 2) for each in times[name]] for name in times})
     hvd.shutdown()
 
 
@@ -80,19 +82,31 @@ def install(folder):
 
 
 def run(options, ranks, python, script, tutti):
-    """Rows of both."""
+    """Rows of both, which take turns; one row for all turns of each."""
     words = [str(python), str(script), "--as-rank", "horovod", "--models",
-             ",".join(options.models), "--rounds", str(options.rounds)]
+             ",".join(options.models), "--rounds", str(-(-options.rounds // TURNS))]
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     clean["OMP_NUM_THREADS"] = "1"
-    rows = []
-    for command in ([str(python.parent / "horovodrun"), "-np", str(ranks), "--gloo"],
-                    [str(tutti), "run", "-q", "--as-horovod", "-n", str(ranks)]):
+    merged = {}
+    for command in TURNS * ([str(python.parent / "horovodrun"), "-np", str(ranks), "--gloo"],
+                            [str(tutti), "run", "-q", "--as-horovod", "-n", str(ranks)]):
         output = subprocess.run([*command, *words], stdout=subprocess.PIPE, text=True, check=True,
                                 env=clean).stdout
-        rows += [json.loads(line.split("RESULT ", 1)[1]) for line in output.splitlines()
-                 if "RESULT " in line]
-    return rows
+        for line_ in output.splitlines():
+            if "RESULT " in line_:
+                row = json.loads(line_.split("RESULT ", 1)[1])
+                _merge(merged.setdefault((row["model"], row["way"]), row), row)
+    return list(merged.values())
+
+
+def _merge(into, row):
+    """Add another turn's times."""
+    times = into["times_ms"]
+    if row is not into:
+        for name in times:
+            times[name] += row["times_ms"][name]
+    alone, step = (statistics.median(times[name]) for name in ("alone", "with"))
+    into["step_ms"], into["exchange_ms"] = step, step - alone
 
 
 def judge(rows, verdicts):
@@ -108,5 +122,5 @@ def judge(rows, verdicts):
 
 def line(row):
     """A row for people."""
-    return (f"{row['ranks']} ranks  {row['model']:<9} {row['way']:<24} step "
+    return (f"{row['ranks']} ranks  {row['model']:<9} {row['way']:<37} step "
             f"{row['step_ms']:8.1f} ms  exchange {row['exchange_ms']:8.1f} ms")

@@ -17,12 +17,14 @@ def resnet50():
 
 
 def bert():
-    """Shapes of BERT-base's gradients, last layer first."""
+    """Shapes of the 206 gradients of BERT-base as it is pre-trained, last layer first. The head
+    that predicts words shares its matrix with the first layer."""
     shapes = [(30522, 768), (512, 768), (2, 768), (768,), (768,)]
     for _ in range(12):
         shapes += [(768, 768), (768,)] * 4 + [(768,), (768,)]
         shapes += [(3072, 768), (3072,), (768, 3072), (768,), (768,), (768,)]
-    return (shapes + [(768, 768), (768,)])[::-1]
+    pooler, words = [(768, 768), (768,)], [(768, 768), (768,), (768,), (768,), (30522,)]
+    return (shapes + pooler + words + [(2, 768), (2,)])[::-1]
 
 
 MODELS = {"resnet50": resnet50, "bert": bert}
