@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sim_event.c - the heap of events, and what each does. Times are unique in order: equal ones go
- * by sequence, so that a run is a function of its seed. */
+ * by sequence, so that a run is a function of its seed.
+ *
+ * Events of a rank that is busy are put off until it is free, and all but one of them then again.
+ * Those that follow each other, in time and sequence, with none of another rank between them are a
+ * train, of which the heap knows the first: it is put off as a whole, so that a crowd of events
+ * costs no more than a few. The order is that of events which are put off one by one. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -88,6 +93,51 @@ static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
     due_rise(sim, sim->due_count++, due);
 }
 
+/* Take the first of all out. Those behind it in its train stay where they were in the order. */
+static void due_take(tt_sim *sim)
+{
+    tt_sim_event *event = sim->due[0].event, *heir = event->next;
+    if (event->behind == 0) {
+        due_remove(sim, event);
+        return;
+    }
+    heir->behind = event->behind - 1;
+    heir->last = event->last;
+    due_place(
+        sim, 0,
+        (tt_sim_due){.at = sim->due[0].at, .sequence = sim->due[0].sequence + 1, .event = heir});
+    event->place = event->behind = 0;
+    event->next = event->last = NULL;
+}
+
+/* The first of all, and its train unless `is_single`, belong to the time `at` now. */
+static void due_put_off(tt_sim *sim, uint64_t at, bool is_single)
+{
+    tt_sim_event *event = sim->due[0].event, *train = sim->put_off;
+    if (is_single && event->behind > 0) {
+        due_take(sim);
+        due_set(sim, event, at);
+        sim->put_off = event;
+        sim->put_off_end = sim->sequence;
+        return;
+    }
+    const bool is_timer = event->kind == TT_SIM_TIMER; /* may be moved at any time */
+    if (train != NULL && !is_timer && train->rank == event->rank &&
+        sim->put_off_end == sim->sequence && sim->due[train->place - 1].at == at) {
+        due_remove(sim, event);
+        (train->behind > 0 ? train->last : train)->next = event;
+        train->last = event->behind > 0 ? event->last : event;
+        train->behind += event->behind + 1;
+        sim->sequence += event->behind + 1;
+        event->behind = 0;
+    } else {
+        due_set(sim, event, at);
+        sim->sequence += event->behind;
+        sim->put_off = is_timer ? NULL : event;
+    }
+    sim->put_off_end = sim->sequence;
+}
+
 /* ---- events ---- */
 
 static void event_free(tt_sim *sim, tt_sim_event *event)
@@ -99,11 +149,14 @@ static void event_free(tt_sim *sim, tt_sim_event *event)
 void tt_sim_events_fini(tt_sim *sim)
 {
     for (size_t i = 0; i < sim->due_count; i++) {
-        tt_sim_event *event = sim->due[i].event;
-        if (event->parcel != NULL) {
-            tt_parcel_release(event->parcel);
+        tt_sim_event *next;
+        for (tt_sim_event *event = sim->due[i].event; event != NULL; event = next) {
+            next = event->next;
+            if (event->parcel != NULL) {
+                tt_parcel_release(event->parcel);
+            }
+            event_free(sim, event);
         }
-        event_free(sim, event);
     }
     free(sim->due);
     while (sim->events_free != NULL) {
@@ -142,11 +195,15 @@ void tt_sim_event_drop(tt_sim *sim, tt_sim_event *event)
 void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all)
 {
     for (size_t i = sim->due_count; i-- > 0;) {
-        tt_sim_event *event = sim->due[i].event;
-        if (event->kind == TT_SIM_SENT && event->rank == like->rank && event->peer == like->peer &&
-            (is_all || event->token == like->token)) {
-            /* Removal reorders the heap: keep the event, make it do nothing. */
-            event->kind = TT_SIM_WORK;
+        if (sim->due[i].event->rank != like->rank) {
+            continue; /* nor is its train */
+        }
+        for (tt_sim_event *event = sim->due[i].event; event != NULL; event = event->next) {
+            if (event->kind == TT_SIM_SENT && event->peer == like->peer &&
+                (is_all || event->token == like->token)) {
+                /* Removal reorders the heap: keep the event, make it do nothing. */
+                event->kind = TT_SIM_WORK;
+            }
         }
     }
 }
@@ -231,13 +288,16 @@ bool tt_sim_step(tt_sim *sim)
     }
     tt_sim_event *event = sim->due[0].event;
     tt_sim_rank *rank = &sim->ranks[event->rank];
+    const bool is_later = sim->due[0].at > sim->now;
     sim->now = sim->due[0].at;
     const uint64_t at = event->kind == TT_SIM_DEPART ? sim->now : callable_at(sim, rank);
     if (at > sim->now && rank->has_machine) {
-        tt_sim_event_move(sim, event, at);
+        /* A fault of this very time comes after the first of them. */
+        due_put_off(sim, at, is_later);
         return true;
     }
-    due_remove(sim, event);
+    sim->put_off = NULL;
+    due_take(sim);
     if (event->kind == TT_SIM_DEPART) {
         note(sim, event);
         tt_sim_link_depart(sim, event->link);

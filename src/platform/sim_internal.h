@@ -30,8 +30,10 @@ typedef enum tt_sim_event_kind {
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
-    size_t place;              /* in the heap, from 1; 0: it is not there */
-    struct tt_sim_event *next; /* in the free list */
+    size_t place;              /* in the heap, from 1; 0: it is not there, or not the first */
+    struct tt_sim_event *next; /* in the free list, or in its train */
+    struct tt_sim_event *last; /* of a train's first: its last, if there are others */
+    uint32_t behind;           /* of a train's first: others */
     tt_sim_event_kind kind;
     uint32_t rank, peer;
     tt_peer_event peer_event;
@@ -90,6 +92,8 @@ struct tt_sim {
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;
+    tt_sim_event *put_off; /* the train that was put off last; NULL: others came since */
+    uint64_t put_off_end;  /* sequence after its last */
     uint64_t sequence;
     uint64_t now;
     uint64_t event_count;
