@@ -146,7 +146,7 @@ set_property(TEST tidy PROPERTY LABELS tidy)
 
 # Many seeds, where the simulation suite has its program.
 if(TARGET tutti-simulate)
-  add_test(NAME seeds.simulate COMMAND tutti-simulate --seeds 10000)
+  add_test(NAME seeds.simulate COMMAND tutti-simulate --seeds 10000 --salts 4)
   set_property(TEST seeds.simulate PROPERTY LABELS check seeds)
   set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
 endif()

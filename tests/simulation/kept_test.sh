@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# kept_test.sh - the seeds that failed once, also under the sanitizer of memory.
+# Labels: asan
+# Timeout: 300
+set -eu
+"$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
