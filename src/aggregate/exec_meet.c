@@ -11,6 +11,7 @@
 #include "aggregate/exec_internal.h"
 #include "aggregate/pattern/pattern.h"
 #include "base/assert.h"
+#include "base/plant.h"
 
 enum { MEMBERS_MAX = 64 }; /* one word of bits */
 
@@ -79,7 +80,8 @@ bool tt_exec_meet_frame(tt_exec *exec, uint32_t member, const tt_head *head, con
     }
     memcpy(&exec->facts[member], payload, sizeof(tt_fact));
     exec->unmet &= ~bit;
-    if (exec->unmet == 0) {
+    if (exec->unmet == 0 ||
+        (TT_PLANT(MEET_ONE_TOO_EARLY) && (exec->unmet & (exec->unmet - 1)) == 0)) {
         exec->is_running = exec->is_meeting = false;
     }
     return true;

@@ -44,7 +44,11 @@
     X(COORDINATOR_TOO_EARLY)  \
     X(COMBINE_TOO_EARLY)      \
     X(LEAVING_ENDS_TICKETS)   \
-    X(CREDIT_KEPT)
+    X(CREDIT_KEPT)            \
+    X(QUICK_ONE_TOO_EARLY)    \
+    X(MEET_ONE_TOO_EARLY)     \
+    X(PLACES_NOT_ASKED_AGAIN) \
+    X(REPEAT_OF_ANOTHER_COUNT)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

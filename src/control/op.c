@@ -459,7 +459,7 @@ static void begin_data(tt_op *op)
         clock_stage(op, TT_STAGE_WAIT, NOW, &op->control->counters.waiting_ns);
         op->heard = UINT64_MAX; /* that was the wait for all of them */
     }
-    if (op->exec.is_laid_out && tt_exec_can_meet(&op->exec)) {
+    if (op->exec.is_laid_out && (tt_exec_can_meet(&op->exec) || TT_PLANT(PLACES_NOT_ASKED_AGAIN))) {
         op->phase = OP_DATA;
         op->exec.identity.stage = op->exec.arriving.stage = 1;
         const tt_status started = tt_exec_start(&op->exec);

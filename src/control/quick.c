@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "control/engine.h"
 #include "control/named.h"
 #include "control/pace.h"
@@ -127,7 +128,7 @@ static bool repeats_rest(const tt_op *op, const tt_request *request)
 static bool repeats(const tt_op *op, const tt_request *request)
 {
     const tt_claim *claim = &op->claim;
-    return request->count == claim->count &&
+    return (request->count == claim->count || TT_PLANT(REPEAT_OF_ANOTHER_COUNT)) &&
            request->collective == (tt_collective)claim->collective &&
            request->dtype == (tt_dtype)claim->dtype && request->redop == (tt_redop)claim->redop &&
            tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==

@@ -271,6 +271,7 @@ static void draw_repeats(scenario *drawn)
             call->flaw = FLAW_NONE;
         }
         call->is_shared = !one_in(&random, 16);
+        call->foreign = one_in(&random, 8) ? 1 + below(&random, call->one.size) : 0;
         call->one.salt = drawn->seed * 1000 + i;
         if (one_in(&random, 12)) {
             call->flaw = (call_flaw)(1 + below(&random, FLAW_COUNT_ - 1));

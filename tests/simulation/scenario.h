@@ -42,7 +42,8 @@ typedef struct scenario_call {
     call_flaw flaw;
     uint32_t culprit; /* member */
     int32_t urgency;
-    bool is_shared; /* buffers in the arena */
+    bool is_shared;   /* buffers in the arena, */
+    uint32_t foreign; /* but for this member's (from 1 on; 0: all are) */
     bool is_named;
     uint32_t tensor, step; /* named programs: which, and when */
     uint32_t group_size;   /* tensors 0 .. group_size - 1 are a group; 0: not in it */

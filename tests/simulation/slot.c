@@ -12,12 +12,16 @@
 
 /* ---- buffers ---- */
 
+static bool is_in_arena(const call_slot *slot)
+{
+    return slot->call->is_shared && slot->member + 1 != slot->call->foreign;
+}
+
 static void *memory_take(call_slot *slot, size_t bytes)
 {
     tt_platform *platform = tt_sim_platform(slot->simulation->sim, slot->rank);
-    void *memory = slot->call->is_shared
-                       ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
-                       : malloc(bytes);
+    void *memory = is_in_arena(slot) ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
+                                     : malloc(bytes);
     TT_ASSERT(memory != NULL);
     return memory;
 }
@@ -425,7 +429,7 @@ void slots_release(simulation *run)
         if (slot->memory == NULL) {
             continue;
         }
-        if (slot->call->is_shared) {
+        if (is_in_arena(slot)) {
             platform->ops->release(platform, TT_MEMORY_SHARED, slot->memory, slot->bytes);
         } else {
             free(slot->memory);
