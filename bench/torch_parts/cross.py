@@ -253,8 +253,7 @@ def run(options, folder, script):
 
     if os.geteuid() != 0:
         print("bench/torch: cross needs root, for hosts of its own; left out", file=sys.stderr)
-        return []
-    rows = []
+        return
     with common.Hosts(2, folder, PROBE_MBIT, **BELOW) as hosts:
         job = _job(common, folder, script, hosts)
         try:
@@ -262,10 +261,9 @@ def run(options, folder, script):
                 if way == WAITED:
                     job.ask("pace 4")
                 for rho in RHOS:
-                    rows.append({**_case(options, common, folder, job, hosts, rho), "layers": way})
+                    yield {**_case(options, common, folder, job, hosts, rho), "layers": way}
         finally:
             job.end()
-    return rows
 
 
 def _layers(common, job, count):

@@ -3,15 +3,18 @@
 
 import array
 import asyncio
+import ctypes
 import pathlib
 import pickle
 import re
+import threading
 
 import numpy as np
 import pytest
 
 import tutti
 from tutti import errors
+from tutti._library import library
 
 TYPES = ["u1", "i1", "u2", "i2", "i4", "i8", "f2", "f4", "f8"]
 
@@ -182,7 +185,34 @@ def test_mismatch_is_the_same_error_everywhere_and_the_job_goes_on(job):
     with pytest.raises(errors.Mismatch) as caught:
         job.allreduce(np.zeros(job.rank + 1), timeout=20)
     assert caught.value.rank == job.rank and caught.value.status == -5
+    with pytest.raises(errors.Mismatch, match="layer.weight") as caught:
+        job.allreduce(np.zeros(job.rank + 1), name="layer.weight", timeout=20)
+    assert caught.value.rank == job.rank and caught.value.name == "layer.weight"
     assert job.allreduce(np.ones(1))[0] == job.size
+
+
+def test_other_threads_run_while_one_is_inside_the_library(job):
+    assert isinstance(library, ctypes.CDLL) and not isinstance(library, ctypes.PyDLL)
+    if job.size == 1:
+        pytest.skip("needs somebody to wait for")
+    go = threading.Event()
+
+    def other():  # the others answer the first thread's call only after this one's
+        go.wait()
+        job.allreduce(np.ones(1), name="from another thread")
+
+    thread = threading.Thread(target=other)
+    if job.rank == 0:
+        handle = job.start_allreduce(np.ones(1), name="waited for")
+        thread.start()
+        go.set()
+        assert library.tutti_wait(handle._pointer, 30.0) == 0  # one call, no look-up in between
+        assert handle.wait()[0] == job.size
+        thread.join()
+    else:
+        go.set()
+        other()
+        assert job.allreduce(np.ones(1), name="waited for")[0] == job.size
 
 
 def test_errors_survive_pickling():

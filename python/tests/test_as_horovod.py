@@ -19,7 +19,8 @@ MODULES = ["horovod", "horovod.torch", "horovod.torch.mpi_ops", "horovod.torch.c
            "horovod.torch.elastic.sampler", "horovod.torch.elastic.state",
            "horovod.torch.sync_batch_norm", "horovod.common.util", "horovod.common.exceptions",
            "horovod.common.process_sets", "horovod.common.basics", "horovod.common.elastic",
-           "horovod.runner", "horovod.runner.launch"]
+           "horovod.runner", "horovod.runner.launch", "horovod.data",
+           "horovod.data.data_loader_base"]
 # Every variable that Horovod documents.
 VARIABLES = """FUSION_THRESHOLD CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE
     HIERARCHICAL_ALLGATHER TORUS_ALLREDUCE BATCH_D2D_MEMCOPIES DISABLE_GROUP_FUSION
@@ -121,6 +122,60 @@ def named(path):
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_are_found(module):
     importlib.import_module(module)
+
+
+def test_helpers_that_scripts_import_do_what_their_names_say(monkeypatch):
+    from horovod.common import util
+    from horovod.torch.mpi_ops import handle_average_backwards_compatibility as meant
+
+    monkeypatch.setenv("TUTTI_TEST_SET", "before")
+    with util.env(TUTTI_TEST_SET="inside", TUTTI_TEST_NEW="new", TUTTI_TEST_NONE=None):
+        assert os.environ["TUTTI_TEST_SET"] == "inside" and os.environ["TUTTI_TEST_NEW"] == "new"
+        assert "TUTTI_TEST_NONE" not in os.environ
+    assert os.environ["TUTTI_TEST_SET"] == "before" and "TUTTI_TEST_NEW" not in os.environ
+    util.check_installed_version("pytorch", "0.1")
+    for function in (meant, util.get_average_backwards_compatibility_fun(hvd)):
+        assert (function(None, None), function(hvd.Min, None)) == (hvd.Average, hvd.Min)
+        with pytest.warns(DeprecationWarning):
+            assert function(None, False) == hvd.Sum
+        with pytest.raises(ValueError, match="supersedes"):
+            function(hvd.Sum, True)
+
+
+def test_data_loaders_read_ahead_and_stop():
+    from horovod.data import AsyncDataLoaderMixin, BaseDataLoader
+
+    class Numbers(BaseDataLoader):
+        def __init__(self, count, bad=None):
+            self.count, self.bad, self.read = count, bad, 0
+
+        def __len__(self):
+            return self.count
+
+        def _iterate(self):
+            for i in range(self.count):
+                if i == self.bad:
+                    raise LookupError("no such batch")
+                self.read += 1
+                yield i
+
+        def _process_batch(self, batch):
+            return 10 * batch
+
+    class Ahead(AsyncDataLoaderMixin, Numbers):
+        pass
+
+    assert list(Numbers(3)) == list(Ahead(0, False, 3)) == [0, 10, 20]
+    loader = Ahead(2, False, 5)
+    assert list(loader) == list(loader) == [0, 10, 20, 30, 40]
+    endless = Ahead(2, False, 10**9)
+    for batch in endless:
+        if batch == 30:
+            break
+    endless.close_async_loader()
+    assert endless.read <= 8  # no further than the queue, and nobody reads on
+    with pytest.raises(LookupError, match="no such batch"):
+        list(Ahead(2, False, 5, bad=3))
 
 
 def test_every_function_takes_horovods_parameters():

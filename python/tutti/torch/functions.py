@@ -49,7 +49,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """Root's object, on every rank."""
     basics.job()
-    name = name or type(obj).__name__
+    name = name or basics.next_name("broadcast_object", process_set)
     is_root = process_set.rank() == process_set._member(root_rank)
     payload = bytearray(_dumps(obj)) if is_root else bytearray()
     length = torch.tensor([len(payload)], dtype=torch.int64)
@@ -70,7 +70,8 @@ def broadcast_object_fn(root_rank: int = 0, name: Optional[str] = None,
 def allgather_object(obj: Any, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> List[Any]:
     """Everyone's objects as a list, in rank order."""
-    name = name or type(obj).__name__
+    basics.job()
+    name = name or basics.next_name("allgather_object", process_set)
     payload = torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
     lengths = ops.allgather(torch.tensor([payload.numel()]), f"{name}.sz", process_set)
     joined = ops.allgather(payload, f"{name}.t", process_set)

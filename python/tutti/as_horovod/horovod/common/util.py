@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The helpers that scripts import."""
 
-from tutti.torch import basics
+import contextlib
+import os
+
+from tutti.torch import basics, tensors
 
 
 def split_list(items, parts):
@@ -74,3 +77,28 @@ def is_iterable(thing):
 def num_rank_is_power_2(num_rank):
     """Is it 1, 2, 4, 8, ...?"""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+@contextlib.contextmanager
+def env(**variables):
+    """The environment with these variables, inside; those that are None stay as they are."""
+    variables = {name: value for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def check_installed_version(name, version, exception=None):
+    """Nothing was compiled against a framework's version, so none can be the wrong one."""
+
+
+def get_average_backwards_compatibility_fun(reduce_ops):
+    """A function of op and average, the older parameter: the operator that is meant."""
+    return tensors.reduction

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data loaders that read ahead, under Horovod's names (horovod.data)."""
+
+import queue
+import threading
+
+_END = object()
+
+
+class BaseDataLoader:
+    """Batches, from what `_iterate()` of a derived class yields."""
+
+    def __len__(self):
+        raise NotImplementedError("a data loader tells how many batches it has: define __len__")
+
+    def _iterate(self):
+        raise NotImplementedError("a data loader yields its batches in _iterate")
+
+    def _process_batch(self, batch):
+        """What becomes of a batch before it is given out."""
+        return batch
+
+    def __iter__(self):
+        for batch in self._iterate():
+            yield self._process_batch(batch)
+
+
+class _Reader:
+    """A thread that reads one pass ahead, at most so many batches."""
+
+    def __init__(self, batches, ahead):
+        self._queue, self._is_closed = queue.Queue(ahead), threading.Event()
+        self._thread = threading.Thread(target=self._read, args=(batches,), daemon=True,
+                                        name="tutti-data-loader")
+        self._thread.start()
+
+    def _put(self, item):
+        while not self._is_closed.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                pass
+
+    def _read(self, batches):
+        try:
+            for batch in batches:
+                self._put((batch, None))
+                if self._is_closed.is_set():
+                    return
+        except Exception as problem:  # it belongs to whoever iterates
+            self._put((None, problem))
+        self._put((_END, None))
+
+    def __iter__(self):
+        while True:
+            batch, problem = self._queue.get()
+            if problem is not None:
+                raise problem
+            if batch is _END:
+                return
+            yield batch
+
+    def close(self):
+        """Read no further; the thread is gone then."""
+        self._is_closed.set()
+        self._thread.join()
+
+
+class AsyncDataLoaderMixin:
+    """Goes in front of a BaseDataLoader: a thread reads up to `async_loader_queue_size` batches
+    ahead; with 0 none does. An exception in _iterate() is raised where batches are taken."""
+
+    def __init__(self, async_loader_queue_size=64, debug_data_loader=False, *args, **kwargs):
+        self.async_loader_queue_size = async_loader_queue_size
+        self.debug_data_loader = debug_data_loader
+        self._reader = None
+        super().__init__(*args, **kwargs)
+
+    def close_async_loader(self):
+        """End the pass that is under way, if one is."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def __iter__(self):
+        if self.async_loader_queue_size <= 0:
+            yield from super().__iter__()
+            return
+        self.close_async_loader()
+        reader = self._reader = _Reader(self._iterate(), self.async_loader_queue_size)
+        try:
+            for batch in reader:
+                yield self._process_batch(batch)
+        finally:
+            reader.close()
