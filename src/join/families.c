@@ -196,6 +196,10 @@ static tt_status meet_openmpi(const tt_join_source *source, tt_join_identity *id
 {
     char job[TT_JOIN_JOB_ID_BYTES] = "";
     if (identity->local_size != (int32_t)identity->size) {
+        const char *azure = tt_join_source_get(source, "AZ_BATCH_MASTER_NODE");
+        if (azure != NULL) {
+            return meet_above(azure, "AZ_BATCH_MASTER_NODE", identity, why);
+        }
         return needs_rendezvous(
             identity,
             "Open MPI does not say where rank 0 is when OMPI_COMM_WORLD_LOCAL_SIZE "
@@ -557,6 +561,8 @@ const tt_join_scheduler tt_join_schedulers[] = {
     {"SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", use_run},
     {"dstack", "DSTACK_NODE_RANK", "DSTACK_NODES_NUM", use_run},
     {"JobSet", "JOB_COMPLETION_INDEX", NULL, set_by_hand},
+    {"Volcano", "VC_TASK_INDEX", NULL, set_by_hand},
+    {"Volcano", "VK_TASK_INDEX", NULL, set_by_hand},
 };
 
 const size_t tt_join_scheduler_count = TT_ARRAY_COUNT(tt_join_schedulers);

@@ -184,6 +184,12 @@ static void test_openmpi_on_two_hosts_asks_for_a_rendezvous(void **state)
     const tt_join_identity identity =
         identify(LIST(OPENMPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "TUTTI_RENDEZVOUS=tcp://a:1"));
     assert_tcp(&identity, "tcp://a:1");
+    const tt_join_identity azure = identify(
+        LIST(OPENMPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "AZ_BATCH_MASTER_NODE=10.0.0.4:6000"));
+    assert_tcp(&azure, "tcp://10.0.0.4:6001-6016");
+    const tt_join_why bad = refusal(
+        LIST(OPENMPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "AZ_BATCH_MASTER_NODE=10.0.0.4:none"));
+    assert_says(&bad, "AZ_BATCH_MASTER_NODE");
 }
 
 static void test_hydra_meets_over_pmi(void **state)
@@ -271,6 +277,20 @@ static void test_plain_pair(void **state)
     (void)snprintf(expected, sizeof(expected), "uid%u-tcp://train-0.train:23457-23472",
                    (unsigned)getuid());
     assert_string_equal(identity.job_id, expected);
+}
+
+static void test_plain_pair_with_its_node(void **state)
+{
+    (void)state;
+    const tt_join_identity identity =
+        identify(LIST("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "NODE_RANK=1",
+                      "MASTER_ADDR=head", "MASTER_PORT=6379"));
+    assert_int_equal(identity.local_rank, 1);
+    assert_int_equal(identity.local_size, 4);
+    assert_int_equal(identity.cross_rank, 1);
+    const tt_join_identity group = identify(LIST("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1",
+                                                 "GROUP_RANK=1", "MASTER_ADDR=h", "MASTER_PORT=1"));
+    assert_int_equal(group.cross_rank, 1);
 }
 
 static void test_coordinators_are_neighbours_too(void **state)
@@ -526,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_slurm_pmi2_step_is_pmi),
         cmocka_unit_test(test_batch_script_without_srun_is_warned),
         cmocka_unit_test(test_plain_pair),
+        cmocka_unit_test(test_plain_pair_with_its_node),
         cmocka_unit_test(test_coordinators_are_neighbours_too),
         cmocka_unit_test(test_srun_with_pmix),
         cmocka_unit_test(test_tf_config_counts_chiefs_first),

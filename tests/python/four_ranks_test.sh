@@ -9,3 +9,6 @@ export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis
 suite 4 test_torch_cross_barrier.py
 suite 4 test_torch_properties.py
 suite 4 test_torch_backend.py
+cd "$TUTTI_SOURCE/python/tests"
+env -u PYTHONPATH "$TUTTI_BIN/tutti" run --as-horovod -n 4 \
+    "$python" -m pytest -q -x -p no:cacheprovider test_as_horovod.py

@@ -40,6 +40,27 @@ assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
 '
 "$room/env/bin/tutti-horovodrun" --check-build | grep -q PyTorch
 
+# torch finds the backend by its entry point: no script imports it.
+"$room/env/bin/python" -c '
+from importlib.metadata import entry_points
+[found] = entry_points(group="torch.distributed.backends")
+assert (found.name, found.value) == ("tutti", "tutti.torch.backend:register"), found
+'
+torch=$TUTTI_BUILD/python/bin/python
+site='import site; print(site.getsitepackages()[0])'
+if [ -e "$torch" ] && "$torch" -c "$site" >"$room/torch.pth" &&
+    cp "$room/torch.pth" "$("$room/env/bin/python" -c "$site")" &&
+    "$room/env/bin/python" -c 'import torch' 2>/dev/null; then
+    OMP_NUM_THREADS=1 "$room/env/bin/tutti" run -n 2 "$room/env/bin/python" -c '
+import torch, torch.distributed as dist
+dist.init_process_group("tutti")
+tensor = torch.ones(2)
+dist.all_reduce(tensor)
+assert tensor.tolist() == [2.0, 2.0], tensor
+dist.destroy_process_group()
+'
+fi
+
 # A site's MPI is found by no wheel: its user compiles the plugin that lies inside.
 if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
     export HOME="$room/home"
