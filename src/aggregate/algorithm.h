@@ -71,7 +71,7 @@ typedef struct tt_fact {
 
 /* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of
  * what one frame carries, for a frame is as long as the links are fast. */
-enum { TT_SHORT_BYTES_MAX = 16 * 1024, TT_SHORT_PARTS = 8 };
+enum { TT_SHORT_BYTES_MAX = 16 * 1024, TT_SHORT_PARTS = 4 };
 
 static inline uint64_t tt_short_bytes(uint32_t segment_bytes)
 {

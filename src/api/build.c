@@ -432,10 +432,12 @@ static uint32_t unsent_bytes(const tt_settings *settings)
     return (uint32_t)tt_max_u64(settings->segment_bytes / 4, 8 * 1024);
 }
 
-static uint32_t backlog_bytes(const tt_settings *settings)
+static tt_backlog_config backlog_of(const tt_settings *settings)
 {
-    return settings->backlog_bytes > BACKLOG_BYTES_MAX ? UINT32_MAX
-                                                       : (uint32_t)settings->backlog_bytes;
+    const bool is_bound = settings->backlog_bytes <= BACKLOG_BYTES_MAX;
+    return (tt_backlog_config){.bytes = is_bound ? (uint32_t)settings->backlog_bytes : UINT32_MAX,
+                               .frame_bytes = (uint32_t)settings->segment_bytes,
+                               .keeps_control = settings->congestion[0] != 0};
 }
 
 /* What the system chose may suit other traffic: bbr cost some percent on a wire of our own. */
@@ -464,8 +466,7 @@ static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index,
                             .mode = modes[settings->integrity],
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
                             .unsent_bytes = unsent_bytes(settings),
-                            .backlog_bytes = backlog_bytes(settings),
-                            .keeps_congestion = settings->congestion[0] != 0};
+                            .backlog = backlog_of(settings)};
     TT_TRY(set_congestion(work, stream->send_fd));
     memcpy(config.send_key, stream->send_key, sizeof(config.send_key));
     memcpy(config.receive_key, stream->receive_key, sizeof(config.receive_key));

@@ -333,7 +333,7 @@ static void test_of_equal_urgency_the_first_submitted_is_summed_first(void **sta
 
 /* ---- short ones ---- */
 
-enum { SHORT_BYTES = CHUNK_BYTES / 8 };
+enum { SHORT_BYTES = CHUNK_BYTES / TT_SHORT_PARTS };
 
 /* How long a short gradient takes behind a long one that is more urgent. */
 static uint64_t short_ns(bool is_fifo)

@@ -58,20 +58,31 @@ static void learn_rate(tt_backlog *backlog, tt_backlog_look look)
     backlog->rate = tt_max_u64(rate, backlog->rate - backlog->rate / 8 + rate / 8);
 }
 
+static bool has_short_frames(const tt_backlog *backlog)
+{
+    return backlog->frame_bytes > 0 && backlog->frame_bytes < TT_BACKLOG_BYTES_SHORT;
+}
+
+static uint32_t least_bytes(const tt_backlog *backlog)
+{
+    return has_short_frames(backlog) ? TT_BACKLOG_BYTES_SHORT : TT_BACKLOG_BYTES_MIN;
+}
+
 bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
 {
     const uint32_t before = backlog->bytes;
     learn_rate(backlog, look);
-    const uint64_t wanted = tt_round_up(backlog->rate * ROOM_US / 1000, STEP_BYTES);
-    if (!suits(&look) || wanted > TT_BACKLOG_BYTES_MAX) {
+    const uint64_t room = backlog->rate * ROOM_US / 1000;
+    const uint64_t wanted = tt_round_up(has_short_frames(backlog) ? room / 2 : room, STEP_BYTES);
+    if (!suits(&look) || tt_round_up(room, STEP_BYTES) > TT_BACKLOG_BYTES_MAX) {
         backlog->bytes = 0;
     } else {
-        backlog->bytes = (uint32_t)tt_max_u64(wanted, TT_BACKLOG_BYTES_MIN);
+        backlog->bytes = (uint32_t)tt_max_u64(wanted, least_bytes(backlog));
     }
     return backlog->bytes != before;
 }
 
-/* (5). False: the socket must not be bounded. */
+/* (6). False: the socket must not be bounded. */
 static bool can_bound(const tt_backlog *backlog, int fd)
 {
     char name[CONTROL_BYTES] = {0};
@@ -113,14 +124,15 @@ static tt_backlog_look ask(int fd)
                              .segment_bytes = socket.known.tcpi_snd_mss};
 }
 
-void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_control)
+void tt_backlog_begin(tt_backlog *backlog, int fd, const tt_backlog_config *config)
 {
-    *backlog = (tt_backlog){.keeps_control = keeps_control,
-                            .is_fixed = bytes > 0,
-                            .bytes = bytes == UINT32_MAX ? 0 : bytes};
+    *backlog = (tt_backlog){.keeps_control = config->keeps_control,
+                            .is_fixed = config->bytes > 0,
+                            .frame_bytes = config->frame_bytes,
+                            .bytes = config->bytes == UINT32_MAX ? 0 : config->bytes};
     const tt_backlog_look look = ask(fd);
-    if (bytes == 0 && suits(&look)) {
-        backlog->bytes = TT_BACKLOG_BYTES_MIN;
+    if (config->bytes == 0 && suits(&look)) {
+        backlog->bytes = least_bytes(backlog);
     }
     if (backlog->bytes > 0) {
         apply(backlog, fd);

@@ -13,7 +13,8 @@
  *  (3) It begins with the least, which hides neither: 64 KiB reach more than 4 Gbit/s near by.
  *  (4) Where a packet is long (loopback: 64 KiB) there is none: of a few, the last would wait for
  *      an acknowledgement that is delayed.
- *  (5) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
+ *  (5) Frames below 32 KiB are meant to be overtaken: half as much then, in time and at least.
+ *  (6) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
  *      unless the user chose; then it gets no bound.
  *
  * Layer:   transport; learn is pure.
@@ -27,13 +28,15 @@
 #include <stdint.h>
 
 enum {
-    TT_BACKLOG_BYTES_MIN = 64 * 1024, /* two of what the kernel sends at once, one under way */
+    TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* two of what the kernel sends at once, one under way */
+    TT_BACKLOG_BYTES_SHORT = 32 * 1024, /* the same, where frames are short */
     TT_BACKLOG_BYTES_MAX = 256 * 1024,
     TT_BACKLOG_SAMPLE_BYTES = 512 * 1024, /* written between two looks */
 };
 
 typedef struct tt_backlog {
     uint32_t bytes;                   /* the bound; 0: none */
+    uint32_t frame_bytes;             /* longest frame; 0: long */
     bool is_fixed;                    /* by the user, or nothing can be done here */
     bool keeps_control;               /* the user chose the congestion control */
     uint64_t rate, last;              /* bytes a millisecond: believed, and by the last look */
@@ -47,8 +50,14 @@ typedef struct tt_backlog_look {
     uint32_t segment_bytes;  /* of one packet */
 } tt_backlog_look;
 
-/* `bytes` 0: to be found; UINT32_MAX: never a bound; else that, at once. */
-void tt_backlog_begin(tt_backlog *backlog, int fd, uint32_t bytes, bool keeps_control);
+/* What the user and the links' owner say. */
+typedef struct tt_backlog_config {
+    uint32_t bytes;       /* 0: to be found; UINT32_MAX: never a bound; else that, at once */
+    uint32_t frame_bytes; /* longest frame; 0: long */
+    bool keeps_control;   /* the user chose the congestion control */
+} tt_backlog_config;
+
+void tt_backlog_begin(tt_backlog *backlog, int fd, const tt_backlog_config *config);
 
 /* The socket was full and may be written again, after `bytes_written` in all: look at it, now and
  * then. */

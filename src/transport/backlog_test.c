@@ -51,6 +51,18 @@ static void test_a_slow_wire_keeps_enough_for_the_kernel_to_send_at_once(void **
     assert_int_equal(settle(&backlog, wire(12, 60)), TT_BACKLOG_BYTES_MIN);
 }
 
+static void test_where_frames_are_short_it_is_half_as_much(void **state)
+{
+    (void)state;
+    tt_backlog backlog = {.frame_bytes = 16 * 1024};
+    assert_in_range(settle(&backlog, wire(298, 60)), 298 * 250, 298 * 300);
+    backlog = (tt_backlog){.frame_bytes = 16 * 1024};
+    assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_SHORT);
+    assert_int_equal(settle(&backlog, wire(12, 60)), TT_BACKLOG_BYTES_SHORT);
+    backlog = (tt_backlog){.frame_bytes = 32 * 1024}; /* those are not */
+    assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_MIN);
+}
+
 static void test_a_fast_wire_has_no_bound(void **state)
 {
     (void)state;
@@ -112,7 +124,7 @@ static void test_a_given_bound_is_the_sockets(void **state)
     tt_backlog backlog;
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
-    tt_backlog_begin(&backlog, fd, 65536, false);
+    tt_backlog_begin(&backlog, fd, &(tt_backlog_config){.bytes = 65536});
     assert_int_equal(send_buffer(fd), 65536);
     tt_backlog_look_at(&backlog, fd, 1 << 30); /* never changed */
     assert_int_equal(send_buffer(fd), 65536);
@@ -132,9 +144,9 @@ static void test_a_chosen_bbr_is_left_alone(void **state)
         skip();
     }
     const int before = send_buffer(fd);
-    tt_backlog_begin(&backlog, fd, 65536, true);
+    tt_backlog_begin(&backlog, fd, &(tt_backlog_config){.bytes = 65536, .keeps_control = true});
     assert_int_equal(send_buffer(fd), before);
-    tt_backlog_begin(&backlog, fd, 65536, false);
+    tt_backlog_begin(&backlog, fd, &(tt_backlog_config){.bytes = 65536});
     assert_int_equal(send_buffer(fd), 65536);
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
     assert_string_not_equal(name, "bbr");
@@ -147,7 +159,7 @@ static void test_what_is_no_tcp_socket_has_no_bound(void **state)
     tt_backlog backlog;
     int fds[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    tt_backlog_begin(&backlog, fds[0], 0, false);
+    tt_backlog_begin(&backlog, fds[0], &(tt_backlog_config){0});
     tt_backlog_look_at(&backlog, fds[0], 1);
     tt_backlog_look_at(&backlog, fds[0], 1 << 30);
     assert_int_equal(backlog.bytes, 0);
@@ -160,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wire_holds_half_a_millisecond),
         cmocka_unit_test(test_a_slow_wire_keeps_enough_for_the_kernel_to_send_at_once),
+        cmocka_unit_test(test_where_frames_are_short_it_is_half_as_much),
         cmocka_unit_test(test_a_fast_wire_has_no_bound),
         cmocka_unit_test(test_a_far_peer_has_no_bound),
         cmocka_unit_test(test_long_packets_have_no_bound),

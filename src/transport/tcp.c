@@ -178,8 +178,7 @@ tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
     tcp->receiver.fd = config->receive_fd;
     socket_tune(config->send_fd, config);
     socket_tune(config->receive_fd, config);
-    tt_backlog_begin(&tcp->sender.backlog, config->send_fd, config->backlog_bytes,
-                     config->keeps_congestion);
+    tt_backlog_begin(&tcp->sender.backlog, config->send_fd, &config->backlog);
     *link_out = &tcp->link;
     return TT_OK;
 }

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "transport/backlog.h"
 #include "transport/seal.h"
 #include "transport/transport.h"
 
@@ -45,10 +46,9 @@ typedef struct tt_tcp_config {
     uint8_t send_key[TT_SEAL_KEY_BYTES];
     uint8_t receive_key[TT_SEAL_KEY_BYTES];
     tt_seal_mode mode;
-    uint32_t keepalive_s;      /* 0: TT_TCP_KEEPALIVE_S */
-    uint32_t unsent_bytes;     /* bound of what is not on the wire; 0: TT_TCP_CHUNK_BYTES */
-    uint32_t backlog_bytes;    /* as tt_backlog_begin */
-    bool keeps_congestion;     /* the user chose it */
+    uint32_t keepalive_s;  /* 0: TT_TCP_KEEPALIVE_S */
+    uint32_t unsent_bytes; /* bound of what is not on the wire; 0: TT_TCP_CHUNK_BYTES */
+    tt_backlog_config backlog;
     const tt_machine *machine; /* may be set later in the link, before the first poll */
 } tt_tcp_config;
 
