@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caramel's heuristics one after the other: scheme by size, batches, transfer boundaries."""
-from . import common
+from . import ablation, common
 
 MBIT = 250
 TRACES = ["resnet50", "bert-large"]
 RHO = 1.0
-STEP_US = 150e3
 SIZES = [4, 1024, 16384, 65536, 262144]
 
 
 def run(bench):
-    rounds = 3 if bench.quick else 5
+    rounds = bench.options.rounds or 3
     with common.Hosts(4, bench.folder, MBIT) as hosts:
         jobs = {}
         try:
@@ -34,7 +33,7 @@ def fit(hosts, job):
 
 def case(bench, hosts, jobs, trace, rounds):
     start_us, byte_us = fit(hosts, jobs["adaptive"])
-    compute_us = STEP_US / max(1, RHO)
+    compute_us = ablation.COMPUTE_US[trace]
     step = common.read_trace(trace).scaled(compute_us, RHO * compute_us / byte_us)
     single = step.write(bench.folder / "single")
     plan = common.model("caramel", single, byte_us, start_us)
@@ -53,12 +52,13 @@ def case(bench, hosts, jobs, trace, rounds):
         "+ batching": ("adaptive", batches.write(bench.folder / "batches"), batches, 0),
         "+ boundaries": ("adaptive", batches.write(bench.folder / "batches"), batches, 3),
         "+ boundaries, kept back": ("adaptive", kept.write(bench.folder / "kept"), kept, 3),
+        "by first use": ("adaptive", single, step, 3),
     }
     found = {name: {"step": [], "network": []} for name in variants}
     for _ in range(rounds):
         for name, (job, table, own, flags) in variants.items():
             jobs[job].ask(f"table {table}")
-            times = jobs[job].slowest(f"steps {flags} 1 2")
+            times = jobs[job].slowest(f"steps {flags} 1 1")
             found[name]["step"].append(sum(times) / len(times))
             at_once = common.Step(0, 0, [dict(row, use=0, ready=0) for row in own.rows])
             jobs[job].ask(f"table {at_once.write(bench.folder / 'at_once')}")
