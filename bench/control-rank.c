@@ -4,10 +4,12 @@
  *
  * usage: bench-control-rank MODEL STEPS GROUPS SHRINK   (started by bench/control)
  *
+ * MODEL is resnet50, bert-large, or equal tensors: 64x16384 is 64 of 16384 elements.
  * Every step submits all tensors one by one, shuffled differently on each rank, and waits for all.
  * Rank 0 prints one line of JSON: time from its last submission to its last completion, of the
  * whole step, control messages, processor time, and where calls spent their time; and what one
  * small repeated call costs with and without a name. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,23 @@ static void add_bert_large(rank_bench *self)
     for (int i = 0; i < 11; i++) {
         add(self, 1024);
     }
+}
+
+/* False: it does not exist. */
+static bool add_model(rank_bench *self, const char *name)
+{
+    unsigned tensors = 0;
+    unsigned long long elements = 0;
+    if (strcmp(name, "resnet50") == 0) {
+        add_resnet50(self);
+    } else if (strcmp(name, "bert-large") == 0) {
+        add_bert_large(self);
+    } else if (sscanf(name, "%ux%llu", &tensors, &elements) == 2 && tensors <= TENSORS_MAX) {
+        for (unsigned i = 0; i < tensors; i++) {
+            add(self, elements);
+        }
+    }
+    return self->tensor_count > 0;
 }
 
 static void shuffle(rank_bench *self)
@@ -233,7 +252,10 @@ int main(int argc, char **argv)
     self.steps = (uint32_t)atoi(argv[2]);
     self.group_count = (uint32_t)atoi(argv[3]);
     const uint64_t shrink = strtoull(argv[4], NULL, 10);
-    strcmp(argv[1], "bert-large") == 0 ? add_bert_large(&self) : add_resnet50(&self);
+    if (!add_model(&self, argv[1]) || shrink == 0) {
+        fprintf(stderr, "bench-control-rank: %s: no such model, or nothing of it\n", argv[1]);
+        return 2;
+    }
     if (tutti_init(NULL, &self.context) != TUTTI_OK) {
         die(&self, "tutti_init");
     }
@@ -241,7 +263,7 @@ int main(int argc, char **argv)
     self.tail_us = calloc(self.steps, sizeof(double));
     self.step_us = calloc(self.steps, sizeof(double));
     for (uint32_t i = 0; i < self.tensor_count; i++) {
-        self.elements[i] = self.elements[i] / shrink + 1;
+        self.elements[i] = self.elements[i] / shrink + (shrink > 1 ? 1 : 0);
         self.memory[i] = tutti_alloc(self.context, self.elements[i] * sizeof(float));
         if (self.memory[i] == NULL) {
             die(&self, "tutti_alloc");

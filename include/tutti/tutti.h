@@ -364,9 +364,9 @@ TUTTI_API tutti_status tutti_rerun(tutti_handle *handle);
 /* This rank has no more to give: until all members of `set` have joined it takes part in other
  * ranks' named tutti_allreduce and tutti_reduce with what leaves them as they are (0 for sums).
  * Returns when all joined; `*last_rank_out` (may be NULL) is the one that was last. Other named
- * collectives fail meanwhile with TUTTI_ERR_PEER_LEFT, and so do groups with more than 8 KiB of
- * names and shapes (about 100 members): this rank could not tell what to give. Wait for this rank's
- * named calls first. With TUTTI_TUNE only TUTTI_WORLD can be joined. */
+ * collectives fail meanwhile with TUTTI_ERR_PEER_LEFT. Groups with more than 8 KiB of names and
+ * shapes (about 100 members) go on as single calls, which may then end differently. Wait for this
+ * rank's named calls first. With TUTTI_TUNE only TUTTI_WORLD can be joined. */
 TUTTI_API tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_out);
 
 /* A step of training is over. Optional; if used, every rank calls it once a step, at the same place

@@ -138,7 +138,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->name = handle->name[0] != 0 ? handle->name : NULL;
     request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;
     request->group_size = has_group(call) && call->group_size > 0 ? (uint32_t)call->group_size : 0;
-    request->is_join = false;
+    request->is_join = request->is_apart = false;
     const unsigned flags = call->struct_bytes >= sizeof(*call) ? call->flags : 0;
     request->is_by_active = (flags & TUTTI_BY_ACTIVE) != 0;
     request->is_alone = (flags & TUTTI_ALONE) != 0;

@@ -6,7 +6,8 @@
  *
  * A record is the fixed part of a tt_claim, one byte of length and the name (of members of a group;
  * a single request's name is the ticket's). With more members than fit there is one hash of all
- * records instead, and, where these fit, one of each name.
+ * records instead, and, where these fit, one of each name. The records are kept here, for the time
+ * after this rank has joined: peers may have begun such a group as planned.
  */
 #include <string.h>
 
@@ -15,6 +16,16 @@
 #include "control/named.h"
 
 enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8, HASH_BYTES = 8 };
+
+enum { VASTS_KEPT = 16 };
+
+/* A bid that was told as a digest, with its records. */
+typedef struct tt_vast {
+    struct tt_vast *next; /* told less recently */
+    uint64_t digest;
+    size_t bytes;
+    uint8_t bid[];
+} tt_vast;
 
 /* In the count of members. */
 #define BID_IS_DIGEST (UINT32_C(1) << 31)
@@ -89,6 +100,80 @@ static bool needs_all(const tt_named *named, bool is_digest)
     return needs;
 }
 
+/* ---- what digests stand for ---- */
+
+static tt_vast **vast_find(tt_vast **link, uint64_t digest)
+{
+    while (*link != NULL && (*link)->digest != digest) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void vast_push(tt_set *set, tt_vast *vast)
+{
+    vast->next = set->vasts;
+    set->vasts = vast;
+}
+
+/* Without memory it is not kept. */
+static void vast_keep(tt_control *control, const tt_named *named, uint64_t digest, size_t bytes)
+{
+    tt_set *set = named->set;
+    tt_vast **link = vast_find(&set->vasts, digest), *vast = *link;
+    if (vast != NULL) {
+        *link = vast->next;
+        vast_push(set, vast);
+        return;
+    }
+    vast = tt_platform_allocate(control->platform, sizeof(*vast) + bytes);
+    if (vast == NULL) {
+        return;
+    }
+    uint8_t *at = vast->bid + HEAD_BYTES;
+    vast->digest = digest;
+    vast->bytes = bytes;
+    memcpy(vast->bid, &named->member_count, sizeof(named->member_count));
+    for (uint32_t i = 0; i < named->member_count; i++) {
+        at = record_write(named, named->members[i], at);
+    }
+    vast_push(set, vast);
+    link = &set->vasts;
+    for (uint32_t i = 0; i < VASTS_KEPT && *link != NULL; i++) {
+        link = &(*link)->next;
+    }
+    tt_vast *oldest = *link;
+    *link = NULL;
+    if (oldest != NULL) {
+        tt_platform_release(control->platform, oldest, sizeof(*oldest) + oldest->bytes);
+    }
+}
+
+bool tt_bid_recall(const tt_set *set, const tt_agreement *item, tt_bid *bid)
+{
+    uint64_t digest;
+    tt_vast *kept = set->vasts;
+    if (!tt_bid_read(bid, item->claim, item->claim_bytes) || !bid->is_digest) {
+        return false;
+    }
+    const uint32_t member_count = bid->member_count;
+    memcpy(&digest, bid->records, sizeof(digest));
+    const tt_vast *vast = *vast_find(&kept, digest);
+    return vast != NULL && tt_bid_read(bid, vast->bid, vast->bytes) &&
+           bid->member_count == member_count;
+}
+
+void tt_bid_forget_all(tt_control *control, tt_set *set)
+{
+    while (set->vasts != NULL) {
+        tt_vast *vast = set->vasts;
+        set->vasts = vast->next;
+        tt_platform_release(control->platform, vast, sizeof(*vast) + vast->bytes);
+    }
+}
+
+/* ---- making ---- */
+
 /* There is no memory for the bid: one that fits in any record says so. */
 static size_t bid_write_starved(tt_named *named)
 {
@@ -148,6 +233,10 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
         bytes += named->members[i]->is_torn ? 0 : record_bytes(named, named->members[i]);
     }
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
+    named->is_vast = is_digest && !needs_all(named, false);
+    if (named->is_vast && objection == NULL) {
+        vast_keep(control, named, records_hash(named), bytes);
+    }
     if (is_digest) {
         bytes = HEAD_BYTES + DIGEST_BYTES +
                 (has_hashes(named, text_bytes) ? HASH_BYTES * bid_members(named) : 0);

@@ -129,6 +129,7 @@ typedef struct tt_request {
     struct tt_named *named;
     bool is_identity;               /* the input is not to be scaled */
     bool is_taken_back;             /* to be cancelled when its group has come apart */
+    bool is_apart;                  /* its group has; it goes by itself this once */
     bool is_torn;                   /* out of its group: see BID_TORN */
     struct tt_request *next_later;  /* waits until an earlier one of its name is over */
     struct tt_request *next_member; /* in a group: the next whose name falls on the same place */

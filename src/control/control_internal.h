@@ -50,18 +50,18 @@ struct tt_set {
     bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
     tt_choice choice;  /* by the table of costs */
     tt_order calls;
-    tt_order *agreed;           /* NULL: no named op yet */
-    tt_generation *generations; /* newest first */
-    tt_op **pair_queue_end;
-    tt_op *pair_queue;         /* sends and receives that wait for earlier ones of their pair */
-    uint32_t *pair_open;       /* [2 * size] in flight: to, from each member */
-    bool is_pair_pumping;      /* ops of the queue are being begun */
-    tt_op *pairs;              /* sends and receives that are not over */
-    uint64_t *pair_next;       /* [2 * size] next sequence: to, from each member */
-    tt_negotiator *negotiator; /* NULL: no named call yet */
-    struct tt_layout *layout;  /* NULL: groups are the user's alone */
-    bool is_touched;           /* it is to be flushed */
-    tt_status shut;            /* its tickets have ended, for this reason */
+    tt_order *agreed;                    /* NULL: no named op yet */
+    tt_generation *generations;          /* newest first */
+    tt_op *pair_queue, **pair_queue_end; /* sends and receives behind earlier ones of their pair */
+    uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
+    bool is_pair_pumping;                /* ops of the queue are being begun */
+    tt_op *pairs;                        /* sends and receives that are not over */
+    uint64_t *pair_next;                 /* [2 * size] next sequence: to, from each member */
+    tt_negotiator *negotiator;           /* NULL: no named call yet */
+    struct tt_layout *layout;            /* NULL: groups are the user's alone */
+    struct tt_vast *vasts;               /* what digests stand for: see bid.c */
+    bool is_touched;                     /* it is to be flushed */
+    tt_status shut;                      /* its tickets have ended, for this reason */
     char shut_text[TT_ERROR_BYTES];
     uint64_t shut_ns;     /* a member has left: its tickets end at this time */
     tt_request *join;     /* this rank has joined */

@@ -10,7 +10,8 @@
  * which they do not claims that it is dissolved; when all ranks have told their claims, these
  * differ, or all say so, and every rank submits its members one by one. So it does when the ticket
  * is cancelled, by a deadline or a call, or when a rank has joined that could not stand in. An
- * error that all ranks with a complete group are told is the group's, as always. */
+ * error that all ranks with a complete group are told is the group's, as always. A user's group
+ * comes apart in the last case alone: where it has so many members that its claim is a digest. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -245,9 +246,24 @@ void tt_group_give_up(tt_control *control, tt_named *named)
     tt_named_touch(control, named->set);
 }
 
+/* A rank that has joined stands in for sums, but cannot tell a digest's. */
+bool tt_group_has_come_apart(const tt_named *named, tt_status status, bool is_explained)
+{
+    const bool is_recalled = status == TT_ERR_CANCELLED || status == TT_ERR_TIMED_OUT;
+    if (named->set->shut != TT_OK) {
+        return false;
+    }
+    if (status == TT_ERR_PEER_LEFT && !is_explained) {
+        return named->layout > 0 || (named->member_max > 0 && named->is_vast);
+    }
+    return named->layout > 0 && (status == BID_APART || (is_recalled && !is_explained));
+}
+
 void tt_group_come_apart(tt_control *control, tt_named *named)
 {
-    tt_layout_dissolve(named->set, named->layout);
+    if (named->layout > 0) {
+        tt_layout_dissolve(named->set, named->layout);
+    }
     named->is_waiting = false;
     named->is_apart = true;
     named->next_apart = control->names->apart;
@@ -272,6 +288,7 @@ static void submit_alone(tt_control *control, const tt_named *group, tt_request 
     char name[TT_NAME_BYTES]; /* the request may be over */
     const bool is_taken_back = request->is_taken_back;
     memcpy(name, request->name, strlen(request->name) + 1);
+    request->is_apart = group->layout == 0;
     tt_control_submit(control, request);
     tt_named *named = tt_named_find(control, group->set, name);
     if (named != NULL && named->request == request && named->is_waiting) {

@@ -164,6 +164,7 @@ static void request_tell(tt_request *request, tt_status status, const char *text
     }
     request->named = NULL;
     request->op = NULL;
+    request->is_apart = false;
     request->status = status;
     request->finished(request);
 }
@@ -313,10 +314,7 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
         status = (tt_status)('@' - text[1]);
         text += 2;
     }
-    const bool is_recalled =
-        !is_explained &&
-        (status == TT_ERR_CANCELLED || status == TT_ERR_TIMED_OUT || status == TT_ERR_PEER_LEFT);
-    if (named->layout > 0 && set->shut == TT_OK && (is_recalled || status == BID_APART)) {
+    if (tt_group_has_come_apart(named, status, is_explained)) {
         tt_group_come_apart(set->control, named);
         return;
     }
@@ -649,8 +647,9 @@ static const char *refusal(const tt_set *set, tt_status *status_out)
 /* The user's group, or one that the library made; false: none. */
 static bool membership_of(tt_set *set, const tt_request *request, tt_membership *membership_out)
 {
-    if (request->group == NULL) {
-        return set->layout != NULL && tt_layout_take(set, request->name, membership_out);
+    if (request->group == NULL || request->is_apart) {
+        return set->layout != NULL && !request->is_apart &&
+               tt_layout_take(set, request->name, membership_out);
     }
     TT_ASSERT(strlen(request->group) < sizeof(membership_out->name));
     memcpy(membership_out->name, request->group, strlen(request->group) + 1);

@@ -42,6 +42,7 @@ typedef struct tt_named {
     bool is_waiting;             /* the negotiator has its ticket */
     bool is_resting;             /* its request is over; kept for the next of the name (quick.c) */
     bool is_apart;               /* its group is dissolved: the members are to go by themselves */
+    bool is_vast;                /* a group of sums whose bid is a digest */
     uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
     struct tt_named *next_apart; /* in control->names->apart */
     tt_request *after; /* of its name, submitted when it is over; see tt_named_wait_behind */
@@ -134,6 +135,9 @@ typedef struct tt_bid {
 
 /* Write the claim of `named` (complete) into its bid and ticket. Without memory it says so. */
 void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objection);
+/* The members of a digest that this rank has told itself before; false: it has not, or long ago. */
+bool tt_bid_recall(const tt_set *set, const tt_agreement *item, tt_bid *bid);
+void tt_bid_forget_all(tt_control *control, tt_set *set);
 /* False: nothing an honest rank sends. */
 bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count);
 /* The next member; false: none is left. */
@@ -204,6 +208,8 @@ void tt_group_leave(tt_control *control, tt_request *request);
 void tt_group_give_up(tt_control *control, tt_named *named);
 /* Tells, every stall_ns, of a user's group that waits for members on this rank. */
 void tt_group_watch(tt_control *control, tt_named *named, uint64_t now_ns);
+/* Is that no end for its requests, but for the group? */
+bool tt_group_has_come_apart(const tt_named *named, tt_status status, bool is_explained);
 /* Its ticket has ended with that: the members will be submitted by themselves. */
 void tt_group_come_apart(tt_control *control, tt_named *named);
 /* Submit them. */

@@ -94,6 +94,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
 {
     tt_platform *platform = control->platform;
     tt_planned_release_all(control, set);
+    tt_bid_forget_all(control, set);
     tt_order_destroy(platform, set->agreed);
     tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));

@@ -137,6 +137,118 @@ static void what_needs_every_rank_raises_while_one_has_joined(void **state)
     on_both(others_need_all, NULL);
 }
 
+/* ---- groups too large for their claims ---- */
+
+enum { MANY = 150, LONG = 20000 };
+
+typedef struct many {
+    char names[MANY][64];
+    int32_t *values[MANY];
+    tutti_handle *handles[MANY];
+} many;
+
+static uint64_t length_of(int i)
+{
+    return i % 50 == 7 ? LONG : 1;
+}
+
+static many *many_make(void)
+{
+    many *all = calloc(1, sizeof(*all));
+    EXPECT(all != NULL);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(all->names[i], sizeof(all->names[i]), "one of many tensors in a group, %d",
+                       i);
+        all->values[i] = malloc(length_of(i) * sizeof(int32_t));
+        EXPECT(all->values[i] != NULL);
+    }
+    return all;
+}
+
+static void many_free(many *all)
+{
+    for (int i = 0; i < MANY; i++) {
+        free(all->values[i]);
+    }
+    free(all);
+}
+
+static void many_start(ranks_self *self, many *all)
+{
+    for (int i = 0; i < MANY; i++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        for (uint64_t k = 0; k < length_of(i); k++) {
+            all->values[i][k] = self->rank + 1 + i;
+        }
+        call.dtype = TUTTI_I32;
+        call.count = length_of(i);
+        call.name = all->names[i];
+        call.group = "many";
+        call.group_size = MANY;
+        call.input = call.output = all->values[i];
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &all->handles[i]));
+    }
+}
+
+/* Ranks `first` and later have given. */
+static void many_end(many *all, int first)
+{
+    int32_t sum = 0;
+    for (int rank = first; rank < SIZE; rank++) {
+        sum += rank + 1;
+    }
+    for (int i = 0; i < MANY; i++) {
+        const tutti_status status = tutti_wait(all->handles[i], -1.0);
+        EXPECT_SAY(status == TUTTI_OK, "%s", tutti_handle_error(all->handles[i]));
+        tutti_handle_free(all->handles[i]);
+        const uint64_t last = length_of(i) - 1;
+        const int32_t wanted = sum + (SIZE - first) * i;
+        EXPECT_SAY(all->values[i][0] == wanted && all->values[i][last] == wanted,
+                   "%d instead of %d in %d", all->values[i][last], wanted, i);
+    }
+}
+
+static void join_out_of_many(ranks_self *self)
+{
+    many *all = many_make();
+    for (int step = 0; step < PLANNED_AFTER; step++) {
+        many_start(self, all);
+        many_end(all, 0);
+    }
+    const bool is_auto = self->user == NULL;
+    const uint64_t before = counters_of(self).planned;
+    many_start(self, all);
+    many_end(all, 0);
+    EXPECT(!is_auto || counters_of(self).planned == before + 1);
+    if (self->rank > 0) { /* begun without a message, before rank 0 joins */
+        many_start(self, all);
+    }
+    ranks_meet(self);
+    for (int step = 0; step < 3 && self->rank > 0; step++) {
+        many_end(all, 1);
+        many_start(self, all);
+    }
+    if (self->rank > 0) {
+        many_end(all, 1);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, TUTTI_WORLD, NULL));
+    many_start(self, all);
+    many_end(all, 0);
+    many_free(all);
+}
+
+static void large_groups_go_on_without_a_rank_that_has_joined(void **state)
+{
+    static char *const modes[] = {"coordinator", "bitvector"};
+    (void)state;
+    on_both(join_out_of_many, NULL);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
+        ranks_run(SIZE, "shm", join_out_of_many, modes[i]);
+    }
+    assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
+}
+
 /* ---- ranks that are late ---- */
 
 enum { NAMES = 4 };
@@ -372,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
+        cmocka_unit_test(large_groups_go_on_without_a_rank_that_has_joined),
         cmocka_unit_test(calls_that_a_rank_does_not_make_are_given_up_on_request),
         cmocka_unit_test(who_lets_a_named_call_wait_is_told),
         cmocka_unit_test(a_group_that_lacks_members_everywhere_is_told_of),
