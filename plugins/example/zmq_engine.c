@@ -67,7 +67,7 @@ static void serve(order *it)
             }
         }
         for (int rank = it->size - 1; rank >= 0; rank--) { /* the total is in that of rank 0 */
-            (void)zmq_send(it->server[rank], total, bytes, 0);
+            (void)zmq_send(it->server[rank], total, bytes, ZMQ_DONTWAIT); /* never for a dead one */
             (void)zmq_msg_close(&it->next[rank]);
             it->has_next[rank] = false;
         }

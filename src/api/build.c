@@ -77,7 +77,8 @@ static tt_status choose_transport(tt_build_work *work)
         name = settings->engine;
         if (strncmp(name, "mpi", 3) != 0) {
             tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
-            return TT_ERR_BAD_CONFIG;
+            tt_build_put_off(work, TT_ERR_BAD_CONFIG);
+            return TT_OK;
         }
     } else if (strcmp(settings->control_transport, "auto") != 0) {
         tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=%.64s: not auto or mpi",
@@ -96,7 +97,7 @@ static tt_status choose_transport(tt_build_work *work)
     if (work->transport == NULL) {
         tt_text_add(work->why, "TUTTI_TRANSPORT=%.64s: not auto, shm or tcp, and %s", name,
                     inner.bytes);
-        return TT_ERR_BAD_CONFIG;
+        tt_build_put_off(work, TT_ERR_BAD_CONFIG);
     }
     return TT_OK;
 }
@@ -369,11 +370,7 @@ static tt_status meet(tt_build_work *work)
         .broadcast = context->engine != NULL ? engine_broadcast : NULL,
         .user = work,
     };
-    if (context->engine_launches || work->transport != NULL) {
-        const tutti_plugin *plugin =
-            context->engine_launches ? context->engine_plugin : work->transport;
-        memcpy(config.engine, plugin->tag, sizeof(config.engine));
-    }
+    tt_build_tag(work, config.engine);
     status = tt_mesh_establish(&config, &work->mesh, &why);
     free(note);
     if (status != TT_OK && work->why->length == 0) {
@@ -745,6 +742,29 @@ static tt_status connect_and_create(tt_build_work *work)
     return tt_costs_take(work->context, &work->mesh, work->why);
 }
 
+void tt_build_put_off(tt_build_work *work, tt_status status)
+{
+    if (work->refused == TT_OK) {
+        work->refused = status;
+        work->refusal = *work->why;
+    }
+    *work->why = (tt_text){0};
+}
+
+/* What the others said, if they differ, then what is wrong here. */
+static tt_status refuse(tt_build_work *work)
+{
+    tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; here: " : "", work->refusal.bytes);
+    return work->refused;
+}
+
+/* An MPI of the program's own may speak to the launcher already. */
+static bool can_meet(const tt_build_work *work)
+{
+    return work->identity.size > 1 &&
+           !(work->has_own_mpi && work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI);
+}
+
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)
 {
     tt_build_work work = {.context = context, .options = options, .why = why};
@@ -760,15 +780,22 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
         return TT_ERR_SYSTEM;
     }
     TT_TRY(load_settings(&work));
-    TT_TRY(identify(&work));
+    tt_status status = identify(&work);
+    if (work.refused != TT_OK && (status != TT_OK || !can_meet(&work))) {
+        return refuse(&work);
+    }
+    TT_TRY(status);
     const bool needs_secret = work.identity.size > 1 && !takes_secret_from_launcher(&work);
-    tt_status status = needs_secret ? find_secret(&work) : TT_OK;
+    status = needs_secret ? find_secret(&work) : TT_OK;
     if (status == TT_OK) {
         status = meet(&work);
     }
     if (status == TT_OK) {
-        status = connect_and_create(&work);
+        status = work.refused == TT_OK ? connect_and_create(&work) : TT_OK;
         tt_mesh_fini(&work.mesh);
+    }
+    if (work.refused != TT_OK) {
+        status = refuse(&work);
     }
     drop_peers(&work);
     tt_secret_wipe(&work.secret);

@@ -32,12 +32,21 @@ typedef struct tt_build_work {
     bool has_own_mpi;              /* the program has an MPI, without us */
     const tutti_plugin *transport; /* NULL: our own links */
     tt_outside *outside;
+    /* A plugin that was asked for cannot be had: told after the ranks have met, so that both sides
+     * learn of it where others have it. */
+    tt_status refused; /* TT_OK: not so */
+    tt_text refusal;
 } tt_build_work;
+
+/* Take `work->why` as the refusal: the ranks meet before it is told. */
+void tt_build_put_off(tt_build_work *work, tt_status status);
 
 /* A variable, by the options or the environment; `user` is a tt_build_source. */
 const char *tt_build_lookup(void *user, const char *name);
 
 /* identify.c */
+/* What this rank runs on, as ranks compare it when they meet; zeros: nothing from outside. */
+void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES]);
 /* Which engine is asked for, and does it only carry the meeting? */
 tt_status tt_build_choose_engine(tt_build_work *work);
 /* Who this rank is: by the launcher, or by the engine. */

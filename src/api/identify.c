@@ -66,10 +66,29 @@ tt_status tt_build_choose_engine(tt_build_work *work)
         return TT_ERR_BAD_CONFIG;
     }
     work->has_own_mpi = tt_plugin_has_mpi();
-    TT_TRY(tt_engine_load(context, &source, name, work->why));
+    const tt_status status = tt_engine_load(context, &source, name, work->why);
+    if (status != TT_OK) {
+        tt_build_put_off(work, status);
+        return TT_OK;
+    }
     context->engine_launches = context->settings.engine[0] != 0;
     work->engine_meets = meets;
     return TT_OK;
+}
+
+void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES])
+{
+    const tutti_context *context = work->context;
+    const bool is_wanted =
+        context->settings.engine[0] != 0 || context->settings.transport == TT_TRANSPORT_PLUGIN;
+    const tutti_plugin *plugin =
+        context->engine_launches ? context->engine_plugin : work->transport;
+    memset(tag_out, 0, TUTTI_PLUGIN_TAG_BYTES);
+    if (work->refused != TT_OK && is_wanted) {
+        memcpy(tag_out, TT_JOIN_TAG_MISSING, sizeof(TT_JOIN_TAG_MISSING));
+    } else if (plugin != NULL) {
+        memcpy(tag_out, plugin->tag, TUTTI_PLUGIN_TAG_BYTES);
+    }
 }
 
 /* Under Hydra (mpirun of MPICH) ranks can be told apart before MPI waits for all of them, unless
@@ -85,9 +104,7 @@ static tt_status compare_by_pmi(tt_build_work *work)
         tt_build_lookup(&work->variables, "HYDI_CONTROL_FD") == NULL) {
         return TT_OK;
     }
-    if (work->context->engine_launches) {
-        memcpy(tag, work->context->engine_plugin->tag, sizeof(tag));
-    }
+    tt_build_tag(work, tag);
     const tt_status status = tt_join_pmi_meet_before(&work->source, timeout_ms, &side, &why);
     if (status != TT_OK) {
         tt_text_add(work->why, "%s", why.text);

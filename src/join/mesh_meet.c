@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "join/mesh_internal.h"
+#include "join/text.h"
 
 enum { RANKS_LISTED_MAX = 16 };
 
@@ -137,13 +138,14 @@ static void rank_joined_twice(tt_mesh_work *work, const tt_mesh_record *first,
 
 static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
 {
-    const char *own = work->config->engine;
+    tt_join_tag_text own, theirs;
+    tt_join_tag_tell(work->config->engine, own);
+    tt_join_tag_tell(record->engine, theirs);
     (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
-                            "rank 0 uses %s%.8s, rank %u on %s uses %s%.8s; give all ranks the "
-                            "same TUTTI_ENGINE and TUTTI_TRANSPORT, and their plugins to every "
-                            "host (tutti info --engines)",
-                            own[0] != 0 ? "engine " : "no engine", own, record->rank, record->host,
-                            record->engine[0] != 0 ? "engine " : "no engine", record->engine);
+                            "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
+                            "TUTTI_TRANSPORT, and their plugins to every host (tutti info "
+                            "--engines)",
+                            own, record->rank, record->host, theirs);
 }
 
 static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, const uint8_t *body)

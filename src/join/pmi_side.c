@@ -45,14 +45,16 @@ static tt_status differ(uint32_t rank, const char *root, const char *other, tt_j
 {
     const int root_bytes = (int)strcspn(root, "/"), other_bytes = (int)strcspn(other, "/");
     const char *host = other[other_bytes] == '/' ? other + other_bytes + 1 : "?";
-    const bool has_root = root[0] != '-', has_other = other[0] != '-';
+    char tags[2][TAG_BYTES + 1] = {"", ""};
+    tt_join_tag_text own, theirs;
+    (void)snprintf(tags[0], sizeof(tags[0]), "%.*s", root[0] != '-' ? root_bytes : 0, root);
+    (void)snprintf(tags[1], sizeof(tags[1]), "%.*s", other[0] != '-' ? other_bytes : 0, other);
+    tt_join_tag_tell(tags[0], own);
+    tt_join_tag_tell(tags[1], theirs);
     return tt_join_fail(why, TT_ERR_MISMATCH,
-                        "rank 0 uses %s%.*s, rank %u on %s uses %s%.*s; give all ranks the same "
-                        "TUTTI_ENGINE and TUTTI_TRANSPORT, and their plugins to every host "
-                        "(tutti info --engines)",
-                        has_root ? "engine " : "no engine", has_root ? root_bytes : 0, root, rank,
-                        host, has_other ? "engine " : "no engine", has_other ? other_bytes : 0,
-                        other);
+                        "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
+                        "TUTTI_TRANSPORT, and their plugins to every host (tutti info --engines)",
+                        own, rank, host, theirs);
 }
 
 tt_status tt_join_pmi_compare(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt_join_why *why)

@@ -18,6 +18,16 @@ tt_status tt_join_fail(tt_join_why *why, tt_status status, const char *format, .
     return status;
 }
 
+void tt_join_tag_tell(const char *tag, tt_join_tag_text text_out)
+{
+    if (strncmp(tag, TT_JOIN_TAG_MISSING, sizeof(TT_JOIN_TAG_MISSING)) == 0) {
+        (void)snprintf(text_out, sizeof(tt_join_tag_text), "cannot load the plugin it is to use");
+    } else {
+        (void)snprintf(text_out, sizeof(tt_join_tag_text), "uses %s%.8s",
+                       tag[0] != '\0' ? "engine " : "no engine", tag);
+    }
+}
+
 void tt_join_append(char *text, size_t text_bytes, const char *format, ...)
 {
     const size_t used_bytes = strnlen(text, text_bytes);

@@ -27,6 +27,13 @@ typedef struct tt_join_why {
 tt_status tt_join_fail(tt_join_why *why, tt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What a rank runs on is compared by tags of 8 bytes: zeros for our own transports, a plugin's, or
+ * this for a plugin that was asked for and cannot be loaded. */
+#define TT_JOIN_TAG_MISSING "missing"
+typedef char tt_join_tag_text[48];
+/* "uses engine ucx", for people. */
+void tt_join_tag_tell(const char *tag, tt_join_tag_text text_out);
+
 /* Append to a terminated text; what does not fit is cut off. */
 void tt_join_append(char *text, size_t text_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

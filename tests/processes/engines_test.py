@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table: the core's conformance suite and faults, by name, over every way to carry them.
 
-The rows are our transports (shm, tcp), a plugin's (ucx) and the MPI engine by each MPI; the columns
-are the parts of `tutti-conformance` and the faults below. What belongs to one row alone is in
-ucx_test.py and mpi_test.py. A row whose plugin or launcher is missing is skipped, and says so.
+The rows are our transports (shm, tcp), a plugin's (ucx), the MPI engine by each MPI, both again
+with control messages over MPI, and the example of an outsider (zmq); the columns are the parts of
+`tutti-conformance` and the faults below. What belongs to one row alone is in ucx_test.py and
+mpi_test.py; there and in plugin_test.py the last three rows conform. A row whose plugin or launcher
+is missing is skipped, and says so.
 Labels: check
 Timeout: 300
 """
@@ -28,6 +30,11 @@ OURS = [TUTTI, "run", "-q", "--grace", "10"]
 OPEN = ["mpirun.openmpi", *ROOT, "--oversubscribe"]
 # Hydra may end all ranks of the dead one's host whatever it was told: two "hosts".
 APART = ["-disable-auto-cleanup", "-launcher", "fork", "-hosts", "a:2,b:1"]
+OPEN_RECOVERY = {"OMPI_MCA_orte_enable_recovery": "1"}
+HYDRA = ["mpirun.mpich"]
+# MPICH's UCX ends a process that was about to read memory of a dead one (cma_ep.c).
+HYDRA_RECOVERY = {"HYDRA_AUTO_CLEANUP": "0", "UCX_TLS": "^cma"}
+LINKS = {"TUTTI_ENGINE": "mpi", "TUTTI_CONTROL_TRANSPORT": "mpi"}
 PARTS = ("forms", "together", "sets", "named", "urgent", "mismatch", "deadline")
 VICTIM = 2
 PEER_DOWN = -6
@@ -52,15 +59,17 @@ class Row:
         return None if shutil.which(self.launcher[0]) else f"{self.launcher[0]} is not installed"
 
 
+FAULTS_ONLY = ("openmpi_links", "mpich_links", "zmq")
 ROWS = {
     "shm": Row(OURS, {"TUTTI_TRANSPORT": "shm"}),
     "tcp": Row(OURS, {"TUTTI_TRANSPORT": "tcp"}),
     "ucx": Row(OURS, {"TUTTI_TRANSPORT": "ucx"}, "ucx"),
-    "openmpi": Row(OPEN, {"TUTTI_ENGINE": "mpi"}, "mpi-openmpi",
-                   recovery={"OMPI_MCA_orte_enable_recovery": "1"}),
+    "openmpi": Row(OPEN, {"TUTTI_ENGINE": "mpi"}, "mpi-openmpi", recovery=OPEN_RECOVERY),
     # The launcher may still end a survivor, on a busy machine both: then the job is run again.
-    "mpich": Row(["mpirun.mpich"], {"TUTTI_ENGINE": "mpi"}, "mpi-mpich", APART,
-                 {"HYDRA_AUTO_CLEANUP": "0"}, survivors=1),
+    "mpich": Row(HYDRA, {"TUTTI_ENGINE": "mpi"}, "mpi-mpich", APART, HYDRA_RECOVERY, survivors=1),
+    "openmpi_links": Row(OPEN, LINKS, "mpi-openmpi", recovery=OPEN_RECOVERY),
+    "mpich_links": Row(HYDRA, LINKS, "mpi-mpich", APART, HYDRA_RECOVERY, survivors=1),
+    "zmq": Row(OURS, {"TUTTI_ENGINE": "zmq"}, "zmq"),
 }
 
 
@@ -74,7 +83,8 @@ class Job(ranks.Rank):
         super().__init__([*row.launcher, *(row.faulty if faulty else []), "-n", str(count),
                           "sh", "-c", shell, *words],
                          {**ranks.clean_environment(), **row.variables,
-                          **(row.recovery if faulty else {}), "HOME": self.home.name})
+                          **(row.recovery if faulty else {}), "HOME": self.home.name,
+                          "ZMQ_ENGINE_ADDRESS": f"ipc://{self.home.name}/sums"})
 
     def rank_pid(self, rank):
         return int(pathlib.Path(self.home.name, str(rank)).read_text())
@@ -134,11 +144,12 @@ class Table(unittest.TestCase):
     # ---- faults ----
 
     def dies(self, row, load):
-        """A rank is killed inside calls: the others are told who, in time, and can leave."""
-        told = rf"failed {PEER_DOWN} (\d+) \d+ .*\brank {VICTIM}\b"
+        """A rank is killed inside calls: the others are told who, in time; no later call works, and
+        they can leave."""
+        told = rf"failed {PEER_DOWN} (\d+) \d+ .*?\brank {VICTIM}\b"
         for _ in range(5):
-            job = self.start(row, 3, [ranks.WORKER, "init", f"storm:{load}", "shutdown"],
-                             faulty=True)
+            job = self.start(row, 3, [ranks.WORKER, "init", f"storm:{load}",
+                                      "try:allreduce:1000", "shutdown"], faulty=True)
             job.expect_many("going", 3)
             at_ns = ranks.kill(job.rank_pid(VICTIM))
             if not row.may_end_all or not job.was_ended("shutdown 0"):
@@ -148,6 +159,8 @@ class Table(unittest.TestCase):
             match = re.search(told, line)
             self.assertLess(int(match[1]) - at_ns if match else 0, row.death_ns_max, line)
         job.expect_many("shutdown 0", row.survivors)
+        self.assertEqual(job.count("succeeded"), 0, job.story())
+        self.assertGreaterEqual(job.count(rf"failed -\d+ .*?\brank {VICTIM}\b"), 2 * row.survivors)
 
     def killed_in_small_calls(self, row):
         self.dies(row, "allreduce:1000")
@@ -184,27 +197,46 @@ class Table(unittest.TestCase):
         job = self.start(row, 3, [ranks.WORKER, "init", "steps:3:mixed:2000", f"on:{VICTIM}",
                                   "shutdown", f"on:{VICTIM}", "die:exit", "try:allreduce:1000",
                                   "shutdown"], faulty=True)
-        job.expect_many(rf"failed -\d+ \d+ \d+ .*\brank {VICTIM}\b", 2)
+        job.expect_many(rf"failed -\d+ \d+ \d+ .*?\brank {VICTIM}\b", 2)
         job.expect_many("shutdown 0", 3)
 
     def half_without_it(self, row):
         """Ranks that want another carrier are refused when they meet, with both sides named."""
-        gone = 'case $n in 2) unset TUTTI_ENGINE; export TUTTI_TRANSPORT=tcp;; esac;'
-        gone = gone if row.plugin else 'case $n in 2) export TUTTI_TRANSPORT=ucx;; esac;'
+        gone, want = "export TUTTI_TRANSPORT=ucx", r"no engine, rank 2 on \S+ uses engine ucx"
+        if row.variables == LINKS:
+            gone, want = "unset TUTTI_CONTROL_TRANSPORT", None
+        elif row.plugin:
+            name = row.plugin.replace("mpi-", "")
+            gone = "unset TUTTI_ENGINE; export TUTTI_TRANSPORT=tcp"
+            want = rf"engine {name}, rank 2 on \S+ uses no engine"
         for _ in range(5):
-            job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"], wrapper=gone)
+            job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"],
+                             wrapper=f"case $n in {VICTIM}) {gone};; esac;")
             self.assertNotEqual(job.code(), 0, job.story())
             if not job.count("process manager error"):
                 break  # else mpiexec fell over the ranks that ended, and lost what they said
-        name = (row.plugin or "ucx").replace("mpi-", "")
-        ours, other = ("engine " + name, "no engine") if row.plugin else ("no engine",
-                                                                          "engine " + name)
+        want = f"rank 0 uses {want}" if want else r"rank 2 on \S+ runs with other settings than"
+        self.assertGreaterEqual(job.count(want), 1, job.story())
+
+
+    def one_without_its_file(self, row):
+        """A rank whose plugin is not there is refused by all, with both sides named; it says what
+        is to be installed."""
+        alone = f'case $n in {VICTIM}) cp "$0" "$HOME/alone"; exec "$HOME/alone" "$@";; esac;'
+        for _ in range(5):
+            job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"], faulty=True, wrapper=alone)
+            self.assertNotEqual(job.code(), 0, job.story())
+            if not row.may_end_all or job.count(r"init -\d+ .*there is no plugin"):
+                break  # else the launcher ended it before
+        name = row.plugin.replace("mpi-", "")
         self.assertGreaterEqual(
-            job.count(rf"rank 0 uses {ours}, rank {VICTIM} on \S+ uses {other}"), 1, job.story())
+            job.count(rf"init -\d+ rank 0 uses engine {name}, rank {VICTIM} on \S+ cannot load"),
+            1 if row.may_end_all else 3, job.story())
+        self.assertEqual(job.count(rf"cannot load .*there is no plugin tutti-{row.plugin}\.so"), 1)
 
 
 FAULTS = (Table.killed_in_small_calls, Table.killed_in_long_calls, Table.stopped_is_waited_for,
-          Table.leaves_in_order, Table.half_without_it)
+          Table.leaves_in_order, Table.half_without_it, Table.one_without_its_file)
 
 
 def add(name, row, check):
@@ -218,9 +250,11 @@ def add(name, row, check):
 
 
 for row_name, one_row in ROWS.items():
-    for one_check in (Table.conforms, *FAULTS):
+    for one_check in FAULTS if row_name in FAULTS_ONLY else (Table.conforms, *FAULTS):
         if one_check is Table.half_without_it and not one_row.plugin \
                 and ROWS["ucx"].missing():
+            continue
+        if one_check is Table.one_without_its_file and not one_row.plugin:
             continue
         add(row_name, one_row, one_check)
 

@@ -99,6 +99,46 @@ int main(void)
 """
 
 
+# MPI's two functions for a sum, counted: the plugin's calls come here, the program being first
+# where symbols are looked for.
+COUNTED = """
+#include <mpi.h>
+#include <stdio.h>
+#include "tutti/tutti.h"
+enum { COUNT = 1000, CALLS = 50 };
+static int blocking, started;
+int MPI_Allreduce(const void *input, void *output, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm)
+{
+    blocking++;
+    return PMPI_Allreduce(input, output, count, type, op, comm);
+}
+int MPI_Iallreduce(const void *input, void *output, int count, MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    started++;
+    return PMPI_Iallreduce(input, output, count, type, op, comm, request);
+}
+int main(void)
+{
+    static float data[COUNT];
+    tutti_context *context = NULL;
+    if (tutti_init(NULL, &context) != TUTTI_OK) {
+        printf("%s\\n", tutti_last_error(NULL));
+        return 1;
+    }
+    for (int i = 0; i < CALLS; i++) {
+        if (tutti_allreduce(context, data, data, COUNT, TUTTI_F32, TUTTI_SUM) != TUTTI_OK) {
+            return 1;
+        }
+    }
+    printf("called %d %d\\n", blocking, started);
+    tutti_shutdown(context);
+    return 0;
+}
+"""
+
+
 class Mpi(unittest.TestCase):
     def setUp(self):
         self.home = tempfile.TemporaryDirectory(prefix="tutti-home-")
@@ -201,6 +241,22 @@ class Mpi(unittest.TestCase):
             self.assertEqual(ended.stdout.count("shutdown 0"), 3, ended)
             self.assertEqual(ended.stdout.count("joined by engine (pmix)"), 3, ended)
 
+    def test_who_only_waits_gets_mpi_s_blocking_function(self):
+        """But not where a rank may die and the others live on: they would wait for ever."""
+        for mpi in self.mpis:
+            program = self.compile(mpi, COUNTED)
+            for recovery in ({}, {"HYDRA_AUTO_CLEANUP": "0", "OMPI_MCA_orte_enable_recovery": "1"}):
+                ended = self.mpirun(mpi, 2, program, **recovery)
+                self.assertEqual(ended.returncode, 0, ended)
+                called = re.findall(r"called (\d+) (\d+)", ended.stdout)
+                self.assertEqual(len(called), 2, ended)
+                for blocking, started in called:
+                    self.assertEqual(int(blocking) + int(started), 50, ended)
+                    if recovery:
+                        self.assertEqual(int(blocking), 0, ended)
+                    else:
+                        self.assertGreaterEqual(int(blocking), 25, ended)
+
     # ---- what is refused ----
 
     def build(self, mpi, prologue):
@@ -213,7 +269,8 @@ class Mpi(unittest.TestCase):
         if wrapper is None:
             self.skipTest(f"mpicc.{mpi} is not installed (package lib{mpi}-dev)")
         subprocess.run([wrapper, folder / "own.c", "-o", folder / "own", f"-I{SOURCE}/include",
-                        f"-L{BUILD}", "-ltutti", f"-Wl,-rpath,{BUILD}"], check=True)
+                        f"-L{BUILD}", "-ltutti", f"-Wl,-rpath,{BUILD}", "-rdynamic"],
+                       check=True)
         return str(folder / "own")
 
     def test_a_program_with_mpi_calls_of_its_own(self):

@@ -65,6 +65,18 @@ class Slurm(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended)
         self.assert_joined(ended.stdout, 3, r"engine (pmix)")
 
+    def test_mpi_does_the_collectives(self):
+        """Open MPI, started by srun itself; ranks meet by Slurm's variables before MPI starts."""
+        if not (ranks.BIN.parent / "plugins" / "tutti-mpi-openmpi.so").exists():
+            self.skipTest("the MPI plugin is not built: install libopenmpi-dev, and build again")
+        for meet, family in ((None, "slurm"), ("mpi", "engine (mpi-openmpi)")):
+            more = {"TUTTI_RENDEZVOUS": meet} if meet else {}
+            ended = self.srun("--mpi=pmix", "-N1", "-n3", ranks.WORKER, *VERBS[:-1],
+                              TUTTI_ENGINE="mpi", **more)
+            self.assertEqual(ended.returncode, 0, ended)
+            self.assert_joined(ended.stdout, 3, family)
+            self.assertEqual(ended.stdout.count("engine mpi-openmpi: Open MPI"), 3, ended)
+
     def test_nodes_are_hosts(self):
         for mpi in ("none", "pmi2"):
             with self.subTest(mpi=mpi):

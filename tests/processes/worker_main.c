@@ -65,6 +65,7 @@ static const char *const load_names[] = {"allreduce",     "broadcast", "alltoall
 
 typedef struct worker {
     tutti_context *context;
+    int rank; /* -1: never joined */
     int root;
     bool wants_arena;
     float *input, *output;
@@ -353,6 +354,7 @@ static void verb_init(worker *self, const char *text)
     if (status != TUTTI_OK) {
         exit(NO_INIT);
     }
+    self->rank = tutti_rank(self->context);
 }
 
 static void verb_memory(worker *self, const char *text)
@@ -570,13 +572,14 @@ static void run_verb(worker *self, const char *argument)
 
 int main(int argument_count, char **arguments)
 {
-    worker self = {.descriptors_first = count_entries("/proc/self/fd"),
+    worker self = {.rank = -1,
+                   .descriptors_first = count_entries("/proc/self/fd"),
                    .threads_first = count_entries("/proc/self/task")};
     for (int i = 1; i < argument_count; i++) {
         if (strncmp(arguments[i], "on:", 3) != 0) {
             run_verb(&self, arguments[i]);
         } else if (i + 1 < argument_count &&
-                   (self.context == NULL || atoi(arguments[i] + 3) != tutti_rank(self.context))) {
+                   (self.rank < 0 || atoi(arguments[i] + 3) != self.rank)) {
             i++;
         }
     }
