@@ -52,4 +52,8 @@ tt_status tt_build_choose_engine(tt_build_work *work);
 /* Who this rank is: by the launcher, or by the engine. */
 tt_status tt_build_find_identity(tt_build_work *work);
 
+/* links.c */
+/* A link to every peer of the mesh, into work->peers. */
+tt_status tt_build_links(tt_build_work *work);
+
 #endif
