@@ -4,6 +4,7 @@
  *
  * Labels: asan tsan
  * Timeout: 300
+ * Wrap: clock_gettime
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "api/api_internal.h"
 #include "conformance/ranks.h"
 
 static void check_usable(tutti_context *context)
@@ -40,6 +42,74 @@ static void test_a_process_can_join_again_and_again(void **state)
         ranks_run(2, "shm", nothing_body, NULL);
         ranks_run(2, "tcp", nothing_body, NULL);
     }
+}
+
+/* ---- measuring the costs of calls ---- */
+
+/* On such a machine every look at the clock takes a millisecond, until SLOW_LOOKS_MAX of them. */
+enum { SLOW_LOOKS_MAX = 400, NS_PER_MS = 1000 * 1000 };
+
+static atomic_long slow_looks = SLOW_LOOKS_MAX;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    static atomic_long late_ms;
+    if (atomic_load(&slow_looks) < SLOW_LOOKS_MAX) {
+        atomic_fetch_add(&slow_looks, 1);
+        atomic_fetch_add(&late_ms, 1);
+    }
+    const int result = __real_clock_gettime(clock, now);
+    const long ns = now->tv_nsec + atomic_load(&late_ms) % 1000 * NS_PER_MS;
+    now->tv_sec += atomic_load(&late_ms) / 1000 + ns / (1000 * NS_PER_MS);
+    now->tv_nsec = ns % (1000 * NS_PER_MS);
+    return result;
+}
+
+/* Calls that joining has made. */
+static void count_body(ranks_self *self)
+{
+    uint64_t *calls = self->user;
+    if (self->rank == 0) {
+        *calls = tt_control_count(self->context->control).ops_finished;
+    }
+}
+
+static uint64_t calls_of_joining(void)
+{
+    uint64_t calls = 0;
+    ranks_run(2, "shm", count_body, &calls);
+    return calls;
+}
+
+/* 100 ms are enough for so many calls of 40 us; after 80 of them nothing more is ordered. */
+static void test_measuring_costs_takes_few_calls(void **state)
+{
+    (void)state;
+    enum { CALLS_MAX = 2500, CALLS_SLOW_MAX = 150 };
+    char folder[] = "/tmp/tutti-costs-XXXXXX", command[64];
+    const char *usual = getenv("XDG_CACHE_HOME");
+    char *before = usual != NULL ? strdup(usual) : NULL;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
+    atomic_store(&slow_looks, 0);
+    const uint64_t slow = calls_of_joining();
+    atomic_store(&slow_looks, SLOW_LOOKS_MAX);
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    const uint64_t usually = calls_of_joining();
+    const uint64_t again = calls_of_joining();
+    print_message("%llu calls, %llu where it is slow\n", (unsigned long long)usually,
+                  (unsigned long long)slow);
+    assert_in_range(usually, 1, CALLS_MAX);
+    assert_in_range(slow, 1, CALLS_SLOW_MAX);
+    assert_int_equal(again, 0); /* it was kept */
+    assert_int_equal(system(command), 0);
+    assert_int_equal(
+        before != NULL ? setenv("XDG_CACHE_HOME", before, 1) : unsetenv("XDG_CACHE_HOME"), 0);
+    free(before);
 }
 
 /* ---- giving up ---- */
@@ -364,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_process_can_join_again_and_again),
+        cmocka_unit_test(test_measuring_costs_takes_few_calls),
         cmocka_unit_test(test_why_a_rank_gave_up_reaches_all),
         cmocka_unit_test(test_a_process_can_be_in_several_jobs),
         cmocka_unit_test(test_a_lone_rank_needs_nobody),
