@@ -91,8 +91,10 @@ static tt_status choose_transport(tt_build_work *work)
     settings->transport = TT_TRANSPORT_PLUGIN;
     work->transport = tt_plugin_load(&source, name, TT_PLUGIN_TRANSPORT, &inner);
     if (work->transport == NULL) {
-        tt_text_add(work->why, "TUTTI_TRANSPORT=%.64s: not auto, shm or tcp, and %s", name,
-                    inner.bytes);
+        const bool is_asked = name == settings->transport_name;
+        tt_text_add(work->why, "%s=%.64s: %s%s",
+                    is_asked ? "TUTTI_TRANSPORT" : "TUTTI_CONTROL_TRANSPORT", name,
+                    is_asked ? "not auto, shm or tcp, and " : "", inner.bytes);
         tt_build_put_off(work, TT_ERR_BAD_CONFIG);
     }
     return TT_OK;

@@ -218,6 +218,13 @@ class Mpi(unittest.TestCase):
                                 TUTTI_CONTROL_TRANSPORT="mpi")
             self.assertEqual(ended.stdout.count("shutdown 0"), 3, ended)
 
+    def test_control_messages_over_mpi_need_the_engine(self):
+        """Told at once: one that waited for the others would wait for its start's time limit."""
+        for mpi in self.mpis:
+            ended = self.mpirun(mpi, 2, ranks.WORKER, "init", TUTTI_CONTROL_TRANSPORT="mpi",
+                                TUTTI_ENGINE="", TUTTI_START_TIMEOUT="100")
+            self.assertIn("TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi", ended.stdout)
+
     def test_waiting_over_mpi_uses_a_twentieth_of_a_core_at_most(self):
         """Rank 1 comes two seconds late: rank 0, which waits, looks ever less often."""
         for mpi in self.mpis:
