@@ -62,44 +62,6 @@ static void random_fill(void *user, uint8_t *bytes, size_t count)
 
 /* ---- steps ---- */
 
-/* The plugin of TUTTI_TRANSPORT, unless it names one of ours. */
-static tt_status choose_transport(tt_build_work *work)
-{
-    static const char *const own[] = {"auto", "shm", "tcp"};
-    tt_settings *settings = &work->context->settings;
-    const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
-    const char *name = settings->transport_name;
-    if (strcmp(settings->control_transport, "mpi") == 0) {
-        name = settings->engine;
-        if (strncmp(name, "mpi", 3) != 0) {
-            tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
-            tt_build_put_off(work, TT_ERR_BAD_CONFIG);
-            return TT_OK;
-        }
-    } else if (strcmp(settings->control_transport, "auto") != 0) {
-        tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=%.64s: not auto or mpi",
-                    settings->control_transport);
-        return TT_ERR_BAD_CONFIG;
-    }
-    for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
-        if (strcmp(name, own[i]) == 0) {
-            settings->transport = (int)i;
-            return TT_OK;
-        }
-    }
-    tt_text inner = {0};
-    settings->transport = TT_TRANSPORT_PLUGIN;
-    work->transport = tt_plugin_load(&source, name, TT_PLUGIN_TRANSPORT, &inner);
-    if (work->transport == NULL) {
-        const bool is_asked = name == settings->transport_name;
-        tt_text_add(work->why, "%s=%.64s: %s%s",
-                    is_asked ? "TUTTI_TRANSPORT" : "TUTTI_CONTROL_TRANSPORT", name,
-                    is_asked ? "not auto, shm or tcp, and " : "", inner.bytes);
-        tt_build_put_off(work, TT_ERR_BAD_CONFIG);
-    }
-    return TT_OK;
-}
-
 /* `*count_out` is -1 for auto. */
 static tt_status check_count(tt_build_work *work, const char *name, const char *text,
                              const int64_t range[2], int64_t *count_out)
@@ -140,7 +102,7 @@ static tt_status load_settings(tt_build_work *work)
     TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
     tt_settings_fit(&context->settings, &source);
     const tt_settings *settings = &context->settings;
-    TT_TRY(choose_transport(work));
+    TT_TRY(tt_build_choose_transport(work));
     TT_TRY(check_counts(work));
     if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
         tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
@@ -541,29 +503,6 @@ static tt_status connect_and_create(tt_build_work *work)
     return tt_costs_take(work->context, &work->mesh, work->why);
 }
 
-void tt_build_put_off(tt_build_work *work, tt_status status)
-{
-    if (work->refused == TT_OK) {
-        work->refused = status;
-        work->refusal = *work->why;
-    }
-    *work->why = (tt_text){0};
-}
-
-/* What the others said, if they differ, then what is wrong here. */
-static tt_status refuse(tt_build_work *work)
-{
-    tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; here: " : "", work->refusal.bytes);
-    return work->refused;
-}
-
-/* An MPI of the program's own may speak to the launcher already. */
-static bool can_meet(const tt_build_work *work)
-{
-    return work->identity.size > 1 &&
-           !(work->has_own_mpi && work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI);
-}
-
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)
 {
     tt_build_work work = {.context = context, .options = options, .why = why};
@@ -580,8 +519,8 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
     }
     TT_TRY(load_settings(&work));
     tt_status status = identify(&work);
-    if (work.refused != TT_OK && (status != TT_OK || !can_meet(&work))) {
-        return refuse(&work);
+    if (work.refused != TT_OK && (status != TT_OK || !tt_build_can_meet(&work))) {
+        return tt_build_refuse(&work);
     }
     TT_TRY(status);
     const bool needs_secret = work.identity.size > 1 && !takes_secret_from_launcher(&work);
@@ -594,7 +533,7 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
         tt_mesh_fini(&work.mesh);
     }
     if (work.refused != TT_OK) {
-        status = refuse(&work);
+        status = tt_build_refuse(&work);
     }
     drop_peers(&work);
     tt_secret_wipe(&work.secret);

@@ -38,13 +38,19 @@ typedef struct tt_build_work {
     tt_text refusal;
 } tt_build_work;
 
-/* Take `work->why` as the refusal: the ranks meet before it is told. */
-void tt_build_put_off(tt_build_work *work, tt_status status);
-
 /* A variable, by the options or the environment; `user` is a tt_build_source. */
 const char *tt_build_lookup(void *user, const char *name);
 
 /* identify.c */
+/* Take `work->why` as the refusal: the ranks meet before it is told. */
+void tt_build_put_off(tt_build_work *work, tt_status status);
+/* Can a rank that will be refused meet the others? An MPI of the program's own may speak to the
+ * launcher already. */
+bool tt_build_can_meet(const tt_build_work *work);
+/* What the others said, if they differ, then what is wrong here. */
+tt_status tt_build_refuse(tt_build_work *work);
+/* The plugin of TUTTI_TRANSPORT, unless it names one of ours. */
+tt_status tt_build_choose_transport(tt_build_work *work);
 /* What this rank runs on, as ranks compare it when they meet; zeros: nothing from outside. */
 void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES]);
 /* Which engine is asked for, and does it only carry the meeting? */

@@ -1,10 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * identify.c - which engine is asked for, and who tells who we are: the launcher or the engine. */
+ * identify.c - which plugins are asked for, what becomes of ranks that lack them, and who tells who
+ * we are: the launcher or the engine. */
 #include <string.h>
 
 #include "api/build_internal.h"
 #include "base/base.h"
+
+void tt_build_put_off(tt_build_work *work, tt_status status)
+{
+    if (work->refused == TT_OK) {
+        work->refused = status;
+        work->refusal = *work->why;
+    }
+    *work->why = (tt_text){0};
+}
+
+tt_status tt_build_refuse(tt_build_work *work)
+{
+    tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; here: " : "", work->refusal.bytes);
+    return work->refused;
+}
+
+bool tt_build_can_meet(const tt_build_work *work)
+{
+    return work->identity.size > 1 &&
+           !(work->has_own_mpi && work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI);
+}
+
+tt_status tt_build_choose_transport(tt_build_work *work)
+{
+    static const char *const own[] = {"auto", "shm", "tcp"};
+    tt_settings *settings = &work->context->settings;
+    const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
+    const char *name = settings->transport_name;
+    if (strcmp(settings->control_transport, "mpi") == 0) {
+        name = settings->engine;
+        if (strncmp(name, "mpi", 3) != 0) {
+            tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
+            tt_build_put_off(work, TT_ERR_BAD_CONFIG);
+            return TT_OK;
+        }
+    } else if (strcmp(settings->control_transport, "auto") != 0) {
+        tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=%.64s: not auto or mpi",
+                    settings->control_transport);
+        return TT_ERR_BAD_CONFIG;
+    }
+    for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
+        if (strcmp(name, own[i]) == 0) {
+            settings->transport = (int)i;
+            return TT_OK;
+        }
+    }
+    tt_text inner = {0};
+    settings->transport = TT_TRANSPORT_PLUGIN;
+    work->transport = tt_plugin_load(&source, name, TT_PLUGIN_TRANSPORT, &inner);
+    if (work->transport == NULL) {
+        const bool is_asked = name == settings->transport_name;
+        tt_text_add(work->why, "%s=%.64s: %s%s",
+                    is_asked ? "TUTTI_TRANSPORT" : "TUTTI_CONTROL_TRANSPORT", name,
+                    is_asked ? "not auto, shm or tcp, and " : "", inner.bytes);
+        tt_build_put_off(work, TT_ERR_BAD_CONFIG);
+    }
+    return TT_OK;
+}
 
 /* The engine knows who we are and can carry rank 0's address: nothing else need be set. */
 static tt_status identify_by_engine(tt_build_work *work)
