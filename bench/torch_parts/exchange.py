@@ -20,6 +20,8 @@ BESIDE = {HOOK_VIEWS: GLOO_VIEWS}
 # Parameters, gradients and DDP's buckets of a way: so many copies of the model.
 COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2, OWN: 2,
           ARENA: 2}
+# DDP forms its buckets anew in its second step, gradients that are dropped move once more in theirs.
+WARM_TURNS = 4
 SPARE_COPIES = 2  # what backward makes, and what is formed anew before the old is gone
 
 
@@ -122,7 +124,7 @@ def _rounds(hvd, steps, rounds):
     """By way, the slowest rank's times; each round begins with another way."""
     times = {name: [] for name in steps}
     names = list(steps)
-    for turn in range(-2, rounds):
+    for turn in range(-WARM_TURNS, rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             hvd.barrier()
