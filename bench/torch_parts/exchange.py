@@ -20,7 +20,7 @@ BESIDE = {HOOK_VIEWS: GLOO_VIEWS}
 # Parameters, gradients and DDP's buckets of a way: so many copies of the model.
 COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2, OWN: 2,
           ARENA: 2}
-# DDP forms its buckets anew in its second step, gradients that are dropped move once more in theirs.
+# DDP forms its buckets anew in its second step; gradients that are dropped move twice in vain.
 WARM_TURNS = 4
 SPARE_COPIES = 2  # what backward makes, and what is formed anew before the old is gone
 
