@@ -67,7 +67,8 @@ def case(bench, hosts, jobs, trace, rounds):
         step_us, network_us = common.median(times["step"]), common.median(times["network"])
         row = {"section": "caramel", "trace": trace, "variant": name, "start_us": round(start_us),
                "transfers": len(variants[name][2].rows), "rounds": rounds,
-               "T_ms": round(step_us / 1e3, 2), "rho": round(network_us / compute_us, 3),
+               "compute_ms": round(compute_us / 1e3, 1), "T_ms": round(step_us / 1e3, 2),
+               "rho": round(network_us / compute_us, 3),
                "alpha": round((network_us + compute_us - step_us) / min(network_us, compute_us), 3),
                "U": round(compute_us / step_us, 3)}
         bench.record(**row)

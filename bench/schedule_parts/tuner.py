@@ -57,9 +57,13 @@ class Real:
         self.table, self.live = None, None
 
     def job(self, name, **settings):
-        job = common.Job(f"tuner-{name}", 4, self.bench.folder).begin(self.hosts, **settings)
+        job = self.begin(name, **settings)
         job.ask(f"table {self.table}")
         return job
+
+    def begin(self, name, **settings):
+        name = f"tuner-{self.trace}-{self.rho}-{name}"  # of one run, no two jobs have the same
+        return common.Job(name, 4, self.bench.folder).begin(self.hosts, **settings)
 
     def fixed(self, name, setting, **others):
         chunk, credit, fuse = (str(int(number)) for number in setting)
@@ -116,7 +120,7 @@ class Real:
                 for name in ("tuned", "live", "start")}
 
     def run(self):
-        probe = common.Job("tuner-probe", 4, self.bench.folder).begin(self.hosts)
+        probe = self.begin("probe")
         byte_us = ablation.wire_byte_us(self.hosts, probe)
         probe.end()
         compute_us = self.step_us / max(1, self.rho)
