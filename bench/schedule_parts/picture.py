@@ -138,7 +138,7 @@ def draw_pulls(path, rows):
             shift = 5 if by == "run" else 0
             x = row["operators"] + shift
             axes.line([(x, max(1, row["random_least"] / row["tic"])),
-                       (x, row["random_most"] / row["tic"])], colour)
+                       (x, min(2.05, row["random_most"] / row["tic"]))], colour)
         axes.dots([(row["operators"] + (5 if by == "run" else 0),
                     row["random_mean"] / row["tic"]) for row in own], colour)
     axes.key([("computed", COLOURS[0], False), ("2 workers, 1 server", COLOURS[1], False)])
