@@ -708,8 +708,11 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     request->named = NULL;
     request->has_strays = request->is_torn = false;
     tt_control_watch(control);
-    tt_group_flush(control); /* names that are taken are to be found */
     tt_named *open = open_under(control, set, request);
+    if (open == NULL) { /* else it is refused, even if the first would be over after this */
+        tt_group_flush(control); /* names that are taken are to be found */
+        open = open_under(control, set, request);
+    }
     if (open != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
         if (open->layout == 0 && tt_named_wait_behind(control, open, request)) {
             return;
