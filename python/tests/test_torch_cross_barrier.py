@@ -349,6 +349,24 @@ def test_a_compiled_model_is_told_that_nothing_can_overlap():
     assert crossed == pytest.approx(reduced, 1e-3)
 
 
+def test_a_model_compiled_later_trains_with_the_same_bits():
+    if not hasattr(torch, "compile") or hvd.size() != 4:
+        pytest.skip("slow: once, on four ranks, where torch compiles")
+    states = []
+    for is_compiled in (False, True):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+        optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9))
+        forward = torch.compile(model, backend="eager") if is_compiled else model
+        for step in range(5):
+            inputs = torch.full((4, 8), 0.1 * step + hvd.rank())
+            optimizer.zero_grad()
+            forward(inputs).tanh().mean().backward()
+            optimizer.step()
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
 def test_a_copy_of_the_model_is_free():
     model = made("plain")
     optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))

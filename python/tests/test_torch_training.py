@@ -210,6 +210,22 @@ def test_gradients_that_stay_move_into_shared_memory():
     assert_equal_everywhere(model)
 
 
+def test_gradients_that_are_dropped_give_shared_memory_back():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    places = []
+    for _ in range(4):
+        optimizer.zero_grad(set_to_none=True)
+        model(next(batches(1))[0]).sum().backward()
+        optimizer.step()
+        places.append([lies_in_shared_memory(p.grad) for p in model.parameters()])
+    if hvd.size() > 1:
+        assert all(places[0]) and not any(places[2] + places[3])
+    assert not optimizer._homes._by_parameter
+    assert_equal_everywhere(model)
+
+
 def test_ranks_with_less_data_join():
     calls = [hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() for _ in range(1 + hvd.rank())]
     assert calls == [float(hvd.size() - i) for i in range(1 + hvd.rank())]

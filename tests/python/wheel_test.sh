@@ -51,9 +51,10 @@ site='import site; print(site.getsitepackages()[0])'
 if [ -e "$torch" ] && "$torch" -c "$site" >"$room/torch.pth" &&
     cp "$room/torch.pth" "$("$room/env/bin/python" -c "$site")" &&
     "$room/env/bin/python" -c 'import torch' 2>/dev/null; then
-    OMP_NUM_THREADS=1 "$room/env/bin/tutti" run -n 2 "$room/env/bin/python" -c '
-import torch, torch.distributed as dist
-dist.init_process_group("tutti")
+    ROOM=$room OMP_NUM_THREADS=1 "$room/env/bin/tutti" run -n 2 "$room/env/bin/python" -c '
+import os, torch, torch.distributed as dist
+dist.init_process_group("tutti", init_method="file://" + os.environ["ROOM"] + "/store",
+                        rank=int(os.environ["TUTTI_RANK"]), world_size=2)
 tensor = torch.ones(2)
 dist.all_reduce(tensor)
 assert tensor.tolist() == [2.0, 2.0], tensor

@@ -283,6 +283,9 @@ class _Homes:
             return
         if place is not None:
             self._losses_left -= 1
+            if self._losses_left == 0:
+                self._by_parameter.clear()
+                return
         else:
             try:
                 memory = basics.job().allocate(gradient.numel() * gradient.element_size())
