@@ -69,7 +69,7 @@ class Slurm(unittest.TestCase):
         """Open MPI, started by srun itself; ranks meet by Slurm's variables before MPI starts."""
         if not (ranks.BIN.parent / "plugins" / "tutti-mpi-openmpi.so").exists():
             self.skipTest("the MPI plugin is not built: install libopenmpi-dev, and build again")
-        for meet, family in ((None, "slurm"), ("mpi", "engine (mpi-openmpi)")):
+        for meet, family in ((None, "pmix"), ("mpi", "engine (mpi-openmpi)")):
             more = {"TUTTI_RENDEZVOUS": meet} if meet else {}
             ended = self.srun("--mpi=pmix", "-N1", "-n3", ranks.WORKER, *VERBS[:-1],
                               TUTTI_ENGINE="mpi", **more)
