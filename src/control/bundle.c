@@ -542,7 +542,9 @@ static void run_item(run *it, const tt_agreement *item)
     tt_bid bid = {0};
     tt_claim claim;
     char name[TT_NAME_BYTES] = "";
-    memcpy(name, item->name, tt_min_u64(item->name_bytes, sizeof(name) - 1));
+    if (named == NULL) { /* else the requests know theirs, and the item may have none */
+        memcpy(name, item->name, tt_min_u64(item->name_bytes, sizeof(name) - 1));
+    }
     if (named == NULL && (!tt_bid_read(&bid, item->claim, item->claim_bytes) ||
                           (bid.is_digest && !tt_bid_recall(it->set, item, &bid)))) {
         tt_failure_memory(it->control, it->set->id); /* cannot stand in for what it cannot read */
