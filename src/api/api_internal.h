@@ -143,8 +143,9 @@ struct tutti_context {
     pthread_mutex_t set_lock;            /* guards the list of sets */
     tt_set_place *sets;
     size_t set_count, set_capacity;
-    atomic_int event_fd; /* -1 until asked for */
-    atomic_uint calls;   /* recent activity, for the progress thread */
+    atomic_int event_fd;    /* -1 until asked for */
+    atomic_bool has_untold; /* a started call has ended before that */
+    atomic_uint calls;      /* recent activity, for the progress thread */
     /* Hints of drive.c: how often in a row what was left open was waited for at once, and how many
      * more it takes to rely on that; since when nobody has waited for it (0: nothing is open);
      * until when the progress thread lingers. */

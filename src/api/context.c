@@ -45,6 +45,7 @@ static void sync_init(tutti_context *context)
     tt_queue_init(&context->submitted);
     context->finished_end = &context->finished;
     atomic_init(&context->event_fd, -1);
+    atomic_init(&context->has_untold, false);
 }
 
 static void context_free(tutti_context *context)
@@ -230,6 +231,10 @@ int tutti_event_fd(tutti_context *context)
     if (!atomic_compare_exchange_strong(&context->event_fd, &fd, made)) {
         (void)close(made);
         return fd;
+    }
+    const uint64_t one = 1;
+    if (atomic_load(&context->has_untold)) {
+        (void)!write(made, &one, sizeof(one));
     }
     return made;
 }

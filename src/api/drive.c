@@ -91,8 +91,12 @@ static void broadcast(tutti_context *context)
     (void)pthread_mutex_unlock(&context->sleep_lock);
 }
 
+/* Either this sees the descriptor, or who makes it sees the mark: see tutti_event_fd. */
 static void tell_event(tutti_context *context)
 {
+    if (atomic_load(&context->event_fd) < 0 && !atomic_load(&context->has_untold)) {
+        atomic_store(&context->has_untold, true);
+    }
     const int fd = atomic_load(&context->event_fd);
     const uint64_t one = 1;
     if (fd >= 0) {

@@ -293,6 +293,29 @@ static void test_the_first_of_several_calls_to_end_is_told(void **state)
     on_both(2, any_body);
 }
 
+/* ---- events ---- */
+
+/* Who starts calls and asks for the descriptor afterwards would wait for ever. */
+static void late_event_body(ranks_self *self)
+{
+    int32_t value = 1;
+    const tutti_call call = sum_call(&value, TUTTI_WORLD);
+    tutti_handle *handle;
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+    struct pollfd watch = {.fd = tutti_event_fd(self->context), .events = POLLIN};
+    EXPECT(poll(&watch, 1, 20000) == 1);
+    EXPECT_STATUS(TUTTI_OK, tutti_event_clear(self->context));
+    EXPECT(poll(&watch, 1, 0) == 0);
+    tutti_handle_free(handle);
+}
+
+static void test_the_event_descriptor_tells_of_ends_before_it_was_made(void **state)
+{
+    (void)state;
+    on_both(2, late_event_body);
+}
+
 /* ---- rerun ---- */
 
 /* Its end is no event; that of the same call, restarted, is. */
@@ -414,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
         cmocka_unit_test(test_any_number_of_receives_can_be_posted_first),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
+        cmocka_unit_test(test_the_event_descriptor_tells_of_ends_before_it_was_made),
         cmocka_unit_test(test_a_rerun_tells_nobody_but_its_caller),
         cmocka_unit_test(test_every_call_that_waits_is_counted_as_waiting),
         cmocka_unit_test(test_a_small_call_that_is_on_its_way_cannot_be_taken_back),

@@ -15,7 +15,7 @@ trap 'rm -rf "$folder"' EXIT
 search() {
     case $1 in # the first are of calls that repeat
     QUICK_* | MEET_* | PLACES_* | REPEAT_*) set -- "$1" "--first 2000000 --seeds 600" ;;
-    *) set -- "$1" "--named --seeds 600" "--seeds 5000" ;;
+    *) set -- "$1" "--named --seeds 900" "--seeds 5000" ;;
     esac
     status=0
     for seeds in "${@:2}"; do
@@ -31,7 +31,7 @@ search() {
 }
 
 # Else a build that is broken would find them all.
-if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 600 >/dev/null; then
+if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 900 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi
