@@ -101,11 +101,8 @@ class Real:
                 job.end()
         return min(times, key=times.get)
 
-    def compare(self, tuned, best):
-        """Medians side by side, over the best one's: as found in a job of its own, the job that
-        tuned itself, and the start."""
-        jobs = {"best": self.fixed("best", best), "tuned": self.fixed("tuned", tuned),
-                "start": self.fixed("start", START), "live": self.live}
+    def side_by_side(self, jobs):
+        """Times of each job, by turns. All but the live one end here."""
         times = {name: [] for name in jobs}
         try:
             for job in jobs.values():
@@ -114,8 +111,17 @@ class Real:
                 for name, job in jobs.items():
                     times[name].append(self.time_us(job))
         finally:
-            for name in ("best", "tuned", "start"):
-                jobs[name].end()
+            for job in jobs.values():
+                if job is not self.live:
+                    job.end()
+        return times
+
+    def compare(self, tuned, best):
+        """Medians side by side, over the best one's: as found in a job of its own, the job that
+        tuned itself, and the start."""
+        jobs = {"best": self.fixed("best", best), "tuned": self.fixed("tuned", tuned),
+                "start": self.fixed("start", START), "live": self.live}
+        times = self.side_by_side(jobs)
         return {name: round(common.median(times[name]) / common.median(times["best"]), 4)
                 for name in ("tuned", "live", "start")}
 
@@ -173,16 +179,7 @@ class Beside(Real):
         samples, tuned = self.settle()
         jobs = {"defaults": self.fixed("defaults", DEFAULTS), "tuned": self.fixed("tuned", tuned),
                 "live": self.live}
-        times = {name: [] for name in jobs}
-        try:
-            for job in jobs.values():
-                self.train(job, PLANNED_STEPS)
-            for _ in range(ROUNDS):
-                for name, job in jobs.items():
-                    times[name].append(self.time_us(job))
-        finally:
-            jobs["defaults"].end()
-            jobs["tuned"].end()
+        times = self.side_by_side(jobs)
         base = common.median(times["defaults"])
         row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho:g}, beside defaults",
                "by": "run", "samples": samples, "tuned": tuned, "defaults": DEFAULTS, "mbit": MBIT,

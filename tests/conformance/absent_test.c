@@ -17,19 +17,6 @@
 
 enum { SIZE = 3, COUNT = 5, PLANNED_AFTER = 12 };
 
-static void on_both(ranks_fn *body, void *user)
-{
-    ranks_run(SIZE, "shm", body, user);
-    ranks_run(SIZE, "tcp", body, user);
-}
-
-static tutti_counters counters_of(ranks_self *self)
-{
-    tutti_counters counters = TUTTI_COUNTERS_INIT;
-    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
-    return counters;
-}
-
 /* ---- ranks that have joined ---- */
 
 typedef struct kind {
@@ -108,9 +95,9 @@ static void others_need_all(ranks_self *self)
     for (int step = 0; step < PLANNED_AFTER; step++) {
         run_each(self, "planned", false);
     }
-    const uint64_t before = counters_of(self).planned;
+    const uint64_t before = ranks_counters(self).planned;
     run_each(self, "planned", false);
-    EXPECT(counters_of(self).planned == before + KINDS);
+    EXPECT(ranks_counters(self).planned == before + KINDS);
     begun_then_joined(self);
     if (self->rank != 0) {
         run_each(self, "planned", true);
@@ -134,7 +121,7 @@ static void others_need_all(ranks_self *self)
 static void what_needs_every_rank_raises_while_one_has_joined(void **state)
 {
     (void)state;
-    on_both(others_need_all, NULL);
+    ranks_run_both(SIZE, others_need_all, NULL);
 }
 
 /* ---- groups too large for their claims ---- */
@@ -216,10 +203,10 @@ static void join_out_of_many(ranks_self *self)
         many_end(all, 0);
     }
     const bool is_auto = self->user == NULL;
-    const uint64_t before = counters_of(self).planned;
+    const uint64_t before = ranks_counters(self).planned;
     many_start(self, all);
     many_end(all, 0);
-    EXPECT(!is_auto || counters_of(self).planned == before + 1);
+    EXPECT(!is_auto || ranks_counters(self).planned == before + 1);
     if (self->rank > 0) { /* begun without a message, before rank 0 joins */
         many_start(self, all);
     }
@@ -241,7 +228,7 @@ static void large_groups_go_on_without_a_rank_that_has_joined(void **state)
 {
     static char *const modes[] = {"coordinator", "bitvector"};
     (void)state;
-    on_both(join_out_of_many, NULL);
+    ranks_run_both(SIZE, join_out_of_many, NULL);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
         ranks_run(SIZE, "shm", join_out_of_many, modes[i]);
@@ -295,9 +282,9 @@ static void warm_up(ranks_self *self)
         sums_run(self, 2, NAMES);
     }
     sums_run(self, 1, 2);
-    const uint64_t before = counters_of(self).planned;
+    const uint64_t before = ranks_counters(self).planned;
     sums_run(self, 2, NAMES);
-    EXPECT(counters_of(self).planned == before + NAMES - 2);
+    EXPECT(ranks_counters(self).planned == before + NAMES - 2);
 }
 
 static void expect_given_up(ranks_self *self, sums *all)

@@ -42,12 +42,6 @@ static int32_t sum_of_ranks(const ranks_self *self)
     return self->size * (self->size + 1) / 2;
 }
 
-static void on_both(int size, ranks_fn *body)
-{
-    ranks_run(size, "shm", body, NULL);
-    ranks_run(size, "tcp", body, NULL);
-}
-
 static void check_usable(ranks_self *self)
 {
     int32_t value = self->rank + 1;
@@ -98,7 +92,7 @@ static void many_body(ranks_self *self)
 static void test_many_calls_can_be_in_flight(void **state)
 {
     (void)state;
-    on_both(4, many_body);
+    ranks_run_both(4, many_body, NULL);
 }
 
 enum { WAITERS = 4 };
@@ -146,7 +140,7 @@ static void waiters_body(ranks_self *self)
 static void test_threads_can_wait_for_different_calls(void **state)
 {
     (void)state;
-    on_both(2, waiters_body);
+    ranks_run_both(2, waiters_body, NULL);
 }
 
 static void group_body(ranks_self *self)
@@ -178,7 +172,7 @@ static void group_body(ranks_self *self)
 static void test_a_group_starts_together(void **state)
 {
     (void)state;
-    on_both(3, group_body);
+    ranks_run_both(3, group_body, NULL);
 }
 
 static void persistent_body(ranks_self *self)
@@ -200,7 +194,7 @@ static void persistent_body(ranks_self *self)
 static void test_a_declared_call_restarts_many_times(void **state)
 {
     (void)state;
-    on_both(2, persistent_body);
+    ranks_run_both(2, persistent_body, NULL);
 }
 
 static void rerun_body(ranks_self *self)
@@ -246,13 +240,13 @@ static void elsewhere_body(ranks_self *self)
 static void test_a_declared_call_restarts_on_other_buffers(void **state)
 {
     (void)state;
-    on_both(2, elsewhere_body);
+    ranks_run_both(2, elsewhere_body, NULL);
 }
 
 static void test_a_declared_call_reruns_many_times(void **state)
 {
     (void)state;
-    on_both(2, rerun_body);
+    ranks_run_both(2, rerun_body, NULL);
 }
 
 static void patient_body(ranks_self *self)
@@ -281,7 +275,7 @@ static void patient_body(ranks_self *self)
 static void test_running_for_a_time_leaves_a_handle(void **state)
 {
     (void)state;
-    on_both(3, patient_body);
+    ranks_run_both(3, patient_body, NULL);
 }
 
 /* The library's own output of each start is the caller's to free. */
@@ -311,7 +305,7 @@ static void persistent_result_body(ranks_self *self)
 static void test_a_declared_call_allocates_each_time(void **state)
 {
     (void)state;
-    on_both(2, persistent_result_body);
+    ranks_run_both(2, persistent_result_body, NULL);
 }
 
 /* ---- waiting ---- */
@@ -344,7 +338,7 @@ static void late_body(ranks_self *self)
 static void test_waiting_can_time_out_and_the_call_goes_on(void **state)
 {
     (void)state;
-    on_both(3, late_body);
+    ranks_run_both(3, late_body, NULL);
 }
 
 static double process_cpu_s(void)
@@ -405,7 +399,7 @@ static void idle_body(ranks_self *self)
 static void test_neither_waiting_nor_idling_burns_a_core(void **state)
 {
     (void)state;
-    on_both(2, idle_body);
+    ranks_run_both(2, idle_body, NULL);
 }
 
 static void event_body(ranks_self *self)
@@ -435,7 +429,7 @@ static void event_body(ranks_self *self)
 static void test_the_event_descriptor_tells_of_ends(void **state)
 {
     (void)state;
-    on_both(2, event_body);
+    ranks_run_both(2, event_body, NULL);
 }
 
 /* ---- callbacks ---- */
@@ -493,7 +487,7 @@ static void chain_body(ranks_self *self)
 static void test_callbacks_start_calls_and_free_handles(void **state)
 {
     (void)state;
-    on_both(2, chain_body);
+    ranks_run_both(2, chain_body, NULL);
 }
 
 typedef struct failure_note {
@@ -530,7 +524,7 @@ static void failing_callback_body(ranks_self *self)
 static void test_a_callback_can_read_the_error(void **state)
 {
     (void)state;
-    on_both(2, failing_callback_body);
+    ranks_run_both(2, failing_callback_body, NULL);
 }
 
 /* ---- cancel ---- */
@@ -604,7 +598,7 @@ static void finished_cancel_body(ranks_self *self)
 static void test_a_finished_call_cannot_be_cancelled(void **state)
 {
     (void)state;
-    on_both(2, finished_cancel_body);
+    ranks_run_both(2, finished_cancel_body, NULL);
 }
 
 /* ---- process sets ---- */
@@ -656,7 +650,7 @@ static void sets_body(ranks_self *self)
 static void test_process_sets_work_alone(void **state)
 {
     (void)state;
-    on_both(4, sets_body);
+    ranks_run_both(4, sets_body, NULL);
 }
 
 static void wrong_set_body(ranks_self *self)
@@ -680,7 +674,7 @@ static void wrong_set_body(ranks_self *self)
 static void test_ranks_that_disagree_about_a_set_all_fail(void **state)
 {
     (void)state;
-    on_both(3, wrong_set_body);
+    ranks_run_both(3, wrong_set_body, NULL);
 }
 
 /* ---- pairs ---- */
@@ -734,8 +728,8 @@ static void pair_body(ranks_self *self)
 static void test_pairs_exchange_in_either_order(void **state)
 {
     (void)state;
-    on_both(2, pair_body);
-    on_both(3, pair_body);
+    ranks_run_both(2, pair_body, NULL);
+    ranks_run_both(3, pair_body, NULL);
 }
 
 /* ---- structs of a later header ---- */

@@ -26,12 +26,6 @@ static int32_t sum_of_ranks(const ranks_self *self)
     return self->size * (self->size + 1) / 2;
 }
 
-static void on_both(int size, ranks_fn *body)
-{
-    ranks_run(size, "shm", body, NULL);
-    ranks_run(size, "tcp", body, NULL);
-}
-
 /* ---- one model, many steps ---- */
 
 typedef struct tensor {
@@ -115,13 +109,6 @@ static void step_run(ranks_self *self, tensor *model, tt_random *random, int ste
     }
 }
 
-static tutti_counters counters_of(ranks_self *self)
-{
-    tutti_counters counters = TUTTI_COUNTERS_INIT;
-    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
-    return counters;
-}
-
 static void steps_in_any_order(ranks_self *self)
 {
     tensor model[TENSORS];
@@ -131,12 +118,12 @@ static void steps_in_any_order(ranks_self *self)
     for (int step = 0; step < STEPS; step++) {
         step_run(self, model, &random, step);
     }
-    const tutti_counters before = counters_of(self);
+    const tutti_counters before = ranks_counters(self);
     EXPECT_SAY(strcmp(before.mode, "plan") == 0 || self->size == 1, "mode %s", before.mode);
     for (int step = 0; step < 10; step++) {
         step_run(self, model, &random, step);
     }
-    const tutti_counters after = counters_of(self);
+    const tutti_counters after = ranks_counters(self);
     EXPECT_SAY(after.messages == before.messages, "%llu messages in ten planned steps",
                (unsigned long long)(after.messages - before.messages));
     EXPECT(after.planned - before.planned == (uint64_t)10 * TENSORS);
@@ -149,7 +136,7 @@ static void steps_in_any_order_go_without_messages(void **state)
     assert_int_equal(setenv("TUTTI_CONTROL", "plan", 1), 0);
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
     for (int size = 1; size <= 5; size += 2) {
-        on_both(size, steps_in_any_order);
+        ranks_run_both(size, steps_in_any_order, NULL);
     }
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
     assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
@@ -162,22 +149,22 @@ static void one_at_a_time(ranks_self *self)
     model_make(model, TENSORS);
     for (int step = 0; step < STEPS + 10; step++) {
         if (step == STEPS) {
-            before = counters_of(self);
+            before = ranks_counters(self);
         }
         for (int i = 0; i < TENSORS; i++) {
             tensor_start(self, &model[i], step);
             tensor_check(self, &model[i], step);
         }
     }
-    EXPECT(counters_of(self).messages == before.messages);
-    EXPECT(counters_of(self).planned - before.planned == (uint64_t)10 * TENSORS);
+    EXPECT(ranks_counters(self).messages == before.messages);
+    EXPECT(ranks_counters(self).planned - before.planned == (uint64_t)10 * TENSORS);
     model_free(model, TENSORS);
 }
 
 static void small_tensors_that_come_alone_are_planned(void **state)
 {
     (void)state;
-    on_both(3, one_at_a_time);
+    ranks_run_both(3, one_at_a_time, NULL);
 }
 
 enum { FEW = 6 };
@@ -206,7 +193,7 @@ static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **stat
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.002", 1), 0);
-    on_both(3, waiting_in_between);
+    ranks_run_both(3, waiting_in_between, NULL);
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
@@ -215,7 +202,7 @@ static uint64_t bundles_with(ranks_self *self, unsigned flags)
 {
     enum { SMALL = 8, ROUNDS = 12 };
     static const char *const names[] = {"usual", "alone"};
-    const uint64_t before = counters_of(self).bundles;
+    const uint64_t before = ranks_counters(self).bundles;
     for (int round = 0; round < ROUNDS; round++) {
         tutti_handle *handles[SMALL];
         int32_t values[SMALL];
@@ -237,7 +224,7 @@ static uint64_t bundles_with(ranks_self *self, unsigned flags)
             EXPECT(values[i] == sum_of_ranks(self));
         }
     }
-    return counters_of(self).bundles - before;
+    return ranks_counters(self).bundles - before;
 }
 
 static void usual_and_alone(ranks_self *self)
@@ -249,7 +236,7 @@ static void usual_and_alone(ranks_self *self)
 static void who_travels_alone_shares_no_bundle(void **state)
 {
     (void)state;
-    on_both(3, usual_and_alone);
+    ranks_run_both(3, usual_and_alone, NULL);
 }
 
 static void any_mode(ranks_self *self)
@@ -262,8 +249,8 @@ static void any_mode(ranks_self *self)
         step_run(self, model, &random, step);
     }
     const char *mode = self->user;
-    EXPECT_SAY(strcmp(counters_of(self).mode, mode) == 0, "%s instead of %s",
-               counters_of(self).mode, mode);
+    EXPECT_SAY(strcmp(ranks_counters(self).mode, mode) == 0, "%s instead of %s",
+               ranks_counters(self).mode, mode);
     model_free(model, TENSORS);
 }
 
@@ -300,7 +287,7 @@ static void long_ones_together(ranks_self *self)
         for (int i = 0; i < LONG; i++) {
             tensor_check(self, &model[i], round);
         }
-        least = (int64_t)counters_of(self).bundles; /* the same number of rounds on all */
+        least = (int64_t)ranks_counters(self).bundles; /* the same number of rounds on all */
         tutti_call call = TUTTI_CALL_INIT;
         call.dtype = TUTTI_I64;
         call.op = TUTTI_MIN;
@@ -406,7 +393,7 @@ static void one_name_twice(ranks_self *self)
 static void a_name_that_is_taken_is_refused_here_only(void **state)
 {
     (void)state;
-    on_both(2, one_name_twice);
+    ranks_run_both(2, one_name_twice, NULL);
 }
 
 /* They differ in the last byte alone. */
@@ -438,7 +425,7 @@ static void long_names(ranks_self *self)
 static void names_have_up_to_255_bytes(void **state)
 {
     (void)state;
-    on_both(3, long_names);
+    ranks_run_both(3, long_names, NULL);
 }
 
 /* ---- groups ---- */
@@ -477,13 +464,13 @@ static void group_members(ranks_self *self)
             }
         }
     }
-    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
+    EXPECT_SAY(strcmp(ranks_counters(self).mode, "plan") == 0, "%s", ranks_counters(self).mode);
 }
 
 static void groups_run_when_they_are_complete(void **state)
 {
     (void)state;
-    on_both(3, group_members);
+    ranks_run_both(3, group_members, NULL);
 }
 
 static void broken_group(ranks_self *self)
@@ -522,7 +509,7 @@ static void broken_group(ranks_self *self)
 static void an_error_in_a_member_is_the_groups(void **state)
 {
     (void)state;
-    on_both(3, broken_group);
+    ranks_run_both(3, broken_group, NULL);
 }
 
 /* ---- groups that nobody named ---- */
@@ -530,7 +517,7 @@ static void an_error_in_a_member_is_the_groups(void **state)
 static void grouped(ranks_self *self, const tutti_counters *from, int steps, uint64_t least,
                     uint64_t most)
 {
-    const uint64_t requests = counters_of(self).agreed - from->agreed;
+    const uint64_t requests = ranks_counters(self).agreed - from->agreed;
     EXPECT_SAY(requests >= least * (uint64_t)steps && requests <= most * (uint64_t)steps,
                "%llu requests in %d steps", (unsigned long long)requests, steps);
 }
@@ -566,7 +553,7 @@ static void in_groups(ranks_self *self)
     for (int step = 0; step < 6; step++) {
         step_run(self, model, &random, step);
     }
-    tutti_counters from = counters_of(self);
+    tutti_counters from = ranks_counters(self);
     for (int step = 0; step < 10; step++) {
         step_run(self, model, &random, step);
     }
@@ -574,7 +561,7 @@ static void in_groups(ranks_self *self)
     break_one(self, model);
     model[6].count = model[5].count; /* on all ranks: no error */
     step_run(self, model, &random, 1);
-    from = counters_of(self);
+    from = ranks_counters(self);
     for (int step = 0; step < 10; step++) {
         step_run(self, model, &random, step);
     }
@@ -624,9 +611,10 @@ static void not_in_groups(ranks_self *self)
     for (int i = 0; i < TENSORS && self->rank != 1; i++) {
         tensor_check(self, &model[i], 2);
     }
-    const tutti_counters from = counters_of(self);
+    const tutti_counters from = ranks_counters(self);
     step_run(self, model, &random, 3);
-    EXPECT(counters_of(self).agreed + counters_of(self).planned - from.agreed - from.planned ==
+    EXPECT(ranks_counters(self).agreed + ranks_counters(self).planned - from.agreed -
+               from.planned ==
            TENSORS);
     model_free(model, TENSORS);
 }
@@ -635,7 +623,7 @@ static void groups_that_stay_incomplete_are_dissolved(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_GROUPS", "2", 1), 0);
-    on_both(3, not_in_groups);
+    ranks_run_both(3, not_in_groups, NULL);
     assert_int_equal(unsetenv("TUTTI_GROUPS"), 0);
 }
 
@@ -678,7 +666,7 @@ static void wrong_then_right(ranks_self *self)
 static void a_name_can_be_started_again_after_a_wrong_start(void **state)
 {
     (void)state;
-    on_both(3, wrong_then_right);
+    ranks_run_both(3, wrong_then_right, NULL);
 }
 
 /* ---- join ---- */
@@ -713,7 +701,7 @@ static void uneven_steps(ranks_self *self)
 static void ranks_with_fewer_steps_join(void **state)
 {
     (void)state;
-    on_both(4, uneven_steps);
+    ranks_run_both(4, uneven_steps, NULL);
 }
 
 int main(void)

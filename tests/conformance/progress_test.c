@@ -21,19 +21,6 @@
 
 enum { NAP_MS = 50, TRIES = 5, PLANNED_AFTER = 12 };
 
-static void on_both(int size, ranks_fn *body, void *user)
-{
-    ranks_run(size, "shm", body, user);
-    ranks_run(size, "tcp", body, user);
-}
-
-static tutti_counters counters_of(ranks_self *self)
-{
-    tutti_counters counters = TUTTI_COUNTERS_INIT;
-    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
-    return counters;
-}
-
 static tutti_call sum_of(const char *name, void *values, uint64_t count, tutti_dtype dtype)
 {
     tutti_call call = TUTTI_CALL_INIT;
@@ -71,7 +58,7 @@ enum { LARGE = 50000 }; /* too large to share an exchange */
 static uint64_t late_by_a_nap(ranks_self *self, const char *name, float *values)
 {
     const tutti_call call = sum_of(name, values, LARGE, TUTTI_F32);
-    const tutti_counters before = counters_of(self);
+    const tutti_counters before = ranks_counters(self);
     tutti_handle *handle = self->rank != 1 ? start(self, &call) : NULL;
     EXPECT(handle == NULL || tutti_poll(handle) == TUTTI_IN_PROGRESS);
     ranks_meet(self);
@@ -80,7 +67,7 @@ static uint64_t late_by_a_nap(ranks_self *self, const char *name, float *values)
         handle = start(self, &call);
     }
     finish(handle);
-    const tutti_counters after = counters_of(self);
+    const tutti_counters after = ranks_counters(self);
     return after.negotiation_ns + after.late_ns - before.negotiation_ns - before.late_ns;
 }
 
@@ -117,18 +104,18 @@ static void late_rank(ranks_self *self)
     for (int i = 0; i < PLANNED_AFTER; i++) {
         finish(start(self, &call));
     }
-    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
-    const uint64_t messages = counters_of(self).messages;
+    EXPECT_SAY(strcmp(ranks_counters(self).mode, "plan") == 0, "%s", ranks_counters(self).mode);
+    const uint64_t messages = ranks_counters(self).messages;
     expect_a_nap(self, "planned", false, values);
-    EXPECT(counters_of(self).messages == messages);
-    EXPECT(counters_of(self).exchange_ns > 0);
+    EXPECT(ranks_counters(self).messages == messages);
+    EXPECT(ranks_counters(self).exchange_ns > 0);
     free(values);
 }
 
 static void a_rank_that_is_late_is_waited_for_in_view(void **state)
 {
     (void)state;
-    on_both(2, late_rank, NULL);
+    ranks_run_both(2, late_rank, NULL);
 }
 
 enum { SMALL = 16, FIND_TRIES = 20 };
@@ -174,9 +161,9 @@ static int find_bundles(ranks_self *self)
         for (int step = 0; step < PLANNED_AFTER; step++) {
             small_step(self, attempt, NOBODY);
         }
-        const tutti_counters before = counters_of(self);
+        const tutti_counters before = ranks_counters(self);
         small_step(self, attempt, NOBODY);
-        const tutti_counters after = counters_of(self);
+        const tutti_counters after = ranks_counters(self);
         if (after.bundles > before.bundles && after.planned == before.planned + SMALL) {
             return attempt;
         }
@@ -188,24 +175,24 @@ static void waiting_for_company(ranks_self *self)
 {
     const int attempt = find_bundles(self);
     uint64_t best = 0;
-    const tutti_counters first = counters_of(self);
+    const tutti_counters first = ranks_counters(self);
     for (int last = 0; last < SMALL; last++) {
         const bool is_seen = best >= (NAP_MS - 10) * UINT64_C(1000000);
-        const tutti_counters before = counters_of(self);
+        const tutti_counters before = ranks_counters(self);
         small_step(self, attempt, is_seen ? NOBODY : last);
-        const uint64_t queued = counters_of(self).queueing_ns - before.queueing_ns;
+        const uint64_t queued = ranks_counters(self).queueing_ns - before.queueing_ns;
         best = queued > best ? queued : best;
     }
-    const tutti_counters after = counters_of(self);
+    const tutti_counters after = ranks_counters(self);
     EXPECT(after.planned == first.planned + (uint64_t)SMALL * SMALL);
     EXPECT(after.copying_ns > first.copying_ns);
     EXPECT_SAY(self->rank != 0 || best >= (NAP_MS - 10) * UINT64_C(1000000),
                "%g ms of queueing in view", (double)best / 1e6);
     best = 0;
     for (int i = 0; i < 2; i++) {
-        const tutti_counters before = counters_of(self);
+        const tutti_counters before = ranks_counters(self);
         small_step(self, attempt, WHO_IS_LATE);
-        const uint64_t late = counters_of(self).late_ns - before.late_ns;
+        const uint64_t late = ranks_counters(self).late_ns - before.late_ns;
         best = late > best ? late : best;
     }
     EXPECT_SAY(self->rank != 0 || best >= (NAP_MS - 10) * UINT64_C(1000000),
@@ -216,7 +203,7 @@ static void waiting_for_company_is_queueing(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
-    on_both(2, waiting_for_company, NULL);
+    ranks_run_both(2, waiting_for_company, NULL);
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
@@ -266,7 +253,7 @@ static void two_sets(ranks_self *self)
 static void process_sets_wait_for_themselves_alone(void **state)
 {
     (void)state;
-    on_both(3, two_sets, NULL);
+    ranks_run_both(3, two_sets, NULL);
 }
 
 /* ---- the same bits ---- */
@@ -309,9 +296,9 @@ static int plan_floats(ranks_self *self, floats *own)
         for (int step = 0; step < PLANNED_AFTER; step++) {
             floats_step(self, own, attempt, step);
         }
-        const tutti_counters before = counters_of(self);
+        const tutti_counters before = ranks_counters(self);
         floats_step(self, own, attempt, 0);
-        const tutti_counters after = counters_of(self);
+        const tutti_counters after = ranks_counters(self);
         if (after.bundles > before.bundles && after.planned == before.planned + FLOATS) {
             return attempt;
         }
@@ -325,7 +312,7 @@ static void same_bits(ranks_self *self)
     const int attempt = plan_floats(self, own);
     memcpy(own->first, own->values, sizeof(own->first));
     ranks_meet(self);
-    const uint64_t planned = counters_of(self).planned;
+    const uint64_t planned = ranks_counters(self).planned;
     for (int step = 0; step < SAME_STEPS; step++) {
         floats_step(self, own, attempt, step);
         for (int i = 0; i < FLOATS; i++) {
@@ -333,7 +320,7 @@ static void same_bits(ranks_self *self)
                        "tensor %d of step %d", i, step);
         }
     }
-    EXPECT(counters_of(self).planned == planned + (uint64_t)SAME_STEPS * FLOATS);
+    EXPECT(ranks_counters(self).planned == planned + (uint64_t)SAME_STEPS * FLOATS);
     ranks_meet(self);
 }
 
@@ -343,7 +330,7 @@ static void planned_steps_give_the_same_bits_on_every_rank(void **state)
     floats *all = calloc(3, sizeof(*all));
     assert_non_null(all);
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
-    on_both(3, same_bits, all);
+    ranks_run_both(3, same_bits, all);
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
     free(all);
 }
@@ -370,7 +357,7 @@ static void more_names_than_places(ranks_self *self)
             EXPECT(values[i] == self->size * (self->size + 1) / 2 + self->size * (i + step));
         }
     }
-    const tutti_counters counters = counters_of(self);
+    const tutti_counters counters = ranks_counters(self);
     EXPECT(counters.evictions > 0);
     EXPECT(counters.failed == 0);
 }
@@ -382,7 +369,7 @@ static void names_that_leave_a_small_cache_come_back(void **state)
     assert_int_equal(setenv("TUTTI_CACHE_CAPACITY", "5", 1), 0);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         assert_int_equal(setenv("TUTTI_CONTROL", modes[i], 1), 0);
-        on_both(3, more_names_than_places, NULL);
+        ranks_run_both(3, more_names_than_places, NULL);
     }
     assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
     assert_int_equal(unsetenv("TUTTI_CACHE_CAPACITY"), 0);
@@ -428,13 +415,13 @@ static void three_bursts(ranks_self *self)
             EXPECT(values[i] == self->size * (self->size + 1) / 2 + self->size * i);
         }
     }
-    EXPECT_SAY(strcmp(counters_of(self).mode, "plan") == 0, "%s", counters_of(self).mode);
+    EXPECT_SAY(strcmp(ranks_counters(self).mode, "plan") == 0, "%s", ranks_counters(self).mode);
 }
 
 static void a_group_moves_with_its_last_tensor(void **state)
 {
     (void)state;
-    on_both(3, three_bursts, NULL);
+    ranks_run_both(3, three_bursts, NULL);
 }
 
 /* ---- planned groups in one exchange ---- */
@@ -478,9 +465,9 @@ static void groups_together(ranks_self *self)
         for (int step = 0; step < PLANNED_AFTER; step++) {
             group_step(self, attempt, false);
         }
-        const tutti_counters before = counters_of(self);
+        const tutti_counters before = ranks_counters(self);
         group_step(self, attempt, false);
-        const tutti_counters after = counters_of(self);
+        const tutti_counters after = ranks_counters(self);
         is_found = after.planned == before.planned + GROUPS && after.messages == before.messages &&
                    after.bundles > before.bundles && after.bundles < before.bundles + GROUPS;
     }
@@ -494,7 +481,7 @@ static void planned_groups_go_together_or_one_by_one(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.1", 1), 0);
-    on_both(3, groups_together, NULL);
+    ranks_run_both(3, groups_together, NULL);
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 

@@ -156,6 +156,19 @@ void ranks_run_logged(int size, const char *transport, ranks_fn *body, void *use
     ranks_place_drop(&place);
 }
 
+void ranks_run_both(int size, ranks_fn *body, void *user)
+{
+    ranks_run(size, "shm", body, user);
+    ranks_run(size, "tcp", body, user);
+}
+
+tutti_counters ranks_counters(const ranks_self *self)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    return counters;
+}
+
 void ranks_meet(ranks_self *self)
 {
     (void)pthread_barrier_wait(&self->job->barrier);

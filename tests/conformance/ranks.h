@@ -38,6 +38,8 @@ void ranks_run(int size, const char *transport, ranks_fn *body, void *user);
 /* The same; what a rank tells people goes to `log`, with its ranks_self. */
 void ranks_run_logged(int size, const char *transport, ranks_fn *body, void *user,
                       void (*log)(void *self, int level, const char *text));
+/* Over shared memory, then over TCP. */
+void ranks_run_both(int size, ranks_fn *body, void *user);
 /* All ranks of the job meet here, without Tutti's help. */
 void ranks_meet(ranks_self *self);
 
@@ -48,6 +50,9 @@ typedef struct ranks_place {
 ranks_place ranks_place_new(bool over_tcp);
 tutti_options ranks_options(const ranks_place *place, int rank, int size, const char *transport);
 void ranks_place_drop(const ranks_place *place);
+
+/* What has been counted for the whole job's set. */
+tutti_counters ranks_counters(const ranks_self *self);
 
 double ranks_clock_s(void);
 /* Processor time of this thread. */

@@ -30,12 +30,6 @@ static void nap_s(double seconds)
     (void)nanosleep(&time, NULL);
 }
 
-static void on_both(int size, ranks_fn *body)
-{
-    ranks_run(size, "shm", body, NULL);
-    ranks_run(size, "tcp", body, NULL);
-}
-
 static tutti_call sum_call(int32_t *value, tutti_set set)
 {
     tutti_call call = TUTTI_CALL_INIT;
@@ -105,7 +99,7 @@ static void test_shutdown_sends_all_waiters_away(void **state)
 {
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
-        on_both(2, shutdown_body);
+        ranks_run_both(2, shutdown_body, NULL);
     }
 }
 
@@ -158,7 +152,7 @@ static void busy_body(ranks_self *self)
 static void test_a_busy_thread_does_not_hold_a_waiter(void **state)
 {
     (void)state;
-    on_both(2, busy_body);
+    ranks_run_both(2, busy_body, NULL);
 }
 
 /* ---- more than fit ---- */
@@ -191,7 +185,7 @@ static void queue_body(ranks_self *self)
 static void test_a_long_queue_ends_when_a_rank_leaves(void **state)
 {
     (void)state;
-    on_both(2, queue_body);
+    ranks_run_both(2, queue_body, NULL);
 }
 
 enum { MESSAGES = 5000, MESSAGE_COUNT = 4096 };
@@ -228,7 +222,7 @@ static void messages_body(ranks_self *self)
 static void test_any_number_of_receives_can_be_posted_first(void **state)
 {
     (void)state;
-    on_both(2, messages_body);
+    ranks_run_both(2, messages_body, NULL);
 }
 
 /* ---- handles nobody started ---- */
@@ -290,7 +284,7 @@ static void any_body(ranks_self *self)
 static void test_the_first_of_several_calls_to_end_is_told(void **state)
 {
     (void)state;
-    on_both(2, any_body);
+    ranks_run_both(2, any_body, NULL);
 }
 
 /* ---- events ---- */
@@ -313,7 +307,7 @@ static void late_event_body(ranks_self *self)
 static void test_the_event_descriptor_tells_of_ends_before_it_was_made(void **state)
 {
     (void)state;
-    on_both(2, late_event_body);
+    ranks_run_both(2, late_event_body, NULL);
 }
 
 /* ---- rerun ---- */
@@ -342,7 +336,7 @@ static void quiet_rerun_body(ranks_self *self)
 static void test_a_rerun_tells_nobody_but_its_caller(void **state)
 {
     (void)state;
-    on_both(2, quiet_rerun_body);
+    ranks_run_both(2, quiet_rerun_body, NULL);
 }
 
 /* End the step: was there any waiting in it? */
@@ -375,7 +369,7 @@ static void timed_wait_body(ranks_self *self)
 static void test_every_call_that_waits_is_counted_as_waiting(void **state)
 {
     (void)state;
-    on_both(2, timed_wait_body);
+    ranks_run_both(2, timed_wait_body, NULL);
 }
 
 /* ---- cancel ---- */

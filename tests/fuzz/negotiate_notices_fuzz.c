@@ -15,6 +15,7 @@
 #include "base/hash64.h"
 #include "negotiate/notice.h"
 #include "negotiate/ranges.h"
+#include "negotiate/parts.h"
 
 enum { MEMBERS = 4, TICKETS_MAX = 128, EVENTS_MAX = 1024, PAYLOAD_MAX = 512 };
 
@@ -125,21 +126,6 @@ static void host_report(void *owner, int level, const char *text)
 {
     (void)owner;
     TT_ASSERT(level >= 0 && strlen(text) < TT_TEXT_BYTES);
-}
-
-/* "=ab" is the claim of a group that has the tensors a, b. */
-static uint32_t host_part(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,
-                          tt_part_name *part_out)
-{
-    const char *text = claim;
-    const uint32_t at = offset > 0 ? offset : 1;
-    (void)owner;
-    if (at >= claim_bytes || text[0] != '=') {
-        return 0;
-    }
-    *part_out =
-        (tt_part_name){.hash = tt_hash64(text + at, 1, 0), .name = text + at, .name_bytes = 1};
-    return at + 1;
 }
 
 /* ---- events ---- */
@@ -318,7 +304,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
                                      .failed = host_failed,
                                      .joined = host_joined,
                                      .explain = host_explain,
-                                     .part = host_part,
+                                     .part = parts_next,
                                      .report = host_report};
     tt_negotiator *negotiator = NULL;
     TT_ASSERT(tt_negotiator_create(&table, &members, &config, &negotiator) == TT_OK);

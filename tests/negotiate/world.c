@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
+#include "tests/negotiate/parts.h"
 
 /* ---- the host ---- */
 
@@ -123,20 +124,6 @@ static void host_planned(void *owner, const tt_agreement *item)
     add_agreement(owner, EVENT_PLANNED, item);
 }
 
-static uint32_t host_part(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,
-                          tt_part_name *part_out)
-{
-    const char *text = claim;
-    const uint32_t at = offset > 0 ? offset : 1;
-    (void)owner;
-    if (at >= claim_bytes || text[0] != '=') {
-        return 0;
-    }
-    *part_out =
-        (tt_part_name){.hash = tt_hash64(text + at, 1, 0), .name = text + at, .name_bytes = 1};
-    return at + 1;
-}
-
 /* Claims that begin with '+' may go together, where their second letter is the same. */
 static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
@@ -230,7 +217,7 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
                                         .failed = host_failed,
                                         .joined = host_joined,
                                         .explain = host_explain,
-                                        .part = host_part,
+                                        .part = parts_next,
                                         .may_plan = host_may_plan,
                                         .report = host_report};
         const tt_negotiate_members members = {.size = size,
