@@ -73,7 +73,9 @@ static void count_body(ranks_self *self)
 {
     uint64_t *calls = self->user;
     if (self->rank == 0) {
+        tt_drive_acquire(self->context);
         *calls = tt_control_count(self->context->control).ops_finished;
+        tt_drive_release(self->context);
     }
     check_usable(self->context); /* nobody leaves before all have joined */
 }
