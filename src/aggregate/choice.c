@@ -25,14 +25,28 @@ const char *tt_placement_name(const tt_topology *topology, uint32_t size, bool i
     return is_crowded ? "mixed-crowded" : "mixed";
 }
 
+static bool key_of(const tt_problem *problem, const tt_algorithm *algorithm, bool is_crowded,
+                   tt_cost_key *key_out)
+{
+    return problem->topology != NULL &&
+           tt_cost_key_make(key_out, tt_collective_name(problem->collective), algorithm->name,
+                            tt_placement_name(problem->topology, problem->size, is_crowded),
+                            problem->size);
+}
+
 bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
                        const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out)
 {
     tt_cost_key key;
-    return problem->topology != NULL &&
-           tt_cost_key_make(&key, tt_collective_name(problem->collective), algorithm->name,
-                            tt_placement_name(problem->topology, problem->size, is_crowded),
-                            problem->size) &&
+    return key_of(problem, algorithm, is_crowded, &key) &&
+           tt_costs_guess(costs, &key, problem->bytes, time_ns_out);
+}
+
+static bool is_known(const tt_costs *costs, const tt_problem *problem,
+                     const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out)
+{
+    tt_cost_key key;
+    return key_of(problem, algorithm, is_crowded, &key) &&
            tt_costs_time(costs, &key, problem->bytes, time_ns_out);
 }
 
@@ -42,15 +56,14 @@ static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem, bool
     const tt_algorithm *built_in = tt_algorithm_choose(problem, NULL);
     uint64_t limit_ns;
     uint8_t best = 0;
-    if (!tt_choice_predict(costs, problem, built_in, is_crowded, &limit_ns)) {
+    if (!is_known(costs, problem, built_in, is_crowded, &limit_ns)) {
         return 0; /* nothing to compare with */
     }
     limit_ns = limit_ns / GAIN_DENOMINATOR * GAIN_NUMERATOR;
     for (size_t i = 0; i < ALGORITHMS_MAX && tt_algorithm_at(i) != NULL; i++) {
         const tt_algorithm *algorithm = tt_algorithm_at(i);
         uint64_t time_ns;
-        if (algorithm->fits(problem) &&
-            tt_choice_predict(costs, problem, algorithm, is_crowded, &time_ns) &&
+        if (algorithm->fits(problem) && is_known(costs, problem, algorithm, is_crowded, &time_ns) &&
             time_ns < limit_ns) {
             limit_ns = time_ns;
             best = (uint8_t)(i + 1);

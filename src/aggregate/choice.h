@@ -5,7 +5,8 @@
  *
  * A choice is made per collective and power of two of bytes. The built-in choice stands unless the
  * costs say that another algorithm needs at most four fifths of its time: what was measured once
- * is noisy, and a tie is not worth other bits.
+ * is noisy, and a tie is not worth other bits. Sizes that the lines of a table do not reach are
+ * left to the built-in choice.
  *
  * Layer:   aggregate; may include tune/.
  * Threads: pure.
@@ -35,7 +36,8 @@ void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_prob
 /* NULL: the costs say nothing better than the built-in choice. */
 const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *problem);
 
-/* What the table says of the algorithm that runs for `problem`; false: nothing. */
+/* What the table says of the algorithm that runs for `problem`, at sizes beyond its last line too,
+ * where nothing is chosen by it; false: nothing. */
 bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
                        const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out);
 

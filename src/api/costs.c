@@ -11,7 +11,10 @@
  *  (1) Only rank 0's clock, settings and file matter; every rank installs the same text between
  *      the same two calls.
  *  (2) Time is limited: orders end after BUDGET_NS; of a collective that was not finished nothing
- *      is said, and the built-in sizes decide. */
+ *      is said, and the built-in sizes decide.
+ *  (3) What is said ends not far behind the largest size. Beyond, links and caches show what short
+ *      calls cannot (a switch passes a burst at once, and all algorithms look alike), and the
+ *      built-in choice sends no byte more than it must. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +35,7 @@ enum {
     POINT_COUNT = 3,
     WHOLE_UNIT = 256, /* bytes of the shortest vector; of parts a quarter */
     POINT_FACTOR = 32,
+    REACH = 4, /* times the largest size: as far as its line is believed, see (3) */
     RANKS_MAX = 256,
     RANKS_PARTED_MAX = 64, /* buffers hold a part of every rank */
     HOPELESS = 4,          /* times the best at the middle size: not measured further */
@@ -275,7 +279,7 @@ static void keep_lines(session *work, tutti_collective collective, const candida
         const uint64_t bytes[] = {point_bytes(collective, point),
                                   point_bytes(collective, point + 1)};
         const tt_cost cost = tt_cost_through(&key, bytes, &one->time_ns[point],
-                                             is_last ? TT_COSTS_ANY_BYTES : bytes[1]);
+                                             is_last ? bytes[1] * REACH : bytes[1]);
         (void)tt_costs_put(work->found, &cost);
     }
 }

@@ -17,7 +17,7 @@
 #include "api/api_internal.h"
 #include "base/hash64.h"
 
-enum { FACT_BYTES_MAX = 4096 };
+enum { FACT_BYTES_MAX = 4096, MEASURED_SEED = 2 };
 
 /* As many bytes as there are, at most `bytes_max`; -1: cannot be read. */
 static ssize_t read_file(const char *path, char *bytes_out, size_t bytes_max)
@@ -69,11 +69,12 @@ static uint64_t fact_hash(const char *path, const char *prefix, uint64_t seed)
     return hash;
 }
 
-/* Machine, processor, version, and the settings that change what calls cost. */
+/* Machine, processor, version, and the settings that change what calls cost. The seed is counted up
+ * when tables are measured in another way. */
 static uint64_t machine_key(const tt_settings *settings)
 {
     char host[256] = "";
-    uint64_t key = fact_hash("/etc/machine-id", "", 1);
+    uint64_t key = fact_hash("/etc/machine-id", "", MEASURED_SEED);
     (void)gethostname(host, sizeof(host) - 1);
     key = tt_hash64(host, strlen(host), key);
     key = fact_hash("/proc/cpuinfo", "model name", key);

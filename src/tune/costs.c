@@ -108,17 +108,38 @@ static uint64_t slope_ns(uint64_t bytes, uint64_t beta)
     return mebibytes * beta + (rest * beta >> MIB_SHIFT);
 }
 
+/* The line that holds for `bytes`, else the key's last one; NULL: none is of the key. */
+static const tt_cost *line_near(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes)
+{
+    const tt_cost *near = NULL;
+    for (uint32_t i = 0; i < costs->line_count; i++) {
+        const tt_cost *line = &costs->lines[i];
+        if (key_compare(&line->key, key) == 0) {
+            near = line;
+            if (line->bytes_max >= bytes) {
+                break;
+            }
+        }
+    }
+    return near;
+}
+
+bool tt_costs_guess(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
+                    uint64_t *time_ns_out)
+{
+    const tt_cost *line = line_near(costs, key, bytes);
+    if (line != NULL) {
+        *time_ns_out = line->alpha_ns + slope_ns(bytes, line->beta);
+    }
+    return line != NULL;
+}
+
 bool tt_costs_time(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
                    uint64_t *time_ns_out)
 {
-    for (uint32_t i = 0; i < costs->line_count; i++) {
-        const tt_cost *line = &costs->lines[i];
-        if (line->bytes_max >= bytes && key_compare(&line->key, key) == 0) {
-            *time_ns_out = line->alpha_ns + slope_ns(bytes, line->beta);
-            return true;
-        }
-    }
-    return false;
+    const tt_cost *line = line_near(costs, key, bytes);
+    return line != NULL && line->bytes_max >= bytes &&
+           tt_costs_guess(costs, key, bytes, time_ns_out);
 }
 
 tt_cost tt_cost_through(const tt_cost_key *key, const uint64_t bytes[2], const uint64_t time_ns[2],

@@ -78,6 +78,10 @@ bool tt_costs_cover(const tt_costs *costs, const char *placement, uint32_t rank_
 bool tt_costs_time(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
                    uint64_t *time_ns_out);
 
+/* The same, with the key's last line taken for all sizes beyond it: a guess. */
+bool tt_costs_guess(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
+                    uint64_t *time_ns_out);
+
 /* The line through two measured points, from which it holds up to `bytes_max`. */
 tt_cost tt_cost_through(const tt_cost_key *key, const uint64_t bytes[2], const uint64_t time_ns[2],
                         uint64_t bytes_max);

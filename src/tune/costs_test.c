@@ -85,10 +85,28 @@ static void test_nothing_is_said_of_what_was_not_measured(void **state)
     assert_false(tt_costs_time(&costs, &cost.key, 101, &time_ns));
     assert_true(tt_cost_key_make(&key, "allreduce", "flat", "shm", 4));
     assert_false(tt_costs_time(&costs, &key, 1, &time_ns));
+    assert_false(tt_costs_guess(&costs, &key, 1, &time_ns));
     assert_int_equal(time_ns, 7);
     assert_true(tt_costs_cover(&costs, "shm", 4));
     assert_false(tt_costs_cover(&costs, "shm", 5));
     assert_false(tt_costs_cover(&costs, "lo", 4));
+}
+
+static void test_a_guess_goes_on_as_the_last_line_does(void **state)
+{
+    (void)state;
+    static tt_costs costs;
+    uint64_t time_ns = 0;
+    const tt_cost bands[] = {make_cost("ring", 4096, 5, 0), make_cost("ring", 1 << 20, 9, 100)};
+    costs.line_count = 0;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(bands); i++) {
+        assert_int_equal(tt_costs_put(&costs, &bands[i]), TT_OK);
+    }
+    assert_true(tt_costs_guess(&costs, &bands[0].key, 4096, &time_ns));
+    assert_int_equal(time_ns, 5);
+    assert_true(tt_costs_guess(&costs, &bands[0].key, 8 << 20, &time_ns));
+    assert_int_equal(time_ns, 9 + 800);
+    assert_false(tt_costs_time(&costs, &bands[0].key, 8 << 20, &time_ns));
 }
 
 static void test_a_line_with_the_same_key_is_replaced(void **state)
@@ -203,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_a_time_is_alpha_and_beta_times_bytes),
         cmocka_unit_test(test_the_narrowest_band_that_holds_a_size_decides),
         cmocka_unit_test(test_nothing_is_said_of_what_was_not_measured),
+        cmocka_unit_test(test_a_guess_goes_on_as_the_last_line_does),
         cmocka_unit_test(test_a_line_with_the_same_key_is_replaced),
         cmocka_unit_test(test_a_full_table_takes_no_more),
         cmocka_unit_test(test_extreme_times_do_not_overflow),
