@@ -63,9 +63,15 @@ static bool has_short_frames(const tt_backlog *backlog)
     return backlog->frame_bytes > 0 && backlog->frame_bytes < TT_BACKLOG_BYTES_SHORT;
 }
 
+/* (5), (6) */
 static uint32_t least_bytes(const tt_backlog *backlog)
 {
-    return has_short_frames(backlog) ? TT_BACKLOG_BYTES_SHORT : TT_BACKLOG_BYTES_MIN;
+    if (has_short_frames(backlog)) {
+        return TT_BACKLOG_BYTES_SHORT;
+    }
+    const bool has_long_frames =
+        backlog->frame_bytes == 0 || backlog->frame_bytes >= 2 * TT_BACKLOG_BYTES_LONG;
+    return has_long_frames ? TT_BACKLOG_BYTES_LONG : TT_BACKLOG_BYTES_MIN;
 }
 
 bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
@@ -82,7 +88,7 @@ bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
     return backlog->bytes != before;
 }
 
-/* (6). False: the socket must not be bounded. */
+/* (7). False: the socket must not be bounded. */
 static bool can_bound(const tt_backlog *backlog, int fd)
 {
     char name[CONTROL_BYTES] = {0};

@@ -14,7 +14,10 @@
  *  (4) Where a packet is long (loopback: 64 KiB) there is none: of a few, the last would wait for
  *      an acknowledgement that is delayed.
  *  (5) Frames below 32 KiB are meant to be overtaken: half as much then, in time and at least.
- *  (6) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
+ *  (6) An acknowledgement queues behind what the peer and the switch send, a packet of 64 KiB each.
+ *      Of one packet at a time the wire is then half idle, and looks it: the bound would stay. So
+ *      there are two where a frame is long enough to wait for them.
+ *  (7) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
  *      unless the user chose; then it gets no bound.
  *
  * Layer:   transport; learn is pure.
@@ -28,8 +31,9 @@
 #include <stdint.h>
 
 enum {
-    TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* two of what the kernel sends at once, one under way */
-    TT_BACKLOG_BYTES_SHORT = 32 * 1024, /* the same, where frames are short */
+    TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* what the kernel sends at once, at most */
+    TT_BACKLOG_BYTES_SHORT = 32 * 1024, /* where frames are short */
+    TT_BACKLOG_BYTES_LONG = 128 * 1024, /* where they are twice as long, or more */
     TT_BACKLOG_BYTES_MAX = 256 * 1024,
     TT_BACKLOG_SAMPLE_BYTES = 512 * 1024, /* written between two looks */
 };
