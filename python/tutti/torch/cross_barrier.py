@@ -11,6 +11,7 @@ import functools
 import types
 import warnings
 import weakref
+from typing import Any
 
 import torch
 
@@ -330,8 +331,8 @@ def _names_of(model, optimizer):
     return names
 
 
-def CrossBarrier(model, optimizer, op=Average, backward_passes_per_step=1,
-                 process_set=global_process_set):
+def CrossBarrier(model: torch.nn.Module, optimizer: Any, op: int = Average,
+                 backward_passes_per_step: int = 1, process_set: Any = global_process_set) -> Any:
     """The optimizer, with gradients reduced over all ranks and updates that wait for nobody who
     does not need them: instead of a barrier in step(), each layer of the next forward pass waits
     for its own parameters. Made for slow links, where the exchange takes about as long as the
