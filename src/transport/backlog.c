@@ -70,7 +70,7 @@ static uint32_t least_bytes(const tt_backlog *backlog)
         return TT_BACKLOG_BYTES_SHORT;
     }
     const bool has_long_frames =
-        backlog->frame_bytes == 0 || backlog->frame_bytes >= 2 * TT_BACKLOG_BYTES_LONG;
+        backlog->frame_bytes == 0 || backlog->frame_bytes > TT_BACKLOG_BYTES_LONG;
     return has_long_frames ? TT_BACKLOG_BYTES_LONG : TT_BACKLOG_BYTES_MIN;
 }
 

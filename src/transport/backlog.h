@@ -16,7 +16,7 @@
  *  (5) Frames below 32 KiB are meant to be overtaken: half as much then, in time and at least.
  *  (6) An acknowledgement queues behind what the peer and the switch send, a packet of 64 KiB each.
  *      Of one packet at a time the wire is then half idle, and looks it: the bound would stay. So
- *      there are two where a frame is long enough to wait for them.
+ *      there are three where frames are longer than that.
  *  (7) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
  *      unless the user chose; then it gets no bound.
  *
@@ -33,7 +33,7 @@
 enum {
     TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* what the kernel sends at once, at most */
     TT_BACKLOG_BYTES_SHORT = 32 * 1024, /* where frames are short */
-    TT_BACKLOG_BYTES_LONG = 128 * 1024, /* where they are twice as long, or more */
+    TT_BACKLOG_BYTES_LONG = 192 * 1024, /* where they are longer than this */
     TT_BACKLOG_BYTES_MAX = 256 * 1024,
     TT_BACKLOG_SAMPLE_BYTES = 512 * 1024, /* written between two looks */
 };
