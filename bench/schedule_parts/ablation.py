@@ -17,6 +17,9 @@ SEGMENT = "16K"
 # tensors, published V100 systems how long it is. A trace of a faster card would only be stretched.
 COMPUTE_US = {"vgg16": 328e3, "resnet50": 310e3, "transformer-base": 205e3, "bert-large": 750e3}
 WARM, STEPS = 1, 1  # of a round: the second step is what all later ones are
+# The ranks leave 58 to 87 % of two cores idle. With less than this somebody else had them, and the
+# case is run again, whatever came out; else its first run is what counts.
+IDLE_MIN, TRIES = 0.5, 3
 
 
 def run(bench):
@@ -29,7 +32,12 @@ def run(bench):
                                     TUTTI_SCHEDULE=schedule) for schedule in ("off", "priority")}
             for trace in traces:
                 for rho in rhos:
-                    case(bench, hosts, jobs, trace, rho)
+                    for _ in range(TRIES):
+                        common.Machine.calm()
+                        row = case(bench, hosts, jobs, trace, rho)
+                        if row["idle"] >= IDLE_MIN:
+                            break
+                    bench.record(**row)
 
 
 def begin(bench, hosts, stack, **settings):
@@ -72,10 +80,10 @@ def case(bench, hosts, jobs, trace, rho):
            "tc": passed, "rounds": rounds,
            "times_us": {name: [round(time) for time in found] for name, found in times.items()},
            "median_us": {name: round(common.median(found)) for name, found in times.items()}}
-    bench.record(**row)
     line = "  ".join(f"{name} {row['median_us'][name] / ideal_us:.3f}" for name in VARIANTS)
     print(f"ablation, {trace:16} rho {rho:<4}: ideal {ideal_us / 1e3:.1f} ms; over it: {line}; "
           f"idle {row['idle']:.2f}", flush=True)
+    return row
 
 
 def judge(bench, rows):

@@ -7,6 +7,7 @@ import pathlib
 import secrets
 import statistics
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILT = ROOT / "build" / "bin"
@@ -90,6 +91,15 @@ class Machine:
     def idle(self):
         idle, total = (now - then for now, then in zip(self.read(), self.begin))
         return idle / max(1, total)
+
+    @classmethod
+    def calm(cls, wanted=0.9, tries=60):
+        """Wait until nothing else has the cores, a minute at most."""
+        for _ in range(tries):
+            machine = cls()
+            time.sleep(1)
+            if machine.idle() >= wanted:
+                return
 
 
 # ---- jobs ----

@@ -25,6 +25,7 @@ def run(bench):
         for trace in bench.options.trace or ablation.TRACES:
             with common.Hosts(4, bench.folder, MBIT) as hosts:
                 for rho in bench.options.rho or ablation.RHOS:
+                    common.Machine.calm()
                     Beside(bench, hosts, trace, rho).run()
         return
     if not bench.options.trace:
@@ -84,7 +85,8 @@ class Real:
             for _, setting in self.train(self.live, BLOCK_STEPS):
                 run = run + 1 if tried and setting == tried[-1] else 1
                 tried += [] if tried and setting == tried[-1] else [setting]
-        return len(set(tried)), tried[-1]
+        # The answer comes last; where that is the start, it is no sample more.
+        return len(tried) - (len(tried) > 1 and tried[-1] == tried[0]), tried[-1]
 
     def time_us(self, job, count=3):
         return common.median(time for time, _ in self.train(job, count))
@@ -179,11 +181,12 @@ class Beside(Real):
         samples, tuned = self.settle()
         jobs = {"defaults": self.fixed("defaults", DEFAULTS), "tuned": self.fixed("tuned", tuned),
                 "live": self.live}
+        machine = common.Machine()
         times = self.side_by_side(jobs)
         base = common.median(times["defaults"])
         row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho:g}, beside defaults",
                "by": "run", "samples": samples, "tuned": tuned, "defaults": DEFAULTS, "mbit": MBIT,
-               "rounds": ROUNDS, "defaults_us": round(base),
+               "rounds": ROUNDS, "idle": round(machine.idle(), 3), "defaults_us": round(base),
                "defaults_spread": [round(end(times["defaults"]) / base, 4) for end in (min, max)],
                "over_defaults": round(common.median(times["tuned"]) / base, 4),
                "live_over_defaults": round(common.median(times["live"]) / base, 4)}

@@ -23,11 +23,12 @@
 
 enum {
     NAMES_MAX = 65536,
-    REPEATS_MIN = 64,      /* so many names come again, and so many times as many as there are: */
-    REPEATS_FACTOR = 2,    /* the first step is over */
-    WARMUP_STEPS = 2,      /* of a setting, not counted */
-    SAMPLE_STEPS_MIN = 5,  /* counted */
-    SAMPLE_STEPS_MAX = 50, /* as many as a fifth of a second holds */
+    REPEATS_MIN = 64,       /* so many names come again, and so many times as many as there are: */
+    REPEATS_FACTOR = 2,     /* the first step is over */
+    WARMUP_STEPS = 2,       /* of a setting, not counted */
+    SAMPLE_STEPS_MIN = 5,   /* counted */
+    SAMPLE_STEPS_MAX = 50,  /* as many as a fifth of a second holds */
+    FINAL_STEPS_FACTOR = 3, /* where a sample decides between two settings */
     SAMPLE_NS = 200 * 1000 * 1000,
     CHUNK_MIN = 16 * 1024,
     CHUNK_MAX = 512 * 1024,
@@ -487,10 +488,12 @@ static void propose(tutti_context *context, tt_steps *steps, int64_t *words)
                      next.at[TT_TUNER_CHUNK], next.at[TT_TUNER_CREDIT], fuse);
     }
     const double fitting = median_us > 0.0 ? SAMPLE_NS / 1e3 / median_us : SAMPLE_STEPS_MIN;
+    const double factor = tt_tuner_is_final(&steps->tuner) ? FINAL_STEPS_FACTOR : 1;
     words[WORD_CHUNK] = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0 + 0.5) * 64;
     words[WORD_CREDIT] = (int64_t)(next.at[TT_TUNER_CREDIT] + 0.5);
     words[WORD_FUSE] = (int64_t)(fuse + 0.5);
-    words[WORD_STEPS] = (int64_t)between(fitting, SAMPLE_STEPS_MIN, SAMPLE_STEPS_MAX);
+    words[WORD_STEPS] =
+        (int64_t)between(factor * fitting, factor * SAMPLE_STEPS_MIN, SAMPLE_STEPS_MAX);
 }
 
 static bool is_sane(const tutti_context *context, const int64_t *words)

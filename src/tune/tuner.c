@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tuner.c - proposals: (0) the present setting, (1) the seed, then smaller and larger than the seed
- * along each dimension, then the largest expected improvement over a grid of the cube.
+ * along each dimension, then the largest expected improvement over a grid of the cube; last, the
+ * final: the present setting again, and the quickest again.
+ *
+ * The quickest of many is partly the luckiest, and the present setting's first time may hold what a
+ * job does but once. So another setting must be better in its second sample, too.
  *
  * Values are logarithms of step times: a share counts the same everywhere. */
 #include "tune/tuner.h"
@@ -15,6 +19,7 @@ enum {
     GRID_1 = 65, /* points a dimension, by number of dimensions */
     GRID_2 = 33,
     GRID_3 = 15,
+    FINAL = 2, /* samples that are kept for it */
 };
 
 static const double around_step = 0.25;       /* of the cube, from the seed */
@@ -89,7 +94,7 @@ tt_status tt_tuner_init(tt_tuner *tuner, const tt_tuner_config *config, tt_text 
     }
     *tuner = (tt_tuner){.config = *config};
     tuner->config.sample_max = config->sample_max == 0 ? TT_TUNER_SAMPLES_MAX : config->sample_max;
-    tuner->config.margin = config->margin > 0 ? config->margin : 0.01;
+    tuner->config.margin = config->margin > 0 ? config->margin : 0.02;
     tuner->config.drift = config->drift > 0 ? config->drift : 0.2;
     return TT_OK;
 }
@@ -117,26 +122,39 @@ bool tt_tuner_recall(tt_tuner *tuner, const tt_tuner_sample *sample)
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-static const tt_tuner_sample *told(const tt_tuner *tuner, uint32_t index)
+static uint32_t told_place(const tt_tuner *tuner, uint32_t index)
 {
-    return &tuner->samples[tuner->sample_count - tuner->told_count + index];
+    return tuner->sample_count - tuner->told_count + index;
 }
 
-/* The start unless another was better by the margin. */
-static tt_tuner_setting answer(const tt_tuner *tuner)
+static const tt_tuner_sample *told(const tt_tuner *tuner, uint32_t index)
 {
-    if (tuner->told_count == 0) {
-        return tuner->config.start;
-    }
-    const tt_tuner_sample *best = told(tuner, 0);
-    const double bar_us = best->step_us * (1 - tuner->config.margin);
+    return &tuner->samples[told_place(tuner, index)];
+}
+
+/* Of those told; 0, the start, unless another was better by the margin. */
+static uint32_t quickest(const tt_tuner *tuner)
+{
+    uint32_t best = 0;
+    double bar_us = told(tuner, 0)->step_us * (1 - tuner->config.margin);
     for (uint32_t i = 1; i < tuner->told_count; i++) {
-        const tt_tuner_sample *other = told(tuner, i);
-        if (other->step_us < bar_us && other->step_us < best->step_us) {
-            best = other;
+        if (told(tuner, i)->step_us < bar_us) {
+            bar_us = told(tuner, i)->step_us;
+            best = i;
         }
     }
-    return best->setting;
+    return best;
+}
+
+/* What the final left. */
+static tt_tuner_setting answer(const tt_tuner *tuner)
+{
+    if (tuner->favourite == 0) {
+        return tuner->config.start;
+    }
+    const double bar_us = told(tuner, 0)->step_us * (1 - tuner->config.margin);
+    const tt_tuner_sample *favourite = told(tuner, tuner->favourite);
+    return favourite->step_us < bar_us ? favourite->setting : tuner->config.start;
 }
 
 /* ---- proposals ---------------------------------------------------------------------------------
@@ -216,14 +234,11 @@ static tt_gauss_point second_point(const tt_tuner *tuner)
     return to_cube(tuner, best != NULL ? &best->setting : &tuner->config.seed);
 }
 
-static bool next_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
+/* False: enough was tried, or nothing promises anything. */
+static bool search_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
 {
     const bool is_warm = tuner->sample_count > tuner->told_count;
-    if (tuner->told_count == 0) {
-        *setting_out = tuner->config.start;
-        return true;
-    }
-    if (tuner->sample_count >= tuner->config.sample_max) {
+    if (tuner->sample_count + FINAL >= tuner->config.sample_max) {
         return false;
     }
     tt_gauss_point point = second_point(tuner);
@@ -241,6 +256,25 @@ static bool next_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
     return true;
 }
 
+static bool next_setting(tt_tuner *tuner, tt_tuner_setting *setting_out)
+{
+    if (tuner->told_count == 0) {
+        *setting_out = tuner->config.start;
+        return true;
+    }
+    if (tuner->favourite == 0 && search_setting(tuner, setting_out)) {
+        return true;
+    }
+    if (tuner->favourite == 0) {
+        tuner->favourite = quickest(tuner);
+    }
+    if (tuner->favourite == 0 || tuner->final_count == FINAL) {
+        return false;
+    }
+    *setting_out = told(tuner, tuner->final_count == 0 ? 0 : tuner->favourite)->setting;
+    return true;
+}
+
 bool tt_tuner_ask(tt_tuner *tuner, tt_tuner_setting *setting_out)
 {
     if (!tuner->is_asking && !tuner->is_settled) {
@@ -249,6 +283,20 @@ bool tt_tuner_ask(tt_tuner *tuner, tt_tuner_setting *setting_out)
     }
     *setting_out = tuner->is_asking ? tuner->asked : answer(tuner);
     return tuner->is_asking;
+}
+
+bool tt_tuner_is_final(const tt_tuner *tuner)
+{
+    return tuner->is_asking && tuner->favourite > 0;
+}
+
+/* The present setting is taken at its best, another at what it repeats. */
+static void tell_final(tt_tuner *tuner, double step_us)
+{
+    const uint32_t index = tuner->final_count == 0 ? 0 : tuner->favourite;
+    tt_tuner_sample *sample = &tuner->samples[told_place(tuner, index)];
+    sample->step_us = index == 0 ? fmin(sample->step_us, step_us) : step_us;
+    tuner->final_count++;
 }
 
 void tt_tuner_tell(tt_tuner *tuner, double step_us)
@@ -260,9 +308,14 @@ void tt_tuner_tell(tt_tuner *tuner, double step_us)
         worst_us = fmax(worst_us, tuner->samples[i].step_us);
     }
     const bool is_sane = step_us > 0 && isfinite(step_us);
-    tuner->samples[tuner->sample_count++] =
-        (tt_tuner_sample){.setting = tuner->asked, .step_us = is_sane ? step_us : 2 * worst_us};
-    tuner->told_count++;
+    const double told_us = is_sane ? step_us : 2 * worst_us;
+    if (tt_tuner_is_final(tuner)) {
+        tell_final(tuner, told_us);
+    } else {
+        tuner->samples[tuner->sample_count++] =
+            (tt_tuner_sample){.setting = tuner->asked, .step_us = told_us};
+        tuner->told_count++;
+    }
     tuner->is_asking = false;
 }
 

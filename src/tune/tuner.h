@@ -4,9 +4,10 @@
  *
  * The tuner proposes settings, the caller runs some steps with them and tells the median step time.
  * The first proposal is the present setting; then come the seed of the cost model and points around
- * it, then those of largest expected improvement. It never ends with anything that was measured
- * worse than the present setting: that stays unless another is better by a margin. Afterwards it
- * watches, and tunes again when the step time has drifted.
+ * it, then those of largest expected improvement; last, the present setting and the quickest once
+ * more. It never ends with anything that was measured worse than the present setting: that stays
+ * unless another is better by a margin, both times. Afterwards it watches, and tunes again when the
+ * step time has drifted.
  *
  * One rank tunes; the others are told which setting holds from which step on.
  *
@@ -28,7 +29,7 @@ enum {
     TT_TUNER_CREDIT = 1,
     TT_TUNER_BATCH = 2,
     TT_TUNER_SAMPLES_MAX = 15,
-    TT_TUNER_RECALLED_MAX = TT_TUNER_SAMPLES_MAX / 2, /* from a profile */
+    TT_TUNER_RECALLED_MAX = 6, /* from a profile: less than half of what is not tried twice */
     TT_TUNER_WATCHED = 9,
 };
 
@@ -42,8 +43,8 @@ typedef struct tt_tuner_config {
     tt_tuner_setting max;   /* not below min */
     tt_tuner_setting start; /* the present setting */
     tt_tuner_setting seed;  /* what the cost model says; within the range or moved into it */
-    uint32_t sample_max;    /* at most TT_TUNER_SAMPLES_MAX; 0: all of them */
-    double margin;          /* by which another must be better than the start; 0: 1 % */
+    uint32_t sample_max;    /* all told; at most TT_TUNER_SAMPLES_MAX; 0: that many */
+    double margin;          /* by which another must be better than the start; 0: 2 % */
     double drift;           /* change of step time that means drift; 0: 20 % */
 } tt_tuner_config;
 
@@ -56,7 +57,9 @@ typedef struct tt_tuner {
     tt_tuner_config config;
     tt_tuner_sample samples[TT_TUNER_SAMPLES_MAX];
     uint32_t sample_count;
-    uint32_t told_count;    /* of them by this run; the others came from a profile */
+    uint32_t told_count;  /* of them by this run; the others came from a profile */
+    uint32_t favourite;   /* of these, the quickest, once all are told; 0: none, the start stays */
+    uint32_t final_count; /* second times told: the start's, then the favourite's */
     tt_tuner_setting asked; /* the last proposal */
     bool is_asking;         /* its time has not been told */
     bool is_settled;
@@ -72,12 +75,14 @@ tt_status tt_tuner_init(tt_tuner *tuner, const tt_tuner_config *config, tt_text 
 double tt_tuner_chunk_seed(double total_bytes, double chunk_us, double bytes_a_us, double flight);
 
 /* A sample of an earlier run: it guides the search but is not an answer until it was tried again,
- * for the machine may have changed. False once there is no room; at most half of the samples. */
+ * for the machine may have changed. False once there is no room. */
 bool tt_tuner_recall(tt_tuner *tuner, const tt_tuner_sample *sample);
 
 /* The next setting to try, or false: settled, and `*setting_out` is the answer. The same until its
  * time is told. */
 bool tt_tuner_ask(tt_tuner *tuner, tt_tuner_setting *setting_out);
+/* Is what it asks for one of the two second times that decide? They are worth more steps. */
+bool tt_tuner_is_final(const tt_tuner *tuner);
 /* The median step time under the last proposal. A time that is not positive and finite counts as
  * twice the worst. */
 void tt_tuner_tell(tt_tuner *tuner, double step_us);

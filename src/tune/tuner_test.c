@@ -115,6 +115,60 @@ static void test_it_never_ends_worse_than_it_began(void **state)
     }
 }
 
+/* All settings are alike, but the sample of that number takes so long. */
+static uint32_t run_odd(tt_tuner *tuner, uint32_t odd, double odd_us)
+{
+    tt_tuner_setting setting;
+    uint32_t count = 0;
+    for (; tt_tuner_ask(tuner, &setting); count++) {
+        assert_true(count < TT_TUNER_SAMPLES_MAX);
+        tt_tuner_tell(tuner, count == odd ? odd_us : 1000);
+    }
+    assert_memory_equal(&setting, &tuner->config.start, sizeof(setting));
+    return count;
+}
+
+static void test_luck_of_one_sample_does_not_win(void **state)
+{
+    (void)state;
+    tt_tuner tuner;
+    for (uint32_t odd = 1; odd < TT_TUNER_SAMPLES_MAX - 2; odd++) {
+        tuner_start(&tuner, config_2d());
+        (void)run_odd(&tuner, odd, 900);
+    }
+    tuner_start(&tuner, config_2d()); /* the first steps of a job are slow */
+    (void)run_odd(&tuner, 0, 1300);
+    tuner_start(&tuner, config_2d());
+    const uint32_t alone = run_odd(&tuner, 0, 1000); /* nothing to decide: no final */
+    tuner_start(&tuner, config_2d());
+    assert_true(run_odd(&tuner, 1, 900) >= 4 && alone <= TT_TUNER_SAMPLES_MAX - 2);
+}
+
+static void test_the_final_repeats_the_start_and_the_quickest(void **state)
+{
+    (void)state;
+    tt_tuner tuner;
+    tuner_start(&tuner, config_2d());
+    tt_tuner_setting setting;
+    tt_tuner_setting finals[2];
+    tt_tuner_setting quickest = tuner.config.start;
+    uint32_t final_count = 0;
+    while (tt_tuner_ask(&tuner, &setting)) {
+        if (tt_tuner_is_final(&tuner)) {
+            assert_true(final_count < 2);
+            finals[final_count++] = setting;
+        } else if (bowl(&setting) < bowl(&quickest)) {
+            quickest = setting;
+        }
+        tt_tuner_tell(&tuner, bowl(&setting));
+    }
+    assert_int_equal(2, final_count);
+    assert_false(tt_tuner_is_final(&tuner));
+    assert_memory_equal(&finals[0], &tuner.config.start, sizeof(setting));
+    assert_memory_equal(&finals[1], &quickest, sizeof(setting));
+    assert_memory_equal(&setting, &quickest, sizeof(setting));
+}
+
 static void test_one_and_three_dimensions_work_too(void **state)
 {
     (void)state;
@@ -235,6 +289,8 @@ int main(void)
         cmocka_unit_test(test_a_bowl_is_found_in_fifteen_samples),
         cmocka_unit_test(test_the_same_samples_give_the_same_proposals),
         cmocka_unit_test(test_it_never_ends_worse_than_it_began),
+        cmocka_unit_test(test_luck_of_one_sample_does_not_win),
+        cmocka_unit_test(test_the_final_repeats_the_start_and_the_quickest),
         cmocka_unit_test(test_one_and_three_dimensions_work_too),
         cmocka_unit_test(test_a_profile_shortens_the_search),
         cmocka_unit_test(test_drift_begins_anew_from_the_answer),
