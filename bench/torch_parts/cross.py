@@ -11,6 +11,7 @@ ideal schedule would: preemptive, without cost, tensor by tensor.
 Where cores are few, exchanging and shaping take what the ranks compute with, and no schedule can
 hide that. So it is also done with waits: the same model on little data, whose layers wait for what
 they took on all of it; parameters, hooks, updates and exchange are as real as before."""
+import functools
 import os
 import secrets
 import socket
@@ -23,6 +24,7 @@ LITTLE_CONTEXT, LITTLE_BATCH = 16, 1
 LEAST_WAIT_S = 100e-6  # shorter ones are added to the next
 COMPUTED, WAITED = "computed", "waits for computation"
 RHOS = (1.0, 0.1)
+WAYS = ["alone", "plain", "cross", "bare"]
 # As in bench/schedule, tensors and links are small by the same factor, and so is what the kernel
 # keeps below the sockets.
 SEGMENT, BELOW = "16K", {"burst": "16kb", "gso": 8192, "below": 8192}
@@ -203,11 +205,21 @@ def rank_main(_options, _tell):
     hvd.shutdown()
 
 
+@functools.lru_cache(None)
+def _without(hvd):
+    """A process set that this rank is not in."""
+    sets = [hvd.add_process_set([rank]) for rank in range(hvd.size())]
+    return sets[(hvd.rank() + 1) % hvd.size()]
+
+
 def _trainers(hvd, torch, pace):
     return {"alone": Layers(torch, pace),
             "plain": Trainer(torch, lambda model, optimizer: hvd.DistributedOptimizer(
                 optimizer, model.named_parameters()), pace),
-            "cross": Trainer(torch, hvd.CrossBarrier, pace)}
+            "cross": Trainer(torch, hvd.CrossBarrier, pace),
+            # Its hooks and updates alone: a rank outside the process set exchanges nothing.
+            "bare": Trainer(torch, lambda model, optimizer: hvd.CrossBarrier(
+                model, optimizer, process_set=_without(hvd)), pace)}
 
 
 def _answer(hvd, torch, trainers, words):
@@ -227,7 +239,7 @@ def _answer(hvd, torch, trainers, words):
         return [min(times)]
     trainer = trainers[words[1]]
     found = trainer.steps(int(words[2]), int(words[3]))
-    if words[1] == "cross":
+    if words[1] in ("cross", "bare"):
         trainer.optimizer.flush()
     return found
 
@@ -285,10 +297,10 @@ def _case(options, common, folder, job, hosts, rho):
     hosts.shape_anew(round(byte_us * 8 * common.links.FRAME_BYTES / common.links.PAYLOAD_BYTES, 1))
     byte_us = _byte_us(common, job, hosts)
     rounds, count = (3, 4) if options.quick else (7, 6)
-    times, processor = ({"alone": [], "plain": [], "cross": []} for _ in range(2))
-    names = list(times)
+    times, processor = ({name: [] for name in WAYS} for _ in range(2))
     for turn in range(rounds):
-        for name in names[turn % 3:] + names[:turn % 3]:
+        first = turn % len(WAYS)
+        for name in WAYS[first:] + WAYS[:first]:
             # The ranks' mean, as of their layers: a rank that begins a step late begins the next
             # one late, and counts as long.
             burnt, *took = (statistics.mean(each)
@@ -335,4 +347,6 @@ def line(row):
             f"{row.get('layers', COMPUTED)}: alone "
             f"{median['alone'] / 1e3:.1f} ms, with barrier {median['plain'] / 1e3:.1f} (computed "
             f"{row['computed_plain_us'] / 1e3:.1f}), crossing {median['cross'] / 1e3:.1f} (ideal "
-            f"{row['ideal_us'] / 1e3:.1f})")
+            f"{row['ideal_us'] / 1e3:.1f}"
+            + (f", its hooks and updates alone {median['bare'] / 1e3:.1f})" if "bare" in median
+               else ")"))

@@ -2,11 +2,13 @@
 """CrossBarrier: the same training, with the exchange under the next forward pass."""
 
 import copy
+import importlib
 import warnings
 
 import pytest
 import torch
 
+from conftest import lies_in_shared_memory
 import tutti.torch as hvd
 
 
@@ -425,3 +427,46 @@ def test_gradients_leave_before_their_bucket_is_whole():
     assert left == [len(large.pieces) - 1]
     optimizer.step()
     optimizer.flush()
+
+
+def test_gradients_stay_in_shared_memory():
+    model = made("attention")
+    optimizer = hvd.CrossBarrier(model, OPTIMIZERS["sgd"](model.parameters()))
+    places = []
+    for _ in range(3):
+        train(model, optimizer, 1, zero="keep", schedule=False)
+        optimizer.flush()
+        places.append([p.grad.data_ptr() for p in model.parameters()])
+        assert hvd.size() == 1 or all(lies_in_shared_memory(p.grad) for p in model.parameters())
+    assert places[0] == places[1] == places[2]
+
+
+def test_training_goes_on_after_an_interrupted_wait():
+    model = made("plain")
+    optimizer = hvd.CrossBarrier(model, OPTIMIZERS["sgd"](model.parameters()))
+    train(model, optimizer, 2)
+    for bucket in optimizer._buckets:  # as Ctrl-C inside forward leaves it
+        bucket.handles.clear()
+    assert all(torch.tensor(train(model, optimizer, 2)).isfinite())
+    optimizer.flush()
+
+
+def test_global_hooks_and_profiles_see_the_updates_of_buckets():
+    model = made("plain")
+    optimizer = hvd.CrossBarrier(model, OPTIMIZERS["sgd"](model.parameters()))
+    train(model, optimizer, 1)
+    optimizer.flush()
+    with torch.autograd.profiler.profile() as profile:
+        train(model, optimizer, 1)
+        optimizer.flush()
+    assert any("step" in event.key for event in profile.key_averages())
+    module = importlib.import_module("torch.optim.optimizer")
+    if not hasattr(module, "register_optimizer_step_post_hook"):  # torch before 2.1
+        return
+    seen = []
+    hook = module.register_optimizer_step_post_hook(lambda part, *_: seen.append(part))
+    train(model, optimizer, 1)
+    optimizer.flush()
+    hook.remove()
+    assert [part for part in seen if part is not optimizer] == [
+        bucket.optimizer for bucket in optimizer._buckets]

@@ -46,10 +46,10 @@ class Piece:
     """Gradients that leave together, side by side in one piece of memory, shared with the other
     ranks of the host where that is possible."""
 
-    __slots__ = ("slots", "flat", "missing", "call", "label")
+    __slots__ = ("slots", "flat", "missing", "kept", "label")
 
     def __init__(self, slots, label):
-        self.slots, self.label, self.missing, self.call = slots, label, len(slots), None
+        self.slots, self.label, self.missing, self.kept = slots, label, len(slots), None
         first = slots[0].parameter
         self.flat = _memory(sum(slot.parameter.numel() for slot in slots), first.dtype,
                             first.device)
@@ -66,7 +66,7 @@ class Bucket:
     """One optimizer, and the exchange of its gradients. `pieces` are lists of slots."""
 
     __slots__ = ("number", "slots", "pieces", "missing", "handles", "is_due", "zero", "optimizer",
-                 "sources", "is_prompt", "absent")
+                 "update", "sources", "is_prompt", "absent")
 
     def __init__(self, number, pieces):
         self.number = number
@@ -75,7 +75,7 @@ class Bucket:
                        enumerate(alike for piece in pieces for alike in _alike(piece))]
         for slot in self.slots:
             slot.bucket = self
-        self.optimizer = self.sources = None
+        self.optimizer = self.update = self.sources = None
         self.is_prompt = False  # has no reader that announces itself: updated inside step()
         self.handles = []
         self.begin()

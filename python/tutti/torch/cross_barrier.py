@@ -8,6 +8,7 @@ update. The layers that come first in forward are the most urgent in the exchang
 
 import collections
 import functools
+import importlib
 import types
 import warnings
 import weakref
@@ -17,16 +18,27 @@ import torch
 
 from tutti import _library as c
 
-from . import ops
+from . import basics, ops
 from .basics import Average, global_process_set, is_alone, next_name
 from .buckets import Bucket, Readers, Slot
 from .functions import broadcast_object
+from .kept import Kept
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
 from .unfinished import unfinished
 
 _COMPILED = ("CrossBarrier: the model is compiled, so its forward pass runs as one piece without "
              "the hooks of its modules: nothing can overlap, updates are applied inside step()")
 _models = weakref.WeakKeyDictionary()
+
+
+class _Declared(Kept):
+    """The exchange of one piece; goes with it."""
+
+    __slots__ = ()
+
+    def __del__(self):
+        if c is not None and getattr(self, "job", None) and self.job._pointer is not None:
+            c.library.tutti_handle_free(self.pointer)  # waits: the memory must not go before
 
 
 class _Crossing:
@@ -99,13 +111,24 @@ class _Crossing:
     def _submit(self, bucket, piece):
         if self._is_outside:
             return
-        call = piece.call
-        if call is None or piece.flat.device.type != "cpu":  # there: its elements, in host memory
-            call = piece.call = self._call(bucket, piece)
-        bucket.handles.append(ops._start(*call))
+        if piece.flat.device.type != "cpu":  # its elements as they are now, in host memory
+            handle = ops._start(*self._call(bucket, piece))
+        else:
+            handle = self._restart(bucket, piece)
+        bucket.handles.append(handle)
+
+    def _restart(self, bucket, piece):
+        """The exchange of a piece in host memory, declared once."""
+        kept = piece.kept
+        if kept is None or kept.job is not basics._job:
+            call, _, _, name = self._call(bucket, piece)
+            kept = piece.kept = _Declared(basics.job(), call, piece.flat, name, None)
+        elif kept.started is not None:  # somebody's waiting for it was interrupted
+            kept.started.wait()
+        return kept.start(piece.flat, kept.address) or ops._start(*self._call(bucket, piece))
 
     def _call(self, bucket, piece):
-        """What starts the exchange of one piece of memory; good for every step in host memory."""
+        """What starts the exchange of one piece of memory."""
         options, name = self._options, f"{self._prefix}.{piece.label}"
         call, keep, finish = ops._allreduce_call(piece.flat, piece.flat, options["op"], name,
                                                  options["process_set"], (1.0, 1.0))
@@ -166,7 +189,7 @@ class _Crossing:
                 part.param_groups.append({**group, "params": mine})
                 bucket.sources.append(i)
         part.state = self.state
-        bucket.optimizer = part
+        bucket.optimizer, bucket.update = part, _update_of(part)
 
     # ---- waiting and updating ----
 
@@ -202,7 +225,7 @@ class _Crossing:
             for p in bucket.absent:
                 p.grad = None
         zero = bucket.zero
-        bucket.optimizer.step()
+        bucket.update()
         self._begin(bucket)
         for slot in dropped:
             slot.parameter.grad = None
@@ -307,6 +330,25 @@ def _train(model, mode=True):
     if owner is not None and owner() is not None:
         owner().flush()
     return type(model).train(model, mode)
+
+
+def _update_of(optimizer):
+    """step() of a bucket's optimizer. torch wraps it for hooks and profiles, which takes as long as
+    updating a small tensor; a bucket's has no hooks, so only global ones and profilers need it."""
+    whole = optimizer.step
+    inner = getattr(type(optimizer).step, "__wrapped__", None)
+    if not getattr(type(optimizer).step, "hooked", False) or inner is None:
+        return whole
+    module = importlib.import_module("torch.optim.optimizer")
+    hooks = [getattr(module, f"_global_optimizer_{when}_hooks", ()) for when in ("pre", "post")]
+
+    def update():
+        if any(hooks) or torch.autograd._profiler_enabled():
+            whole()
+        else:
+            inner(optimizer)
+
+    return update
 
 
 def _snapshot(value):
