@@ -245,12 +245,29 @@ static tutti_handle *call_start(rank_state *self, float *memory, uint64_t bytes,
     return handle;
 }
 
-static void bulk_run(rank_state *self, uint64_t bytes, int count)
+/* With BENCH_ARENA memory that all ranks of the host see, else the rank's own. */
+static float *memory_take(rank_state *self, uint64_t bytes)
 {
-    float *memory = calloc(1, bytes);
+    float *memory =
+        getenv("BENCH_ARENA") != NULL ? tutti_alloc(self->context, bytes) : calloc(1, bytes);
     if (memory == NULL) {
         rank_die(self->context, "memory");
     }
+    return memory;
+}
+
+static void memory_give(rank_state *self, float *memory)
+{
+    if (getenv("BENCH_ARENA") != NULL) {
+        tutti_free(self->context, memory);
+    } else {
+        free(memory);
+    }
+}
+
+static void bulk_run(rank_state *self, uint64_t bytes, int count)
+{
+    float *memory = memory_take(self, bytes);
     meet(self);
     for (int i = 0; i < count; i++) {
         const int64_t begin_ns = rank_now_ns();
@@ -260,7 +277,7 @@ static void bulk_run(rank_state *self, uint64_t bytes, int count)
         fprintf(self->line.answers, "%lld ", (long long)(rank_now_ns() - begin_ns));
     }
     fprintf(self->line.answers, "\n");
-    free(memory);
+    memory_give(self, memory);
 }
 
 static void answer_since(rank_state *self, int64_t at_ns)
@@ -272,13 +289,9 @@ static void answer_since(rank_state *self, int64_t at_ns)
  * after as their timers wake them. */
 static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int count, double gap_us)
 {
-    const bool in_arena = getenv("BENCH_ARENA") != NULL;
-    float *large = in_arena ? tutti_alloc(self->context, bytes + 4) : calloc(1, bytes + 4);
-    float *urgent = in_arena ? tutti_alloc(self->context, small) : calloc(1, small);
+    float *large = memory_take(self, bytes + 4);
+    float *urgent = memory_take(self, small);
     int64_t begin_ns[1] = {0};
-    if (large == NULL || urgent == NULL) {
-        rank_die(self->context, "memory");
-    }
     meet(self);
     begin_ns[0] = rank_now_ns();
     rank_must(self->context,
@@ -297,13 +310,8 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
     }
     fprintf(self->line.answers, "\n");
     tutti_handle_free(behind);
-    if (in_arena) {
-        tutti_free(self->context, large);
-        tutti_free(self->context, urgent);
-    } else {
-        free(large);
-        free(urgent);
-    }
+    memory_give(self, large);
+    memory_give(self, urgent);
 }
 
 static void obey(rank_state *self, char *command)
