@@ -10,6 +10,9 @@ BACKLOGS = ["16K", "32K", "64K", "128K", "256K", "1G"]  # credit below the socke
 SWEPT = "64K"
 ALONE = 32
 JOBS = 6  # in shared memory
+MEMORY = {"memory, arena": {"BENCH_DRIVES": "1", "BENCH_ARENA": "1"},
+          "memory": {"BENCH_DRIVES": "1"},  # who waits looks again and again at first
+          "memory, by event": {}}           # who waits sleeps on the descriptor
 
 
 def bytes_of(text):
@@ -25,8 +28,8 @@ def run(bench):
                 over_tcp(bench, hosts, ranks, segment, count)
             for backlog in BACKLOGS if ranks == 2 and not bench.quick else ():
                 over_tcp(bench, hosts, ranks, SWEPT, count, backlog)
-    for arena in (True, False):
-        over_memory(bench, arena, count)
+    for where, settings in MEMORY.items():
+        over_memory(bench, where, settings, count)
 
 
 def urgent(job, behind, count, gap_us):
@@ -65,13 +68,14 @@ def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
          (alone, behind, chunk_us, share))
 
 
-def over_memory(bench, arena, count):
+def over_memory(bench, where, settings, count):
     """Where the kernel puts two ranks' four threads differs from job to job: several, together."""
     bulk, alone, behind, jobs = [], [], [], []
     for turn in range(2 if bench.quick else JOBS):
-        job = common.Job(f"preemption-memory-{turn}" + ("-arena" if arena else ""), 2, bench.folder)
+        job = common.Job(f"preemption-{where.replace(', ', '-').replace(' ', '-')}-{turn}", 2,
+                         bench.folder)
         try:
-            job.begin(BENCH_DRIVES="1", **({"BENCH_ARENA": "1"} if arena else {}))
+            job.begin(**settings)
             bulk += job.slowest(f"bulk {LARGE} 3")
             alone += urgent(job, 0, count, 1000)
             found = [call for _ in range(6) for call in urgent(job, LARGE, 6, 4000)]
@@ -80,8 +84,7 @@ def over_memory(bench, arena, count):
         behind += found
         jobs.append(round(common.median(time for time, _ in found), 1))
     chunk_us = common.median(bulk) * bytes_of("256K") / LARGE
-    note(bench, "memory, arena" if arena else "memory", 2, "256K",
-         (alone, behind, chunk_us, None), {"jobs_us": jobs})
+    note(bench, where, 2, "256K", (alone, behind, chunk_us, None), {"jobs_us": jobs})
 
 
 def note(bench, where, ranks, segment, found, more=None):

@@ -199,10 +199,11 @@ def judge(bench, rows):
         name = f"tuner, {row['setting']}, by {row['by']}"
         if "over_defaults" in row:
             least, most = row["defaults_spread"]
+            kept = ", which it kept," if row["tuned"] == row["defaults"] else ""
             bench.verdicts.add(f"{name}: over the defaults",
                                f"{row['over_defaults']:.4f} in {row['samples']} samples, the job "
-                               f"{row['live_over_defaults']:.4f}, the defaults from {least:.4f} "
-                               f"to {most:.4f}", "at most 1, but for their noise",
+                               f"{row['live_over_defaults']:.4f}, the defaults{kept} from "
+                               f"{least:.4f} to {most:.4f}", "at most 1, but for their noise",
                                row["over_defaults"] <= max(1, most) and row["samples"] <= 15)
         if "over_grid" in row:
             live = f", the job {row['live_over_grid']:.4f}" if "live_over_grid" in row else ""
