@@ -148,15 +148,15 @@ tt_status tt_engine_prepare(tt_op *op, tt_text *text)
         .postscale = 1.0,
         .topology = &op->set->topology,
     };
-    if (op->set->engine_is_stuck) {
+    tt_exec_pose(&op->exec, &problem, NULL); /* the same for all ops of a set: planned once */
+    TT_ASSERT(!op->exec.algorithm->needs_facts);
+    if (op->set->engine_is_stuck) { /* posed before: what ends it looks at its members */
         tt_text_add(text,
                     "the engine still holds an earlier call of this process set, which failed"
                     " (%s); start the job anew",
                     op->set->engine_text);
         return TT_ERR_UNSUPPORTED;
     }
-    tt_exec_pose(&op->exec, &problem, NULL); /* the same for all ops of a set: planned once */
-    TT_ASSERT(!op->exec.algorithm->needs_facts);
     op->exec.divisor = 1;
     ask(op);
     return TT_OK;

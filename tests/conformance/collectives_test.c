@@ -262,6 +262,84 @@ static void test_a_failed_launch_leaves_nothing_waiting(void **state)
     }
 }
 
+static case_run *start_sum(test_world *world, uint32_t set, const uint32_t *ranks, uint32_t size)
+{
+    const collective_case one = {.collective = TT_ALLREDUCE,
+                                 .dtype = TT_I32,
+                                 .redop = TT_SUM,
+                                 .size = size,
+                                 .count = 100 + set,
+                                 .prescale = 1.0,
+                                 .postscale = 1.0,
+                                 .salt = set};
+    return case_start(world, &one, set, ranks);
+}
+
+static uint64_t launched_by(test_world *world, uint32_t rank)
+{
+    return tt_control_count(world_control(world, rank)).launched;
+}
+
+/* Rank 2 is lost when the engine has a sum of all of ranks 0 and 1. It keeps the buffers of that
+ * for good, so it is not asked again: what it has of ranks 0 and 1 alone fails as well, and so does
+ * every later call of theirs, with the lost rank named. */
+static bool lose_a_rank_with_the_engine_at_work(uint64_t seed)
+{
+    enum { SIZE = 3 };
+    static const uint32_t pair[] = {0, 1};
+    uint32_t set;
+    uint64_t hash = 0;
+    case_suite suite = suite_make(WORLD_SHUFFLE, SIZE, seed);
+    suite.config.has_engine = true;
+    suite.config.is_shared = false;
+    test_world *world = world_create(&suite.config);
+    assert_non_null(world);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(tt_control_set_create(world_control(world, rank), pair, 2, &set), TT_OK);
+    }
+    case_run *of_all = start_sum(world, 0, all_ranks, SIZE);
+    case_run *of_pair = start_sum(world, set, pair, 2);
+    while (launched_by(world, 0) < 2 || launched_by(world, 1) < 2) {
+        assert_true(world_step(world));
+    }
+    const bool was_open[] = {case_request(of_all, 0)->status == TT_IN_PROGRESS,
+                             case_request(of_all, 1)->status == TT_IN_PROGRESS};
+    const bool pair_was_open[] = {case_request(of_pair, 0)->status == TT_IN_PROGRESS,
+                                  case_request(of_pair, 1)->status == TT_IN_PROGRESS};
+    world_lose(world, 2);
+    assert_true(world_run(world));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(case_request(of_all, i)->status, was_open[i] ? TT_ERR_PEER_DOWN : TT_OK);
+        if (was_open[i] && pair_was_open[i]) {
+            assert_int_equal(case_request(of_pair, i)->status, TT_ERR_PEER_DOWN);
+        }
+    }
+    const bool is_stuck = was_open[0] || was_open[1];
+    case_run *later = start_sum(world, set, pair, 2);
+    assert_true(world_run(world));
+    for (uint32_t i = 0; i < 2 && is_stuck; i++) {
+        const tt_request *request = case_request(later, i);
+        assert_int_equal(request->status, TT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(request->error, "rank 2 is down"));
+    }
+    (void)case_finish(of_all, &hash);
+    (void)case_finish(of_pair, &hash);
+    const char *wrong = case_finish(later, &hash);
+    assert_true(is_stuck || wrong == NULL);
+    assert_true(world_destroy(world));
+    return is_stuck && (pair_was_open[0] || pair_was_open[1]);
+}
+
+static void test_an_engine_that_lost_a_rank_serves_no_other_set(void **state)
+{
+    (void)state;
+    uint32_t hit = 0;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        hit += lose_a_rank_with_the_engine_at_work(seed) ? 1 : 0;
+    }
+    assert_true(hit >= 10);
+}
+
 /* Whichever allocation fails: no leak, no hang; all ranks succeed or all learn of it. */
 static void survive_failing_allocations(bool has_engine)
 {
@@ -315,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_long_frames),
         cmocka_unit_test(test_sets_do_not_disturb_each_other),
         cmocka_unit_test(test_a_failed_launch_leaves_nothing_waiting),
+        cmocka_unit_test(test_an_engine_that_lost_a_rank_serves_no_other_set),
         cmocka_unit_test(test_every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,27 @@ static bool is_pending(const test_world *world)
     return pending > 0;
 }
 
+bool world_step(test_world *world)
+{
+    return world->sim != NULL ? tt_sim_step(world->sim) : tt_shuffle_step(world->shuffle);
+}
+
+static void tell_down(test_world *world, uint32_t rank, uint32_t peer)
+{
+    const tt_machine machine = tt_control_machine(world->controls[rank]);
+    machine.ops->peer(machine.self, peer, TT_PEER_DOWN, "its link broke");
+}
+
+void world_lose(test_world *world, uint32_t rank)
+{
+    for (uint32_t i = 0; i < world->config.size; i++) {
+        if (i != rank) {
+            tell_down(world, i, rank);
+            tell_down(world, rank, i);
+        }
+    }
+}
+
 bool world_run(test_world *world)
 {
     const uint64_t steps_max = 20 * 1000 * 1000;
@@ -192,9 +213,7 @@ bool world_run(test_world *world)
         if (step % 16 == 0 && !is_pending(world)) {
             return true;
         }
-        const bool has_moved =
-            world->sim != NULL ? tt_sim_step(world->sim) : tt_shuffle_step(world->shuffle);
-        if (!has_moved) {
+        if (!world_step(world)) {
             return !is_pending(world);
         }
     }
@@ -323,6 +342,18 @@ tt_status case_status(const case_run *run)
         worst = run->requests[i].status < worst ? run->requests[i].status : worst;
     }
     return worst;
+}
+
+const tt_request *case_request(const case_run *run, uint32_t member)
+{
+    for (uint32_t i = 0; i < run->request_count; i++) {
+        const uint32_t rank = (uint32_t)((i + run->one.count) % run->one.size);
+        if (rank == member) {
+            return &run->requests[i];
+        }
+    }
+    TT_ASSERT(false);
+    return NULL;
 }
 
 static const char *check_member(case_run *run, uint32_t member, uint64_t *hash_io)

@@ -48,6 +48,11 @@ void world_submit(test_world *world, uint32_t rank, tt_request *request);
 /* Until no request of any rank is pending; false: nothing moves any more. */
 bool world_run(test_world *world);
 
+/* One upcall; false: nothing moves any more. */
+bool world_step(test_world *world);
+/* `rank` and the others lose each other: each learns that the other is down. */
+void world_lose(test_world *world, uint32_t rank);
+
 /* One case on all members of `set` (a member number is a rank's number in the case). */
 typedef struct case_run case_run;
 case_run *case_start(test_world *world, const collective_case *one, uint32_t set,
@@ -56,5 +61,7 @@ case_run *case_start(test_world *world, const collective_case *one, uint32_t set
 const char *case_finish(case_run *run, uint64_t *hash_io);
 /* The worst status among the ranks; before case_finish. */
 tt_status case_status(const case_run *run);
+/* The request of one member; before case_finish. */
+const tt_request *case_request(const case_run *run, uint32_t member);
 
 #endif
