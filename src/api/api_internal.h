@@ -53,6 +53,7 @@ struct tutti_handle {
     void **result_out;
     void *output;    /* as the caller gave it; the request's may be the library's */
     int32_t urgency; /* likewise */
+    unsigned start;  /* context->starts at its submission */
     char name[256], group[256];
 };
 
@@ -147,9 +148,11 @@ struct tutti_context {
     atomic_bool has_untold; /* a started call has ended before that */
     atomic_uint calls;      /* recent activity, for the progress thread */
     /* Hints of drive.c: how often in a row what was left open was waited for at once, and how many
-     * more it takes to rely on that; since when nobody has waited for it (0: nothing is open);
-     * until when the progress thread lingers. */
-    atomic_uint prompt, prompt_needed;
+     * more it takes to rely on that; how often something was left open; whether the last was left
+     * to its waiter; since when nobody has waited for it (0: nothing is open); until when the
+     * progress thread lingers. */
+    atomic_uint prompt, prompt_needed, starts;
+    atomic_bool is_left;
     atomic_ullong started_ns, linger_ns;
 };
 
@@ -229,6 +232,9 @@ void tt_drive_drain(tutti_context *context);
 bool tt_drive_run(tutti_handle *handle, uint64_t until_ns);
 /* Until the handle is done, or `until_ns`; drives if nobody else does. */
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns);
+/* Somebody waits for a call that is over already. If it is of the last start, that counts as a wait
+ * at once, too: else what the progress thread was quick with seems never to be waited for. */
+void tt_drive_note_over(tutti_handle *handle);
 /* Until one of them is done; NULL among them is none. */
 bool tt_drive_wait_any(tutti_context *context, tutti_handle *const *handles, int count,
                        uint64_t until_ns);

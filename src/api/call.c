@@ -228,6 +228,7 @@ static void renew(tutti_handle *handle, tt_handle_state state)
 static void submit(tutti_handle *handle, tt_handle_state state)
 {
     renew(handle, state);
+    handle->start = atomic_load_explicit(&handle->context->starts, memory_order_relaxed);
     (void)tt_queue_push(&handle->context->submitted, &handle->node);
 }
 
@@ -687,6 +688,7 @@ tutti_status tutti_wait(tutti_handle *handle, double timeout_s)
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle is NULL");
     }
     if (is_over(handle)) {
+        tt_drive_note_over(handle);
         return tt_call_result(handle);
     }
     int index;

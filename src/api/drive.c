@@ -273,11 +273,11 @@ static bool is_prompt(tutti_context *context)
     return atomic_load_explicit(&context->prompt, memory_order_relaxed) >= PROMPT_MIN + needed;
 }
 
-/* What was left open was not waited for at once. */
+/* What was started was not waited for at once; if it was left open, then in vain. */
 static void prompt_ends(tutti_context *context)
 {
     const unsigned needed = atomic_load_explicit(&context->prompt_needed, memory_order_relaxed);
-    if (is_prompt(context) && needed < PROMPT_MAX) {
+    if (atomic_load_explicit(&context->is_left, memory_order_relaxed) && needed < PROMPT_MAX) {
         atomic_store_explicit(&context->prompt_needed, 2 * needed + PROMPT_MIN,
                               memory_order_relaxed);
     }
@@ -299,10 +299,14 @@ void tt_drive_started(tutti_context *context)
     if (atomic_load_explicit(&context->started_ns, memory_order_relaxed) != 0) {
         prompt_ends(context); /* two, and no wait */
     }
-    if (!can_be_left(context, now_ns)) {
+    const bool is_left = can_be_left(context, now_ns);
+    if (!is_left) {
         tt_drive_notify(context);
         now_ns = tt_clock_ns(); /* the progress thread may have had this core meanwhile */
     }
+    atomic_store_explicit(&context->is_left, is_left, memory_order_relaxed);
+    const unsigned starts = atomic_load_explicit(&context->starts, memory_order_relaxed);
+    atomic_store_explicit(&context->starts, starts + 1, memory_order_relaxed);
     atomic_store_explicit(&context->started_ns, now_ns, memory_order_relaxed);
 }
 
@@ -320,6 +324,15 @@ static void note_wait(tutti_context *context)
         const unsigned prompt = atomic_load_explicit(&context->prompt, memory_order_relaxed);
         atomic_store_explicit(&context->prompt, prompt < 2 * PROMPT_MAX ? prompt + 1 : prompt,
                               memory_order_relaxed);
+    }
+}
+
+void tt_drive_note_over(tutti_handle *handle)
+{
+    tutti_context *context = handle->context;
+    const unsigned starts = atomic_load_explicit(&context->starts, memory_order_relaxed);
+    if (handle->start + 1 == starts) {
+        note_wait(context);
     }
 }
 
