@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.h - ResNet50's gradients, summed by MPI one by one, and as one group by TUTTI_ENGINE=mpi.
+ * model.h - ResNet50's gradients, and their sum as one group of named tensors.
  *
- * Layer:   bench; tutti/tutti.h and MPI only, compiled by either mpicc.
+ * Layer:   bench; tutti/tutti.h only.
  * Threads: one.
  * Memory:  fill takes the tensors, empty gives them back.
  */
 #ifndef TUTTI_BENCH_ENGINE_MODEL_H
 #define TUTTI_BENCH_ENGINE_MODEL_H
 
-#include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@ enum { TENSORS_MAX = 161, SMALL_BYTES = 64 * 1024 };
 
 typedef struct model {
     tutti_context *context;
-    MPI_Comm comm;
     int count;
     tutti_call calls[TENSORS_MAX];
     char names[TENSORS_MAX][8];
@@ -28,7 +26,7 @@ typedef struct model {
 
 static void add(model *self, int elements, bool is_small_only)
 {
-    if (is_small_only && elements * sizeof(float) >= SMALL_BYTES) {
+    if (is_small_only && elements * (int)sizeof(float) >= SMALL_BYTES) {
         return;
     }
     tutti_call call = TUTTI_CALL_INIT;
@@ -71,14 +69,6 @@ static void fill(model *self, bool is_small_only)
     }
     add(self, input * 1000, is_small_only);
     add(self, 1000, is_small_only);
-}
-
-static void step_direct(const model *self)
-{
-    for (int i = 0; i < self->count; i++) {
-        (void)MPI_Allreduce(MPI_IN_PLACE, self->calls[i].output, (int)self->calls[i].count,
-                            MPI_FLOAT, MPI_SUM, self->comm);
-    }
 }
 
 static void step_engine(const model *self)
