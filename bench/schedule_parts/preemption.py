@@ -71,7 +71,7 @@ def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
 def over_memory(bench, where, settings, count):
     """Where the kernel puts two ranks' four threads differs from job to job: several, together."""
     bulk, alone, behind, jobs = [], [], [], []
-    for turn in range(2 if bench.quick else JOBS):
+    for turn in range(1 if bench.quick else JOBS):
         job = common.Job(f"preemption-{where.replace(', ', '-').replace(' ', '-')}-{turn}", 2,
                          bench.folder)
         try:
