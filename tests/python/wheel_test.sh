@@ -38,7 +38,8 @@ import importlib.metadata, pathlib, tutti
 assert importlib.metadata.version("horovod") == "0.28.1"
 assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
 '
-"$room/env/bin/tutti-horovodrun" --check-build | grep -q PyTorch
+"$room/env/bin/tutti-horovodrun" --check-build >"$room/built" # grep -q would close a pipe early
+grep -q PyTorch "$room/built"
 
 # torch finds the backend by its entry point: no script imports it.
 "$room/env/bin/python" -c '
@@ -67,7 +68,8 @@ if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
     export HOME="$room/home"
     mkdir "$HOME"
     env -u TUTTI_PLUGIN_PATH "$room/env/bin/tutti" plugin build mpi
-    "$room/env/bin/tutti" info --engines | grep -q "$HOME/.local/share/tutti/plugins/tutti-mpi-"
+    "$room/env/bin/tutti" info --engines >"$room/engines"
+    grep -q "$HOME/.local/share/tutti/plugins/tutti-mpi-" "$room/engines"
     # OMPI_*: what Open MPI asks of root and of hosts with few cores; others do not look at it.
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
         TUTTI_ENGINE=mpi mpirun -n 2 "$room/env/bin/python" -c '
