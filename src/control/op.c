@@ -696,7 +696,9 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
     take_place(op, standing);
     tt_op_describe(op);
     tt_control_watch(control);
-    const bool has_no_room = op->space == SPACE_PLANNED && op->planned == NULL;
+    const bool has_no_room =
+        op->space == SPACE_PLANNED &&
+        (op->planned == NULL || !tt_planned_claim(control, op->planned, op->sequence, &op->claim));
     if (objection != NULL) {
         place_and_object(op, objection->status, objection->text);
     } else if (is_last || has_no_room || set->broken == TT_ERR_NO_MEMORY) {

@@ -74,10 +74,20 @@ static tt_planned *planned_find(const tt_set *set, uint64_t key)
                : NULL;
 }
 
+static void over_release(tt_control *control, tt_over *over)
+{
+    while (over != NULL && over->past != NULL) {
+        tt_past *next = over->past->next;
+        tt_platform_release(control->platform, over->past, sizeof(tt_past));
+        over->past = next;
+    }
+    tt_platform_release(control->platform, over, sizeof(*over));
+}
+
 static void planned_release(tt_control *control, tt_planned *planned)
 {
     for (uint32_t i = 0; i < planned->part_count; i++) {
-        tt_platform_release(control->platform, planned->overs[i], sizeof(tt_over));
+        over_release(control, planned->overs[i]);
     }
     tt_platform_release(control->platform, planned->overs,
                         planned->part_count * sizeof(*planned->overs));
@@ -248,6 +258,25 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
     return planned;
 }
 
+bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t key,
+                      const tt_claim *claim)
+{
+    tt_over *over = over_find(planned, key);
+    if (over->key == 0 || tt_claim_equals(&over->claim, claim) ||
+        (over->past != NULL && over->past->key == over->key)) {
+        return true;
+    }
+    tt_past *past = tt_platform_allocate(control->platform, sizeof(*past));
+    if (past == NULL) {
+        return false;
+    }
+    past->key = over->key;
+    tt_claim_copy(&past->claim, &over->claim);
+    past->next = over->past;
+    over->past = past;
+    return true;
+}
+
 /* ---- ordered spaces ---- */
 
 void tt_order_init(tt_order *order)
@@ -383,6 +412,24 @@ static tt_status over_failed(const tt_over *over, uint64_t key)
                         : TT_OK;
 }
 
+/* Is the occurrence of `key` that of `last` (+ 1) or an earlier one? */
+static bool is_until(uint64_t key, uint64_t last)
+{
+    return !is_coming(key, last - 1 + (UINT64_C(1) << PART_BITS));
+}
+
+/* What the occurrence of `key` was, which is over. A planned tensor is the same every time, but for
+ * a rank that owes occurrences of a cut plan and submits something else. */
+static const tt_claim *over_claim(const tt_over *over, uint64_t key)
+{
+    const tt_claim *claim = &over->claim;
+    for (const tt_past *past = over->past; past != NULL && is_until(key, past->key);
+         past = past->next) {
+        claim = &past->claim;
+    }
+    return claim;
+}
+
 void tt_order_keep(tt_order *order, uint64_t sequence, const tt_claim *claim)
 {
     const uint64_t place = sequence % DONE_KEPT;
@@ -402,13 +449,10 @@ bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *clai
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         const tt_over *over = over_find(planned_find(set, key->op), key->op);
-        /* A planned tensor is the same every time: earlier occurrences were what the last one was.
-         */
         const bool is_done = over != NULL && over->key != 0 &&
-                             over_failed(over, key->op) == TT_OK &&
-                             !is_coming(key->op, over->key - 1 + (UINT64_C(1) << PART_BITS));
+                             over_failed(over, key->op) == TT_OK && is_until(key->op, over->key);
         if (is_done) {
-            tt_claim_copy(claim_out, &over->claim);
+            tt_claim_copy(claim_out, over_claim(over, key->op));
         }
         return is_done;
     }

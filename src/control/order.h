@@ -92,11 +92,21 @@ typedef struct tt_engine_order {
     bool is_pumping;
 } tt_engine_order;
 
+/* What a part of a planned tensor was until its claim changed on this rank. Peers that had begun
+ * the changed occurrence may ask about it when later ones, with the old claim again, have
+ * succeeded. */
+typedef struct tt_past {
+    struct tt_past *next; /* older */
+    uint64_t key;         /* + 1: of the last occurrence that was this */
+    tt_claim claim;
+} tt_past;
+
 /* A part of a planned tensor, as far as it is over. A failure may be told long after its occurrence
  * had succeeded here and later ones with it: it must not take their place. */
 typedef struct tt_over {
-    uint64_t key; /* + 1: of the last occurrence that succeeded; 0: none has */
-    tt_claim claim;
+    uint64_t key;   /* + 1: of the last occurrence that succeeded; 0: none has */
+    tt_claim claim; /* of that one */
+    tt_past *past;  /* claims before it, newest first; nearly always NULL */
     uint64_t failed[PLANNED_FAILED_KEPT]; /* key + 1, the last ones */
     int8_t failed_status[PLANNED_FAILED_KEPT];
     uint32_t failed_count;
@@ -145,6 +155,10 @@ bool tt_planned_is_one(uint64_t key, uint64_t other);
 /* The tensor that `key` is about, made if need be; NULL: no memory. Occurrences up to that of `key`
  * are no longer to come. */
 tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key);
+/* The occurrence of `key` claims this: if the last one did not, what that was is kept. False: no
+ * memory. */
+bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t key,
+                      const tt_claim *claim);
 /* Where the pack of `key` hangs; NULL: nothing is known of it, or there is no memory. */
 struct tt_pack **tt_planned_pack(tt_control *control, tt_set *set, uint64_t key, bool is_wanted);
 void tt_planned_release_all(tt_control *control, tt_set *set);

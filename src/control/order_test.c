@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order_test.c - what a planned tensor was is told of each occurrence, also where its claim
+ * changed. Method: one rank's memory of a tensor whose occurrences begin and end one after the
+ * other. */
+#include "control/order.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control/control_internal.h"
+#include "platform/sim.h"
+
+enum { GENERATION = 3, INDEX = 5, PART = 2, WRAP = 1 << 20 };
+
+typedef struct memory {
+    tt_sim *sim;
+    tt_control *control;
+} memory;
+
+static memory memory_create(void)
+{
+    memory it = {0};
+    const uint32_t host_of[1] = {0};
+    tt_sim_config sim;
+    tt_sim_config_init(&sim);
+    sim.size = 1;
+    sim.host_of = host_of;
+    it.sim = tt_sim_create(&sim);
+    tt_control_config config;
+    tt_control_config_init(&config);
+    const tt_world world = {.rank = 0, .size = 1, .epoch = 1, .host_of = host_of};
+    const tt_status status = tt_control_create(tt_sim_platform(it.sim, 0), &world, &config,
+                                               &(tt_control_listener){0}, &it.control);
+    assert_int_equal(status, TT_OK);
+    return it;
+}
+
+static void memory_destroy(memory *it)
+{
+    tt_control_destroy(it->control);
+    assert_true(tt_sim_destroy(it->sim)); /* nothing was left behind */
+}
+
+static tt_head head_of(uint64_t occurrence)
+{
+    return (tt_head){.flags = TT_FLAG_PLANNED,
+                     .op = tt_planned_key(GENERATION, INDEX, occurrence, PART)};
+}
+
+static void end(memory *it, uint64_t occurrence, uint32_t root, tt_status status)
+{
+    tt_set *set = tt_set_find(it->control, 0);
+    const tt_head head = head_of(occurrence);
+    const tt_claim claim = {.collective = TT_GATHER, .root = root, .name = "tensor"};
+    const tt_planned *planned = tt_planned_begin(it->control, set, head.op);
+    assert_non_null(planned);
+    assert_true(tt_planned_claim(it->control, planned, head.op, &claim));
+    tt_order_remember(set, &head, &claim, status);
+}
+
+static void assert_root(const memory *it, uint64_t occurrence, uint32_t root)
+{
+    const tt_head head = head_of(occurrence);
+    tt_claim claim;
+    assert_true(tt_order_done(it->control, &head, &claim));
+    assert_int_equal(claim.root, root);
+    assert_string_equal(claim.name, "tensor");
+}
+
+static void assert_not_done(const memory *it, uint64_t occurrence)
+{
+    const tt_head head = head_of(occurrence);
+    tt_claim claim;
+    assert_false(tt_order_done(it->control, &head, &claim));
+}
+
+static void test_a_changed_claim_is_told_after_later_occurrences(void **state)
+{
+    memory it = memory_create();
+    (void)state;
+    for (uint64_t occurrence = 1; occurrence <= 20; occurrence++) {
+        end(&it, occurrence, occurrence == 8 || occurrence == 9 ? 4 : 3, TT_OK);
+    }
+    for (uint64_t occurrence = 1; occurrence <= 20; occurrence++) {
+        assert_root(&it, occurrence, occurrence == 8 || occurrence == 9 ? 4 : 3);
+    }
+    assert_not_done(&it, 21);
+    memory_destroy(&it);
+}
+
+static void test_the_first_occurrence_may_be_the_changed_one(void **state)
+{
+    memory it = memory_create();
+    (void)state;
+    end(&it, 1, 4, TT_OK);
+    end(&it, 2, 3, TT_OK);
+    assert_root(&it, 1, 4);
+    assert_root(&it, 2, 3);
+    memory_destroy(&it);
+}
+
+static void test_every_one_of_many_changes_is_told(void **state)
+{
+    memory it = memory_create();
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) { /* over the end of the numbers, too */
+        end(&it, WRAP - 50 + i, i, TT_OK);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_root(&it, WRAP - 50 + i, i);
+    }
+    memory_destroy(&it);
+}
+
+static void test_a_changed_claim_that_failed_changes_nothing(void **state)
+{
+    memory it = memory_create();
+    (void)state;
+    end(&it, 1, 3, TT_OK);
+    end(&it, 2, 4, TT_ERR_MISMATCH);
+    end(&it, 3, 4, TT_ERR_MISMATCH);
+    assert_root(&it, 1, 3);
+    end(&it, 4, 3, TT_OK);
+    end(&it, 5, 6, TT_OK);
+    assert_root(&it, 1, 3);
+    assert_not_done(&it, 2);
+    assert_not_done(&it, 3);
+    assert_root(&it, 4, 3);
+    assert_root(&it, 5, 6);
+    memory_destroy(&it);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_changed_claim_is_told_after_later_occurrences),
+        cmocka_unit_test(test_the_first_occurrence_may_be_the_changed_one),
+        cmocka_unit_test(test_every_one_of_many_changes_is_told),
+        cmocka_unit_test(test_a_changed_claim_that_failed_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
