@@ -28,6 +28,7 @@ typedef struct call_slot {
     uint64_t counts[SCENARIO_SIZE_MAX], got_counts[SCENARIO_SIZE_MAX];
     bool is_submitted, is_cancelled;
     uint32_t finished_count;
+    uint64_t submitted_ns, finished_ns;
     struct call_slot *next; /* of the same rank, in the order of submission */
 } call_slot;
 

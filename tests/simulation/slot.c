@@ -201,6 +201,7 @@ static void submit(call_slot *slot)
     }
     slot->request.is_plain = is_said_plain(slot);
     slot->is_submitted = true;
+    slot->submitted_ns = tt_sim_now(run->sim);
     rank->in_flight++;
     tt_control_submit(rank->control, &slot->request);
     if (slot->call->is_named && slot->finished_count == 0 &&
@@ -275,6 +276,7 @@ static void on_finished(tt_request *request)
     simulation *run = slot->simulation;
     sim_rank_state *rank = &run->ranks[slot->rank];
     slot->finished_count++;
+    slot->finished_ns = tt_sim_now(run->sim);
     if (run->is_over || rank->is_dead) {
         return;
     }
