@@ -246,7 +246,9 @@ void tt_entries_destroy(tt_negotiator *self)
         if (entry->owed != NULL) {
             tt_release(&self->memory, entry->owed, sizeof(tt_owed) + entry->owed->claim_bytes, 1);
         }
-        tt_release(&self->memory, entry->debt, 1, sizeof(tt_debt));
+        while (entry->debt != NULL) {
+            tt_entry_drop_debt(self, i);
+        }
         entry_free(self, entry);
     }
     tt_release(&self->memory, entries->items, entries->capacity, sizeof(tt_entry));
@@ -345,18 +347,32 @@ void tt_entry_fail(tt_negotiator *self, uint32_t number, tt_status status, const
 tt_status tt_entry_owe(tt_negotiator *self, uint32_t number, tt_status status, const tt_text *text,
                        bool is_contest)
 {
-    tt_entry *entry = &self->entries.items[number];
-    if (entry->debt == NULL) {
-        entry->debt = tt_allocate(&self->memory, 1, sizeof(tt_debt));
-        if (entry->debt == NULL) {
-            tt_entry_release(self, number);
-            return TT_ERR_NO_MEMORY;
-        }
-        entry->debt->is_contest = is_contest;
-        self->contested_count += is_contest;
+    tt_debt **link = &self->entries.items[number].debt, *last = NULL;
+    while (*link != NULL) {
+        last = *link;
+        link = &last->next;
     }
-    entry->debt->count++;
-    entry->debt->status = status;
-    entry->debt->text = *text;
+    if (last != NULL && last->status == status && last->is_contest == is_contest &&
+        strcmp(last->text.bytes, text->bytes) == 0) {
+        last->count++;
+        return TT_OK;
+    }
+    tt_debt *debt = tt_allocate(&self->memory, 1, sizeof(*debt));
+    if (debt == NULL) {
+        tt_entry_release(self, number);
+        return TT_ERR_NO_MEMORY;
+    }
+    *debt = (tt_debt){.status = status, .count = 1, .is_contest = is_contest, .text = *text};
+    self->contested_count += is_contest;
+    *link = debt;
     return TT_OK;
+}
+
+void tt_entry_drop_debt(tt_negotiator *self, uint32_t number)
+{
+    tt_entry *entry = &self->entries.items[number];
+    tt_debt *debt = entry->debt;
+    entry->debt = debt->next;
+    self->contested_count -= debt->is_contest;
+    tt_release(&self->memory, debt, 1, sizeof(*debt));
 }

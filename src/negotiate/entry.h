@@ -36,10 +36,11 @@ typedef struct tt_owed {
     uint8_t claim[];
 } tt_owed;
 
-/* The end of an occurrence that this member has not submitted yet. */
+/* The end of occurrences that this member has not submitted yet. */
 typedef struct tt_debt {
+    struct tt_debt *next; /* of those that come after */
     tt_status status;
-    uint32_t count;
+    uint32_t count;  /* of them, one after the other */
     bool is_contest; /* it was in a group that was contested (contest.c) */
     tt_text text;
 } tt_debt;
@@ -70,7 +71,7 @@ typedef struct tt_entry {
     char *name;        /* ends in 0; NULL: the entry is free */
     tt_ticket *ticket; /* not looked into between its submission and its end */
     tt_owed *owed;
-    tt_debt *debt;
+    tt_debt *debt; /* of the next occurrence */
     tt_row *row;
     uint64_t submitted_ns; /* this and the next two: of the ticket */
     uint32_t older, newer; /* of those that wait; TT_NONE: it is the first, the last */
@@ -113,9 +114,11 @@ void tt_entry_begin(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_entry_wait(tt_negotiator *self, uint32_t entry, tt_wait wait);
 /* The ticket leaves; the caller tells its host. */
 tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t entry);
-/* Its next ticket will fail with this. */
+/* The first ticket to come that is not to fail already will fail with this. */
 tt_status tt_entry_owe(tt_negotiator *self, uint32_t entry, tt_status status, const tt_text *text,
                        bool is_contest);
+/* Its first debt is paid or forgiven. */
+void tt_entry_drop_debt(tt_negotiator *self, uint32_t entry);
 void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
 /* ---- cache: what was agreed once, in the same slots everywhere ---- */

@@ -121,7 +121,7 @@ struct tt_negotiator {
     tt_cache cache;
     uint32_t waiting_count, untold_count, changed_count, wish_count, upset_count;
     uint32_t displaced_count;             /* slots */
-    uint32_t owed_count, contested_count; /* entries with owed; with a debt of a contest */
+    uint32_t owed_count, contested_count; /* entries with owed; debts of contests */
 
     tt_phase phase;
     uint64_t done;         /* last round that is over */

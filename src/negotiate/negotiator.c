@@ -228,9 +228,7 @@ static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
     tt_debt *debt = self->entries.items[number].debt;
     refuse(self, ticket, debt->status, &debt->text);
     if (--debt->count == 0) {
-        self->contested_count -= debt->is_contest;
-        tt_release(&self->memory, debt, 1, sizeof(*debt));
-        self->entries.items[number].debt = NULL;
+        tt_entry_drop_debt(self, number);
     }
 }
 
@@ -325,7 +323,11 @@ uint32_t tt_negotiator_debts(tt_negotiator *self, const char *name, uint16_t nam
 {
     const uint32_t number = tt_entry_find(self, name, name_bytes, false);
     const tt_debt *debt = number != TT_NONE ? self->entries.items[number].debt : NULL;
-    return debt != NULL ? debt->count : 0;
+    uint32_t count = 0;
+    for (; debt != NULL; debt = debt->next) {
+        count += debt->count;
+    }
+    return count;
 }
 
 void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t index)

@@ -349,13 +349,15 @@ void tt_parts_forgive(tt_negotiator *self, const tt_ticket *ticket)
     }
     for (uint32_t i = 0; i < self->parts.count; i++) {
         const uint32_t number = tt_entry_of_hash(self, self->parts.hashes[i]);
-        tt_debt *debt = number != TT_NONE ? self->entries.items[number].debt : NULL;
-        if (debt != NULL && debt->is_contest) {
-            tt_release(&self->memory, debt, 1, sizeof(*debt));
-            self->entries.items[number].debt = NULL;
-            self->contested_count--;
-            tt_entry_release(self, number);
+        const tt_debt *debt = number != TT_NONE ? self->entries.items[number].debt : NULL;
+        if (debt == NULL || !debt->is_contest) {
+            continue;
         }
+        do {
+            tt_entry_drop_debt(self, number);
+            debt = self->entries.items[number].debt;
+        } while (debt != NULL && debt->is_contest);
+        tt_entry_release(self, number);
     }
 }
 

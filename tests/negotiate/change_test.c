@@ -248,6 +248,45 @@ static void test_a_cancelled_ticket_ends_everywhere(void **state)
     }
 }
 
+/* Members 0 and 1 cancel, submit again, and one of them cancels that, before member 2 comes. */
+static void test_a_late_member_hears_of_each_cancellation_in_turn(void **state)
+{
+    (void)state;
+    static const uint32_t cancels[] = {1, 0, 0, 1};
+    enum { COUNT = sizeof(cancels) / sizeof(cancels[0]) };
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const tt_negotiate_config config =
+            config_of((seed & 1) != 0 ? TT_NEGOTIATE_BITVECTOR : TT_NEGOTIATE_COORDINATOR);
+        test_world *world = world_create(3, 1, &config, seed);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            world_ticket *tickets[] = {world_submit(world, 0, "t", "c"),
+                                       world_submit(world, 1, "t", "c")};
+            const uint32_t who = cancels[i];
+            assert_true(
+                tt_negotiator_cancel(world->members[who].negotiator, &tickets[who]->ticket));
+            world_run(world);
+            assert_int_equal(world_waiting(world), 0);
+        }
+        assert_int_equal(tt_negotiator_debts(world->members[2].negotiator, "t", 1), COUNT);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            world_submit(world, 2, "t", "c");
+            assert_int_equal(world_waiting(world), 0);
+            for (uint32_t member = 0; member < 3; member++) {
+                const test_event *event = world_event(world, member, EVENT_FAILED, i);
+                char text[64];
+                (void)snprintf(text, sizeof(text), "tensor \"t\": rank %u cancelled it",
+                               cancels[i]);
+                assert_string_equal(event->text, text);
+            }
+        }
+        assert_int_equal(tt_negotiator_debts(world->members[2].negotiator, "t", 1), 0);
+        world_submit_all(world, "t", "c");
+        world_run(world);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
 static void test_a_stalled_tensor_is_reported_with_who_lacks_it(void **state)
 {
     (void)state;
@@ -467,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_a_stray_cache_ends_plans_with_nothing_lost),
         cmocka_unit_test(test_plans_that_differ_end_the_negotiation),
         cmocka_unit_test(test_a_cancelled_ticket_ends_everywhere),
+        cmocka_unit_test(test_a_late_member_hears_of_each_cancellation_in_turn),
         cmocka_unit_test(test_a_stalled_tensor_is_reported_with_who_lacks_it),
         cmocka_unit_test(test_a_member_that_does_not_answer_is_named_too),
         cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),

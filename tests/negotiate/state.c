@@ -114,9 +114,9 @@ static void add_entry(uint64_t *hash, const tt_entry *entry)
         add(hash, (uint64_t)entry->owed->begun << 32 | entry->owed->limit);
         add_bytes(hash, entry->owed->claim, entry->owed->claim_bytes);
     }
-    if (entry->debt != NULL) {
-        add(hash, (uint64_t)(int64_t)entry->debt->status << 32 | entry->debt->count);
-        add_bytes(hash, entry->debt->text.bytes, entry->debt->text.length);
+    for (const tt_debt *debt = entry->debt; debt != NULL; debt = debt->next) {
+        add(hash, (uint64_t)(int64_t)debt->status << 32 | debt->count);
+        add_bytes(hash, debt->text.bytes, debt->text.length);
     }
 }
 
