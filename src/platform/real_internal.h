@@ -48,11 +48,13 @@ struct tt_real {
     uint64_t now_ns; /* of this pass; 0: not read yet */
     uint64_t timer_at_ns;
     tt_random random;
-    uint64_t spin_ns;        /* how long a quiet spin lasts, as learnt */
-    uint64_t quiet_since_ns; /* of the last vain spin */
-    uint64_t watch_at_ns;    /* next look for stopped peers */
-    uint64_t place_at_ns;    /* next look at who else is on this core */
-    uint32_t crowded_looks;  /* that found it better to be elsewhere, in a row */
+    uint64_t spin_ns;         /* how long a quiet spin lasts, as learnt */
+    uint64_t quiet_since_ns;  /* of the last vain spin */
+    uint64_t shared_until_ns; /* somebody computes on this core: who waits sleeps at once */
+    uint32_t shared_score;    /* how much speaks for that */
+    uint64_t watch_at_ns;     /* next look for stopped peers */
+    uint64_t place_at_ns;     /* next look at who else is on this core */
+    uint32_t crowded_looks;   /* that found it better to be elsewhere, in a row */
     _Atomic uint32_t *wake_word;
     _Atomic uint32_t wake_word_alone; /* stands in where no memory is shared */
     int epoll_fd, event_fd;

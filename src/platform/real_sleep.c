@@ -25,8 +25,12 @@ enum {
     YIELD_NS = 100 * 1000,       /* of this core's time, where a host's ranks outnumber its cores */
     YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
     YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
-    BURST_LOOKS = 64,            /* of a spin before its first yield: some microseconds */
-    GLANCES = 16,                /* of them, at memory alone, between two passes */
+    YIELD_LONG_NS = 1000 * 1000, /* one that took so long ran somebody who computes: a time slice */
+    LONG_WORTH = 4,              /* short ones that a long one outweighs */
+    SHARED_SCORE = 16,           /* of long ones less short ones: the core is shared, */
+    SHARED_NS = 100 * 1000 * 1000, /* for so long */
+    BURST_LOOKS = 64,              /* of a spin before its first yield: some microseconds */
+    GLANCES = 16,                  /* of them, at memory alone, between two passes */
 };
 
 static const uint64_t NS_PER_S = 1000000000;
@@ -142,9 +146,13 @@ static void relax(void)
 /* A wait that finds nothing new. Its first passes only pause: an answer of a peer that runs is
  * here within a microsecond. Later ones yield, even where every rank has a core by count: the
  * kernel may have put two of them on one, and then the one that spins keeps the other from
- * answering. What others ran for meanwhile is not counted as burnt. */
+ * answering. What others ran for meanwhile is not counted as burnt.
+ *
+ * Who yields to a program that computes, such as a loader of data, is back a time slice later, in
+ * each wait anew; a sleeper is put before it when woken. So where yields take slices again and
+ * again nobody yields for a while. A peer that computes makes a few of them long, too. */
 typedef struct quiet_time {
-    uint64_t since_ns, last_ns; /* 0: take the time at the next look at the clock */
+    uint64_t since_ns, last_ns; /* 0: no yield yet */
     uint64_t burnt_ns;
     uint32_t burst; /* looks left before the first yield */
 } quiet_time;
@@ -173,6 +181,19 @@ static void ask_on(tt_real *real, quiet_time *quiet, uint64_t now_ns)
     }
 }
 
+static void note_yield(tt_real *real, uint64_t now_ns, uint64_t took_ns)
+{
+    if (took_ns < YIELD_LONG_NS) {
+        real->shared_score -= real->shared_score > 0 ? 1 : 0;
+        return;
+    }
+    real->shared_score += LONG_WORTH;
+    if (real->shared_score >= SHARED_SCORE) {
+        real->shared_score -= LONG_WORTH; /* the next long one is enough */
+        real->shared_until_ns = now_ns + SHARED_NS;
+    }
+}
+
 /* True: enough is enough. */
 static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
@@ -183,17 +204,22 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
         } while (quiet->burst % GLANCES != 0 && !has_mail(real));
         return false;
     }
+    const bool must_ask = tt_real_engine_must_ask(real);
+    if (quiet->since_ns == 0) {
+        quiet->since_ns = quiet->last_ns = tt_real_clock();
+        if (quiet->since_ns < real->shared_until_ns && !must_ask) {
+            return true;
+        }
+    }
     sched_yield();
     const uint64_t now_ns = tt_real_clock();
-    if (quiet->since_ns == 0) {
-        quiet->since_ns = quiet->last_ns = now_ns;
-    }
+    note_yield(real, now_ns, now_ns - quiet->last_ns);
     tt_real_place_look(real, now_ns);
     quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
     quiet->last_ns = now_ns;
     const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
     const bool is_vain = quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
-    if (tt_real_engine_must_ask(real)) {
+    if (must_ask) {
         ask_on(real, quiet, now_ns);
         return now_ns >= until_ns;
     }

@@ -5,7 +5,8 @@
  * Two ranks sum again and again; what a calling thread asks of libc is counted by call. Which of
  * them comes first is up to the kernel: that one waits, so it yields and sleeps, and may have to be
  * rung for. The other one finds everything there. So both go on until each has made calls that
- * asked for nothing at all; code that asks for something on the way never gets there.
+ * asked for nothing at all; code that asks for something on the way never gets there. Beside
+ * programs that compute, who waits does not yield to them in each call.
  *
  * Labels: asan tsan
  * Wrap: malloc calloc realloc aligned_alloc pthread_mutex_lock sched_yield ppoll
@@ -16,10 +17,13 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -35,6 +39,8 @@ enum {
 
 /* Of the thread that looks. */
 static _Thread_local uint64_t allocations, locks, yields, system_calls;
+/* Somebody who computes has the core for a time slice at each yield. */
+static atomic_bool is_core_shared;
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
@@ -98,8 +104,9 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 
 int __wrap_sched_yield(void)
 {
+    const struct timespec slice = {.tv_nsec = 2 * 1000 * 1000};
     yields++;
-    return __real_sched_yield();
+    return atomic_load(&is_core_shared) ? nanosleep(&slice, NULL) : __real_sched_yield();
 }
 
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *left,
@@ -247,12 +254,48 @@ static void test_persistent_calls_ask_for_nothing(void **state)
     ranks_run(2, "shm", hot_body, &(wanted){.how = RERUN, .count = ARENA_COUNT, .may_yield = true});
 }
 
+/* ---- beside others that compute ---- */
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void shared_body(ranks_self *self)
+{
+    enum { CALLS = 200, TRUSTED_MS = 100 };
+    const uint64_t yielded = yields, begin_ms = clock_ms();
+    for (int i = 0; i < CALLS; i++) {
+        int32_t value = 1;
+        if (i % self->size == self->rank) {
+            (void)usleep(300); /* the other one waits */
+        }
+        EXPECT_STATUS(TUTTI_OK,
+                      tutti_allreduce(self->context, &value, &value, 1, TUTTI_I32, TUTTI_SUM));
+    }
+    const uint64_t most = 8 + (clock_ms() - begin_ms) / TRUSTED_MS;
+    EXPECT_SAY(yields - yielded <= most, "%lu yields, at most %lu",
+               (unsigned long)(yields - yielded), (unsigned long)most);
+}
+
+static void test_who_was_away_for_a_slice_sleeps_for_a_while_instead_of_yielding(void **state)
+{
+    (void)state;
+    atomic_store(&is_core_shared, true);
+    ranks_run(2, "shm", shared_body, NULL);
+    ranks_run(2, "tcp", shared_body, NULL);
+    atomic_store(&is_core_shared, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_sums_ask_for_nothing),
         cmocka_unit_test(test_sums_in_shared_memory_ask_for_nothing),
         cmocka_unit_test(test_persistent_calls_ask_for_nothing),
+        cmocka_unit_test(test_who_was_away_for_a_slice_sleeps_for_a_while_instead_of_yielding),
     };
     return cmocka_run_group_tests_name("hot", tests, NULL, NULL);
 }
