@@ -84,8 +84,9 @@ total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
 dist.init_process_group("tutti")
 tensor = torch.ones(1)
 dist.all_reduce(tensor)
-print("rank", hvd.rank(), "of", hvd.size(), total, tensor.item(),
-      hvd.rank() == dist.get_rank() == int(os.environ["RANK"]), flush=True)
+is_same = hvd.rank() == dist.get_rank() == int(os.environ["RANK"])
+line = f"rank {hvd.rank()} of {hvd.size()} {total} {tensor.item()} {is_same}\\n"
+os.write(1, line.encode())  # whole: the ranks share a pipe, and torchrun runs python unbuffered
 hvd.shutdown()
 """
 
