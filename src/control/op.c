@@ -539,7 +539,7 @@ static void exec_failed(tt_op *op)
     if (status == TT_ERR_PEER_DOWN) {
         const uint32_t rank = tt_op_member_rank(op, member);
         const bool has_left = op->control->peers[rank].status == TT_ERR_PEER_LEFT;
-        tt_text_add(&text, has_left ? "rank %u has left the job" : "rank %u is gone", rank);
+        tt_text_add(&text, has_left ? "rank %u has left the job" : "rank %u is down", rank);
         tt_op_fail(op, has_left ? TT_ERR_PEER_LEFT : status, text.bytes);
         return;
     }

@@ -144,7 +144,7 @@ uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
         const uint32_t rank = set->members[i];
         if (control->peers[rank].is_gone) {
             tt_text text = {0};
-            tt_text_add(&text, "rank %u is gone", rank);
+            tt_text_add(&text, "rank %u is down", rank);
             set->broken = control->peers[rank].status;
             memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
         }
