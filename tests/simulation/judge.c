@@ -4,8 +4,9 @@
  *
  * Results equal the oracle where a call succeeded. A call that is the same on all ranks succeeds
  * unless a member died. A call that is not fails with one status and one text on all ranks, except
- * where a rank's part was over before (rooted calls): that rank hears of it at a later call. An
- * error about a dead rank names a rank that is dead. */
+ * where a rank's part was over before (rooted calls): that rank hears of it at a later call; and
+ * where several ranks object to it (parts of one group), each of which may tell its own objection.
+ * An error about a dead rank names a rank that is dead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,54 @@ static bool tell_same(const call_slot *a, const call_slot *b)
            strcmp(a->request.error, b->request.error) == 0;
 }
 
+/* Are `a` and `b` one call, or of one group in one step? */
+static bool are_grouped(const scenario_call *a, const scenario_call *b)
+{
+    return a == b ||
+           (a->group_size > 0 && b->group_size > 0 && a->set == b->set && a->step == b->step);
+}
+
+/* Is what the failed request tells an objection that its own rank has made? */
+static bool tells_own_objection(const simulation *run, const call_slot *slot)
+{
+    const tt_request *request = &slot->request;
+    char cancelled[32], refused[32];
+    (void)snprintf(cancelled, sizeof(cancelled), "cancelled by rank %u", slot->rank);
+    (void)snprintf(refused, sizeof(refused), "rank %u: ", slot->rank);
+    const bool says_cancelled =
+        request->status == TT_ERR_CANCELLED && strcmp(request->error, cancelled) == 0;
+    const bool says_refused = request->status == TT_ERR_BAD_ARGUMENT &&
+                              strncmp(request->error, refused, strlen(refused)) == 0;
+    for (uint32_t i = 0; i < run->slot_count && (says_cancelled || says_refused); i++) {
+        const call_slot *other = &run->slots[i];
+        if (other->rank == slot->rank && !other->is_join && other->is_submitted &&
+            other->member == other->call->culprit && are_grouped(other->call, slot->call) &&
+            ((says_cancelled && other->is_cancelled) ||
+             (says_refused && other->call->flaw == FLAW_ARGUMENT))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is what a rank tells of a call the objection of some rank, as that rank tells it? */
+static bool is_objection(const simulation *run, const call_slot *told)
+{
+    for (uint32_t i = 0; i < run->slot_count; i++) {
+        const call_slot *slot = &run->slots[i];
+        if (slot->call_index == told->call_index && !slot->is_join &&
+            slot->request.status == told->request.status &&
+            strcmp(slot->request.error, told->request.error) == 0 &&
+            tells_own_objection(run, slot)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `*first`: what later ones are compared with; one that tells the verdict, as soon as there is one.
+ * A rank that objects fails its call before it hears of another's objection, the others wait for
+ * the verdict, which is one of the objections. */
 static void judge_agreement(simulation *run, const call_slot *slot, const call_slot **first)
 {
     const bool is_failed = slot->request.status < 0;
@@ -230,6 +279,12 @@ static void judge_agreement(simulation *run, const call_slot *slot, const call_s
     if (*first == NULL) {
         *first = slot;
     } else if (!tell_same(*first, slot)) {
+        const bool is_first_own = tells_own_objection(run, *first);
+        if ((is_first_own || tells_own_objection(run, slot)) && is_objection(run, *first) &&
+            is_objection(run, slot)) {
+            *first = is_first_own ? slot : *first;
+            return;
+        }
         run_fault(run, "call %u: rank %u says '%s', rank %u says '%s'", slot->call_index,
                   (*first)->rank, (*first)->request.error, slot->rank, slot->request.error);
     }
