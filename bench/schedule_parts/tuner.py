@@ -168,7 +168,7 @@ class Real:
         for _ in range(NOTICE_BLOCKS):
             tried = [setting for _, setting in self.train(self.live, BLOCK_STEPS)]
             if any(setting != before for setting in tried):
-                return self.settle(tried)
+                return self.settle(setting for setting, _ in itertools.groupby(tried))
         return 0, before
 
 
