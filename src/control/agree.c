@@ -182,18 +182,21 @@ static void add_ranks(tt_text *text, const tt_control *control, const tt_case *f
 
 /* ---- verdicts ---- */
 
-/* An op that had succeeded here has failed all the same: this is told at the next call, once. */
-static void fail_late(tt_control *control, const tt_head *key, tt_status status,
-                      const tt_text *text)
+/* An op that had succeeded here has failed all the same: this is told at the next call, once. Ranks
+ * that still wait for it may ask before they are told: they are to hear the same words. */
+static void fail_late(tt_control *control, const tt_head *key, tt_status status, const char *text)
 {
     tt_set *set = tt_set_find(control, key->set);
     const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
     if (set == NULL || is_pair || tt_order_failed(control, key) < 0) {
         return;
     }
-    memcpy(set->late_text, text->bytes, sizeof(set->late_text));
+    tt_text late = {0};
+    tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
+    memcpy(set->late_text, late.bytes, sizeof(set->late_text));
     set->late = status;
     tt_order_remember(set, key, NULL, status);
+    tt_agree_reason(control, key, text);
 }
 
 void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
@@ -209,9 +212,7 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
         tt_fate_add(control, peer, key, &failure);
         return;
     }
-    tt_text late = {0};
-    tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
-    fail_late(control, key, status, &late);
+    fail_late(control, key, status, text);
 }
 
 /* Tell all members; `except` (a rank) knows already. */
