@@ -170,6 +170,26 @@ static bool must_fail(const scenario *what, const scenario_call *call)
     return is_flawed;
 }
 
+/* Named tensors are taken for two seconds after a member has left, which must be longer than a
+ * frame takes (docs/control.md). Did a stop or a cut outlast that, and the call end after it? */
+static bool is_past_grace(const simulation *run, const call_slot *slot)
+{
+    const uint64_t grace_ns = 2000000000;
+    const scenario *what = run->what;
+    const uint32_t set = slot->call->set;
+    bool is_outlasted = false, is_past = false;
+    for (uint32_t i = 0; i < what->fault_count; i++) {
+        const scenario_fault *fault = &what->faults[i];
+        is_outlasted |= (fault->kind == FAULT_STOP || fault->kind == FAULT_CUT) &&
+                        fault->duration_ns >= grace_ns;
+    }
+    for (uint32_t i = 0; i < what->set_size[set]; i++) {
+        const sim_rank_state *rank = &run->ranks[what->members[set][i]];
+        is_past |= rank->has_left && rank->left_ns + grace_ns <= slot->finished_ns;
+    }
+    return slot->call->is_named && is_outlasted && is_past;
+}
+
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
@@ -189,8 +209,8 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         }
         return names_gone_rank(run, request->error) ? NULL : "names a rank that is not dead";
     case TT_ERR_PEER_LEFT:
-        return run->what->leaves_early &&
-                       (is_hit || had_trouble(run, slot->call_index) || is_flawed)
+        return run->what->leaves_early && (is_hit || had_trouble(run, slot->call_index) ||
+                                           is_flawed || is_past_grace(run, slot))
                    ? NULL
                    : "blames a rank that left when it was done";
     case TT_ERR_MISMATCH:

@@ -41,6 +41,7 @@ typedef struct sim_rank_state {
     bool is_dead;    /* killed */
     bool is_severed; /* lost a link for good */
     bool has_left;
+    uint64_t left_ns;
     bool is_pump_due;
     bool has_joined;                             /* the slot last submitted is a join */
     const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that are not over */

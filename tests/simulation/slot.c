@@ -267,6 +267,7 @@ static void do_leave(void *argument)
 {
     sim_rank_state *rank = argument;
     rank->has_left = true;
+    rank->left_ns = tt_sim_now(rank->simulation->sim);
     tt_sim_leave(rank->simulation->sim, rank->rank);
 }
 
