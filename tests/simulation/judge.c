@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/hash64.h"
 #include "base/reduce.h"
+#include "control/control_internal.h"
 #include "simulation/run_internal.h"
 
 static bool is_one_sided(tt_collective collective)
@@ -170,22 +171,21 @@ static bool must_fail(const scenario *what, const scenario_call *call)
     return is_flawed;
 }
 
-/* Named tensors are taken for two seconds after a member has left, which must be longer than a
+/* Named tensors are taken for LEFT_GRACE_NS after a member has left, which must be longer than a
  * frame takes (docs/control.md). Did a stop or a cut outlast that, and the call end after it? */
 static bool is_past_grace(const simulation *run, const call_slot *slot)
 {
-    const uint64_t grace_ns = 2000000000;
     const scenario *what = run->what;
     const uint32_t set = slot->call->set;
     bool is_outlasted = false, is_past = false;
     for (uint32_t i = 0; i < what->fault_count; i++) {
         const scenario_fault *fault = &what->faults[i];
         is_outlasted |= (fault->kind == FAULT_STOP || fault->kind == FAULT_CUT) &&
-                        fault->duration_ns >= grace_ns;
+                        fault->duration_ns >= LEFT_GRACE_NS;
     }
     for (uint32_t i = 0; i < what->set_size[set]; i++) {
         const sim_rank_state *rank = &run->ranks[what->members[set][i]];
-        is_past |= rank->has_left && rank->left_ns + grace_ns <= slot->finished_ns;
+        is_past |= rank->has_left && rank->left_ns + LEFT_GRACE_NS <= slot->finished_ns;
     }
     return slot->call->is_named && is_outlasted && is_past;
 }
