@@ -25,6 +25,7 @@ enum {
     YIELD_NS = 100 * 1000,       /* of this core's time, where a host's ranks outnumber its cores */
     YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
     YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
+    SOCKET_WORTH = 4,            /* spins: news by sockets take longer, as does a look */
     YIELD_LONG_NS = 1000 * 1000, /* one that took so long ran somebody who computes: a time slice */
     LONG_WORTH = 4,              /* short ones that a long one outweighs */
     SHARED_SCORE = 16,           /* of long ones less short ones: the core is shared, */
@@ -146,7 +147,8 @@ static void relax(void)
 /* A wait that finds nothing new. Its first passes only pause: an answer of a peer that runs is
  * here within a microsecond. Later ones yield, even where every rank has a core by count: the
  * kernel may have put two of them on one, and then the one that spins keeps the other from
- * answering. What others ran for meanwhile is not counted as burnt.
+ * answering. What others ran for meanwhile is not counted as burnt; looking is, however long it
+ * takes: it may be a system call for each socket.
  *
  * Who yields to a program that computes, such as a loader of data, is back a time slice later, in
  * each wait anew; a sleeper is put before it when woken. So where yields take slices again and
@@ -194,6 +196,14 @@ static void note_yield(tt_real *real, uint64_t now_ns, uint64_t took_ns)
     }
 }
 
+static uint64_t burn_most_ns(const tt_real *real)
+{
+    if (!real->spins && real->memory_count > 0) {
+        return YIELD_NS;
+    }
+    return real->socket_count > 0 ? SOCKET_WORTH * real->spin_ns : real->spin_ns;
+}
+
 /* True: enough is enough. */
 static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
@@ -211,14 +221,15 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
             return true;
         }
     }
+    const uint64_t looked_ns = tt_real_clock();
     sched_yield();
     const uint64_t now_ns = tt_real_clock();
-    note_yield(real, now_ns, now_ns - quiet->last_ns);
+    note_yield(real, now_ns, now_ns - looked_ns);
     tt_real_place_look(real, now_ns);
-    quiet->burnt_ns += tt_min_u64(now_ns - quiet->last_ns, YIELD_OWN_NS);
+    quiet->burnt_ns += looked_ns - quiet->last_ns + tt_min_u64(now_ns - looked_ns, YIELD_OWN_NS);
     quiet->last_ns = now_ns;
-    const uint64_t most_ns = real->spins || real->memory_count == 0 ? real->spin_ns : YIELD_NS;
-    const bool is_vain = quiet->burnt_ns >= most_ns || now_ns - quiet->since_ns >= YIELD_WALL_NS;
+    const bool is_vain =
+        quiet->burnt_ns >= burn_most_ns(real) || now_ns - quiet->since_ns >= YIELD_WALL_NS;
     if (must_ask) {
         ask_on(real, quiet, now_ns);
         return now_ns >= until_ns;

@@ -341,13 +341,6 @@ static void test_waiting_can_time_out_and_the_call_goes_on(void **state)
     ranks_run_both(3, late_body, NULL);
 }
 
-static double process_cpu_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static void nap_s(double seconds)
 {
     const struct timespec nap = {.tv_sec = (time_t)seconds,
@@ -360,6 +353,20 @@ static void *barrier_main(void *argument)
     tutti_handle **handles = argument;
     EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[1], -1.0));
     return NULL;
+}
+
+/* Of the process's time in the quietest of some naps: who burns does so in all of them, a machine
+ * that stalls and counts it as ours does so in one or another. */
+static double least_burnt_s(double seconds, double enough_s)
+{
+    double least_s = seconds;
+    for (int i = 0; i < 5 && least_s >= enough_s; i++) {
+        const clock_t before = clock();
+        nap_s(seconds);
+        const double burnt_s = (double)(clock() - before) / CLOCKS_PER_SEC;
+        least_s = burnt_s < least_s ? burnt_s : least_s;
+    }
+    return least_s;
 }
 
 /* Rank 0 waits in two threads for a late peer; then nobody calls. Neither may burn. */
@@ -378,9 +385,7 @@ static void idle_body(ranks_self *self)
         tutti_handle_free(handles[0]);
         tutti_handle_free(handles[1]);
     } else {
-        const double before_s = process_cpu_s();
-        nap_s(0.6);
-        const double burnt_s = process_cpu_s() - before_s;
+        const double burnt_s = least_burnt_s(0.6, 0.06);
         EXPECT_SAY(burnt_s < 0.06, "%g s of 0.6 s while waiting", burnt_s);
         EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context));
         EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context));
@@ -388,9 +393,7 @@ static void idle_body(ranks_self *self)
     ranks_meet(self);
     if (self->rank == 0) {
         nap_s(0.1);
-        const double before_s = process_cpu_s();
-        nap_s(0.5);
-        const double burnt_s = process_cpu_s() - before_s;
+        const double burnt_s = least_burnt_s(0.5, 0.01);
         EXPECT_SAY(burnt_s < 0.01, "%g s of 0.5 s while idle", burnt_s);
     }
     ranks_meet(self);
