@@ -9,8 +9,6 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 120
 
-CTEST = ctest --output-on-failure --no-tests=error --timeout $(TEST_TIMEOUT)
-
 .PHONY: all demo test check bench install uninstall format clean help
 
 all: ## build everything into build/ (the default)
@@ -27,7 +25,7 @@ test: ## build and run the tests
 	@tools/python-env build/python
 	@cmake --preset default -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
-	@$(CTEST) --test-dir build -LE '^check$$' -j $(TEST_JOBS); code=$$?; \
+	@tools/run-tests build -LE '^check$$' --timeout $(TEST_TIMEOUT) -j $(TEST_JOBS); code=$$?; \
 	tools/python-env --report build/python; exit $$code
 
 check: ## sanitizers, cross-compile, fuzzers, many seeds (minutes)

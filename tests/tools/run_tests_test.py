@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/run-tests: what is run a second time in CI, and what never is.
+
+Timeout: 60
+"""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", "."))
+ONCE = "test -f been-here || { touch been-here; echo a stall; exit 1; }"
+
+
+def run(tests, again):
+    """The exit code and the output for a folder of tests, given as shell lines by name."""
+    environment = {**os.environ, "TEST_AGAIN": "1" if again else "0"}
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [f'add_test({name} sh -c "{line}")' for name, line in tests.items()]
+        pathlib.Path(folder, "CTestTestfile.cmake").write_text("\n".join(lines), encoding="utf-8")
+        done = subprocess.run([str(SOURCE / "tools/run-tests"), folder], text=True, timeout=50,
+                              env=environment, stdout=subprocess.PIPE, check=False)
+    return done.returncode, done.stdout
+
+
+class RunTests(unittest.TestCase):
+    def test_a_test_that_passes_alone_is_named_as_unsteady(self):
+        code, output = run({"steady": "true", "stalls": ONCE}, again=True)
+        self.assertEqual(code, 0, output)
+        self.assertIn("a stall", output)
+        self.assertIn("UNSTEADY, failed beside others and passed alone: stalls\n", output)
+
+    def test_a_test_that_fails_twice_fails(self):
+        code, output = run({"broken": "exit 1", "stalls": ONCE}, again=True)
+        self.assertNotEqual(code, 0, output)
+        self.assertNotIn("UNSTEADY", output)
+
+    def test_outside_ci_one_failure_fails(self):
+        self.assertNotEqual(run({"stalls": ONCE}, again=False)[0], 0)
+
+    def test_what_a_sanitizer_found_is_no_stall(self):
+        code, output = run({"races": "echo WARNING: ThreadSanitizer: data race; " + ONCE}, True)
+        self.assertNotEqual(code, 0, output)
+        self.assertNotIn("once more", output)
+
+    def test_a_crash_is_no_stall(self):
+        crash = "test -f been-here || { touch been-here; kill -SEGV $$; }".replace("$", "\\$")
+        code, output = run({"crashes": crash}, again=True)
+        self.assertNotEqual(code, 0, output)
+
+    def test_many_failures_are_no_stall(self):
+        code, output = run({name: ONCE.replace("been", name) for name in "abcd"}, again=True)
+        self.assertNotEqual(code, 0, output)
+
+    def test_passing_tests_pass_without_a_word(self):
+        code, output = run({"steady": "true"}, again=True)
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("UNSTEADY", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
