@@ -5,6 +5,7 @@
  * Without a launcher in the environment it starts itself anew as the ranks of a job. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 #include "library.h"
 
 enum { EXIT_USAGE = 2, ARGUMENT_BYTES_MAX = 1 << 16, ARGUMENT_COUNT_MAX = 256 };
+enum { ITERATIONS_MIN = 20, ITERATIONS_MAX = 5000 };
+
+static const double MEASURE_S = 0.02;
 
 typedef struct bench_values {
     int64_t rank_count;
@@ -77,8 +81,9 @@ static const tt_option options[] = {
      NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json_path), "FILE", "also write one JSON object per size",
      NULL, NULL, "-J", 0, 0},
-    {'i', "iterations", TT_OPTION_INT, AT(iteration_count), "N", "timed calls per size", "20", NULL,
-     "--iters", 1, 1000000},
+    {'i', "iterations", TT_OPTION_INT, AT(iteration_count), "N",
+     "timed calls per size; default: as many as take 20 ms, 20 to 5000", NULL, NULL, "--iters", 1,
+     1000000},
     {'w', "warmup", TT_OPTION_INT, AT(warmup_count), "N", "untimed calls per size", "5", NULL,
      "--warmup-iters --warmup_iters", 0, 1000000},
 };
@@ -111,20 +116,41 @@ static double median(double *values, int count)
         }                                    \
     } while (0)
 
-/* Seconds of each timed call on this rank. */
+/* Seconds of one call on this rank. */
+static tutti_status time_call(tt_bench_case *item, double *time_s_out)
+{
+    if (item->plan->is_touched) {
+        tt_bench_fill(item);
+        TRY(tutti_barrier(item->plan->context));
+    }
+    const double start = now_s();
+    TRY(tt_bench_call(item));
+    *time_s_out = now_s() - start;
+    return TUTTI_OK;
+}
+
+/* As given, or as many as outlast the first milliseconds, in which ranks that began on one core
+ * part; the same on all ranks. */
+static tutti_status choose_iterations(tt_bench_case *item, double call_s)
+{
+    item->iteration_count = item->plan->iteration_count;
+    if (item->iteration_count == 0) {
+        TRY(tutti_allreduce(item->plan->context, &call_s, &call_s, 1, TUTTI_F64, TUTTI_MAX));
+        const double count = call_s > 0 ? MEASURE_S / call_s : ITERATIONS_MAX;
+        item->iteration_count = (int)fmin(fmax(count, ITERATIONS_MIN), ITERATIONS_MAX);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status time_calls(tt_bench_case *item, double *times)
 {
-    const tt_bench_plan *plan = item->plan;
-    for (int i = -plan->warmup_count; i < plan->iteration_count; i++) {
-        if (plan->is_touched) {
-            tt_bench_fill(item);
-            TRY(tutti_barrier(plan->context));
-        }
-        const double start = now_s();
-        TRY(tt_bench_call(item));
-        if (i >= 0) {
-            times[i] = now_s() - start;
-        }
+    double last_s = 0;
+    for (int i = 0; i < item->plan->warmup_count; i++) {
+        TRY(time_call(item, &last_s));
+    }
+    TRY(choose_iterations(item, last_s));
+    for (int i = 0; i < item->iteration_count; i++) {
+        TRY(time_call(item, &times[i]));
     }
     return TUTTI_OK;
 }
@@ -147,9 +173,9 @@ static tutti_status measure(tt_bench_case *item, double *times, tt_bench_result 
     tt_bench_fill(item);
     TRY(tutti_barrier(plan->context));
     TRY(time_calls(item, times));
-    TRY(tutti_allreduce(plan->context, times, times, (uint64_t)plan->iteration_count, TUTTI_F64,
+    TRY(tutti_allreduce(plan->context, times, times, (uint64_t)item->iteration_count, TUTTI_F64,
                         TUTTI_MAX));
-    result_out->time_s = median(times, plan->iteration_count);
+    result_out->time_s = median(times, item->iteration_count);
     result_out->algorithm_bandwidth =
         result_out->time_s > 0 ? (double)item->bytes / result_out->time_s : 0;
     result_out->bus_bandwidth =
@@ -204,7 +230,8 @@ static tutti_status run_sizes(const tt_bench_plan *plan, const bench_values *val
 
 static int run_bench(const tt_bench_plan *plan, const bench_values *values)
 {
-    sweep totals = {.times = tt_cli_allocate((size_t)plan->iteration_count, sizeof(double))};
+    const int times_max = plan->iteration_count > 0 ? plan->iteration_count : ITERATIONS_MAX;
+    sweep totals = {.times = tt_cli_allocate((size_t)times_max, sizeof(double))};
     if (plan->rank == 0 && values->json_path != NULL) {
         totals.json = fopen(values->json_path, "we");
         if (totals.json == NULL) {

@@ -26,7 +26,7 @@ typedef struct tt_bench_plan {
     tutti_op op;
     int rank;
     int size;
-    int iteration_count;
+    int iteration_count; /* 0: chosen for each case */
     int warmup_count;
     bool is_foreign;
     bool is_in_place;
@@ -41,6 +41,7 @@ typedef struct tt_bench_case {
     uint64_t input_count; /* elements in the buffers */
     uint64_t output_count;
     uint64_t bytes; /* as reported: the larger of input and output */
+    int iteration_count;
     void *input;
     void *output;
 } tt_bench_case;

@@ -14,13 +14,17 @@ static const char *op_name(const tt_bench_plan *plan)
 
 void tt_bench_print_header(const tt_bench_plan *plan, int host_count)
 {
+    char iterations[16] = "by time";
+    if (plan->iteration_count > 0) {
+        (void)snprintf(iterations, sizeof(iterations), "%d", plan->iteration_count);
+    }
     printf("# tutti bench %s: %d ranks on %d host%s, transport %s, %s buffers%s%s\n"
-           "# warmup %d, iterations %d; time is the median over iterations of the slowest rank\n"
+           "# warmup %d, iterations %s; time is the median over iterations of the slowest rank\n"
            "#\n",
            tt_bench_name(plan->collective), plan->size, host_count, host_count == 1 ? "" : "s",
            plan->transport, plan->is_foreign ? "foreign" : "arena",
            plan->is_in_place ? ", in place" : "", plan->is_touched ? ", rewritten each time" : "",
-           plan->warmup_count, plan->iteration_count);
+           plan->warmup_count, iterations);
     printf("# %10s  %12s  %8s  %7s  %6s  %9s  %7s  %7s  %6s%s\n", "size", "count", "type", "redop",
            "root", "time", "algbw", "busbw", "#wrong",
            plan->has_model ? "     algorithm      model  model/time" : "");
@@ -58,13 +62,14 @@ void tt_bench_print_json(FILE *file, const tt_bench_case *item, const tt_bench_r
 {
     const tt_bench_plan *plan = item->plan;
     json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:b, s:b, s:f, s:f, s:f, s:I, s:s, s:f}", "op",
+        "{s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:I, s:s, s:f}", "op",
         tt_bench_name(plan->collective), "dtype", tt_dtype_name((tt_dtype)plan->dtype), "redop",
         op_name(plan), "bytes", (json_int_t)item->bytes, "ranks", plan->size, "transport",
         plan->transport, "buffers", plan->is_foreign ? "foreign" : "arena", "in_place",
-        (int)plan->is_in_place, "touched", (int)plan->is_touched, "time_us", result->time_s * 1e6,
-        "algbw_gbs", result->algorithm_bandwidth * 1e-9, "busbw_gbs", result->bus_bandwidth * 1e-9,
-        "wrong", (json_int_t)result->wrong_count, "algorithm", result->algorithm, "model_us",
+        (int)plan->is_in_place, "touched", (int)plan->is_touched, "iterations",
+        item->iteration_count, "time_us", result->time_s * 1e6, "algbw_gbs",
+        result->algorithm_bandwidth * 1e-9, "busbw_gbs", result->bus_bandwidth * 1e-9, "wrong",
+        (json_int_t)result->wrong_count, "algorithm", result->algorithm, "model_us",
         result->model_s * 1e6);
     if (line != NULL) {
         (void)json_dumpf(line, file, JSON_COMPACT);

@@ -12,8 +12,8 @@ import tempfile
 import unittest
 
 TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
-KEYS = {"op", "dtype", "bytes", "ranks", "transport", "buffers", "touched", "time_us", "algbw_gbs",
-        "busbw_gbs", "wrong", "algorithm", "model_us"}
+KEYS = {"op", "dtype", "bytes", "ranks", "transport", "buffers", "touched", "iterations",
+        "time_us", "algbw_gbs", "busbw_gbs", "wrong", "algorithm", "model_us"}
 FEW = ["-b", "12", "-e", "64K", "-f", "64", "-i", "3", "-w", "1"]
 
 
@@ -52,6 +52,18 @@ class Bench(unittest.TestCase):
             self.assertEqual((record["op"], record["dtype"], record["ranks"], record["transport"],
                               record["buffers"], record["touched"], record["wrong"]),
                              ("allreduce", "f64", 2, "tcp", "arena", False, 0))
+
+    def test_unless_told_it_calls_as_often_as_takes_some_time(self):
+        def iterations(size):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "out.json")
+                result = bench("allreduce", "-n", "2", "-b", size, "-e", size, "--json", str(path))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                return json.loads(path.read_text())["iterations"]
+
+        # A call beside other work may take long, so one of several tries must not.
+        self.assertTrue(any(20 < iterations("4") <= 5000 for _ in range(10)))
+        self.assertEqual(iterations("128M"), 20)
 
     def test_it_joins_a_job_that_runs_already(self):
         result = subprocess.run([TUTTI, "run", "-q", "-n", "2", TUTTI, "bench", "broadcast", *FEW],
