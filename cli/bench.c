@@ -129,8 +129,8 @@ static tutti_status time_call(tt_bench_case *item, double *time_s_out)
     return TUTTI_OK;
 }
 
-/* As given, or as many as outlast the first milliseconds, in which ranks that began on one core
- * part; the same on all ranks. */
+/* As given, or as many as outlast a job's first milliseconds, in which the kernel still moves its
+ * ranks about; the same on all ranks. */
 static tutti_status choose_iterations(tt_bench_case *item, double call_s)
 {
     item->iteration_count = item->plan->iteration_count;
