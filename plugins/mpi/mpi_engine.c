@@ -7,13 +7,15 @@
  *
  * Ops run on copies of MPI_COMM_WORLD, one communicator per process set, so that the program's own
  * MPI calls are never mixed up with ours. They are non-blocking; where every member only waits,
- * the blocking function is used: Open MPI's is about twice as fast.
+ * the blocking function is used: Open MPI's is about twice as fast. Who waits in MPICH's does not
+ * give its core away, so there it is used only where every rank has one.
  *
  * MPI starts once in a process and never again after its end. So whoever starts it here leaves it
  * running when a context is closed, and ends it when the process exits in order.
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -231,6 +233,31 @@ static bool outlives_ranks(void)
            (cleanup != NULL && strcmp(cleanup, "0") == 0);
 }
 
+/* Would who waits in a blocking call keep its core from those it waits for? Open MPI yields where
+ * its launcher counts more ranks than cores; MPICH and its kin spin on. Every member of `world`
+ * asks, and all get the same answer: blocking calls match only each other. */
+static bool waits_in_the_way(MPI_Comm world)
+{
+#ifdef OPEN_MPI
+    (void)world;
+    return false;
+#else
+    MPI_Comm host = MPI_COMM_NULL;
+    cpu_set_t cores;
+    int is_here = 0, is_anywhere = 0, ranks = 0;
+    CPU_ZERO(&cores);
+    const bool is_known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
+    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) == MPI_SUCCESS) {
+        (void)MPI_Comm_size(host, &ranks);
+        (void)MPI_Allreduce(MPI_IN_PLACE, &cores, (int)sizeof(cores), MPI_BYTE, MPI_BOR, host);
+        (void)MPI_Comm_free(&host);
+        is_here = is_known && ranks > CPU_COUNT(&cores);
+    }
+    (void)MPI_Allreduce(&is_here, &is_anywhere, 1, MPI_INT, MPI_MAX, world);
+    return is_anywhere != 0;
+#endif
+}
+
 /* Hydra tells the others of a death by SIGUSR1, which ends who does not expect it. */
 static void survive_news_of_deaths(void)
 {
@@ -257,6 +284,7 @@ static int mpi_open(const tutti_plugin_host *host, tutti_engine **engine_out, ch
         status = refuse(why, TUTTI_ERR_SYSTEM, "MPI_Comm_dup of the world failed");
     } else {
         status = add_set(engine, 0, world);
+        engine->never_blocks = waits_in_the_way(world);
     }
     if (status == TUTTI_OK) {
         engine->world_size = engine->sets[0].size;
@@ -268,8 +296,8 @@ static int mpi_open(const tutti_plugin_host *host, tutti_engine **engine_out, ch
         return status;
     }
     process.open++;
-    engine->never_blocks = outlives_ranks();
-    if (engine->never_blocks) {
+    if (outlives_ranks()) {
+        engine->never_blocks = true;
         survive_news_of_deaths();
     }
     *engine_out = engine;
