@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
-TEST_TIMEOUT ?= 120
+TEST_TIMEOUT ?= 300
 
 .PHONY: all demo test check bench install uninstall format clean help
 

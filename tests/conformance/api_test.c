@@ -5,7 +5,7 @@
  * The ranks are threads of this process, over shared memory and over TCP.
  *
  * Labels: asan tsan
- * Timeout: 300
+ * Timeout: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>

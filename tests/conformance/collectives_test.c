@@ -2,7 +2,7 @@
  *
  * collectives_test.c - every collective gives the oracle's bits on every test driver.
  * Labels: asan
- * Timeout: 300
+ * Timeout: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 """Ranks placed on several hosts: shared memory inside, TCP between. The hosts are names here.
 
 Labels: asan tsan
-Timeout: 200
+Timeout: 400
 """
 import os
 import pathlib

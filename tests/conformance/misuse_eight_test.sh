@@ -3,6 +3,6 @@
 #
 # misuse_eight_test.sh - the cases of misuse.h with eight real ranks (misuse_test.c).
 # Labels: check
-# Timeout: 300
+# Timeout: 600
 set -eu
 "$TUTTI_BIN/test_conformance_misuse" 8

@@ -6,7 +6,7 @@
  * `test_conformance_misuse 8` runs 8 ranks instead of 2 and 4.
  *
  * Labels: asan tsan
- * Timeout: 300
+ * Timeout: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>

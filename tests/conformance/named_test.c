@@ -4,7 +4,7 @@
  * messages; groups, joins, wrong use.
  *
  * Labels: asan tsan
- * Timeout: 300
+ * Timeout: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>

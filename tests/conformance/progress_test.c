@@ -5,7 +5,7 @@
  * Nothing here depends on how fast the machine is: times are bounded from below alone, by naps.
  *
  * Labels: asan tsan
- * Timeout: 120
+ * Timeout: 300
  */
 #include <setjmp.h>
 #include <stdarg.h>

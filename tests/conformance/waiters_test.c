@@ -4,7 +4,7 @@
  * who waits in the call itself; a call that is taken back while others wait.
  *
  * Labels: asan tsan
- * Timeout: 120
+ * Timeout: 600
  */
 #include <poll.h>
 #include <setjmp.h>

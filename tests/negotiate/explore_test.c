@@ -10,7 +10,7 @@
  * is done again, merging only what shows every member the same history: same ends must be reached.
  *
  * Wrap: malloc calloc realloc free
- * Timeout: 240 */
+ * Timeout: 400 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * plan_test.c - plans are made, left and made again, members join, and nothing is lost.
  *
  * Labels: asan
- * Timeout: 120 */
+ * Timeout: 300 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

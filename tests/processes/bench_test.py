@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tutti bench starts itself as a job, checks every result, and writes what it measured.
 
-Timeout: 120
+Timeout: 400
 """
 import json
 import os

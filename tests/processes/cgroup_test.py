@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control group that leaves too little memory: an error that names it, never an OOM kill.
 
-Timeout: 120
+Timeout: 400
 """
 import os
 import pathlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of costs: measured by the first job, kept, read by the next; pinned by a file.
 
-Timeout: 120
+Timeout: 400
 """
 import os
 import pathlib

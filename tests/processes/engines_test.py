@@ -7,7 +7,7 @@ with control messages over MPI, and the example of an outsider (zmq); the column
 mpi_test.py; there and in plugin_test.py the last three rows conform. A row whose plugin or launcher
 is missing is skipped, and says so.
 Labels: check
-Timeout: 300
+Timeout: 600
 """
 import os
 import pathlib

@@ -3,7 +3,7 @@
 job comes up as if they were not there. Once it is up, nothing listens any more.
 
 Labels: asan
-Timeout: 240
+Timeout: 400
 """
 import contextlib
 import pathlib

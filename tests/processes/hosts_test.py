@@ -2,7 +2,7 @@
 """Two hosts on one machine: network namespaces joined by a bridge, over IPv4 and IPv6.
 
 Skipped where namespaces may not be made (needs root). All that is made is removed.
-Timeout: 240
+Timeout: 400
 """
 import os
 import pathlib

@@ -2,7 +2,7 @@
 """kill_test.py with many more kills.
 
 Labels: check
-Timeout: 600
+Timeout: 1500
 """
 import os
 import unittest

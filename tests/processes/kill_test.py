@@ -7,7 +7,7 @@ an error that names the dead rank; the time from the kill to that return is the 
 the monotonic clock. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks for more.
 
 Labels: asan
-Timeout: 240
+Timeout: 600
 """
 import os
 import random

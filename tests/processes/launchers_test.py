@@ -2,7 +2,7 @@
 """Real launchers, and the variables that others set: the same program joins under each.
 
 A launcher that is not installed is skipped.
-Timeout: 180
+Timeout: 400
 """
 import json
 import os

@@ -2,7 +2,7 @@
 """A rank that leaves in order, or not, while others still call: each is told which and who.
 
 Labels: asan
-Timeout: 240
+Timeout: 400
 """
 import unittest
 

@@ -2,7 +2,7 @@
 """Things that run out or are forbidden: an error that names the thing and the cure, or the job
 works without it. Never a crash, never a hang.
 
-Timeout: 240
+Timeout: 400
 """
 import os
 import pathlib

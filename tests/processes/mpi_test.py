@@ -4,7 +4,7 @@
 Each test runs under Open MPI and under MPICH, where they and their plugins are there. Conformance
 and the faults that all engines share are in engines_test.py.
 Labels: check
-Timeout: 400
+Timeout: 600
 """
 import os
 import pathlib

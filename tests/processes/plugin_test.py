@@ -2,7 +2,7 @@
 """Plugins as outsiders write them: the example conforms; wrong files are refused with their fault.
 
 Labels: check
-Timeout: 180
+Timeout: 400
 """
 import os
 import pathlib

@@ -3,7 +3,7 @@
 #
 # Goal: ranks started by MPICH's own launcher meet through its PMI server, over the inherited
 # descriptor and over TCP. Exits 77, skipped, where the launcher is not installed.
-# Timeout: 60
+# Timeout: 200
 set -euo pipefail
 
 launcher=$(command -v mpirun.mpich || true)

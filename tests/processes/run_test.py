@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tutti run, seen from outside: output, exit codes, signals, and that nothing stays behind.
 
-Timeout: 120
+Timeout: 400
 """
 import json
 import os

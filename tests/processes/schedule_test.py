@@ -2,7 +2,7 @@
 """tutti schedule plans, writes what it says it writes, and refuses in one line.
 
 Labels: asan
-Timeout: 120
+Timeout: 400
 """
 import json
 import os

@@ -3,7 +3,7 @@
 
 Skipped where Slurm's packages are not installed.
 Labels: check
-Timeout: 240
+Timeout: 400
 """
 import pathlib
 import re

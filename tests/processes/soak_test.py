@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many calls of all kinds with checked results: memory and descriptors stay as they are.
 
-Timeout: 240
+Timeout: 400
 """
 import unittest
 

@@ -3,7 +3,7 @@
 
 Skipped where sshd is not installed, or may not run for want of its folder.
 Labels: check
-Timeout: 180
+Timeout: 400
 """
 import os
 import pathlib

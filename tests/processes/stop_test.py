@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stopped rank is not dead: it is named and waited for, at no cost, and the job goes on.
 
-Timeout: 120
+Timeout: 400
 """
 import signal
 import time

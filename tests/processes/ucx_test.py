@@ -4,7 +4,7 @@
 Conformance and the faults that all transports share are in engines_test.py. Skipped where the
 plugin was not built.
 Labels: check
-Timeout: 300
+Timeout: 400
 """
 import os
 import pathlib

@@ -2,7 +2,7 @@
 #
 # Scripts for Horovod, unchanged: tutti run --as-horovod.
 # Labels: python
-# Timeout: 200
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
 cd "$TUTTI_SOURCE/python/tests"

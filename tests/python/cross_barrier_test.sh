@@ -2,7 +2,7 @@
 #
 # CrossBarrier trains as DistributedOptimizer does, and step() waits for nobody.
 # Labels: python
-# Timeout: 300
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
 for ranks in 1 2; do

@@ -2,7 +2,7 @@
 #
 # The examples for PyTorch learn what they are to learn.
 # Labels: python
-# Timeout: 240
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch
 run() {

@@ -2,7 +2,7 @@
 #
 # Ranks that raise, are interrupted, fork or leave: everyone hears why.
 # Labels: python
-# Timeout: 300
+# Timeout: 900
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch pytest
 export TUTTI_BIN

@@ -2,7 +2,7 @@
 #
 # The long suites on four ranks.
 # Labels: check
-# Timeout: 600
+# Timeout: 1200
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest hypothesis
 export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis

@@ -2,7 +2,7 @@
 #
 # horovodrun's command line; torchrun.
 # Labels: python
-# Timeout: 200
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs pytest
 cd "$TUTTI_SOURCE/python/tests"

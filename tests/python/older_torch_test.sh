@@ -5,7 +5,7 @@
 # Each has a virtual environment of its own, made once. The one between takes everything but torch
 # from the newest one's, whose CUDA libraries it can load too: 3 GB that need not be fetched again.
 # Labels: check
-# Timeout: 600
+# Timeout: 900
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 between=2.11.0
 newest=$python

@@ -2,7 +2,7 @@
 #
 # Shapes, types and orders drawn at random; NumPy knows the answers.
 # Labels: python
-# Timeout: 300
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest hypothesis
 export HYPOTHESIS_STORAGE_DIRECTORY=$TUTTI_BUILD/hypothesis

@@ -2,7 +2,7 @@
 #
 # torch.distributed on Tutti: collectives, DDP, FSDP2.
 # Labels: python
-# Timeout: 300
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
 for ranks in 1 2; do

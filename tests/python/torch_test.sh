@@ -2,7 +2,7 @@
 #
 # Horovod's interface for PyTorch: collectives and training.
 # Labels: python
-# Timeout: 300
+# Timeout: 600
 . "$TUTTI_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
 for ranks in 1 2 4; do

@@ -2,7 +2,7 @@
 #
 # The wheel: built once, installed into an empty virtual environment, and used from there.
 # Labels: check
-# Timeout: 600
+# Timeout: 900
 set -euo pipefail
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/peers: its driver measures Tutti alone and the memory bound; its report judges figures.
 
-Timeout: 120
+Timeout: 400
 """
 import contextlib
 import io
