@@ -44,7 +44,7 @@ class ControlGroup(unittest.TestCase):
         return subprocess.run(
             [BIN / "tutti", "bench", "allreduce", "-n", "2", "-b", size, "-e", size, "--arena",
              "-i", "1", "-w", "0"], preexec_fn=self.enter, capture_output=True, text=True,
-            timeout=60)
+            timeout=200)
 
     def test_what_fits_works(self):
         result = self.bench("1M")

@@ -3,8 +3,9 @@
 
 Each kill comes at a random moment of a running load, by each algorithm in turn, with one thread
 of a rank or several. Every survivor's pending call must end with
-an error that names the dead rank; the time from the kill to that return is the survivor's own, on
-the monotonic clock. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks for more.
+an error that names the dead rank; when it returned is the survivor's own word, on the monotonic
+clock; how long that was is counted in naps. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks
+for more.
 
 Labels: asan
 Timeout: 600
@@ -36,7 +37,7 @@ class Kill(unittest.TestCase):
         self.assertEqual(int(match[1]), PEER_DOWN, rank.story())
         self.assertRegex(match[3], rf"\brank {victim}\b", rank.story())
         self.latencies.append((int(match[2]) - at_ns) / 1e9)
-        self.assertLess(self.latencies[-1], LATENCY_S_MAX, rank.story())
+        self.assertLess(ranks.NAPS.seconds(at_ns, int(match[2])), LATENCY_S_MAX, rank.story())
 
     def leave(self, rank, victim):
         """A later call fails at once for the same cause; shutting down leaves nothing."""
@@ -92,7 +93,8 @@ class Kill(unittest.TestCase):
         self.kill_many(KILLS, KILLS - KILLS * 7 // 8, forks=True)
 
     def test_a_death_while_joining_is_named_or_waited_out(self):
-        """Before all have met, a dead rank and a late one look alike: then time runs out."""
+        """Before all have met, a dead rank and a late one look alike: then time runs out. On a slow
+        machine it may do so for a rank that lives, while the dead one has joined."""
         for index in range(KILLS // 4):
             chance = random.Random(SEED * 1000003 + 2 * KILLS + index)
             size, victim = chance.choice([2, 3, 4]), chance.randrange(2)
@@ -106,7 +108,8 @@ class Kill(unittest.TestCase):
                 for rank in (rank for number, rank in enumerate(job) if number != victim):
                     match = rank.expect(r"^(?:failed|init) (-\d+) (.*)$")
                     self.assertIn(int(match[1]), (PEER_DOWN, MISSED), rank.story())
-                    self.assertRegex(match[2], rf"\branks? (\d+, )*{victim}\b", rank.story())
+                    self.assertRegex(match[2], rf"(\branks?|did not join .*\(joined:) (\d+, )*"
+                                               rf"{victim}\b", rank.story())
                     self.assertIn(rank.code(), (0, 3), rank.story())
 
     @classmethod

@@ -16,7 +16,7 @@ import unittest
 
 TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
-PATIENCE_S = 30  # for events that must come; long, because the machine may be busy
+PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
 
 # Waits without end but dies by any signal; prints its pid first, so that a test can await it.
 SLEEPER = "echo pid $$; exec sleep 1000"

