@@ -10,6 +10,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@
 #include "conformance/ranks.h"
 #include "conformance/world.h"
 
-enum { CASES_MIN = 200, SEEDS = 4 };
-static const double seconds_max = 2.0;
+enum { CASES_MIN = 200, SEEDS = 4, STALLS_MAX = 3 };
+static const double seconds_max = 2.0, stall_seconds_max = 60.0;
 static bool is_eight; /* set once, before the tests */
 
 static void complain(const misuse_case *one, int round, const misuse_outcome *outcome,
@@ -44,7 +45,18 @@ static void complain(const misuse_case *one, int round, const misuse_outcome *ou
 typedef struct board {
     misuse_outcome outcome;
     int cases;
+    atomic_int stalls; /* answers that came late */
 } board;
+
+/* A machine that others use, too, may stall for seconds once in a while: few answers may be late.
+ */
+static void expect_in_time(const ranks_self *self, atomic_int *stalls, double before_s)
+{
+    const double took_s = ranks_clock_s() - before_s;
+    const int late = took_s < seconds_max ? 0 : atomic_fetch_add(stalls, 1) + 1;
+    EXPECT_SAY(late <= STALLS_MAX * self->size && took_s < stall_seconds_max,
+               "%g s, late answer %d", took_s, late);
+}
 
 static void run_round(ranks_self *self, const misuse_case *one, int round, misuse_memory *memory)
 {
@@ -61,7 +73,7 @@ static void run_round(ranks_self *self, const misuse_case *one, int round, misus
                        shared->outcome.statuses[self->rank][0] == TUTTI_OK
                            ? ""
                            : tutti_last_error(self->context));
-        EXPECT(ranks_clock_s() - before_s < seconds_max);
+        expect_in_time(self, &shared->stalls, before_s);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -73,7 +85,7 @@ static void run_round(ranks_self *self, const misuse_case *one, int round, misus
                        tutti_handle_error(handles[i]));
         tutti_handle_free(handles[i]);
     }
-    EXPECT(ranks_clock_s() - before_s < seconds_max);
+    expect_in_time(self, &shared->stalls, before_s);
 }
 
 static void misuse_body(ranks_self *self)
@@ -139,6 +151,7 @@ typedef enum refused_what {
 typedef struct refused_board {
     char texts[MISUSE_SIZE_MAX][MISUSE_TEXT_BYTES];
     tutti_status statuses[MISUSE_SIZE_MAX];
+    atomic_int stalls;
 } refused_board;
 
 typedef struct refused_sets {
@@ -163,7 +176,7 @@ static void run_into(ranks_self *self, const tutti_call *call)
     refused_board *shared = self->user;
     const double before_s = ranks_clock_s();
     const tutti_status status = tutti_run(self->context, call);
-    EXPECT(ranks_clock_s() - before_s < seconds_max);
+    expect_in_time(self, &shared->stalls, before_s);
     shared->statuses[self->rank] = status;
     (void)snprintf(shared->texts[self->rank], MISUSE_TEXT_BYTES, "%s",
                    status == TUTTI_OK ? "" : tutti_last_error(self->context));
