@@ -684,6 +684,30 @@ static void test_pairs_that_disagree_fail(void **state)
 
 /* ---- deadlines ---- */
 
+/* All but the last rank call, and give up. Do they all say who was missing? On a machine that
+ * stalls the time may be over before anybody could answer: then they cannot. */
+static bool give_up(ranks_self *self, tutti_call *call)
+{
+    const board *shared = self->user;
+    const int missing = self->size - 1;
+    char name[32];
+    bool is_named = true;
+    (void)snprintf(name, sizeof(name), "rank %d", missing);
+    if (self->rank != missing) {
+        const tutti_status status = tutti_run(self->context, call);
+        EXPECT_STATUS(TUTTI_ERR_TIMED_OUT, status);
+        post(self, status);
+    }
+    ranks_meet(self);
+    for (int rank = 0; rank < missing; rank++) {
+        const char *rest = strstr(shared->texts[rank], "missing");
+        EXPECT_SAY(rest == NULL || strchr(rest, '"') == NULL, "\"%s\"", shared->texts[rank]);
+        is_named &= rest != NULL && strstr(rest, name) != NULL;
+    }
+    ranks_meet(self);
+    return is_named;
+}
+
 static void deadline_body(ranks_self *self)
 {
     int32_t value = 0;
@@ -693,16 +717,10 @@ static void deadline_body(ranks_self *self)
     call.timeout_s = 0.6;
     const board *shared = self->user;
     const int missing = self->size - 1;
-    for (int i = 0; i < 2; i++) {
-        if (self->rank != missing) {
-            char name[32];
-            (void)snprintf(name, sizeof(name), "rank %d", missing);
-            EXPECT(tutti_run(self->context, &call) == TUTTI_ERR_TIMED_OUT);
-            const char *rest = strstr(tutti_last_error(self->context), "missing");
-            EXPECT_SAY(rest != NULL && strstr(rest, name) != NULL && strchr(rest, '"') == NULL,
-                       "\"%s\"", tutti_last_error(self->context));
-        }
-        ranks_meet(self);
+    for (int named = 0, tries = 0; named < 2; tries++) {
+        named += give_up(self, &call) ? 1 : 0;
+        EXPECT_SAY(tries < 6, "size %d: %s", self->size, shared->texts[0]);
+        call.timeout_s += named <= tries ? 1.0 : 0.0;
         if (self->rank == missing) { /* too late, unless all it needs has come before the verdict */
             const tutti_status status = tutti_run(self->context, &call);
             EXPECT_SAY(status == TUTTI_ERR_TIMED_OUT || status == TUTTI_OK, "size %d: %s: %s",
