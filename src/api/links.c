@@ -57,13 +57,6 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
     return TT_OK;
 }
 
-/* What waits in the kernel cannot be overtaken. A quarter of a segment keeps the wire busy while
- * the rank is woken: what is on its way to the wire lies beside it (backlog.h). */
-static uint32_t unsent_bytes(const tt_settings *settings)
-{
-    return (uint32_t)tt_max_u64(settings->segment_bytes / 4, 8 * 1024);
-}
-
 static tt_backlog_config backlog_of(const tt_settings *settings)
 {
     const bool is_bound = settings->backlog_bytes <= BACKLOG_BYTES_MAX;
@@ -97,7 +90,7 @@ static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index,
                             .receive_fd = stream->receive_fd,
                             .mode = modes[settings->integrity],
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
-                            .unsent_bytes = unsent_bytes(settings),
+                            .unsent_bytes = tt_tcp_unsent_bytes((uint32_t)settings->segment_bytes),
                             .backlog = backlog_of(settings)};
     TT_TRY(set_congestion(work, stream->send_fd));
     memcpy(config.send_key, stream->send_key, sizeof(config.send_key));

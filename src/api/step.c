@@ -507,16 +507,20 @@ static bool is_sane(const tutti_context *context, const int64_t *words)
 /* From here on for all ranks. */
 static void take_setting(tutti_context *context, tt_steps *steps, const int64_t *words)
 {
+    const uint32_t chunk_bytes = (uint32_t)words[WORD_CHUNK];
     const uint64_t fuse_bytes = (uint64_t)words[WORD_FUSE];
     const bool is_fused_anew = fuse_bytes != steps->fuse_bytes;
     tt_drive_acquire(context);
     tt_drive_drain(context); /* what was started before keeps its setting */
-    tt_control_set_segment(context->control, (uint32_t)words[WORD_CHUNK]);
+    if (chunk_bytes != steps->chunk_bytes) {
+        tt_control_set_segment(context->control, chunk_bytes);
+        tt_real_expect(context->real, chunk_bytes);
+    }
     tt_control_set_credit(context->control, (uint64_t)words[WORD_CREDIT]);
     tt_control_set_fuse(context->control, fuse_bytes);
     tt_drive_release(context);
     (void)pthread_mutex_lock(&steps->lock);
-    steps->chunk_bytes = (uint64_t)words[WORD_CHUNK];
+    steps->chunk_bytes = chunk_bytes;
     steps->credit_bytes = (uint64_t)words[WORD_CREDIT];
     steps->fuse_bytes = fuse_bytes;
     (void)pthread_mutex_unlock(&steps->lock);

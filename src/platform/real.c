@@ -219,6 +219,16 @@ const tt_platform_ops tt_real_ops = {
     .launch = tt_real_engine_launch,
 };
 
+void tt_real_expect(tt_real *real, uint32_t frame_bytes)
+{
+    for (uint32_t i = 0; i < real->rank_count; i++) {
+        tt_link *link = real->peers[i].given.link;
+        if (link != NULL && link->ops->expect != NULL && !real->peers[i].ended) {
+            link->ops->expect(link, frame_bytes);
+        }
+    }
+}
+
 static void remove_peer(uint32_t *peers, uint32_t *count, uint32_t peer)
 {
     uint32_t at = 0;

@@ -65,6 +65,9 @@ tt_platform *tt_real_platform(tt_real *real);
 /* From now on `machine` (copied) gets the upcalls. Before the first poll. */
 void tt_real_attach(tt_real *real, const tt_machine *machine);
 
+/* From now on the longest frames have so many bytes, on every link. */
+void tt_real_expect(tt_real *real, uint32_t frame_bytes);
+
 /* One pass: links, timer, peer events, step. True if anything happened or the machine wants
  * another step: call again before sleeping. */
 bool tt_real_poll(tt_real *real);

@@ -74,17 +74,24 @@ static uint32_t least_bytes(const tt_backlog *backlog)
     return has_long_frames ? TT_BACKLOG_BYTES_LONG : TT_BACKLOG_BYTES_MIN;
 }
 
+static uint64_t room_bytes(const tt_backlog *backlog)
+{
+    return backlog->rate * ROOM_US / 1000;
+}
+
+static uint32_t bound_bytes(const tt_backlog *backlog)
+{
+    const uint64_t room = room_bytes(backlog);
+    const uint64_t wanted = tt_round_up(has_short_frames(backlog) ? room / 2 : room, STEP_BYTES);
+    return (uint32_t)tt_max_u64(wanted, least_bytes(backlog));
+}
+
 bool tt_backlog_learn(tt_backlog *backlog, tt_backlog_look look)
 {
     const uint32_t before = backlog->bytes;
     learn_rate(backlog, look);
-    const uint64_t room = backlog->rate * ROOM_US / 1000;
-    const uint64_t wanted = tt_round_up(has_short_frames(backlog) ? room / 2 : room, STEP_BYTES);
-    if (!suits(&look) || tt_round_up(room, STEP_BYTES) > TT_BACKLOG_BYTES_MAX) {
-        backlog->bytes = 0;
-    } else {
-        backlog->bytes = (uint32_t)tt_max_u64(wanted, least_bytes(backlog));
-    }
+    const bool is_fast = tt_round_up(room_bytes(backlog), STEP_BYTES) > TT_BACKLOG_BYTES_MAX;
+    backlog->bytes = !suits(&look) || is_fast ? 0 : bound_bytes(backlog);
     return backlog->bytes != before;
 }
 
@@ -141,6 +148,18 @@ void tt_backlog_begin(tt_backlog *backlog, int fd, const tt_backlog_config *conf
         backlog->bytes = least_bytes(backlog);
     }
     if (backlog->bytes > 0) {
+        apply(backlog, fd);
+    }
+}
+
+void tt_backlog_expect(tt_backlog *backlog, int fd, uint32_t frame_bytes)
+{
+    const uint32_t before = backlog->bytes;
+    backlog->frame_bytes = frame_bytes;
+    if (before > 0 && !backlog->is_fixed) {
+        backlog->bytes = bound_bytes(backlog);
+    }
+    if (backlog->bytes != before) {
         apply(backlog, fd);
     }
 }

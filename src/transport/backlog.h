@@ -67,6 +67,9 @@ void tt_backlog_begin(tt_backlog *backlog, int fd, const tt_backlog_config *conf
  * then. */
 void tt_backlog_look_at(tt_backlog *backlog, int fd, uint64_t bytes_written);
 
+/* The longest frame has another length now: so has the bound, unless there is none. */
+void tt_backlog_expect(tt_backlog *backlog, int fd, uint32_t frame_bytes);
+
 /* There is nothing to write. */
 static inline void tt_backlog_idle(tt_backlog *backlog)
 {

@@ -145,6 +145,29 @@ static void test_a_given_bound_is_the_sockets(void **state)
     (void)close(fd);
 }
 
+static void test_the_bound_follows_the_longest_frame(void **state)
+{
+    (void)state;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    tt_backlog backlog = {.frame_bytes = 512 * 1024, .bytes = TT_BACKLOG_BYTES_LONG};
+    tt_backlog_expect(&backlog, fd, 32 * 1024);
+    assert_int_equal(send_buffer(fd), TT_BACKLOG_BYTES_MIN);
+    tt_backlog_expect(&backlog, fd, 16 * 1024);
+    assert_int_equal(send_buffer(fd), TT_BACKLOG_BYTES_SHORT);
+    tt_backlog_expect(&backlog, fd, 512 * 1024);
+    assert_int_equal(send_buffer(fd), TT_BACKLOG_BYTES_LONG);
+    assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_LONG);
+    backlog = (tt_backlog){.bytes = 128 * 1024, .is_fixed = true}; /* by the user */
+    tt_backlog_expect(&backlog, fd, 16 * 1024);
+    assert_int_equal(backlog.bytes, 128 * 1024);
+    backlog = (tt_backlog){0}; /* a fast wire, or a far one */
+    tt_backlog_expect(&backlog, fd, 16 * 1024);
+    assert_int_equal(backlog.bytes, 0);
+    assert_int_equal(send_buffer(fd), TT_BACKLOG_BYTES_LONG);
+    (void)close(fd);
+}
+
 static void test_a_chosen_bbr_is_left_alone(void **state)
 {
     (void)state;
@@ -194,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_one_burst_is_no_faster_wire),
         cmocka_unit_test(test_a_late_wake_up_is_no_slower_wire),
         cmocka_unit_test(test_a_given_bound_is_the_sockets),
+        cmocka_unit_test(test_the_bound_follows_the_longest_frame),
         cmocka_unit_test(test_a_chosen_bbr_is_left_alone),
         cmocka_unit_test(test_what_is_no_tcp_socket_has_no_bound),
     };

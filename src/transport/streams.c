@@ -175,6 +175,14 @@ static void streams_descriptors(const tt_link *link, int fds_out[2], bool wants_
     }
 }
 
+static void streams_expect(tt_link *link, uint32_t frame_bytes)
+{
+    const tt_streams *self = streams_of(link);
+    for (uint32_t i = 0; i < self->count; i++) {
+        tt_tcp_link_ops.expect(&self->streams[i].tcp->link, frame_bytes);
+    }
+}
+
 static bool streams_idle(const tt_link *link)
 {
     const tt_streams *self = TT_CONTAINER_OF(link, const tt_streams, link);
@@ -266,6 +274,7 @@ const tt_link_ops tt_streams_link_ops = {
     .discard = streams_discard,
     .poll = streams_poll,
     .descriptors = streams_descriptors,
+    .expect = streams_expect,
     .idle = streams_idle,
     .close = streams_close,
     .closed = streams_closed,

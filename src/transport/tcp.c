@@ -17,6 +17,8 @@
 #include "base/base.h"
 #include "transport/tcp_internal.h"
 
+enum { UNSENT_BYTES_MIN = 8 * 1024 };
+
 static tt_tcp *tcp_of(tt_link *link)
 {
     TT_ASSERT(link->ops == &tt_tcp_link_ops);
@@ -146,6 +148,18 @@ static void socket_tune(int fd, const tt_tcp_config *config)
     option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, probe_count);
 }
 
+uint32_t tt_tcp_unsent_bytes(uint32_t frame_bytes)
+{
+    return (uint32_t)tt_max_u64(frame_bytes / 4, UNSENT_BYTES_MIN);
+}
+
+static void tcp_expect(tt_link *link, uint32_t frame_bytes)
+{
+    tt_tcp_sender *sender = &tcp_of(link)->sender;
+    option_set(sender->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, (int)tt_tcp_unsent_bytes(frame_bytes));
+    tt_backlog_expect(&sender->backlog, sender->fd, frame_bytes);
+}
+
 tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
 {
     tt_tcp *tcp = calloc(1, sizeof(*tcp));
@@ -191,6 +205,7 @@ const tt_link_ops tt_tcp_link_ops = {
     .discard = tcp_discard,
     .poll = tcp_poll,
     .descriptors = tcp_descriptors,
+    .expect = tcp_expect,
     .idle = tcp_idle,
     .close = tcp_close,
     .closed = tcp_closed,

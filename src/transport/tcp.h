@@ -47,12 +47,17 @@ typedef struct tt_tcp_config {
     uint8_t receive_key[TT_SEAL_KEY_BYTES];
     tt_seal_mode mode;
     uint32_t keepalive_s;  /* 0: TT_TCP_KEEPALIVE_S */
-    uint32_t unsent_bytes; /* bound of what is not on the wire; 0: TT_TCP_CHUNK_BYTES */
+    uint32_t unsent_bytes; /* bound of what is not on the wire, 0: TT_TCP_CHUNK_BYTES; until
+                            * somebody says what to expect */
     tt_backlog_config backlog;
     const tt_machine *machine; /* may be set later in the link, before the first poll */
 } tt_tcp_config;
 
 extern const tt_link_ops tt_tcp_link_ops;
+
+/* What waits in the kernel cannot be overtaken. A quarter of a frame keeps the wire busy while the
+ * rank is woken: what is on its way to the wire lies beside it (backlog.h). */
+uint32_t tt_tcp_unsent_bytes(uint32_t frame_bytes);
 
 /* `*link_out` is set only on TT_OK; destroy it through its table. */
 tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out);

@@ -55,6 +55,10 @@ typedef struct tt_link_ops {
      * descriptors need no preparation. */
     bool (*arm)(tt_link *link);
 
+    /* From now on the longest frames have so many bytes: how much may wait where nothing overtakes
+     * it follows from that. NULL: nothing does. */
+    void (*expect)(tt_link *link, uint32_t frame_bytes);
+
     /* Nothing that was given to send is still here. */
     bool (*idle)(const tt_link *link);
 

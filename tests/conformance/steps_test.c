@@ -2,6 +2,8 @@
  *
  * steps_test.c - what is counted, held back and tuned from step to step of real jobs.
  */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,7 +20,7 @@
 #include "conformance/ranks.h"
 #include "tutti/tutti.h"
 
-enum { TENSORS = 12, COUNT = 20000, LARGE = 2 * 1024 * 1024 };
+enum { TENSORS = 12, COUNT = 20000, LARGE = 2 * 1024 * 1024, SOCKETS = 2 };
 
 typedef struct model {
     int *values[TENSORS];
@@ -212,9 +215,26 @@ static void test_credit_holds_calls_back_and_results_stay_right(void **state)
     (void)unsetenv("TUTTI_CREDIT");
 }
 
+/* Of all ranks, as they are threads here: sockets that hold back what was not sent from here on. */
+static int sockets_with_unsent(int bytes)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        int unsent = 0;
+        socklen_t length = sizeof(unsent);
+        count += getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, &length) == 0 &&
+                 unsent == bytes;
+    }
+    return count;
+}
+
 static void tune_body(ranks_self *self)
 {
     const tutti_counters counters = steps_run(self, 180);
+    EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context)); /* all have taken the last setting */
+    const int unsent = (int)counters.chunk_bytes / 4;
+    EXPECT(sockets_with_unsent(unsent > 8192 ? unsent : 8192) >=
+           SOCKETS * self->size * (self->size - 1));
     EXPECT(counters.chunk_bytes >= 16 * 1024 && counters.chunk_bytes <= 512 * 1024);
     EXPECT(counters.credit_bytes > 0);
     EXPECT(counters.fuse_bytes >= 1024 && counters.fuse_bytes <= 256 * 1024);
@@ -224,7 +244,9 @@ static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
 {
     (void)state;
     (void)setenv("TUTTI_TUNE", "1", 1);
+    (void)setenv("TUTTI_SOCKETS", "2", 1);
     ranks_run(3, "tcp", tune_body, NULL);
+    (void)unsetenv("TUTTI_SOCKETS");
     (void)unsetenv("TUTTI_TUNE");
 }
 
