@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -170,19 +171,29 @@ static tutti_counters overlap_step(ranks_self *self, int *values, bool is_under)
 }
 
 /* A loaded machine lends some overlap to who waits at once, and takes some of who computes, but not
- * in all of five steps. */
+ * in all of many steps: as many as it takes, until each rank has seen it. */
 static void overlap_body(ranks_self *self)
 {
+    enum { STEPS_MAX = 100 };
+    atomic_int *seen = self->user;
     int *values = calloc(LARGE, sizeof(int));
     EXPECT(values != NULL);
     EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
     double waiting = 1.0, computing = 0.0, order = 0.0;
-    for (int i = 0; i < 5; i++) {
+    bool is_over = false;
+    for (int i = 0; i < STEPS_MAX && !is_over; i++) {
         const tutti_counters before = overlap_step(self, values, false);
         const tutti_counters under = overlap_step(self, values, true);
+        const bool was_seen = waiting < 0.5 && computing > 0.5 && order > 0.5;
         waiting = before.alpha < waiting ? before.alpha : waiting;
         computing = under.alpha > computing ? under.alpha : computing;
         order = under.efficiency > order ? under.efficiency : order;
+        if (!was_seen && waiting < 0.5 && computing > 0.5 && order > 0.5) {
+            atomic_fetch_add(seen, 1);
+        }
+        ranks_meet(self);
+        is_over = atomic_load(seen) == self->size;
+        ranks_meet(self);
     }
     EXPECT_SAY(waiting < 0.5, "alpha %g", waiting);
     EXPECT_SAY(computing > 0.5, "alpha %g", computing);
@@ -193,7 +204,8 @@ static void overlap_body(ranks_self *self)
 static void test_alpha_tells_who_waits_from_who_computes(void **state)
 {
     (void)state;
-    ranks_run(2, "tcp", overlap_body, NULL);
+    atomic_int seen = 0;
+    ranks_run(2, "tcp", overlap_body, &seen);
 }
 
 static void credit_body(ranks_self *self)
