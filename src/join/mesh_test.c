@@ -104,7 +104,7 @@ static void job_init(member *members, uint32_t size, int family)
                                         .host_id = 1,
                                         .can_share_memory = true,
                                         .digest = 5,
-                                        .timeout_ms = 20000,
+                                        .timeout_ms = 60000,
                                         .segment = make_segment,
                                         .user = self};
     }
@@ -317,55 +317,94 @@ static void test_ranks_that_cannot_share_memory_use_tcp(void **state)
     job_fini(members, 3);
 }
 
-static void test_a_missing_rank_is_named_to_everyone(void **state)
+/* ---- jobs whose time runs out ---- */
+
+/* What is said then is what was found by then: on a machine that stalls too little, so that it is
+ * tried once more with much more time. */
+static void expect_in_time(bool (*job)(uint64_t timeout_ms))
 {
-    (void)state;
+    assert_true(job(400) || job(8000));
+}
+
+static bool says(const member *self, const char *text)
+{
+    const bool is_said = self->status < TT_OK && strstr(self->why.text, text) != NULL;
+    if (!is_said) {
+        print_message("no \"%s\" in \"%s\", status %d\n", text, self->why.text, self->status);
+    }
+    return is_said;
+}
+
+static bool is_missing_rank_named(uint64_t timeout_ms)
+{
     member members[4];
+    char expected[96];
+    bool is_right = true;
+    (void)snprintf(expected, sizeof(expected), "rank 2 did not join within %g s (joined: 0, 1, 3)",
+                   (double)timeout_ms / 1000);
     job_init(members, 4, AF_INET);
     members[2].absent = true;
     for (uint32_t rank = 0; rank < 4; rank++) {
-        members[rank].config.timeout_ms = 400;
+        members[rank].config.timeout_ms = timeout_ms;
     }
     job_run(members, 4);
     for (uint32_t rank = 0; rank < 4; rank++) {
-        if (rank != 2) {
-            assert_true(members[rank].status < TT_OK);
-            assert_string_equal(members[rank].why.text,
-                                "rank 2 did not join within 0.4 s (joined: 0, 1, 3)");
-        }
+        is_right &= rank == 2 || (says(&members[rank], expected) &&
+                                  strlen(members[rank].why.text) == strlen(expected));
     }
     job_fini(members, 4);
+    return is_right;
+}
+
+static void test_a_missing_rank_is_named_to_everyone(void **state)
+{
+    (void)state;
+    expect_in_time(is_missing_rank_named);
+}
+
+static bool is_missing_rank_0_named(uint64_t timeout_ms)
+{
+    member members[2];
+    job_init(members, 2, AF_INET);
+    close(members[0].config.listen_fd);
+    members[0].absent = true;
+    members[1].config.timeout_ms = timeout_ms;
+    job_run(members, 2);
+    const bool is_right = members[1].status == TT_ERR_TIMED_OUT &&
+                          says(&members[1], "could not reach rank 0 at tcp://127.0.0.1:") &&
+                          says(&members[1], "Connection refused");
+    job_fini(members, 2);
+    return is_right;
 }
 
 static void test_a_missing_rank_0_is_named_with_its_place(void **state)
 {
     (void)state;
-    member members[2];
-    job_init(members, 2, AF_INET);
-    close(members[0].config.listen_fd);
-    members[0].absent = true;
-    members[1].config.timeout_ms = 200;
-    job_run(members, 2);
-    assert_int_equal(members[1].status, TT_ERR_TIMED_OUT);
-    assert_non_null(strstr(members[1].why.text, "could not reach rank 0 at tcp://127.0.0.1:"));
-    assert_non_null(strstr(members[1].why.text, "Connection refused"));
-    job_fini(members, 2);
+    expect_in_time(is_missing_rank_0_named);
+}
+
+static bool is_wrong_secret_told(uint64_t timeout_ms)
+{
+    member members[3];
+    char expected[96];
+    (void)snprintf(expected, sizeof(expected), "rank 1 did not join within %g s (joined: 0, 2)",
+                   (double)timeout_ms / 1000);
+    job_init(members, 3, AF_INET);
+    members[1].secret[0] ^= 1;
+    members[0].config.timeout_ms = timeout_ms;
+    job_run(members, 3);
+    const bool is_right = members[1].status == TT_ERR_REFUSED &&
+                          says(&members[1], "rank 1 was refused by rank 0 at 127.0.0.1:") &&
+                          says(&members[0], expected) && says(&members[0], "secret") &&
+                          says(&members[2], members[0].why.text);
+    job_fini(members, 3);
+    return is_right;
 }
 
 static void test_a_wrong_secret_is_refused_and_said(void **state)
 {
     (void)state;
-    member members[3];
-    job_init(members, 3, AF_INET);
-    members[1].secret[0] ^= 1;
-    members[0].config.timeout_ms = 3000;
-    job_run(members, 3);
-    assert_int_equal(members[1].status, TT_ERR_REFUSED);
-    assert_non_null(strstr(members[1].why.text, "rank 1 was refused by rank 0 at 127.0.0.1:"));
-    assert_non_null(strstr(members[0].why.text, "rank 1 did not join within 3 s (joined: 0, 2)"));
-    assert_non_null(strstr(members[0].why.text, "secret"));
-    assert_string_equal(members[0].why.text, members[2].why.text);
-    job_fini(members, 3);
+    assert_true(is_wrong_secret_told(3000) || is_wrong_secret_told(15000)); /* it knocks for long */
 }
 
 static void *establish_late(void *argument)
@@ -392,35 +431,46 @@ static void test_a_rank_0_that_comes_late_is_found(void **state)
     job_fini(members, 3);
 }
 
-static void test_version_skew_names_both_versions(void **state)
+static bool is_version_skew_told(uint64_t timeout_ms)
 {
-    (void)state;
     member members[2];
     job_init(members, 2, AF_INET);
-    members[0].config.timeout_ms = 500;
+    members[0].config.timeout_ms = timeout_ms;
     members[1].config.version_min = 8;
     members[1].config.version_max = 9;
     job_run(members, 2);
-    assert_int_equal(members[1].status, TT_ERR_REFUSED);
-    assert_non_null(strstr(members[1].why.text, "peer speaks 2 to 2, this side 8 to 9"));
-    assert_non_null(strstr(members[0].why.text, "peer speaks 8 to 9, this side 2 to 2"));
+    const bool is_right = members[1].status == TT_ERR_REFUSED &&
+                          says(&members[1], "peer speaks 2 to 2, this side 8 to 9") &&
+                          says(&members[0], "peer speaks 8 to 9, this side 2 to 2");
     job_fini(members, 2);
+    return is_right;
+}
+
+static void test_version_skew_names_both_versions(void **state)
+{
+    (void)state;
+    expect_in_time(is_version_skew_told);
 }
 
 /* Before named tensors were negotiated. */
+static bool is_older_build_told(uint64_t timeout_ms)
+{
+    member members[3];
+    job_init(members, 3, AF_INET);
+    members[0].config.timeout_ms = members[1].config.timeout_ms = timeout_ms;
+    members[2].config.version_min = members[2].config.version_max = 1;
+    job_run(members, 3);
+    const bool is_right = members[2].status == TT_ERR_REFUSED &&
+                          says(&members[2], "peer speaks 2 to 2, this side 1 to 1") &&
+                          says(&members[0], "peer speaks 1 to 1, this side 2 to 2");
+    job_fini(members, 3);
+    return is_right;
+}
+
 static void test_a_rank_of_an_older_build_is_refused_with_both_versions(void **state)
 {
     (void)state;
-    member members[3];
-    job_init(members, 3, AF_INET);
-    members[0].config.timeout_ms = members[1].config.timeout_ms = 500;
-    members[2].config.version_min = members[2].config.version_max = 1;
-    job_run(members, 3);
-    assert_int_equal(members[2].status, TT_ERR_REFUSED);
-    assert_non_null(strstr(members[2].why.text, "peer speaks 2 to 2, this side 1 to 1"));
-    assert_true(members[0].status < TT_OK);
-    assert_non_null(strstr(members[0].why.text, "peer speaks 1 to 1, this side 2 to 2"));
-    job_fini(members, 3);
+    expect_in_time(is_older_build_told);
 }
 
 static void test_a_rank_taken_twice_is_named_to_everyone(void **state)
@@ -454,18 +504,24 @@ static void test_other_settings_are_refused_for_everyone(void **state)
     job_fini(members, 3);
 }
 
-static void test_another_size_is_refused(void **state)
+static bool is_another_size_refused(uint64_t timeout_ms)
 {
-    (void)state;
     member members[2];
     job_init(members, 2, AF_INET);
     members[1].identity.size = 3;
-    members[0].config.timeout_ms = 500;
+    members[0].config.timeout_ms = timeout_ms;
     job_run(members, 2);
-    assert_int_equal(members[1].status, TT_ERR_REFUSED);
-    assert_non_null(strstr(members[1].why.text, "number of ranks"));
-    assert_int_equal(members[0].status, TT_ERR_TIMED_OUT);
+    const bool is_right = members[1].status == TT_ERR_REFUSED &&
+                          says(&members[1], "number of ranks") &&
+                          members[0].status == TT_ERR_TIMED_OUT;
     job_fini(members, 2);
+    return is_right;
+}
+
+static void test_another_size_is_refused(void **state)
+{
+    (void)state;
+    expect_in_time(is_another_size_refused);
 }
 
 static tt_status fail_segment(void *user, uint32_t local_index, uint32_t local_count, int *fd_out)
