@@ -120,12 +120,17 @@ class Real:
 
     def compare(self, tuned, best):
         """Medians side by side, over the best one's: as found in a job of its own, the job that
-        tuned itself, and the start."""
+        tuned itself, and the start. How idle the cores were, and the best one's rounds."""
         jobs = {"best": self.fixed("best", best), "tuned": self.fixed("tuned", tuned),
                 "start": self.fixed("start", START), "live": self.live}
+        machine = common.Machine()
         times = self.side_by_side(jobs)
-        return {name: round(common.median(times[name]) / common.median(times["best"]), 4)
+        over = {name: round(common.median(times[name]) / common.median(times["best"]), 4)
                 for name in ("tuned", "live", "start")}
+        over["idle"] = round(machine.idle(), 3)
+        over["spread"] = [round(end(times["best"]) / common.median(times["best"]), 4)
+                          for end in (min, max)]
+        return over
 
     def run(self):
         probe = self.begin("probe")
@@ -159,6 +164,7 @@ class Real:
             over = self.compare(tuned, best)
             row |= {"best": best, "over_grid": over["tuned"], "live_over_grid": over["live"],
                     "start_over_grid": over["start"]}
+        row |= {"idle": over["idle"], "best_spread": over["spread"]}
         self.bench.record(**row)
         print(f"tuner, {row}", flush=True)
 

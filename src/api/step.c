@@ -11,6 +11,7 @@
  * rank that has joined is counted as nobody; then nothing is learnt and no setting changes, for it
  * would not know. When all have joined they begin to count steps anew, together.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,6 @@ enum {
     CHUNK_MAX = 512 * 1024,
     CREDIT_MIN = 256 * 1024,
     CREDIT_MAX = 256 * 1024 * 1024,
-    CREDIT_SEED = 16 * 1024 * 1024,
     FUSE_MIN = 1024,
     FUSE_MAX = 256 * 1024, /* unless the user gave more */
     FUSE_WARMUP_STEPS = 4, /* more, where other tensors travel together: they are planned anew */
@@ -349,8 +349,8 @@ static bool has_names(tutti_context *context, const tt_steps *steps)
     return context->settings.fuse_bytes > 0 && named > steps->told_count;
 }
 
-/* c* of a step's bytes and the batching threshold by the table of costs; the present setting where
- * it says nothing. */
+/* c* of a step's bytes and the batching threshold by the table of costs; where it says nothing, the
+ * middle of the range, from which all of it is near. The present setting may lie in a corner. */
 static tt_tuner_config tuner_config(tutti_context *context, const tt_steps *steps)
 {
     const double credit = steps->credit_bytes > 0 ? (double)steps->credit_bytes : CREDIT_MAX;
@@ -359,8 +359,10 @@ static tt_tuner_config tuner_config(tutti_context *context, const tt_steps *step
     tt_tuner_config config = {.dimension_count = has_names(context, steps) ? 3 : 2,
                               .min = {{CHUNK_MIN, CREDIT_MIN, FUSE_MIN}},
                               .max = {{CHUNK_MAX, CREDIT_MAX, fuse_most}},
-                              .start = {{(double)steps->chunk_bytes, credit, fuse}},
-                              .seed = {{(double)steps->chunk_bytes, CREDIT_SEED, fuse}}};
+                              .start = {{(double)steps->chunk_bytes, credit, fuse}}};
+    for (uint32_t i = 0; i < TT_GAUSS_DIMENSIONS; i++) {
+        config.seed.at[i] = sqrt(config.min.at[i] * config.max.at[i]);
+    }
     tt_linear line;
     if (fit(context, steps, &line)) {
         const double chunk =

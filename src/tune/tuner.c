@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tuner.c - proposals: (0) the present setting, (1) the seed, then smaller and larger than the seed
- * along each dimension, then the largest expected improvement over a grid of the cube; last, the
- * final: the present setting again, and the quickest again.
+ * along each dimension, then the largest expected improvement over a grid of the cube, or where
+ * none is expected, what is farthest from all that was tried; last, the final: the present setting
+ * again, and the quickest again.
+ *
+ * Around a seed in a corner all may be alike though a valley lies elsewhere: where it takes two
+ * dimensions to enter it, no step along one of them shows it. So the search does not end early.
  *
  * The quickest of many is partly the luckiest, and the present setting's first time may hold what a
  * job does but once. So another setting must be better in its second sample, too.
@@ -23,7 +27,8 @@ enum {
 };
 
 static const double around_step = 0.25;       /* of the cube, from the seed */
-static const double improvement_min = 0.0005; /* below this share there is nothing left to find */
+static const double improvement_min = 0.0005; /* below this share nothing is expected */
+static const double same_distance = 0.01;     /* nearer points are one */
 
 /* ---- the cube ----------------------------------------------------------------------------------
  */
@@ -60,15 +65,20 @@ static double distance(const tt_tuner *tuner, const tt_gauss_point *a, const tt_
     return largest;
 }
 
-static bool is_new(const tt_tuner *tuner, const tt_gauss_point *point)
+/* From the nearest of the samples that this run told. */
+static double distance_to_told(const tt_tuner *tuner, const tt_gauss_point *point)
 {
+    double nearest = 1;
     for (uint32_t i = tuner->sample_count - tuner->told_count; i < tuner->sample_count; i++) {
         const tt_gauss_point known = to_cube(tuner, &tuner->samples[i].setting);
-        if (distance(tuner, &known, point) < 0.01) {
-            return false;
-        }
+        nearest = fmin(nearest, distance(tuner, &known, point));
     }
-    return true;
+    return nearest;
+}
+
+static bool is_new(const tt_tuner *tuner, const tt_gauss_point *point)
+{
+    return distance_to_told(tuner, point) >= same_distance;
 }
 
 /* ---- life --------------------------------------------------------------------------------------
@@ -192,6 +202,23 @@ static uint32_t grid_count(const tt_tuner *tuner)
     return counts[tuner->config.dimension_count - 1];
 }
 
+/* False where all points are taken. */
+static bool propose_far(const tt_tuner *tuner, tt_gauss_point *point_out)
+{
+    double farthest = same_distance;
+    bool is_found = false;
+    for (uint32_t i = 0; i < grid_count(tuner); i++) {
+        const tt_gauss_point point = grid_point(tuner, i);
+        const double far = distance_to_told(tuner, &point);
+        if (far > farthest) {
+            farthest = far;
+            *point_out = point;
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
 /* False where no point promises anything. */
 static bool propose(const tt_tuner *tuner, tt_gauss_point *point_out)
 {
@@ -234,7 +261,7 @@ static tt_gauss_point second_point(const tt_tuner *tuner)
     return to_cube(tuner, best != NULL ? &best->setting : &tuner->config.seed);
 }
 
-/* False: enough was tried, or nothing promises anything. */
+/* False: enough was tried. */
 static bool search_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
 {
     const bool is_warm = tuner->sample_count > tuner->told_count;
@@ -249,7 +276,7 @@ static bool search_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
         point = around_seed(tuner, i);
         is_found = is_new(tuner, &point);
     }
-    if (!is_found && !propose(tuner, &point)) {
+    if (!is_found && !propose(tuner, &point) && !propose_far(tuner, &point)) {
         return false;
     }
     *setting_out = from_cube(tuner, &point);

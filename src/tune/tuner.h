@@ -4,10 +4,10 @@
  *
  * The tuner proposes settings, the caller runs some steps with them and tells the median step time.
  * The first proposal is the present setting; then come the seed of the cost model and points around
- * it, then those of largest expected improvement; last, the present setting and the quickest once
- * more. It never ends with anything that was measured worse than the present setting: that stays
- * unless another is better by a margin, both times. Afterwards it watches, and tunes again when the
- * step time has drifted.
+ * it, then those of largest expected improvement or farthest from all others; last, the present
+ * setting and the quickest once more. It never ends with anything that was measured worse than the
+ * present setting: that stays unless another is better by a margin, both times. Afterwards it
+ * watches, and tunes again when the step time has drifted.
  *
  * One rank tunes; the others are told which setting holds from which step on.
  *
@@ -42,7 +42,7 @@ typedef struct tt_tuner_config {
     tt_tuner_setting min;   /* positive */
     tt_tuner_setting max;   /* not below min */
     tt_tuner_setting start; /* the present setting */
-    tt_tuner_setting seed;  /* what the cost model says; within the range or moved into it */
+    tt_tuner_setting seed;  /* what the cost model says, else the middle; moved into the range */
     uint32_t sample_max;    /* all told; at most TT_TUNER_SAMPLES_MAX; 0: that many */
     double margin;          /* by which another must be better than the start; 0: 2 % */
     double drift;           /* change of step time that means drift; 0: 20 % */

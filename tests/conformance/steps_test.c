@@ -290,6 +290,33 @@ static void some_step(ranks_self *self, int least)
     EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
 }
 
+static void middle_body(ranks_self *self)
+{
+    tutti_counters first = TUTTI_COUNTERS_INIT, now = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &first));
+    now.chunk_bytes = first.chunk_bytes;
+    for (int step = 0; step < 50 && now.chunk_bytes == first.chunk_bytes; step++) {
+        some_step(self, self->size);
+        EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &now));
+    }
+    EXPECT(now.chunk_bytes / 1024 == 90);                  /* of 16K to 512K */
+    EXPECT(now.credit_bytes == UINT64_C(8) * 1024 * 1024); /* of 256K to 256M */
+    EXPECT(now.fuse_bytes == UINT64_C(16) * 1024);         /* of 1K to 256K */
+}
+
+/* The setting that a job begins with may lie in a corner from which nothing better can be seen. */
+static void test_without_a_table_of_costs_the_middle_is_tried_first(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_TUNE", "1", 1);
+    (void)setenv("TUTTI_COSTS", "none", 1);
+    (void)setenv("TUTTI_CHUNK", "512K", 1);
+    ranks_run(2, "shm", middle_body, NULL);
+    (void)unsetenv("TUTTI_CHUNK");
+    (void)unsetenv("TUTTI_COSTS");
+    (void)unsetenv("TUTTI_TUNE");
+}
+
 enum { PROFILE_LINES = 6, PROFILE_CHUNK = 131072, PROFILE_CREDIT = 3000000 };
 
 /* Lines of a profile that this run wrote: fastest first, none of those it began with. */
@@ -405,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_alpha_tells_who_waits_from_who_computes),
         cmocka_unit_test(test_credit_holds_calls_back_and_results_stay_right),
         cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
+        cmocka_unit_test(test_without_a_table_of_costs_the_middle_is_tried_first),
         cmocka_unit_test(test_a_profile_is_read_tried_and_written),
         cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
         cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
