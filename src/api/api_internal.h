@@ -150,10 +150,10 @@ struct tutti_context {
     /* Hints of drive.c: how often in a row what was left open was waited for at once, and how many
      * more it takes to rely on that; how often something was left open; whether the last was left
      * to its waiter; since when nobody has waited for it (0: nothing is open); until when the
-     * progress thread lingers. */
+     * progress thread lingers, and how far ahead that may be. */
     atomic_uint prompt, prompt_needed, starts;
     atomic_bool is_left;
-    atomic_ullong started_ns, linger_ns;
+    atomic_ullong started_ns, linger_ns, left_ns;
 };
 
 /* process.c: the one process-wide list, for forks and for ranks that are threads. */
@@ -225,10 +225,11 @@ void tt_drive_release(tutti_context *context);
 void tt_drive_notify(tutti_context *context);
 /* The same after a call was started, or left open, that the caller may be about to wait for. */
 void tt_drive_started(tutti_context *context);
+/* How long what was started may lie unseen if `starts` calls were started within `passed_ns`. */
+uint64_t tt_drive_patience_ns(uint64_t passed_ns, unsigned starts);
 /* Baton's holder: submit what is queued. */
 void tt_drive_drain(tutti_context *context);
-/* Submit the handle's request, which is in state STARTED, and wait for its end; false: time is
- * out. */
+/* Submit the handle's request, in state STARTED, and wait for its end; false: time is out. */
 bool tt_drive_run(tutti_handle *handle, uint64_t until_ns);
 /* Until the handle is done, or `until_ns`; drives if nobody else does. */
 bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns);

@@ -19,8 +19,9 @@
  *      peers whether to ring is no longer that of a sleeper. So does who ends a sleeper's call.
  *  (7) A waiter whose call is over goes, whoever drives; if nobody does, it sees to what is left.
  *  (8) Who has waited at once for each of its last calls will wait for the next one, too: a
- *      progress thread that looks again within LEFT_NS_MAX is not woken for it. It would only take
- *      the core and the baton from the waiter.
+ *      progress thread that looks again soon is not woken for it. It would only take the core and
+ *      the baton from the waiter. So would its looks while the waiter drives: soon is as long as
+ *      some calls take (tt_drive_patience_ns).
  *  (9) Calls come in bursts. After the first of one the progress thread naps for NAP_NS before it
  *      sleeps: it says that it runs, so that who submits the next ones need not wake it. A wake-up
  *      costs more than all the rest of a submission. Peers ring as if it slept; who waits for a
@@ -49,7 +50,8 @@ enum {
     PROMPT_NS = 20 * 1000,          /* from a start to its wait: "at once" */
     PROMPT_MIN = 8,                 /* such starts in a row before (8) holds; */
     PROMPT_MAX = 1 << 20,           /* twice as many after each that was left in vain */
-    LEFT_NS_MAX = 10 * 1000 * 1000, /* how long such a one may lie */
+    LEFT_CALLS = 4,                 /* such a one may lie for as long as so many take, but for */
+    LEFT_NS_MIN = 10 * 1000 * 1000, /* as long as this, and not for longer than STAND_BY_NS */
 };
 
 uint64_t tt_clock_ns(void)
@@ -284,13 +286,39 @@ static void prompt_ends(tutti_context *context)
     atomic_store_explicit(&context->prompt, 0, memory_order_relaxed);
 }
 
+uint64_t tt_drive_patience_ns(uint64_t passed_ns, unsigned starts)
+{
+    const uint64_t each_ns = passed_ns / ((uint64_t)starts + 1);
+    return tt_max_u64(LEFT_NS_MIN,
+                      each_ns < STAND_BY_NS / LEFT_CALLS ? LEFT_CALLS * each_ns : STAND_BY_NS);
+}
+
+/* When the progress thread last learnt how long calls take. */
+typedef struct last_look {
+    uint64_t at_ns;
+    unsigned starts;
+} last_look;
+
+/* It is about to linger. */
+static void learn_patience(tutti_context *context, last_look *last)
+{
+    const uint64_t passed_ns = tt_clock_ns() - last->at_ns;
+    const unsigned starts = atomic_load_explicit(&context->starts, memory_order_relaxed);
+    if (passed_ns >= LEFT_NS_MIN) { /* what is shorter says little of calls that are long */
+        atomic_store_explicit(&context->left_ns,
+                              tt_drive_patience_ns(passed_ns, starts - last->starts),
+                              memory_order_relaxed);
+        *last = (last_look){.at_ns = last->at_ns + passed_ns, .starts = starts};
+    }
+}
+
 /* Is this a waiter's call, as far as its last ones tell, and is somebody there if it is not? */
 static bool can_be_left(tutti_context *context, uint64_t now_ns)
 {
     const uint64_t linger_ns = atomic_load(&context->linger_ns);
     return is_prompt(context) && atomic_load(&context->progress_state) == PROGRESS_LINGERING &&
            atomic_load(&context->drivers) == 0 && linger_ns > now_ns &&
-           linger_ns - now_ns <= LEFT_NS_MAX;
+           linger_ns - now_ns <= atomic_load_explicit(&context->left_ns, memory_order_relaxed);
 }
 
 void tt_drive_started(tutti_context *context)
@@ -591,11 +619,14 @@ static void progress_sleep(tutti_context *context, bool naps)
 }
 
 /* A waiter drives, or did a moment ago: look again in a while. */
-static void progress_linger(tutti_context *context, bool naps)
+static void progress_linger(tutti_context *context, bool naps, last_look *last)
 {
     struct timespec deadline;
     const bool has_driver = atomic_load(&context->drivers) > 0 || atomic_load(&context->baton) != 0;
-    const uint64_t stand_by_ns = is_prompt(context) ? LEFT_NS_MAX : STAND_BY_NS;
+    learn_patience(context, last);
+    const uint64_t stand_by_ns = is_prompt(context)
+                                     ? atomic_load_explicit(&context->left_ns, memory_order_relaxed)
+                                     : STAND_BY_NS;
     const uint64_t pause_ns = naps ? NAP_NS : has_driver ? stand_by_ns : LINGER_NS;
     const uint64_t until_ns = tt_clock_ns() + pause_ns;
     deadline_of(until_ns, &deadline);
@@ -621,6 +652,8 @@ static void *progress_main(void *argument)
 {
     tutti_context *context = argument;
     unsigned seen = 0, quiet = 0;
+    last_look last = {.at_ns = tt_clock_ns()};
+    atomic_store(&context->left_ns, LEFT_NS_MIN);
     while (!atomic_load(&context->stops)) {
         const unsigned calls = atomic_load_explicit(&context->calls, memory_order_relaxed);
         quiet = calls == seen ? quiet + 1 : 0;
@@ -628,7 +661,7 @@ static void *progress_main(void *argument)
         /* A waiter asleep in the driver does not see the queue: then it is looked after here. */
         if ((is_driven(context) && !tt_queue_has_pushed(&context->submitted)) ||
             !tt_drive_try_acquire(context)) {
-            progress_linger(context, false);
+            progress_linger(context, false, &last);
             continue;
         }
         const bool naps = tt_queue_has_pushed(&context->submitted);
@@ -640,7 +673,7 @@ static void *progress_main(void *argument)
             continue;
         }
         let_go(context);
-        progress_linger(context, naps);
+        progress_linger(context, naps, &last);
     }
     return NULL;
 }
