@@ -96,17 +96,23 @@ class Hosts(unittest.TestCase):
     def test_ipv6(self):
         self.works(self.SIX)
 
+    def survives_a_second(self, hosts, steps):
+        """False: the ranks were through before the link was down."""
+        job = self.start(hosts, "init", "steps:3:mixed:1000", "describe",
+                         f"steps:{steps}:mixed:3000", "shutdown", "leaks")
+        job.expect("describe")
+        ip("-n", f"{MARK}sw", "link", "set", "port2", "down")
+        time.sleep(1.0)
+        was_in_time = job.process.poll() is None
+        ip("-n", f"{MARK}sw", "link", "set", "port2", "up")
+        self.assertEqual(job.code(), 0, job.story())
+        return was_in_time
+
     def test_a_link_that_is_down_for_a_second_is_survived(self):
         for hosts in (self.FOUR, self.SIX):
             with self.subTest(hosts=hosts):
-                job = self.start(hosts, "init", "steps:3:mixed:1000", "describe",
-                                 "steps:1500:mixed:3000", "shutdown", "leaks")
-                job.expect("describe")
-                ip("-n", f"{MARK}sw", "link", "set", "port2", "down")
-                time.sleep(1.0)
-                self.assertIsNone(job.process.poll(), job.story())
-                ip("-n", f"{MARK}sw", "link", "set", "port2", "up")
-                self.assertEqual(job.code(), 0, job.story())
+                self.assertTrue(any(self.survives_a_second(hosts, steps)
+                                    for steps in (1500, 6000, 24000)))
 
     def test_a_killed_rank_is_named_on_both_hosts(self):
         job = self.start(self.FOUR, "init", "steps:3:mixed:1000", "on:3", "sleep:300", "on:3",
@@ -125,9 +131,8 @@ class Hosts(unittest.TestCase):
         job.expect("describe")
         ip("-n", f"{MARK}sw", "link", "set", "port2", "down")
         try:
-            line = job.expect(r"^\[[01]\] failed (-?\d+) \d+ (\d+) (.*)$")
-            self.assertEqual(line[1], "-6", line[0])
-            self.assertRegex(line[3], r"rank [23]\b")
+            # The other may hear that this one has left, and its line may come first.
+            job.expect(r"^\[[01]\] failed -6 \d+ \d+ .*rank [23]\b")
         finally:
             ip("-n", f"{MARK}sw", "link", "set", "port2", "up")
 
