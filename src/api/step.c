@@ -27,7 +27,7 @@ enum {
     REPEATS_MIN = 64,       /* so many names come again, and so many times as many as there are: */
     REPEATS_FACTOR = 2,     /* the first step is over */
     WARMUP_STEPS = 2,       /* of a setting, not counted */
-    SAMPLE_STEPS_MIN = 5,   /* counted */
+    SAMPLE_STEPS_MIN = 7,   /* counted */
     SAMPLE_STEPS_MAX = 50,  /* as many as a fifth of a second holds */
     FINAL_STEPS_FACTOR = 3, /* where a sample decides between two settings */
     SAMPLE_NS = 200 * 1000 * 1000,
