@@ -198,7 +198,7 @@ static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **stat
 }
 
 /* Eight small sums at once, step by step; how many exchanges carried several of them. */
-static uint64_t bundles_with(ranks_self *self, unsigned flags)
+static uint64_t bundles_with(ranks_self *self, unsigned flags, int attempt)
 {
     enum { SMALL = 8, ROUNDS = 12 };
     static const char *const names[] = {"usual", "alone"};
@@ -209,7 +209,7 @@ static uint64_t bundles_with(ranks_self *self, unsigned flags)
         char name[NAME_BYTES];
         for (int i = 0; i < SMALL; i++) {
             values[i] = self->rank + 1;
-            (void)snprintf(name, sizeof(name), "%s %d", names[flags != 0], i);
+            (void)snprintf(name, sizeof(name), "%s %d.%d", names[flags != 0], attempt, i);
             tutti_call call = TUTTI_CALL_INIT;
             call.dtype = TUTTI_I32;
             call.name = name;
@@ -227,10 +227,19 @@ static uint64_t bundles_with(ranks_self *self, unsigned flags)
     return ranks_counters(self).bundles - before;
 }
 
+/* Whether tensors are agreed in one round is a matter of when they come: others are tried until
+ * every rank has seen it. */
 static void usual_and_alone(ranks_self *self)
 {
-    EXPECT(bundles_with(self, 0) > 0);
-    EXPECT(bundles_with(self, TUTTI_ALONE) == 0);
+    enum { ATTEMPTS = 20 };
+    int64_t least = 0;
+    for (int i = 0; i < ATTEMPTS && least == 0; i++) {
+        least = (int64_t)bundles_with(self, 0, i);
+        EXPECT_STATUS(TUTTI_OK,
+                      tutti_allreduce(self->context, &least, &least, 1, TUTTI_I64, TUTTI_MIN));
+    }
+    EXPECT(least > 0);
+    EXPECT(bundles_with(self, TUTTI_ALONE, 0) == 0);
 }
 
 static void who_travels_alone_shares_no_bundle(void **state)
