@@ -9,7 +9,8 @@
  * dimensions to enter it, no step along one of them shows it. So the search does not end early.
  *
  * The quickest of many is partly the luckiest, and the present setting's first time may hold what a
- * job does but once. So another setting must be better in its second sample, too.
+ * job does but once. So another setting must be better in its second sample, too. That one may be
+ * disturbed, by programs that come and go: where it contradicts the first, a third decides.
  *
  * Values are logarithms of step times: a share counts the same everywhere. */
 #include "tune/tuner.h"
@@ -23,7 +24,7 @@ enum {
     GRID_1 = 65, /* points a dimension, by number of dimensions */
     GRID_2 = 33,
     GRID_3 = 15,
-    FINAL = 2, /* samples that are kept for it */
+    FINAL = 3, /* samples that are kept for it; the last is for doubts */
 };
 
 static const double around_step = 0.25;       /* of the cube, from the seed */
@@ -156,15 +157,24 @@ static uint32_t quickest(const tt_tuner *tuner)
     return best;
 }
 
+/* By the samples of the final, and by the margin. */
+static bool favourite_is_better(const tt_tuner *tuner)
+{
+    const double bar_us = told(tuner, 0)->step_us * (1 - tuner->config.margin);
+    return told(tuner, tuner->favourite)->step_us < bar_us;
+}
+
+static bool final_is_over(const tt_tuner *tuner)
+{
+    return tuner->final_count == FINAL ||
+           (tuner->final_count == FINAL - 1 && favourite_is_better(tuner));
+}
+
 /* What the final left. */
 static tt_tuner_setting answer(const tt_tuner *tuner)
 {
-    if (tuner->favourite == 0) {
-        return tuner->config.start;
-    }
-    const double bar_us = told(tuner, 0)->step_us * (1 - tuner->config.margin);
-    const tt_tuner_sample *favourite = told(tuner, tuner->favourite);
-    return favourite->step_us < bar_us ? favourite->setting : tuner->config.start;
+    const bool is_kept = tuner->favourite == 0 || !favourite_is_better(tuner);
+    return is_kept ? tuner->config.start : told(tuner, tuner->favourite)->setting;
 }
 
 /* ---- proposals ---------------------------------------------------------------------------------
@@ -295,7 +305,7 @@ static bool next_setting(tt_tuner *tuner, tt_tuner_setting *setting_out)
     if (tuner->favourite == 0) {
         tuner->favourite = quickest(tuner);
     }
-    if (tuner->favourite == 0 || tuner->final_count == FINAL) {
+    if (tuner->favourite == 0 || final_is_over(tuner)) {
         return false;
     }
     *setting_out = told(tuner, tuner->final_count == 0 ? 0 : tuner->favourite)->setting;
@@ -317,7 +327,7 @@ bool tt_tuner_is_final(const tt_tuner *tuner)
     return tuner->is_asking && tuner->favourite > 0;
 }
 
-/* The present setting is taken at its best, another at what it repeats. */
+/* The present setting is taken at its best, another at what its last sample says. */
 static void tell_final(tt_tuner *tuner, double step_us)
 {
     const uint32_t index = tuner->final_count == 0 ? 0 : tuner->favourite;

@@ -6,8 +6,8 @@
  * The first proposal is the present setting; then come the seed of the cost model and points around
  * it, then those of largest expected improvement or farthest from all others; last, the present
  * setting and the quickest once more. It never ends with anything that was measured worse than the
- * present setting: that stays unless another is better by a margin, both times. Afterwards it
- * watches, and tunes again when the step time has drifted.
+ * present setting: that stays unless another is better by a margin, twice in two or three samples.
+ * Afterwards it watches, and tunes again when the step time has drifted.
  *
  * One rank tunes; the others are told which setting holds from which step on.
  *
@@ -59,7 +59,7 @@ typedef struct tt_tuner {
     uint32_t sample_count;
     uint32_t told_count;  /* of them by this run; the others came from a profile */
     uint32_t favourite;   /* of these, the quickest, once all are told; 0: none, the start stays */
-    uint32_t final_count; /* second times told: the start's, then the favourite's */
+    uint32_t final_count; /* times told again: the start's, then the favourite's once or twice */
     tt_tuner_setting asked; /* the last proposal */
     bool is_asking;         /* its time has not been told */
     bool is_settled;
@@ -81,7 +81,7 @@ bool tt_tuner_recall(tt_tuner *tuner, const tt_tuner_sample *sample);
 /* The next setting to try, or false: settled, and `*setting_out` is the answer. The same until its
  * time is told. */
 bool tt_tuner_ask(tt_tuner *tuner, tt_tuner_setting *setting_out);
-/* Is what it asks for one of the two second times that decide? They are worth more steps. */
+/* Is what it asks for one of the times that decide? They are worth more steps. */
 bool tt_tuner_is_final(const tt_tuner *tuner);
 /* The median step time under the last proposal. A time that is not positive and finite counts as
  * twice the worst. */

@@ -277,7 +277,28 @@ static void test_the_search_does_not_end_early(void **state)
     for (; tt_tuner_ask(&tuner, &setting); count++) {
         tt_tuner_tell(&tuner, 1000);
     }
-    assert_int_equal(TT_TUNER_SAMPLES_MAX - 2, count); /* without a final: nothing to decide */
+    assert_int_equal(TT_TUNER_SAMPLES_MAX - 3, count); /* without a final: nothing to decide */
+}
+
+static void test_a_disturbed_final_is_repeated(void **state)
+{
+    (void)state;
+    for (int disturbed = 1; disturbed <= 2; disturbed++) { /* samples of the favourite */
+        tt_tuner tuner;
+        tt_tuner_setting setting;
+        tuner_start(&tuner, config_2d());
+        int finals = 0;
+        uint32_t count = 0;
+        for (; tt_tuner_ask(&tuner, &setting); count++) {
+            finals += tt_tuner_is_final(&tuner);
+            const bool is_slow = finals > 1 && finals <= 1 + disturbed;
+            tt_tuner_tell(&tuner, bowl(&setting) * (is_slow ? 2 : 1));
+        }
+        assert_int_equal(3, finals);
+        assert_true(count <= TT_TUNER_SAMPLES_MAX);
+        const bool is_start = memcmp(&setting, &tuner.config.start, sizeof(setting)) == 0;
+        assert_true(is_start == (disturbed == 2));
+    }
 }
 
 static void test_one_and_three_dimensions_work_too(void **state)
@@ -402,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_it_never_ends_worse_than_it_began),
         cmocka_unit_test(test_luck_of_one_sample_does_not_win),
         cmocka_unit_test(test_the_final_repeats_the_start_and_the_quickest),
+        cmocka_unit_test(test_a_disturbed_final_is_repeated),
         cmocka_unit_test(test_a_valley_is_found_beside_busy_programs),
         cmocka_unit_test(test_where_all_is_alike_the_present_setting_stays),
         cmocka_unit_test(test_the_search_does_not_end_early),
