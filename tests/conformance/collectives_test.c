@@ -225,7 +225,37 @@ static void test_sets_do_not_disturb_each_other(void **state)
     }
 }
 
-/* Whichever launch fails, at one rank alone: no call of the set is left waiting for credit. */
+static case_run *start_sum(test_world *world, uint32_t set, const uint32_t *ranks, uint32_t size)
+{
+    const collective_case one = {.collective = TT_ALLREDUCE,
+                                 .dtype = TT_I32,
+                                 .redop = TT_SUM,
+                                 .size = size,
+                                 .count = 100 + set,
+                                 .prescale = 1.0,
+                                 .postscale = 1.0,
+                                 .salt = set};
+    return case_start(world, &one, set, ranks);
+}
+
+/* Each call of the world fails at every rank, which is told what the engine could not do or still
+ * holds: a rank may hear of the earlier failure itself at a later call. */
+static void assert_engine_is_lost(test_world *world, uint32_t size)
+{
+    for (int call = 0; call < 3; call++) {
+        uint64_t hash = 0;
+        case_run *later = start_sum(world, 0, all_ranks, size);
+        assert_true(world_run(world));
+        for (uint32_t i = 0; i < size; i++) {
+            assert_int_not_equal(case_request(later, i)->status, TT_OK);
+            assert_non_null(strstr(case_request(later, i)->error, "the engine "));
+        }
+        (void)case_finish(later, &hash);
+    }
+}
+
+/* Whichever launch fails, at one rank alone: no call of the set is left waiting for credit, and as
+ * the engine may still hold that call's buffers, later calls are refused at every rank. */
 static void test_a_failed_launch_leaves_nothing_waiting(void **state)
 {
     (void)state;
@@ -258,21 +288,9 @@ static void test_a_failed_launch_leaves_nothing_waiting(void **state)
             (void)case_finish(runs[i], &hash);
         }
         assert_true(failed > 0);
+        assert_engine_is_lost(world, SIZE);
         assert_true(world_destroy(world));
     }
-}
-
-static case_run *start_sum(test_world *world, uint32_t set, const uint32_t *ranks, uint32_t size)
-{
-    const collective_case one = {.collective = TT_ALLREDUCE,
-                                 .dtype = TT_I32,
-                                 .redop = TT_SUM,
-                                 .size = size,
-                                 .count = 100 + set,
-                                 .prescale = 1.0,
-                                 .postscale = 1.0,
-                                 .salt = set};
-    return case_start(world, &one, set, ranks);
 }
 
 static uint64_t launched_by(test_world *world, uint32_t rank)
