@@ -251,6 +251,30 @@ static void test_an_engine_without_a_descriptor_is_asked_again(void **state)
     end(&self);
 }
 
+/* While nobody waits; each pause is read off the driver, not timed. */
+static void test_an_engine_that_is_slow_is_asked_ever_more_seldom(void **state)
+{
+    (void)state;
+    world self;
+    begin(&self, false);
+    for (uint64_t token = 1; token < 3; token++) { /* a new launch begins anew */
+        launch(&self, token, 1);
+        const uint64_t first_ns = self.real->engine_nap;
+        for (uint64_t nap_ns = first_ns; nap_ns < 1000 * 1000; nap_ns *= 2) {
+            assert_int_equal(self.real->engine_nap, nap_ns);
+            (void)tt_real_engine_due(self.real);
+        }
+        assert_int_equal(self.real->engine_nap, 1000 * 1000);
+        (void)tt_real_engine_due(self.real);
+        assert_int_equal(self.real->engine_nap, 1000 * 1000); /* and no more */
+        assert_in_range(first_ns, 1, 100 * 1000);
+        ring(&self);
+        assert_true(tt_real_poll(self.real));
+        assert_int_equal(self.landed, token);
+    }
+    end(&self);
+}
+
 static bool has_lost_peer(void *argument)
 {
     return ((const world *)argument)->is_peer_down;
@@ -301,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_an_engine_with_a_descriptor_is_slept_on),
         cmocka_unit_test(test_a_ring_for_nothing_keeps_nobody_awake),
         cmocka_unit_test(test_an_engine_without_a_descriptor_is_asked_again),
+        cmocka_unit_test(test_an_engine_that_is_slow_is_asked_ever_more_seldom),
         cmocka_unit_test(test_who_keeps_asking_an_engine_sees_a_peer_die),
         cmocka_unit_test(test_an_engine_that_was_left_is_not_asked),
     };
