@@ -44,6 +44,10 @@ class RunTests(unittest.TestCase):
         self.assertNotEqual(code, 0, output)
         self.assertNotIn("once more", output)
 
+    def test_an_assertion_is_no_stall(self):
+        code, output = run({"wrong": "echo a.c:7: assertion failed: x; " + ONCE}, again=True)
+        self.assertNotEqual(code, 0, output)
+
     def test_a_crash_is_no_stall(self):
         crash = "test -f been-here || { touch been-here; kill -SEGV $$; }".replace("$", "\\$")
         code, output = run({"crashes": crash}, again=True)
