@@ -62,6 +62,7 @@ typedef struct quiet_link {
     tt_link link;
     _Atomic uint64_t arrivals;
     int fd;
+    bool is_busy; /* has something to send */
 } quiet_link;
 
 static void quiet_descriptors(const tt_link *link, int fds[2], bool wants_write[2])
@@ -78,8 +79,7 @@ static bool quiet_poll(tt_link *link)
 
 static bool quiet_idle(const tt_link *link)
 {
-    (void)link;
-    return true;
+    return !((const quiet_link *)link)->is_busy;
 }
 
 static void quiet_destroy(tt_link *link)
@@ -275,6 +275,31 @@ static void test_an_engine_that_is_slow_is_asked_ever_more_seldom(void **state)
     end(&self);
 }
 
+/* Who blocks does not drive our links, and its peer may need what is left in them to come. */
+static void test_a_call_that_blocks_waits_until_all_is_sent(void **state)
+{
+    (void)state;
+    world self;
+    begin_with(&self, false, 2);
+    tt_platform *platform = tt_real_platform(self.real);
+    const tt_launch blocking = {.token = 5, .may_block = true};
+    self.peer.is_busy = true;
+    platform->ops->launch(platform, &blocking);
+    (void)tt_real_poll(self.real);
+    assert_int_equal(self.engine.token, 0);
+    self.peer.is_busy = false;
+    (void)tt_real_poll(self.real);
+    assert_int_equal(self.engine.token, 5);
+    ring(&self);
+    assert_true(tt_real_poll(self.real));
+    self.peer.is_busy = true; /* what only starts need not wait */
+    launch(&self, 6, 1);
+    assert_int_equal(self.engine.token, 6);
+    ring(&self);
+    assert_true(tt_real_poll(self.real));
+    end(&self);
+}
+
 static bool has_lost_peer(void *argument)
 {
     return ((const world *)argument)->is_peer_down;
@@ -326,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_a_ring_for_nothing_keeps_nobody_awake),
         cmocka_unit_test(test_an_engine_without_a_descriptor_is_asked_again),
         cmocka_unit_test(test_an_engine_that_is_slow_is_asked_ever_more_seldom),
+        cmocka_unit_test(test_a_call_that_blocks_waits_until_all_is_sent),
         cmocka_unit_test(test_who_keeps_asking_an_engine_sees_a_peer_die),
         cmocka_unit_test(test_an_engine_that_was_left_is_not_asked),
     };
