@@ -451,7 +451,8 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The steps since the last proposal, to the tuner; their median. */
+/* The steps since the last proposal, to the tuner: their lower quartile. What disturbs a step only
+ * makes it longer, and often comes for seconds, so that most steps of a sample may be disturbed. */
 static double report(tt_steps *steps)
 {
     const bool is_settled = steps->tuner.is_settled;
@@ -459,12 +460,12 @@ static double report(tt_steps *steps)
         (void)tt_tuner_watch(&steps->tuner, steps->samples_us[i]);
     }
     qsort(steps->samples_us, steps->sample_count, sizeof(double), by_time);
-    const double median_us =
-        steps->sample_count > 0 ? steps->samples_us[steps->sample_count / 2] : 0.0;
+    const double typical_us =
+        steps->sample_count > 0 ? steps->samples_us[steps->sample_count / 4] : 0.0;
     if (!is_settled && steps->sample_count > 0) {
-        tt_tuner_tell(&steps->tuner, median_us);
+        tt_tuner_tell(&steps->tuner, typical_us);
     }
-    return median_us;
+    return typical_us;
 }
 
 /* Rank 0: the next setting, and for how many steps it holds at least. */
@@ -474,7 +475,7 @@ static void propose(tutti_context *context, tt_steps *steps, int64_t *words)
         tuner_begin(context, steps);
     }
     const bool was_settled = steps->tuner.is_settled;
-    const double median_us = report(steps);
+    const double typical_us = report(steps);
     tt_tuner_setting next;
     const bool is_asking = tt_tuner_ask(&steps->tuner, &next);
     const bool has_fuse = steps->tuner.config.dimension_count > TT_TUNER_BATCH;
@@ -489,7 +490,7 @@ static void propose(tutti_context *context, tt_steps *steps, int64_t *words)
                                : "tuned: chunk %.0f bytes, credit %.0f, batches up to %.0f",
                      next.at[TT_TUNER_CHUNK], next.at[TT_TUNER_CREDIT], fuse);
     }
-    const double fitting = median_us > 0.0 ? SAMPLE_NS / 1e3 / median_us : SAMPLE_STEPS_MIN;
+    const double fitting = typical_us > 0.0 ? SAMPLE_NS / 1e3 / typical_us : SAMPLE_STEPS_MIN;
     const double factor = tt_tuner_is_final(&steps->tuner) ? FINAL_STEPS_FACTOR : 1;
     words[WORD_CHUNK] = (int64_t)(next.at[TT_TUNER_CHUNK] / 64.0 + 0.5) * 64;
     words[WORD_CREDIT] = (int64_t)(next.at[TT_TUNER_CREDIT] + 0.5);

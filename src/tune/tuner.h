@@ -2,7 +2,7 @@
  *
  * tuner.h - find good settings by trying few: Bayesian optimisation in log space.
  *
- * The tuner proposes settings, the caller runs some steps with them and tells the median step time.
+ * The tuner proposes settings, the caller runs some steps with them and tells what one takes.
  * The first proposal is the present setting; then come the seed of the cost model and points around
  * it, then those of largest expected improvement or farthest from all others; last, the present
  * setting and the quickest once more. It never ends with anything that was measured worse than the
@@ -83,7 +83,7 @@ bool tt_tuner_recall(tt_tuner *tuner, const tt_tuner_sample *sample);
 bool tt_tuner_ask(tt_tuner *tuner, tt_tuner_setting *setting_out);
 /* Is what it asks for one of the times that decide? They are worth more steps. */
 bool tt_tuner_is_final(const tt_tuner *tuner);
-/* The median step time under the last proposal. A time that is not positive and finite counts as
+/* What a step took under the last proposal. A time that is not positive and finite counts as
  * twice the worst. */
 void tt_tuner_tell(tt_tuner *tuner, double step_us);
 

@@ -65,10 +65,10 @@ static tt_tuner_config config_3d(void)
 
 /* Steps of a job on busy cores: most within some percent of what the setting takes, some much
  * longer, and at times all of a sample. The first ones under a setting are slow; step.c leaves
- * them out, all but one. A sample is the median. */
+ * them out, all but one. A sample is the lower quartile. */
 static double busy_us(double cost_us, bool is_final, tt_random *random)
 {
-    enum { STEPS = 5, FINAL_STEPS = 15 };
+    enum { STEPS = 7, FINAL_STEPS = 21 };
     double times_us[FINAL_STEPS];
     const int count = is_final ? FINAL_STEPS : STEPS;
     const double others = tt_random_real(random) < 0.05 ? 1 + 0.1 * tt_random_real(random) : 1;
@@ -83,7 +83,7 @@ static double busy_us(double cost_us, bool is_final, tt_random *random)
         }
         times_us[at] = time_us;
     }
-    return times_us[count / 2];
+    return times_us[count / 4];
 }
 
 /* What the setting that was found really takes. */
