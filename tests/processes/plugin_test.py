@@ -19,6 +19,73 @@ SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", ".")).resolve()
 ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 
+# Sums of 1000 never end. At the end of the process it says when it was last asked about them.
+STUCK = r"""
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+#include "tutti/plugin.h"
+
+struct tutti_engine {
+    long long asked_ns;
+};
+static tutti_engine only;
+
+static int open_it(const tutti_plugin_host *host, tutti_engine **engine_out, char *why)
+{
+    (void)host, (void)why;
+    *engine_out = &only;
+    return TUTTI_OK;
+}
+
+static void close_it(tutti_engine *engine)
+{
+    (void)engine;
+}
+
+static void describe(const tutti_engine *engine, char *text)
+{
+    (void)engine;
+    text[0] = 0;
+}
+
+static int supports(const tutti_engine *engine, const tutti_engine_op *op)
+{
+    (void)engine;
+    return op->collective == TUTTI_ALLREDUCE && op->count == 1000 && op->set == 0;
+}
+
+static int launch(tutti_engine *engine, const tutti_engine_op *op, uint64_t token)
+{
+    (void)engine, (void)op, (void)token;
+    (void)!write(1, "launched\n", 9);
+    return TUTTI_IN_PROGRESS;
+}
+
+static int test(tutti_engine *engine, uint64_t *tokens, int *statuses, int capacity)
+{
+    struct timespec now;
+    (void)tokens, (void)statuses, (void)capacity;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    engine->asked_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+    return 0;
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+    char line[64];
+    const int bytes = snprintf(line, sizeof(line), "asked %lld\n", only.asked_ns);
+    (void)!write(1, line, (size_t)bytes);
+}
+
+static const tutti_engine_ops ops = {
+    .struct_bytes = sizeof(ops), .thread_level = TUTTI_THREAD_SERIALIZED, .open = open_it,
+    .close = close_it, .describe = describe, .supports = supports, .launch = launch, .test = test};
+
+TUTTI_PLUGIN_DEFINE = {.abi = TUTTI_PLUGIN_ABI, .struct_bytes = sizeof(tutti_plugin),
+                       .name = "stuck", .tag = {'s'}, .engine = &ops};
+"""
+
 
 class Plugins(unittest.TestCase):
     def setUp(self):
@@ -129,6 +196,16 @@ class Plugins(unittest.TestCase):
         self.assertRegex(ended.stderr, r"cannot open shared object file.*; install .*libucx0")
         said = self.run_words(TUTTI, "info", "--engines").stdout
         self.assertRegex(said, r"cannot be used +.*tutti-ucx\.so: .*cannot open shared object file")
+
+    def test_after_a_death_nobody_asks_about_buffers_that_may_be_freed(self):
+        self.compile("stuck", STUCK, "-D_GNU_SOURCE")
+        with ranks.Ranks(2, ["init", "try:allreduce:1000", "sleep:300", "shutdown"],
+                         {"TUTTI_ENGINE": "stuck", "TUTTI_PLUGIN_PATH": str(self.folder)}) as job:
+            job.expect("^launched$")
+            ranks.kill(job[1].pid)
+            returned = job[0].expect(r"^failed -6 (\d+) \d+ rank 1 is down")
+            asked = job[0].expect(r"^asked (\d+)$")
+            self.assertLess(int(asked[1]), int(returned[1]), job[0].story())
 
     def test_the_example_stays_short(self):
         text = (SOURCE / "plugins" / "example" / "zmq_engine.c").read_text()
