@@ -7,7 +7,7 @@ Timeout: 1500
 import os
 import unittest
 
-os.environ.setdefault("TUTTI_TEST_KILLS", "1500")
+os.environ.setdefault("TUTTI_TEST_KILLS", "1000")
 
 from kill_test import Kill  # noqa: E402,F401  reads the number when it is imported
 
