@@ -136,16 +136,17 @@ static tutti_status choose_iterations(tt_bench_case *item, double call_s)
     item->iteration_count = item->plan->iteration_count;
     if (item->iteration_count == 0) {
         TRY(tutti_allreduce(item->plan->context, &call_s, &call_s, 1, TUTTI_F64, TUTTI_MAX));
-        const double count = call_s > 0 ? MEASURE_S / call_s : ITERATIONS_MAX;
-        item->iteration_count = (int)fmin(fmax(count, ITERATIONS_MIN), ITERATIONS_MAX);
+        item->iteration_count = (int)fmin(fmax(MEASURE_S / call_s, ITERATIONS_MIN), ITERATIONS_MAX);
     }
     return TUTTI_OK;
 }
 
 static tutti_status time_calls(tt_bench_case *item, double *times)
 {
+    const int least = item->plan->iteration_count == 0 ? 1 : 0; /* who chooses must have seen one */
+    const int warmup_count = item->plan->warmup_count > least ? item->plan->warmup_count : least;
     double last_s = 0;
-    for (int i = 0; i < item->plan->warmup_count; i++) {
+    for (int i = 0; i < warmup_count; i++) {
         TRY(time_call(item, &last_s));
     }
     TRY(choose_iterations(item, last_s));

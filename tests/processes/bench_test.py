@@ -54,16 +54,18 @@ class Bench(unittest.TestCase):
                              ("allreduce", "f64", 2, "tcp", "arena", False, 0))
 
     def test_unless_told_it_calls_as_often_as_takes_some_time(self):
-        def iterations(size):
+        def iterations(size, *more):
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder, "out.json")
-                result = bench("allreduce", "-n", "2", "-b", size, "-e", size, "--json", str(path))
+                result = bench("allreduce", "-n", "2", "-b", size, "-e", size, "--json", str(path),
+                               *more)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 return json.loads(path.read_text())["iterations"]
 
         # A call beside other work may take long, so one of several tries must not.
         self.assertTrue(any(20 < iterations("4") <= 5000 for _ in range(10)))
         self.assertEqual(iterations("128M"), 20)
+        self.assertEqual(iterations("128M", "-w", "0"), 20)
 
     def test_it_joins_a_job_that_runs_already(self):
         result = subprocess.run([TUTTI, "run", "-q", "-n", "2", TUTTI, "bench", "broadcast", *FEW],
