@@ -12,7 +12,7 @@ def run(bench):
     for form, (fifo, ours) in computed.items():
         for order, units in (("fifo", fifo), ("ours", ours)):
             bench.record(section="golden", form=form, order=order, by="computation", units=units)
-    rounds = 3 if bench.quick else 7
+    rounds = 2 if bench.quick else 7
     with common.Hosts(2, bench.folder, MBIT) as hosts:
         server(bench, hosts, rounds)
         allreduce(bench, hosts, rounds)
