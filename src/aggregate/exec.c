@@ -339,6 +339,7 @@ static bool work_short(tt_exec *exec, tt_lane *lane)
         return false;
     }
     lane->is_worked = tt_exec_work(exec, lane, &move, UINT64_MAX);
+    exec->has_work = exec->has_work || !lane->is_worked;
     return lane->is_worked;
 }
 
@@ -467,8 +468,7 @@ static tt_status workspace_lay_out(tt_exec *exec)
     const size_t issued = tt_bit_words(plan->fan) * sizeof(uint64_t);
     const size_t partners = plan->partner_max * sizeof(tt_partner);
     const uint32_t hands = exec->flow->platform->hands;
-    const size_t pointers =
-        2 * (size_t)exec->problem.size * (hands > 1 ? 1 + hands : 1) * sizeof(void *);
+    const size_t pointers = 2 * (size_t)exec->problem.size * (1 + (size_t)hands) * sizeof(void *);
     const size_t scratch = tt_round_up(plan->scratch_bytes, 64);
     const size_t lanes = tt_min_u64(plan->lane_count, TT_LANES_MAX);
     const size_t small = tt_round_up(partners + pointers + lanes * (received + issued), 64);

@@ -153,28 +153,31 @@ static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
     do_part(work, own, bytes);
 }
 
-static void do_piece(piece *work, uint64_t bytes)
+/* How much of it was done: see tt_platform_ops.work. */
+static uint64_t do_piece(piece *work, uint64_t bytes)
 {
     tt_platform *platform = work->exec->flow->platform;
     const uint32_t size = work->exec->problem.size; /* alone there is next to nothing to do */
     if (work->source_count == 0) {
-        return;
+        return bytes;
     }
-    if (platform->hands > 1 && bytes >= platform->work_bytes_min && size > 1) {
+    if (platform->hands > 0 && bytes >= platform->work_bytes_min && size > 1) {
         const tt_work_order order = {.part = hand_part, .argument = work, .bytes = bytes};
-        platform->ops->work(platform, &order);
-    } else {
-        do_part(work, work->exec->pointers, bytes);
+        return platform->ops->work(platform, &order);
     }
+    do_part(work, work->exec->pointers, bytes);
+    return bytes;
 }
 
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes)
 {
     piece work = {.exec = exec, .source_count = 2, .target_count = 1, .is_sum = true};
-    exec->pointers[0] = a;
-    exec->pointers[1] = b;
-    exec->pointers[exec->problem.size] = target;
-    do_piece(&work, bytes);
+    for (uint64_t done = 0; done < bytes;) { /* it ends here, whoever waits */
+        exec->pointers[0] = (const uint8_t *)a + done;
+        exec->pointers[1] = (const uint8_t *)b + done;
+        exec->pointers[exec->problem.size] = (uint8_t *)target + done;
+        done += do_piece(&work, bytes - done);
+    }
 }
 
 /* ---- gathering: who reads and writes where ---- */
@@ -465,11 +468,11 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
         adasum_piece(exec, lane, move, bytes);
         break;
     }
-    do_piece(&work, bytes);
-    lane->work_done += bytes;
+    const uint64_t done = do_piece(&work, bytes);
+    lane->work_done += done;
     const bool is_arithmetic = is_sum || is_adasum || move->work == TT_WORK_FINISH;
     exec->flow->platform->ops->spend(exec->flow->platform,
-                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, bytes);
+                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, done);
     return lane->work_done == move->bytes;
 }
 

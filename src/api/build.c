@@ -371,9 +371,11 @@ static tt_status make_driver(tt_build_work *work)
         .spins =
             context->settings.spins && own_host(work)->core_count >= own_host(work)->rank_count,
         .hands = choose_hands(work),
+        .away = {.is_called = tt_drive_is_called, .owner = context},
         .engine = {.ops = context->engine_launches ? context->engine_plugin->engine : NULL,
                    .self = context->engine},
     };
+    context->can_watch = config.spins && config.hands > 1;
     tt_real *real;
     const tt_status status = tt_real_create(&config, &real);
     if (status != TT_OK) {

@@ -28,6 +28,8 @@
  *      call drives it at once.
  * (10) A progress thread that has work keeps the baton although others wait for calls: on busy
  *      cores a waiter may be woken milliseconds later, and nobody would drive till then.
+ * (11) Where a rank has cores for both, who waits while another thread drives watches on for a
+ *      moment before it sleeps: to be woken takes longer than many a call.
  */
 #include <errno.h>
 #include <limits.h>
@@ -52,6 +54,9 @@ enum {
     PROMPT_MAX = 1 << 20,           /* twice as many after each that was left in vain */
     LEFT_CALLS = 4,                 /* such a one may lie for as long as so many take, but for */
     LEFT_NS_MIN = 10 * 1000 * 1000, /* as long as this, and not for longer than STAND_BY_NS */
+    WATCH_NS_MIN = 2 * 1000,        /* see (11); a vain watch makes the next one shorter */
+    WATCH_NS_MAX = 100 * 1000,
+    WATCH_LOOKS = 32, /* between two looks at the clock */
 };
 
 uint64_t tt_clock_ns(void)
@@ -245,6 +250,12 @@ static bool acquire_unless_done(tutti_context *context, const waited *it)
     atomic_fetch_sub(&context->asking, 1);
     atomic_fetch_sub(&context->waiting, 1);
     return has_baton;
+}
+
+bool tt_drive_is_called(void *context_in)
+{
+    tutti_context *context = context_in;
+    return tt_queue_has_pushed(&context->submitted) || atomic_load(&context->asking) > 0;
 }
 
 void tt_drive_acquire(tutti_context *context)
@@ -454,19 +465,60 @@ static void deadline_of(uint64_t until_ns, struct timespec *time_out)
     time_out->tv_nsec = (long)(at % UINT64_C(1000000000));
 }
 
-/* Another thread drives: sleep until one is done, or it stops driving. */
-static void sleep_for(const waited *it, uint64_t until_ns)
+static bool is_over_or_free(const waited *it)
+{
+    return is_done(it) || atomic_load(&it->context->baton) == 0;
+}
+
+/* See (11). True: one is done, or nobody drives. */
+static bool watch(const waited *it)
+{
+    const uint64_t watch_ns = atomic_load_explicit(&it->context->watch_ns, memory_order_relaxed);
+    const uint64_t until_ns = tt_clock_ns() + tt_max_u64(WATCH_NS_MIN, watch_ns);
+    bool is_over = is_over_or_free(it);
+    while (!is_over && tt_clock_ns() < until_ns) {
+        for (int i = 0; i < WATCH_LOOKS && !(is_over = is_over_or_free(it)); i++) {
+            tt_relax();
+        }
+    }
+    return is_over;
+}
+
+/* It took so long, being woken included: would a watch have been enough? */
+static void learn_watch(tutti_context *context, uint64_t passed_ns)
+{
+    const uint64_t watch_ns = atomic_load_explicit(&context->watch_ns, memory_order_relaxed);
+    const uint64_t next_ns =
+        passed_ns < WATCH_NS_MAX ? tt_min_u64(WATCH_NS_MAX, 2 * watch_ns) : watch_ns * 3 / 4;
+    atomic_store_explicit(&context->watch_ns, tt_max_u64(WATCH_NS_MIN, next_ns),
+                          memory_order_relaxed);
+}
+
+static void sleep_until_told(const waited *it, uint64_t until_ns)
 {
     tutti_context *context = it->context;
     struct timespec deadline;
     deadline_of(until_ns, &deadline);
-    atomic_fetch_add(&context->waiting, 1);
     (void)pthread_mutex_lock(&context->sleep_lock);
-    if (!is_done(it) && atomic_load(&context->baton) != 0) {
+    if (!is_over_or_free(it)) {
         (void)pthread_cond_timedwait(&context->changed, &context->sleep_lock, &deadline);
     }
     (void)pthread_mutex_unlock(&context->sleep_lock);
+}
+
+/* Another thread drives: wait until one is done, or it stops driving. */
+static void sleep_for(const waited *it, uint64_t until_ns)
+{
+    tutti_context *context = it->context;
+    const uint64_t begin_ns = context->can_watch ? tt_clock_ns() : 0;
+    atomic_fetch_add(&context->waiting, 1);
+    if (!context->can_watch || !watch(it)) {
+        sleep_until_told(it, until_ns);
+    }
     atomic_fetch_sub(&context->waiting, 1);
+    if (context->can_watch) {
+        learn_watch(context, tt_clock_ns() - begin_ns);
+    }
 }
 
 /* Drive, with the baton, until the call is over or time is out; false as drive_for. */
@@ -589,7 +641,7 @@ static bool progress_drive(tutti_context *context)
     do {
         tt_drive_drain(context);
         while (context->finished == NULL && (has_moved = tt_real_poll(context->real)) &&
-               atomic_load(&context->asking) == 0 && !tt_queue_has_pushed(&context->submitted)) {
+               !tt_drive_is_called(context)) {
         }
         has_moved = context->finished != NULL || has_moved;
         if (context->finished != NULL && atomic_load(&context->waiting) == 0) {

@@ -21,6 +21,16 @@ _Static_assert(sizeof(size_t) == 8, "64-bit hosts only");
 #define TT_CONTAINER_OF(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
+/* Somebody else writes what is looked at again and again. */
+static inline void tt_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 static inline uint64_t tt_min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -28,10 +28,11 @@ enum {
     STACK_BYTES = 256 * 1024,
     PART_BYTES_MIN = 32 * 1024,
     PART_ALIGN = 4096,
-    PARTS_PER_HAND = 4,       /* who is slower takes fewer */
-    IDLE_SPIN_NS = 40 * 1000, /* longer than the pause between two steps of a call */
-    IDLE_SPIN_LOOK = 64,      /* pauses between looks at the clock */
-    CLOSE_SPINS = 2000,       /* pauses before the caller yields to who is still in a part */
+    ALONE_PART_BYTES = 64 * 1024, /* some 5 to 15 us */
+    PARTS_PER_HAND = 4,           /* who is slower takes fewer */
+    IDLE_SPIN_NS = 40 * 1000,     /* longer than the pause between two steps of a call */
+    IDLE_SPIN_LOOK = 64,          /* pauses between looks at the clock */
+    CLOSE_SPINS = 2000,           /* pauses before the caller yields to who is still in a part */
 };
 
 #define OPEN (UINT32_C(1) << 31)
@@ -55,15 +56,6 @@ typedef struct crew_helper {
     uint32_t hand;
 } crew_helper;
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static uint64_t clock_ns(void)
 {
     struct timespec now;
@@ -71,15 +63,21 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static void take_parts(tt_crew *crew, uint32_t hand)
+static bool take_part(tt_crew *crew, uint32_t hand)
 {
     const tt_work_order *order = &crew->order;
-    uint64_t first;
-    while ((first = atomic_fetch_add_explicit(&crew->next, crew->part_bytes,
-                                              memory_order_relaxed)) < order->bytes) {
-        order->part(order->argument, hand, first,
-                    tt_min_u64(crew->part_bytes, order->bytes - first));
+    const uint64_t first =
+        atomic_fetch_add_explicit(&crew->next, crew->part_bytes, memory_order_relaxed);
+    if (first >= order->bytes) {
+        return false;
     }
+    order->part(order->argument, hand, first, tt_min_u64(crew->part_bytes, order->bytes - first));
+    return true;
+}
+
+static bool is_called(const tt_call_away *away)
+{
+    return away->is_called != NULL && away->is_called(away->owner);
 }
 
 /* Help with the job that is open, if one is. */
@@ -89,7 +87,8 @@ static void help(tt_crew *crew, uint32_t hand)
     while ((state & OPEN) != 0) {
         if (atomic_compare_exchange_weak_explicit(&crew->state, &state, state + 1,
                                                   memory_order_acquire, memory_order_relaxed)) {
-            take_parts(crew, hand);
+            while (take_part(crew, hand)) {
+            }
             (void)atomic_fetch_sub_explicit(&crew->state, 1, memory_order_release);
             return;
         }
@@ -107,7 +106,7 @@ static void await_bell(tt_crew *crew, uint32_t seen)
     const uint64_t until_ns = crew->config.spins ? clock_ns() + IDLE_SPIN_NS : 0;
     while (crew->config.spins && is_quiet(crew, seen) && clock_ns() < until_ns) {
         for (int i = 0; i < IDLE_SPIN_LOOK && is_quiet(crew, seen); i++) {
-            relax();
+            tt_relax();
         }
     }
     while (is_quiet(crew, seen)) {
@@ -193,7 +192,7 @@ static void close_job(tt_crew *crew)
     uint32_t state = atomic_fetch_and_explicit(&crew->state, ~OPEN, memory_order_acquire) & ~OPEN;
     for (int i = 0; state != 0; i++) {
         if (i < CLOSE_SPINS) {
-            relax();
+            tt_relax();
         } else {
             (void)sched_yield();
         }
@@ -201,7 +200,16 @@ static void close_job(tt_crew *crew)
     }
 }
 
-void tt_crew_run(tt_crew *crew, const tt_work_order *order)
+/* The caller's parts; then nothing is left to claim. How far the claims went. */
+static uint64_t take_until_called(tt_crew *crew)
+{
+    while (take_part(crew, 0) && !is_called(&crew->config.away)) {
+    }
+    return tt_min_u64(crew->order.bytes, atomic_exchange_explicit(&crew->next, crew->order.bytes,
+                                                                  memory_order_relaxed));
+}
+
+uint64_t tt_crew_run(tt_crew *crew, const tt_work_order *order)
 {
     const uint64_t share = order->bytes / ((uint64_t)crew->config.hand_count * PARTS_PER_HAND);
     crew->order = *order;
@@ -212,8 +220,20 @@ void tt_crew_run(tt_crew *crew, const tt_work_order *order)
     if (!crew->is_started) {
         start_helpers(crew);
     }
-    take_parts(crew, 0);
+    const uint64_t done = take_until_called(crew);
     close_job(crew);
+    return done;
+}
+
+uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order)
+{
+    uint64_t done = 0;
+    do {
+        const uint64_t bytes = tt_min_u64(ALONE_PART_BYTES, order->bytes - done);
+        order->part(order->argument, 0, done, bytes);
+        done += bytes;
+    } while (done < order->bytes && !is_called(away));
+    return done;
 }
 
 uint32_t tt_crew_helpers(const tt_crew *crew)

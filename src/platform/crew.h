@@ -5,6 +5,8 @@
  * The caller opens a job, takes parts of it like everybody else, closes it and waits for who is
  * still in a part. Parts are claimed one by one, so that a helper that sleeps or was put aside by
  * the kernel holds up nobody but with the part it has: if none comes, the caller does it all.
+ * Parts are claimed from the front, and the caller looks after each of its own whether it is
+ * called away: then no more are claimed, and what was done is a front part of the whole.
  *
  * Between jobs a helper looks for some microseconds, then sleeps on a futex. Waking it is the only
  * system call, and only made if it sleeps.
@@ -25,16 +27,26 @@
 
 typedef struct tt_crew tt_crew;
 
+/* Does something else wait for the thread that works? Asked often: cheap, and from that thread. */
+typedef struct tt_call_away {
+    bool (*is_called)(void *owner); /* NULL: never */
+    void *owner;
+} tt_call_away;
+
 typedef struct tt_crew_config {
     uint32_t hand_count; /* the caller included; 1 to TT_HANDS_MAX */
     bool spins;          /* helpers may look for work before they sleep */
     cpu_set_t cores;     /* where helpers may run */
+    tt_call_away away;
 } tt_crew_config;
 
 tt_status tt_crew_create(const tt_crew_config *config, tt_crew **crew_out);
 
-/* All parts of the order; over when it returns. Helpers that cannot be started are done without. */
-void tt_crew_run(tt_crew *crew, const tt_work_order *order);
+/* As tt_platform_ops.work. Helpers that cannot be started are done without. */
+uint64_t tt_crew_run(tt_crew *crew, const tt_work_order *order);
+
+/* The same by the caller alone. */
+uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order);
 
 /* Helpers that were started. */
 uint32_t tt_crew_helpers(const tt_crew *crew);

@@ -69,7 +69,7 @@ static void run_jobs(bool spins)
         const tt_work_order order = {
             .part = mark, .argument = &self, .bytes = job % 3 == 0 ? BYTES : 200 * 1024 + job};
         memset(marks, 0, order.bytes);
-        tt_crew_run(crew, &order);
+        assert_int_equal(tt_crew_run(crew, &order), order.bytes);
         uint64_t wrong = 0;
         for (uint64_t i = 0; i < order.bytes; i++) {
             wrong += marks[i] != 1;
@@ -92,6 +92,54 @@ static void test_helpers_that_never_spin_do_the_same(void **state)
 {
     (void)state;
     run_jobs(false);
+}
+
+/* Whoever works is called away after each of its parts: what was done is the front, each byte
+ * once, and nothing of what lies behind was touched. */
+static bool always(void *owner)
+{
+    (void)owner;
+    return true;
+}
+
+static void check_front(const uint8_t *marks, uint64_t done)
+{
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < BYTES; i++) {
+        wrong += marks[i] != (i < done);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_who_is_called_away_leaves_a_front_that_is_done(void **state)
+{
+    (void)state;
+    static uint8_t marks[BYTES];
+    tt_crew_config config = {.hand_count = HANDS, .spins = true, .away = {.is_called = always}};
+    tt_crew *crew = NULL;
+    assert_int_equal(sched_getaffinity(0, sizeof(config.cores), &config.cores), 0);
+    assert_int_equal(tt_crew_create(&config, &crew), TT_OK);
+    sheet self = {.marks = marks, .caller = pthread_self()};
+    const tt_work_order order = {.part = mark, .argument = &self, .bytes = BYTES};
+    uint32_t early = 0;
+    for (uint32_t job = 0; job < JOBS; job++) {
+        memset(marks, 0, sizeof(marks));
+        const uint64_t done = tt_crew_run(crew, &order);
+        assert_true(done > 0 && (done == BYTES || done % TT_WORK_GRAIN == 0));
+        early += done < BYTES;
+        check_front(marks, done);
+    }
+    assert_true(early > 0);
+    assert_int_equal(self.doubled, 0);
+    tt_crew_destroy(crew);
+    memset(marks, 0, sizeof(marks));
+    const uint64_t done = tt_crew_run_alone(&config.away, &order);
+    assert_true(done > 0 && done < BYTES && done % TT_WORK_GRAIN == 0);
+    check_front(marks, done);
+    const tt_call_away never = {0};
+    memset(marks, 0, sizeof(marks));
+    assert_int_equal(tt_crew_run_alone(&never, &order), BYTES);
+    check_front(marks, BYTES);
 }
 
 typedef struct gate {
@@ -120,7 +168,7 @@ static void test_sleeping_helpers_come(void **state)
     for (int i = 0; i < 50; i++) {
         gate self = {.caller = pthread_self()};
         const tt_work_order order = {.part = await_help, .argument = &self, .bytes = BYTES};
-        tt_crew_run(crew, &order);
+        (void)tt_crew_run(crew, &order);
         assert_int_equal(self.helped, 1);
     }
     tt_crew_destroy(crew);
@@ -153,7 +201,7 @@ static void test_threads_begin_with_the_first_job_and_end_with_the_crew(void **s
     tt_crew *crew = crew_make(HANDS, true);
     assert_int_equal(thread_count(), before);
     const tt_work_order order = {.part = nothing, .bytes = BYTES};
-    tt_crew_run(crew, &order);
+    (void)tt_crew_run(crew, &order);
     assert_int_equal(thread_count(), before + HANDS - 1);
     tt_crew_destroy(crew);
     tt_crew_destroy(NULL);
@@ -166,7 +214,7 @@ static void test_a_child_may_leave_with_the_crew_as_it_is(void **state)
     (void)state;
     tt_crew *crew = crew_make(HANDS, true);
     const tt_work_order order = {.part = nothing, .bytes = BYTES};
-    tt_crew_run(crew, &order);
+    (void)tt_crew_run(crew, &order);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -175,7 +223,7 @@ static void test_a_child_may_leave_with_the_crew_as_it_is(void **state)
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    tt_crew_run(crew, &order);
+    (void)tt_crew_run(crew, &order);
     tt_crew_destroy(crew);
 }
 
@@ -184,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_is_done_once),
         cmocka_unit_test(test_helpers_that_never_spin_do_the_same),
+        cmocka_unit_test(test_who_is_called_away_leaves_a_front_that_is_done),
         cmocka_unit_test(test_sleeping_helpers_come),
         cmocka_unit_test(test_threads_begin_with_the_first_job_and_end_with_the_crew),
         cmocka_unit_test(test_a_child_may_leave_with_the_crew_as_it_is),

@@ -161,8 +161,10 @@ typedef struct tt_platform_ops {
     /* Local work of this many bytes was just done: simulated clocks advance. */
     void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
 
-    /* Do all parts of the order; they are over when this returns. NULL where `hands` is below 2. */
-    void (*work)(tt_platform *platform, const tt_work_order *order);
+    /* Do the order's parts from its front; none runs on when this returns. How many bytes are done:
+     * all, or a multiple of TT_WORK_GRAIN above 0 if something new waits for the machine, which
+     * may be more urgent. NULL where `hands` is 0. */
+    uint64_t (*work)(tt_platform *platform, const tt_work_order *order);
 
     /* Can an outside engine run such an op? The same answer on every rank: looks at collective,
      * dtype, redop and count only. NULL where there is no engine. */
@@ -176,7 +178,7 @@ typedef struct tt_platform_ops {
 struct tt_platform {
     const tt_platform_ops *ops;
     uint32_t hands;          /* threads that `work` has, the caller's included; constant */
-    uint64_t work_bytes_min; /* shorter computations are not worth handing over */
+    uint64_t work_bytes_min; /* shorter computations are not worth an order */
 };
 
 typedef enum tt_peer_event {

@@ -187,19 +187,19 @@ static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
 }
 
 /* A crew that cannot be had is done without. */
-static void real_work(tt_platform *platform, const tt_work_order *order)
+static uint64_t real_work(tt_platform *platform, const tt_work_order *order)
 {
     tt_real *real = real_of(platform);
-    if (real->crew == NULL && !real->crew_is_missing) {
-        const tt_crew_config config = {
-            .hand_count = platform->hands, .spins = real->spins, .cores = real->cores};
+    const bool is_shared = platform->hands > 1 && order->bytes >= TT_REAL_SHARED_BYTES_MIN;
+    if (is_shared && real->crew == NULL && !real->crew_is_missing) {
+        const tt_crew_config config = {.hand_count = platform->hands,
+                                       .spins = real->spins,
+                                       .cores = real->cores,
+                                       .away = real->away};
         real->crew_is_missing = tt_crew_create(&config, &real->crew) != TT_OK;
     }
-    if (real->crew != NULL) {
-        tt_crew_run(real->crew, order);
-    } else {
-        order->part(order->argument, 0, 0, order->bytes);
-    }
+    return is_shared && real->crew != NULL ? tt_crew_run(real->crew, order)
+                                           : tt_crew_run_alone(&real->away, order);
 }
 
 const tt_platform_ops tt_real_ops = {

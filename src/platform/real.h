@@ -27,6 +27,7 @@
 #include <sys/types.h>
 
 #include "base/status.h"
+#include "platform/crew.h"
 #include "platform/platform.h"
 #include "transport/segment.h"
 #include "transport/transport.h"
@@ -52,7 +53,8 @@ typedef struct tt_real_config {
     const tt_real_peer *peers; /* rank_count of them; copied */
     uint64_t seed;
     bool spins; /* the ranks of this host fit its affinity mask: waiting may spin for a moment */
-    uint32_t hands;        /* threads that share a long sum, the caller's included; 0 and 1: none */
+    uint32_t hands;        /* threads that share a long sum, the caller's included; 0: as 1 */
+    tt_call_away away;     /* ends long work early */
     tt_real_engine engine; /* ops NULL: none */
 } tt_real_config;
 

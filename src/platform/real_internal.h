@@ -17,6 +17,10 @@
 #include "platform/crew.h"
 #include "platform/real.h"
 
+/* Shorter work the baton's holder does alone: some microseconds of waking others against some tens
+ * of summing. */
+enum { TT_REAL_SHARED_BYTES_MIN = 256 * 1024 };
+
 typedef struct real_peer {
     tt_real_peer given;
     int fds[2];          /* registered with epoll; -1: not */
@@ -66,7 +70,8 @@ struct tt_real {
     bool is_engine_watched;
     bool is_engine_left; /* for good: see tt_real_engine_leave */
     bool keeps_memory;   /* some of them for ever: nothing that was allocated is given back */
-    tt_crew *crew;       /* NULL until it is needed */
+    tt_call_away away;
+    tt_crew *crew; /* NULL until it is needed */
     bool crew_is_missing;
     cpu_set_t cores;     /* of the thread that made the driver */
     bool must_look;      /* a link has no bell: */

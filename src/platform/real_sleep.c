@@ -135,15 +135,6 @@ void tt_real_wake(tt_real *real)
     (void)!write(real->event_fd, &one, sizeof one);
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* A wait that finds nothing new. Its first passes only pause: an answer of a peer that runs is
  * here within a microsecond. Later ones yield, even where every rank has a core by count: the
  * kernel may have put two of them on one, and then the one that spins keeps the other from
@@ -209,7 +200,7 @@ static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
     if (quiet->burst > 0) {
         do {
-            relax();
+            tt_relax();
             quiet->burst--;
         } while (quiet->burst % GLANCES != 0 && !has_mail(real));
         return false;

@@ -219,18 +219,22 @@ static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t byte
     (void)bytes;
 }
 
-/* Parts as short as they may be, by any hand, in any order. */
-static void shuffle_work(tt_platform *platform, const tt_work_order *order)
+/* Parts as short as they may be, by any hand, in any order; often not all of them. */
+static uint64_t shuffle_work(tt_platform *platform, const tt_work_order *order)
 {
     tt_shuffle *shuffle = rank_of(platform)->shuffle;
     const uint64_t grain = TT_WORK_GRAIN * (1 + tt_random_below(&shuffle->random, 64));
-    const uint64_t part_count = (order->bytes + grain - 1) / grain;
+    const uint64_t all_count = (order->bytes + grain - 1) / grain;
+    const uint64_t part_count = tt_random_below(&shuffle->random, 2) == 0
+                                    ? all_count
+                                    : 1 + tt_random_below(&shuffle->random, all_count);
     const uint64_t start = tt_random_below(&shuffle->random, part_count);
     for (uint64_t i = 0; i < part_count; i++) {
         const uint64_t first = (start + i) % part_count * grain;
         order->part(order->argument, (uint32_t)tt_random_below(&shuffle->random, platform->hands),
                     first, tt_min_u64(grain, order->bytes - first));
     }
+    return tt_min_u64(part_count * grain, order->bytes);
 }
 
 static bool shuffle_can_launch(tt_platform *platform, const tt_launch *launch)

@@ -422,6 +422,54 @@ static void test_a_small_call_that_is_on_its_way_cannot_be_taken_back(void **sta
     ranks_run(2, "tcp", small_cancel_body, &cancelled);
 }
 
+/* ---- a long sum that others interrupt ---- */
+
+enum { LONG_COUNT = 4 * 1024 * 1024 + 3, BETWEEN = 200 };
+
+/* Work on the long one ends early whenever a call waits, and goes on where it ended. */
+static void interrupted_body(ranks_self *self)
+{
+    int32_t *values = malloc(LONG_COUNT * sizeof(*values));
+    tutti_call call = sum_call(values, TUTTI_WORLD);
+    tutti_handle *handle = NULL;
+    EXPECT(values != NULL);
+    for (int i = 0; i < LONG_COUNT; i++) {
+        values[i] = i + self->rank;
+    }
+    call.count = LONG_COUNT;
+    EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handle));
+    for (int i = 0; i < BETWEEN; i++) {
+        int32_t value = i;
+        call = sum_call(&value, TUTTI_WORLD);
+        call.priority = 1;
+        tutti_handle *small = NULL;
+        EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &small));
+        EXPECT_STATUS(TUTTI_OK, tutti_wait(small, -1.0));
+        EXPECT(value == i * self->size);
+        tutti_handle_free(small);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1.0));
+    tutti_handle_free(handle);
+    const int ranks_sum = self->size * (self->size - 1) / 2;
+    int wrong = 0;
+    for (int i = 0; i < LONG_COUNT; i++) {
+        wrong += values[i] != i * self->size + ranks_sum;
+    }
+    EXPECT(wrong == 0);
+    free(values);
+}
+
+static void test_a_sum_that_others_interrupt_is_whole(void **state)
+{
+    (void)state;
+    static const char *const threads[] = {"1", "3"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(setenv("TUTTI_THREADS", threads[i], 1), 0);
+        ranks_run(2, "shm", interrupted_body, NULL);
+        assert_int_equal(unsetenv("TUTTI_THREADS"), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_a_rerun_tells_nobody_but_its_caller),
         cmocka_unit_test(test_every_call_that_waits_is_counted_as_waiting),
         cmocka_unit_test(test_a_small_call_that_is_on_its_way_cannot_be_taken_back),
+        cmocka_unit_test(test_a_sum_that_others_interrupt_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
