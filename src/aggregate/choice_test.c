@@ -192,7 +192,10 @@ static void test_steady_sums_have_one_order_at_every_length(void **state)
         const tt_algorithm *shortest = tt_algorithm_choose(&problem, NULL);
         for (; problem.bytes <= UINT64_C(4) << 20; problem.bytes *= 2) {
             const tt_algorithm *algorithm = tt_algorithm_choose(&problem, NULL);
-            assert_true(algorithm == shortest || (algorithm->is_by_rank && shortest->is_by_rank));
+            const bool is_one_tree =
+                algorithm == &tt_algorithm_halving && shortest == &tt_algorithm_doubling;
+            assert_true(algorithm == shortest || is_one_tree ||
+                        (algorithm->is_by_rank && shortest->is_by_rank));
         }
     }
 }

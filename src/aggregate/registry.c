@@ -66,7 +66,7 @@ static bool prefers_star(const tt_problem *problem)
 
 /* Tensors that are put together or not, as the ranks happen to submit them: one order of additions
  * for all lengths. Of two hosts the order of the last addition does not matter; a tree is one
- * order, too. */
+ * order, too, and halving's is that of doubling. */
 static const tt_algorithm *choose_steady(const tt_problem *problem)
 {
     if (problem->topology != NULL && problem->topology->host_count == 2 &&
@@ -74,7 +74,8 @@ static const tt_algorithm *choose_steady(const tt_problem *problem)
         return &tt_algorithm_hierarchical;
     }
     if (problem->size > STEADY_SIZE_MAX && !tt_algorithm_shared.fits(problem)) {
-        return &tt_algorithm_doubling;
+        return problem->bytes <= TT_SHORT_BYTES_MAX ? &tt_algorithm_doubling
+                                                    : &tt_algorithm_halving;
     }
     if (tt_algorithm_shared.fits(problem) && problem->bytes >= SHARED_BYTES_MIN) {
         return &tt_algorithm_shared;

@@ -36,7 +36,7 @@ enum {
     CREDIT_MIN = 256 * 1024,
     CREDIT_MAX = 256 * 1024 * 1024,
     FUSE_MIN = 1024,
-    FUSE_MAX = 256 * 1024, /* unless the user gave more */
+    FUSE_MAX = TT_STEADY_BYTES, /* unless the user gave more */
     FUSE_WARMUP_STEPS = 4, /* more, where other tensors travel together: they are planned anew */
     DECIDE_STEPS = 3,      /* until auto says whether an order can help */
 };

@@ -48,6 +48,11 @@ typedef struct tt_world {
     bool has_views;          /* ranks of one host see each other's arena */
 } tt_world;
 
+/* Named all-reduces up to here, or up to fuse_bytes if that is more, have the same bits whatever
+ * fuse_bytes is; the tuner goes no further. Not on three hosts and more with several ranks each:
+ * there it would cost a network card as many times the bytes as a host has ranks. */
+enum { TT_STEADY_BYTES = 256 * 1024 };
+
 typedef struct tt_control_config {
     uint32_t segment_bytes;   /* longest frame; usually TT_SEGMENT_BYTES */
     uint32_t eager_bytes_max; /* frames up to here need no grant */

@@ -245,16 +245,27 @@ static const char *preferred(const tt_op *op, const tt_problem *problem)
     return algorithm != NULL ? algorithm->name : NULL;
 }
 
-/* May it be exchanged together with others, now or another time? Then its bits must not tell. Under
- * another threshold they may. */
+/* May it be exchanged together with others: by the threshold of now, or by another one (see
+ * TT_STEADY_BYTES)? */
+static bool may_be_fused(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    const tt_topology *topology = &op->set->topology;
+    const uint64_t fuse_bytes = op->control->config.fuse_bytes;
+    const size_t width = tt_dtype_bytes(request->dtype);
+    if (topology->host_count > 2 && topology->host_count < tt_op_size(op)) {
+        return (request->count <= fuse_bytes / width) != request->is_tuned;
+    }
+    return request->count <= tt_max_u64(fuse_bytes, TT_STEADY_BYTES) / width;
+}
+
+/* What may be exchanged together with others, now or another time, must not tell by its bits. */
 static bool is_steady(const tt_op *op)
 {
     const tt_request *request = op->request;
-    const bool is_small =
-        request->count <= op->control->config.fuse_bytes / tt_dtype_bytes(request->dtype);
     return request->collective == TT_ALLREDUCE && tt_redop_is_elementwise(request->redop) &&
            (op->space == SPACE_AGREED || op->space == SPACE_PLANNED) &&
-           (is_small != request->is_tuned || request->salt != 0);
+           (request->salt != 0 || may_be_fused(op));
 }
 
 void tt_op_choose(tt_op *op)

@@ -332,14 +332,17 @@ static void test_no_order_batch_chunk_or_credit_changes_a_bit(void **state)
         {"TUTTI_INTEGRITY", "crc"}, {"TUTTI_CHUNK", "16K"},      {"TUTTI_CHUNK", "512K"},
         {"TUTTI_CHUNK", "4K"},      {"TUTTI_CREDIT", "100000"},  {"TUTTI_SCHEDULE", "off"},
         {"TEST_REVERSED", "yes"},   {"TUTTI_FUSE_BATCH", "16K"}, {"TUTTI_CONTROL", "coordinator"},
+        {"TUTTI_FUSE", "0"},        {"TUTTI_FUSE", "1K"},        {"TUTTI_FUSE", "16K"},
+        {"TUTTI_FUSE", "256K"},
     };
     (void)setenv("TUTTI_COSTS", "none", 1); /* which algorithm runs is not what is tried here */
-    for (int size = 3; size <= 4; size++) {
+    for (int turn = 0; turn < 3; turn++) {
+        const int size = turn == 0 ? 3 : 4;
         uint64_t first = 0;
         for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
             uint64_t hash = 0;
             (void)setenv(variants[i][0], variants[i][1], 1);
-            ranks_run(size, "tcp", bits_body, &hash);
+            ranks_run(size, turn == 2 ? "shm" : "tcp", bits_body, &hash);
             (void)unsetenv(variants[i][0]);
             first = i == 0 ? hash : first;
             if (hash != first) {
