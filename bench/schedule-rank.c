@@ -5,6 +5,8 @@
  *
  *   table FILE                       the step: see table_read. Answer: number of transfers
  *   steps FLAGS WARM COUNT           run them; flags as below. Answer: nanoseconds of each step
+ *   spent                            Answer: of the steps counted last, the processor time of this
+ *                                    rank's threads, in nanoseconds; and rho as the library saw it
  *   train COUNT                      run them by priority, across the barrier, with names and with
  *                                    tutti_step behind each backward. Answer: nanoseconds, chunk,
  *                                    credit and fuse of each step
@@ -50,6 +52,7 @@ typedef struct rank_state {
     uint32_t by_ready[TRANSFERS_MAX];
     unsigned flags;
     double clock_ns;
+    int64_t spent_ns;
     int64_t times_ns[CALLS_MAX];
 } rank_state;
 
@@ -204,15 +207,24 @@ static void steps_run(rank_state *self, int warm, int count)
         if ((self->flags & COLD) != 0) {
             meet(self);
         }
+        self->spent_ns = i == warm ? rank_spent_ns() : self->spent_ns;
         const double begin_ns = self->clock_ns;
         backward(self);
         forward(self);
         self->times_ns[i] = (int64_t)(self->clock_ns - begin_ns);
     }
+    self->spent_ns = rank_spent_ns() - self->spent_ns;
     for (int i = warm; i < warm + count; i++) {
         fprintf(self->line.answers, "%lld ", (long long)self->times_ns[i]);
     }
     fprintf(self->line.answers, "\n");
+}
+
+static void spent_tell(rank_state *self)
+{
+    tutti_counters now = TUTTI_COUNTERS_INIT;
+    rank_must(self->context, tutti_count(self->context, TUTTI_WORLD, &now), "count");
+    fprintf(self->line.answers, "%lld %.4f\n", (long long)self->spent_ns, now.rho);
 }
 
 static void train_run(rank_state *self, int count)
@@ -324,6 +336,8 @@ static void obey(rank_state *self, char *command)
         table_read(self, path);
     } else if (sscanf(command, "steps %u %d %d", &self->flags, &warm, &count) == 3) {
         steps_run(self, warm, count);
+    } else if (strncmp(command, "spent", 5) == 0) {
+        spent_tell(self);
     } else if (sscanf(command, "train %d", &count) == 1) {
         train_run(self, count);
     } else if (sscanf(command, "bulk %llu %d", &bytes, &count) == 2) {

@@ -33,6 +33,14 @@ static inline int64_t rank_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Processor time of all threads of this process, the library's too. */
+static inline int64_t rank_spent_ns(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
+}
+
 static inline void rank_sleep_until(int64_t deadline_ns)
 {
     const struct timespec deadline = {.tv_sec = deadline_ns / 1000000000,

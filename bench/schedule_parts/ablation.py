@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four traces at seven link speeds, with and without priority and crossing, against the ideal."""
+"""Four traces at seven link speeds, with and without priority and crossing, against the ideal.
+
+A round of a variant is a warm-up step and `--steps N` timed ones (default 1; `steps` of a row);
+what stands in times_us is their mean, by the slowest rank. With N above 1 a step also meets what
+its predecessor left behind.
+
+Computation is slept through, so that what the library does on the processor meanwhile, such as the
+time in tutti_start, costs a step nothing here and would where computation needs the core. So a row
+has it apart: cpu_us is the processor time of a timed step, all threads of all ranks together
+(CLOCK_PROCESS_CPUTIME_ID of each, which has what the kernel did in their name), by variant, the
+median of the rounds.
+"""
 import contextlib
 import math
 
@@ -16,7 +27,7 @@ SEGMENT = "16K"
 # Forward and backward together, at every link speed: the traces tell how it is spread over the
 # tensors, published V100 systems how long it is. A trace of a faster card would only be stretched.
 COMPUTE_US = {"vgg16": 328e3, "resnet50": 310e3, "transformer-base": 205e3, "bert-large": 750e3}
-WARM, STEPS = 1, 1  # of a round: the second step is what all later ones are
+WARM = 1  # steps of a round: the second step is what all later ones are
 # The ranks leave 58 to 87 % of two cores idle, and one long sum has 98 % of the wire before a case.
 # With less than this somebody else had the machine, and the case is run again, whatever came out;
 # else its first run is what counts.
@@ -63,14 +74,15 @@ def case(bench, hosts, jobs, trace, rho):
         job.ask(f"table {table}")
     plain_us, ideal_us, crossing_us = common.model("step", table, byte_us)["step"]
     machine, before = common.Machine(), hosts.counters()
-    times = {name: [] for name in VARIANTS}
-    rounds = bench.options.rounds or (2 if bench.quick else 7)
+    times, spent = ({name: [] for name in VARIANTS} for _ in range(2))
+    rounds, steps = bench.options.rounds or (2 if bench.quick else 7), bench.options.steps
     names = list(VARIANTS)
     for turn in range(rounds):
         for name in names[turn % 4:] + names[:turn % 4]:
             flags, schedule = VARIANTS[name]
-            found = jobs[schedule].slowest(f"steps {flags} {WARM} {STEPS}")
+            found = jobs[schedule].slowest(f"steps {flags} {WARM} {steps}")
             times[name].append(sum(found) / len(found))
+            spent[name].append(sum(rank[0] for rank in jobs[schedule].ask("spent")) / 1e3 / steps)
     passed = {key: value - before[key] for key, value in hosts.counters().items()}
     row = {"section": "ablation", "trace": trace, "rho": rho, "mbit": MBIT,
            "segment": bench.options.segment or SEGMENT,
@@ -79,12 +91,14 @@ def case(bench, hosts, jobs, trace, rho):
            "wire_share": round(1.5 / hosts.payload_bytes_a_us() / byte_us, 4),
            "computed_plain_us": plain_us, "computed_crossing_us": crossing_us,
            "ideal_us": ideal_us, "idle": round(machine.idle(), 3),
-           "tc": passed, "rounds": rounds,
+           "tc": passed, "rounds": rounds, "steps": steps,
            "times_us": {name: [round(time) for time in found] for name, found in times.items()},
-           "median_us": {name: round(common.median(found)) for name, found in times.items()}}
+           "median_us": {name: round(common.median(found)) for name, found in times.items()},
+           "cpu_us": {name: round(common.median(found)) for name, found in spent.items()}}
     line = "  ".join(f"{name} {row['median_us'][name] / ideal_us:.3f}" for name in VARIANTS)
     print(f"ablation, {trace:16} rho {rho:<4}: ideal {ideal_us / 1e3:.1f} ms; over it: {line}; "
-          f"idle {row['idle']:.2f}", flush=True)
+          f"idle {row['idle']:.2f}; processor of a step (ms): "
+          + ", ".join(f"{us / 1e3:.0f}" for us in row["cpu_us"].values()), flush=True)
     return row
 
 
