@@ -27,6 +27,7 @@ enum {
     CROSSES = 2,     /* the barrier between steps: else forward waits for everything */
     COLD = 4,        /* ranks meet before each step, and it ends with its forward */
     NAMED = 8,       /* tensors have names, and the library is told of steps */
+    TOLD = 16,       /* it is told of steps, without names */
     TRANSFERS_MAX = 1024,
     CALLS_MAX = 4096,
 };
@@ -172,7 +173,7 @@ static void backward(rank_state *self)
         start(self, one);
     }
     compute(self, self->backward_us - done_us);
-    if ((self->flags & NAMED) != 0) {
+    if ((self->flags & (NAMED | TOLD)) != 0) {
         rank_must(self->context, tutti_step(self->context), "step");
         present(self);
     }

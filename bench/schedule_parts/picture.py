@@ -97,7 +97,7 @@ def draw_gain(path, rows):
 
 
 def draw_ablation(path, rows):
-    """The four variants over the ideal, mean of the traces."""
+    """The variants over the ideal, mean of the traces."""
     rhos = sorted({row["rho"] for row in rows})
     if len(rhos) < 2:
         return
@@ -109,11 +109,14 @@ def draw_ablation(path, rows):
                "either alone gains nothing; grey: 1.03")
     axes.line([(rhos[0], 1.03), (rhos[-1], 1.03)], "#999999", dashed=True)
     legend = []
-    for number, name in enumerate(("plain", "priority only", "crossing only", "both")):
+    for number, name in enumerate(("plain", "priority only", "crossing only", "both", "auto")):
         points = []
         for rho in rhos:
-            own = [row["median_us"][name] / row["ideal_us"] for row in rows if row["rho"] == rho]
-            points.append((rho, sum(own) / len(own)))
+            own = [row["median_us"][name] / row["ideal_us"] for row in rows
+                   if row["rho"] == rho and name in row["median_us"]]
+            points += [(rho, sum(own) / len(own))] if own else []
+        if not points:
+            continue  # auto, in rows of earlier runs
         axes.line(points, COLOURS[number])
         axes.dots(points, COLOURS[number])
         legend.append((name, COLOURS[number], False))
