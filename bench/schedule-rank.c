@@ -10,11 +10,13 @@
  *   train COUNT                      run them by priority, across the barrier, with names and with
  *                                    tutti_step behind each backward. Answer: nanoseconds, chunk,
  *                                    credit and fuse of each step
- *   bulk BYTES COUNT                 all-reduce alone. Answer: nanoseconds of each call
- *   urgent BYTES SMALL COUNT GAP_US  COUNT urgent calls of SMALL bytes, GAP_US apart, behind one of
- *                                    BYTES (0: nothing). Answer: of each urgent call, nanoseconds
- *                                    from its instant to its start and to its end; -1 -1 if the
- *                                    large one was over by then
+ *   bulk BYTES COUNT [PIECE]         all-reduce alone, in calls of PIECE bytes each that start
+ *                                    together. Answer: nanoseconds of each time
+ *   urgent BYTES SMALL COUNT GAP_US [PIECE]
+ *                                    COUNT urgent calls of SMALL bytes, GAP_US apart, behind BYTES
+ *                                    (0: nothing), in calls of PIECE bytes each. Answer: of each
+ *                                    urgent call, nanoseconds from its instant to its start and to
+ *                                    its end; -1 -1 if the others were over by then
  *
  * A step is backward, then the forward that follows. Every transfer is one all-reduce that
  * starts when backward has produced it and that forward waits for where it is first used. */
@@ -30,6 +32,7 @@ enum {
     TOLD = 16,       /* it is told of steps, without names */
     TRANSFERS_MAX = 1024,
     CALLS_MAX = 4096,
+    PIECES_MAX = 1000, /* in flight are at most 1,024 calls, the urgent one among them */
 };
 
 typedef struct transfer {
@@ -55,6 +58,9 @@ typedef struct rank_state {
     double clock_ns;
     int64_t spent_ns;
     int64_t times_ns[CALLS_MAX];
+    unsigned long long piece_bytes; /* 0: all in one call */
+    uint32_t piece_count;
+    tutti_handle *pieces[PIECES_MAX];
 } rank_state;
 
 /* ---- the table ---- */
@@ -278,15 +284,40 @@ static void memory_give(rank_state *self, float *memory)
     }
 }
 
+static void pieces_start(rank_state *self, float *memory, uint64_t bytes, int priority)
+{
+    const uint64_t most = self->piece_bytes > 0 ? self->piece_bytes : bytes;
+    self->piece_count = 0;
+    for (uint64_t at = 0; at < bytes && self->piece_count < PIECES_MAX; at += most) {
+        self->pieces[self->piece_count++] = call_start(
+            self, memory + at / sizeof(float), bytes - at < most ? bytes - at : most, priority);
+    }
+}
+
+/* They are alike, so the last one ends last. */
+static bool pieces_are_over(const rank_state *self)
+{
+    return self->piece_count > 0 &&
+           tutti_poll(self->pieces[self->piece_count - 1]) != TUTTI_IN_PROGRESS;
+}
+
+static void pieces_wait(rank_state *self)
+{
+    for (uint32_t i = 0; i < self->piece_count; i++) {
+        rank_wait(self->context, self->pieces[i], "all-reduce");
+        tutti_handle_free(self->pieces[i]);
+    }
+    self->piece_count = 0;
+}
+
 static void bulk_run(rank_state *self, uint64_t bytes, int count)
 {
     float *memory = memory_take(self, bytes);
     meet(self);
     for (int i = 0; i < count; i++) {
         const int64_t begin_ns = rank_now_ns();
-        tutti_handle *handle = call_start(self, memory, bytes, 0);
-        rank_wait(self->context, handle, "all-reduce");
-        tutti_handle_free(handle);
+        pieces_start(self, memory, bytes, 0);
+        pieces_wait(self);
         fprintf(self->line.answers, "%lld ", (long long)(rank_now_ns() - begin_ns));
     }
     fprintf(self->line.answers, "\n");
@@ -309,11 +340,11 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
     begin_ns[0] = rank_now_ns();
     rank_must(self->context,
               tutti_allreduce(self->context, begin_ns, begin_ns, 1, TUTTI_I64, TUTTI_MAX), "clock");
-    tutti_handle *behind = bytes > 0 ? call_start(self, large, bytes, -1) : NULL;
+    pieces_start(self, large, bytes, -1);
     for (int i = 0; i < count; i++) {
         self->clock_ns = (double)begin_ns[0] + (i + 1) * gap_us * 1e3;
         rank_sleep_until((int64_t)self->clock_ns);
-        const bool is_behind = behind == NULL || tutti_poll(behind) == TUTTI_IN_PROGRESS;
+        const bool is_behind = !pieces_are_over(self);
         const int64_t start_ns = rank_now_ns();
         tutti_handle *handle = call_start(self, urgent, small, 1);
         rank_wait(self->context, handle, "urgent call");
@@ -322,7 +353,7 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
         tutti_handle_free(handle);
     }
     fprintf(self->line.answers, "\n");
-    tutti_handle_free(behind);
+    pieces_wait(self);
     memory_give(self, large);
     memory_give(self, urgent);
 }
@@ -333,6 +364,7 @@ static void obey(rank_state *self, char *command)
     unsigned long long bytes, small;
     int warm, count;
     double gap_us;
+    self->piece_bytes = 0;
     if (sscanf(command, "table %511s", path) == 1) {
         table_read(self, path);
     } else if (sscanf(command, "steps %u %d %d", &self->flags, &warm, &count) == 3) {
@@ -341,9 +373,10 @@ static void obey(rank_state *self, char *command)
         spent_tell(self);
     } else if (sscanf(command, "train %d", &count) == 1) {
         train_run(self, count);
-    } else if (sscanf(command, "bulk %llu %d", &bytes, &count) == 2) {
+    } else if (sscanf(command, "bulk %llu %d %llu", &bytes, &count, &self->piece_bytes) >= 2) {
         bulk_run(self, bytes, count);
-    } else if (sscanf(command, "urgent %llu %llu %d %lf", &bytes, &small, &count, &gap_us) == 4) {
+    } else if (sscanf(command, "urgent %llu %llu %d %lf %llu", &bytes, &small, &count, &gap_us,
+                      &self->piece_bytes) >= 4) {
         urgent_run(self, bytes, small, count, gap_us);
     } else {
         fprintf(stderr, "bench-schedule-rank: what is '%s'?\n", command);

@@ -57,6 +57,10 @@ class Axes:
             self.out.append(f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="4" '
                             f'fill="{fill}" stroke="{colour}" stroke-width="1.5"/>')
 
+    def text(self, x, y, text, anchor="middle", up=10):
+        self.out.append(f'<text x="{self.x(x):.1f}" y="{self.y(y) - up:.1f}" '
+                        f'text-anchor="{anchor}" font-size="11">{text}</text>')
+
     def key(self, rows):
         """A legend at the right: (text, colour, dashed)."""
         for number, (text, colour, dashed) in enumerate(rows):
@@ -68,6 +72,15 @@ class Axes:
 
     def write(self, path):
         path.write_text("\n".join(self.out) + "\n</svg>\n", encoding="utf-8")
+
+
+def tick_values(low, high, count=6):
+    """Round numbers from low to high, about so many."""
+    raw = (high - low) / count
+    unit = 10 ** math.floor(math.log10(raw))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw)
+    first = math.ceil(low / step)
+    return [round(number * step, 10) for number in range(first, int(high / step + 1e-9) + 1)]
 
 
 def draw_gain(path, rows):
@@ -164,8 +177,7 @@ def draw_delays(path, title, below, points):
     axes.line(delays, COLOURS[0])
     axes.dots(delays, COLOURS[0])
     for (_, _, row), (x, y) in zip(points, delays):
-        axes.out.append(f'<text x="{axes.x(x):.1f}" y="{axes.y(y) - 10:.1f}" '
-                        f'text-anchor="middle" font-size="11">{100 * row["share"]:.1f} %</text>')
+        axes.text(x, y, f'{100 * row["share"]:.1f} %')
     axes.write(path)
 
 
@@ -183,6 +195,28 @@ def draw_credit(folder, rows):
                 "TUTTI_BACKLOG, segments of 64K",
                 [(2 ** place, "none" if label == "1G" else label, row)
                  for place, (label, row) in enumerate(sweep)])
+    draw_use(folder / "schedule-credit-use.svg",
+             [(row["where"].split()[-1], row) for row in rows if "credit" in row["where"]])
+
+
+def draw_use(path, points):
+    """How much of the wire was used against the delay of an urgent call: [(label, row)]."""
+    if len(points) < 3:
+        return
+    delays = [row["behind_us"] / 1e3 for _, row in points]
+    shares = [100 * row["share"] for _, row in points]
+    most, least = max(delays) * 1.15, min(90, int(min(shares)) // 10 * 10)
+    axes = Axes("The wire's use against the delay of an urgent 64 KB call, by TUTTI_CREDIT",
+                (0, most), (least, 101))
+    axes.ticks([(value, f"{value:g}") for value in tick_values(0, most)],
+               [(value, f"{value:.0f} %") for value in tick_values(least, 100)],
+               "ms, urgent call behind 960 calls of 64 KB",
+               "2 hosts, 1 Gbit/s, segments of 64K; share of the wire that such calls reached")
+    axes.line(list(zip(delays, shares)), "#999999")
+    axes.dots(list(zip(delays, shares)), COLOURS[0])
+    for (label, _), delay, share in zip(points, delays, shares):
+        axes.text(delay, share, label)
+    axes.write(path)
 
 
 def draw_all(folder, rows):

@@ -3,6 +3,11 @@
 
 A row has the median of the calls (behind_us), which is what is judged, and for what a user may meet
 beside it the 90th percentile (behind_p90_us: nine of ten calls took at most that) and the longest.
+
+Two bounds are swept. TUTTI_BACKLOG is what the kernel may hold of a link, which nothing overtakes.
+TUTTI_CREDIT is what may have begun; one call begins whole, so there the bytes in flight are many
+calls of a segment each, as many as may be: little credit then leaves the wire idle, and credit
+without end leaves all to what overtakes on the links.
 """
 import math
 
@@ -14,6 +19,8 @@ HOPS = {2: 2, 4: 6}  # of an all-reduce by halves, or by a ring
 SEGMENTS = ["16K", "32K", "64K", "128K", "256K", "512K"]
 BACKLOGS = ["16K", "32K", "64K", "128K", "256K", "1G"]  # credit below the socket; 1G: no bound
 SWEPT = "64K"
+CREDITS = ["64K", "256K", "1M", "4M", "16M", "none"]  # bytes of calls that have begun
+PIECE, PIECES = 64 << 10, 960  # at most 1,024 calls are in flight
 ALONE = 32
 JOBS = 6  # in shared memory
 MEMORY = {"memory, arena": {"BENCH_DRIVES": "1", "BENCH_ARENA": "1"},
@@ -34,6 +41,8 @@ def run(bench):
                 over_tcp(bench, hosts, ranks, segment, count)
             for backlog in BACKLOGS if ranks == 2 and not bench.quick else ():
                 over_tcp(bench, hosts, ranks, SWEPT, count, backlog)
+            for credit in CREDITS if ranks == 2 and not bench.quick else ():
+                under_credit(bench, hosts, credit, count)
     for where, settings in MEMORY.items():
         over_memory(bench, where, settings, count)
 
@@ -43,10 +52,10 @@ def p90(times):
     return sorted(times)[math.ceil(0.9 * len(times)) - 1]
 
 
-def urgent(job, behind, count, gap_us):
+def urgent(job, behind, count, gap_us, piece=""):
     """Of each urgent call, in microseconds: from when the last rank has started it to when the last
     one has its result; and how long after its instant that was, which is the timers' doing."""
-    answers = job.ask(f"urgent {behind} {SMALL} {count} {gap_us}")
+    answers = job.ask(f"urgent {behind} {SMALL} {count} {gap_us} {piece}")
     found = []
     for call in range(count):
         starts = [rank[2 * call] / 1e3 for rank in answers]
@@ -77,6 +86,22 @@ def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
     share = 2 * (ranks - 1) / ranks * sent / hosts.payload_bytes_a_us() / bulk_us
     note(bench, "tcp" if backlog is None else f"tcp, backlog {backlog}", ranks, segment,
          (alone, behind, chunk_us, share))
+
+
+def under_credit(bench, hosts, credit, count):
+    job = common.Job(f"preemption-credit-{credit}", 2, bench.folder)
+    try:
+        job.begin(hosts, TUTTI_SEGMENT=SWEPT, TUTTI_CREDIT="0" if credit == "none" else credit)
+        sent = int(hosts.payload_bytes_a_us() * 100e3) // PIECE * PIECE
+        bulk_us = common.median(job.slowest(f"bulk {sent} 3 {PIECE}"))
+        alone = alone_on_wire(job)
+        behind = urgent(job, PIECE * PIECES, count, 25000, PIECE)
+    finally:
+        job.end()
+    chunk_us = bytes_of(SWEPT) / hosts.payload_bytes_a_us()
+    share = sent / hosts.payload_bytes_a_us() / bulk_us
+    note(bench, f"tcp, credit {credit}", 2, SWEPT, (alone, behind, chunk_us, share),
+         {"behind_bytes": PIECE * PIECES, "piece_bytes": PIECE})
 
 
 def over_memory(bench, where, settings, count):
@@ -112,16 +137,16 @@ def note(bench, where, ranks, segment, found, more=None):
         row["share"] = round(share, 4)
     bench.record(**row)
     print(f"preemption, {where}, {ranks} ranks, segment {segment}: alone {row['alone_us']:.0f} us, "
-          f"behind 256 MB {row['behind_us']:.0f} us (90 % within {row['behind_p90_us']:.0f}, most "
-          f"{row['behind_most_us']:.0f}; timers {row['late_us']:.0f} late), a chunk takes "
-          f"{chunk_us:.0f} us"
+          f"behind {row.get('behind_bytes', LARGE) >> 20} MB {row['behind_us']:.0f} us (90 % "
+          f"within {row['behind_p90_us']:.0f}, most {row['behind_most_us']:.0f}; timers "
+          f"{row['late_us']:.0f} late), a chunk takes {chunk_us:.0f} us"
           + (f", {100 * share:.1f} % of the wire" if share else ""), flush=True)
 
 
 def judge(bench, rows):
     for row in rows:
-        if "backlog" in row["where"]:
-            continue  # of the sweep, which shows what a choice costs
+        if row["where"].startswith("tcp, "):
+            continue  # of a sweep, which shows what a choice costs
         chunks = 2 * HOPS[row["ranks"]] if row["where"] == "tcp" else 3
         allowed = chunks * row["chunk_us"] + row["alone_us"]
         # Rows of earlier runs have no percentile.
