@@ -411,6 +411,7 @@ static const tt_negotiate_host host_table = {
     .send = host_send,
     .agreed = host_agreed,
     .planned = host_planned,
+    .unplanned = tt_pack_unplan,
     .failed = host_failed,
     .joined = host_joined,
     .explain = host_explain,

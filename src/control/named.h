@@ -84,6 +84,7 @@ typedef struct tt_pack {
     uint32_t count; /* members that have come */
     uint64_t order; /* occurrence that they are of */
     uint64_t end;   /* from this occurrence on they go one by one; UINT64_MAX: not */
+    uint64_t limit; /* after this one not all members come; UINT64_MAX: they do */
     uint64_t first_ns;
     struct tt_pack_member {
         tt_named *named; /* a tensor, or a group of small ones; NULL: it has not come */
@@ -248,6 +249,9 @@ void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item);
 void tt_pack_add(tt_control *control, tt_set *set, const tt_agreement *item);
 /* It will not run as part of its bundle here: nor will the bundle, anywhere. */
 void tt_pack_forgo(tt_control *control, tt_set *set, const tt_agreement *item);
+/* A member of its bundle comes up to occurrence `item->order`, and no further, on any rank:
+ * `unplanned` of the negotiator's host. */
+void tt_pack_unplan(void *owner, const tt_agreement *item);
 /* A peer has refused the planned op of `key`, which has not begun here. */
 void tt_pack_foretold(tt_control *control, const tt_head *key);
 /* The exchange of a pack has failed, here as everywhere. */

@@ -15,7 +15,9 @@
  *  (1) At most one occurrence of a pack is open on a rank: its members are not over before it is.
  *  (2) Where occurrence `end` failed, later ones go one by one. No rank can have begun a later one
  * as a pack, since that needs members of `end` to be over there, and so the word that it failed.
- *  (3) Whether a failure was a refusal, a lack of memory or a deadline makes no difference: the
+ *  (3) After a cut an occurrence of which some member was begun nowhere can be whole on no rank,
+ *      and all ranks know it. Each refuses it when it has some of it, and waits for nothing.
+ *  (4) Whether a failure was a refusal, a lack of memory or a deadline makes no difference: the
  *      tensors meet it again by themselves, and each tells it for itself.
  *
  * The failure is an upset: the tensors leave the plan soon, and come back in other company. */
@@ -137,7 +139,7 @@ static tt_pack *pack_find(tt_control *control, tt_set *set, const tt_agreement *
             pack->generation = item->generation;
             pack->index = item->bundle;
             pack->size = item->bundle_size;
-            pack->end = UINT64_MAX;
+            pack->end = pack->limit = UINT64_MAX;
         }
         *place = pack;
     }
@@ -177,7 +179,7 @@ static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
     wait_begin(control, pack);
     tt_control_due(control, late_ns(control, pack));
     const tt_head key = {.set = pack->set->id, .op = key_of(pack), .flags = TT_FLAG_PLANNED};
-    if (control->fates != NULL && tt_fate_is_known(control, &key)) {
+    if (pack->order > pack->limit || (control->fates != NULL && tt_fate_is_known(control, &key))) {
         give_up(control, pack);
     }
 }
@@ -213,6 +215,20 @@ void tt_pack_forgo(tt_control *control, tt_set *set, const tt_agreement *item)
                         .size = item->bundle_size,
                         .order = item->order};
         refuse(control, &none);
+    }
+}
+
+/* Without memory the pack is given up when it is late. */
+void tt_pack_unplan(void *owner, const tt_agreement *item)
+{
+    tt_set *set = owner;
+    tt_pack *pack = pack_find(set->control, set, item);
+    if (pack == NULL) {
+        return;
+    }
+    pack->limit = tt_min_u64(pack->limit, item->order);
+    if (pack->count > 0 && pack->order > pack->limit) {
+        give_up(set->control, pack);
     }
 }
 

@@ -162,6 +162,11 @@ typedef struct tt_negotiate_host {
     void (*agreed)(void *owner, const tt_agreement *items, uint32_t count);
     /* Run this at once, under (generation, index, order). */
     void (*planned)(void *owner, const tt_agreement *item);
+    /* A tensor of a bundle has left the plan, on all members alike; `item->order` is the last
+     * occurrence that any of them has begun. A later one of the bundle is whole on no member, so
+     * what has come of it need not wait. Of `item` only that, the generation and the bundle are
+     * set. NULL: who waits finds out. */
+    void (*unplanned)(void *owner, const tt_agreement *item);
     void (*failed)(void *owner, tt_ticket *ticket, tt_status status, const char *text);
     /* All members have joined; `last` is the one that did so last. */
     void (*joined)(void *owner, uint32_t last);

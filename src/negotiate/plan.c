@@ -339,6 +339,17 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
     return TT_OK;
 }
 
+/* Those that wait for the slot, to go with it, need not. */
+static void tell_bundle(const tt_negotiator *self, const tt_slot *slot, uint32_t limit)
+{
+    if (slot->bundle_size > 0 && self->host.unplanned != NULL) {
+        self->host.unplanned(self->host.owner, &(tt_agreement){.order = limit,
+                                                               .generation = slot->generation,
+                                                               .bundle = slot->bundle,
+                                                               .bundle_size = slot->bundle_size});
+    }
+}
+
 bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket)
 {
     return slot->claim_bytes == ticket->claim_bytes &&
@@ -401,6 +412,7 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         }
         tt_cache_unpin(self, i);
         tt_cache_note(self, limit);
+        tell_bundle(self, slot, limit);
         TT_TRY(owe(self, slot, limit));
         settle_ticket(self, i);
     }
