@@ -86,6 +86,7 @@ typedef struct tt_pack {
     uint64_t end;   /* from this occurrence on they go one by one; UINT64_MAX: not */
     uint64_t limit; /* after this one not all members come; UINT64_MAX: they do */
     uint64_t first_ns;
+    uint32_t late_count; /* of names, when the first one came */
     struct tt_pack_member {
         tt_named *named; /* a tensor, or a group of small ones; NULL: it has not come */
         uint32_t index;
@@ -111,7 +112,7 @@ struct tt_names {
     uint32_t free_bundle_count;
     tt_bundle *forsaken; /* a peer may yet store to their memory */
     tt_pack *packs;      /* that wait for members */
-    uint32_t late_count; /* packs that were given up here because they were late */
+    uint32_t late_count; /* how often packs were given up here because they were late */
     tt_named *apart;     /* groups whose members are to be submitted by themselves */
     tt_request *later;   /* those that it was over for */
 };

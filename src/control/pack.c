@@ -84,9 +84,11 @@ static void wait_end(tt_control *control, tt_pack *pack)
     control->pending -= pack->count;
 }
 
+/* Packs that wait side by side, perhaps for one cause, do not make each other wait longer, and are
+ * late once together. */
 static uint64_t late_ns(const tt_control *control, const tt_pack *pack)
 {
-    const uint32_t times = control->names->late_count;
+    const uint32_t times = pack->late_count;
     return pack->first_ns +
            (control->config.late_ns << (times < LATE_SHIFT_MAX ? times : LATE_SHIFT_MAX));
 }
@@ -176,6 +178,7 @@ static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
     }
     pack->order = item->order;
     pack->first_ns = member->held_ns;
+    pack->late_count = control->names->late_count;
     wait_begin(control, pack);
     tt_control_due(control, late_ns(control, pack));
     const tt_head key = {.set = pack->set->id, .op = key_of(pack), .flags = TT_FLAG_PLANNED};
@@ -241,8 +244,9 @@ void tt_pack_patrol(tt_control *control)
     while (pack != NULL) {
         const uint64_t due_ns = late_ns(control, pack);
         if (now >= due_ns) {
+            control->names->late_count =
+                (uint32_t)tt_max_u64(control->names->late_count, pack->late_count + 1);
             give_up(control, pack);
-            control->names->late_count++;
             pack = control->names->packs; /* any of them may be gone */
             continue;
         }

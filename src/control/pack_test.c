@@ -206,10 +206,46 @@ static void test_nobody_waits_for_a_member_that_left_the_plan(void **state)
     }
 }
 
+/* ---- members that are late ---- */
+
+/* Of every three tensors the first has to wait for the others, a bit apart from those of other
+ * bundles. In a later step, when these two are a bundle, the second waits for the third. */
+static void test_bundles_that_wait_together_are_late_once(void **state)
+{
+    (void)state;
+    static const tt_dtype dtypes[] = {TT_U8, TT_I8, TT_U16, TT_I16};
+    static const uint32_t late_steps[] = {PLANNED_STEPS, STEPS - 1};
+    job *it = job_create(7);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        const uint32_t waits = step == late_steps[0] ? 0 : step == late_steps[1] ? 1 : 2;
+        for (uint32_t tensor = 0; tensor < TENSORS; tensor++) {
+            const uint64_t after_ns = tensor % 3 > waits ? 40 * late_ns : tensor * MS;
+            job_call(it, &(wanted){.step = step,
+                                   .tensor = tensor,
+                                   .dtype = dtypes[tensor / 3],
+                                   .bytes = SMALL_BYTES,
+                                   .after_ns = waits < 2 ? after_ns : 0});
+        }
+    }
+    job_run(it);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t patience_ns = late_ns << i;
+        uint32_t waited = 0; /* the first tensors may have been agreed each by itself */
+        for (uint32_t tensor = i; tensor < TENSORS; tensor += 3) {
+            const uint64_t time_ns = time_of(it, late_steps[i], tensor) - tensor * MS;
+            assert_true(time_ns < patience_ns + 5 * MS);
+            waited += time_ns >= patience_ns ? 1 : 0;
+        }
+        assert_true(waited >= 3);
+    }
+    job_destroy(it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_waits_for_a_member_that_left_the_plan),
+        cmocka_unit_test(test_bundles_that_wait_together_are_late_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
