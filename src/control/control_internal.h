@@ -211,13 +211,13 @@ struct tt_control {
     tt_control_counters counters;
 };
 
-/* Does it change sides by the fuse_bytes of now? */
+/* Does it change sides by the fuse_bytes of now? Only of sums all ranks have the same count. */
 static inline bool tt_request_is_tuned(const tt_control *control, const tt_request *request)
 {
     const uint64_t first = control->config.fuse_bytes, now = control->fuse_bytes;
     const uint64_t width = tt_dtype_bytes(request->dtype);
-    return first != now && request->name != NULL && width > 0 &&
-           (request->count <= first / width) != (request->count <= now / width);
+    return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
+           width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
 
 /* set.c */

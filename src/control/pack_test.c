@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pack_test.c - members of a planned bundle do not wait for one that cannot come.
+ * pack_test.c - members of a planned bundle do not wait for one that cannot come, and what is small
+ * may change.
  *
  * Ranks over the simulated driver, whose clock is exact: times here are no measurements. Steps of
  * small named tensors are repeated until a plan puts them into bundles.
@@ -206,6 +207,40 @@ static void test_nobody_waits_for_a_member_that_left_the_plan(void **state)
     }
 }
 
+static void gathered(tt_request *request)
+{
+    one_call *call = request->owner;
+    assert_int_equal(request->status, TT_OK);
+    call->ended_ns = tt_now(tt_sim_platform(call->job->sim, call->rank));
+}
+
+static void test_only_sums_change_sides(void **state)
+{
+    (void)state;
+    job *it = job_create(3);
+    uint64_t counts[RANKS][RANKS];
+    uint8_t *outputs = calloc(RANKS, RANKS * LARGE_BYTES);
+    assert_non_null(outputs);
+    it->tuned_step = 0;
+    job_call(it, &(wanted){.dtype = TT_U8, .bytes = LARGE_BYTES});
+    for (uint32_t rank = 0; rank < RANKS; rank++) { /* of lengths on both sides */
+        tt_request *request = &it->calls[rank][0][0].request;
+        request->collective = TT_ALLGATHER;
+        request->is_uneven = true;
+        request->count = rank % 2 == 0 ? LARGE_BYTES : SMALL_BYTES;
+        request->output = outputs + (size_t)rank * RANKS * LARGE_BYTES;
+        request->output_capacity = RANKS * LARGE_BYTES;
+        request->output_counts = counts[rank];
+        request->finished = gathered;
+    }
+    job_run(it);
+    assert_true(time_of(it, 0, 0) < step_ns);
+    assert_int_equal(counts[3][0], LARGE_BYTES);
+    assert_int_equal(counts[0][3], SMALL_BYTES);
+    job_destroy(it);
+    free(outputs);
+}
+
 /* ---- members that are late ---- */
 
 /* Of every three tensors the first has to wait for the others, a bit apart from those of other
@@ -245,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_waits_for_a_member_that_left_the_plan),
+        cmocka_unit_test(test_only_sums_change_sides),
         cmocka_unit_test(test_bundles_that_wait_together_are_late_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
