@@ -289,7 +289,7 @@ static void submit_alone(tt_control *control, const tt_named *group, tt_request 
     const bool is_taken_back = request->is_taken_back;
     memcpy(name, request->name, strlen(request->name) + 1);
     request->is_apart = group->layout == 0;
-    tt_control_submit(control, request);
+    tt_request_submit_again(control, request);
     tt_named *named = tt_named_find(control, group->set, name);
     if (named != NULL && named->request == request && named->is_waiting) {
         named->submitted_ns = group->submitted_ns;

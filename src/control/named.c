@@ -149,7 +149,7 @@ void tt_named_submit_later(tt_control *control)
         tt_request *request = control->names->later;
         control->names->later = request->next_later;
         control->pending--;
-        tt_control_submit(control, request);
+        tt_request_submit_again(control, request);
     }
 }
 

@@ -185,6 +185,9 @@ void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *obje
 /* End all its requests, which have no op. */
 void tt_named_refuse(tt_control *control, tt_named *named, tt_status status, const char *text);
 
+/* It was submitted before, but could not wait by itself then. The settings of that time hold: those
+ * of now may be others on some ranks and not yet on the rest. Defined in op.c. */
+void tt_request_submit_again(tt_control *control, tt_request *request);
 /* The request's op is over: tell its owner, or its group. */
 void tt_request_end(tt_request *request, tt_status status, const char *text);
 /* The request has come to its end; a group's ends are told together. */

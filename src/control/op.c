@@ -724,17 +724,12 @@ static void add_blame(const tt_control *control, const tt_request *request, tt_t
                 tt_collective_name(request->collective), words.bytes);
 }
 
-void tt_control_submit(tt_control *control, tt_request *request)
+void tt_request_submit_again(tt_control *control, tt_request *request)
 {
-    if (tt_quick_submit(control, request)) {
-        return;
-    }
     tt_set *set = tt_set_find(control, request->set);
     tt_text text;
     tt_text_clear(&text);
     request->named = NULL;
-    request->segment_bytes = control->config.segment_bytes;
-    request->is_tuned = tt_request_is_tuned(control, request);
     if (control->shut_down < 0) {
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;
@@ -772,4 +767,14 @@ void tt_control_submit(tt_control *control, tt_request *request)
     }
     const tt_standing standing = {.space = SPACE_CALLS};
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
+}
+
+void tt_control_submit(tt_control *control, tt_request *request)
+{
+    if (tt_quick_submit(control, request)) {
+        return;
+    }
+    request->segment_bytes = control->config.segment_bytes;
+    request->is_tuned = tt_request_is_tuned(control, request);
+    tt_request_submit_again(control, request);
 }
