@@ -48,6 +48,7 @@
     X(QUICK_ONE_TOO_EARLY)    \
     X(MEET_ONE_TOO_EARLY)     \
     X(PLACES_NOT_ASKED_AGAIN) \
+    X(SETTING_TAKEN_ANEW)     \
     X(REPEAT_OF_ANOTHER_COUNT)
 
 typedef enum tt_plant_id {

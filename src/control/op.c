@@ -730,6 +730,9 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
     tt_text text;
     tt_text_clear(&text);
     request->named = NULL;
+    if (TT_PLANT(SETTING_TAKEN_ANEW)) {
+        request->is_tuned = tt_request_is_tuned(control, request);
+    }
     if (control->shut_down < 0) {
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;

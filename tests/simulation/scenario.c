@@ -467,6 +467,19 @@ static void draw_apart(scenario *drawn)
     }
 }
 
+/* In every third of the programs, and in those with groups that come apart, another size is small
+ * from some step on. */
+static void draw_tuned(scenario *drawn)
+{
+    static const uint64_t small[] = {0, 64, 300, 700, 64 * 1024};
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 93);
+    const uint32_t steps = drawn->steps_per_phase * drawn->phase_count;
+    const bool is_tuned = one_in(&random, 3) || drawn->control.groups > 0;
+    drawn->tuned_step = is_tuned ? below(&random, steps) : 0;
+    drawn->tuned_bytes = small[below(&random, TT_ARRAY_COUNT(small))];
+}
+
 /* About how many frames carry the payload of all calls. */
 static uint64_t frames_of(const scenario *drawn)
 {
@@ -512,6 +525,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     if (drawn->is_named) {
         draw_apart(drawn);
     }
+    draw_tuned(drawn);
     draw_faults(drawn, &random);
     draw_pace(drawn);
     bound_frames(drawn);
@@ -638,6 +652,10 @@ void scenario_describe(const scenario *what)
                what->steps_per_phase, what->has_joins ? ", joins" : "",
                (unsigned long long)what->control.fuse_bytes,
                (unsigned long long)what->control.bundle_bytes, what->control.staged_max);
+        if (what->tuned_step > 0) {
+            printf("  from step %u on fused to %llu\n", what->tuned_step,
+                   (unsigned long long)what->tuned_bytes);
+        }
     }
     printf("  hosts:");
     for (uint32_t i = 0; i < what->size; i++) {

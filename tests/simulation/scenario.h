@@ -85,6 +85,8 @@ typedef struct scenario {
     bool is_named, has_joins;
     uint32_t tensor_count, steps_per_phase, phase_count;
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
+    uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
+    uint64_t tuned_bytes;
     scenario_fault faults[SCENARIO_FAULTS_MAX];
     uint32_t fault_count;
     tt_sim_config sim;

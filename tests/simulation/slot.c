@@ -203,6 +203,11 @@ static void submit(call_slot *slot)
     slot->is_submitted = true;
     slot->submitted_ns = tt_sim_now(run->sim);
     rank->in_flight++;
+    if (slot->call->is_named) {
+        const scenario *what = run->what;
+        const bool is_tuned = what->tuned_step > 0 && slot->call->step >= what->tuned_step;
+        tt_control_set_fuse(rank->control, is_tuned ? what->tuned_bytes : what->control.fuse_bytes);
+    }
     tt_control_submit(rank->control, &slot->request);
     if (slot->call->is_named && slot->finished_count == 0 &&
         tt_random_below(&run->random, 8) == 0) {
