@@ -6,6 +6,9 @@
 set(TUTTI_FUZZ_SECONDS 12 CACHE STRING "how long each fuzz target searches")
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.c)
+if(NOT TUTTI_SANITIZE STREQUAL "fuzz")
+  tutti_objects_of(fuzz_replay ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
+endif()
 foreach(source ${fuzz_sources})
   get_filename_component(name ${source} NAME_WE)
   string(REGEX REPLACE "_fuzz$" "" name ${name})
@@ -22,7 +25,7 @@ foreach(source ${fuzz_sources})
       -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
       -artifact_prefix=${PROJECT_BINARY_DIR}/crash-${name}- ${found} ${corpus})
   else()
-    tutti_program(fuzz_${name} fuzz-${name} ${source} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
+    tutti_program(fuzz_${name} fuzz-${name} ${source} $<TARGET_OBJECTS:fuzz_replay>)
     tutti_test(fuzz.${name} ${source} "fuzz;asan;tsan" fuzz_${name} ${corpus})
   endif()
   target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)

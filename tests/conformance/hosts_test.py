@@ -2,6 +2,7 @@
 """Ranks placed on several hosts: shared memory inside, TCP between. The hosts are names here.
 
 Labels: asan tsan
+Needs: tutti-hosts
 Timeout: 400
 """
 import os

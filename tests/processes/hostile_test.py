@@ -3,6 +3,7 @@
 job comes up as if they were not there. Once it is up, nothing listens any more.
 
 Labels: asan
+Needs: tutti-worker
 Timeout: 400
 """
 import contextlib

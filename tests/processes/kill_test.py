@@ -8,6 +8,7 @@ clock; how long that was is counted in naps. TUTTI_TEST_SEED repeats a run, TUTT
 for more.
 
 Labels: asan
+Needs: tutti-worker
 Timeout: 600
 """
 import os

@@ -2,6 +2,7 @@
 """A rank that leaves in order, or not, while others still call: each is told which and who.
 
 Labels: asan
+Needs: tutti-worker
 Timeout: 400
 """
 import unittest

@@ -2,6 +2,7 @@
 """tutti schedule plans, writes what it says it writes, and refuses in one line.
 
 Labels: asan
+Needs: tutti_cli example_proxies example_layers
 Timeout: 400
 """
 import json

@@ -3,6 +3,7 @@
 #
 # kept_test.sh - the seeds that failed once, also under the sanitizer of memory.
 # Labels: asan
+# Needs: tutti-simulate
 # Timeout: 300
 set -eu
 "$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
