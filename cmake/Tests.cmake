@@ -18,7 +18,7 @@
 #   Needs: tutti_cli            targets whose programs a script runs (due with asan, tsan)
 #   Wrap: malloc mmap           the program defines __wrap_malloc, __wrap_mmap (ld --wrap)
 #
-# Every test finds the programs in $TUTTI_BIN, the tree in $TUTTI_SOURCE, the build in $TUTTI_BUILD.
+# Every test finds the programs in $TEST_BIN, the tree in $TEST_SOURCE, the build in $TEST_BUILD.
 # The targets tests_asan, tests_tsan and tests_fuzz build what the tests of that label run.
 
 enable_testing()
@@ -36,8 +36,8 @@ endif()
 find_program(PYTHON3 python3 REQUIRED)
 find_program(BASH bash REQUIRED)
 
-list(APPEND TUTTI_TEST_ENVIRONMENT "TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-  "TUTTI_SOURCE=${PROJECT_SOURCE_DIR}" "TUTTI_BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
+list(APPEND TUTTI_TEST_ENVIRONMENT "TEST_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+  "TEST_SOURCE=${PROJECT_SOURCE_DIR}" "TEST_BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
   "PYTHONDONTWRITEBYTECODE=1" "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache")
 
 foreach(label asan tsan fuzz)

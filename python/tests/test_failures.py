@@ -54,7 +54,7 @@ def run(tmp_path, body, ranks=2, culprit=1, environment=None):
     script = tmp_path / "script.py"
     script.write_text(f"HERE = {str(tmp_path)!r}\nCULPRIT = {culprit}\n" + PRELUDE
                       + textwrap.dedent(body))
-    command = [os.environ["TUTTI_BIN"] + "/tutti", "run", "-n", str(ranks), sys.executable,
+    command = [os.environ["TEST_BIN"] + "/tutti", "run", "-n", str(ranks), sys.executable,
                str(script)]
     done = subprocess.run(command, timeout=100, capture_output=True, text=True,
                           env={**os.environ, **(environment or {})})

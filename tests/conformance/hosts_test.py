@@ -12,7 +12,7 @@ import socket
 import subprocess
 import unittest
 
-PROGRAM = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti-hosts")
+PROGRAM = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti-hosts")
 PATIENCE_S = 120
 
 

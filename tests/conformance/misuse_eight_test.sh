@@ -5,4 +5,4 @@
 # Labels: check
 # Timeout: 600
 set -eu
-"$TUTTI_BIN/test_conformance_misuse" 8
+"$TEST_BIN/test_conformance_misuse" 8

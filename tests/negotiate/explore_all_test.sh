@@ -8,9 +8,9 @@
 set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$TUTTI_BIN/test_negotiate_explore" --cuts >"$folder/cuts" 2>&1 &
+"$TEST_BIN/test_negotiate_explore" --cuts >"$folder/cuts" 2>&1 &
 cuts=$!
-"$TUTTI_BIN/test_negotiate_explore" --joins >"$folder/joins" 2>&1 &
+"$TEST_BIN/test_negotiate_explore" --joins >"$folder/joins" 2>&1 &
 joins=$!
 status=0
 wait "$cuts" || status=1

@@ -4,4 +4,4 @@
 # scale_all_test.sh - what scale_test.sh asks, of 6,000 members that agree by bit vectors.
 # Labels: check
 set -eu
-"$TUTTI_BIN/bench-control-scale" --check --members 6000 --mode bitvector --steps 2
+"$TEST_BIN/bench-control-scale" --check --members 6000 --mode bitvector --steps 2

@@ -5,4 +5,4 @@
 # time grows with log2 of the hosts, a planned step has none, and a member takes at most 48 KiB at
 # every size.
 set -eu
-"$TUTTI_BIN/bench-control-scale" --quick --check
+"$TEST_BIN/bench-control-scale" --quick --check

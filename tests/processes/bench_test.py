@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
 KEYS = {"op", "dtype", "bytes", "ranks", "transport", "buffers", "touched", "iterations",
         "time_us", "algbw_gbs", "busbw_gbs", "wrong", "algorithm", "model_us"}
 FEW = ["-b", "12", "-e", "64K", "-f", "64", "-i", "3", "-w", "1"]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-BIN = pathlib.Path(os.environ["TUTTI_BIN"])
+BIN = pathlib.Path(os.environ["TEST_BIN"])
 MIB = 1 << 20
 
 

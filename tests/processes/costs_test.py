@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
 FEW = ["-b", "64K", "-e", "64K", "-i", "3", "-w", "1", "--model"]
 PINNED = """tutti costs 1
 allreduce shared shm 3 any 5000 5000

@@ -21,7 +21,7 @@ import unittest
 
 import ranks
 
-BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", "build")).resolve()
 ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []

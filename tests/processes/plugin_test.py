@@ -14,8 +14,8 @@ import unittest
 
 import ranks
 
-BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
-SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", ".")).resolve()
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", "build")).resolve()
+SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", ".")).resolve()
 ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 

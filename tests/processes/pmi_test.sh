@@ -16,7 +16,7 @@ expect_all() {
     local count=$1
     shift
     local said
-    said=$("$launcher" "$@" "$TUTTI_BIN/tutti-pmi")
+    said=$("$launcher" "$@" "$TEST_BIN/tutti-pmi")
     for ((rank = 0; rank < count; rank++)); do
         grep -q "^rank $rank of $count in .*: ok$" <<<"$said" || {
             echo "rank $rank is missing from: $said"

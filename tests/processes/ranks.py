@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")).resolve()
+BIN = pathlib.Path(os.environ.get("TEST_BIN", "build/bin")).resolve()
 WORKER = str(BIN / "tutti-worker")
 PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
 OUR_VARIABLES = re.compile(

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
 PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
 

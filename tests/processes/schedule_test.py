@@ -14,7 +14,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-TUTTI = str(pathlib.Path(os.environ.get("TUTTI_BIN", "build/bin")) / "tutti")
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
 TRACE = ("# forward_us=6000 backward_us=6000\nname\telements\tfirst_use_us\tready_us\n"
          "l0\t750000\t0\t12000\nl1\t1500000\t2000\t10000\nl2\t750000\t4000\t8000\n")
 

@@ -18,7 +18,7 @@ import unittest
 
 import ranks
 
-BUILD = pathlib.Path(os.environ.get("TUTTI_BUILD", "build")).resolve()
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", "build")).resolve()
 HOSTS = str(ranks.BIN / "tutti-hosts")
 TUTTI = str(ranks.BIN / "tutti")
 UCX = {"TUTTI_TRANSPORT": "ucx"}

@@ -3,10 +3,10 @@
 # Scripts for Horovod, unchanged: tutti run --as-horovod.
 # Labels: python
 # Timeout: 600
-. "$TUTTI_SOURCE/tests/python/suite.sh"
+. "$TEST_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
-cd "$TUTTI_SOURCE/python/tests"
+cd "$TEST_SOURCE/python/tests"
 for ranks in 1 2; do
-    env -u PYTHONPATH "$TUTTI_BIN/tutti" run --as-horovod -n "$ranks" \
+    env -u PYTHONPATH "$TEST_BIN/tutti" run --as-horovod -n "$ranks" \
         "$python" -m pytest -q -x -p no:cacheprovider test_as_horovod.py
 done

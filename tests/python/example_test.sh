@@ -3,10 +3,10 @@
 # The examples for PyTorch learn what they are to learn.
 # Labels: python
 # Timeout: 600
-. "$TUTTI_SOURCE/tests/python/suite.sh"
+. "$TEST_SOURCE/tests/python/suite.sh"
 needs torch
 run() {
-    "$TUTTI_BIN/tutti" run --no-prefix -n 2 "$python" "$TUTTI_SOURCE/examples/$1" "${@:2}" |
+    "$TEST_BIN/tutti" run --no-prefix -n 2 "$python" "$TEST_SOURCE/examples/$1" "${@:2}" |
         tee out.txt
 }
 cd "$(mktemp -d)"

@@ -3,8 +3,8 @@
 # Ranks that raise, are interrupted, fork or leave: everyone hears why.
 # Labels: python
 # Timeout: 900
-. "$TUTTI_SOURCE/tests/python/suite.sh"
+. "$TEST_SOURCE/tests/python/suite.sh"
 needs torch pytest
-export TUTTI_BIN
-cd "$TUTTI_SOURCE/python/tests"
+export TEST_BIN
+cd "$TEST_SOURCE/python/tests"
 "$python" -m pytest -q -x -p no:cacheprovider test_failures.py

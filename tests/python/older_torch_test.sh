@@ -6,7 +6,7 @@
 # from the newest one's, whose CUDA libraries it can load too: 3 GB that need not be fetched again.
 # Labels: check
 # Timeout: 900
-. "$TUTTI_SOURCE/tests/python/suite.sh"
+. "$TEST_SOURCE/tests/python/suite.sh"
 between=2.11.0
 newest=$python
 ran=0
@@ -48,7 +48,7 @@ run() {
     ran=1
 }
 
-old=$TUTTI_BUILD/python-old
+old=$TEST_BUILD/python-old
 if ! /usr/bin/python3 -c 'import torch, numpy' >/dev/null 2>&1; then
     printf "skipped: no PyTorch of the distribution; install python3-torch and python3-numpy\n"
 elif made "$old" of_distribution; then
@@ -57,7 +57,7 @@ else
     printf "skipped: the distribution's PyTorch; pip cannot install pytest beside it\n"
 fi
 
-middle=$TUTTI_BUILD/python-middle
+middle=$TEST_BUILD/python-middle
 if ! "$newest" -c 'import torch, numpy, pytest' >/dev/null 2>&1; then
     printf 'skipped: PyTorch %s, which needs the newest too; see tools/python-env\n' "$between"
 elif made "$middle" in_between; then

@@ -3,8 +3,8 @@
 # suite.sh - sourced by the tests of this folder: run files of python/tests on 1, 2 and 4 ranks.
 set -euo pipefail
 
-python=${TUTTI_PYTHON:-$TUTTI_BUILD/python/bin/python}
-export PYTHONPATH=$TUTTI_SOURCE/python TUTTI_LIBRARY=$TUTTI_BUILD/libtutti.so.0
+python=${TUTTI_PYTHON:-$TEST_BUILD/python/bin/python}
+export PYTHONPATH=$TEST_SOURCE/python TUTTI_LIBRARY=$TEST_BUILD/libtutti.so.0
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 
 # needs MODULE...: skip the test where one of them is not installed.
@@ -21,6 +21,6 @@ needs() {
 suite() {
     local ranks=$1
     shift
-    (cd "$TUTTI_SOURCE/python/tests" &&
-        "$TUTTI_BIN/tutti" run -n "$ranks" "$python" -m pytest -q -x -p no:cacheprovider "$@")
+    (cd "$TEST_SOURCE/python/tests" &&
+        "$TEST_BIN/tutti" run -n "$ranks" "$python" -m pytest -q -x -p no:cacheprovider "$@")
 }

@@ -3,7 +3,7 @@
 # torch.distributed on Tutti: collectives, DDP, FSDP2.
 # Labels: python
 # Timeout: 600
-. "$TUTTI_SOURCE/tests/python/suite.sh"
+. "$TEST_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
 for ranks in 1 2; do
     suite "$ranks" test_torch_backend.py

@@ -14,7 +14,7 @@ if ! timeout 120 "$room/tools/bin/pip" install -q scikit-build-core >"$room/log"
     exit 77
 fi
 if ! timeout 400 "$room/tools/bin/python" -m pip wheel -q --no-deps --no-build-isolation \
-    -w "$room" "$TUTTI_SOURCE" >"$room/log" 2>&1; then
+    -w "$room" "$TEST_SOURCE" >"$room/log" 2>&1; then
     grep -i -B 2 -A 6 'error' "$room/log" | head -n 40
     exit 1
 fi
@@ -47,7 +47,7 @@ from importlib.metadata import entry_points
 [found] = entry_points(group="torch.distributed.backends")
 assert (found.name, found.value) == ("tutti", "tutti.torch.backend:register"), found
 '
-torch=$TUTTI_BUILD/python/bin/python
+torch=$TEST_BUILD/python/bin/python
 site='import site; print(site.getsitepackages()[0])'
 if [ -e "$torch" ] && "$torch" -c "$site" >"$room/torch.pth" &&
     cp "$room/torch.pth" "$("$room/env/bin/python" -c "$site")" &&

@@ -6,4 +6,4 @@
 # Needs: tutti-simulate
 # Timeout: 300
 set -eu
-"$TUTTI_BIN/tutti-simulate" --file "$TUTTI_SOURCE/tests/simulation/kept_seeds.txt"
+"$TEST_BIN/tutti-simulate" --file "$TEST_SOURCE/tests/simulation/kept_seeds.txt"

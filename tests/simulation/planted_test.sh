@@ -6,8 +6,8 @@
 # Labels: check
 # Timeout: 600
 set -u
-simulate="$TUTTI_BIN/tutti-simulate-planted"
-bugs=$(grep -oE 'X\([A-Z_]+\)' "$TUTTI_SOURCE/src/base/plant.h" | tr -d 'X()')
+simulate="$TEST_BIN/tutti-simulate-planted"
+bugs=$(grep -oE 'X\([A-Z_]+\)' "$TEST_SOURCE/src/base/plant.h" | tr -d 'X()')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -6,8 +6,8 @@
 # tied to each other.
 # Timeout: 900
 set -eu
-"$TUTTI_BIN/tutti-simulate" --salts 4 --seeds 1000
-"$TUTTI_BIN/tutti-simulate" --salts 4 --first 2000000 --seeds 200 # calls that repeat
-"$TUTTI_BIN/tutti-simulate" --salts 4 --named --seeds 500
-"$TUTTI_BIN/tutti-simulate" --salts 4 --named --first 1000000 --seeds 1000
-"$TUTTI_BIN/tutti-simulate" --kills
+"$TEST_BIN/tutti-simulate" --salts 4 --seeds 1000
+"$TEST_BIN/tutti-simulate" --salts 4 --first 2000000 --seeds 200 # calls that repeat
+"$TEST_BIN/tutti-simulate" --salts 4 --named --seeds 500
+"$TEST_BIN/tutti-simulate" --salts 4 --named --first 1000000 --seeds 1000
+"$TEST_BIN/tutti-simulate" --kills

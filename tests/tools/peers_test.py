@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", "."))
+SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", "."))
 PEERS = str(SOURCE / "bench/peers")
 sys.path.insert(0, str(SOURCE / "bench/peer"))
 import report  # noqa: E402

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("TUTTI_SOURCE", "."))
+SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", "."))
 ONCE = "test -f been-here || { touch been-here; echo a stall; exit 1; }"
 
 

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(os.environ.get("TUTTI_SOURCE", pathlib.Path(__file__).parents[2]))
+ROOT = pathlib.Path(os.environ.get("TEST_SOURCE", pathlib.Path(__file__).parents[2]))
 sys.path.insert(0, str(ROOT / "tools"))
 import tidy  # noqa: E402  (found through the line above)
 
