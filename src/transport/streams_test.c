@@ -2,8 +2,9 @@
  *
  * streams_test.c - one link over several connections.
  *
- * Method: two ends over socket pairs. After a turn in which nothing moved, nobody polls before a
- * descriptor is readable, as in the driver. What a frame holds follows from its op number.
+ * Method: two ends over socket pairs, or over loopback where the options of TCP are looked at.
+ * After a turn in which nothing moved, nobody polls before a descriptor is readable, as in the
+ * driver. What a frame holds follows from its op number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,15 +96,35 @@ static void on_sent(void *machine, uint64_t token)
 
 static const tt_machine_ops end_ops = {.frame = on_frame, .payload = on_payload, .sent = on_sent};
 
-static void ends_create(end *a, end *b)
+static void pair_of_unix(int fds_out[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_out), 0);
+}
+
+static void pair_of_tcp(int fds_out[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    fds_out[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fds_out[0], (struct sockaddr *)&address, length), 0);
+    fds_out[1] = accept(listener, NULL, NULL);
+    assert_true(fds_out[1] >= 0);
+    (void)close(listener);
+}
+
+static void ends_create_over(void (*pair)(int fds_out[2]), end *a, end *b)
 {
     end *ends[2] = {a, b};
     memset(a, 0, sizeof(*a));
     memset(b, 0, sizeof(*b));
     for (int i = 0; i < STREAMS; i++) {
         int there[2], back[2];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, there), 0);
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, back), 0);
+        pair(there);
+        pair(back);
         a->fds[i][0] = there[0], b->fds[i][1] = there[1];
         b->fds[i][0] = back[0], a->fds[i][1] = back[1];
     }
@@ -118,6 +141,11 @@ static void ends_create(end *a, end *b)
         }
         assert_int_equal(tt_streams_link_create(links, STREAMS, &ends[e]->link), TT_OK);
     }
+}
+
+static void ends_create(end *a, end *b)
+{
+    ends_create_over(pair_of_unix, a, b);
 }
 
 static void end_fini(end *self)
@@ -249,6 +277,35 @@ static void test_a_recalled_payload_is_no_longer_read(void **state)
     end_fini(&b);
 }
 
+static uint32_t unsent_bytes(const end *self, int index)
+{
+    int value = 0;
+    socklen_t length = sizeof(value);
+    assert_int_equal(
+        getsockopt(self->fds[index][0], IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, &length), 0);
+    return (uint32_t)value;
+}
+
+static void test_what_to_expect_is_told_to_every_stream_of_one_end(void **state)
+{
+    (void)state;
+    static const uint32_t frame_bytes[] = {512 * 1024, 64 * 1024};
+    end a, b;
+    ends_create_over(pair_of_tcp, &a, &b);
+    const uint32_t untold = unsent_bytes(&b, 0);
+    for (size_t i = 0; i < TT_ARRAY_COUNT(frame_bytes); i++) {
+        const uint32_t told = tt_tcp_unsent_bytes(frame_bytes[i]);
+        assert_int_not_equal(told, untold);
+        a.link->ops->expect(a.link, frame_bytes[i]);
+        for (int j = 0; j < STREAMS; j++) {
+            assert_int_equal(unsent_bytes(&a, j), told);
+            assert_int_equal(unsent_bytes(&b, j), untold);
+        }
+    }
+    end_fini(&a);
+    end_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_a_goodbye_lets_all_that_was_sent_arrive_and_is_left_on_both_sides),
         cmocka_unit_test(test_one_broken_connection_breaks_the_link),
         cmocka_unit_test(test_a_recalled_payload_is_no_longer_read),
+        cmocka_unit_test(test_what_to_expect_is_told_to_every_stream_of_one_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
