@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "conformance/ranks.h"
+#include "support/burnt.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
@@ -355,18 +356,16 @@ static void *barrier_main(void *argument)
     return NULL;
 }
 
-/* Of the process's time in the quietest of some naps: who burns does so in all of them, a machine
- * that stalls and counts it as ours does so in one or another. */
+static void nap_of(void *seconds)
+{
+    nap_s(*(const double *)seconds);
+}
+
+/* Of the process's time, while this thread sleeps. */
 static double least_burnt_s(double seconds, double enough_s)
 {
-    double least_s = seconds;
-    for (int i = 0; i < 5 && least_s >= enough_s; i++) {
-        const clock_t before = clock();
-        nap_s(seconds);
-        const double burnt_s = (double)(clock() - before) / CLOCKS_PER_SEC;
-        least_s = burnt_s < least_s ? burnt_s : least_s;
-    }
-    return least_s;
+    const uint64_t enough_ns = (uint64_t)(enough_s * 1e9);
+    return 1e-9 * (double)burnt_least_ns(CLOCK_PROCESS_CPUTIME_ID, nap_of, &seconds, enough_ns);
 }
 
 /* Rank 0 waits in two threads for a late peer; then nobody calls. Neither may burn. */
