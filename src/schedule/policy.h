@@ -30,6 +30,8 @@ typedef struct tt_policy {
     const char *summary; /* one line */
     bool needs_graph;
     bool needs_allreduce; /* makes no sense with a server */
+    bool takes_chunk;     /* input->chunk_bytes says how long its chunks or buckets are */
+    bool takes_credit;    /* input->credit_bytes, likewise */
     /* Fill `plan`, which is initialised and empty; its form is set. */
     tt_status (*plan)(const tt_policy_input *input, tt_timetable *plan);
 } tt_policy;

@@ -19,6 +19,7 @@ static tt_status buckets_plan(const tt_policy_input *input, tt_timetable *plan)
 const tt_policy tt_policy_buckets_25 = {
     .name = "buckets",
     .summary = "tensors together up to 25 MiB (--chunk), in the order of backward",
+    .takes_chunk = true,
     .plan = buckets_plan,
 };
 

@@ -47,5 +47,6 @@ const tt_policy tt_policy_dear = {
     .name = "dear",
     .summary = "reduce-scatter in backward, all-gather in the next forward",
     .needs_allreduce = true,
+    .takes_chunk = true,
     .plan = dear_plan,
 };

@@ -25,6 +25,8 @@ static tt_status priority_plan(const tt_policy_input *input, tt_timetable *plan)
 const tt_policy tt_policy_priority = {
     .name = "priority",
     .summary = "first use in forward goes first, in chunks, within a credit",
+    .takes_chunk = true,
+    .takes_credit = true,
     .plan = priority_plan,
 };
 
@@ -38,5 +40,6 @@ static tt_status p3_plan(const tt_policy_input *input, tt_timetable *plan)
 const tt_policy tt_policy_p3 = {
     .name = "p3",
     .summary = "first use goes first, in small slices, one at a time",
+    .takes_chunk = true,
     .plan = p3_plan,
 };

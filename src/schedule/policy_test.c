@@ -350,6 +350,55 @@ static void test_a_policy_that_cannot_is_refused_in_words(void **state)
     setting_fini(&setting);
 }
 
+/* Whether a plan has another shape when it is asked for this chunk or credit. */
+static bool is_changed_by(const test_setting *setting, const tt_policy *policy,
+                          uint64_t chunk_bytes, uint64_t credit_bytes)
+{
+    test_setting asked = *setting;
+    tt_timetable plans[2];
+    plan_of(setting, policy, &plans[0]);
+    asked.input.chunk_bytes = chunk_bytes;
+    asked.input.credit_bytes = credit_bytes;
+    plan_of(&asked, policy, &plans[1]);
+    const bool is_changed = plans[0].chunk_bytes != plans[1].chunk_bytes ||
+                            plans[0].credit_bytes != plans[1].credit_bytes ||
+                            plans[0].transfer_count != plans[1].transfer_count;
+    tt_plan_fini(&plans[0]);
+    tt_plan_fini(&plans[1]);
+    return is_changed;
+}
+
+static void test_a_policy_takes_the_chunk_and_credit_that_it_says_it_takes(void **state)
+{
+    (void)state;
+    test_setting setting;
+    setting_init(&setting, "vgg16", (tt_wire){.overhead_us = 50});
+    set_rho(&setting, 1);
+    for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
+        const tt_policy *policy = tt_policy_at(i);
+        assert_int_equal(policy->takes_chunk, is_changed_by(&setting, policy, 70000, 0));
+        assert_int_equal(policy->takes_credit, is_changed_by(&setting, policy, 0, 70000));
+    }
+    setting_fini(&setting);
+}
+
+/* With a server cutting alone lets pull follow push; with all-reduce it gains nothing. */
+static void test_slices_are_fifo_but_for_the_cutting(void **state)
+{
+    (void)state;
+    test_setting setting;
+    setting_init(&setting, "vgg16", (tt_wire){.overhead_us = 1});
+    set_rho(&setting, 2);
+    const double whole_us = step_us(&setting, &tt_policy_fifo);
+    assert_true(step_us(&setting, &tt_policy_slices) >= whole_us * (1 - 1e-9));
+    setting.input.form = TT_FORM_SERVER;
+    assert_true(step_us(&setting, &tt_policy_slices) < 0.8 * step_us(&setting, &tt_policy_fifo));
+    setting.input.form = TT_FORM_ALLREDUCE;
+    setting.input.chunk_bytes = 4096;
+    assert_true(step_us(&setting, &tt_policy_fifo) == whole_us); /* stays whole */
+    setting_fini(&setting);
+}
+
 static void test_policies_are_found_by_name(void **state)
 {
     (void)state;
@@ -370,6 +419,8 @@ int main(void)
         cmocka_unit_test(test_caramel_cuts_and_batches_by_the_threshold),
         cmocka_unit_test(test_caramel_fills_both_passes),
         cmocka_unit_test(test_a_policy_that_cannot_is_refused_in_words),
+        cmocka_unit_test(test_a_policy_takes_the_chunk_and_credit_that_it_says_it_takes),
+        cmocka_unit_test(test_slices_are_fifo_but_for_the_cutting),
         cmocka_unit_test(test_policies_are_found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,8 @@ const tt_policy tt_policy_tic = {
     .name = "tic",
     .summary = "priorities from the graph alone: what lets operators run soonest",
     .needs_graph = true,
+    .takes_chunk = true,
+    .takes_credit = true,
     .plan = tic_plan,
 };
 
@@ -32,5 +34,7 @@ const tt_policy tt_policy_tac = {
     .name = "tac",
     .summary = "priorities from the graph and its times, by Johnson's rule",
     .needs_graph = true,
+    .takes_chunk = true,
+    .takes_credit = true,
     .plan = tac_plan,
 };

@@ -8,8 +8,9 @@
 #include "base/base.h"
 
 static const tt_policy *const policies[] = {
-    &tt_policy_fifo,       &tt_policy_priority, &tt_policy_p3,   &tt_policy_tic,     &tt_policy_tac,
-    &tt_policy_buckets_25, &tt_policy_mg_wfbp,  &tt_policy_dear, &tt_policy_caramel,
+    &tt_policy_fifo, &tt_policy_slices,  &tt_policy_priority,   &tt_policy_p3,
+    &tt_policy_tic,  &tt_policy_tac,     &tt_policy_buckets_25, &tt_policy_mg_wfbp,
+    &tt_policy_dear, &tt_policy_caramel,
 };
 
 const tt_policy *tt_policy_at(size_t index)

@@ -15,6 +15,7 @@
 #include "schedule/policy.h"
 
 extern const tt_policy tt_policy_fifo;
+extern const tt_policy tt_policy_slices;
 extern const tt_policy tt_policy_priority;
 extern const tt_policy tt_policy_p3;
 extern const tt_policy tt_policy_tic;
