@@ -46,8 +46,8 @@ static const tt_option options[] = {
     {'g', "graph", TT_OPTION_STRING, AT(graph), "GRAPH",
      "a dataflow graph (.json), a trace of tensors (.tsv), or the name of a known network", NULL,
      NULL, NULL, 0, 0},
-    {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME", "the policy that plans; see --list",
-     "priority", NULL, NULL, 0, 0},
+    {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME",
+     "the policy that plans, see --list; default: priority", NULL, NULL, NULL, 0, 0},
     {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "who sums", "allreduce", "allreduce|server",
      NULL, 0, 0},
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "workers", "4", NULL, NULL, 2, 1 << 20},
@@ -64,7 +64,8 @@ static const tt_option options[] = {
      "--mbit, --overhead and --latency",
      NULL, NULL, NULL, 0, 0},
     {'c', "chunk", TT_OPTION_BYTES, AT(chunk_bytes), "BYTES",
-     "size of chunks, or of buckets; 0 lets the cost model choose", "0", NULL, NULL, 0, 0},
+     "size of chunks, or of buckets; 0 lets the cost model choose; fifo stays whole", "0", NULL,
+     NULL, 0, 0},
     {'\0', "credit", TT_OPTION_BYTES, AT(credit_bytes), "BYTES",
      "bytes in flight; less than a chunk is stop-and-wait, 0 is four chunks", "0", NULL, NULL, 0,
      0},
@@ -83,9 +84,10 @@ static const tt_option options[] = {
     {'\0', "barrier", TT_OPTION_FLAG, AT(keeps_barrier), NULL,
      "the next forward waits for every transfer", NULL, NULL, NULL, 0, 0},
     {'\0', "forward", TT_OPTION_FLAG, AT(is_forward), NULL,
-     "only the forward pass of a known network: orders of receiving", NULL, NULL, NULL, 0, 0},
-    {'\0', "compare", TT_OPTION_FLAG, AT(compares), NULL, "one line for every policy", NULL, NULL,
-     NULL, 0, 0},
+     "orders of receiving (priority, tic, tac), of a known network only its forward pass", NULL,
+     NULL, NULL, 0, 0},
+    {'\0', "compare", TT_OPTION_FLAG, AT(compares), NULL,
+     "one line for every policy, and no order, picture or file of one", NULL, NULL, NULL, 0, 0},
     {'v', "verbose", TT_OPTION_FLAG, AT(is_verbose), NULL, "print the whole order", NULL, NULL,
      NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list policies and known networks", NULL, NULL,
@@ -395,9 +397,6 @@ static int edges_write(job_state *job)
 {
     tt_control_edge *edges;
     uint32_t count;
-    if (job->compute_places == NULL) {
-        return complain("--edges", "needs --ops nearest or --ops cheapest");
-    }
     if (tt_order_control_edges(job->graph, job->compute_places, &job->scratch, &edges, &count) !=
         TT_OK) {
         return complain("--edges", "out of memory");
@@ -449,7 +448,11 @@ static void print_plan(const tt_timetable *plan, const tt_evaluation *evaluation
     printf("            %u transfers (%u in forward), %llu chunks", plan->transfer_count,
            forward_count, (unsigned long long)evaluation->chunk_count);
     print_bytes("; chunk ", plan->chunk_bytes, "");
-    print_bytes(", credit ", plan->credit_bytes, "\n");
+    if (plan->credit_bytes == TT_CREDIT_ENDLESS) {
+        printf(", endless credit\n");
+    } else {
+        print_bytes(", credit ", plan->credit_bytes, "\n");
+    }
 }
 
 static void print_metrics(job_state *job, const tt_evaluation *evaluation,
@@ -641,6 +644,78 @@ static int job_run(job_state *job, const tt_policy *policy)
     return code;
 }
 
+/* ---- options that contradict each other --------------------------------------------------------
+ */
+
+typedef struct conflict {
+    bool is_there;
+    const char *first;
+    const char *second;
+    const char *why;
+} conflict;
+
+static bool has_conflict(const conflict *conflicts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (conflicts[i].is_there) {
+            fprintf(stderr, "tutti schedule: %s and %s do not go together: %s\n",
+                    conflicts[i].first, conflicts[i].second, conflicts[i].why);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_forward_conflict(const schedule_values *values, const tt_policy *policy)
+{
+    static const char *const one = "--forward";
+    const conflict conflicts[] = {
+        {values->plot != NULL, one, "--plot", "a picture is of training steps"},
+        {values->compares, one, "--compare", "it has a line for every order of receiving already"},
+        {values->ops != 0, one, "--ops", "it orders towards gradients, and forward makes none"},
+        {values->edges != NULL, one, "--edges", "they are of --ops, which is for training steps"},
+        {values->keeps_barrier, one, "--barrier", "it lies between training steps"},
+        {values->chunk_bytes != 0, one, "--chunk", "tensors are received whole"},
+        {values->credit_bytes != 0, one, "--credit", "tensors are received one by one"},
+        {policy != &tt_policy_priority && policy != &tt_policy_tic && policy != &tt_policy_tac, one,
+         "this --policy", "orders of receiving are priority (first use), tic and tac"},
+    };
+    return values->is_forward && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
+}
+
+static bool has_compare_conflict(const schedule_values *values)
+{
+    static const char *const one = "--compare";
+    static const char *const why = "it is of one policy: leave out --compare";
+    const conflict conflicts[] = {
+        {values->policy != NULL, one, "--policy", "all of them are compared"},
+        {values->order != NULL, one, "--order", why},
+        {values->plot != NULL, one, "--plot", why},
+        {values->is_verbose, one, "--verbose", why},
+    };
+    return values->compares && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
+}
+
+/* What would have no effect is refused, so that nobody takes a figure for another one. */
+static bool is_contradictory(const schedule_values *values, const tt_policy *policy)
+{
+    if (has_forward_conflict(values, policy) || has_compare_conflict(values)) {
+        return true;
+    }
+    if (values->edges != NULL && values->ops == 0) {
+        fprintf(stderr, "tutti schedule: --edges needs --ops nearest or --ops cheapest\n");
+        return true;
+    }
+    const bool is_chunk = values->chunk_bytes != 0 && !policy->takes_chunk;
+    const bool is_credit = values->credit_bytes != 0 && !policy->takes_credit;
+    if (!values->compares && (is_chunk || is_credit)) {
+        fprintf(stderr, "tutti schedule: --%s has no effect with --policy %s\n",
+                is_chunk ? "chunk" : "credit", policy->name);
+        return true;
+    }
+    return false;
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const schedule_values *values = raw_values;
@@ -656,8 +731,8 @@ static int run(const void *raw_values, int operand_count, char **operands)
         fprintf(stderr, "tutti schedule: which graph? give --graph FILE, or a network of --list\n");
         return EXIT_USAGE;
     }
-    const tt_policy *policy = policy_find(values->policy);
-    if (policy == NULL) {
+    const tt_policy *policy = policy_find(values->policy != NULL ? values->policy : "priority");
+    if (policy == NULL || is_contradictory(values, policy)) {
         return EXIT_USAGE;
     }
     job_state job = {.values = values};

@@ -120,12 +120,69 @@ class Schedule(unittest.TestCase):
                 (["-g", "vgg16", "-p", "dear", "--form", "server"], 1, "made for all-reduce"),
                 (["-g", "vgg16", "--mbit", "0"], 2, "between"),
                 (["-g", "vgg16", "--chunk", "1"], 1, "use larger ones"),
-                (["-g", "vgg16", "--edges", self.folder / "e"], 1, "needs --ops")):
+                (["-g", "vgg16", "--edges", self.folder / "e"], 2, "needs --ops")):
             with self.subTest(arguments=arguments):
                 result = schedule(*arguments)
                 self.assertEqual(result.returncode, code, result.stderr)
                 self.assertIn(word, result.stderr)
                 self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_options_without_effect_are_refused_by_name(self):
+        file = self.folder / "file"
+        forward, compare = ["--forward"], ["--compare"]
+        for arguments, words in (
+                (forward + ["--plot", file], ["--forward", "--plot"]),
+                (forward + compare, ["--forward", "--compare"]),
+                (forward + ["--ops", "nearest"], ["--forward", "--ops"]),
+                (forward + ["--ops", "nearest", "--edges", file], ["--forward", "--ops"]),
+                (forward + ["--edges", file], ["--forward", "--edges"]),
+                (forward + ["--barrier"], ["--forward", "--barrier"]),
+                (forward + ["-c", "1M"], ["--forward", "--chunk"]),
+                (forward + ["--credit", "1M"], ["--forward", "--credit"]),
+                (forward + ["-p", "caramel"], ["--forward", "--policy", "tic"]),
+                (compare + ["-o", file], ["--compare", "--order"]),
+                (compare + ["--plot", file], ["--compare", "--plot"]),
+                (compare + ["-p", "tac"], ["--compare", "--policy"]),
+                (compare + ["-v"], ["--compare", "--verbose"]),
+                (["-p", "fifo", "-c", "1M"], ["--chunk", "--policy fifo"]),
+                (["-p", "caramel", "-c", "1M"], ["--chunk", "--policy caramel"]),
+                (["-p", "p3", "--credit", "1M"], ["--credit", "--policy p3"])):
+            with self.subTest(arguments=arguments):
+                result = schedule("-g", "vgg16", *arguments)
+                self.assertEqual(result.returncode, 2, result.stdout)
+                self.assertEqual(result.stderr.count("\n"), 1)
+                for word in words:
+                    self.assertIn(word, result.stderr)
+                self.assertFalse(file.exists())
+
+    def test_orders_of_receiving_are_shown_and_written(self):
+        orders = {}
+        for policy in ("priority", "tic", "tac"):
+            file = self.folder / policy
+            result = schedule("-g", "inception-v3", "--forward", "-p", policy, "-o", file)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            lines = re.findall(r"^(?:first use|tic|tac) .* ms, E ", result.stdout, re.M)
+            self.assertEqual(len(lines), 3)
+            orders[policy] = file.read_text()
+        self.assertNotEqual(orders["priority"], orders["tac"])
+
+    def test_the_baseline_stays_whole_under_a_chunk(self):
+        def fifo(*arguments):
+            return re.search(r"fifo (\S+) ms", schedule("-g", "vgg16", *arguments).stdout).group(1)
+        self.assertEqual(fifo(), fifo("-c", "1M"))
+        self.assertEqual(fifo("--form", "server"), fifo("--form", "server", "-c", "64K"))
+        sliced = schedule("-g", "vgg16", "-p", "slices", "-c", "1M")
+        self.assertIn("32 transfers (0 in forward), 550 chunks; chunk 1 MiB", sliced.stdout)
+
+    def test_chunk_0_lets_the_cost_model_choose(self):
+        chosen = schedule("-g", "vgg16", "--chunk", 0)
+        self.assertEqual(chosen.returncode, 0, chosen.stderr)
+        self.assertEqual(chosen.stdout, schedule("-g", "vgg16").stdout)
+        for form in ("allreduce", "server"):
+            rows = [schedule("-g", "vgg16", "--form", form, "--compare", *more).stdout
+                    for more in ([], ["--chunk", 0], ["--chunk", "1M"])]
+            self.assertEqual(rows[0], rows[1])
+            self.assertNotEqual(rows[0], rows[2])
 
 
 if __name__ == "__main__":
