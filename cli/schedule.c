@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "graph_file.h"
 #include "nearest.h"
+#include "samples.h"
 #include "schedule/registry.h"
 #include "schedule/schedule.h"
 #include "schedule_plot.h"
@@ -98,7 +99,6 @@ enum {
     EXIT_USAGE = 2,
     ORDER_SHOWN = 10,
     RANDOM_RUNS = 100,
-    SAMPLES_BYTES_MAX = 1 << 20,
 };
 
 /* Everything a run holds. */
@@ -199,46 +199,6 @@ static void print_wire(const tt_wire *wire)
 /* ---- input -------------------------------------------------------------------------------------
  */
 
-static tt_status samples_fit(const char *path, tt_text *why, tt_linear *line_out)
-{
-    tt_linear_sample samples[TT_LINEAR_SAMPLES_MAX];
-    size_t count = 0;
-    size_t bytes;
-    char *text = tt_file_read(path, SAMPLES_BYTES_MAX, &bytes, why);
-    if (text == NULL) {
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    char *next = text;
-    tt_status status = TT_OK;
-    for (;;) {
-        next += strspn(next, " \t\r\n");
-        if (*next == '\0') {
-            break;
-        }
-        if (*next == '#') {
-            next += strcspn(next, "\n");
-            continue;
-        }
-        char *middle;
-        char *end;
-        const double size = strtod(next, &middle);
-        const double time_us = strtod(middle, &end);
-        if (middle == next || end == middle || count == TT_LINEAR_SAMPLES_MAX) {
-            status = TT_ERR_BAD_ARGUMENT;
-            break;
-        }
-        samples[count++] = (tt_linear_sample){.bytes = size, .time_us = time_us};
-        next = end;
-    }
-    free(text);
-    if (status != TT_OK || tt_linear_fit(samples, count, line_out) != TT_OK) {
-        tt_text_add(why, "expected 2 to %d pairs of bytes and microseconds, of at least two sizes",
-                    TT_LINEAR_SAMPLES_MAX);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
-}
-
 /* An all-reduce sends each byte 2 (n - 1) / n times; a worker sends it to its server once. */
 static tt_status wire_set(job_state *job)
 {
@@ -252,7 +212,7 @@ static tt_status wire_set(job_state *job)
         return TT_OK;
     }
     tt_linear line;
-    TT_TRY(samples_fit(values->samples, &job->why, &line));
+    TT_TRY(tt_samples_fit(values->samples, &job->why, &line));
     job->input.wire = (tt_wire){.overhead_us = line.start_us, .byte_us = line.byte_us};
     return TT_OK;
 }
