@@ -97,8 +97,16 @@ static tt_status op_read(const json_t *item, size_t place, tt_graph *graph, tt_t
                     .time_us = json_number_value(time_us),
                     .tensor = TT_GRAPH_NONE};
     const char *tensor = string_of(item, "tensor");
-    if (tensor != NULL && kind != TT_NODE_COMPUTE) {
+    if (kind != TT_NODE_COMPUTE) {
+        if (tensor == NULL) {
+            return refuse(why, "ops[%zu]: receives or sends, and needs a \"tensor\"", place);
+        }
         node.tensor = tt_graph_find_tensor(graph, tensor);
+        if (node.tensor == TT_GRAPH_NONE) {
+            tt_text_add(why, "ops[%zu]: unknown tensor ", place);
+            tt_text_add_quoted(why, tensor, SHOWN);
+            return TT_ERR_BAD_ARGUMENT;
+        }
     }
     uint32_t index;
     return tt_graph_add_node(graph, &node, why, &index);
@@ -219,7 +227,9 @@ typedef struct trace_state {
     double forward_us;
     double backward_us;
     tt_text *why;
-    size_t number; /* of the line */
+    size_t number;      /* of the line */
+    size_t moved_count; /* tensors with a time outside its pass */
+    tt_text moved;      /* the first of them */
 } trace_state;
 
 /* The number after `name` in a comment, or the old value. */
@@ -274,6 +284,19 @@ static tt_status tensor_add(trace_state *trace, const char *name, tt_tensor tens
     return TT_OK;
 }
 
+/* A time was moved to an edge of its pass. Measured ones often lie a little outside, where a hook
+ * runs after the end of the pass was noted: no error, but not what the file says either. */
+static void move_note(trace_state *trace, const char *what, double told_us, double taken_us)
+{
+    if (fabs(told_us - taken_us) <= 1e-9 * told_us) {
+        return; /* rounding */
+    }
+    if (trace->moved_count++ == 0) {
+        tt_text_add(&trace->moved, "line %zu, %s at %.10g us, taken as %.10g", trace->number, what,
+                    told_us, taken_us);
+    }
+}
+
 /* Frameworks give no time for what they do not see: then the earliest use, the latest readiness. */
 static tt_status line_read(trace_state *trace, char *line)
 {
@@ -290,10 +313,12 @@ static tt_status line_read(trace_state *trace, char *line)
             trace->number);
     }
     const double end_us = trace->forward_us + trace->backward_us;
-    return tensor_add(trace, fields[0],
-                      (tt_tensor){.bytes = (uint64_t)(elements * bytes_an_element),
-                                  .first_use_us = fmin(first_use_us, trace->forward_us),
-                                  .ready_us = fmin(fmax(ready_us, trace->forward_us), end_us)});
+    const tt_tensor tensor = {.bytes = (uint64_t)(elements * bytes_an_element),
+                              .first_use_us = fmin(first_use_us, trace->forward_us),
+                              .ready_us = fmin(fmax(ready_us, trace->forward_us), end_us)};
+    move_note(trace, "first used", first_use_us, tensor.first_use_us);
+    move_note(trace, "ready", ready_us, tensor.ready_us);
+    return tensor_add(trace, fields[0], tensor);
 }
 
 static tt_status trace_read(trace_state *trace, const char *text, size_t bytes)
@@ -331,6 +356,11 @@ tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_g
                                       .forward_us = trace.forward_us,
                                       .backward_us = trace.backward_us};
         status = tt_graph_from_workload(&workload, &tt_allocator_default, why, graph_out);
+    }
+    if (status == TT_OK && trace.moved_count > 0) {
+        tt_text_add(why, "%zu time%s outside the pass, moved to its edge; the first: %s",
+                    trace.moved_count, trace.moved_count == 1 ? " lies" : "s lie",
+                    trace.moved.bytes);
     }
     for (size_t i = 0; i < trace.count; i++) {
         free((char *)(uintptr_t)trace.tensors[i].name);

@@ -22,7 +22,8 @@
 
 #include "schedule/schedule.h"
 
-/* What the bytes of such a file say. On failure `why` says what is wrong, and where. */
+/* What the bytes of such a file say. On failure `why` says what is wrong, and where; on success it
+ * may hold a remark: that times of a trace lay outside their pass and were moved to its edge. */
 tt_status tt_graph_read_json(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 

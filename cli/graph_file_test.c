@@ -33,7 +33,9 @@ static void test_wrong_json_is_refused_in_words(void **state)
         {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"time_us\":-3}]}", "negative"},
         {"{\"tensors\":[],\"ops\":[{\"id\":\"a\"},{\"id\":\"a\"}]}", "appears twice"},
         {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"kind\":\"recv\",\"tensor\":\"x\"}]}",
-         "unknown tensor"},
+         "ops[0]: unknown tensor \"x\""},
+        {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"kind\":\"send\"}]}", "needs a \"tensor\""},
+        {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"time_us\":1e308}]}", "more than 1e15 us"},
         {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"after\":[\"b\"]}]}", "unknown op \"b\""},
         {"{\"tensors\":[],\"ops\":[{\"id\":\"a\",\"after\":7}]}", "not a list"},
         {"{\"tensors\":[{\"name\":\"w\",\"bytes\":1}],\"ops\":[{\"id\":\"a\",\"after\":[\"b\"]},"
@@ -91,6 +93,10 @@ static void test_a_trace_becomes_a_chain(void **state)
     tt_text why = {0};
     tt_graph *graph;
     assert_int_equal(TT_OK, tt_graph_read_trace(text, strlen(text), &why, &graph));
+    assert_string_equal("1 time lies outside the pass, moved to its edge; the first: line 6, "
+                        "first used at 99 us, taken as 10",
+                        why.bytes);
+    tt_text_clear(&why);
     tt_scratch scratch;
     tt_scratch_init(&scratch, &tt_allocator_default);
     tt_workload workload;
@@ -103,6 +109,17 @@ static void test_a_trace_becomes_a_chain(void **state)
     assert_true(fabs(workload.tensors[2].first_use_us - 10) < 1e-9); /* beyond forward: its end */
     assert_true(fabs(workload.tensors[2].ready_us - 15) < 1e-9);
     tt_scratch_fini(&scratch);
+    tt_graph_destroy(graph);
+}
+
+static void test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_word(void **state)
+{
+    (void)state;
+    static const char text[] = "# forward_us=0.1 backward_us=0.2\na\t1\t0.1\t0.3\nb\t1\t\t0.1\n";
+    tt_text why = {0};
+    tt_graph *graph;
+    assert_int_equal(TT_OK, tt_graph_read_trace(text, strlen(text), &why, &graph));
+    assert_int_equal(0, why.length);
     tt_graph_destroy(graph);
 }
 
@@ -130,6 +147,15 @@ static void test_wrong_traces_are_refused_by_line(void **state)
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
                      tt_graph_read_trace(negative, strlen(negative), &why, &graph));
     assert_non_null(strstr(why.bytes, "not negative"));
+    static const char *const long_ones[] = {"# forward_us=1e308 backward_us=1e308\na\t1\t0\t1\n",
+                                            "# forward_us=1e307 backward_us=1\na\t1\t0\t1\n",
+                                            "# forward_us=1 backward_us=inf\na\t1\t0\t1\n"};
+    for (size_t i = 0; i < sizeof(long_ones) / sizeof(long_ones[0]); i++) {
+        tt_text_clear(&why);
+        assert_int_equal(TT_ERR_BAD_ARGUMENT,
+                         tt_graph_read_trace(long_ones[i], strlen(long_ones[i]), &why, &graph));
+        assert_non_null(strstr(why.bytes, "a step has at most 1e+15 us"));
+    }
 }
 
 static void test_an_unknown_network_is_refused_with_a_guess(void **state)
@@ -150,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_wrong_json_is_refused_in_words),
         cmocka_unit_test(test_a_graph_is_read_as_it_was_written),
         cmocka_unit_test(test_a_trace_becomes_a_chain),
+        cmocka_unit_test(test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_word),
         cmocka_unit_test(test_wrong_traces_are_refused_by_line),
         cmocka_unit_test(test_an_unknown_network_is_refused_with_a_guess),
     };

@@ -104,6 +104,7 @@ enum {
 /* Everything a run holds. */
 typedef struct job_state {
     const schedule_values *values;
+    const char *culprit; /* the file or name that is being read */
     tt_graph *graph;
     tt_graph_stats stats;
     tt_workload workload;
@@ -135,6 +136,14 @@ static void print_bytes(const char *before, uint64_t bytes, const char *after)
         printf("%s%.4g MiB%s", before, mib((double)bytes), after);
     } else {
         printf("%s%.4g KiB%s", before, (double)bytes / 1024, after);
+    }
+}
+
+/* A name of a file must not command the terminal. */
+static void print_name(const char *name)
+{
+    for (; *name != '\0'; name++) {
+        putchar((unsigned char)*name < ' ' || *name == 0x7f ? '?' : *name);
     }
 }
 
@@ -319,7 +328,8 @@ static void print_order(job_state *job, const uint32_t *places)
     const uint32_t shown = job->values->is_verbose ? count : ORDER_SHOWN;
     for (uint32_t i = 0; order != NULL && i < count && i < shown; i++) {
         const tt_graph_tensor *tensor = tt_graph_tensor_at(job->graph, order[i]);
-        printf("%-12s%6u  %s", i == 0 ? "order" : "", places[order[i]], tensor->name);
+        printf("%-12s%6u  ", i == 0 ? "order" : "", places[order[i]]);
+        print_name(tensor->name);
         print_bytes("  (", tensor->bytes, ")");
         if (before != NULL && after != NULL) {
             printf("  ready ");
@@ -336,8 +346,24 @@ static void print_order(job_state *job, const uint32_t *places)
 /* ---- files -------------------------------------------------------------------------------------
  */
 
+/* Lines of these files end in a name. */
+static int name_refuse(const char *path, const char *what, const char *name)
+{
+    tt_text why = {.length = 0};
+    tt_text_add(&why, "%s ", what);
+    tt_text_add_quoted(&why, name, TT_GRAPH_NAME_BYTES_MAX);
+    tt_text_add(&why, " has control characters in its name and cannot stand in this file");
+    return complain(path, why.bytes);
+}
+
 static int order_write(job_state *job, const uint32_t *places)
 {
+    for (uint32_t i = 0; i < tt_graph_tensor_count(job->graph); i++) {
+        const char *name = tt_graph_tensor_at(job->graph, i)->name;
+        if (!tt_order_name_is_writable(name)) {
+            return name_refuse(job->values->order, "tensor", name);
+        }
+    }
     const uint32_t *order = sorted_by(job, places);
     FILE *stream = fopen(job->values->order, "w");
     if (stream == NULL || order == NULL) {
@@ -346,8 +372,7 @@ static int order_write(job_state *job, const uint32_t *places)
     bool is_written = fprintf(stream, "%s\n", TT_ORDER_TITLE) > 0;
     for (uint32_t i = 0; i < tt_graph_tensor_count(job->graph); i++) {
         const char *name = tt_graph_tensor_at(job->graph, order[i])->name;
-        is_written &= tt_order_name_is_writable(name) &&
-                      fprintf(stream, "%u\t%s\n", places[order[i]], name) > 0;
+        is_written &= fprintf(stream, "%u\t%s\n", places[order[i]], name) > 0;
     }
     is_written &= fclose(stream) == 0;
     return is_written ? 0 : complain(job->values->order, "cannot be written");
@@ -360,6 +385,12 @@ static int edges_write(job_state *job)
     if (tt_order_control_edges(job->graph, job->compute_places, &job->scratch, &edges, &count) !=
         TT_OK) {
         return complain("--edges", "out of memory");
+    }
+    for (uint32_t i = 0; i < tt_graph_node_count(job->graph); i++) {
+        const char *name = tt_graph_node(job->graph, i)->name;
+        if (!tt_order_name_is_writable(name)) {
+            return name_refuse(job->values->edges, "operator", name);
+        }
     }
     FILE *stream = fopen(job->values->edges, "w");
     if (stream == NULL) {
@@ -558,7 +589,12 @@ static int forward_show(job_state *job, const tt_policy *policy)
 static tt_status job_prepare(job_state *job)
 {
     const schedule_values *values = job->values;
+    job->culprit = values->graph;
     TT_TRY(tt_graph_load(values->graph, values->is_forward, &job->why, &job->graph));
+    if (job->why.length > 0) {
+        (void)complain(values->graph, job->why.bytes); /* a remark: it was read */
+        tt_text_clear(&job->why);
+    }
     TT_TRY(tt_graph_measure(job->graph, &job->stats));
     job->input = (tt_policy_input){.workload = &job->workload,
                                    .graph = job->graph,
@@ -566,7 +602,9 @@ static tt_status job_prepare(job_state *job)
                                    .chunk_bytes = values->chunk_bytes,
                                    .credit_bytes = values->credit_bytes,
                                    .rank_count = (uint32_t)values->rank_count};
+    job->culprit = values->samples;
     TT_TRY(wire_set(job));
+    job->culprit = values->graph;
     if (values->is_forward) {
         return TT_OK;
     }
@@ -583,7 +621,7 @@ static int job_run(job_state *job, const tt_policy *policy)
     const tt_status status = job_prepare(job);
     if (status != TT_OK) {
         const char *text = job->why.length > 0 ? job->why.bytes : tt_status_text(status);
-        return complain(job->values->graph, text);
+        return complain(job->culprit, text);
     }
     print_graph(job);
     int code = 0;

@@ -6,7 +6,6 @@
  * Sealing is Kahn's algorithm with a queue: O(nodes + edges). */
 #include "schedule/graph.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -245,8 +244,11 @@ tt_status tt_graph_add_tensor(tt_graph *graph, const char *name, uint64_t bytes,
 static tt_status node_check(const tt_graph *graph, const tt_node *node, tt_text *why)
 {
     TT_TRY(name_check(tt_graph_find_node(graph, node->name), "operator", node->name, why));
-    if (!(node->time_us >= 0) || !isfinite(node->time_us)) {
+    if (!(node->time_us >= 0)) {
         return refuse(why, "operator", node->name, "has a time that is negative or not a number");
+    }
+    if (node->time_us > TT_WORKLOAD_US_MAX) {
+        return refuse(why, "operator", node->name, "has a time of more than 1e15 us");
     }
     if (node->kind == TT_NODE_COMPUTE) {
         return TT_OK;

@@ -18,9 +18,9 @@ static tt_status input_check(const tt_policy *policy, const tt_policy_input *inp
     TT_TRY(tt_workload_check(input->workload, why));
     const tt_wire *wire = &input->wire;
     if (!(wire->overhead_us >= 0 && wire->byte_us >= 0 && wire->latency_us >= 0) ||
-        !isfinite(wire->overhead_us + wire->byte_us + wire->latency_us)) {
-        tt_text_add(why, "costs of the wire (%g us, %g us a byte, %g us) are not negative",
-                    wire->overhead_us, wire->byte_us, wire->latency_us);
+        wire->overhead_us + wire->byte_us + wire->latency_us > TT_WORKLOAD_US_MAX) {
+        tt_text_add(why, "costs of the wire (%g us, %g us a byte, %g us): each is from 0 to %g",
+                    wire->overhead_us, wire->byte_us, wire->latency_us, TT_WORKLOAD_US_MAX);
         return TT_ERR_BAD_ARGUMENT;
     }
     if (policy->needs_allreduce && input->form != TT_FORM_ALLREDUCE) {
@@ -62,6 +62,9 @@ uint64_t tt_policy_chunk_seed(const tt_policy_input *input)
         return TT_CHUNK_WHOLE;
     }
     const double seed = sqrt(total * wire->overhead_us / wire->byte_us / CHUNKS_IN_FLIGHT);
+    if (!(seed < 1e18)) {
+        return TT_CHUNK_WHOLE;
+    }
     return seed < CHUNK_BYTES_MIN ? CHUNK_BYTES_MIN : (uint64_t)seed;
 }
 

@@ -3,7 +3,7 @@
  * workload.c - checks and orders of a step's tensors. */
 #include "schedule/workload.h"
 
-#include <math.h>
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -45,10 +45,15 @@ tt_status tt_workload_check(const tt_workload *workload, tt_text *why)
         tt_text_add(why, "there is no tensor to exchange");
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (!(workload->forward_us >= 0 && workload->backward_us >= 0) ||
-        !isfinite(tt_workload_compute_us(workload))) {
-        tt_text_add(why, "forward of %g us and backward of %g us: times are not negative",
-                    workload->forward_us, workload->backward_us);
+    const bool is_negative = !(workload->forward_us >= 0 && workload->backward_us >= 0);
+    if (is_negative || tt_workload_compute_us(workload) > TT_WORKLOAD_US_MAX) {
+        tt_text_add(why, "forward of %g us and backward of %g us: ", workload->forward_us,
+                    workload->backward_us);
+        if (is_negative) {
+            tt_text_add(why, "times are not negative");
+        } else {
+            tt_text_add(why, "a step has at most %g us", TT_WORKLOAD_US_MAX);
+        }
         return TT_ERR_BAD_ARGUMENT;
     }
     for (size_t i = 0; i < workload->tensor_count; i++) {

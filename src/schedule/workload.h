@@ -19,6 +19,9 @@
 #include "base/text.h"
 #include "schedule/scratch.h"
 
+/* Thirty years: a sum of many such times, and a product with bytes, is still a number. */
+#define TT_WORKLOAD_US_MAX 1e15
+
 typedef struct tt_tensor {
     const char *name; /* for people; may be NULL */
     uint64_t bytes;
@@ -33,7 +36,8 @@ typedef struct tt_workload {
     double backward_us;
 } tt_workload;
 
-/* TT_ERR_BAD_ARGUMENT: no tensor, a time that is negative or out of its pass; `why` says which. */
+/* TT_ERR_BAD_ARGUMENT: no tensor, a step of more than TT_WORKLOAD_US_MAX, a time that is negative
+ * or out of its pass; `why` says which. */
 tt_status tt_workload_check(const tt_workload *workload, tt_text *why);
 
 static inline double tt_workload_compute_us(const tt_workload *workload)

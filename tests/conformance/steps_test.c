@@ -525,6 +525,43 @@ static void test_auto_keeps_the_order_near_rho_1_and_goes_the_plain_way_far_belo
     (void)unsetenv("TUTTI_CREDIT");
 }
 
+/* ---- the chunk ---- */
+
+static void expect_chunk(ranks_self *self, uint64_t bytes)
+{
+    tutti_counters counters = TUTTI_COUNTERS_INIT;
+    EXPECT_STATUS(TUTTI_OK, tutti_count(self->context, TUTTI_WORLD, &counters));
+    EXPECT(counters.chunk_bytes == bytes);
+    int *values = calloc(COUNT, sizeof(int));
+    EXPECT(values != NULL);
+    EXPECT_STATUS(TUTTI_OK,
+                  tutti_allreduce(self->context, values, values, COUNT, TUTTI_I32, TUTTI_SUM));
+    free(values);
+}
+
+static void chunk_chosen_body(ranks_self *self)
+{
+    expect_chunk(self, 64 * 1024);
+}
+
+static void chunk_given_body(ranks_self *self)
+{
+    expect_chunk(self, 16 * 1024);
+}
+
+static void test_chunk_0_is_the_segment(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_SEGMENT", "64K", 1);
+    ranks_run(2, "tcp", chunk_chosen_body, NULL);
+    (void)setenv("TUTTI_CHUNK", "0", 1);
+    ranks_run(2, "tcp", chunk_chosen_body, NULL);
+    (void)setenv("TUTTI_CHUNK", "16K", 1);
+    ranks_run(2, "tcp", chunk_given_body, NULL);
+    (void)unsetenv("TUTTI_CHUNK");
+    (void)unsetenv("TUTTI_SEGMENT");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
         cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
         cmocka_unit_test(test_auto_keeps_the_order_near_rho_1_and_goes_the_plain_way_far_below),
+        cmocka_unit_test(test_chunk_0_is_the_segment),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }

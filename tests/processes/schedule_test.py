@@ -127,6 +127,48 @@ class Schedule(unittest.TestCase):
                 self.assertIn(word, result.stderr)
                 self.assertEqual(result.stderr.count("\n"), 1)
 
+    def test_a_refusal_names_the_file_at_fault(self):
+        samples, order, graph = (self.folder / name for name in ("samples", "order", "graph.json"))
+        graph.write_text(json.dumps({
+            "tensors": [{"name": "a\nb", "bytes": 10}],
+            "ops": [{"id": "recv", "kind": "recv", "tensor": "a\nb"},
+                    {"id": "c\t1", "time_us": 5, "after": ["recv"]},
+                    {"id": "d", "time_us": 5, "phase": "backward", "after": ["c\t1"]},
+                    {"id": "send", "kind": "send", "tensor": "a\nb", "after": ["d"]}]}))
+        samples.write_text("1000 x\n")
+        for arguments, words in (
+                (["-g", "vgg16", "--samples", samples], f"{samples}: "),
+                (["-g", "vgg16", "--samples", "missing"], "missing: cannot open"),
+                (["-g", graph, "-o", order], f'{order}: tensor "a\\x0ab" has control characters'),
+                (["-g", graph, "--ops", "nearest", "--edges", order],
+                 f'{order}: operator "c\\x091" has control characters')):
+            with self.subTest(arguments=arguments):
+                result = schedule(*arguments)
+                self.assertEqual(result.returncode, 1)
+                self.assertTrue(result.stderr.startswith("tutti schedule: " + words), result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1)
+                self.assertNotIn("a\nb", result.stdout)
+                self.assertFalse(order.exists())
+
+    def test_times_that_no_step_can_have_are_refused(self):
+        for forward, backward in (("1e308", "1e308"), ("1e307", "1e307"), ("inf", "1")):
+            trace = self.folder / "long.tsv"
+            trace.write_text(f"# forward_us={forward} backward_us={backward}\na\t1\t0\t1\n")
+            result = schedule("-g", trace)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("a step has at most 1e+15 us", result.stderr)
+
+    def test_times_outside_their_pass_are_moved_and_told_once(self):
+        trace = self.folder / "late.tsv"
+        trace.write_text(TRACE.replace("\t12000", "\t12003.5").replace("\t8000", "\t5000"))
+        result = schedule("-g", trace)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("2 times lie outside the pass, moved to its edge; the first: line 3, "
+                      "ready at 12003.5 us, taken as 12000", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
+        trace.write_text(TRACE)
+        self.assertEqual(schedule("-g", trace).stderr, "")
+
     def test_options_without_effect_are_refused_by_name(self):
         file = self.folder / "file"
         forward, compare = ["--forward"], ["--compare"]
