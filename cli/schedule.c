@@ -446,8 +446,8 @@ static void print_plan(const tt_timetable *plan, const tt_evaluation *evaluation
     }
 }
 
-static void print_metrics(job_state *job, const tt_evaluation *evaluation,
-                          const tt_evaluation *plain, const uint32_t *places)
+static void print_metrics(const job_state *job, const tt_evaluation *evaluation,
+                          const tt_evaluation *plain)
 {
     double ideal_us;
     printf("step        %.3f ms; fifo %.3f ms (%+.1f %%)", evaluation->step_us / 1000,
@@ -457,15 +457,8 @@ static void print_metrics(job_state *job, const tt_evaluation *evaluation,
                           &ideal_us) == TT_OK) {
         printf("; ideal %.3f ms", ideal_us / 1000);
     }
-    printf("\nmetrics     rho %.3f, alpha %.3f, U %.3f", evaluation->rho, evaluation->alpha,
-           evaluation->utilisation);
-    const tt_graph_run_config config = {
-        .recv_places = places, .compute_places = job->compute_places, .wire = job->input.wire};
-    tt_graph_times times;
-    if (tt_graph_run(job->graph, &config, &job->scratch, &times) == TT_OK) {
-        printf(", E %.3f (order of receiving)", times.efficiency);
-    }
-    printf("\n");
+    printf("\nmetrics     rho %.3f, alpha %.3f, U %.3f, E %.3f\n", evaluation->rho,
+           evaluation->alpha, evaluation->utilisation, evaluation->efficiency);
 }
 
 static void print_ready(job_state *job)
@@ -502,7 +495,7 @@ static int step_show(job_state *job, const tt_policy *policy)
     print_plan(&plans[1], &evaluations[1]);
     int code = places_of(job, &plans[1], &places) == TT_OK ? 0 : complain("order", "out of memory");
     if (code == 0) {
-        print_metrics(job, &evaluations[1], &evaluations[0], places);
+        print_metrics(job, &evaluations[1], &evaluations[0]);
         print_ready(job);
         print_order(job, places);
     }
@@ -527,8 +520,8 @@ static int step_show(job_state *job, const tt_policy *policy)
 
 static int compare(job_state *job)
 {
-    printf("%-12s %10s %8s %7s %7s %7s %10s\n", "policy", "step ms", "gain %", "rho", "alpha", "U",
-           "transfers");
+    printf("%-12s %10s %8s %7s %7s %7s %7s %10s\n", "policy", "step ms", "gain %", "rho", "alpha",
+           "U", "E", "transfers");
     double plain_us = 0;
     for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
         tt_timetable plan;
@@ -539,9 +532,10 @@ static int compare(job_state *job)
             continue;
         }
         plain_us = i == 0 ? evaluation.step_us : plain_us;
-        printf("%-12s %10.3f %+8.1f %7.3f %7.3f %7.3f %10u\n", tt_policy_at(i)->name,
+        printf("%-12s %10.3f %+8.1f %7.3f %7.3f %7.3f %7.3f %10u\n", tt_policy_at(i)->name,
                evaluation.step_us / 1000, 100 * (plain_us / evaluation.step_us - 1), evaluation.rho,
-               evaluation.alpha, evaluation.utilisation, plan.transfer_count);
+               evaluation.alpha, evaluation.utilisation, evaluation.efficiency,
+               plan.transfer_count);
         tt_plan_fini(&plan);
     }
     return 0;
@@ -747,12 +741,16 @@ const tt_command tt_command_schedule = {
     .operands = "",
     .description =
         "Reads a dataflow graph or a trace, or takes a known network, lets a policy plan its "
-        "communication, and evaluates the plan on a model of the wire: length of a step, overlap "
-        "(rho is network over computation, alpha the share of the smaller one that is hidden, U "
-        "the "
-        "share of time that computes), ordering efficiency E, and the order itself. Every figure "
-        "is "
-        "computed, none is measured here; give measured transfers with --samples.\n\n"
+        "communication, and evaluates the plan on a model of the wire. Every figure is computed, "
+        "none is measured here; give measured transfers with --samples.\n\n"
+        "With a step of T that computes for C and keeps its busiest wire for N: rho = N / C; "
+        "alpha = (N + C - T) / min(N, C), the share of the smaller one that is hidden behind the "
+        "other, below 0 where even a serial step would be shorter; U = C / T, the share of time "
+        "that computes. E, the efficiency of the order, is (S - T) / (S - L), where S is the sum "
+        "and L the largest of what computation and each wire take: 1 where the busiest of them "
+        "never waits, 0 where nothing overlaps. With all-reduce there is one wire, and E is alpha; "
+        "with a server push and pull are two. With --forward T is the time of that pass, and the "
+        "wire the one that parameters arrive on.\n\n"
         "A graph in JSON has \"tensors\" with \"name\" and \"bytes\", and \"ops\" with \"id\", "
         "\"kind\" (compute, recv, send), \"phase\" (forward, backward), \"time_us\", \"tensor\" "
         "and "

@@ -71,6 +71,13 @@ void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluat
     evaluation->rho = compute_us > 0 ? network_us / compute_us : INFINITY;
     evaluation->alpha = smaller_us > 0 ? (network_us + compute_us - step_us) / smaller_us : 0;
     evaluation->utilisation = step_us > 0 ? compute_us / step_us : 0;
+    evaluation->efficiency =
+        tt_overlap_efficiency(network_us + compute_us, fmax(network_us, compute_us), step_us);
+}
+
+double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us)
+{
+    return serial_us > busiest_us ? (serial_us - step_us) / (serial_us - busiest_us) : 1;
 }
 
 double tt_overlap_gain(double network_us, double compute_us)
@@ -352,14 +359,18 @@ static void model_measure(const model_state *model, tt_evaluation *evaluation)
 {
     const double steps = STEPS - STEPS_SETTLE;
     const double step_us = (model->step_end_us[STEPS] - model->step_end_us[STEPS_SETTLE]) / steps;
-    double busy_us = 0;
+    const double compute_us = tt_workload_compute_us(model->plan->workload);
+    double busy_us = 0, serial_us = compute_us;
     for (int i = 0; i < TT_LANE_COUNT; i++) {
-        busy_us = fmax(
-            busy_us, (model->busy_end_us[STEPS][i] - model->busy_end_us[STEPS_SETTLE][i]) / steps);
+        const double lane_us =
+            (model->busy_end_us[STEPS][i] - model->busy_end_us[STEPS_SETTLE][i]) / steps;
+        busy_us = fmax(busy_us, lane_us);
+        serial_us += lane_us;
     }
     *evaluation = (tt_evaluation){.stall_us = model->compute.stall_us / STEPS};
     evaluation->chunk_count = chunks_needed(model->plan);
-    tt_overlap(busy_us, tt_workload_compute_us(model->plan->workload), step_us, evaluation);
+    tt_overlap(busy_us, compute_us, step_us, evaluation);
+    evaluation->efficiency = tt_overlap_efficiency(serial_us, fmax(busy_us, compute_us), step_us);
 }
 
 tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config, tt_text *why,

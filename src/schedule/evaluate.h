@@ -55,6 +55,8 @@ typedef struct tt_evaluation {
     double rho;           /* network / compute */
     double alpha;         /* (network + compute - step) / min(network, compute) */
     double utilisation;   /* compute / step */
+    double efficiency; /* E, as in graph_run.h: 1 where the busiest of computation and wires never
+                        * waits, 0 where all is serial; with one wire it is alpha */
 } tt_evaluation;
 
 /* `on_span` may be NULL. */
@@ -69,8 +71,11 @@ typedef struct tt_evaluate_config {
 tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config, tt_text *why,
                       tt_evaluation *evaluation_out);
 
-/* rho, alpha and U of a step. */
+/* rho, alpha and U of a step; E where that is its only wire. */
 void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluation *evaluation);
+
+/* E: (serial - step) / (serial - busiest), the sum and the largest of what each resource takes. */
+double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us);
 
 /* By what part a plain step is longer than the best one: plain sums run under backward alone, so
  * (F + max(B, N)) / max(F + B, N) - 1 with a third of the computation in forward. */

@@ -118,6 +118,27 @@ static void test_overlap_figures_follow_their_definitions(void **state)
     assert_near(0.8, evaluation.utilisation);
     assert_near(1 / (1 + evaluation.rho - evaluation.alpha * fmin(evaluation.rho, 1)),
                 evaluation.utilisation);
+    assert_near(0.5, evaluation.efficiency);
+    assert_near(0, tt_overlap_efficiency(18, 12, 18)); /* all of it serial */
+    assert_near(1, tt_overlap_efficiency(18, 12, 12)); /* the busiest never waits */
+    assert_near(1, tt_overlap_efficiency(12, 12, 12)); /* nothing could run beside it */
+}
+
+/* 12 units of computation, 12 each way to a server: 36 in a row, 12 at best. */
+static void test_the_efficiency_is_that_of_the_evaluated_step(void **state)
+{
+    (void)state;
+    tt_policy_input input = input_of(&golden, TT_FORM_SERVER, unit_wire);
+    const tt_evaluation whole = evaluate(&tt_policy_fifo, &input, false);
+    assert_near((36.0 - 26) / (36 - 12), whole.efficiency);
+    assert_near((24.0 - 26) / 12, whole.alpha);
+    input.chunk_bytes = UNIT;
+    input.credit_bytes = UNIT;
+    assert_near((36.0 - 18) / (36 - 12), evaluate(&tt_policy_priority, &input, false).efficiency);
+    input.form = TT_FORM_ALLREDUCE;
+    const tt_evaluation reduced = evaluate(&tt_policy_priority, &input, false);
+    assert_near((24.0 - 17) / 12, reduced.efficiency);
+    assert_near(reduced.alpha, reduced.efficiency); /* one wire */
 }
 
 static void random_workload(tt_random *random, tt_workload *workload, tt_tensor *tensors)
@@ -284,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_the_golden_example_with_all_reduce_takes_20_and_17_units),
         cmocka_unit_test(test_priority_and_crossing_gain_only_together),
         cmocka_unit_test(test_overlap_figures_follow_their_definitions),
+        cmocka_unit_test(test_the_efficiency_is_that_of_the_evaluated_step),
         cmocka_unit_test(test_an_order_brings_most_where_rho_is_one),
         cmocka_unit_test(test_no_policy_beats_the_bounds_or_the_fluid_ideal),
         cmocka_unit_test(test_scheduling_costs_nothing_where_it_cannot_help),

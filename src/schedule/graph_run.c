@@ -177,9 +177,7 @@ tt_status tt_graph_run(const tt_graph *graph, const tt_graph_run_config *config,
         times->makespan_us = fmax(runner.now_us, fmax(runner.send_free_us, times->recv_us));
         const double serial_us = times->compute_us + times->recv_us + times->send_us;
         const double busiest_us = fmax(times->compute_us, fmax(times->recv_us, times->send_us));
-        times->efficiency = serial_us > busiest_us
-                                ? (serial_us - times->makespan_us) / (serial_us - busiest_us)
-                                : 1;
+        times->efficiency = tt_overlap_efficiency(serial_us, busiest_us, times->makespan_us);
         *times_out = *times;
     }
     tt_heap_fini(&runner.heap);

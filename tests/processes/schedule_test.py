@@ -35,6 +35,14 @@ class Schedule(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
+    def test_with_one_wire_the_efficiency_is_alpha(self):
+        figures = r"alpha (\S+), U \S+, E (\S+)\n"
+        alpha, efficiency = re.search(figures, schedule("-g", "resnet50-v1").stdout).groups()
+        self.assertEqual(alpha, efficiency)
+        server = schedule("-g", "resnet50-v1", "--form", "server", "-p", "fifo").stdout
+        alpha, efficiency = re.search(figures, server).groups()
+        self.assertNotEqual(alpha, efficiency)
+
     def test_every_policy_plans_a_network(self):
         for policy in policies():
             with self.subTest(policy=policy):
