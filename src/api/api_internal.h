@@ -236,13 +236,13 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);
 
-/* order.c: priorities of named calls, the same on all ranks. */
-/* Rank 0's TUTTI_ORDER to all; every rank calls it at the end of tutti_init. */
+/* order.c: priorities of named calls. Rank 0's TUTTI_ORDER to all, at the end of tutti_init. */
 tutti_status tt_name_order_share(tutti_context *context);
 /* Make the text that rank 0 has the order of all; collective. `bytes` 0: there is none. */
 tutti_status tt_name_order_spread(tutti_context *context, const char *text, size_t bytes);
 /* Urgency of the call: by the order if it names it, else what the caller said. */
 int32_t tt_name_order_urgency(const tutti_context *context, const char *name, int32_t given);
+void tt_name_order_tell_unused(tutti_context *context, const char *when); /* rank 0, once */
 void tt_name_order_release(tutti_context *context);
 
 /* step.c: what happens once a step. */

@@ -5,6 +5,9 @@
  * The text (schedule/order_text.h) travels by broadcast and every rank reads it for itself. A
  * table, once installed, stays until the context ends, so that any thread may look things up
  * without a lock.
+ *
+ * A file whose names are not those of the calls orders nothing, and nothing fails: rank 0 says so,
+ * once, after a whole step, or at the end of a program that makes none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +21,8 @@
 
 typedef struct entry {
     char *name;
-    uint32_t priority; /* 0 is the most urgent */
+    uint32_t priority;   /* 0 is the most urgent */
+    atomic_bool is_used; /* a call of this rank had the name */
 } entry;
 
 struct tt_name_order {
@@ -26,7 +30,8 @@ struct tt_name_order {
     size_t count, capacity;
     uint32_t priority_max;
     uint64_t text_hash;
-    entry *entries; /* sorted by name */
+    atomic_bool is_told; /* what is unused */
+    entry *entries;      /* sorted by name */
 };
 
 static int by_name(const void *a, const void *b)
@@ -98,18 +103,55 @@ int32_t tt_name_order_urgency(const tutti_context *context, const char *name, in
         return 0;
     }
     const tt_name_order *order = atomic_load(&((tutti_context *)(uintptr_t)context)->order);
-    if (order == NULL || name[0] == 0) {
+    if (order == NULL || order->count == 0 || name[0] == 0) {
         return given;
     }
     const entry key = {.name = (char *)(uintptr_t)name};
-    const entry *found =
-        bsearch(&key, order->entries, order->count, sizeof(*order->entries), by_name);
+    entry *found = bsearch(&key, order->entries, order->count, sizeof(*order->entries), by_name);
+    if (found == NULL) {
+        return given;
+    }
+    if (!atomic_load_explicit(&found->is_used, memory_order_relaxed)) { /* the line stays shared */
+        atomic_store_explicit(&found->is_used, true, memory_order_relaxed);
+    }
     /* What the order names goes before what it does not. */
-    return found != NULL ? (int32_t)(order->priority_max - found->priority) + 1 : given;
+    return (int32_t)(order->priority_max - found->priority) + 1;
+}
+
+/* Does the setting leave orders a meaning? */
+static bool takes_orders(const tt_settings *settings)
+{
+    return settings->schedule != TT_SCHEDULE_OFF && settings->schedule != TT_SCHEDULE_FIFO;
+}
+
+void tt_name_order_tell_unused(tutti_context *context, const char *when)
+{
+    tt_name_order *order = (tt_name_order *)(uintptr_t)atomic_load(&context->order);
+    const char *path = context->settings.order;
+    if (context->rank != 0 || order == NULL || path[0] == 0 || !takes_orders(&context->settings) ||
+        atomic_exchange(&order->is_told, true)) {
+        return;
+    }
+    size_t unused = 0;
+    const entry *first = NULL;
+    for (size_t i = 0; i < order->count; i++) {
+        const entry *one = &order->entries[i];
+        if (!atomic_load_explicit(&one->is_used, memory_order_relaxed)) {
+            unused++;
+            first = first == NULL || one->priority < first->priority ? one : first;
+        }
+    }
+    if (unused > 0) {
+        tt_log_write(&context->log, TT_LOG_WARN,
+                     "TUTTI_ORDER=%s: no call of rank 0 had %zu of its %zu names %s; the first of "
+                     "them is %s",
+                     path, unused, order->count, when, first->name);
+    }
 }
 
 void tt_name_order_release(tutti_context *context)
 {
+    tt_name_order_tell_unused(context, "to the end");
     const tt_name_order *order = atomic_load(&context->order);
     while (order != NULL) {
         const tt_name_order *older = order->older;
@@ -170,8 +212,7 @@ tutti_status tt_name_order_spread(tutti_context *context, const char *text, size
 tutti_status tt_name_order_share(tutti_context *context)
 {
     const char *path = context->settings.order;
-    atomic_store(&context->is_plain, context->settings.schedule == TT_SCHEDULE_OFF ||
-                                         context->settings.schedule == TT_SCHEDULE_FIFO);
+    atomic_store(&context->is_plain, !takes_orders(&context->settings));
     if (path[0] == 0) {
         return TUTTI_OK;
     }
@@ -191,6 +232,13 @@ tutti_status tt_name_order_share(tutti_context *context)
     if (atomic_load(&context->order) == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_CONFIG, "TUTTI_ORDER=%s: %s", path,
                             context->rank == 0 ? why.bytes : "rank 0 could not read it");
+    }
+    if (context->rank == 0 && !takes_orders(&context->settings)) {
+        tt_log_write(&context->log, TT_LOG_WARN,
+                     "TUTTI_ORDER=%s has no effect: TUTTI_SCHEDULE ignores priorities", path);
+    } else if (context->rank == 0 && atomic_load(&context->order)->count == 0) {
+        tt_log_write(&context->log, TT_LOG_WARN,
+                     "TUTTI_ORDER=%s names no tensor: priorities are those of the calls", path);
     }
     if (has_own && own_hash != atomic_load(&context->order)->text_hash) { /* none is no dispute */
         tt_log_write(&context->log, TT_LOG_WARN,

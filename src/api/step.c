@@ -39,6 +39,7 @@ enum {
     FUSE_MAX = TT_STEADY_BYTES, /* unless the user gave more */
     FUSE_WARMUP_STEPS = 4, /* more, where other tensors travel together: they are planned anew */
     DECIDE_STEPS = 3,      /* until auto says whether an order can help */
+    WHOLE_STEPS = 2, /* calls of tutti_step with a whole step between, wherever it is called */
 };
 
 static const double batching_ratio = 0.8; /* of Caramel: what two transfers in one must save */
@@ -620,6 +621,9 @@ tutti_status tutti_step(tutti_context *context)
         sample_anew(steps); /* as all ranks do: they did not make equally many steps */
     }
     take_times(context, steps, tt_clock_ns());
+    if (steps->count == WHOLE_STEPS) {
+        tt_name_order_tell_unused(context, "in the first step");
+    }
     if (atomic_load(&steps->is_learning)) {
         status = learn(context, steps);
     }

@@ -15,6 +15,7 @@ import unittest
 import xml.etree.ElementTree
 
 TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
+WORKER = str(pathlib.Path(TUTTI).with_name("tutti-worker"))
 TRACE = ("# forward_us=6000 backward_us=6000\nname\telements\tfirst_use_us\tready_us\n"
          "l0\t750000\t0\t12000\nl1\t1500000\t2000\t10000\nl2\t750000\t4000\t8000\n")
 
@@ -22,6 +23,14 @@ TRACE = ("# forward_us=6000 backward_us=6000\nname\telements\tfirst_use_us\tread
 def schedule(*arguments):
     return subprocess.run([TUTTI, "schedule", *map(str, arguments)], capture_output=True, text=True,
                           timeout=60)
+
+
+def job(order, *verbs, **variables):
+    """Two ranks under an order; what they say, and their warnings."""
+    return subprocess.run([TUTTI, "run", "-n", "2", WORKER, "init", *verbs, "shutdown"],
+                          capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "TUTTI_ORDER": str(order), "TUTTI_TRANSPORT": "tcp",
+                               **variables})
 
 
 def policies():
@@ -157,6 +166,34 @@ class Schedule(unittest.TestCase):
                 self.assertEqual(result.stderr.count("\n"), 1)
                 self.assertNotIn("a\nb", result.stdout)
                 self.assertFalse(order.exists())
+
+    def test_an_order_that_was_written_steers_a_job(self):
+        trace = self.folder / "golden.tsv"
+        trace.write_text(TRACE)
+        for policy, first, second in (("priority", "l2", "l0"), ("fifo", "l0", "l2")):
+            with self.subTest(policy=policy):
+                order = self.folder / policy
+                self.assertEqual(schedule("-g", trace, "-p", policy, "-o", order).returncode, 0)
+                result = job(order, f"pass:{first}:{second}", f"pass:l1:{second}")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stdout.count("passed"), 4, result.stdout)
+                self.assertNotIn("TUTTI_ORDER", result.stderr)  # all names were used
+
+    def test_names_of_an_order_that_no_call_has_are_told_once(self):
+        order = self.folder / "order"
+        for text, verbs, variables, word in (
+                ("5\tgone\n1\tlost\n2\tl0\n", ["pass:l0:l1"], {}, "2 of its 3 names to the end; "
+                 "the first of them is lost"),
+                ("5\tgone\n2\tl0\n", ["step", "pass:l0:l1", "step", "pass:l0:l1", "step"], {},
+                 "1 of its 2 names in the first step; the first of them is gone"),
+                ("", ["pass:l0:l1"], {}, "names no tensor"),
+                ("1\tgone\n", ["pass:l0:l1"], {"TUTTI_SCHEDULE": "off"}, "has no effect")):
+            with self.subTest(word=word):
+                order.write_text("tutti order 1\n" + text)
+                result = job(order, *verbs, **variables)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(word, result.stderr)
+                self.assertEqual(result.stderr.count("TUTTI_ORDER"), 1, result.stderr)
 
     def test_times_that_no_step_can_have_are_refused(self):
         for forward, backward in (("1e308", "1e308"), ("1e307", "1e307"), ("inf", "1")):

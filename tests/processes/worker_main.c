@@ -12,6 +12,9 @@
  *     steps:N:KIND:COUNT  N calls, results checked
  *     soak:N              N calls of all kinds, results checked; memory and descriptors constant
  *     try:KIND:COUNT      one call that may fail
+ *     pass:FIRST:SECOND   sums of these names, started in this order and alike but for their names:
+ *                         says "passed" once the second has ended first on all ranks, else "kept"
+ *     step                tutti_step
  *     root:R              root of later calls
  *     sleep:MS  wait (for a line on standard input)  stop (SIGSTOP to itself)
  *     cpu                 says the processor time used since the last "cpu"
@@ -32,6 +35,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -446,6 +450,78 @@ static void verb_try(worker *self, const char *text)
     }
 }
 
+enum { PASS_COUNT = 2 * 1024 * 1024, PASS_ATTEMPTS = 30 };
+
+typedef struct pass_end {
+    atomic_int *next;
+    int place; /* in the order of ends */
+} pass_end;
+
+static void pass_done(void *user, tutti_handle *handle, tutti_status status)
+{
+    pass_end *end = user;
+    (void)handle;
+    (void)status; /* the waiter sees it */
+    end->place = atomic_fetch_add(end->next, 1);
+}
+
+/* Does the second, started behind the first, end before it on this rank? */
+static bool pass_try(worker *self, const char *const *names, float *values)
+{
+    atomic_int next = 0;
+    pass_end ends[2] = {{&next, 0}, {&next, 0}};
+    tutti_handle *handles[2];
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+        tutti_call call = TUTTI_CALL_INIT;
+        call.dtype = TUTTI_F32;
+        call.input = call.output = values + (size_t)i * PASS_COUNT;
+        call.count = PASS_COUNT;
+        call.name = names[i];
+        call.done = pass_done;
+        call.done_user = &ends[i];
+        status = tutti_start(self->context, &call, &handles[i]);
+    }
+    if (status != TUTTI_OK || tutti_wait_all(handles, 2, -1.0) != TUTTI_OK) {
+        say("pass failed: %s", tutti_last_error(self->context));
+        exit(UNEXPECTED);
+    }
+    tutti_handle_free(handles[0]);
+    tutti_handle_free(handles[1]);
+    return ends[1].place < ends[0].place;
+}
+
+/* A rank that is not run between its two starts may be too late: once on all of them is enough. */
+static void verb_pass(worker *self, const char *text)
+{
+    char name[64];
+    (void)snprintf(name, sizeof(name), "%s", text);
+    char *colon = strchr(name, ':');
+    float *values = calloc((size_t)2 * PASS_COUNT, sizeof(*values));
+    if (colon == NULL || values == NULL) {
+        exit(USAGE);
+    }
+    *colon = 0;
+    const char *const names[2] = {name, colon + 1};
+    int64_t passed = 0;
+    for (int i = 0; i < PASS_ATTEMPTS && passed < tutti_size(self->context); i++) {
+        const int64_t own = pass_try(self, names, values) ? 1 : 0;
+        if (tutti_allreduce(self->context, &own, &passed, 1, TUTTI_I64, TUTTI_SUM) != TUTTI_OK) {
+            exit(UNEXPECTED);
+        }
+    }
+    free(values);
+    say(passed == tutti_size(self->context) ? "passed" : "kept");
+}
+
+static void verb_step(worker *self, const char *text)
+{
+    (void)text;
+    if (tutti_step(self->context) != TUTTI_OK) {
+        exit(UNEXPECTED);
+    }
+}
+
 static void verb_root(worker *self, const char *text)
 {
     self->root = atoi(text);
@@ -554,6 +630,7 @@ static const struct {
     {"root", verb_root},     {"sleep", verb_sleep}, {"wait", verb_wait},
     {"stop", verb_stop},     {"cpu", verb_cpu},     {"describe", verb_describe},
     {"leaks", verb_leaks},   {"die", verb_die},     {"shutdown", verb_shutdown},
+    {"pass", verb_pass},     {"step", verb_step},
 };
 
 static void run_verb(worker *self, const char *argument)
