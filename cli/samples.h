@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * samples.h - measured transfers from a file, and the line through them.
+ * samples.h - measured transfers, and the line f(d) = a + b d through them.
+ *
+ * A line of text is 'bytes microseconds', or an object as `tutti bench allreduce --json` writes it,
+ * of which "op", "bytes", "time_us", "ranks" and "wrong" are read. Empty lines and lines that begin
+ * with '#' say nothing.
  *
  * Layer:   cli.
  * Threads: pure, but for the reading of files.
@@ -9,10 +13,23 @@
 #ifndef TUTTI_CLI_SAMPLES_H
 #define TUTTI_CLI_SAMPLES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/text.h"
 #include "tune/tune.h"
 
-/* f(d) = a + b d of a file of 'bytes microseconds' lines. On failure `why` says what is wrong. */
-tt_status tt_samples_fit(const char *path, tt_text *why, tt_linear *line_out);
+typedef struct tt_samples {
+    tt_linear line;
+    size_t count;
+    int64_t rank_count; /* that measured; 0: the text does not say */
+} tt_samples;
+
+/* `text` ends in a zero. TT_ERR_BAD_ARGUMENT: `why` has the number of the line that is wrong, or
+ * what all of them lack. */
+tt_status tt_samples_read(const char *text, tt_text *why, tt_samples *samples_out);
+
+/* The same of a file. */
+tt_status tt_samples_load(const char *path, tt_text *why, tt_samples *samples_out);
 
 #endif

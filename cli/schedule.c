@@ -51,7 +51,8 @@ static const tt_option options[] = {
      "the policy that plans, see --list; default: priority", NULL, NULL, NULL, 0, 0},
     {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "who sums", "allreduce", "allreduce|server",
      NULL, 0, 0},
-    {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "workers", "4", NULL, NULL, 2, 1 << 20},
+    {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N",
+     "workers; default: those that measured --samples, else 4", NULL, NULL, NULL, 2, 1 << 20},
     {'\0', "mbit", TT_OPTION_INT, AT(mbit), "MBIT", "speed of a link each way, in Mbit/s", "10000",
      NULL, NULL, 1, 10000000},
     {'\0', "overhead", TT_OPTION_INT, AT(overhead_us), "US",
@@ -60,9 +61,8 @@ static const tt_option options[] = {
     {'\0', "latency", TT_OPTION_INT, AT(latency_us), "US",
      "time until a transfer is acknowledged, in microseconds", "100", NULL, NULL, 0, 1000000000},
     {'\0', "samples", TT_OPTION_STRING, AT(samples), "FILE",
-     "measured transfers, 'bytes microseconds' a line, to which f(d) = a + b d is fitted; instead "
-     "of "
-     "--mbit, --overhead and --latency",
+     "measured transfers, to which f(d) = a + b d is fitted: what tutti bench allreduce --json "
+     "FILE writes, or 'bytes microseconds' a line; instead of --mbit, --overhead and --latency",
      NULL, NULL, NULL, 0, 0},
     {'c', "chunk", TT_OPTION_BYTES, AT(chunk_bytes), "BYTES",
      "size of chunks, or of buckets; 0 lets the cost model choose; fifo stays whole", "0", NULL,
@@ -97,6 +97,7 @@ static const tt_option options[] = {
 
 enum {
     EXIT_USAGE = 2,
+    RANKS = 4, /* unless told */
     ORDER_SHOWN = 10,
     RANDOM_RUNS = 100,
 };
@@ -108,6 +109,7 @@ typedef struct job_state {
     tt_graph *graph;
     tt_graph_stats stats;
     tt_workload workload;
+    tt_samples samples;       /* count 0: none */
     uint32_t *compute_places; /* NULL: free */
     tt_policy_input input;
     tt_scratch scratch;
@@ -193,8 +195,9 @@ static void print_sizes(const tt_workload *workload)
     }
 }
 
-static void print_wire(const tt_wire *wire)
+static void print_wire(const job_state *job)
 {
+    const tt_wire *wire = &job->input.wire;
     const tt_linear line = {.start_us = wire->overhead_us + wire->latency_us,
                             .byte_us = wire->byte_us};
     printf("wire        f(d) = %.4g us + %.4g ns/B * d", line.start_us, 1000 * line.byte_us);
@@ -202,17 +205,46 @@ static void print_wire(const tt_wire *wire)
     if (isfinite(threshold)) {
         print_bytes("; batching pays below ", (uint64_t)threshold, "");
     }
+    if (job->samples.count > 0) {
+        printf("; fitted to %zu samples", job->samples.count);
+    }
+    if (job->samples.rank_count > 0) {
+        printf(" of %u ranks", job->input.rank_count);
+    }
     printf("\n");
 }
 
 /* ---- input -------------------------------------------------------------------------------------
  */
 
+/* Times of a bench are those of its ranks, and of all-reduce. */
+static tt_status samples_check(job_state *job)
+{
+    const schedule_values *values = job->values;
+    const int64_t measured = job->samples.rank_count;
+    if (measured == 0) {
+        return TT_OK;
+    }
+    if (values->form == TT_FORM_SERVER) {
+        tt_text_add(&job->why, "has times of all-reduce; for --form server give those of a push, "
+                               "'bytes microseconds' a line");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (values->rank_count != 0 && values->rank_count != measured) {
+        tt_text_add(&job->why, "was measured by %lld ranks, and --ranks says %lld",
+                    (long long)measured, (long long)values->rank_count);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    job->input.rank_count = (uint32_t)tt_min_u64((uint64_t)measured, UINT32_MAX);
+    return TT_OK;
+}
+
 /* An all-reduce sends each byte 2 (n - 1) / n times; a worker sends it to its server once. */
 static tt_status wire_set(job_state *job)
 {
     const schedule_values *values = job->values;
-    const double ranks = (double)values->rank_count;
+    job->input.rank_count = values->rank_count != 0 ? (uint32_t)values->rank_count : RANKS;
+    const double ranks = (double)job->input.rank_count;
     const double times = values->form == TT_FORM_SERVER ? 1 : 2 * (ranks - 1) / ranks;
     job->input.wire = (tt_wire){.overhead_us = (double)values->overhead_us,
                                 .latency_us = (double)values->latency_us,
@@ -220,10 +252,10 @@ static tt_status wire_set(job_state *job)
     if (values->samples == NULL) {
         return TT_OK;
     }
-    tt_linear line;
-    TT_TRY(tt_samples_fit(values->samples, &job->why, &line));
-    job->input.wire = (tt_wire){.overhead_us = line.start_us, .byte_us = line.byte_us};
-    return TT_OK;
+    TT_TRY(tt_samples_load(values->samples, &job->why, &job->samples));
+    const tt_linear *line = &job->samples.line;
+    job->input.wire = (tt_wire){.overhead_us = line->start_us, .byte_us = line->byte_us};
+    return samples_check(job);
 }
 
 static const tt_policy *policy_find(const char *name)
@@ -594,8 +626,7 @@ static tt_status job_prepare(job_state *job)
                                    .graph = job->graph,
                                    .form = (tt_plan_form)values->form,
                                    .chunk_bytes = values->chunk_bytes,
-                                   .credit_bytes = values->credit_bytes,
-                                   .rank_count = (uint32_t)values->rank_count};
+                                   .credit_bytes = values->credit_bytes};
     job->culprit = values->samples;
     TT_TRY(wire_set(job));
     job->culprit = values->graph;
@@ -620,11 +651,11 @@ static int job_run(job_state *job, const tt_policy *policy)
     print_graph(job);
     int code = 0;
     if (job->values->is_forward) {
-        print_wire(&job->input.wire);
+        print_wire(job);
         code = forward_show(job, policy);
     } else {
         print_sizes(&job->workload);
-        print_wire(&job->input.wire);
+        print_wire(job);
         code = job->values->compares ? compare(job) : step_show(job, policy);
     }
     if (code == 0 && job->values->edges != NULL) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_fuzz.c - any bytes as a graph in JSON, as a trace and as an order; what is accepted can be
- * ordered, planned and evaluated.
+ * graph_fuzz.c - any bytes as a graph in JSON, as a trace, as an order and as samples; what is
+ * accepted can be ordered, planned and evaluated.
  *
  * The program's files are compiled in: fuzz targets link the library only. */
 #include "../../cli/graph_file.c"
 #include "../../cli/nearest.c"
+#include "../../cli/samples.c"
 #include "base/assert.h"
 #include "schedule/registry.h"
 
@@ -83,6 +84,25 @@ static tt_status ignore_line(void *user, const char *name, uint32_t priority, tt
     return TT_OK;
 }
 
+static void check_samples(const uint8_t *data, size_t data_bytes)
+{
+    char *text = malloc(data_bytes + 1);
+    if (text == NULL) {
+        return;
+    }
+    memcpy(text, data, data_bytes);
+    text[data_bytes] = '\0';
+    tt_text why = {.length = 0};
+    tt_samples samples;
+    if (tt_samples_read(text, &why, &samples) == TT_OK) {
+        TT_ASSERT(samples.line.start_us >= 0 && samples.line.byte_us >= 0);
+        TT_ASSERT(samples.line.start_us <= TT_WORKLOAD_US_MAX);
+    } else {
+        TT_ASSERT(why.length > 0);
+    }
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes)
 {
     const char *text = (const char *)data;
@@ -100,5 +120,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes)
     tt_text_clear(&why);
     const tt_status status = tt_order_text_parse(text, data_bytes, ignore_line, NULL, &why);
     TT_ASSERT(status == TT_OK || why.length > 0);
+    check_samples(data, data_bytes);
     return 0;
 }

@@ -125,6 +125,23 @@ class Schedule(unittest.TestCase):
             f"{size} {100 + 0.002 * size}\n" for size in (1000, 10000, 100000, 1000000)))
         result = schedule("-g", "vgg16", "--samples", samples)
         self.assertIn("f(d) = 100 us + 2 ns/B * d", result.stdout)
+        self.assertIn("fitted to 4 samples\n", result.stdout)
+
+    def test_what_the_bench_measured_makes_the_line(self):
+        times = self.folder / "times.json"
+        bench = subprocess.run([TUTTI, "bench", "allreduce", "-n", "2", "-b", "16K", "-e", "1M",
+                                "-i", "3", "--json", str(times)], capture_output=True, text=True,
+                               timeout=120)
+        self.assertEqual(bench.returncode, 0, bench.stderr)
+        result = schedule("-g", "vgg16", "--samples", times)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("fitted to 7 samples of 2 ranks\n", result.stdout)
+        for arguments, word in ((["-n", 4], "--ranks says 4"),
+                                (["--form", "server"], "has times of all-reduce")):
+            refused = schedule("-g", "vgg16", "--samples", times, *arguments)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(f"{times}: ", refused.stderr)
+            self.assertIn(word, refused.stderr)
 
     def test_wrong_calls_are_refused_in_one_line(self):
         cyclic = self.folder / "cyclic.json"
