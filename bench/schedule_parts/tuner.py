@@ -17,6 +17,7 @@ SETTLED_STEPS = 60  # with one setting: longer than two samples of the final
 NOTICE_BLOCKS = 10
 PLANNED_STEPS = 5   # until tensors go without negotiation
 ROUNDS = 7
+DEFAULTS_JOBS = 3
 BESIDE_US = 60e3    # of a step beside the defaults, at every link speed
 
 
@@ -179,21 +180,26 @@ class Real:
 
 
 class Beside(Real):
-    """The job begins with the library's defaults, and is compared with them."""
+    """The job begins with the library's defaults, and is compared with several jobs that keep them:
+    which small tensors travel together is settled in a job's first steps and differs between jobs,
+    and with it, by some percent, how long a step takes."""
 
     step_us, start = BESIDE_US, DEFAULTS
 
     def case(self):
         samples, tuned = self.settle()
-        jobs = {"defaults": self.fixed("defaults", DEFAULTS), "tuned": self.fixed("tuned", tuned),
-                "live": self.live}
+        names = [f"defaults{i}" for i in range(DEFAULTS_JOBS)]
+        jobs = {name: self.fixed(name, DEFAULTS) for name in names}
+        jobs |= {"tuned": self.fixed("tuned", tuned), "live": self.live}
         machine = common.Machine()
         times = self.side_by_side(jobs)
-        base = common.median(times["defaults"])
+        defaults = [time for name in names for time in times[name]]
+        base = common.median(defaults)
         row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho:g}, beside defaults",
                "by": "run", "samples": samples, "tuned": tuned, "defaults": DEFAULTS, "mbit": MBIT,
                "rounds": ROUNDS, "idle": round(machine.idle(), 3), "defaults_us": round(base),
-               "defaults_spread": [round(end(times["defaults"]) / base, 4) for end in (min, max)],
+               "defaults_jobs_us": [round(common.median(times[name])) for name in names],
+               "defaults_spread": [round(end(defaults) / base, 4) for end in (min, max)],
                "over_defaults": round(common.median(times["tuned"]) / base, 4),
                "live_over_defaults": round(common.median(times["live"]) / base, 4)}
         self.bench.record(**row)
