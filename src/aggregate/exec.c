@@ -307,7 +307,7 @@ static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, cons
     void *target = tt_exec_address(exec, lane, move->target);
     const bool is_peer_first = move->peer < problem->self;
     const void *first = is_peer_first ? arrival : own, *second = is_peer_first ? own : arrival;
-    if (platform->hands > 1 && move->bytes >= platform->work_bytes_min) {
+    if (platform->hands > 1 && move->bytes >= platform->share_bytes_min) {
         tt_exec_fold_two(exec, target, first, second, move->bytes);
     } else {
         tt_reduce(problem->dtype, problem->redop, target, first, second,

@@ -362,14 +362,14 @@ static void gather_fold(piece *work, const tt_lane *lane, const tt_move *move, u
     }
 }
 
-/* Whole blocks, so that pieces begin at elements. */
+/* Whole blocks, so that pieces begin at elements. What is too short to be shared is no longer than
+ * one hand's piece. */
 static uint64_t piece_bytes(const tt_exec *exec, uint64_t left, uint64_t budget)
 {
     const tt_platform *platform = exec->flow->platform;
-    const bool is_shared = platform->hands > 1 && left >= platform->work_bytes_min &&
-                           budget < UINT64_MAX / TT_WORK_HANDS_MAX;
-    const uint64_t hands = is_shared ? tt_min_u64(platform->hands, TT_WORK_HANDS_MAX) : 1;
-    return tt_min_u64(left, budget * hands);
+    const uint64_t hands = tt_min_u64(tt_max_u64(platform->hands, 1), TT_WORK_HANDS_MAX);
+    const uint64_t shared = budget < UINT64_MAX / hands ? tt_min_u64(left, budget * hands) : left;
+    return hands > 1 && shared >= platform->share_bytes_min ? shared : tt_min_u64(left, budget);
 }
 
 /* Adasum: the own vector and the one that arrived, the lower rank's first. */

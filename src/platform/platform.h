@@ -177,8 +177,9 @@ typedef struct tt_platform_ops {
 /* Drivers embed this as their first member. */
 struct tt_platform {
     const tt_platform_ops *ops;
-    uint32_t hands;          /* threads that `work` has, the caller's included; constant */
-    uint64_t work_bytes_min; /* shorter computations are not worth an order */
+    uint32_t hands;           /* threads that `work` has, the caller's included; constant */
+    uint64_t work_bytes_min;  /* shorter computations are not worth an order, */
+    uint64_t share_bytes_min; /* shorter orders not several hands */
 };
 
 typedef enum tt_peer_event {

@@ -190,7 +190,7 @@ static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
 static uint64_t real_work(tt_platform *platform, const tt_work_order *order)
 {
     tt_real *real = real_of(platform);
-    const bool is_shared = platform->hands > 1 && order->bytes >= TT_REAL_SHARED_BYTES_MIN;
+    const bool is_shared = platform->hands > 1 && order->bytes >= platform->share_bytes_min;
     if (is_shared && real->crew == NULL && !real->crew_is_missing) {
         const tt_crew_config config = {.hand_count = platform->hands,
                                        .spins = real->spins,

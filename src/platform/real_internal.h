@@ -17,10 +17,6 @@
 #include "platform/crew.h"
 #include "platform/real.h"
 
-/* Shorter work the baton's holder does alone: some microseconds of waking others against some tens
- * of summing. */
-enum { TT_REAL_SHARED_BYTES_MIN = 256 * 1024 };
-
 typedef struct real_peer {
     tt_real_peer given;
     int fds[2];          /* registered with epoll; -1: not */

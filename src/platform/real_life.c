@@ -13,7 +13,8 @@
 enum {
     SPIN_NS_FIRST = 50 * 1000,
     LOOK_NAP_NS_FIRST = 20 * 1000,
-    WORK_BYTES_MIN = 128 * 1024, /* shorter work has no part after which to look about */
+    WORK_BYTES_MIN = 128 * 1024,  /* shorter work has no part after which to look about */
+    SHARE_BYTES_MIN = 256 * 1024, /* some microseconds of waking against some tens of summing */
 };
 
 /* Stands above the links until a machine is attached: drops everything. */
@@ -170,6 +171,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     real->engine_fd = tt_real_engine_bell(&config->engine);
     real->away = config->away;
     real->platform.work_bytes_min = WORK_BYTES_MIN;
+    real->platform.share_bytes_min = SHARE_BYTES_MIN;
     real->platform.hands = 1;
     if (config->hands > 1 && sched_getaffinity(0, sizeof(real->cores), &real->cores) == 0) {
         real->platform.hands = (uint32_t)tt_min_u64(config->hands, TT_HANDS_MAX);

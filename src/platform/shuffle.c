@@ -409,6 +409,7 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
         rank->base.ops = &shuffle_ops;
         rank->base.hands = config->hands;
         rank->base.work_bytes_min = 1;
+        rank->base.share_bytes_min = 1;
         rank->shuffle = shuffle;
         rank->rank = i;
         rank->timer_at = UINT64_MAX;
