@@ -172,8 +172,9 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     if (tt_quick_frame(control, peer, head, payload)) {
         return NULL;
     }
-    /* A peer that is gone by hearsay still learns that its memory is not touched. */
-    const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP;
+    /* A peer that is gone by hearsay still learns that its memory is not touched, and says so. */
+    const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP &&
+                         head->kind != TT_FRAME_STOPPED;
     const uint8_t space = head->flags & (TT_FLAGS_SPACE & ~TT_FLAG_REPLY);
     const bool is_nonsense =
         (space & (space - 1)) != 0 || ((head->flags & TT_FLAG_REPLY) != 0 && space != TT_FLAG_PAIR);
@@ -278,6 +279,7 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
 {
     tt_control *control = machine;
     tt_text text = {0};
+    control->peers[peer].is_ended |= event == TT_PEER_DOWN || event == TT_PEER_LEFT;
     switch (event) {
     case TT_PEER_DOWN:
         tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);

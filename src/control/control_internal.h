@@ -164,7 +164,7 @@ typedef struct tt_case {
 } tt_case;
 
 typedef struct tt_peer_state {
-    bool is_gone; /* left or down */
+    bool is_gone, is_ended; /* left or down; and the link to it says so: it stores no more */
     tt_status status;
     uint32_t fate_count, case_count; /* kept because of frames of this peer */
     size_t early_bytes;              /* the same */

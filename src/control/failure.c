@@ -29,7 +29,7 @@ bool tt_failure_allows(tt_op *op)
 /* Does this op have to end because `rank` is gone? */
 static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
 {
-    if (op->phase == OP_FREE) {
+    if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
         return false;
     }
     if (op->set->member_of[rank] == UINT32_MAX) {
@@ -42,10 +42,7 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
     if (op->is_pair && op->peer != rank) {
         return false;
     }
-    if (status == TT_ERR_PEER_LEFT && op->phase != OP_STOPPING) {
-        return (op->phase == OP_FACTS || op->phase == OP_DATA) && tt_exec_needs(&op->exec, member);
-    }
-    return true;
+    return (op->phase == OP_FACTS || op->phase == OP_DATA) && tt_exec_needs(&op->exec, member);
 }
 
 static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const char *text)
@@ -55,12 +52,7 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
         if (!is_hit(op, rank, status)) {
             continue;
         }
-        if (op->phase == OP_STOPPING && TT_PLANT(ABORT_WAITS_FOR_DEAD)) {
-            continue;
-        }
-        if (op->phase == OP_STOPPING) {
-            tt_op_stopped(op, op->set->member_of[rank]);
-        } else if (status == TT_ERR_PEER_LEFT) {
+        if (status == TT_ERR_PEER_LEFT) {
             tt_agree_object(op, status, text); /* others may not need it, but need this rank */
         } else {
             tt_op_fail(op, status, text);
@@ -134,7 +126,7 @@ static void count_out(tt_control *control, uint32_t rank, tt_status status, cons
     }
 }
 
-void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
+static void lose(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
     const tt_peer_state *state = &control->peers[rank];
     if (rank == control->world.rank || (state->is_gone && state->status == TT_ERR_PEER_DOWN)) {
@@ -157,6 +149,20 @@ void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const
         tt_engine_peer_down(control, rank, &text);
     }
     hit_ops(control, rank, status, text.bytes);
+}
+
+/* A rank that others count out may live: it could be stopped, and later store to a call that has
+ * failed. Such calls wait for its own word, or for the end of the link to it. */
+void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
+{
+    lose(control, rank, status, why);
+    const bool stores = !control->peers[rank].is_ended || TT_PLANT(ABORT_WAITS_FOR_DEAD);
+    for (uint32_t i = 0; i < control->op_count && !stores; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase == OP_STOPPING && op->set->member_of[rank] != UINT32_MAX) {
+            tt_op_stopped(op, op->set->member_of[rank]);
+        }
+    }
 }
 
 void tt_failure_excluded(tt_control *control, uint32_t peer)

@@ -16,7 +16,7 @@ static void ask_to_stop(tt_op *op)
     op->stops_open = 0;
     for (uint32_t member = 0; member < op->set->size; member++) {
         const uint32_t rank = op->set->members[member];
-        if (member != op->set->self && !op->control->peers[rank].is_gone &&
+        if (member != op->set->self && !op->control->peers[rank].is_ended &&
             topology->host_of[member] == topology->host_of[op->set->self]) {
             op->stops_open++;
         } else {
