@@ -79,7 +79,7 @@ void tt_sim_leave(tt_sim *sim, uint32_t rank)
              parcel = parcel->next) {
             tt_parcel_own(parcel);
         }
-        if (peer != rank) {
+        if (peer != rank && (link == NULL || !link->is_down)) { /* no goodbye on a severed link */
             announce(sim, peer, rank, TT_PEER_LEFT, sim->now + sim->config.latency_ns);
         }
     }

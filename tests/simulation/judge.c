@@ -102,11 +102,19 @@ void judge_output(call_slot *slot)
     free(expected);
 }
 
+/* DOWN is proof that a process is gone (platform.h), but a severed link of one host leaves a rank
+ * that lives, sees the memory, and cannot be asked when it stores no more. */
+static bool may_have_strays(const call_slot *slot)
+{
+    return slot->simulation->ranks[slot->rank].is_parted && slot->call->is_shared &&
+           slot->request.status < 0;
+}
+
 void judge_poison(simulation *run)
 {
     for (uint32_t i = 0; i < run->slot_count; i++) {
         const call_slot *slot = &run->slots[i];
-        if (slot->finished_count == 0 || run->ranks[slot->rank].is_dead) {
+        if (slot->finished_count == 0 || run->ranks[slot->rank].is_dead || may_have_strays(slot)) {
             continue;
         }
         if (slot->bytes > 0 && (slot->memory[0] != POISON || /* each as the one before it */

@@ -125,6 +125,7 @@ static void kill_rank(simulation *run, uint32_t rank)
 
 static void fault_apply(simulation *run, const scenario_fault *fault)
 {
+    const scenario *what = run->what;
     const uint64_t until = fault->at_ns + fault->duration_ns;
     switch (fault->kind) {
     case FAULT_KILL:
@@ -138,6 +139,9 @@ static void fault_apply(simulation *run, const scenario_fault *fault)
         break;
     case FAULT_SEVER:
         run->ranks[fault->a].is_severed = run->ranks[fault->b].is_severed = true;
+        if (what->sim.has_views && what->host_of[fault->a] == what->host_of[fault->b]) {
+            run->ranks[fault->a].is_parted = run->ranks[fault->b].is_parted = true;
+        }
         tt_sim_sever(run->sim, fault->a, fault->b);
         break;
     case FAULT_KIND_COUNT:

@@ -40,6 +40,7 @@ typedef struct sim_rank_state {
     uint32_t in_flight, unfinished;
     bool is_dead;    /* killed */
     bool is_severed; /* lost a link for good */
+    bool is_parted;  /* the same, to a rank of its host that sees its memory, and lives */
     bool has_left;
     uint64_t left_ns;
     bool is_pump_due;
