@@ -194,9 +194,12 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
     reply.payload_bytes = 0;
     const int64_t status = (int64_t)head->argument;
     const bool is_good = status < 0 && status > -64;
-    if (op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS) && is_good) {
+    /* One that is held would begin with the next frame, and has the sender's places then. */
+    const bool may_store =
+        op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS || op->phase == OP_HELD);
+    if (may_store && is_good) {
         tt_op_fail(op, (tt_status)status, text);
-    } else if (op == NULL && status < 0 && status > -64) {
+    } else if (op == NULL && is_good) {
         const tt_failure failure = {.status = (tt_status)status, .text = text};
         tt_agree_foretell(control, peer, head, &failure);
     }
