@@ -83,10 +83,9 @@ double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us
 double tt_overlap_gain(double network_us, double compute_us)
 {
     const double forward_us = compute_us / 3, backward_us = compute_us - forward_us;
-    const double begin_us = network_us > 0 ? backward_us / 8 : 0;
-    const double plain_us = forward_us + fmax(backward_us, begin_us + network_us);
+    const double plain_us = forward_us + fmax(backward_us, backward_us / 8 + network_us);
     const double best_us = fmax(compute_us, network_us);
-    return compute_us > 0 ? plain_us / best_us - 1 : 0;
+    return best_us > 0 ? plain_us / best_us - 1 : 0;
 }
 
 bool tt_overlap_is_worth(double gain, bool has_order)
