@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 300
 
-.PHONY: all demo test check bench install uninstall format clean help
+.PHONY: all demo test check check-all bench install uninstall format clean help
 
 all: ## build everything into build/ (the default)
 	@tools/install-deps build
@@ -28,9 +28,13 @@ test: ## build and run the tests
 	@tools/run-tests build -LE '^check$$' --timeout $(TEST_TIMEOUT) -j $(TEST_JOBS); code=$$?; \
 	tools/python-env --report build/python; exit $$code
 
-check: ## sanitizers, cross-compile, fuzzers, many seeds (minutes)
+check: ## slow tests of what was changed, and a share of the others (at most 30 minutes)
 	@tools/install-deps build test check
 	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check
+
+check-all: ## all slow tests: sanitizers, cross-compile, fuzzers, many seeds
+	@tools/install-deps build test check
+	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check --all
 
 bench: all ## list the benchmark programs that were built
 	@tools/bench
@@ -51,4 +55,4 @@ clean: ## remove every build folder
 	@rm -rf build build-*
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

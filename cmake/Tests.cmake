@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests, found by place and name:
-#   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan
+#   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan, <layer>
 #   cli/, examples/: likewise, linked with the files beside it but main.c
 #   tests/<suite>/<x>_test.c    <suite>.<x>; label <suite>
 #   tests/<suite>/<x>_test.py   <suite>.<x>; run by python3
@@ -11,8 +11,9 @@
 #   tests/fuzz/<x>_fuzz.c       fuzz.<x>: libFuzzer in the fuzz build, else a replay of its corpus
 #
 # A file of tests/ says more about itself in its first comment, one word list a line:
-#   Labels: asan tsan           also run by `make check` under these sanitizers
+#   Labels: asan tsan           also run by `make check-all` under these sanitizers
 #   Labels: check               too slow for `make test`
+#   Labels: control             its area, by which `make check` finds it (tools/check-areas.txt)
 #   Timeout: 300                seconds
 #   Serial: yes                 never beside another test
 #   Needs: tutti_cli            targets whose programs a script runs (due with asan, tsan)
@@ -101,6 +102,7 @@ foreach(source ${unit_sources})
   string(REGEX REPLACE "^src/|_test\\.c$" "" path ${path})
   string(REPLACE "/" "." name ${path})
   string(REPLACE "/" "_" target test_${path})
+  string(REGEX REPLACE "/.*" "" layer ${path})
   if(path MATCHES "^cli/")
     tutti_test_program(${target} ${source} $<TARGET_OBJECTS:cli_objects>)
     target_link_libraries(${target} PRIVATE PkgConfig::JANSSON PkgConfig::HWLOC)
@@ -109,7 +111,7 @@ foreach(source ${unit_sources})
   else()
     tutti_test_program(${target} ${source})
   endif()
-  tutti_test(unit.${name} ${source} "unit;asan;tsan" ${target})
+  tutti_test(unit.${name} ${source} "unit;asan;tsan;${layer}" ${target})
 endforeach()
 
 # Suites of tests/.
@@ -166,7 +168,7 @@ set_property(TEST tidy PROPERTY LABELS tidy)
 # Many seeds, where the simulation suite has its program.
 if(TARGET tutti-simulate)
   add_test(NAME seeds.simulate COMMAND tutti-simulate --seeds 10000 --salts 4)
-  set_property(TEST seeds.simulate PROPERTY LABELS check seeds)
+  set_property(TEST seeds.simulate PROPERTY LABELS check seeds simulation)
   set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
   set_property(TEST seeds.simulate PROPERTY COST 100) # first: one long process, none to wait for
 endif()

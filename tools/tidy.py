@@ -353,6 +353,21 @@ def check_readme(text):
             yield 1, "readme", head, f"no head '{head}'"
 
 
+def check_labels(root, name, text):
+    """`make check` finds a slow test by its area: a label that tools/check-areas.txt knows."""
+    head = "\n".join(text.split("\n")[:40])
+    labels = {word for line in re.findall(r"^[ #*/]*Labels: *([a-z0-9_ -]+)", head, re.M)
+              for word in line.split()}
+    is_fuzz = re.fullmatch(r"tests/fuzz/\w+_fuzz\.c", name)
+    areas = root / "tools/check-areas.txt"
+    if not (is_fuzz or "check" in labels) or not areas.exists():
+        return
+    lines = [line.split("#")[0].split()[1:] for line in areas.read_text().split("\n")]
+    known = {word for words in lines for word in words} - {"fuzz", "*", "-"}
+    if not known & (labels | {name.split("/")[1]}):
+        yield 1, "labels", "", "say in its first comment which area it is of: Labels: <area>"
+
+
 # ---- the run ------------------------------------------------------------------------------------
 
 
@@ -408,6 +423,8 @@ def check_tree(root):
                 headers.append(name)
         if re.fullmatch(r"src/\w+/README\.md", name):
             found += check_readme(text)
+        if re.fullmatch(r"tests/\w+/\w+_(?:test|fuzz)\.\w+", name):
+            found += check_labels(root, name, text)
         for line, rule, what, message in found:
             yield name, line, rule, what, message
     yield from check_headers_alone(root, headers)

@@ -5,7 +5,9 @@
  * The input is a list of events: calls of this rank, and frames of two peers whose heads are any
  * bytes (half of the time with fields that nearly fit, so that the search gets deep). The driver
  * keeps the promises of platform.h; the peers keep none. Whatever comes, every call must end
- * exactly once, and all memory must come back. */
+ * exactly once, and all memory must come back.
+ *
+ * Labels: control aggregate */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

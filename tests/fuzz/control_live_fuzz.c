@@ -6,7 +6,9 @@
  * calls), in which order links deliver, and which frames are changed on the way: a bit, the kind,
  * the length, twice, or not at all. So every decoder sees frames that were right a moment ago, in
  * the state in which they are expected. Whatever comes, every call ends exactly once, no payload is
- * read beyond its length, and all memory comes back. */
+ * read beyond its length, and all memory comes back.
+ *
+ * Labels: control negotiate */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

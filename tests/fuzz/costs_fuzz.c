@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * costs_fuzz.c - any bytes as a table of costs: refused with a reason, or the same table again
- * after a round trip. */
+ * after a round trip.
+ *
+ * Labels: tune */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

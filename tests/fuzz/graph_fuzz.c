@@ -3,7 +3,9 @@
  * graph_fuzz.c - any bytes as a graph in JSON, as a trace, as an order and as samples; what is
  * accepted can be ordered, planned and evaluated.
  *
- * The program's files are compiled in: fuzz targets link the library only. */
+ * The program's files are compiled in: fuzz targets link the library only.
+ *
+ * Labels: cli schedule */
 #include "../../cli/graph_file.c"
 #include "../../cli/nearest.c"
 #include "../../cli/samples.c"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * We dialled a stranger. First byte: piece size and kind. Even: the rest is its answer. Odd: the
- * rest is XORed over a valid answer. Nobody without the secret may complete. */
+ * rest is XORed over a valid answer. Nobody without the secret may complete.
+ *
+ * Labels: join */
 #include "handshake_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

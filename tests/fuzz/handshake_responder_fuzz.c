@@ -2,7 +2,9 @@
  *
  * A stranger dials us. First byte: piece size and kind. Even: raw bytes. Odd: the rest is XORed
  * over a valid first flight and confirmation, so that the input reaches behind the seal. Nobody
- * without the secret may complete. */
+ * without the secret may complete.
+ *
+ * Labels: join */
 #include "handshake_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,9 @@
  *
  * hostfile_fuzz.c - both host notations over any text; what is accepted must be harmless.
  *
- * The program's files are compiled in: fuzz targets link the library only. */
+ * The program's files are compiled in: fuzz targets link the library only.
+ *
+ * Labels: cli */
 #include "../../cli/buffer.c"
 #include "../../cli/hostfile.c"
 

@@ -4,7 +4,9 @@
  *
  * The input is a list of events: calls of this member, time, and notices of three others, which are
  * any bytes or nearly right ones (rounds, digests and records that this member could expect).
- * Whatever comes, every ticket must end exactly once, and all memory must come back. */
+ * Whatever comes, every ticket must end exactly once, and all memory must come back.
+ *
+ * Labels: negotiate */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as a node list: counting and indexing agree, every host fits, no walk is long. */
+ * Any text as a node list: counting and indexing agree, every host fits, no walk is long.
+ *
+ * Labels: join */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Any bytes as a PMI line: fields lie inside it, and a line written anew from plain fields is read
- * back as the same fields. */
+ * back as the same fields.
+ *
+ * Labels: join */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as a rendezvous: what is accepted is in range and is written back to the same value. */
+ * Any text as a rendezvous: what is accepted is in range and is written back to the same value.
+ *
+ * Labels: join */
 #include <stdint.h>
 #include <string.h>
 

@@ -5,7 +5,8 @@
  * Input: one byte chooses the decoder (modulo 3: record, table, message head), for a table one
  * more is the size the reader expects; the rest is the wire. Whatever is accepted must encode to
  * the very same bytes: the format has one spelling for each meaning.
- */
+ *
+ * Labels: join */
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,9 @@
  *
  * After a valid handshake the stream is in an attacker's hands. The input is a program of steps:
  * one byte says what happens next (deliver, flip a bit, replay, skip, raw bytes, a block). Only
- * untouched, strictly next bytes may open; after the first failure nothing opens again. */
+ * untouched, strictly next bytes may open; after the first failure nothing opens again.
+ *
+ * Labels: transport */
 #include <sodium.h>
 
 #include "handshake_fuzz.h"

@@ -6,7 +6,8 @@
  * Input: images of the ring (control lines and lines), one after the other. Each overwrites the
  * ring from its start, then both ends poll. Sinks have exactly the size the head announced, so
  * that a sanitizer sees one byte too many.
- */
+ *
+ * Labels: transport */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

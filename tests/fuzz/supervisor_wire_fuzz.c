@@ -2,7 +2,9 @@
  *
  * supervisor_wire_fuzz.c - every decoder of the launcher-supervisor protocol, over any bytes.
  *
- * The program's files are compiled in: fuzz targets link the library only. */
+ * The program's files are compiled in: fuzz targets link the library only.
+ *
+ * Labels: cli */
 #include <string.h>
 
 #include "../../cli/buffer.c"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as TF_CONFIG: a rank lies below the size, rank 0's place is terminated. */
+ * Any text as TF_CONFIG: a rank lies below the size, rank 0's place is terminated.
+ *
+ * Labels: join */
 #include <stdint.h>
 #include <string.h>
 

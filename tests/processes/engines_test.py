@@ -6,7 +6,7 @@ with control messages over MPI, and the example of an outsider (zmq); the column
 `tutti-conformance` and the faults below. What belongs to one row alone is in ucx_test.py and
 mpi_test.py; there and in plugin_test.py the last three rows conform. A row whose plugin or launcher
 is missing is skipped, and says so.
-Labels: check
+Labels: check plugin
 Timeout: 600
 """
 import os

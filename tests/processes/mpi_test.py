@@ -3,7 +3,7 @@
 
 Each test runs under Open MPI and under MPICH, where they and their plugins are there. Conformance
 and the faults that all engines share are in engines_test.py.
-Labels: check
+Labels: check plugin
 Timeout: 600
 """
 import os

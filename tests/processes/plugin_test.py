@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins as outsiders write them: the example conforms; wrong files are refused with their fault.
 
-Labels: check
+Labels: check plugin
 Timeout: 400
 """
 import os

@@ -3,7 +3,7 @@
 
 Conformance and the faults that all transports share are in engines_test.py. Skipped where the
 plugin was not built.
-Labels: check
+Labels: check plugin
 Timeout: 400
 """
 import os

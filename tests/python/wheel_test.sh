@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The wheel: built once, installed into an empty virtual environment, and used from there.
-# Labels: check
+# Labels: check packages
 # Timeout: 900
 set -euo pipefail
 room=$(mktemp -d)
