@@ -312,9 +312,10 @@ static void say_goodbye(outside_link *self)
     self->has_said_goodbye = true;
 }
 
+/* The connection has ended. After our goodbye the peer may exit, and may not send its own. */
 static void go_down(outside_link *self, const char *why)
 {
-    self->link.state = TT_LINK_DOWN;
+    self->link.state = self->has_said_goodbye ? TT_LINK_LEFT : TT_LINK_DOWN;
     (void)snprintf(self->link.why, sizeof(self->link.why), "%s", why);
 }
 

@@ -75,24 +75,6 @@ static void end(shm_link *shm, const char *why)
     shm->queue.count = 0;
 }
 
-/* The peer has left and will not read what waits for it: payloads are their owners' again. */
-static void leave(shm_link *shm)
-{
-    const tt_machine *machine = shm->link.machine;
-    const outgoing current = shm->current;
-    shm->current.active = false;
-    shm->arriving.active = false;
-    shm->link.state = TT_LINK_LEFT;
-    snprintf(shm->link.why, sizeof shm->link.why, "left");
-    if (current.active && current.tells_sent) {
-        machine->ops->sent(machine->self, current.frame.token);
-    }
-    tt_queued_frame frame;
-    while (tt_frame_queue_pop(&shm->queue, &frame)) {
-        machine->ops->sent(machine->self, frame.token);
-    }
-}
-
 static void end_malformed(shm_link *shm)
 {
     end(shm, "malformed frame in shared memory");
@@ -247,6 +229,32 @@ static bool put_goodbye(shm_link *shm)
     wake_peer(shm);
     shm->goodbye_put = true;
     return true;
+}
+
+/* The peer has left and will not read what waits for it: payloads are their owners' again. It may
+ * still wait for others; our goodbye tells it that this process may exit. */
+static void leave(shm_link *shm)
+{
+    const tt_machine *machine = shm->link.machine;
+    const outgoing current = shm->current;
+    const bool is_between_frames = !current.active || !current.begun;
+    if (!shm->goodbye_put && is_between_frames) {
+        (void)put_goodbye(shm);
+    }
+    if (shm->link.state != TT_LINK_UP) {
+        return; /* its ring makes no sense */
+    }
+    shm->current.active = false;
+    shm->arriving.active = false;
+    shm->link.state = TT_LINK_LEFT;
+    snprintf(shm->link.why, sizeof shm->link.why, "left");
+    if (current.active && current.tells_sent) {
+        machine->ops->sent(machine->self, current.frame.token);
+    }
+    tt_queued_frame frame;
+    while (tt_frame_queue_pop(&shm->queue, &frame)) {
+        machine->ops->sent(machine->self, frame.token);
+    }
 }
 
 /* Make the most urgent waiting frame the current one, but only once it can begin: until then a
@@ -484,7 +492,12 @@ static bool shm_poll(tt_link *link)
         moved |= pump_out(shm);
     }
     if (link->state == TT_LINK_UP && shm->gone != NULL && empty && tt_ring_is_empty(&shm->board)) {
-        end(shm, shm->gone);
+        /* After our goodbye it may exit as it likes, and may have had no room for its own. */
+        if (shm->goodbye_put) {
+            leave(shm);
+        } else {
+            end(shm, shm->gone);
+        }
         moved = true;
     }
     watch_rings(shm);

@@ -17,6 +17,8 @@
  *     what it posts there every peer of the host reads. Nobody waits for room on a board: what does
  *     not fit goes through the rings. (3) and (4) hold for it too.
  * (6) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
+ * (7) A goodbye is answered by one where a frame is not half written. The end of a peer after our
+ *     goodbye is LEFT, not DOWN: it may exit then.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.

@@ -465,6 +465,51 @@ static void test_goodbye_comes_after_everything_and_outlives_the_socket(void **s
     pair_fini(&ends);
 }
 
+static void poll_until_quiet(tt_link *link)
+{
+    link->ready = true;
+    while (link->ops->poll(link)) {
+    }
+}
+
+static void test_a_goodbye_is_answered(void **state)
+{
+    (void)state;
+    pair ends;
+    pair_init(&ends);
+    ends.links[0]->ops->close(ends.links[0]);
+    poll_until_quiet(ends.links[0]);
+    assert_int_equal(ends.links[0]->state, TT_LINK_UP);
+    poll_until_quiet(ends.links[1]);
+    assert_int_equal(ends.links[1]->state, TT_LINK_LEFT);
+    ends.links[1]->ops->destroy(ends.links[1]);
+    ends.links[1] = NULL;
+    poll_until_quiet(ends.links[0]);
+    assert_int_equal(ends.links[0]->state, TT_LINK_LEFT);
+    pair_fini(&ends);
+}
+
+/* Half a frame is in the ring, so the peer cannot answer the goodbye before it exits. */
+static void test_an_exit_after_our_goodbye_is_no_death(void **state)
+{
+    (void)state;
+    pair ends;
+    pair_init(&ends);
+    uint8_t *buffer = calloc(1, MIB);
+    assert_int_equal(send_frame(ends.links[1], 1, buffer, MIB, 0), TT_IN_PROGRESS);
+    ends.links[0]->ops->close(ends.links[0]);
+    poll_until_quiet(ends.links[0]);
+    assert_true(ends.links[0]->ops->closed(ends.links[0]));
+    poll_until_quiet(ends.links[1]);
+    assert_int_equal(ends.links[1]->state, TT_LINK_LEFT);
+    ends.links[1]->ops->destroy(ends.links[1]);
+    ends.links[1] = NULL;
+    poll_until_quiet(ends.links[0]);
+    assert_int_equal(ends.links[0]->state, TT_LINK_LEFT);
+    free(buffer);
+    pair_fini(&ends);
+}
+
 static void test_a_closed_socket_is_down_after_the_last_frame(void **state)
 {
     (void)state;
@@ -737,6 +782,8 @@ int main(void)
         cmocka_unit_test(test_recalled_payload_may_be_overwritten),
         cmocka_unit_test(test_a_discarded_sink_is_not_touched_again),
         cmocka_unit_test(test_goodbye_comes_after_everything_and_outlives_the_socket),
+        cmocka_unit_test(test_a_goodbye_is_answered),
+        cmocka_unit_test(test_an_exit_after_our_goodbye_is_no_death),
         cmocka_unit_test(test_a_closed_socket_is_down_after_the_last_frame),
         cmocka_unit_test(test_only_a_sleeper_is_rung_and_only_once),
         cmocka_unit_test(test_a_sleeper_that_waits_for_room_is_rung),

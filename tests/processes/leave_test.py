@@ -50,6 +50,14 @@ class Leave(unittest.TestCase):
                                 variables={"TUTTI_TRANSPORT": transport}) as job:
                 self.assertEqual(job.codes(), [0] * 4, [rank.story() for rank in job])
 
+    def test_leaving_is_no_death_on_hosts_of_several_ranks(self):
+        """A rank waits for goodbyes of the other host while those of its own exit."""
+        for _ in range(10):
+            with ranks.Ranks(6, ["init", "steps:3:mixed:1000", "shutdown", "leaks"],
+                             per_rank=lambda rank: {"TUTTI_HOSTID": f"host{rank // 3}"}) as job:
+                self.assertEqual(job.codes(), [0] * 6, [rank.story() for rank in job])
+                self.assertEqual([line for rank in job for line in rank.log if "down" in line], [])
+
     def test_joining_again_after_leaving(self):
         with ranks.Ranks(3, ["init", "steps:3:mixed:1000", "shutdown", "init",
                              "steps:3:mixed:1000", "shutdown", "leaks"]) as job:
