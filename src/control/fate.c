@@ -67,32 +67,57 @@ bool tt_fate_is_decided(const tt_control *control, const tt_head *key)
     return fate != NULL && fate->is_verdict && fate->key.kind != TT_FRAME_OBJECT;
 }
 
-bool tt_fate_take(tt_op *op)
+static bool fate_remove(const tt_op *op, tt_fate *fate_out)
 {
     tt_control *control = op->control;
     const tt_head key = tt_op_arriving_key(op);
-    for (tt_fate **link = &control->fates; *link != NULL; link = &(*link)->next) {
-        tt_fate *fate = *link;
-        if (!tt_fate_same_key(&fate->key, fate->peer, &key, op->peer)) {
-            continue;
-        }
-        *link = fate->next;
-        const tt_fate taken = *fate;
-        tt_platform_release(control->platform, fate, sizeof(*fate));
-        control->peers[taken.peer].fate_count--;
-        if (!taken.is_verdict) {
-            tt_agree_dispute(op);
-            return true;
-        }
-        op->phase = OP_DISPUTED;
-        if (taken.key.kind == TT_FRAME_OBJECT) { /* the others have not heard */
-            tt_agree_object(op, taken.status, taken.text);
-        } else {
-            tt_op_fail(op, taken.status, taken.text);
-        }
-        return true;
+    tt_fate **link = &control->fates;
+    while (*link != NULL && !tt_fate_same_key(&(*link)->key, (*link)->peer, &key, op->peer)) {
+        link = &(*link)->next;
     }
-    return false;
+    tt_fate *fate = *link;
+    if (fate == NULL) {
+        return false;
+    }
+    *link = fate->next;
+    *fate_out = *fate;
+    tt_platform_release(control->platform, fate, sizeof(*fate));
+    control->peers[fate_out->peer].fate_count--;
+    return true;
+}
+
+static void fate_apply(tt_op *op, const tt_fate *fate)
+{
+    op->phase = OP_DISPUTED;
+    if (fate->key.kind == TT_FRAME_OBJECT) { /* the others have not heard */
+        tt_agree_object(op, fate->status, fate->text);
+    } else {
+        tt_op_fail(op, fate->status, fate->text);
+    }
+}
+
+bool tt_fate_take(tt_op *op)
+{
+    tt_fate taken;
+    if (!fate_remove(op, &taken)) {
+        return false;
+    }
+    if (taken.is_verdict) {
+        fate_apply(op, &taken);
+    } else {
+        tt_agree_dispute(op);
+    }
+    return true;
+}
+
+bool tt_fate_take_verdict(tt_op *op)
+{
+    tt_fate taken;
+    if (!fate_remove(op, &taken) || !taken.is_verdict) {
+        return false;
+    }
+    fate_apply(op, &taken);
+    return true;
 }
 
 void tt_fate_release_all(tt_control *control)

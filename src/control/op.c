@@ -305,28 +305,6 @@ static void displace(tt_op *op)
     }
 }
 
-/* One part of a planned group has failed: so have the others, for everyone. */
-static void siblings_fail(const tt_op *op, tt_status status, const char *text)
-{
-    const uint64_t key = op->sequence; /* its record may be used again */
-    tt_control *control = op->control;
-    tt_planned *planned = op->planned;
-    if (planned == NULL || planned->is_failing) {
-        return;
-    }
-    planned->is_failing = true;
-    tt_op *sibling = planned->open;
-    while (sibling != NULL && control->shut_down == TT_OK) {
-        if (sibling->phase != OP_STOPPING && tt_planned_is_one(sibling->sequence, key)) {
-            tt_agree_object(sibling, status, text);
-            sibling = planned->open; /* any of them may be over */
-            continue;
-        }
-        sibling = sibling->next;
-    }
-    planned->is_failing = false;
-}
-
 void tt_op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
@@ -367,7 +345,6 @@ void tt_op_end(tt_op *op, tt_status status)
     }
     if (status < 0 && op->space == SPACE_PLANNED) {
         tt_named_upset(set, tensor.generation, tensor.index);
-        siblings_fail(op, status, request->error);
     }
     tt_request_end(request, status, request->error);
     if (control->shut_down < 0) {
@@ -681,7 +658,7 @@ static void place_and_object(tt_op *op, tt_status status, const char *text)
         op->next = *list;
         *list = op;
     }
-    if (op->space == SPACE_PLANNED && op->control->fates != NULL && tt_fate_take(op)) {
+    if (op->space == SPACE_PLANNED && op->control->fates != NULL && tt_fate_take_verdict(op)) {
         return; /* the others know already */
     }
     tt_agree_object(op, status, text);

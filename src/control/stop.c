@@ -79,6 +79,28 @@ void tt_op_patrol_stops(tt_control *control)
     }
 }
 
+/* One part of a planned group fails: so do the others, with the same words, for everyone. */
+static void siblings_fail(const tt_op *op, tt_status status, const char *text)
+{
+    tt_control *control = op->control;
+    tt_planned *planned = op->planned;
+    if (planned == NULL || planned->is_failing) {
+        return;
+    }
+    planned->is_failing = true;
+    tt_op *sibling = planned->open;
+    while (sibling != NULL && control->shut_down == TT_OK) {
+        if (sibling != op && sibling->phase != OP_STOPPING &&
+            tt_planned_is_one(sibling->sequence, op->sequence)) {
+            tt_agree_object(sibling, status, text);
+            sibling = planned->open; /* any of them may be over */
+            continue;
+        }
+        sibling = sibling->next;
+    }
+    planned->is_failing = false;
+}
+
 void tt_op_fail(tt_op *op, tt_status status, const char *text)
 {
     if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
@@ -99,9 +121,11 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
         op->phase = OP_STOPPING;
         op->stopping_ns = tt_now(op->control->platform);
         ask_to_stop(op);
-        if (op->stops_open > 0) {
-            return;
-        }
     }
-    tt_op_end(op, status);
+    if (op->space == SPACE_PLANNED) { /* before another part of its group gets a verdict */
+        siblings_fail(op, status, request->error);
+    }
+    if (op->phase != OP_STOPPING || op->stops_open == 0) {
+        tt_op_end(op, status);
+    }
 }

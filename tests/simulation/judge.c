@@ -198,12 +198,18 @@ static bool is_past_grace(const simulation *run, const call_slot *slot)
     return slot->call->is_named && is_outlasted && is_past;
 }
 
+/* A rank that is told late is told of another call. */
+static bool is_told_late(const call_slot *slot)
+{
+    return strstr(slot->request.error, "an earlier call failed") != NULL;
+}
+
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
     const scenario_call *call = slot->call;
     const tt_request *request = &slot->request;
-    const bool is_late = strstr(request->error, "an earlier call failed") != NULL;
+    const bool is_late = is_told_late(slot);
     const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
     if (slot->is_join) {
         return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";
@@ -236,8 +242,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
 /* A rank with a reason of its own may say other words. */
 static bool has_own_words(const call_slot *slot)
 {
-    return strstr(slot->request.error, "an earlier call failed") != NULL ||
-           strstr(slot->request.error, "began it as planned") != NULL;
+    return is_told_late(slot) || strstr(slot->request.error, "began it as planned") != NULL;
 }
 
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */
@@ -320,7 +325,7 @@ static void judge_agreement(simulation *run, const call_slot *slot, const call_s
 
 static bool is_short_of_claims(const call_slot *slot)
 {
-    return strstr(slot->request.error, "no word from") != NULL;
+    return strstr(slot->request.error, "no word from") != NULL && !is_told_late(slot);
 }
 
 /* Claims are waited for as long as verdict_ns, not for ever: a rank that makes the call later (an
