@@ -65,15 +65,14 @@ static uint64_t handle_time(tt_mesh_work *work)
     }
     for (size_t i = 0; i < work->connection_count && work->status == TT_OK; i++) {
         tt_mesh_connection *each = work->connections[i];
-        const bool stranger = !each->outgoing && (each->phase == TT_MESH_PHASE_GREETING ||
-                                                  each->phase == TT_MESH_PHASE_LEAVING);
+        const bool stranger = tt_mesh_is_stranger(each);
         if (!stranger && each->phase != TT_MESH_PHASE_WAITING) {
             continue;
         }
         if (each->deadline_ns > now_ns) {
             wake_ns = tt_min_u64(wake_ns, each->deadline_ns);
         } else if (stranger) {
-            tt_mesh_connection_close(each);
+            tt_mesh_drop_stranger(each);
         } else {
             tt_mesh_connection_dial(work, each);
         }
@@ -100,22 +99,38 @@ static void sweep(tt_mesh_work *work)
 static size_t listeners(const tt_mesh_work *work, struct pollfd polled[LISTENERS_MAX])
 {
     /* Others accept only once they know the table: until then peers wait in the backlog. */
-    const bool open = (tt_mesh_work_is_root(work) || work->linking) && !work->going &&
-                      tt_join_now_ns() >= work->accept_again_ns;
+    const bool open = (tt_mesh_work_is_root(work) || work->linking) && !work->going;
+    const uint64_t now_ns = tt_join_now_ns();
+    const bool open_tcp = open && now_ns >= work->accept_again_ns[0];
+    const bool open_unix = open && work->linking && now_ns >= work->accept_again_ns[1];
     size_t count = 0;
     for (size_t i = 0; i < work->meeting.fd_count; i++) {
-        polled[count++] = (struct pollfd){.fd = open ? work->meeting.fds[i] : -1, .events = POLLIN};
+        polled[count++] =
+            (struct pollfd){.fd = open_tcp ? work->meeting.fds[i] : -1, .events = POLLIN};
     }
-    polled[count++] =
-        (struct pollfd){.fd = open && work->linking ? work->unix_fd : -1, .events = POLLIN};
+    polled[count++] = (struct pollfd){.fd = open_unix ? work->unix_fd : -1, .events = POLLIN};
     return count;
+}
+
+/* Another listener comes first each time: those over TCP share their places. */
+static void accept_in_turn(tt_mesh_work *work, const struct pollfd *polled, size_t listener_count)
+{
+    work->accept_turn++;
+    for (size_t i = 0; i < listener_count && work->status == TT_OK; i++) {
+        const struct pollfd *each = &polled[(work->accept_turn + i) % listener_count];
+        if (each->revents != 0) {
+            tt_mesh_accept(work, each->fd, each->fd == work->unix_fd);
+        }
+    }
 }
 
 static void turn(tt_mesh_work *work, struct pollfd *polled)
 {
     uint64_t wake_ns = handle_time(work);
-    if (work->accept_again_ns > tt_join_now_ns()) {
-        wake_ns = tt_min_u64(wake_ns, work->accept_again_ns);
+    for (int local = 0; local < 2; local++) {
+        if (work->accept_again_ns[local] > tt_join_now_ns()) {
+            wake_ns = tt_min_u64(wake_ns, work->accept_again_ns[local]);
+        }
     }
     sweep(work);
     const size_t listener_count = listeners(work, polled);
@@ -141,11 +156,7 @@ static void turn(tt_mesh_work *work, struct pollfd *polled)
             tt_mesh_connection_progress(work, work->connections[i]);
         }
     }
-    for (size_t i = 0; i < listener_count && work->status == TT_OK; i++) {
-        if (polled[i].revents != 0) {
-            tt_mesh_accept(work, polled[i].fd, polled[i].fd == work->unix_fd);
-        }
-    }
+    accept_in_turn(work, polled, listener_count);
     tt_mesh_meet_advance(work);
 }
 
@@ -209,7 +220,8 @@ static tt_status work_init(tt_mesh_work *work)
     work->stream_count = (uint32_t)tt_max_u64(1, work->config->stream_count);
     TT_ASSERT(work->stream_count <= TT_MESH_STREAMS_MAX);
     work->connection_max =
-        TT_MESH_STRANGERS_MAX + (size_t)CONNECTIONS_PER_RANK * work->stream_count * size;
+        2 * (size_t)TT_MESH_STRANGERS_MAX + /* over TCP, and over Unix sockets */
+        (size_t)CONNECTIONS_PER_RANK * work->stream_count * size;
     work->connections = calloc(work->connection_max, sizeof(tt_mesh_connection *));
     work->records = calloc(size, sizeof(*work->records));
     work->joined = calloc(size, sizeof(*work->joined));

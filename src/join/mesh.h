@@ -10,8 +10,8 @@
  *
  * (1) All or none: if a rank is missing or fails before the go, every rank that can be reached
  *     fails with the same text, which names the culprit.
- * (2) A stranger gets 256 bytes and five seconds; at most 64 are listened to at a time, the oldest
- *     goes first. It can neither stop nor stall the job.
+ * (2) A stranger gets 256 bytes and five seconds; at most 64 over TCP and 64 over Unix sockets are
+ *     read at a time, the oldest is dropped first. It can neither stop nor stall the job.
  * (3) Nothing of a peer is believed before the handshake; nothing after it goes unchecked.
  * (4) After the call no socket listens any more.
  *

@@ -2,8 +2,13 @@
  *
  * mesh_accept.c - the door: who comes in is a stranger until it has proven otherwise.
  *
- * At most TT_MESH_STRANGERS_MAX are on the doorstep; more wait in the kernel's queue until there is
- * room. Who dawdles is pushed off when others wait, and in any case when its five seconds are over.
+ * (1) At most TT_MESH_STRANGERS_MAX connections over TCP and as many over Unix sockets are unproven
+ *     at a time; more wait in the kernel's queue. Places are separate because anyone can dial TCP,
+ *     but only processes of this user get a place of the Unix listener.
+ * (2) While others wait, an unproven connection is dropped after PATIENCE_MS; in any case after
+ *     TT_MESH_STRANGER_MS. A genuine rank has sent its first message before its turn comes.
+ * (3) Dropped is not refused: a drop is a TCP reset, a refusal ends the stream in order. So a rank
+ *     that lost its place to a flood dials again, and a rank with another secret gives up.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,23 +30,34 @@ enum {
     SHORTAGE_MS = 2000,
 };
 
-static bool is_stranger(const tt_mesh_connection *connection)
+bool tt_mesh_is_stranger(const tt_mesh_connection *connection)
 {
     return !connection->outgoing && (connection->phase == TT_MESH_PHASE_GREETING ||
                                      connection->phase == TT_MESH_PHASE_LEAVING);
 }
 
-/* Makes room for one more by pushing somebody off: the oldest of those that have proven nothing,
- * else the oldest of all; but nobody who has just come, a rank needs a moment to answer.
- * Connections are kept in the order of their arrival. */
-static bool make_room(tt_mesh_work *work, size_t strangers_max)
+void tt_mesh_drop_stranger(tt_mesh_connection *connection)
+{
+    TT_ASSERT(tt_mesh_is_stranger(connection));
+    /* A refused one keeps its orderly end: its last words may still be on their way. */
+    if (!connection->local && connection->phase == TT_MESH_PHASE_GREETING) {
+        const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+        (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    }
+    tt_mesh_connection_close(connection);
+}
+
+/* Makes room for one more of this kind by dropping a connection: the oldest of those that have
+ * proven nothing, else the oldest of all; but none that has just come, a rank needs a moment to
+ * answer. Connections are kept in the order of their arrival. */
+static bool make_room(tt_mesh_work *work, bool local, size_t strangers_max)
 {
     const uint64_t now_ns = tt_join_now_ns();
     tt_mesh_connection *victim = NULL;
     size_t stranger_count = 0;
     for (size_t i = 0; i < work->connection_count; i++) {
         tt_mesh_connection *each = work->connections[i];
-        if (!is_stranger(each)) {
+        if (!tt_mesh_is_stranger(each) || each->local != local) {
             continue;
         }
         stranger_count++;
@@ -55,7 +71,7 @@ static bool make_room(tt_mesh_work *work, size_t strangers_max)
         return true;
     }
     if (victim != NULL) {
-        tt_mesh_connection_close(victim);
+        tt_mesh_drop_stranger(victim);
     }
     return victim != NULL;
 }
@@ -81,8 +97,10 @@ void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection)
 static void run_short(tt_mesh_work *work, int error)
 {
     const uint64_t now_ns = tt_join_now_ns();
-    (void)make_room(work, 1);
-    work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+    for (int local = 0; local < 2; local++) {
+        (void)make_room(work, local, 1);
+        work->accept_again_ns[local] = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+    }
     if (work->accept_short_ns == 0) {
         work->accept_short_ns = now_ns;
     }
@@ -153,8 +171,8 @@ static void welcome(tt_mesh_work *work, int fd, const tt_join_address *address, 
 void tt_mesh_accept(tt_mesh_work *work, int listen_fd, bool local)
 {
     for (int i = 0; i < ACCEPT_BATCH && work->status == TT_OK && !work->going; i++) {
-        if (!make_room(work, TT_MESH_STRANGERS_MAX)) {
-            work->accept_again_ns = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+        if (!make_room(work, local, TT_MESH_STRANGERS_MAX)) {
+            work->accept_again_ns[local] = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
             return;
         }
         tt_join_address address;

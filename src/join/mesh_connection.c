@@ -45,7 +45,7 @@ static void drop_socket(tt_mesh_connection *connection)
     connection->fd = -1;
     connection->received_fd = -1;
     connection->out_begin = connection->out_end = 0;
-    connection->passed = connection->received = false;
+    connection->passed = connection->received = connection->was_reset = false;
     tt_handshake_fini(&connection->handshake);
 }
 
@@ -106,7 +106,8 @@ bool tt_mesh_connection_flush(tt_mesh_connection *connection)
             continue;
         }
         if (sent < 0) {
-            return errno == EAGAIN || errno == EWOULDBLOCK;
+            connection->was_reset = errno != EAGAIN && errno != EWOULDBLOCK;
+            return !connection->was_reset;
         }
         connection->out_begin += (size_t)sent;
     }
@@ -256,12 +257,13 @@ static void connected(tt_mesh_work *work, tt_mesh_connection *connection)
     tt_mesh_connection_greet(work, connection);
 }
 
-/* Hanging up is what a full house does, and another program may sit where rank 0 is looked for;
- * but rank 0 also hangs up on who does not hold the secret. */
+/* A reset means that our place was needed, or that rank 0 is gone: try again. An orderly end is how
+ * rank 0 refuses a rank that does not hold the secret; but another program may listen where rank 0
+ * is looked for. */
 static bool may_be_silent_again(const tt_mesh_work *work, tt_mesh_connection *connection)
 {
     const size_t places = work->meet_addresses.count * work->meet.port_count;
-    return work->linking || work->has_store ||
+    return connection->was_reset || work->linking || work->has_store ||
            ++connection->silent_count < TT_MESH_SILENT_MAX * places;
 }
 
@@ -334,6 +336,7 @@ static ssize_t read_some(tt_mesh_connection *connection, void *bytes, size_t cou
     if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         return 0;
     }
+    connection->was_reset = received < 0 && errno == ECONNRESET;
     return received > 0 ? received : -1;
 }
 

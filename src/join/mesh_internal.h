@@ -54,6 +54,7 @@ typedef struct tt_mesh_connection {
     bool outgoing;
     bool local;    /* a Unix socket */
     bool answered; /* incoming: its first message proved the secret, or was a replay */
+    bool was_reset; /* outgoing: the other side dropped it unread, which is no refusal */
     tt_hello_role role;
     uint32_t peer; /* outgoing: whom we dial; incoming: known once greeted */
     tt_join_address address;
@@ -107,7 +108,8 @@ typedef struct tt_mesh_work {
 
     tt_join_meeting meeting; /* rank 0: where all meet and link; others: where peers link */
     int unix_fd;
-    uint64_t accept_again_ns;
+    size_t accept_turn;          /* which listener is served first */
+    uint64_t accept_again_ns[2]; /* TCP, Unix: not before; all places are taken */
     uint64_t accept_short_ns; /* since when the kernel has no descriptor to give; 0: it has */
 
     tt_mesh_connection **connections;
@@ -161,6 +163,10 @@ bool tt_mesh_out_append(tt_mesh_connection *connection, const void *bytes, size_
 
 /* mesh_accept.c */
 void tt_mesh_accept(tt_mesh_work *work, int listen_fd, bool local);
+/* Incoming, and nothing is proven yet. */
+bool tt_mesh_is_stranger(const tt_mesh_connection *connection);
+/* DONE. The dialler sees a reset, not an end of stream: it may try again as often as it likes. */
+void tt_mesh_drop_stranger(tt_mesh_connection *connection);
 void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection);
 
 /* mesh_place.c */

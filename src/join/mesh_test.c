@@ -431,6 +431,37 @@ static void test_a_rank_0_that_comes_late_is_found(void **state)
     job_fini(members, 3);
 }
 
+/* Drops more connections than rank 0 may end in order, as a rank 0 does whose places are taken. */
+static void *drop_then_establish(void *argument)
+{
+    const member *self = argument;
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    for (int i = 0; i < 10; i++) {
+        struct pollfd polled = {.fd = self->config.listen_fd, .events = POLLIN};
+        assert_int_equal(poll(&polled, 1, 30000), 1);
+        const int fd = accept(self->config.listen_fd, NULL, NULL);
+        assert_true(fd >= 0);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        (void)close(fd);
+    }
+    return establish(argument);
+}
+
+static void test_a_rank_that_lost_its_place_dials_until_it_has_one(void **state)
+{
+    (void)state;
+    member members[2];
+    pthread_t late;
+    job_init(members, 2, AF_INET);
+    members[0].absent = true;
+    assert_int_equal(pthread_create(&late, NULL, drop_then_establish, &members[0]), 0);
+    job_run(members, 2);
+    assert_int_equal(pthread_join(late, NULL), 0);
+    members[0].absent = false;
+    check_job(members, 2);
+    job_fini(members, 2);
+}
+
 static bool is_version_skew_told(uint64_t timeout_ms)
 {
     member members[2];
@@ -739,6 +770,7 @@ int main(void)
         cmocka_unit_test(test_a_missing_rank_0_is_named_with_its_place),
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
         cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
+        cmocka_unit_test(test_a_rank_that_lost_its_place_dials_until_it_has_one),
         cmocka_unit_test(test_version_skew_names_both_versions),
         cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),

@@ -7,10 +7,12 @@ Needs: tutti-worker
 Timeout: 400
 """
 import contextlib
+import itertools
 import pathlib
 import re
 import secrets
 import select
+import selectors
 import socket
 import struct
 import threading
@@ -82,6 +84,57 @@ def listening(pid):
         words = line.split()
         found.update([words[6]] if int(words[3], 16) & 0x10000 else [])
     return held & found
+
+
+def listening_ports(pids):
+    """Where the processes listen over TCP."""
+    found = set()
+    for pid in pids:
+        inodes = listening(pid)
+        for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            found.update([int(words[1].split(":")[1], 16)] if words[9] in inodes else [])
+    return sorted(found)
+
+
+class Swarm:
+    """Silent sockets, each of which connects again as soon as it is closed; `ports` may change."""
+
+    def __init__(self, count, ports):
+        self.count, self.ports = count, ports
+        self.full, self.ends = threading.Event(), threading.Event()
+        self.selector = selectors.DefaultSelector()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def dial(self, port):
+        connection = socket.socket()
+        connection.setblocking(False)
+        connection.connect_ex(("127.0.0.1", port))
+        self.selector.register(connection, selectors.EVENT_READ)
+
+    def hang_up(self, connection):
+        self.selector.unregister(connection)
+        connection.close()
+
+    def run(self):
+        numbers = itertools.count()
+        while not self.ends.is_set():
+            while len(self.selector.get_map()) < self.count:
+                self.dial(self.ports[next(numbers) % len(self.ports)])
+            self.full.set()
+            for key, _ in self.selector.select(0.05):
+                self.hang_up(key.fileobj)
+        for key in list(self.selector.get_map().values()):
+            self.hang_up(key.fileobj)
+        self.selector.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
 
 
 class Hostile(unittest.TestCase):
@@ -221,6 +274,32 @@ class Hostile(unittest.TestCase):
                     self.thread.join()
             return [Flood(), Flood()]
         self.attack(trouble, [])
+
+    def join_in_a_swarm(self, host_count):
+        """Rank 3 comes last; by then every place of every listener is contested."""
+        port = free_port()
+        variables = {"TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{port}"}
+        with ranks.Ranks(4, WORK, variables=variables, first=[0],
+                         per_rank=lambda rank: {"TUTTI_HOSTID": str(rank % host_count)}) as job:
+            self.await_door(port)
+            with Swarm(1000, [port]) as swarm:
+                self.assertTrue(swarm.full.wait(ranks.PATIENCE_S))
+                job.start(1, 2)
+                swarm.ports = listening_ports([rank.pid for rank in job])
+                begin = time.monotonic()
+                job.start(3)
+                job.expect("^init 0 ok$")
+                print(f"{host_count} hosts: joined in {time.monotonic() - begin:.2f} s")
+            job.expect("^waiting$")
+            for rank in job:
+                rank.say()
+            self.assertEqual(job.codes(), [0] * 4, [rank.story() for rank in job])
+
+    def test_a_thousand_silent_sockets_that_reconnect_on_one_host(self):
+        self.join_in_a_swarm(1)
+
+    def test_a_thousand_silent_sockets_that_reconnect_on_two_hosts(self):
+        self.join_in_a_swarm(2)
 
 
 if __name__ == "__main__":
