@@ -215,6 +215,21 @@ def test_other_threads_run_while_one_is_inside_the_library(job):
         assert job.allreduce(np.ones(1), name="waited for")[0] == job.size
 
 
+def test_a_dropped_call_goes_on_and_keeps_its_name(job):
+    if job.size == 1:
+        pytest.skip("nobody to wait for")
+    if job.rank == 0:
+        job.start_allreduce(np.ones(100_000), name="dropped")  # must not wait for the others
+        with pytest.raises(ValueError, match="'dropped' has the same name"):
+            job.start_allreduce(np.ones(100_000), name="dropped")
+        with pytest.raises(errors.NameInUse):
+            job.allreduce(np.ones(100_000), name="dropped")
+    job.barrier()
+    if job.rank > 0:
+        assert np.all(job.allreduce(np.ones(100_000), name="dropped") == job.size)
+    job.barrier()
+
+
 def test_errors_survive_pickling():
     error = pickle.loads(pickle.dumps(errors.from_status(-5, "text", 3, "weight")))
     assert isinstance(error, errors.Mismatch)

@@ -2,10 +2,12 @@
 """Horovod's collectives on tensors."""
 
 import json
+import time
 
 import pytest
 import torch
 
+import tutti
 import tutti.torch as hvd
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -371,18 +373,65 @@ def test_bad_input_is_refused_and_the_job_goes_on(bad, text):
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
-@pytest.mark.parametrize("start", [hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather_async])
-def test_a_name_that_is_under_way_is_refused_and_the_first_call_goes_on(start):
-    first = None
-    if hvd.rank() == 0 or hvd.size() == 1:
-        first = start(torch.ones(2), name="twice")
-    if hvd.size() > 1 and hvd.rank() == 0:  # the others have not called it: it cannot be over
-        with pytest.raises(hvd.HorovodInternalError, match="twice.* submitted already"):
-            hvd.synchronize(start(torch.ones(2), name="twice"))
+def start_group(tensor, name):
+    return hvd.grouped_allreduce_async_([tensor, tensor.clone()], name=name)
+
+
+@pytest.mark.parametrize("again", [None, hvd.allreduce_async, hvd.allreduce_async_])
+@pytest.mark.parametrize("start", [hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather_async,
+                                   start_group])
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_name_that_is_under_way_is_refused_and_the_first_call_goes_on(start, again, is_dropped):
+    if again is not None and start not in (hvd.allreduce_async, hvd.allreduce_async_):
+        pytest.skip("names of other kinds are apart")
+    name, first = f"twice.{start.__name__}", None
+    for _ in range(2):  # the second time it is known
+        if hvd.size() > 1 and hvd.rank() == 0:  # the others have not called it: it cannot be over
+            first = start(torch.ones(2), name=name)
+            first = None if is_dropped else first  # which does not wait
+            for _ in range(3):
+                with pytest.raises(ValueError, match=f"{start.__name__}.* currently being proc"):
+                    (again or start)(torch.ones(2), name=name)
+        hvd.barrier()
+        if hvd.rank() > 0 or hvd.size() == 1:
+            first = start(torch.ones(2), name=name)
+            first = None if is_dropped else first
+        hvd.barrier()
+        if not is_dropped:
+            hvd.synchronize(first)
+    # The name is free once the call is over, which nobody waits for where it was dropped.
+    end = time.monotonic() + 30
+    while True:
+        try:
+            result = hvd.synchronize(start(torch.ones(2), name=name))
+            break
+        except ValueError:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    result = result[0] if isinstance(result, list) else result
+    assert result.sum().item() == (2.0 * hvd.size() if "gather" in start.__name__ else 2.0)
+
+
+def test_dropped_calls_keep_their_memory_until_they_are_over():
+    tensors = [torch.full((50_000,), float(i)) for i in range(20)]
+    if hvd.rank() == 0:
+        for i, tensor in enumerate(tensors):
+            hvd.allreduce_async(tensor.clone(), name=f"dropped.{i}", op=hvd.Sum)
+            hvd.allgather_async(tensor.clone(), name=f"dropped.{i}")
     hvd.barrier()
-    first = start(torch.ones(2), name="twice") if first is None else first
-    assert hvd.synchronize(first).sum().item() == (2.0 * hvd.size() if "gather" in start.__name__
-                                                   else 2.0)
+    if hvd.rank() > 0:
+        handles = [(hvd.allreduce_async(tensor, name=f"dropped.{i}", op=hvd.Sum),
+                    hvd.allgather_async(tensor, name=f"dropped.{i}"))
+                   for i, tensor in enumerate(tensors)]
+        for i, (summed, gathered) in enumerate(handles):
+            assert torch.all(hvd.synchronize(summed) == float(i * hvd.size()))
+            assert torch.all(hvd.synchronize(gathered) == float(i))
+    hvd.barrier()
+    end = time.monotonic() + 30
+    while tutti.handle._dropped and time.monotonic() < end:  # as whoever starts a call does
+        tutti.handle.sweep()
+        time.sleep(0.001)
+    assert not tutti.handle._dropped
 
 
 def test_mismatch_raises_everywhere_and_the_job_goes_on():

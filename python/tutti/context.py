@@ -15,8 +15,8 @@ from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequ
 from . import _library as c
 from . import last_words
 from .buffers import Buffer, as_buffer
-from .errors import BadArgument, ShutDown, TuttiError, from_status
-from .handle import Bell, Handle
+from .errors import BadArgument, NameInUse, ShutDown, TuttiError, from_status
+from .handle import Bell, Dropped, Handle, Result, _dropped, sweep
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,7 +65,10 @@ class Context:
     def __init__(self, pointer: int, log: object) -> None:
         self._pointer: Optional[int] = pointer
         self._log = log  # the C library calls it for as long as it lives
+        self._is_gone = False  # nothing of this job writes into memory any more
         self._lock = threading.Lock()
+        self._named: weakref.WeakValueDictionary[Tuple[int, str], Union[Handle, Dropped]] = (
+            weakref.WeakValueDictionary())  # calls with a name that may still run, by set
         self._bells: weakref.WeakKeyDictionary[Any, Bell] = weakref.WeakKeyDictionary()
         self._arena: Optional[_Arena] = _Arena(pointer)
         library = c.library
@@ -95,6 +98,7 @@ class Context:
         if pointer is None:
             return
         status = c.library.tutti_shutdown(pointer)
+        self._is_gone = True
         if status < 0:
             raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
 
@@ -211,26 +215,44 @@ class Context:
 
     # ---- calls ----
 
+    def check_free(self, name: Optional[str], process_set: int) -> None:
+        """NameInUse if a call of this name is under way."""
+        if _dropped:
+            sweep()
+        if name is None or not self._named:
+            return
+        other = self._named.get((process_set, name))
+        if other is not None and not other.poll():
+            raise NameInUse(name, self.rank)
+
+    def _note(self, handle: Handle) -> Handle:
+        if handle.name is not None:
+            self._named[handle.process_set, handle.name] = handle
+        return handle
+
     def start(self, call: c.Call, keep: object = None,
               finish: Optional[Callable[[], Any]] = None, name: Optional[str] = None) -> Handle:
         """Start a _library.Call; `keep` lives until it is over, then finish() makes the result."""
         pointer = self._checked()
+        self.check_free(name, call.set)
         slot = ctypes.c_void_p()
         status = c.library.tutti_start(pointer, call, ctypes.byref(slot))
         if status < 0:
             raise self._error(status, name)
-        return Handle(self, slot.value, keep, finish, name)
+        return self._note(Handle(self, slot.value, keep, finish, name, call.set))
 
     def run(self, call: c.Call, keep: object = None, finish: Optional[Callable[[], Any]] = None,
             name: Optional[str] = None) -> Any:
         """Start a _library.Call and wait for its result. Looks up now and then, for Ctrl-C."""
+        pointer = self._checked()
+        self.check_free(name, call.set)
         slot = ctypes.c_void_p()
-        status = c.library.tutti_run_for(self._checked(), call, 0.25, ctypes.byref(slot))
+        status = c.library.tutti_run_for(pointer, call, 0.25, ctypes.byref(slot))
         if status == c.OK:
             return finish() if finish is not None else None
         if status < 0:
             raise self._error(status, name)
-        return Handle(self, slot.value, keep, finish, name).wait()
+        return self._note(Handle(self, slot.value, keep, finish, name, call.set)).wait()
 
     def start_many(self, calls: Sequence[c.Call], keeps: Sequence[object],
                    finishes: Sequence[Optional[Callable[[], Any]]],
@@ -238,12 +260,14 @@ class Context:
         """Start several calls at once: one wake-up, adjacent places in the order."""
         pointer = self._checked()
         count = len(calls)
+        for call, name in zip(calls, names):
+            self.check_free(name, call.set)
         packed = (c.Call * count)(*calls)
         slots = (ctypes.c_void_p * count)()
         status = c.library.tutti_start_group(pointer, packed, count, slots)
         if status < 0:
             raise self._error(status, names[0] if names else None)
-        return [Handle(self, slot, keeps[i], finishes[i], names[i])
+        return [self._note(Handle(self, slot, keeps[i], finishes[i], names[i], calls[i].set))
                 for i, slot in enumerate(slots)]
 
     def new_call(self, collective: int, name: Optional[str], process_set: int, priority: int = 0,
@@ -328,10 +352,10 @@ class Context:
         size = self.set_size(process_set)
         call = self.new_call(c.ALLGATHER, name, process_set, priority, timeout)
         counts = (ctypes.c_uint64 * size)()
-        result = ctypes.c_void_p()
+        result = Result(self)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
         call.output_counts = counts
-        call.result_out = ctypes.pointer(result)
+        call.result_out = result.out()
 
         def finish() -> Tuple[Any, List[int]]:
             lengths = [count // row if row else 0 for count in counts]
@@ -397,11 +421,11 @@ class Context:
         for i in range(size):
             inputs[i] *= row
         outputs = (ctypes.c_uint64 * size)()
-        result = ctypes.c_void_p()
+        result = Result(self)
         call = self.new_call(c.ALLTOALL, name, process_set, priority, timeout)
         call.input, call.dtype = source.address, source.dtype
         call.input_counts, call.output_counts = inputs, outputs
-        call.result_out = ctypes.pointer(result)
+        call.result_out = result.out()
 
         def finish() -> Tuple[Any, List[int]]:
             lengths = [count // row if row else 0 for count in outputs]
@@ -445,7 +469,7 @@ class Context:
         """Wait until every rank of the set is here."""
         self.run(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name)
 
-    def _adopt(self, result: ctypes.c_void_p, source: Buffer, shape: Tuple[int, ...]
+    def _adopt(self, result: Result, source: Buffer, shape: Tuple[int, ...]
                ) -> numpy.ndarray[Any, Any]:
         """A NumPy array over memory that the C library allocated."""
         import numpy
@@ -454,9 +478,10 @@ class Context:
         for extent in shape:
             count *= extent
         nbytes = count * c.ITEM_BYTES[source.dtype]
-        if not result.value:
+        address = result.take()
+        if not address:
             return numpy.empty(shape, _numpy_dtype(source))
-        array = self._owned(result.value, max(nbytes, 1))
+        array = self._owned(address, max(nbytes, 1))
         return numpy.frombuffer(memoryview(array), _numpy_dtype(source), count).reshape(shape)
 
 

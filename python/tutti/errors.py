@@ -41,6 +41,17 @@ class BadArgument(TuttiError, ValueError):
     """This call's arguments are wrong. The peers' calls fail too."""
 
 
+class NameInUse(BadArgument):
+    """A call of this name is under way on this rank. Only this call fails."""
+
+    def __init__(self, name: str, rank: Optional[int] = None) -> None:
+        super().__init__(f"tensor '{name}' has the same name as another tensor that is currently "
+                         "being processed; wait for it, or use a different name", -4, rank, name)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.name, self.rank)
+
+
 class Mismatch(TuttiError):
     """The ranks disagree about a call; the text says who asked for what."""
 

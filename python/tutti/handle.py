@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Started calls: wait, poll, cancel, await."""
+"""Started calls: wait, poll, cancel, await. A handle may be dropped at any time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Optional
+import collections
+import ctypes
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, Optional
 
 from . import _library as c
 from .errors import ShutDown, TuttiError, from_status
@@ -14,15 +16,97 @@ if TYPE_CHECKING:
     from .context import Context
 
 
+class Result:
+    """Where the C library puts the address of memory that it allocates for a call's result. Freed
+    with this object unless it is taken."""
+
+    __slots__ = ("_context", "_slot")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._slot = ctypes.c_void_p()
+
+    def out(self) -> Any:
+        """For the call's result_out; this object must live until the call is over."""
+        return ctypes.pointer(self._slot)
+
+    @property
+    def address(self) -> Optional[int]:
+        """Where the elements are; None where there are none."""
+        return self._slot.value
+
+    def take(self) -> Optional[int]:
+        """The address, which now belongs to the caller."""
+        address, self._slot.value = self._slot.value, None
+        return address
+
+    def free(self) -> None:
+        """Give the memory back. May be repeated."""
+        address = self.take()
+        if address and self._context._pointer is not None:
+            c.library.tutti_free(self._context._pointer, address)
+
+    def __del__(self) -> None:
+        if c is not None:
+            self.free()
+
+
+class Dropped:
+    """A call that goes on although nobody holds its handle, with the memory that it uses."""
+
+    __slots__ = ("_context", "_pointer", "_keep", "__weakref__")
+
+    def __init__(self, context: Context, pointer: Any, keep: object) -> None:
+        self._context, self._pointer, self._keep = context, pointer, keep
+
+    def poll(self) -> bool:
+        """Is the call over? Its memory is given back then."""
+        if self._pointer is not None and not self._context._is_gone:
+            if self._context._pointer is None:  # it is being left just now
+                return False
+            if c.library.tutti_poll(self._pointer) == c.IN_PROGRESS:
+                return False
+            c.library.tutti_handle_free(self._pointer)
+        self._pointer = self._keep = None
+        return True
+
+
+_dropped: Deque[Dropped] = collections.deque()
+# Never freed: the library may write into these buffers until the process has ended.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_dropped))
+
+
+def drop(context: Context, pointer: Any, keep: object,
+         _dropped: Deque[Dropped] = _dropped) -> Optional[Dropped]:
+    """Give up a handle of the C library without waiting for its call. None if that is over."""
+    dropped = Dropped(context, pointer, keep)
+    if dropped.poll():
+        return None
+    _dropped.append(dropped)
+    return dropped
+
+
+def sweep() -> None:
+    """Look at two of the dropped calls: who starts calls does this, so that memory comes back."""
+    for _ in range(min(2, len(_dropped))):
+        try:
+            dropped = _dropped.popleft()
+        except IndexError:  # another thread took the last one
+            return
+        if not dropped.poll():
+            _dropped.append(dropped)
+
+
 class Handle:
     """One started call. `wait()` gives its result or raises; `await handle` does the same without
     blocking the event loop. The buffers are kept alive until the call is over."""
 
     __slots__ = ("_context", "_pointer", "_keep", "_finish", "_result", "_error", "_is_over",
-                 "name", "__weakref__")
+                 "name", "process_set", "__weakref__")
 
     def __init__(self, context: Context, pointer: Optional[int], keep: object,
-                 finish: Optional[Callable[[], Any]], name: Optional[str]) -> None:
+                 finish: Optional[Callable[[], Any]], name: Optional[str],
+                 process_set: int = 0) -> None:
         self._context = context
         self._pointer = pointer
         self._result: Any = None
@@ -31,6 +115,7 @@ class Handle:
         self._finish = finish
         self._is_over = False
         self.name = name
+        self.process_set = process_set
 
     def _settle(self, status: int) -> None:
         if status < 0:
@@ -91,8 +176,10 @@ class Handle:
 
     def __del__(self) -> None:
         pointer = getattr(self, "_pointer", None)
-        if pointer is not None and c is not None and self._context._pointer is not None:
-            c.library.tutti_handle_free(pointer)  # waits: the buffers must not go before
+        if pointer is not None and c is not None:
+            dropped = drop(self._context, pointer, self._keep)
+            if dropped is not None and self.name is not None:
+                self._context._named[self.process_set, self.name] = dropped
 
 
 class Bell:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from tutti import _library as c
+from tutti.handle import drop
 
 from . import basics, ops
 from .basics import Average, global_process_set, is_alone, next_name
@@ -37,8 +38,8 @@ class _Declared(Kept):
     __slots__ = ()
 
     def __del__(self):
-        if c is not None and getattr(self, "job", None) and self.job._pointer is not None:
-            c.library.tutti_handle_free(self.pointer)  # waits: the memory must not go before
+        if c is not None and getattr(self, "job", None):
+            drop(self.job, self.pointer, self.tensor)
 
 
 class _Crossing:

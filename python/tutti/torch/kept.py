@@ -136,12 +136,21 @@ def find_kept(tensor, name, options, process_set):
     return kept
 
 
+def check_free(name, set_number):
+    """NameInUse, a ValueError as in Horovod, if a reduction in place of this name is under way."""
+    kept = _latest.get(name)
+    if (kept is not None and kept.started is not None and kept.options[3] == set_number
+            and kept.job is basics._job and not kept.started.poll()):
+        raise tutti.errors.NameInUse(kept.name, kept.job.rank)
+
+
 def _start_found(tensor, name, options, process_set):
-    """A handle for a tensor that nothing is known of yet; None as find_kept, or where the call of
-    this name still runs."""
+    """A handle for a tensor that nothing is known of yet; None as find_kept."""
+    check_free(name, options[3])
     kept = find_kept(tensor, name, options, process_set)
-    if kept is None or (kept.started is not None and not kept.started.poll()):
+    if kept is None:
         return None
+    kept.job.check_free(kept.name, options[3])
     _latest[name] = kept
     return kept.start(tensor, tensor.data_ptr())
 
@@ -160,6 +169,8 @@ def start_kept(tensor, name, options, process_set):
             or tensor.dtype is not kept.dtype or tensor.numel() != kept.count
             or not tensor.is_contiguous()):
         return _start_found(tensor, name, options, process_set)
+    if kept.job._named:
+        kept.job.check_free(kept.name, options[3])
     address = tensor.data_ptr()
     if not is_known or address != kept.address:
         if not tensor.is_cpu:
@@ -172,10 +183,10 @@ def start_kept(tensor, name, options, process_set):
 class KeptGroup:
     """The calls of a named group in place, kept for the next step."""
 
-    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses")
+    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses", "started")
 
     def __init__(self, parts, names, tensors):
-        self.job, self.names = basics.job(), names
+        self.job, self.names, self.started = basics.job(), names, []
         self.calls = (c.Call * len(parts))(*[part[0] for part in parts])
         self.slots = ctypes.c_void_p * len(parts)
         self.kinds = [(tensor.dtype, tensor.numel()) for tensor in tensors]
@@ -189,6 +200,10 @@ class KeptGroup:
 
     def start(self, tensors):
         """Their handles."""
+        if not all(handle.poll() for handle in self.started):
+            raise tutti.errors.NameInUse(self.names[0], self.job.rank)
+        for name in self.names if self.job._named else ():
+            self.job.check_free(name, self.calls[0].set)
         calls, addresses = self.calls, self.addresses
         for i, tensor in enumerate(tensors):
             address = tensor.data_ptr()
@@ -199,5 +214,7 @@ class KeptGroup:
         if status < 0:
             error = self.job._error(status, self.names[0])
             raise HorovodInternalError(str(error)) from error
-        return [tutti.Handle(self.job, slot, tensor, None, name)
-                for slot, tensor, name in zip(slots, tensors, self.names)]
+        number = calls[0].set
+        self.started = [tutti.Handle(self.job, slot, tensor, None, name, number)
+                        for slot, tensor, name in zip(slots, tensors, self.names)]
+        return self.started

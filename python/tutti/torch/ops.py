@@ -10,14 +10,16 @@ import torch
 
 import tutti
 from tutti import _library as c
+from tutti import errors
 from tutti.context import row_count
+from tutti.handle import Result
 
 from . import basics
 from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum,
                      global_process_set)
 from .compression import Compression, Compressor
 from .exceptions import HorovodInternalError
-from .kept import KeptGroup, KeptHandle, find_kept, start_kept
+from .kept import KeptGroup, KeptHandle, check_free, find_kept, start_kept
 from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
                       reduction, set_of)
 
@@ -59,6 +61,8 @@ def _start(call, keep, finish, name):
     """One call as a TensorHandle."""
     try:
         handle = basics.job().start(call, keep, None, name)
+    except errors.NameInUse:  # a ValueError, as in Horovod
+        raise
     except tutti.TuttiError as error:
         raise HorovodInternalError(str(error)) from error
     return TensorHandle([handle], finish if finish is not None else lambda: keep)
@@ -97,6 +101,7 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None,
                     process_set: ProcessSet = global_process_set) -> Any:
     """Start a reduction into a new tensor."""
     check(tensor, "allreduce")
+    check_free(name, process_set.process_set_id)
     name = name_of(name, "allreduce", process_set)
     return _start(*_allreduce_call(tensor, None, reduction(op, average), name, process_set,
                                    (prescale_factor, postscale_factor)), name)
@@ -118,6 +123,7 @@ def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None,
 
 def _in_place(tensor, name, options, process_set):
     """What _start and _run take, for a reduction in place."""
+    check_free(name, options[3])
     kept = find_kept(tensor, name, options, process_set)
     if kept is not None:
         kept.call.input = kept.call.output = tensor.data_ptr()
@@ -131,6 +137,8 @@ def _run(call, keep, finish, name):
     """One call, waited for."""
     try:
         result = basics.job().run(call, keep, finish, name)
+    except errors.NameInUse:
+        raise
     except tutti.TuttiError as error:
         raise HorovodInternalError(str(error)) from error
     return keep if finish is None else result
@@ -150,6 +158,7 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx, tensor, average, name, op, scales, process_set):
         ctx.arguments = (average, op, scales, process_set)
         check(tensor, "allreduce")
+        check_free(name, process_set.process_set_id)
         name = name_of(name, "allreduce", process_set)
         return _run(*_allreduce_call(tensor, None, reduction(op, average), name, process_set,
                                      scales), name)
@@ -184,6 +193,8 @@ def _start_group(parts, names):
     try:
         handles = basics.job().start_many(calls, [part[1] for part in parts],
                                           [None] * len(parts), names)
+    except errors.NameInUse:
+        raise
     except tutti.TuttiError as error:
         raise HorovodInternalError(str(error)) from error
     return TensorHandle(handles, lambda: [part[2]() for part in parts])
@@ -214,7 +225,10 @@ def _grouped_allreduce(tensors, is_in_place, options):
             and all(tensor.is_cpu and tensor.dtype in DTYPES for tensor in tensors)):
         if any(kept.job is not basics._job for kept in _kept_groups.values()):
             _kept_groups.clear()
-        _kept_groups[key] = KeptGroup(parts, names, tensors)
+        kept = KeptGroup(parts, names, tensors)
+        handle = _start_group(parts, names)
+        _kept_groups[key], kept.started = kept, handle._handles
+        return handle
     return _start_group(parts, names)
 
 
@@ -305,11 +319,9 @@ def _take(result, like, lengths, row_shape):
     """A tensor of the elements that the library allocated, which are freed."""
     shape = (sum(lengths),) + tuple(row_shape)
     output = torch.empty(shape, dtype=like.dtype)
-    if result.value and output.numel() > 0:
-        ctypes.memmove(output.data_ptr(), result.value, output.numel() * output.element_size())
-    if result.value:
-        c.library.tutti_free(basics.job()._pointer, result.value)
-        result.value = None
+    if output.numel() > 0:
+        ctypes.memmove(output.data_ptr(), result.address, output.numel() * output.element_size())
+    result.free()
     return output
 
 
@@ -317,11 +329,11 @@ def _gather_call(tensor, name, process_set):
     staged = Staged(tensor)
     source = staged.host
     counts = (ctypes.c_uint64 * process_set.size())()
-    result = ctypes.c_void_p()
+    result = Result(basics.job())
     call = basics.job().new_call(c.ALLGATHER, name, set_of(process_set))
     call.dtype, call.input, call.count = DTYPES[source.dtype], source.data_ptr(), source.numel()
     call.output_counts = counts
-    call.result_out = ctypes.pointer(result)
+    call.result_out = result.out()
     row = row_count(source.shape)
 
     def finish():
@@ -428,11 +440,11 @@ def alltoall_async(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Seque
     row, members = row_count(source.shape), len(parts)
     inputs = (ctypes.c_uint64 * members)(*[part * row for part in parts])
     outputs = (ctypes.c_uint64 * members)()
-    result = ctypes.c_void_p()
+    result = Result(basics.job())
     call = basics.job().new_call(c.ALLTOALL, name, set_of(process_set))
     call.dtype, call.input = DTYPES[source.dtype], source.data_ptr()
     call.input_counts, call.output_counts = inputs, outputs
-    call.result_out = ctypes.pointer(result)
+    call.result_out = result.out()
 
     def finish():
         if row:
