@@ -260,6 +260,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_context *context);
  *   reducescatter       input_counts[size], the same on every rank: elements each rank receives.
  *   alltoall            input_counts[size]: elements for each rank; the library writes
  *                       output_counts[size].
+ *   With TUTTI_EXPECTED, allgather and alltoall find in output_counts what this rank has room for,
+ *   part by part; other counts fail the call on all ranks.
  * output: output_capacity is the room in elements; a longer result is TUTTI_ERR_BAD_ARGUMENT on
  *   this rank. With output == NULL and result_out set, the library allocates the output (the sizes
  *   of uneven parts are known only then) and stores it to *result_out; free it with tutti_free. */
@@ -293,7 +295,8 @@ typedef struct tutti_call {
      * bytes. */
     const char *group;
     int group_size;
-    unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT, TUTTI_ALONE */
+    unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT, TUTTI_ALONE,
+                     * TUTTI_EXPECTED */
 } tutti_call;
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
@@ -305,6 +308,8 @@ typedef struct tutti_call {
 /* A small named sum that travels by itself: for one that somebody will wait for before the others
  * that it would be sent with. The same on all ranks. */
 #define TUTTI_ALONE 8u
+/* output_counts is given, too: see counts above. */
+#define TUTTI_EXPECTED 16u
 #define TUTTI_PRIORITY_MAX 16777215 /* of priorities, either sign */
 
 #define TUTTI_CALL_INIT                                                                           \
@@ -329,6 +334,13 @@ TUTTI_API tutti_status tutti_run(tutti_context *context, const tutti_call *call)
  * interpreter for its signals. */
 TUTTI_API tutti_status tutti_run_for(tutti_context *context, const tutti_call *call,
                                      double timeout_s, tutti_handle **handle_out);
+
+/* In place of a call that this rank cannot make because something of its own is wrong: for layers
+ * that check more than this one does. The call has its place in the order and fails on all ranks
+ * with TUTTI_ERR_BAD_ARGUMENT and a text that has `why` in it; of `call` collective, set, name and,
+ * for send and receive, the peer count. Does not wait for the others. */
+TUTTI_API tutti_status tutti_refuse(tutti_context *context, const tutti_call *call,
+                                    const char *why);
 
 /* Wait until the call is over and return its status; TUTTI_IN_PROGRESS after `timeout_s`.
  * A negative timeout waits for ever. */

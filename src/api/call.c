@@ -142,6 +142,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     const unsigned flags = call->struct_bytes >= sizeof(*call) ? call->flags : 0;
     request->is_by_active = (flags & TUTTI_BY_ACTIVE) != 0;
     request->is_alone = (flags & TUTTI_ALONE) != 0;
+    request->is_expected = (flags & TUTTI_EXPECTED) != 0 && call->output_counts != NULL;
     request->input = is_barrier ? NULL : call->input;
     request->output = is_barrier ? NULL : call->output;
     request->count = is_barrier ? 0 : call->count;
@@ -278,6 +279,13 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
 tutti_status tutti_run(tutti_context *context, const tutti_call *call)
 {
     return tt_call_run(context, call, NULL);
+}
+
+tutti_status tutti_refuse(tutti_context *context, const tutti_call *call, const char *why)
+{
+    const tt_call_extra extra = {.objection = TUTTI_ERR_BAD_ARGUMENT,
+                                 .text = why != NULL ? why : "refused"};
+    return tt_call_run(context, call, &extra);
 }
 
 /* ---- handles ---- */

@@ -109,7 +109,8 @@ typedef struct tt_request {
     uint64_t output_capacity; /* elements; 0: as the collective implies */
     const uint64_t *input_counts;
     uint64_t *output_counts;
-    bool is_uneven; /* parts differ: counts are exchanged first */
+    bool is_uneven;   /* parts differ: counts are exchanged first */
+    bool is_expected; /* output_counts has the only counts that will do */
     uint64_t salt;  /* more that must be equal on all ranks (rank list of a new set) */
     /* Negative: this rank cannot take part, `error` says why; the call fails on all ranks. */
     tt_status objection;

@@ -501,6 +501,22 @@ static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t siz
     return true;
 }
 
+/* Do the counts that were exchanged differ from those this rank has room for, part by part? */
+static bool is_unexpected(const tt_op *op, tt_text *text)
+{
+    const tt_request *request = op->request;
+    const bool has_all = request->collective == TT_ALLGATHER || request->collective == TT_ALLTOALL;
+    for (uint32_t i = 0; request->is_expected && has_all && i < op->exec.problem.size; i++) {
+        if (op->counts[i] != request->output_counts[i]) {
+            tt_text_add(text, "rank %u gives %llu elements, %llu are expected",
+                        tt_op_member_rank(op, i), (unsigned long long)op->counts[i],
+                        (unsigned long long)request->output_counts[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Uneven parts: offsets from the counts that were exchanged, counts for the user. */
 static tt_status apply_counts(tt_op *op, tt_text *text)
 {
@@ -539,6 +555,9 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
     }
     if (!is_good) {
         tt_text_add(text, "the ranks' counts add up to too much");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (is_unexpected(op, text)) {
         return TT_ERR_BAD_ARGUMENT;
     }
     if (request->output_counts != NULL) {
