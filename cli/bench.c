@@ -5,6 +5,7 @@
  * Without a launcher in the environment it starts itself anew as the ranks of a job. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -396,6 +397,13 @@ static int run(const void *raw_values, int operand_count, char **operands)
                 tt_redop_name((tt_redop)values->op), tt_dtype_name((tt_dtype)values->dtype));
         return EXIT_USAGE;
     }
+    if (values->bytes_min > values->bytes_max) {
+        fprintf(stderr,
+                "tutti bench: no size is at least --min %" PRIu64 " and at most --max %" PRIu64
+                "; lower one or raise the other\n",
+                values->bytes_min, values->bytes_max);
+        return EXIT_USAGE;
+    }
     if (values->is_arena && values->is_foreign) {
         fputs("tutti bench: --arena and --foreign exclude each other\n", stderr);
         return EXIT_USAGE;
@@ -420,6 +428,7 @@ const tt_command tt_command_bench = {
     .name = "bench",
     .summary = "Time a collective over a range of sizes and check its results.",
     .operands = "allreduce|broadcast|allgather|reducescatter|alltoall",
+    .operand_max = 1,
     .description =
         "Prints one line per size in the columns of nccl-tests; busbw is computed by its formulas, "
         "so numbers can be compared. The time is the median over the iterations of the slowest "

@@ -179,6 +179,7 @@ const tt_command tt_command_completion = {
     .name = "completion",
     .summary = "Print a completion script for a shell.",
     .operands = "bash|zsh|fish",
+    .operand_max = 1,
     .description = "For bash: source <(tutti completion bash)",
     .run = run,
 };

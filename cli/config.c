@@ -20,6 +20,12 @@ static const tt_option options[] = {
      "show those that launchers set, too", NULL, NULL, NULL, 0, 0},
 };
 
+static void complain(void *user, const char *sentence)
+{
+    (void)user;
+    fprintf(stderr, "tutti config: %s\n", sentence);
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const config_values *values = raw_values;
@@ -31,18 +37,21 @@ static int run(const void *raw_values, int operand_count, char **operands)
         const bool is_shown = (value != NULL || !values->has_changed_only) &&
                               (!variable.is_set_by_launcher || values->has_launcher);
         if (is_shown) {
-            printf("# %s%s\n%s=%s\n", variable.help, value == NULL ? "" : " (set)", variable.name,
-                   value != NULL ? value : variable.default_text);
+            printf("# %s%s\n# accepted: %s\n%s=%s\n", variable.help, value == NULL ? "" : " (set)",
+                   variable.accepted, variable.name, value != NULL ? value : variable.default_text);
         }
     }
-    return 0;
+    (void)fflush(stdout);
+    return tt_library_find_bad(complain, NULL) == 0 ? 0 : 1;
 }
 
 const tt_command tt_command_config = {
     .name = "config",
     .summary = "List the configuration: every TUTTI_* variable, its value and meaning.",
     .operands = "",
-    .description = "The library reads its configuration from variables that begin with TUTTI_.",
+    .description = "The library reads its configuration from variables that begin with TUTTI_. "
+                   "Each is shown with its meaning, what is accepted, and its value here or the "
+                   "default. A value that tutti_init would refuse is named.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(config_values),

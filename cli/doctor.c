@@ -22,13 +22,12 @@
 #include "environment.h"
 #include "library.h"
 #include "machine.h"
-#include "nearest.h"
 
 typedef enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } verdict;
 
 typedef struct finding {
     verdict verdict;
-    char text[1024];
+    char text[4096]; /* perhaps several lines */
     char cure[1024]; /* "" when all is well */
 } finding;
 
@@ -204,41 +203,48 @@ static void check_launcher(const tt_machine *machine, finding *found)
     }
 }
 
-/* " TUTTI_RNAK (did you mean TUTTI_RANK?)", appended. */
-static void add_unknown(finding *found, const char *name)
+static void __attribute__((format(printf, 2, 3))) add(finding *found, const char *format, ...)
 {
-    tt_nearest nearest;
-    tt_library_variable known;
     const size_t used = strlen(found->text);
-    tt_nearest_init(&nearest, name);
-    char best[sizeof(known.name)] = "";
-    for (size_t i = 0; tt_library_variable_at(i, &known); i++) {
-        tt_nearest_offer(&nearest, known.name);
-        if (nearest.best == known.name) {
-            memcpy(best, known.name, sizeof(best));
-            nearest.best = best;
-        }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(found->text + used, sizeof(found->text) - used, format, arguments);
+    va_end(arguments);
+}
+
+static void add_unknown(void *user, const char *name, const char *nearest)
+{
+    finding *found = user;
+    add(found, "%s %s", found->text[0] == '\0' ? "unknown:" : "", name);
+    if (nearest != NULL) {
+        add(found, " (did you mean %s?)", nearest);
     }
-    snprintf(found->text + used, sizeof(found->text) - used, " %s%s%s%s", name,
-             nearest.best != NULL ? " (did you mean " : "", best, nearest.best != NULL ? "?)" : "");
+    advise(found, VERDICT_WARN, "unset or rename them; 'tutti config' lists the known ones");
 }
 
 static void check_variables(const tt_machine *machine, finding *found)
 {
     (void)machine;
-    const char *item;
-    say(found, "unknown:");
-    for (size_t i = 0; (item = tt_environment_at(i)) != NULL; i++) {
-        char name[128];
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(item, "="), item);
-        if (strncmp(name, "TUTTI_", 6) == 0 && !tt_library_variable_is_known(name)) {
-            add_unknown(found, name);
-            advise(found, VERDICT_WARN,
-                   "unset or rename them; 'tutti config' lists the known ones");
-        }
-    }
+    tt_library_find_unknown(add_unknown, found);
     if (found->verdict == VERDICT_OK) {
         say(found, "every TUTTI_ variable is known");
+    }
+}
+
+static void add_bad(void *user, const char *sentence)
+{
+    finding *found = user;
+    add(found, "%s%s", found->text[0] == '\0' ? "" : "\n", sentence);
+}
+
+static void check_values(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    if (tt_library_find_bad(add_bad, found) > 0) {
+        advise(found, VERDICT_FAIL,
+               "tutti_init refuses this; 'tutti config' lists what is accepted");
+    } else {
+        say(found, "every TUTTI_ variable has a value that is accepted");
     }
 }
 
@@ -263,7 +269,7 @@ static const check checks[] = {
     {"memfd", check_memfd},          {"shared memory", check_shm}, {"open files", check_files},
     {"locked memory", check_locked}, {"pidfd", check_pidfd},       {"loopback", check_loopback},
     {"host name", check_host_name},  {"key file", check_key_file}, {"launcher", check_launcher},
-    {"variables", check_variables},  {"clock", check_clock},
+    {"variables", check_variables},  {"values", check_values},     {"clock", check_clock},
 };
 
 static void print(json_t *array, const char *name, const finding *found)
@@ -275,7 +281,12 @@ static void print(json_t *array, const char *name, const finding *found)
                                                      found->text, "cure", found->cure));
         return;
     }
-    printf("%-5s %-15s%s\n", words[found->verdict], name, found->text);
+    printf("%-5s %-15s", words[found->verdict], name);
+    for (const char *line = found->text; line != NULL; line = strchr(line, '\n')) {
+        line += line != found->text;
+        printf("%s%.*s\n", line == found->text ? "" : "                     ",
+               (int)strcspn(line, "\n"), line);
+    }
     if (found->cure[0] != '\0') {
         printf("%20s  -> %s\n", "", found->cure);
     }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "nearest.h"
+#include "base/nearest.h"
 
 enum {
     FILE_BYTES_MAX = 256 << 20,
@@ -428,14 +428,13 @@ static tt_status network_load(const char *name, bool is_forward, tt_text *why, t
     const tt_network *model = tt_model_find(name);
     if (model == NULL) {
         tt_nearest nearest;
-        tt_nearest_init(&nearest, name);
+        tt_nearest_init(&nearest, "", name);
         for (size_t i = 0; tt_model_at(i) != NULL; i++) {
             tt_nearest_offer(&nearest, tt_model_at(i)->name);
         }
         return refuse(why,
                       "neither a .json or .tsv file nor a known network%s%s; --list shows them",
-                      nearest.best != NULL ? "; did you mean " : "",
-                      nearest.best != NULL ? nearest.best : "");
+                      nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
     }
     tt_graph *forward;
     TT_TRY(tt_model_build(model, &tt_allocator_default, why, &forward));

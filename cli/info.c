@@ -36,7 +36,19 @@ static void print_line(void *user, const char *line)
     puts(line);
 }
 
-/* Facts go to a JSON object, or to the screen when there is none. */
+/* Facts go to a JSON object, or to the screen when there is none: names in a column that the
+ * longest of them fits. */
+static int name_width(void)
+{
+    tt_library_variable variable;
+    size_t width = 0;
+    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
+        const size_t length = strlen(variable.name);
+        width = length > width ? length : width;
+    }
+    return (int)width + 1;
+}
+
 static void __attribute__((format(printf, 3, 4)))
 put(json_t *object, const char *name, const char *format, ...)
 {
@@ -46,7 +58,7 @@ put(json_t *object, const char *name, const char *format, ...)
     vsnprintf(value, sizeof(value), format, arguments);
     va_end(arguments);
     if (object == NULL) {
-        printf("%-20s%s\n", name, value);
+        printf("%-*s%s\n", name_width(), name, value);
         return;
     }
     json_t *list = json_object_get(object, name);
@@ -110,7 +122,8 @@ static void put_configuration(json_t *object)
         if (value != NULL) {
             put(object, variable.name, "%s", value);
         } else if (!variable.is_set_by_launcher) {
-            put(object, variable.name, "%s (default)", variable.default_text);
+            put(object, variable.name, "%s%s", variable.default_text,
+                variable.default_text[0] != '\0' ? " (default)" : "(not set)");
         }
     }
 }

@@ -3,6 +3,7 @@
  * library.c - what the library reads from the environment. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "base/base.h"
@@ -30,7 +31,11 @@ bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
                 (tt_library_variable){.default_text = entry->fallback,
                                       .help = entry->help,
                                       .is_set_by_launcher = tables[i].is_set_by_launcher};
+            tt_text accepted = {0};
+            tt_config_describe(entry, &accepted);
             (void)snprintf(variable_out->name, sizeof(variable_out->name), "TUTTI_%s", entry->name);
+            (void)snprintf(variable_out->accepted, sizeof(variable_out->accepted), "%s",
+                           accepted.bytes);
             return true;
         }
         index -= table->entry_count;
@@ -38,15 +43,11 @@ bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
     return false;
 }
 
-bool tt_library_variable_is_known(const char *name)
+void tt_library_find_unknown(tt_library_report *report, void *user)
 {
-    tt_library_variable variable;
-    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
-        if (strcmp(variable.name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    const tt_config_table all[] = {tt_join_launcher_variables, tt_join_user_variables,
+                                   tt_settings_table};
+    (void)tt_config_find_unknown(all, TT_ARRAY_COUNT(all), environ, report, user);
 }
 
 void tt_library_place_find(tt_library_place *place_out)
@@ -175,6 +176,53 @@ bool tt_library_plugin_home(char *path, size_t path_bytes)
     const bool is_there = tt_plugin_home(&plugin_source, found);
     (void)snprintf(path, path_bytes, "%s", is_there ? found : "");
     return is_there;
+}
+
+/* ---- what tutti_init would refuse ---- */
+
+static bool is_own_transport(const char *name)
+{
+    return strcmp(name, "auto") == 0 || strcmp(name, "shm") == 0 || strcmp(name, "tcp") == 0;
+}
+
+/* What no single value is to blame for, or what lies outside: files, plugins. */
+static bool check_whole(const tt_settings *settings, tt_text *why)
+{
+    tt_text inner = {0};
+    const char *transport = tt_settings_transport_name(settings, why);
+    if (transport == NULL || tt_settings_check(settings, why) != TT_OK ||
+        tt_costs_check(settings->costs, why) != TT_OK ||
+        (settings->order[0] != '\0' && tt_name_order_check(settings->order, why) != TT_OK)) {
+        return false;
+    }
+    if (!is_own_transport(transport) &&
+        tt_plugin_load(&plugin_source, transport, TT_PLUGIN_TRANSPORT, &inner) == NULL) {
+        tt_text_add(why, "TUTTI_TRANSPORT=%s: not auto, shm or tcp, and %s", transport,
+                    inner.bytes);
+        return false;
+    }
+    if (settings->engine[0] != '\0' &&
+        tt_plugin_load(&plugin_source, settings->engine, TT_PLUGIN_ENGINE, &inner) == NULL) {
+        tt_text_add(why, "TUTTI_ENGINE=%s: %s", settings->engine, inner.bytes);
+        return false;
+    }
+    return true;
+}
+
+size_t tt_library_find_bad(void (*report)(void *user, const char *sentence), void *user)
+{
+    tt_settings settings;
+    tt_config_string text;
+    tt_text why = {0};
+    const size_t user_count =
+        tt_config_find_bad(&tt_join_user_variables, &tt_config_environment, text, report, user);
+    const size_t count = user_count + tt_config_find_bad(&tt_settings_table, &tt_config_environment,
+                                                         &settings, report, user);
+    if (count == user_count && !check_whole(&settings, &why)) {
+        report(user, why.bytes);
+        return count + 1;
+    }
+    return count;
 }
 
 void tt_library_costs(void (*print)(void *user, const char *line), void *user)

@@ -18,13 +18,19 @@ typedef struct tt_library_variable {
     char name[48];            /* "TUTTI_TRANSPORT" */
     const char *default_text; /* "" if it has none */
     const char *help;         /* one sentence */
+    char accepted[512];       /* what the library accepts */
     bool is_set_by_launcher;  /* users read it but do not set it */
 } tt_library_variable;
 
 /* Entry `index`: first those of the launcher contract, then the settings of a context. False
  * beyond the last. */
 bool tt_library_variable_at(size_t index, tt_library_variable *variable_out);
-bool tt_library_variable_is_known(const char *name);
+
+typedef void tt_library_report(void *user, const char *name, const char *nearest);
+/* Every TUTTI_* variable of this process that the library does not know; `nearest` may be NULL. */
+void tt_library_find_unknown(tt_library_report *report, void *user);
+/* Every value of this process that tutti_init would refuse, in its words. Returns how many. */
+size_t tt_library_find_bad(void (*report)(void *user, const char *sentence), void *user);
 
 /* What the library would make of the environment. */
 typedef struct tt_library_place {

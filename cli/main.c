@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "buffer.h"
 #include "commands.h"
-#include "nearest.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -25,13 +25,13 @@ static void print_overview(FILE *stream)
 static int unknown_command(const char *name)
 {
     tt_nearest nearest;
-    tt_nearest_init(&nearest, name);
+    tt_nearest_init(&nearest, "", name);
     for (size_t i = 0; tt_commands[i] != NULL; i++) {
         if (!tt_commands[i]->is_internal) {
             tt_nearest_offer(&nearest, tt_commands[i]->name);
         }
     }
-    if (nearest.best != NULL) {
+    if (nearest.best[0] != '\0') {
         fprintf(stderr, "tutti: unknown command '%s'; did you mean '%s'?\n", name, nearest.best);
     } else {
         fprintf(stderr, "tutti: unknown command '%s'; 'tutti --help' lists them\n", name);

@@ -107,6 +107,7 @@ const tt_command tt_command_man = {
     .name = "man",
     .summary = "Print a manual page.",
     .operands = "[COMMAND]",
+    .operand_max = 1,
     .description = "Prints the page in roff; read it with: tutti man run | man -l -",
     .run = run,
 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "base/nearest.h"
 #include "option.h"
 
 typedef struct option_parser {
@@ -163,15 +163,13 @@ static tt_status set_value(option_parser *parser, const tt_option *option, const
 
 static tt_status unknown_option(option_parser *parser, const char *word)
 {
-    char spellings[64][64];
     tt_nearest nearest;
-    tt_nearest_init(&nearest, word);
-    for (size_t i = 0; i < parser->command->option_count && i < 64; i++) {
-        snprintf(spellings[i], sizeof(spellings[i]), "--%s", parser->command->options[i].name);
-        tt_nearest_offer(&nearest, spellings[i]);
+    tt_nearest_init(&nearest, "--", word);
+    for (size_t i = 0; i < parser->command->option_count; i++) {
+        tt_nearest_offer(&nearest, parser->command->options[i].name);
     }
-    tt_nearest_offer(&nearest, "--help");
-    if (nearest.best != NULL) {
+    tt_nearest_offer(&nearest, "help");
+    if (nearest.best[0] != '\0') {
         return fail(parser, "unknown option '%s'; did you mean '%s'?", word, nearest.best);
     }
     return fail(parser, "unknown option '%s'; 'tutti %s --help' lists them", word,
@@ -276,6 +274,11 @@ tt_status tt_option_parse(const tt_command *command, void *values, int argc, cha
         }
     }
     argv[result_out->operand_count] = NULL;
+    if (result_out->operand_count > command->operand_max && !command->options_first &&
+        !result_out->wants_help) {
+        return fail(&parser, "unexpected argument '%.100s'; 'tutti %s --help' shows the usage",
+                    argv[command->operand_max], command->name);
+    }
     return TT_OK;
 }
 

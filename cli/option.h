@@ -49,6 +49,7 @@ typedef struct tt_command {
     const char *name;
     const char *summary;     /* one line */
     const char *operands;    /* as in usage: "PROGRAM [ARGUMENT...]"; "" for none */
+    int operand_max;         /* more are refused, unless `options_first` */
     const char *description; /* paragraphs for the man page */
     const tt_option *options;
     size_t option_count;

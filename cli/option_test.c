@@ -12,7 +12,6 @@
 
 #include "base/base.h"
 #include "commands.h"
-#include "nearest.h"
 #include "option.h"
 
 typedef struct values {
@@ -39,7 +38,8 @@ static const tt_option options[] = {
 
 static const tt_command command = {.name = "test",
                                    .summary = "",
-                                   .operands = "",
+                                   .operands = "A B C D",
+                                   .operand_max = 4,
                                    .options = options,
                                    .option_count = TT_ARRAY_COUNT(options),
                                    .values_bytes = sizeof(values)};
@@ -176,18 +176,17 @@ static void test_sizes_have_suffixes_and_do_not_overflow(void **state)
     assert_int_equal(bytes, 1 << 30);
 }
 
-static void test_nearest_prefers_the_closest_and_knows_when_to_be_silent(void **state)
+static void test_surplus_operands_are_refused(void **state)
 {
     (void)state;
-    tt_nearest nearest;
-    tt_nearest_init(&nearest, "--hsots");
-    tt_nearest_offer(&nearest, "--hostfile");
-    tt_nearest_offer(&nearest, "--hosts");
-    tt_nearest_offer(&nearest, "--rsh");
-    assert_string_equal(nearest.best, "--hosts");
-    tt_nearest_init(&nearest, "--zzzzzz");
-    tt_nearest_offer(&nearest, "--hosts");
-    assert_null(nearest.best);
+    fixture f;
+    parse(&f, &command, "a b c d e");
+    assert_int_equal(f.status, TT_ERR_BAD_ARGUMENT);
+    assert_non_null(strstr(f.result.error, "unexpected argument 'e'"));
+    tt_option_release(&command, &f.values);
+    parse(&f, &command, "a b c d e --help");
+    assert_int_equal(f.status, TT_OK);
+    tt_option_release(&command, &f.values);
 }
 
 /* What the tables promise: defaults parse, and no spelling has two meanings. */
@@ -222,7 +221,7 @@ int main(void)
         cmocka_unit_test(test_list_keeps_its_order),
         cmocka_unit_test(test_errors_name_culprit_and_cure),
         cmocka_unit_test(test_sizes_have_suffixes_and_do_not_overflow),
-        cmocka_unit_test(test_nearest_prefers_the_closest_and_knows_when_to_be_silent),
+        cmocka_unit_test(test_surplus_operands_are_refused),
         cmocka_unit_test(test_tables_of_all_commands_are_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

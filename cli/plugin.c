@@ -203,6 +203,7 @@ const tt_command tt_command_plugin = {
     .name = "plugin",
     .summary = "Build a plugin for a library of this site.",
     .operands = "build mpi|ucx|pmix",
+    .operand_max = 2,
     .description =
         "Compiles the plugin's packaged source with the compiler wrapper of the site's library, "
         "and puts it where programs that use Tutti find it. 'tutti info --engines' shows it.",

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "buffer.h"
 #include "commands.h"
+#include "environment.h"
 #include "launch.h"
 #include "wire.h"
 
@@ -181,8 +182,23 @@ static bool choose_ranks(const run_values *values, tt_hosts *hosts, int *rank_co
     return true;
 }
 
+/* A name that this shell does not have would silently not be set. */
+static void tell_unset(const tt_option_list *variables)
+{
+    for (size_t i = 0; i < variables->count; i++) {
+        const char *name = variables->items[i];
+        if (strchr(name, '=') == NULL && tt_environment_get(name) == NULL) {
+            fprintf(stderr,
+                    "tutti run: -x %s: this shell has no such variable, so the ranks get none; "
+                    "export it, or give a value: -x %s=VALUE\n",
+                    name, name);
+        }
+    }
+}
+
 static int launch(const run_values *values, const tt_hosts *hosts, int rank_count, char **program)
 {
+    tell_unset(&values->variables);
     tt_option_list variables = values->variables;
     tt_as_horovod disguise = {0};
     if (values->is_as_horovod && !tt_as_horovod_find(&disguise, &variables)) {

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/nearest.h"
 #include "commands.h"
 #include "graph_file.h"
-#include "nearest.h"
 #include "samples.h"
 #include "schedule/registry.h"
 #include "schedule/schedule.h"
@@ -263,13 +263,12 @@ static const tt_policy *policy_find(const char *name)
     const tt_policy *policy = tt_policy_find(name);
     if (policy == NULL) {
         tt_nearest nearest;
-        tt_nearest_init(&nearest, name);
+        tt_nearest_init(&nearest, "", name);
         for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
             tt_nearest_offer(&nearest, tt_policy_at(i)->name);
         }
         fprintf(stderr, "tutti schedule: unknown policy '%s'%s%s; --list shows them\n", name,
-                nearest.best != NULL ? "; did you mean " : "",
-                nearest.best != NULL ? nearest.best : "");
+                nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
     }
     return policy;
 }
@@ -742,13 +741,10 @@ static bool is_contradictory(const schedule_values *values, const tt_policy *pol
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const schedule_values *values = raw_values;
+    (void)operand_count;
+    (void)operands;
     if (values->lists) {
         return print_list();
-    }
-    if (operand_count > 0) {
-        fprintf(stderr, "tutti schedule: unexpected '%s'; give the graph with --graph\n",
-                operands[0]);
-        return EXIT_USAGE;
     }
     if (values->graph == NULL) {
         fprintf(stderr, "tutti schedule: which graph? give --graph FILE, or a network of --list\n");

@@ -20,6 +20,11 @@ typedef enum tt_transport_choice {
     TT_TRANSPORT_PLUGIN,
 } tt_transport_choice;
 
+typedef enum tt_control_transport {
+    TT_CONTROL_TRANSPORT_AUTO,
+    TT_CONTROL_TRANSPORT_MPI,
+} tt_control_transport;
+
 typedef enum tt_schedule_mode {
     TT_SCHEDULE_AUTO,     /* priorities, where the step leaves something to gain */
     TT_SCHEDULE_OFF,      /* the plain path: in the order of calls */
@@ -30,9 +35,9 @@ typedef enum tt_schedule_mode {
 /* Filled from TUTTI_* variables by the table below. */
 typedef struct tt_settings {
     tt_config_string transport_name;
-    tt_config_string control_transport;
-    int transport; /* tt_transport_choice, from the name */
-    int integrity; /* index: crc, none, aead */
+    int control_transport; /* tt_control_transport */
+    int transport;         /* tt_transport_choice, from the name */
+    int integrity;         /* index: crc, none, aead */
     int log_level;
     tt_config_string algorithm;
     tt_config_string engine;
@@ -69,8 +74,17 @@ typedef struct tt_settings {
 
 extern const tt_config_table tt_settings_table;
 
-/* What follows from other settings, where `source` does not say otherwise. */
-void tt_settings_fit(tt_settings *settings, const tt_config_source *source);
+/* Everything that tutti_init reads into `settings`: values, and what follows from others of them.
+ * TT_ERR_BAD_CONFIG: `why` names the culprit and what is accepted. */
+tt_status tt_settings_load(const tt_config_source *source, tt_settings *settings, tt_text *why);
+/* Of these, what no value alone is to blame for. */
+tt_status tt_settings_check(const tt_settings *settings, tt_text *why);
+/* The transport by its name: a plugin's, or one of our own. NULL: settings contradict each other,
+ * as `why` says. */
+const char *tt_settings_transport_name(const tt_settings *settings, tt_text *why);
+/* The files that TUTTI_COSTS and TUTTI_ORDER may name, read as rank 0 reads them. */
+tt_status tt_costs_check(const char *wanted, tt_text *why);
+tt_status tt_name_order_check(const char *path, tt_text *why);
 
 struct tutti_context;
 

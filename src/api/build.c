@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "aggregate/registry.h"
 #include "api/build_internal.h"
 #include "base/base.h"
 #include "base/hash64.h"
@@ -24,8 +23,6 @@ enum { STOP_NS = 400 * 1000 * 1000 };
 
 /* Few threads fill a host's memory channels, and a program computes meanwhile. */
 enum { HANDS_AUTO_MAX = 4 };
-
-enum { RAILS_MAX = 1024 };
 
 const char *tt_build_lookup(void *user, const char *name)
 {
@@ -62,65 +59,15 @@ static void random_fill(void *user, uint8_t *bytes, size_t count)
 
 /* ---- steps ---- */
 
-/* `*count_out` is -1 for auto. */
-static tt_status check_count(tt_build_work *work, const char *name, const char *text,
-                             const int64_t range[2], int64_t *count_out)
-{
-    *count_out = -1;
-    if (strcmp(text, "auto") == 0 || (tt_config_parse_int(text, count_out) &&
-                                      *count_out >= range[0] && *count_out <= range[1])) {
-        return TT_OK;
-    }
-    tt_text_add(work->why, "%s=%.64s: neither auto nor a number from %lld to %lld", name, text,
-                (long long)range[0], (long long)range[1]);
-    return TT_ERR_BAD_CONFIG;
-}
-
-static tt_status check_counts(tt_build_work *work)
-{
-    const tt_settings *settings = &work->context->settings;
-    const int64_t hands[2] = {1, TT_HANDS_MAX}, rails[2] = {1, RAILS_MAX}, groups[2] = {0, 65536};
-    int64_t count;
-    TT_TRY(check_count(work, "TUTTI_THREADS", settings->threads, hands, &count));
-    TT_TRY(check_count(work, "TUTTI_RAILS", settings->rails, rails, &count));
-    TT_TRY(check_count(work, "TUTTI_GROUPS", settings->groups, groups, &count));
-    if (count != 0 && settings->control == TT_NEGOTIATE_PLAN) {
-        tt_text_add(
-            work->why,
-            "TUTTI_CONTROL=plan and TUTTI_GROUPS=%.64s: a plan sends no requests that groups "
-            "could make fewer; leave out one of them",
-            settings->groups);
-        return TT_ERR_BAD_CONFIG;
-    }
-    return TT_OK;
-}
-
 static tt_status load_settings(tt_build_work *work)
 {
     tutti_context *context = work->context;
     const tt_config_source source = {.lookup = tt_build_lookup, .user = &work->variables};
-    TT_TRY(tt_config_load(&tt_settings_table, &source, &context->settings, work->why));
-    tt_settings_fit(&context->settings, &source);
-    const tt_settings *settings = &context->settings;
+    TT_TRY(tt_settings_load(&source, &context->settings, work->why));
     TT_TRY(tt_build_choose_transport(work));
-    TT_TRY(check_counts(work));
-    if (settings->algorithm[0] != 0 && tt_algorithm_find(settings->algorithm) == NULL) {
-        tt_text_add(work->why, "TUTTI_ALGORITHM=%s: no such algorithm; there are",
-                    settings->algorithm);
-        for (size_t i = 0; tt_algorithm_at(i) != NULL; i++) {
-            tt_text_add(work->why, " %s", tt_algorithm_at(i)->name);
-        }
-        return TT_ERR_BAD_CONFIG;
-    }
-    if (settings->segment_bytes % 64 != 0 ||
-        (settings->ring_bytes & (settings->ring_bytes - 1)) != 0) {
-        tt_text_add(work->why,
-                    "TUTTI_SEGMENT and TUTTI_CHUNK must be multiples of 64, TUTTI_RING a "
-                    "power of two");
-        return TT_ERR_BAD_CONFIG;
-    }
-    context->log = (tt_log){
-        .level = settings->log_level, .write = work->options->log, .user = work->options->log_user};
+    context->log = (tt_log){.level = context->settings.log_level,
+                            .write = work->options->log,
+                            .user = work->options->log_user};
     return TT_OK;
 }
 
@@ -254,7 +201,7 @@ static uint64_t settings_digest(const tt_settings *settings)
 {
     uint64_t digest = tt_hash64(settings->algorithm, strlen(settings->algorithm), 5);
     digest = tt_hash64_mix(digest, settings->segment_bytes);
-    digest = tt_hash64_mix(digest, strcmp(settings->control_transport, "mpi") == 0);
+    digest = tt_hash64_mix(digest, settings->control_transport == TT_CONTROL_TRANSPORT_MPI);
     digest = tt_hash64_mix(digest, settings->eager_bytes);
     digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
     digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);

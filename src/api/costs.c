@@ -64,6 +64,27 @@ typedef struct session {
 
 /* ---- rank 0's note ---- */
 
+static tt_status read_given(const char *path, tt_costs *costs, tt_text *why)
+{
+    tt_text reason = {0};
+    if (tt_costs_file_read(path, costs, &reason) != TT_OK) {
+        tt_text_add(why, "TUTTI_COSTS=%s: %s", path, reason.bytes);
+        return TT_ERR_BAD_CONFIG;
+    }
+    return TT_OK;
+}
+
+tt_status tt_costs_check(const char *wanted, tt_text *why)
+{
+    if (strcmp(wanted, "none") == 0 || strcmp(wanted, "auto") == 0) {
+        return TT_OK;
+    }
+    tt_costs *costs = calloc(1, sizeof(*costs));
+    const tt_status status = costs != NULL ? read_given(wanted, costs, why) : TT_ERR_NO_MEMORY;
+    free(costs);
+    return status;
+}
+
 static tt_status read_table(tutti_context *context, const tt_config_source *source, bool *measures,
                             tt_text *why)
 {
@@ -74,12 +95,7 @@ static tt_status read_table(tutti_context *context, const tt_config_source *sour
         return TT_OK;
     }
     if (strcmp(wanted, "auto") != 0) {
-        const tt_status status = tt_costs_file_read(wanted, context->costs, &reason);
-        if (status != TT_OK) {
-            tt_text_add(why, "TUTTI_COSTS=%s: %s", wanted, reason.bytes);
-            return TT_ERR_BAD_CONFIG;
-        }
-        return TT_OK;
+        return read_given(wanted, context->costs, why);
     }
     if (!tt_costs_cache_path(source, &context->settings, context->costs_path)) {
         return TT_OK;
@@ -503,7 +519,7 @@ void tt_costs_print(void (*print)(void *user, const char *line), void *user)
     if (costs == NULL) {
         return;
     }
-    if (tt_config_load(&tt_settings_table, &tt_config_environment, &settings, &why) != TT_OK) {
+    if (tt_settings_load(&tt_config_environment, &settings, &why) != TT_OK) {
         tt_text_add(&head, "# %s", why.bytes);
     } else if (strcmp(settings.costs, "none") == 0) {
         tt_text_add(&head, "# no table (TUTTI_COSTS=none): built-in sizes decide");

@@ -33,18 +33,10 @@ tt_status tt_build_choose_transport(tt_build_work *work)
     static const char *const own[] = {"auto", "shm", "tcp"};
     tt_settings *settings = &work->context->settings;
     const tt_plugin_source source = {.lookup = tt_build_lookup, .user = &work->variables};
-    const char *name = settings->transport_name;
-    if (strcmp(settings->control_transport, "mpi") == 0) {
-        name = settings->engine;
-        if (strncmp(name, "mpi", 3) != 0) {
-            tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
-            tt_build_put_off(work, TT_ERR_BAD_CONFIG);
-            return TT_OK;
-        }
-    } else if (strcmp(settings->control_transport, "auto") != 0) {
-        tt_text_add(work->why, "TUTTI_CONTROL_TRANSPORT=%.64s: not auto or mpi",
-                    settings->control_transport);
-        return TT_ERR_BAD_CONFIG;
+    const char *name = tt_settings_transport_name(settings, work->why);
+    if (name == NULL) {
+        tt_build_put_off(work, TT_ERR_BAD_CONFIG);
+        return TT_OK;
     }
     for (size_t i = 0; i < TT_ARRAY_COUNT(own); i++) {
         if (strcmp(name, own[i]) == 0) {

@@ -70,7 +70,8 @@ static tt_status add_line(void *user, const char *name, uint32_t priority, tt_te
     return TT_OK;
 }
 
-static tt_status install(tutti_context *context, const char *text, size_t bytes, tt_text *why)
+/* The order that `text` is; the caller destroys it. */
+static tt_status parse(const char *text, size_t bytes, tt_name_order **order_out, tt_text *why)
 {
     tt_name_order *order = calloc(1, sizeof(*order));
     if (order == NULL) {
@@ -91,6 +92,14 @@ static tt_status install(tutti_context *context, const char *text, size_t bytes,
         return status;
     }
     order->text_hash = tt_hash64(text, bytes, 1);
+    *order_out = order;
+    return TT_OK;
+}
+
+static tt_status install(tutti_context *context, const char *text, size_t bytes, tt_text *why)
+{
+    tt_name_order *order;
+    TT_TRY(parse(text, bytes, &order, why));
     order->older = atomic_load(&context->order);
     atomic_store(&context->order, order);
     return TT_OK;
@@ -180,6 +189,22 @@ static char *read_all(const char *path, size_t *bytes_out, tt_text *why)
         (void)fclose(file);
     }
     return text;
+}
+
+tt_status tt_name_order_check(const char *path, tt_text *why)
+{
+    tt_name_order *order;
+    tt_text reason = {0};
+    size_t bytes = 0;
+    char *text = read_all(path, &bytes, &reason);
+    const tt_status status = text != NULL ? parse(text, bytes, &order, &reason) : TT_ERR_BAD_CONFIG;
+    if (status == TT_OK) {
+        destroy(order);
+    } else {
+        tt_text_add(why, "TUTTI_ORDER=%s: %s", path, reason.bytes);
+    }
+    free(text);
+    return status;
 }
 
 tutti_status tt_name_order_spread(tutti_context *context, const char *text, size_t bytes)

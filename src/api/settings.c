@@ -1,16 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * settings.c - the table of TUTTI_* variables a context reads. */
+#include <string.h>
+
+#include "aggregate/registry.h"
 #include "api/api.h"
 #include "base/base.h"
 #include "base/log.h"
 #include "negotiate/negotiate.h"
+#include "platform/platform.h"
 #include "transport/registry.h"
+
+enum { RAILS_MAX = 1024, GROUPS_MAX = 65536, FRAME_GRAIN_BYTES = 64 };
+_Static_assert(TT_HANDS_MAX == 64, "as the table's text says");
 
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
                                             "plan", "original",    NULL};
 static const char *const schedule_names[] = {"auto", "off", "fifo", "priority", NULL};
 static const char *const integrity_names[] = {"crc", "none", "aead", NULL};
+
+static const char *const control_transport_names[] = {"auto", "mpi", NULL};
+
+static bool is_auto_or_count(const char *value, int64_t minimum, int64_t maximum)
+{
+    int64_t count;
+    return strcmp(value, "auto") == 0 ||
+           (tt_config_parse_int(value, &count) && count >= minimum && count <= maximum);
+}
+
+static bool is_thread_count(const char *value)
+{
+    return is_auto_or_count(value, 1, TT_HANDS_MAX);
+}
+
+static bool is_rail_count(const char *value)
+{
+    return is_auto_or_count(value, 1, RAILS_MAX);
+}
+
+static bool is_group_count(const char *value)
+{
+    return is_auto_or_count(value, 0, GROUPS_MAX);
+}
+
+static bool is_algorithm(const char *value)
+{
+    return tt_algorithm_find(value) != NULL;
+}
+
+static void list_algorithms(tt_text *text)
+{
+    for (size_t i = 0; tt_algorithm_at(i) != NULL; i++) {
+        tt_text_add(text, "%s%s", i == 0 ? "one of " : ", ", tt_algorithm_at(i)->name);
+    }
+}
+
+static bool is_frame_length(const char *value)
+{
+    uint64_t bytes;
+    return tt_config_parse_bytes(value, &bytes) && bytes % FRAME_GRAIN_BYTES == 0;
+}
+
+static bool is_power_of_two(const char *value)
+{
+    uint64_t bytes;
+    return tt_config_parse_bytes(value, &bytes) && (bytes & (bytes - 1)) == 0;
+}
 
 static const tt_config_entry entries[] = {
     {.name = "TRANSPORT",
@@ -19,7 +74,8 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "how ranks reach each other: auto (memory on a host, else TCP), shm (memory, or "
              "fail), tcp, or the name of a plugin: ucx",
-     .offset = offsetof(tt_settings, transport_name)},
+     .offset = offsetof(tt_settings, transport_name),
+     .accepted = "auto, shm, tcp, or the name of a plugin"},
     {.name = "INTEGRITY",
      .kind = TT_CONFIG_ENUM,
      .fallback = "crc",
@@ -32,21 +88,24 @@ static const tt_config_entry entries[] = {
      .fallback = "",
      .unit = "",
      .help = "outside engine for collectives, by a plugin: mpi, or another name; empty: none",
-     .offset = offsetof(tt_settings, engine)},
+     .offset = offsetof(tt_settings, engine),
+     .accepted = "mpi, or the name of a plugin"},
     {.name = "CONTROL_TRANSPORT",
-     .kind = TT_CONFIG_STRING,
+     .kind = TT_CONFIG_ENUM,
      .fallback = "auto",
      .unit = "",
      .help =
          "what an engine does not carry: auto (as TUTTI_TRANSPORT says), or mpi: over messages of "
          "TUTTI_ENGINE=mpi, which are looked for ever less often while nothing comes",
-     .offset = offsetof(tt_settings, control_transport)},
+     .offset = offsetof(tt_settings, control_transport),
+     .names = control_transport_names},
     {.name = "PLUGIN_PATH",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
      .help = "folders to look for plugins in before all others, with colons between them",
-     .offset = offsetof(tt_settings, plugin_path)},
+     .offset = offsetof(tt_settings, plugin_path),
+     .accepted = "folders, with colons between them"},
     {.name = "LOG",
      .kind = TT_CONFIG_ENUM,
      .fallback = "warn",
@@ -59,13 +118,16 @@ static const tt_config_entry entries[] = {
      .fallback = "",
      .unit = "",
      .help = "algorithm to use wherever it fits; empty: by size and placement",
-     .offset = offsetof(tt_settings, algorithm)},
+     .offset = offsetof(tt_settings, algorithm),
+     .accepts = is_algorithm,
+     .list_accepted = list_algorithms},
     {.name = "COSTS",
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
      .help = "table of costs rank 0 hands to all: a file, none, or auto (measured once, cached)",
-     .offset = offsetof(tt_settings, costs)},
+     .offset = offsetof(tt_settings, costs),
+     .accepted = "auto, none, or a file that tutti info --costs printed"},
     {.name = "SEGMENT",
      .kind = TT_CONFIG_BYTES,
      .fallback = "256K",
@@ -73,7 +135,9 @@ static const tt_config_entry entries[] = {
      .help = "longest frame: the unit of pipelining and of preemption",
      .offset = offsetof(tt_settings, segment_bytes),
      .minimum = 64,
-     .maximum = 512 * 1024},
+     .maximum = 512 * 1024,
+     .accepts = is_frame_length,
+     .accepted = "a multiple of 64"},
     {.name = "BACKLOG",
      .kind = TT_CONFIG_BYTES,
      .fallback = "0",
@@ -96,7 +160,9 @@ static const tt_config_entry entries[] = {
      .help = "shared memory between each pair of ranks of a host; a power of two",
      .offset = offsetof(tt_settings, ring_bytes),
      .minimum = 1024,
-     .maximum = 64 * 1024 * 1024},
+     .maximum = 64 * 1024 * 1024,
+     .accepts = is_power_of_two,
+     .accepted = "a power of two"},
     {.name = "ARENA",
      .kind = TT_CONFIG_BYTES,
      .fallback = "0",
@@ -145,7 +211,9 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "threads of a rank that share its long sums: a number, or auto (its part of the "
              "host's cores, up to 4)",
-     .offset = offsetof(tt_settings, threads)},
+     .offset = offsetof(tt_settings, threads),
+     .accepts = is_thread_count,
+     .accepted = "auto, or a number from 1 to 64"},
     {.name = "SOCKETS",
      .kind = TT_CONFIG_INT,
      .fallback = "1",
@@ -161,14 +229,17 @@ static const tt_config_entry entries[] = {
      .help =
          "congestion control of connections to other hosts, by the kernel's name: cubic; empty: "
          "the system's",
-     .offset = offsetof(tt_settings, congestion)},
+     .offset = offsetof(tt_settings, congestion),
+     .accepted = "a name in /proc/sys/net/ipv4/tcp_available_congestion_control"},
     {.name = "RAILS",
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
      .help = "ranks of a host that drive its network cards in a hierarchical sum, at most: a "
              "number, or auto (by cards and cores)",
-     .offset = offsetof(tt_settings, rails)},
+     .offset = offsetof(tt_settings, rails),
+     .accepts = is_rail_count,
+     .accepted = "auto, or a number from 1 to 1024"},
     {.name = "CONTROL",
      .kind = TT_CONFIG_ENUM,
      .fallback = "auto",
@@ -225,7 +296,9 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "put the named all-reduces of a step into so many groups, each one request; auto: by "
              "size and by when they are ready; 0: do not",
-     .offset = offsetof(tt_settings, groups)},
+     .offset = offsetof(tt_settings, groups),
+     .accepts = is_group_count,
+     .accepted = "auto, or a number from 0 to 65536"},
     {.name = "FUSE_WAIT",
      .kind = TT_CONFIG_SECONDS,
      .fallback = "0.05",
@@ -254,13 +327,16 @@ static const tt_config_entry entries[] = {
      .unit = "",
      .help = "pieces that tensors are cut into, which others can overtake; 0: TUTTI_SEGMENT",
      .offset = offsetof(tt_settings, chunk_bytes),
-     .maximum = 512 * 1024},
+     .maximum = 512 * 1024,
+     .accepts = is_frame_length,
+     .accepted = "a multiple of 64"},
     {.name = "ORDER",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
      .help = "file of `tutti schedule -o`: priorities of named calls; rank 0's holds for all",
-     .offset = offsetof(tt_settings, order)},
+     .offset = offsetof(tt_settings, order),
+     .accepted = "a file of tutti schedule -o"},
     {.name = "TUNE",
      .kind = TT_CONFIG_BOOL,
      .fallback = "no",
@@ -272,7 +348,8 @@ static const tt_config_entry entries[] = {
      .fallback = "",
      .unit = "",
      .help = "file in which rank 0 keeps what tuning found, to begin with next time",
-     .offset = offsetof(tt_settings, profile)},
+     .offset = offsetof(tt_settings, profile),
+     .accepted = "a file that can be written"},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,
@@ -287,7 +364,8 @@ static bool is_set(const tt_config_source *source, const char *name)
     return value != NULL && value[0] != 0;
 }
 
-void tt_settings_fit(tt_settings *settings, const tt_config_source *source)
+/* What follows from other settings, where `source` does not say otherwise. */
+static void fit(tt_settings *settings, const tt_config_source *source)
 {
     if (settings->chunk_bytes > 0) {
         settings->segment_bytes = settings->chunk_bytes;
@@ -301,4 +379,37 @@ void tt_settings_fit(tt_settings *settings, const tt_config_source *source)
     if (!is_set(source, "TUTTI_FUSE_BATCH")) {
         settings->bundle_bytes = ORIGINAL_FUSE_BYTES;
     }
+}
+
+tt_status tt_settings_check(const tt_settings *settings, tt_text *why)
+{
+    int64_t groups;
+    const bool has_groups = !tt_config_parse_int(settings->groups, &groups) || groups > 0;
+    if (has_groups && settings->control == TT_NEGOTIATE_PLAN) {
+        tt_text_add(why,
+                    "TUTTI_CONTROL=plan and TUTTI_GROUPS=%.64s: a plan sends no requests that "
+                    "groups could make fewer; leave out one of them",
+                    settings->groups);
+        return TT_ERR_BAD_CONFIG;
+    }
+    return TT_OK;
+}
+
+tt_status tt_settings_load(const tt_config_source *source, tt_settings *settings, tt_text *why)
+{
+    TT_TRY(tt_config_load(&tt_settings_table, source, settings, why));
+    fit(settings, source);
+    return tt_settings_check(settings, why);
+}
+
+const char *tt_settings_transport_name(const tt_settings *settings, tt_text *why)
+{
+    if (settings->control_transport == TT_CONTROL_TRANSPORT_AUTO) {
+        return settings->transport_name;
+    }
+    if (strncmp(settings->engine, "mpi", 3) != 0) {
+        tt_text_add(why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
+        return NULL;
+    }
+    return settings->engine;
 }

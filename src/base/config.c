@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/nearest.h"
 
 enum {
-    NAME_BYTES = 64,      /* of a full variable name; longer ones in the environment are not ours */
-    QUOTE_BYTES_MAX = 80, /* of a bad value in a message */
-    TYPO_DISTANCE_MAX = 3,
+    NAME_BYTES = TT_NEAREST_BYTES, /* of a full variable name; longer ones are not ours */
+    QUOTE_BYTES_MAX = 80,          /* of a bad value in a message */
 };
 
 static const char prefix[] = "TUTTI_";
@@ -42,11 +43,16 @@ static void add_names(const tt_config_entry *entry, tt_text *text)
     }
 }
 
-/* The sentence after "accepted: ". */
-static void add_accepted(const tt_config_entry *entry, tt_text *text)
+static void add_limits(const tt_config_entry *entry, const char *unit, tt_text *text)
 {
-    const long long minimum = entry->minimum;
-    const long long maximum = entry->maximum;
+    if (has_limits(entry)) {
+        tt_text_add(text, "%s from %lld to %lld%s", unit[0] != '\0' ? "," : "",
+                    (long long)entry->minimum, (long long)entry->maximum, unit);
+    }
+}
+
+static void add_kind(const tt_config_entry *entry, tt_text *text)
+{
     switch (entry->kind) {
     case TT_CONFIG_BOOL:
         tt_text_add(text, "1, 0, true, false, yes, no, on, off");
@@ -54,21 +60,15 @@ static void add_accepted(const tt_config_entry *entry, tt_text *text)
     case TT_CONFIG_INT:
     case TT_CONFIG_REAL:
         tt_text_add(text, entry->kind == TT_CONFIG_INT ? "a whole number" : "a number");
-        if (has_limits(entry)) {
-            tt_text_add(text, " from %lld to %lld", minimum, maximum);
-        }
+        add_limits(entry, "", text);
         return;
     case TT_CONFIG_BYTES:
         tt_text_add(text, "bytes such as 4096, 64K or 1MiB");
-        if (has_limits(entry)) {
-            tt_text_add(text, ", from %lld to %lld bytes", minimum, maximum);
-        }
+        add_limits(entry, " bytes", text);
         return;
     case TT_CONFIG_SECONDS:
         tt_text_add(text, "a time such as 1.5, 200ms, 50us or 2min");
-        if (has_limits(entry)) {
-            tt_text_add(text, ", from %lld to %lld ns", minimum, maximum);
-        }
+        add_limits(entry, " ns", text);
         return;
     case TT_CONFIG_STRING:
         tt_text_add(text, "at most %d characters", TT_CONFIG_STRING_BYTES - 1);
@@ -76,6 +76,20 @@ static void add_accepted(const tt_config_entry *entry, tt_text *text)
     case TT_CONFIG_ENUM:
         add_names(entry, text);
         return;
+    }
+}
+
+/* The sentence after "accepted: ". */
+void tt_config_describe(const tt_config_entry *entry, tt_text *text)
+{
+    const bool has_words = entry->accepted != NULL || entry->list_accepted != NULL;
+    if (entry->kind != TT_CONFIG_STRING || !has_words) {
+        add_kind(entry, text);
+        tt_text_add(text, "%s", has_words ? ", " : "");
+    }
+    tt_text_add(text, "%s", entry->accepted != NULL ? entry->accepted : "");
+    if (entry->list_accepted != NULL) {
+        entry->list_accepted(text);
     }
 }
 
@@ -163,8 +177,10 @@ static bool set_field(const tt_config_entry *entry, const char *text, void *fiel
 tt_status tt_config_set(const tt_config_entry *entry, const char *value, void *target,
                         tt_text *error)
 {
-    if (!set_field(entry, value, (char *)target + entry->offset)) {
-        add_accepted(entry, error);
+    const bool is_judged = entry->accepts != NULL && value[0] != '\0';
+    if ((is_judged && !entry->accepts(value)) ||
+        !set_field(entry, value, (char *)target + entry->offset)) {
+        tt_config_describe(entry, error);
         return TT_ERR_BAD_CONFIG;
     }
     return TT_OK;
@@ -178,80 +194,63 @@ static const char *value_of(const tt_config_entry *entry, const tt_config_source
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+/* Default, then value; false with a sentence in `error`. */
+static bool load_entry(const tt_config_entry *entry, const tt_config_source *source, void *target,
+                       tt_text *error)
+{
+    tt_text accepted = {0};
+    TT_ASSERT(tt_config_set(entry, entry->fallback, target, &accepted) == TT_OK);
+    const char *value = value_of(entry, source);
+    if (value == NULL || tt_config_set(entry, value, target, &accepted) == TT_OK) {
+        return true;
+    }
+    tt_text_clear(error);
+    tt_text_add(error, "%s%s is ", prefix, entry->name);
+    tt_text_add_quoted(error, value, QUOTE_BYTES_MAX);
+    tt_text_add(error, "; accepted: %s", accepted.bytes);
+    return false;
+}
+
 tt_status tt_config_load(const tt_config_table *table, const tt_config_source *source, void *target,
                          tt_text *error)
 {
     for (size_t i = 0; i < table->entry_count; i++) {
-        const tt_config_entry *entry = &table->entries[i];
-        tt_text accepted = {0};
-        TT_ASSERT(tt_config_set(entry, entry->fallback, target, &accepted) == TT_OK);
-        const char *value = value_of(entry, source);
-        if (value != NULL && tt_config_set(entry, value, target, &accepted) != TT_OK) {
-            tt_text_clear(error);
-            tt_text_add(error, "%s%s is ", prefix, entry->name);
-            tt_text_add_quoted(error, value, QUOTE_BYTES_MAX);
-            tt_text_add(error, "; accepted: %s", accepted.bytes);
+        if (!load_entry(&table->entries[i], source, target, error)) {
             return TT_ERR_BAD_CONFIG;
         }
     }
     return TT_OK;
 }
 
-void tt_config_print(const tt_config_table *table, const tt_config_source *source, FILE *out)
+size_t tt_config_find_bad(const tt_config_table *table, const tt_config_source *source,
+                          void *target, tt_config_bad_fn *report, void *user)
 {
+    size_t bad_count = 0;
     for (size_t i = 0; i < table->entry_count; i++) {
-        const tt_config_entry *entry = &table->entries[i];
-        const char *value = value_of(entry, source);
-        tt_text accepted = {0};
-        add_accepted(entry, &accepted);
-        fprintf(out, "%s%s=%s%s%s", prefix, entry->name, value != NULL ? value : entry->fallback,
-                entry->unit[0] != '\0' ? " " : "", entry->unit);
-        if (value != NULL) {
-            fprintf(out, "  (default %s)", entry->fallback);
-        }
-        fprintf(out, "\n    %s\n    accepted: %s\n", entry->help, accepted.bytes);
-    }
-}
-
-/* Levenshtein's distance, one row at a time. Both are shorter than NAME_BYTES. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    const size_t b_length = strlen(b);
-    TT_ASSERT(b_length < NAME_BYTES);
-    size_t row[NAME_BYTES];
-    for (size_t j = 0; j <= b_length; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < b_length; j++) {
-            const size_t replaced = diagonal + (a[i] != b[j]);
-            const size_t edited = tt_min_u64(row[j], row[j + 1]) + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = tt_min_u64(replaced, edited);
+        tt_text error = {0};
+        if (!load_entry(&table->entries[i], source, target, &error)) {
+            bad_count++;
+            report(user, error.bytes);
         }
     }
-    return row[b_length];
+    return bad_count;
 }
 
-/* Distance of `name` to the nearest known one, which is left in `nearest`. */
-static size_t nearest_name(const tt_config_table *tables, size_t table_count, const char *name,
-                           char nearest[NAME_BYTES])
+/* Whether `name` is known; otherwise the nearest known one is left in `nearest`. */
+static bool is_known(const tt_config_table *tables, size_t table_count, const char *name,
+                     tt_nearest *nearest)
 {
-    size_t best = SIZE_MAX;
+    tt_nearest_init(nearest, prefix, name);
     for (size_t t = 0; t < table_count; t++) {
         for (size_t i = 0; i < tables[t].entry_count; i++) {
-            char known[NAME_BYTES];
-            full_name(&tables[t].entries[i], known);
-            const size_t distance = edit_distance(name, known);
-            if (distance < best) {
-                best = distance;
-                memcpy(nearest, known, NAME_BYTES);
+            const char *known = tables[t].entries[i].name;
+            if (strcmp(name + sizeof(prefix) - 1, known) == 0) {
+                return true;
             }
+            tt_nearest_offer(nearest, known);
         }
     }
-    return best;
+    return false;
 }
 
 size_t tt_config_find_unknown(const tt_config_table *tables, size_t table_count,
@@ -265,12 +264,11 @@ size_t tt_config_find_unknown(const tt_config_table *tables, size_t table_count,
             continue;
         }
         char name[NAME_BYTES] = {0};
-        char nearest[NAME_BYTES] = {0};
+        tt_nearest nearest;
         memcpy(name, variable, length);
-        const size_t distance = nearest_name(tables, table_count, name, nearest);
-        if (distance > 0) {
+        if (!is_known(tables, table_count, name, &nearest)) {
             unknown_count++;
-            report(user, name, distance <= TYPO_DISTANCE_MAX ? nearest : NULL);
+            report(user, name, nearest.best[0] != '\0' ? nearest.best : NULL);
         }
     }
     return unknown_count;

@@ -3,8 +3,8 @@
  * config.h - configuration as data: one typed table per module, read from TUTTI_* variables.
  *
  * A module declares a struct of settings and a table with one entry per member; loading fills the
- * struct from defaults and from the environment. The same table prints itself (`tutti config`) and
- * finds misspelt variables.
+ * struct from defaults and from the environment. The same table says what is accepted (`tutti
+ * config`), finds every bad value (`tutti doctor`) and misspelt variables.
  *
  * Layer:   base; the only reader of the environment.
  * Threads: pure but for the lookup; the default one is getenv.
@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/status.h"
 #include "base/text.h"
@@ -50,6 +49,11 @@ typedef struct tt_config_entry {
     int64_t minimum;
     int64_t maximum;
     const char *const *names; /* ENUM: ends in NULL */
+
+    /* What a value must be beyond its kind. `accepts` NULL: anything; it is not asked about "". */
+    bool (*accepts)(const char *value);
+    const char *accepted;                 /* says so, instead of the kind of a STRING */
+    void (*list_accepted)(tt_text *text); /* where the words are known at run time only */
 } tt_config_entry;
 
 /* One module's part of the configuration, for the printer and the search for typos. */
@@ -76,8 +80,15 @@ tt_status tt_config_load(const tt_config_table *table, const tt_config_source *s
 tt_status tt_config_set(const tt_config_entry *entry, const char *value, void *target,
                         tt_text *error);
 
-/* Every entry: name, value, where it came from, help. */
-void tt_config_print(const tt_config_table *table, const tt_config_source *source, FILE *out);
+/* What is accepted, as errors of load say it. */
+void tt_config_describe(const tt_config_entry *entry, tt_text *text);
+
+/* Called per bad value, with the sentence that load would end with. */
+typedef void tt_config_bad_fn(void *user, const char *sentence);
+
+/* Fill `target` as load does, but go on after a bad value. Returns how many there are. */
+size_t tt_config_find_bad(const tt_config_table *table, const tt_config_source *source,
+                          void *target, tt_config_bad_fn *report, void *user);
 
 /* Called per unknown TUTTI_* variable; `nearest` is a full known name, or NULL if none is near. */
 typedef void tt_config_unknown_fn(void *user, const char *name, const char *nearest);

@@ -285,20 +285,69 @@ static void test_a_typo_finds_its_nearest_name(void **state)
     assert_string_equal(found.nearest, "");
 }
 
-static void test_the_printer_shows_value_and_default(void **state)
+static void count_bad(void *user, const char *sentence)
+{
+    tt_text *all = user;
+    tt_text_add(all, "%s\n", sentence);
+}
+
+static const char *two_bad_lookup(void *user, const char *name)
+{
+    (void)user;
+    return strcmp(name, "TUTTI_MODE") == 0      ? "x"
+           : strcmp(name, "TUTTI_STREAMS") == 0 ? "99"
+           : strcmp(name, "TUTTI_RATIO") == 0   ? "0.5"
+                                                : NULL;
+}
+
+static void test_every_bad_value_is_found_in_the_words_of_load(void **state)
 {
     (void)state;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    assignment one = {"TUTTI_STREAMS", "4"};
-    const tt_config_source source = {assignment_lookup, &one};
-    tt_config_print(&table, &source, out);
-    fclose(out);
-    assert_non_null(strstr(text, "TUTTI_STREAMS=4 sockets  (default 1)\n    Sockets per peer.\n"));
-    assert_non_null(strstr(text, "TUTTI_CHUNK=128K\n"));
-    free(text);
+    settings s;
+    tt_text all = {0};
+    const tt_config_source source = {two_bad_lookup, NULL};
+    assert_int_equal(tt_config_find_bad(&table, &source, &s, count_bad, &all), 2);
+    assert_string_equal(all.bytes,
+                        "TUTTI_STREAMS is \"99\"; accepted: a whole number from 1 to 16\n"
+                        "TUTTI_MODE is \"x\"; accepted: one of auto, plan\n");
+    assert_true(s.ratio == 0.5);
+}
+
+static bool is_even(const char *value)
+{
+    return (value[strlen(value) - 1] - '0') % 2 == 0;
+}
+
+static void list_colours(tt_text *text)
+{
+    tt_text_add(text, "red, blue");
+}
+
+static void test_a_rule_beyond_the_kind(void **state)
+{
+    (void)state;
+    int64_t number = 0;
+    tt_text error = {0};
+    tt_config_entry entry = {.name = "EVEN",
+                             .kind = TT_CONFIG_INT,
+                             .fallback = "2",
+                             .unit = "",
+                             .help = "",
+                             .accepts = is_even,
+                             .accepted = "an even one"};
+    assert_int_equal(tt_config_set(&entry, "4", &number, &error), TT_OK);
+    assert_int_equal(number, 4);
+    assert_int_equal(tt_config_set(&entry, "5", &number, &error), TT_ERR_BAD_CONFIG);
+    assert_string_equal(error.bytes, "a whole number, an even one");
+    assert_int_equal(number, 4);
+    tt_config_string text = "";
+    entry.kind = TT_CONFIG_STRING;
+    entry.accepted = NULL;
+    entry.list_accepted = list_colours;
+    assert_int_equal(tt_config_set(&entry, "", text, &error), TT_OK);
+    tt_text_clear(&error);
+    assert_int_equal(tt_config_set(&entry, "3", text, &error), TT_ERR_BAD_CONFIG);
+    assert_string_equal(error.bytes, "red, blue");
 }
 
 int main(void)
@@ -312,7 +361,8 @@ int main(void)
         cmocka_unit_test(test_seconds_know_their_units),
         cmocka_unit_test(test_numbers_are_read_whole_or_not_at_all),
         cmocka_unit_test(test_a_typo_finds_its_nearest_name),
-        cmocka_unit_test(test_the_printer_shows_value_and_default),
+        cmocka_unit_test(test_every_bad_value_is_found_in_the_words_of_load),
+        cmocka_unit_test(test_a_rule_beyond_the_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

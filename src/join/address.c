@@ -64,12 +64,28 @@ static bool address_of(const struct ifaddrs *each, tt_join_address *address_out)
     return true;
 }
 
+void tt_join_interface_names(char names_out[TT_JOIN_INTERFACES_BYTES])
+{
+    struct ifaddrs *all = NULL;
+    names_out[0] = '\0';
+    (void)getifaddrs(&all);
+    for (const struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
+        tt_join_address address;
+        if (address_of(each, &address) && strstr(names_out, each->ifa_name) == NULL) {
+            tt_join_append(names_out, TT_JOIN_INTERFACES_BYTES, " %s", each->ifa_name);
+        }
+    }
+    if (all != NULL) {
+        freeifaddrs(all);
+    }
+}
+
 /* Best address among the interfaces that match; `family` is preferred among equals. */
 static tt_status choose_interface(const char *variable, const char *filter, int family,
                                   tt_join_address *address_out, tt_join_why *why)
 {
     struct ifaddrs *all = NULL;
-    char names[256] = "";
+    char names[TT_JOIN_INTERFACES_BYTES];
     int best = 0;
     if (getifaddrs(&all) != 0) {
         return tt_join_fail(why, TT_ERR_SYSTEM, "cannot list network interfaces: %s",
@@ -80,9 +96,6 @@ static tt_status choose_interface(const char *variable, const char *filter, int 
         if (!address_of(each, &address)) {
             continue;
         }
-        if (strstr(names, each->ifa_name) == NULL) {
-            tt_join_append(names, sizeof(names), " %s", each->ifa_name);
-        }
         const int points = score(each, &address, family);
         if (points > best && tt_join_interface_matches(filter, each->ifa_name)) {
             best = points;
@@ -91,11 +104,18 @@ static tt_status choose_interface(const char *variable, const char *filter, int 
     }
     freeifaddrs(all);
     if (best == 0) {
+        tt_join_interface_names(names);
         return tt_join_fail(why, TT_ERR_BAD_CONFIG,
                             "%s='%.100s' matches no interface that is up; this host has:%s",
                             variable, filter, names);
     }
     return TT_OK;
+}
+
+tt_status tt_join_interface_check(const char *variable, const char *filter, tt_join_why *why)
+{
+    tt_join_address address;
+    return choose_interface(variable, filter, AF_INET, &address, why);
 }
 
 /* The source address the kernel would use towards `peer`: a UDP connect routes but sends nothing.

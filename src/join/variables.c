@@ -1,9 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * variables.c - names and meanings; the values are read where they are used. */
+ * variables.c - names and meanings; the values are read where they are used, and judged by the
+ * functions that read them. */
 #include "join/variables.h"
 
+#include <string.h>
+
 #include "base/base.h"
+#include "join/address.h"
+
+static bool is_launcher(const char *value)
+{
+    const char *name, *evidence;
+    for (size_t i = 0; (name = tt_join_family_at(i, &evidence)) != NULL; i++) {
+        if (strcmp(name, value) == 0) {
+            return true;
+        }
+    }
+    return strcmp(value, "none") == 0;
+}
+
+static void list_launchers(tt_text *text)
+{
+    const char *name, *evidence;
+    for (size_t i = 0; (name = tt_join_family_at(i, &evidence)) != NULL; i++) {
+        tt_text_add(text, "%s%s", i == 0 ? "one of " : ", ", name);
+    }
+    tt_text_add(text, ", none");
+}
+
+static bool is_port_range(const char *value)
+{
+    tt_join_rendezvous range;
+    tt_join_why why;
+    return tt_join_port_range_parse(value, strlen(value), &range, &why) == TT_OK;
+}
+
+static bool is_interface(const char *value)
+{
+    tt_join_why why;
+    return tt_join_interface_check("TUTTI_INTERFACE", value, &why) == TT_OK;
+}
+
+static void list_interfaces(tt_text *text)
+{
+    char names[TT_JOIN_INTERFACES_BYTES];
+    tt_join_interface_names(names);
+    tt_text_add(text, "prefixes of interfaces that are up (=NAME: exactly, ^NAME: all but), here%s",
+                names);
+}
 
 static const tt_config_entry launcher_entries[] = {
     {.name = "RANK",
@@ -63,7 +108,8 @@ static const tt_config_entry user_entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "file with the job's secret; must be private to its owner"},
+     .help = "file with the job's secret; must be private to its owner",
+     .accepted = "a file of mode 600 with 32 bytes or 64 hex digits"},
     {.name = "SECRET",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
@@ -73,17 +119,23 @@ static const tt_config_entry user_entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "launcher family to believe where several left variables"},
+     .help = "launcher family to believe where several left variables",
+     .accepts = is_launcher,
+     .list_accepted = list_launchers},
     {.name = "INTERFACE",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "network interfaces: prefixes, ^ to exclude, = for exact names"},
+     .help = "network interfaces: prefixes, ^ to exclude, = for exact names",
+     .accepts = is_interface,
+     .list_accepted = list_interfaces},
     {.name = "PORT_RANGE",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "ports to listen on: first-last"},
+     .help = "ports to listen on: first-last",
+     .accepts = is_port_range,
+     .accepted = "a port, or two with a hyphen: 29600-29700"},
     {.name = "HOSTID",
      .kind = TT_CONFIG_STRING,
      .fallback = "",

@@ -7,7 +7,6 @@
  *
  * Labels: cli schedule */
 #include "../../cli/graph_file.c"
-#include "../../cli/nearest.c"
 #include "../../cli/samples.c"
 #include "base/assert.h"
 #include "schedule/registry.h"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tutti config, doctor, info, bench and the parser: what they say is what the library does.
+
+Timeout: 200
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+BIN = pathlib.Path(os.environ.get("TEST_BIN", "build/bin"))
+TUTTI = str(BIN / "tutti")
+PATIENCE_S = 90
+
+
+def tutti(*arguments, variables=None, **keywords):
+    keywords.setdefault("timeout", PATIENCE_S)
+    environment = {**os.environ, **(variables or {})}
+    return subprocess.run([TUTTI, *arguments], capture_output=True, text=True, env=environment,
+                          **keywords)
+
+
+def refusal(variables):
+    """What a job of one rank says when tutti_init refuses its variables; '' where it does not."""
+    result = tutti("run", "-q", "-n", "1", "--no-prefix", str(BIN / "hello"), variables=variables)
+    return result.stderr if result.returncode != 0 else ""
+
+
+def finding(check, variables):
+    findings = json.loads(tutti("doctor", "--json", variables=variables).stdout)
+    return next(item for item in findings if item["check"] == check)
+
+
+class Values(unittest.TestCase):
+    BAD = {
+        "TUTTI_THREADS": "many",
+        "TUTTI_RAILS": "0",
+        "TUTTI_GROUPS": "-1",
+        "TUTTI_ALGORITHM": "rign",
+        "TUTTI_SEGMENT": "100",
+        "TUTTI_RING": "3000",
+        "TUTTI_TIMEOUT": "soon",
+        "TUTTI_INTEGRITY": "md5",
+        "TUTTI_CONTROL_TRANSPORT": "tcp",
+        "TUTTI_TRANSPORT": "no-such-plugin",
+        "TUTTI_ENGINE": "no-such-plugin",
+    }
+
+    def test_doctor_and_config_refuse_what_tutti_init_refuses_in_its_words(self):
+        for name, value in self.BAD.items():
+            with self.subTest(name=name):
+                found = finding("values", {name: value})
+                self.assertEqual(found["verdict"], "fail")
+                self.assertIn(name, found["finding"])
+                self.assertEqual(tutti("doctor", variables={name: value}).returncode, 1)
+                shown = tutti("config", "--set", variables={name: value})
+                self.assertEqual(shown.returncode, 1)
+                self.assertIn(found["finding"], shown.stderr)
+                words = refusal({name: value})
+                self.assertNotEqual(words, "")
+                if "plugin" not in value:
+                    self.assertIn(found["finding"], words)
+
+    def test_what_is_accepted_by_one_is_accepted_by_all(self):
+        good = {"TUTTI_THREADS": "2", "TUTTI_GROUPS": "auto", "TUTTI_ALGORITHM": "ring",
+                "TUTTI_SEGMENT": "64K", "TUTTI_RING": "64K", "TUTTI_TIMEOUT": "200ms"}
+        self.assertEqual(finding("values", good)["verdict"], "ok")
+        self.assertEqual(tutti("config", variables=good).returncode, 0)
+        self.assertEqual(refusal(good), "")
+
+    def test_every_bad_value_is_named_not_only_the_first(self):
+        found = finding("values", {"TUTTI_THREADS": "many", "TUTTI_RING": "3000"})
+        self.assertEqual(len(found["finding"].splitlines()), 2)
+
+    def test_settings_that_contradict_each_other(self):
+        pair = {"TUTTI_CONTROL": "plan", "TUTTI_GROUPS": "4"}
+        found = finding("values", pair)
+        self.assertEqual(found["verdict"], "fail")
+        self.assertIn(found["finding"], refusal(pair))
+
+    def test_files_that_are_missing(self):
+        for name in "TUTTI_COSTS", "TUTTI_ORDER":
+            found = finding("values", {name: "/no/such/file"})
+            self.assertEqual(found["verdict"], "fail")
+            self.assertIn(f"{name}=/no/such/file", found["finding"])
+
+    def test_interfaces_and_ports(self):
+        found = finding("values", {"TUTTI_INTERFACE": "nope"})
+        self.assertEqual(found["verdict"], "fail")
+        self.assertRegex(found["finding"], r"TUTTI_INTERFACE .*\blo\b")
+        found = finding("values", {"TUTTI_PORT_RANGE": "9-1"})
+        self.assertEqual(found["verdict"], "fail")
+        self.assertEqual(finding("values", {"TUTTI_INTERFACE": "=lo"})["verdict"], "ok")
+
+    def test_config_lists_what_is_accepted_for_every_variable(self):
+        text = tutti("config", "--all").stdout
+        names = re.findall(r"^(TUTTI_\w+)=", text, re.M)
+        self.assertGreater(len(names), 40)
+        self.assertEqual(len(re.findall(r"^# accepted: .", text, re.M)), len(names))
+        self.assertIn("# accepted: one of crc, none, aead\nTUTTI_INTEGRITY=crc\n", text)
+        self.assertRegex(text, r"# accepted: one of .*\bring\b.*\nTUTTI_ALGORITHM=\n")
+
+
+class Words(unittest.TestCase):
+    def test_surplus_arguments_are_told(self):
+        for command in ["info", "x"], ["doctor", "x"], ["config", "--set", "x"], ["env", "x"], \
+                ["version", "x"], ["man", "run", "x"], ["completion", "bash", "x"], \
+                ["schedule", "x"], ["bench", "allreduce", "x"]:
+            result = tutti(*command)
+            self.assertEqual(result.returncode, 2, command)
+            self.assertIn("unexpected argument 'x'", result.stderr)
+
+    def test_a_variable_that_cannot_be_passed_on_is_told(self):
+        result = tutti("run", "-n", "1", "-x", "NO_SUCH_VARIABLE", "true")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("-x NO_SUCH_VARIABLE", result.stderr)
+        self.assertNotIn("-x", tutti("run", "-n", "1", "-x", "HOME", "true").stderr)
+
+    def test_an_empty_range_of_sizes_is_refused(self):
+        result = tutti("bench", "-n", "2", "allreduce", "--min", "1M", "--max", "1K")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--min 1048576", result.stderr)
+
+    def test_only_near_words_are_suggested(self):
+        found = finding("variables", {"TUTTI_FOO": "1", "TUTTI_TRANPORT": "tcp"})
+        self.assertIn("TUTTI_TRANPORT (did you mean TUTTI_TRANSPORT?)", found["finding"])
+        self.assertNotIn("TUTTI_FOO (", found["finding"])
+        self.assertIn("did you mean 'doctor'", tutti("docter").stderr)
+        for strange in "xyzzy", "r", "start":
+            self.assertNotIn("did you mean", tutti(strange).stderr)
+        self.assertNotIn("did you mean", tutti("run", "--force", "true").stderr)
+
+    def test_columns_of_info_line_up(self):
+        lines = [line for line in tutti("info").stdout.splitlines() if line.startswith("TUTTI_")]
+        self.assertGreater(len(lines), 20)
+        starts = {re.match(r"\S+ +", line).end() for line in lines}
+        self.assertEqual(len(starts), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
