@@ -5,7 +5,6 @@
 
 #include "base/base.h"
 #include "commands.h"
-#include "environment.h"
 #include "library.h"
 
 typedef struct config_values {
@@ -31,9 +30,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
     const config_values *values = raw_values;
     (void)operand_count;
     (void)operands;
+    char secret[512];
     tt_library_variable variable;
+    tt_library_secret(secret, sizeof(secret));
+    printf("# the secret of a job started here: %s\n", secret);
     for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
-        const char *value = tt_environment_get(variable.name);
+        const char *value = tt_library_variable_show(&variable);
         const bool is_shown = (value != NULL || !values->has_changed_only) &&
                               (!variable.is_set_by_launcher || values->has_launcher);
         if (is_shown) {

@@ -189,6 +189,27 @@ static void check_key_file(const tt_machine *machine, finding *found)
     }
 }
 
+static void add_passed_over(void *user, const tt_library_plugin *plugin)
+{
+    finding *found = user;
+    if (found->verdict == VERDICT_OK) {
+        say(found, "a job would not load:");
+        advise(found, VERDICT_WARN, plugin->why);
+    }
+    const size_t used = strlen(found->text);
+    snprintf(found->text + used, sizeof(found->text) - used, " %s", plugin->path);
+}
+
+/* A plugin that others can replace is their code in our process; the library passes it over. */
+static void check_plugins(const tt_machine *machine, finding *found)
+{
+    (void)machine;
+    tt_library_plugins_passed_over(add_passed_over, found);
+    if (found->verdict == VERDICT_OK) {
+        say(found, "no plugin lies where others can write");
+    }
+}
+
 static void check_launcher(const tt_machine *machine, finding *found)
 {
     (void)machine;
@@ -266,10 +287,11 @@ static void check_clock(const tt_machine *machine, finding *found)
 }
 
 static const check checks[] = {
-    {"memfd", check_memfd},          {"shared memory", check_shm}, {"open files", check_files},
-    {"locked memory", check_locked}, {"pidfd", check_pidfd},       {"loopback", check_loopback},
-    {"host name", check_host_name},  {"key file", check_key_file}, {"launcher", check_launcher},
-    {"variables", check_variables},  {"values", check_values},     {"clock", check_clock},
+    {"memfd", check_memfd},          {"shared memory", check_shm},   {"open files", check_files},
+    {"locked memory", check_locked}, {"pidfd", check_pidfd},         {"loopback", check_loopback},
+    {"host name", check_host_name},  {"key file", check_key_file},   {"plugins", check_plugins},
+    {"launcher", check_launcher},    {"variables", check_variables}, {"values", check_values},
+    {"clock", check_clock},
 };
 
 static void print(json_t *array, const char *name, const finding *found)

@@ -116,9 +116,12 @@ static void put_machine(json_t *object, const tt_machine *machine)
 
 static void put_configuration(json_t *object)
 {
+    char secret[512];
     tt_library_variable variable;
+    tt_library_secret(secret, sizeof(secret));
+    put(object, "secret", "%s", secret);
     for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
-        const char *value = tt_environment_get(variable.name);
+        const char *value = tt_library_variable_show(&variable);
         if (value != NULL) {
             put(object, variable.name, "%s", value);
         } else if (!variable.is_set_by_launcher) {

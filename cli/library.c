@@ -7,9 +7,11 @@
 
 #include "api/api.h"
 #include "base/base.h"
+#include "environment.h"
 #include "join/join.h"
 #include "library.h"
 #include "plugin/plugin.h"
+#include "transport/registry.h"
 
 /* The tables, in the order in which they are shown. */
 static const struct {
@@ -30,6 +32,7 @@ bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
             *variable_out =
                 (tt_library_variable){.default_text = entry->fallback,
                                       .help = entry->help,
+                                      .is_secret = entry->is_secret,
                                       .is_set_by_launcher = tables[i].is_set_by_launcher};
             tt_text accepted = {0};
             tt_config_describe(entry, &accepted);
@@ -48,6 +51,26 @@ void tt_library_find_unknown(tt_library_report *report, void *user)
     const tt_config_table all[] = {tt_join_launcher_variables, tt_join_user_variables,
                                    tt_settings_table};
     (void)tt_config_find_unknown(all, TT_ARRAY_COUNT(all), environ, report, user);
+}
+
+const char *tt_library_variable_show(const tt_library_variable *variable)
+{
+    const char *value = tt_environment_get(variable->name);
+    return value != NULL && value[0] != '\0' && variable->is_secret ? "(hidden)" : value;
+}
+
+static const char *look_up(void *user, const char *name)
+{
+    (void)user;
+    return tt_config_environment.lookup(tt_config_environment.user, name);
+}
+
+void tt_library_secret(char *text, size_t text_bytes)
+{
+    char described[TT_SECRET_TEXT_BYTES];
+    const tt_secret_sources sources = {.lookup = look_up};
+    tt_secret_describe(&sources, described);
+    (void)snprintf(text, text_bytes, "%s", described);
 }
 
 void tt_library_place_find(tt_library_place *place_out)
@@ -120,12 +143,6 @@ const char *tt_library_launcher_at(size_t index, const char **evidence_out)
 
 /* ---- plugins ---- */
 
-static const char *look_up(void *user, const char *name)
-{
-    (void)user;
-    return tt_config_environment.lookup(tt_config_environment.user, name);
-}
-
 static const tt_plugin_source plugin_source = {.lookup = look_up};
 
 typedef struct plugin_search {
@@ -154,6 +171,12 @@ void tt_library_plugins(tt_library_plugin_visit *visit, void *user)
 {
     plugin_search search = {.visit = visit, .user = user};
     tt_plugin_each(&plugin_source, plugin_found, &search);
+}
+
+void tt_library_plugins_passed_over(tt_library_plugin_visit *visit, void *user)
+{
+    plugin_search search = {.visit = visit, .user = user};
+    tt_plugin_passed_over(&plugin_source, plugin_found, &search);
 }
 
 const char *tt_library_mpi(void)

@@ -19,12 +19,17 @@ typedef struct tt_library_variable {
     const char *default_text; /* "" if it has none */
     const char *help;         /* one sentence */
     char accepted[512];       /* what the library accepts */
+    bool is_secret;           /* its value is never shown */
     bool is_set_by_launcher;  /* users read it but do not set it */
 } tt_library_variable;
 
 /* Entry `index`: first those of the launcher contract, then the settings of a context. False
  * beyond the last. */
 bool tt_library_variable_at(size_t index, tt_library_variable *variable_out);
+/* What may be shown of its value here: never a secret. NULL where it is not set. */
+const char *tt_library_variable_show(const tt_library_variable *variable);
+/* Where a job's secret would come from, and its fingerprint. */
+void tt_library_secret(char *text, size_t text_bytes);
 
 typedef void tt_library_report(void *user, const char *name, const char *nearest);
 /* Every TUTTI_* variable of this process that the library does not know; `nearest` may be NULL. */
@@ -69,6 +74,8 @@ typedef struct tt_library_plugin {
 
 typedef void tt_library_plugin_visit(void *user, const tt_library_plugin *found);
 void tt_library_plugins(tt_library_plugin_visit *visit, void *user);
+/* Only those passed over because others could have written them; loads nothing. */
+void tt_library_plugins_passed_over(tt_library_plugin_visit *visit, void *user);
 /* What TUTTI_ENGINE=mpi means here: "mpi-openmpi". */
 const char *tt_library_mpi(void);
 /* The plugin that a job started here would load by this name. NULL: `why` says why it would be

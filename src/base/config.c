@@ -206,7 +206,11 @@ static bool load_entry(const tt_config_entry *entry, const tt_config_source *sou
     }
     tt_text_clear(error);
     tt_text_add(error, "%s%s is ", prefix, entry->name);
-    tt_text_add_quoted(error, value, QUOTE_BYTES_MAX);
+    if (entry->is_secret) {
+        tt_text_add(error, "wrong (its value is not shown)");
+    } else {
+        tt_text_add_quoted(error, value, QUOTE_BYTES_MAX);
+    }
     tt_text_add(error, "; accepted: %s", accepted.bytes);
     return false;
 }

@@ -54,6 +54,7 @@ typedef struct tt_config_entry {
     bool (*accepts)(const char *value);
     const char *accepted;                 /* says so, instead of the kind of a STRING */
     void (*list_accepted)(tt_text *text); /* where the words are known at run time only */
+    bool is_secret;                       /* its value is never shown, not even a wrong one */
 } tt_config_entry;
 
 /* One module's part of the configuration, for the printer and the search for typos. */

@@ -219,9 +219,8 @@ static tt_status work_init(tt_mesh_work *work)
     const uint32_t size = work->mesh->size;
     work->stream_count = (uint32_t)tt_max_u64(1, work->config->stream_count);
     TT_ASSERT(work->stream_count <= TT_MESH_STREAMS_MAX);
-    work->connection_max =
-        2 * (size_t)TT_MESH_STRANGERS_MAX + /* over TCP, and over Unix sockets */
-        (size_t)CONNECTIONS_PER_RANK * work->stream_count * size;
+    work->connection_max = 2 * (size_t)TT_MESH_STRANGERS_MAX + /* over TCP, and over Unix sockets */
+                           (size_t)CONNECTIONS_PER_RANK * work->stream_count * size;
     work->connections = calloc(work->connection_max, sizeof(tt_mesh_connection *));
     work->records = calloc(size, sizeof(*work->records));
     work->joined = calloc(size, sizeof(*work->joined));

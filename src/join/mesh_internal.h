@@ -52,8 +52,8 @@ typedef struct tt_mesh_connection {
     tt_mesh_phase phase;
     int fd;
     bool outgoing;
-    bool local;    /* a Unix socket */
-    bool answered; /* incoming: its first message proved the secret, or was a replay */
+    bool local;     /* a Unix socket */
+    bool answered;  /* incoming: its first message proved the secret, or was a replay */
     bool was_reset; /* outgoing: the other side dropped it unread, which is no refusal */
     tt_hello_role role;
     uint32_t peer; /* outgoing: whom we dial; incoming: known once greeted */
@@ -110,7 +110,7 @@ typedef struct tt_mesh_work {
     int unix_fd;
     size_t accept_turn;          /* which listener is served first */
     uint64_t accept_again_ns[2]; /* TCP, Unix: not before; all places are taken */
-    uint64_t accept_short_ns; /* since when the kernel has no descriptor to give; 0: it has */
+    uint64_t accept_short_ns;    /* since when the kernel has no descriptor to give; 0: it has */
 
     tt_mesh_connection **connections;
     size_t connection_count, connection_max;

@@ -112,6 +112,7 @@ static const tt_config_entry user_entries[] = {
      .accepted = "a file of mode 600 with 32 bytes or 64 hex digits"},
     {.name = "SECRET",
      .kind = TT_CONFIG_STRING,
+     .is_secret = true,
      .fallback = "",
      .unit = "",
      .help = "the secret as 64 hex digits; others can read it, so avoid it"},

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "plugin/check.h"
+#include "plugin/trust.h"
 
 #ifndef TUTTI_PLUGIN_DIR
 #define TUTTI_PLUGIN_DIR "/usr/local/lib/tutti"
@@ -44,28 +45,34 @@ bool tt_plugin_home(const tt_plugin_source *source, char path_out[TT_PLUGIN_PATH
     return length > 0 && length < TT_PLUGIN_PATH_BYTES;
 }
 
-/* The folder of the file that holds this code: the library, or a program linked with it. */
-static bool own_folder(const char *below, char path_out[TT_PLUGIN_PATH_BYTES])
+enum { OWN_PATH_BYTES = TT_PLUGIN_PATH_BYTES - 64 }; /* leaves room for what is below */
+
+/* The file that holds this code: the library, or a program linked with it. */
+static bool own_file(char path_out[OWN_PATH_BYTES])
 {
     Dl_info info;
-    char path[TT_PLUGIN_PATH_BYTES - 64]; /* leaves room for what is below */
     if (dladdr(PREFIX, &info) == 0 || info.dli_fname == NULL) {
         return false;
     }
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (info.dli_fname[0] == '/' && strlen(info.dli_fname) < sizeof(path)) {
-        length = snprintf(path, sizeof(path), "%s", info.dli_fname);
+    ssize_t length = readlink("/proc/self/exe", path_out, OWN_PATH_BYTES - 1);
+    if (info.dli_fname[0] == '/' && strlen(info.dli_fname) < OWN_PATH_BYTES) {
+        length = snprintf(path_out, OWN_PATH_BYTES, "%s", info.dli_fname);
     }
-    if (length <= 0) {
-        return false;
+    if (length > 0) {
+        path_out[length] = '\0';
     }
-    path[length] = '\0';
-    char *end = strrchr(path, '/');
+    return length > 0;
+}
+
+static bool own_folder(const char *below, char path_out[TT_PLUGIN_PATH_BYTES])
+{
+    char path[OWN_PATH_BYTES];
+    char *end = own_file(path) ? strrchr(path, '/') : NULL;
     if (end == NULL) {
         return false;
     }
     *end = '\0';
-    length = snprintf(path_out, TT_PLUGIN_PATH_BYTES, "%s/%s", path, below);
+    const int length = snprintf(path_out, TT_PLUGIN_PATH_BYTES, "%s/%s", path, below);
     return length > 0 && length < TT_PLUGIN_PATH_BYTES;
 }
 
@@ -114,10 +121,17 @@ static const char *library_of(const char *name)
     return NULL;
 }
 
-/* The plugin in this file, or NULL and why not. */
-static const tutti_plugin *open_file(const char *path, tt_plugin_part part, tt_text *why)
+static tt_plugin_owners owners_here(void)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    char path[OWN_PATH_BYTES];
+    return tt_plugin_owners_here(own_file(path) ? path : NULL);
+}
+
+/* The plugin in the file `real`, found as `path`; or NULL and why not. */
+static const tutti_plugin *open_file(const char *path, const char *real, tt_plugin_part part,
+                                     tt_text *why)
+{
+    void *handle = dlopen(real, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle == NULL) {
         char name[TT_PLUGIN_NAME_BYTES] = "";
         const char *file = strrchr(path, '/') + sizeof(PREFIX);
@@ -172,17 +186,29 @@ static const tutti_plugin *load_one(const tt_plugin_source *source, const char *
 {
     char folder[TT_PLUGIN_PATH_BYTES];
     char path[TT_PLUGIN_PATH_BYTES + TT_PLUGIN_NAME_BYTES + sizeof(PREFIX SUFFIX)];
+    char real[PATH_MAX];
+    tt_text passed_over = {0};
+    const tt_plugin_owners owners = owners_here();
     if (!is_name(name)) {
         tt_text_add(why, "'%.80s' is no name of a plugin", name);
         return NULL;
     }
     for (size_t i = 0; i < FOLDERS_MAX && tt_plugin_folder(source, i, folder); i++) {
         (void)snprintf(path, sizeof(path), "%s/" PREFIX "%s" SUFFIX, folder, name);
-        if (folder[0] != '\0' && access(path, F_OK) == 0) {
-            return open_file(path, part, why);
+        if (folder[0] == '\0' || access(path, F_OK) != 0) {
+            continue;
         }
+        if (tt_plugin_is_trusted(path, &owners, real, &passed_over)) {
+            return open_file(path, real, part, why);
+        }
+        tt_text_add(&passed_over, "; ");
     }
-    say_missing(source, name, why);
+    if (passed_over.length > 0) {
+        tt_text_add(why, PREFIX "%s" SUFFIX " was passed over: %s", name, passed_over.bytes);
+        tt_text_add(why, "else set TUTTI_PLUGIN_PATH to a folder that only you can write");
+    } else {
+        say_missing(source, name, why);
+    }
     return NULL;
 }
 
@@ -257,7 +283,26 @@ static bool is_plugin_file(const char *file)
            strcmp(file + length - strlen(SUFFIX), SUFFIX) == 0;
 }
 
-void tt_plugin_each(const tt_plugin_source *source, tt_plugin_visit *visit, void *user)
+/* One file of a folder. */
+static void look_at(const char *path, bool is_loaded, tt_plugin_visit *visit, void *user)
+{
+    char real[PATH_MAX];
+    tt_text why = {0};
+    tt_text fault = {0};
+    const tt_plugin_owners owners = owners_here();
+    const tutti_plugin *found = NULL;
+    if (!tt_plugin_is_trusted(path, &owners, real, &fault)) {
+        tt_text_add(&why, "passed over: %s", fault.bytes);
+    } else if (is_loaded) {
+        found = open_file(path, real, TT_PLUGIN_ANY, &why);
+    } else {
+        return;
+    }
+    visit(user, path, found, why.bytes);
+}
+
+static void visit_files(const tt_plugin_source *source, bool is_loaded, tt_plugin_visit *visit,
+                        void *user)
 {
     char folder[TT_PLUGIN_PATH_BYTES];
     for (size_t i = 0; i < FOLDERS_MAX && tt_plugin_folder(source, i, folder); i++) {
@@ -267,13 +312,21 @@ void tt_plugin_each(const tt_plugin_source *source, tt_plugin_visit *visit, void
         }
         for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
             char path[TT_PLUGIN_PATH_BYTES + sizeof(entry->d_name) + 1];
-            tt_text why = {0};
             if (is_plugin_file(entry->d_name)) {
                 (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-                const tutti_plugin *found = open_file(path, TT_PLUGIN_ANY, &why);
-                visit(user, path, found, why.bytes);
+                look_at(path, is_loaded, visit, user);
             }
         }
         (void)closedir(listing);
     }
+}
+
+void tt_plugin_each(const tt_plugin_source *source, tt_plugin_visit *visit, void *user)
+{
+    visit_files(source, true, visit, user);
+}
+
+void tt_plugin_passed_over(const tt_plugin_source *source, tt_plugin_visit *visit, void *user)
+{
+    visit_files(source, false, visit, user);
 }

@@ -36,6 +36,9 @@ typedef void tt_plugin_visit(void *user, const char *path, const tutti_plugin *f
                              const char *why);
 void tt_plugin_each(const tt_plugin_source *source, tt_plugin_visit *visit, void *user);
 
+/* Files that would not be loaded because others could have written them; loads nothing. */
+void tt_plugin_passed_over(const tt_plugin_source *source, tt_plugin_visit *visit, void *user);
+
 /* Is an MPI among the libraries of this process? */
 bool tt_plugin_has_mpi(void);
 /* The names that "mpi" stands for here, best first; ends in NULL. */

@@ -25,6 +25,7 @@ enum {
     HEX_BYTES = 2 * TT_SECRET_BYTES,
     RAW_BYTES_MAX = HEX_BYTES + 2, /* one more than a newline: longer is wrong, not cut */
     PATH_BYTES = PATH_MAX,
+    FINGERPRINT_BYTES = 4,
 };
 
 __attribute__((format(printf, 2, 3))) static void say(char *text, const char *format, ...)
@@ -198,9 +199,9 @@ static tt_status from_blob(const tt_secret_sources *sources, tt_secret *secret, 
     return TT_OK;
 }
 
-/* "<config>/tutti", made if absent; only absolute paths count, as the XDG rules say. */
-static bool find_user_directory(const tt_secret_sources *sources, char directory[PATH_BYTES],
-                                char *text)
+/* "<config>", and room to append; only absolute paths count, as the XDG rules say. */
+static bool find_config_directory(const tt_secret_sources *sources, char directory[PATH_BYTES],
+                                  char *text)
 {
     const char *config = sources->lookup(sources->user, "XDG_CONFIG_HOME");
     const bool xdg = config != NULL && config[0] == '/';
@@ -211,13 +212,23 @@ static bool find_user_directory(const tt_secret_sources *sources, char directory
                   "read, or set HOME, or start the ranks with tutti run");
         return false;
     }
-    int length = snprintf(directory, PATH_BYTES, "%s%s", base, xdg ? "" : "/.config");
+    const int length = snprintf(directory, PATH_BYTES, "%s%s", base, xdg ? "" : "/.config");
     if (length < 0 || length >= PATH_BYTES - 64) {
         say(text, "the path of your configuration directory is too long; set TUTTI_SECRET_FILE");
         return false;
     }
+    return true;
+}
+
+/* "<config>/tutti", made if absent. */
+static bool find_user_directory(const tt_secret_sources *sources, char directory[PATH_BYTES],
+                                char *text)
+{
+    if (!find_config_directory(sources, directory, text)) {
+        return false;
+    }
     (void)mkdir(directory, 0700); /* where it fails the next one does, with the reason */
-    memcpy(directory + length, "/tutti", sizeof("/tutti"));
+    memcpy(directory + strlen(directory), "/tutti", sizeof("/tutti"));
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
         say(text, "cannot make %.300s: %s; set TUTTI_SECRET_FILE", directory, strerror(errno));
         return false;
@@ -342,6 +353,91 @@ tt_status tt_secret_find(const tt_secret_sources *sources, tt_secret *secret_out
     }
     sodium_memzero(&secret, sizeof(secret));
     return status;
+}
+
+/* ", fingerprint 1f2e3d4c": a keyed hash, of which nobody gets back to 256 random bits. */
+static void add_fingerprint(const uint8_t key[TT_SECRET_BYTES], char *text)
+{
+    static const uint8_t message[] = "tutti secret fingerprint";
+    uint8_t hash[crypto_generichash_BYTES_MIN];
+    char hex[2 * FINGERPRINT_BYTES + 1];
+    const size_t length = strlen(text);
+
+    crypto_generichash(hash, sizeof(hash), message, sizeof(message) - 1, key, TT_SECRET_BYTES);
+    (void)sodium_bin2hex(hex, sizeof(hex), hash, FINGERPRINT_BYTES);
+    (void)snprintf(text + length, TT_SECRET_TEXT_BYTES - length, ", fingerprint %s", hex);
+}
+
+/* A pipe is left alone: the rank that it is meant for reads it once. */
+static void describe_descriptor(const char *value, uint8_t key[TT_SECRET_BYTES], char *text)
+{
+    uint8_t bytes[RAW_BYTES_MAX];
+    char *end = NULL;
+    const long number = strtol(value, &end, 10);
+    const bool is_number = *end == '\0' && number >= 0 && number <= INT_MAX;
+    const ssize_t count = is_number ? pread((int)number, bytes, sizeof(bytes), 0) : -1;
+
+    say(text, "TUTTI_SECRET_FD %.20s", value);
+    if (count > 0 && parse_key(bytes, (size_t)count, key)) {
+        add_fingerprint(key, text);
+    }
+    sodium_memzero(bytes, sizeof(bytes));
+}
+
+static void describe_file(const char *kind, const char *path, uint8_t key[TT_SECRET_BYTES],
+                          char *text)
+{
+    const tt_status status = load_key_file(path, key, text);
+
+    if (status == TT_OK) {
+        say(text, "%s %.300s", kind, path);
+        add_fingerprint(key, text);
+    }
+}
+
+static void describe_environment(const char *value, uint8_t key[TT_SECRET_BYTES], char *text)
+{
+    const size_t count = strlen(value);
+    const bool good = count == HEX_BYTES && parse_key((const uint8_t *)value, count, key);
+
+    say(text, good ? "TUTTI_SECRET" : "TUTTI_SECRET, which is not a key: need 64 hex digits");
+    if (good) {
+        add_fingerprint(key, text);
+    }
+}
+
+static void describe_user_key(const tt_secret_sources *sources, uint8_t key[TT_SECRET_BYTES],
+                              char *text)
+{
+    char path[PATH_BYTES];
+
+    if (!find_config_directory(sources, path, text)) {
+        return;
+    }
+    memcpy(path + strlen(path), "/tutti/key", sizeof("/tutti/key"));
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        say(text, "the user's key %.300s, made when a job first needs it", path);
+    } else {
+        describe_file("the user's key", path, key, text);
+    }
+}
+
+void tt_secret_describe(const tt_secret_sources *sources, char text_out[TT_SECRET_TEXT_BYTES])
+{
+    uint8_t key[TT_SECRET_BYTES];
+    const char *value;
+
+    TT_ASSERT(sources->lookup != NULL);
+    if ((value = lookup_set(sources, "TUTTI_SECRET_FD")) != NULL) {
+        describe_descriptor(value, key, text_out);
+    } else if ((value = lookup_set(sources, "TUTTI_SECRET_FILE")) != NULL) {
+        describe_file("TUTTI_SECRET_FILE", value, key, text_out);
+    } else if ((value = lookup_set(sources, "TUTTI_SECRET")) != NULL) {
+        describe_environment(value, key, text_out);
+    } else {
+        describe_user_key(sources, key, text_out);
+    }
+    sodium_memzero(key, sizeof(key));
 }
 
 void tt_secret_wipe(tt_secret *secret)

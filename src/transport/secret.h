@@ -61,6 +61,10 @@ typedef struct tt_secret {
  * warning to log once. */
 tt_status tt_secret_find(const tt_secret_sources *sources, tt_secret *secret_out, char *text_out);
 
+/* Which source a job started here would use, for people: its name, and a fingerprint by which two
+ * hosts can be compared. Nothing is used up, unset or made. Needs `lookup` and `user` only. */
+void tt_secret_describe(const tt_secret_sources *sources, char text_out[TT_SECRET_TEXT_BYTES]);
+
 void tt_secret_wipe(tt_secret *secret);
 
 #endif

@@ -326,6 +326,51 @@ static void test_home_serves_where_xdg_is_unset_or_relative(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+/* Every source, described; the key's digits are in no text, and the same key has one fingerprint.
+ */
+static void test_a_description_has_the_source_and_a_fingerprint_only(void **state)
+{
+    fixture *f = *state;
+    char first[TT_SECRET_TEXT_BYTES];
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/tutti/key", f->directory);
+    set(f, "XDG_CONFIG_HOME", f->directory);
+    tt_secret_describe(&f->sources, f->text);
+    assert_non_null(strstr(f->text, "made when a job first needs it"));
+    assert_int_not_equal(access(path, F_OK), 0); /* not by describing it */
+    set(f, "TUTTI_SECRET", key_hex);
+    tt_secret_describe(&f->sources, f->text);
+    assert_non_null(strstr(f->text, "TUTTI_SECRET, fingerprint "));
+    assert_null(strstr(f->text, "00112233"));
+    (void)snprintf(first, sizeof(first), "%s", strstr(f->text, "fingerprint"));
+    assert_non_null(lookup(f, "TUTTI_SECRET"));
+    write_file(f->path, key_hex, strlen(key_hex), 0600);
+    set(f, "TUTTI_SECRET_FILE", f->path);
+    tt_secret_describe(&f->sources, f->text);
+    assert_non_null(strstr(f->text, f->path));
+    assert_string_equal(strstr(f->text, "fingerprint"), first);
+    const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%d", fd);
+    set(f, "TUTTI_SECRET_FD", number);
+    tt_secret_describe(&f->sources, f->text);
+    assert_non_null(strstr(f->text, "TUTTI_SECRET_FD"));
+    assert_string_equal(strstr(f->text, "fingerprint"), first);
+    (void)close(fd);
+}
+
+static void test_a_description_of_what_is_no_key_does_not_show_it(void **state)
+{
+    fixture *f = *state;
+
+    set(f, "TUTTI_SECRET", "correct horse battery staple");
+    tt_secret_describe(&f->sources, f->text);
+    assert_non_null(strstr(f->text, "not a key"));
+    assert_null(strstr(f->text, "horse"));
+    assert_null(strstr(f->text, "fingerprint")); /* it could be guessed from one */
+}
+
 static void test_no_source_at_all_names_the_cure(void **state)
 {
     fixture *f = *state;
@@ -356,6 +401,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_home_serves_where_xdg_is_unset_or_relative, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_no_source_at_all_names_the_cure, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_description_has_the_source_and_a_fingerprint_only,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_description_of_what_is_no_key_does_not_show_it,
+                                        setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
