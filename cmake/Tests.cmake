@@ -186,6 +186,11 @@ if(TARGET tutti-simulate)
     ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(tutti-simulate-planted PRIVATE tutti_flags Threads::Threads
     PkgConfig::CMOCKA m)
+
+  # A unit test of what no simulation has, with the planted file in place of the library's.
+  tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/join/mesh_accept_test.c
+    ${PROJECT_SOURCE_DIR}/src/join/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
+  target_compile_definitions(test-mesh-accept-planted PRIVATE TUTTI_PLANTED_BUGS)
 endif()
 
 include(cmake/Fuzz.cmake)

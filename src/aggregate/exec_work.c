@@ -8,6 +8,7 @@
 #include "base/adasum.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "base/reduce.h"
 #include "base/stream.h"
 
@@ -201,7 +202,8 @@ static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
     for (uint32_t i = 0; i < problem->size; i++) {
         const uint8_t *base = i == problem->self ? tt_exec_address(exec, lane, move->source)
                                                  : lane->scratch + i * move->slot;
-        exec->pointers[i] = base + lane->work_done;
+        const uint32_t at = TT_PLANT(SUM_ORDER_BY_RANK) ? (i + problem->self) % problem->size : i;
+        exec->pointers[at] = base + lane->work_done;
     }
     exec->pointers[problem->size] =
         (uint8_t *)tt_exec_address(exec, lane, move->target) + lane->work_done;

@@ -2,8 +2,8 @@
  *
  * plant.h - bugs planted on purpose, to test that the tests find them.
  *
- * TT_PLANT(NAME) is 0 in every build but that of tutti-simulate-planted, where one bug can be
- * chosen at run time.
+ * TT_PLANT(NAME) is 0 in every build but those of programs called ...-planted (cmake/Tests.cmake),
+ * where one bug can be chosen at run time.
  *
  * Layer:   base.
  * Threads: choose before the first use.
@@ -14,42 +14,47 @@
 
 #include <stdbool.h>
 
-#define TT_PLANT_MAP(X)       \
-    X(DUPLICATE_ADDED_TWICE)  \
-    X(EPOCH_IGNORED)          \
-    X(REDUCE_BEFORE_ROUND)    \
-    X(GRANT_ADDED_UP)         \
-    X(PARKED_ROOM_LOST)       \
-    X(VERDICT_BEFORE_CLAIMS)  \
-    X(DESCRIPTOR_IGNORED)     \
-    X(ABORT_WAITS_FOR_DEAD)   \
-    X(SINK_KEPT_AFTER_END)    \
-    X(SECOND_LIFE_OF_AN_OP)   \
-    X(LANE_GRANTED_TOO_EARLY) \
-    X(PAYLOAD_KEPT_AFTER_END) \
-    X(STORES_NOT_AWAITED)     \
-    X(NAME_TAKEN_TWICE)       \
-    X(NAME_FREE_TOO_EARLY)    \
-    X(OCCURRENCE_OFF_BY_ONE)  \
-    X(IDENTITY_IS_ZERO)       \
-    X(JOIN_ENDS_EARLY)        \
-    X(TICKET_LOST_ON_CUT)     \
-    X(CUT_IGNORES_LATE_RANK)  \
-    X(LAYOUT_DIFFERS)         \
-    X(ACTIVE_ALWAYS_DIVIDES)  \
-    X(ALONE_TOO_OFTEN)        \
-    X(APART_HERE_ONLY)        \
-    X(EVICTION_DIFFERS)       \
-    X(CACHE_SKEW)             \
-    X(COORDINATOR_TOO_EARLY)  \
-    X(COMBINE_TOO_EARLY)      \
-    X(LEAVING_ENDS_TICKETS)   \
-    X(CREDIT_KEPT)            \
-    X(QUICK_ONE_TOO_EARLY)    \
-    X(MEET_ONE_TOO_EARLY)     \
-    X(PLACES_NOT_ASKED_AGAIN) \
-    X(SETTING_TAKEN_ANEW)     \
-    X(REPEAT_OF_ANOTHER_COUNT)
+#define TT_PLANT_MAP(X)        \
+    X(DUPLICATE_ADDED_TWICE)   \
+    X(EPOCH_IGNORED)           \
+    X(REDUCE_BEFORE_ROUND)     \
+    X(GRANT_ADDED_UP)          \
+    X(PARKED_ROOM_LOST)        \
+    X(VERDICT_BEFORE_CLAIMS)   \
+    X(DESCRIPTOR_IGNORED)      \
+    X(ABORT_WAITS_FOR_DEAD)    \
+    X(SINK_KEPT_AFTER_END)     \
+    X(SECOND_LIFE_OF_AN_OP)    \
+    X(LANE_GRANTED_TOO_EARLY)  \
+    X(PAYLOAD_KEPT_AFTER_END)  \
+    X(STORES_NOT_AWAITED)      \
+    X(NAME_TAKEN_TWICE)        \
+    X(NAME_FREE_TOO_EARLY)     \
+    X(OCCURRENCE_OFF_BY_ONE)   \
+    X(IDENTITY_IS_ZERO)        \
+    X(JOIN_ENDS_EARLY)         \
+    X(TICKET_LOST_ON_CUT)      \
+    X(CUT_IGNORES_LATE_RANK)   \
+    X(LAYOUT_DIFFERS)          \
+    X(ACTIVE_ALWAYS_DIVIDES)   \
+    X(ALONE_TOO_OFTEN)         \
+    X(APART_HERE_ONLY)         \
+    X(EVICTION_DIFFERS)        \
+    X(CACHE_SKEW)              \
+    X(COORDINATOR_TOO_EARLY)   \
+    X(COMBINE_TOO_EARLY)       \
+    X(LEAVING_ENDS_TICKETS)    \
+    X(CREDIT_KEPT)             \
+    X(QUICK_ONE_TOO_EARLY)     \
+    X(MEET_ONE_TOO_EARLY)      \
+    X(PLACES_NOT_ASKED_AGAIN)  \
+    X(SETTING_TAKEN_ANEW)      \
+    X(REPEAT_OF_ANOTHER_COUNT) \
+    X(NEWER_EPOCH_TAKEN)       \
+    X(WRONG_RANKS_TOLD)        \
+    X(WRONG_BIDDERS_TOLD)      \
+    X(SUM_ORDER_BY_RANK)       \
+    X(OTHER_USER_TAKEN)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

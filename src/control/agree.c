@@ -276,7 +276,7 @@ static void decide_mismatch(tt_control *control, tt_case *found)
             continue;
         }
         for (uint32_t j = 0; j < found->size; j++) {
-            wanted[j] =
+            wanted[TT_PLANT(WRONG_RANKS_TOLD) ? (j + 1) % found->size : j] =
                 found->has_claimed[j] && tt_claim_equals(&found->claims[i], &found->claims[j]);
         }
         tt_text_add(&text, " ");

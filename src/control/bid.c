@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/hash64.h"
+#include "base/plant.h"
 #include "control/named.h"
 
 enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8, HASH_BYTES = 8 };
@@ -376,7 +377,7 @@ static void add_ranks(tt_text *text, const tt_set *set, const tt_claimant *claim
 {
     tt_text_add(text, claimant->member_count == 1 ? "rank" : "ranks");
     for (uint32_t i = 0; i < claimant->member_count; i++) {
-        const uint32_t member = claimant->members[i];
+        const uint32_t member = claimant->members[i] + (TT_PLANT(WRONG_BIDDERS_TOLD) ? 1 : 0);
         tt_text_add(text, "%s%u", i == 0 ? " " : ", ",
                     member < set->size ? set->members[member] : UINT32_MAX);
     }

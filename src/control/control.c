@@ -178,7 +178,8 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     const uint8_t space = head->flags & (TT_FLAGS_SPACE & ~TT_FLAG_REPLY);
     const bool is_nonsense =
         (space & (space - 1)) != 0 || ((head->flags & TT_FLAG_REPLY) != 0 && space != TT_FLAG_PAIR);
-    const bool is_stale = head->epoch != control->world.epoch && !TT_PLANT(EPOCH_IGNORED);
+    const bool is_stale = head->epoch != control->world.epoch && !TT_PLANT(EPOCH_IGNORED) &&
+                          !(TT_PLANT(NEWER_EPOCH_TAKEN) && head->epoch > control->world.epoch);
     if (is_stale || is_gone || is_nonsense) {
         control->flow.frames_dropped++;
         return NULL;

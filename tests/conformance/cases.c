@@ -3,6 +3,7 @@
  * cases.c - see cases.h. */
 #include "conformance/cases.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -208,6 +209,8 @@ static void values_of(const collective_case *one, uint32_t rank, uint64_t first,
             values[i] = (double)(1 + random % 2);
         } else if (is_adasum) { /* orthogonal, so that the answer is the sum */
             values[i] = (first + i) % one->size == rank ? (double)(1 + random % 3) : 0.0;
+        } else if (one->is_rounding) { /* of very different sizes */
+            values[i] = ldexp((double)(int64_t)random, -63 - (int)(random % 7));
         } else if (one->dtype == TT_BOOL) {
             values[i] = (double)(random % 2);
         } else {

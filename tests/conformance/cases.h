@@ -3,7 +3,8 @@
  * cases.h - collectives to try on any driver, their inputs, and what must come out.
  *
  * Values are small integers, so that every sum and product is exact in every type whatever the
- * order: the oracle is plain arithmetic, and all algorithms must give the same bits.
+ * order: the oracle is plain arithmetic, and all algorithms must give the same bits. Sums that
+ * round have no exact oracle; the simulation judges them.
  *
  * Layer:   tests.
  */
@@ -22,6 +23,7 @@ typedef struct collective_case {
     uint64_t count; /* elements; of parts if there are parts */
     bool is_in_place;
     bool is_uneven;
+    bool is_rounding; /* a sum of floats whose bits depend on the order of adding */
     double prescale, postscale;
     const char *algorithm; /* NULL: chosen */
     uint64_t salt;         /* of the values */

@@ -14,7 +14,6 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
-#include "base/reduce.h"
 #include "control/control_internal.h"
 #include "simulation/run_internal.h"
 
@@ -22,32 +21,6 @@ static bool is_one_sided(tt_collective collective)
 {
     return collective == TT_REDUCE || collective == TT_BROADCAST || collective == TT_GATHER ||
            collective == TT_SCATTER || collective == TT_SEND;
-}
-
-/* Ranks that have joined give nothing. */
-static void fill_expected_of_active(const call_slot *slot, uint8_t *output)
-{
-    const collective_case *one = &slot->call->one;
-    const scenario *what = slot->simulation->what;
-    const uint64_t parts = one->collective == TT_REDUCESCATTER ? one->size : 1;
-    const size_t width = tt_dtype_bytes(one->dtype), count = one->count * parts;
-    uint8_t *sum = calloc(2, count * width + 1), *input = sum + count * width;
-    TT_ASSERT(sum != NULL);
-    tt_fill_identity(one->dtype, one->redop, sum, count);
-    for (uint32_t member = 0; member < one->size; member++) {
-        if (scenario_takes_part(what, what->members[slot->call->set][member], slot->call->step)) {
-            case_fill_input(one, member, input);
-            tt_scale(one->dtype, input, input, count, one->prescale);
-            tt_reduce(one->dtype, one->redop, sum, sum, input, count);
-        }
-    }
-    if (one->redop == TT_AVERAGE) {
-        tt_divide(one->dtype, sum, count, one->size);
-    }
-    tt_scale(one->dtype, sum, sum, count, one->postscale);
-    const size_t first = parts > 1 ? slot->member * one->count * width : 0;
-    memcpy(output, sum + first, case_output_count(one, slot->member) * width);
-    free(sum);
 }
 
 void judge_join(call_slot *slot)
@@ -64,42 +37,6 @@ void judge_join(call_slot *slot)
         run_fault(run, "rank %u was told that %u joined last, another %u", slot->rank,
                   slot->request.root, *last - 1);
     }
-}
-
-void judge_output(call_slot *slot)
-{
-    const collective_case *one = &slot->call->one;
-    simulation *run = slot->simulation;
-    const bool is_culprit = slot->member == slot->call->culprit;
-    const bool is_other_call = slot->call->flaw != FLAW_NONE && slot->call->flaw != FLAW_CANCEL &&
-                               slot->call->flaw != FLAW_APART;
-    if (is_other_call && (is_culprit || one->collective == TT_SEND)) {
-        return;
-    }
-    const bool has_output = one->collective != TT_SEND || slot->is_receive;
-    const size_t bytes =
-        has_output ? case_output_count(one, slot->member) * tt_dtype_bytes(one->dtype) : 0;
-    uint8_t *expected = calloc(1, bytes + 1);
-    TT_ASSERT(expected != NULL);
-    if (has_output && run->what->has_joins) {
-        fill_expected_of_active(slot, expected);
-    } else if (has_output) {
-        case_fill_expected(one, slot->member, expected);
-    }
-    const uint8_t *output = slot->request.output;
-    if (bytes > 0 && memcmp(expected, output, bytes) != 0) {
-        run_fault(run, "call %u of rank %u: wrong result", slot->call_index, slot->rank);
-    }
-    for (size_t i = bytes; has_output && i < bytes + SLACK_BYTES; i++) {
-        if (output[i] != POISON) {
-            run_fault(run, "call %u of rank %u: written beyond the output", slot->call_index,
-                      slot->rank);
-            break;
-        }
-    }
-    run->result.results_hash =
-        tt_hash64(output, bytes, run->result.results_hash + slot->call_index * 64 + slot->rank);
-    free(expected);
 }
 
 /* DOWN is proof that a process is gone (platform.h), but a severed link of one host leaves a rank
@@ -198,18 +135,12 @@ static bool is_past_grace(const simulation *run, const call_slot *slot)
     return slot->call->is_named && is_outlasted && is_past;
 }
 
-/* A rank that is told late is told of another call. */
-static bool is_told_late(const call_slot *slot)
-{
-    return strstr(slot->request.error, "an earlier call failed") != NULL;
-}
-
 /* May a request end like this? NULL: yes. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
     const scenario_call *call = slot->call;
     const tt_request *request = &slot->request;
-    const bool is_late = is_told_late(slot);
+    const bool is_late = judge_is_late(slot);
     const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
     if (slot->is_join) {
         return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";
@@ -242,7 +173,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
 /* A rank with a reason of its own may say other words. */
 static bool has_own_words(const call_slot *slot)
 {
-    return is_told_late(slot) || strstr(slot->request.error, "began it as planned") != NULL;
+    return judge_is_late(slot) || strstr(slot->request.error, "began it as planned") != NULL;
 }
 
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */
@@ -253,13 +184,6 @@ static bool tell_same(const call_slot *a, const call_slot *b)
     }
     return a->request.status == b->request.status &&
            strcmp(a->request.error, b->request.error) == 0;
-}
-
-/* Are `a` and `b` one call, or of one group in one step? */
-static bool are_grouped(const scenario_call *a, const scenario_call *b)
-{
-    return a == b ||
-           (a->group_size > 0 && b->group_size > 0 && a->set == b->set && a->step == b->step);
 }
 
 /* Is what the failed request tells an objection that its own rank has made? */
@@ -276,7 +200,7 @@ static bool tells_own_objection(const simulation *run, const call_slot *slot)
     for (uint32_t i = 0; i < run->slot_count && (says_cancelled || says_refused); i++) {
         const call_slot *other = &run->slots[i];
         if (other->rank == slot->rank && !other->is_join && other->is_submitted &&
-            other->member == other->call->culprit && are_grouped(other->call, slot->call) &&
+            other->member == other->call->culprit && judge_are_grouped(other->call, slot->call) &&
             ((says_cancelled && other->is_cancelled) ||
              (says_refused && other->call->flaw == FLAW_ARGUMENT))) {
             return true;
@@ -325,7 +249,7 @@ static void judge_agreement(simulation *run, const call_slot *slot, const call_s
 
 static bool is_short_of_claims(const call_slot *slot)
 {
-    return strstr(slot->request.error, "no word from") != NULL && !is_told_late(slot);
+    return strstr(slot->request.error, "no word from") != NULL && !judge_is_late(slot);
 }
 
 /* Claims are waited for as long as verdict_ns, not for ever: a rank that makes the call later (an
@@ -387,6 +311,7 @@ void judge_calls(simulation *run)
             run_fault(run, "call %u of rank %u (%s: %s): %s", slot->call_index, slot->rank,
                       tt_status_text(slot->request.status), slot->request.error, wrong);
         }
+        judge_text(run, slot);
         if (!is_disturbed(run)) {
             if (is_short_of_claims(slot) && is_decided_early(run, slot->call_index)) {
                 run_fault(run, "call %u: decided before all had claimed", slot->call_index);

@@ -80,7 +80,7 @@ static void duplicate(simulation *run, uint32_t from, const tt_send *send)
     }
 }
 
-/* Some frames are followed by one of an earlier life of the job. */
+/* Some frames are followed by one of an earlier life of the job, or of a later one. */
 static void on_seen(void *owner, uint32_t from, const tt_send *send)
 {
     simulation *run = owner;
@@ -102,7 +102,7 @@ static void on_seen(void *owner, uint32_t from, const tt_send *send)
         return;
     }
     tt_head head = *send->head;
-    head.epoch = EPOCH - 1;
+    head.epoch = tt_sim_now(run->sim) % 2 == 0 ? EPOCH - 1 : EPOCH + 1;
     head.flags &= (uint8_t)~TT_FLAG_EAGER;
     head.op += tt_random_below(&run->random, 2);
     uint8_t *garbage = malloc((size_t)head.payload_bytes + 1);

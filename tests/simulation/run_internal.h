@@ -58,6 +58,7 @@ struct simulation {
     uint32_t slot_count;
     uint32_t
         joined_last[SCENARIO_PHASES_MAX]; /* + 1: who joined last, as the first rank was told */
+    uint64_t bits[SCENARIO_CALLS_MAX];    /* of all-reduces: hash of what the first rank got */
     bool is_over; /* requests that end now do so because they are swept up */
     run_result result;
 };
@@ -71,9 +72,19 @@ void slots_release(simulation *run);
 /* Submit what may be submitted now; as a call event of the rank. */
 void slot_pump(void *rank_state);
 
-/* judge.c */
+/* judge_values.c */
 /* A request has ended well: is its output right? */
 void judge_output(call_slot *slot);
+
+/* judge_text.c */
+/* A request has failed because ranks differ: does it tell who? */
+void judge_text(simulation *run, const call_slot *slot);
+/* Are `a` and `b` one call, or of one group in one step? */
+bool judge_are_grouped(const scenario_call *a, const scenario_call *b);
+/* Was the rank told late, of another call? */
+bool judge_is_late(const call_slot *slot);
+
+/* judge.c */
 void judge_join(call_slot *slot);
 /* All have ended. */
 void judge_calls(simulation *run);

@@ -281,6 +281,12 @@ static void draw_repeats(scenario *drawn)
     }
 }
 
+/* Is a seed from `first` on of the special kind that begins there? Of wide ones one in four. */
+static bool is_special(uint64_t seed, uint64_t first)
+{
+    return seed >= first && (seed < SCENARIO_WIDE || seed % 4 == 3);
+}
+
 void scenario_draw(scenario *drawn, uint64_t seed)
 {
     tt_random random;
@@ -290,12 +296,15 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     draw_places(drawn, &random);
     draw_config(drawn, &random);
     draw_program(drawn, &random);
-    if (seed >= SCENARIO_REPEATS) {
+    if (is_special(seed, SCENARIO_REPEATS)) {
         draw_repeats(drawn);
     }
     draw_faults(drawn, &random);
-    if (seed < SCENARIO_REPEATS) {
+    if (!is_special(seed, SCENARIO_REPEATS)) {
         draw_pace(drawn);
+    }
+    if (seed >= SCENARIO_WIDE) {
+        scenario_widen(drawn);
     }
 }
 
@@ -426,7 +435,7 @@ static void draw_groups(scenario *drawn)
     if (!one_in(&random, 5)) {
         return;
     }
-    if (drawn->seed < SCENARIO_ALIKE_FIRST) {
+    if (!is_special(drawn->seed, SCENARIO_ALIKE_FIRST)) {
         draw_alike(drawn, &random);
         drawn->control.negotiate.mode = mode;
     }
@@ -517,7 +526,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     draw_config(drawn, &random);
     draw_negotiation(drawn, &random);
     draw_named_program(drawn, &random);
-    if (seed >= SCENARIO_ALIKE_FIRST) {
+    if (is_special(seed, SCENARIO_ALIKE_FIRST)) {
         draw_alike(drawn, &random);
     }
     draw_groups(drawn);
@@ -528,6 +537,9 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     draw_tuned(drawn);
     draw_faults(drawn, &random);
     draw_pace(drawn);
+    if (seed >= SCENARIO_WIDE) {
+        scenario_widen(drawn);
+    }
     bound_frames(drawn);
 }
 

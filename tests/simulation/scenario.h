@@ -20,6 +20,7 @@ enum {
     SCENARIO_PHASES_MAX = 2,
     SCENARIO_ALIKE_FIRST = 1000000,
     SCENARIO_REPEATS = 2000000, /* from this seed on calls repeat */
+    SCENARIO_WIDE = 3000000,    /* from this seed on more is drawn: scenario_wide.c */
 };
 
 /* How one member's call differs from the others'. */
@@ -95,6 +96,8 @@ typedef struct scenario {
 
 /* Everything above from the seed. */
 void scenario_draw(scenario *drawn, uint64_t seed);
+/* What seeds from SCENARIO_WIDE on have beside the rest; called by those two. */
+void scenario_widen(scenario *drawn);
 /* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
  * them together, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);
