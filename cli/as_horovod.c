@@ -10,6 +10,7 @@
 #include "as_horovod.h"
 #include "base/base.h"
 #include "environment.h"
+#include "self.h"
 
 /* From the folder of the program to the one that holds the package tutti/. */
 static const char *const places[] = {
@@ -22,12 +23,11 @@ static const char *const places[] = {
 static bool find_package(char folder_out[PATH_MAX])
 {
     char program[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    if (bytes <= 0) {
+    (void)tt_self_path(program, sizeof(program));
+    char *slash = strrchr(program, '/');
+    if (slash == NULL) {
         return false;
     }
-    program[bytes] = '\0';
-    char *slash = strrchr(program, '/');
     *slash = '\0';
     for (size_t i = 0; i < TT_ARRAY_COUNT(places); i++) {
         char candidate[2 * PATH_MAX];

@@ -22,6 +22,7 @@
 #include "environment.h"
 #include "launch.h"
 #include "library.h"
+#include "self.h"
 
 enum { EXIT_USAGE = 2, ARGUMENT_BYTES_MAX = 1 << 16, ARGUMENT_COUNT_MAX = 256 };
 enum { ITERATIONS_MIN = 20, ITERATIONS_MAX = 5000 };
@@ -350,23 +351,21 @@ static int become_mpirun(const bench_values *values, char **words, int rank_coun
 static int launch_self(const bench_values *values)
 {
     char path[4096];
-    const ssize_t path_bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    (void)tt_self_path(path, sizeof(path));
     char *text = tt_cli_allocate(ARGUMENT_BYTES_MAX, 1);
     char *words[ARGUMENT_COUNT_MAX];
     const int cores = core_count();
     const int rank_count = values->rank_count > 0 ? (int)values->rank_count : cores > 2 ? cores : 2;
     tt_hosts hosts = {.slots_default = rank_count};
     int code = 1;
-    if (path_bytes < 0 || !read_own_arguments(text, words) ||
+    if (path[0] == '\0' || !read_own_arguments(text, words) ||
         tt_hosts_parse_list(&hosts, "localhost", NULL, 0) != TT_OK) {
         fputs("tutti bench: cannot start itself anew; use: tutti run -n 4 tutti bench ...\n",
               stderr);
     } else if (values->engine != NULL && strncmp(values->engine, "mpi", 3) == 0) {
-        path[path_bytes] = '\0';
         words[0] = path;
         code = become_mpirun(values, words, rank_count);
     } else {
-        path[path_bytes] = '\0';
         words[0] = path;
         code = tt_launch_run(&(tt_launch){.title = "tutti bench",
                                           .hosts = &hosts,

@@ -117,17 +117,14 @@ static void check_pidfd(const tt_machine *machine, finding *found)
     }
 }
 
-/* Listen, connect, accept on 127.0.0.1. */
-static bool try_loopback(void)
+/* Listen there and connect. */
+static bool try_loopback(struct sockaddr *address, socklen_t bytes)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(address);
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool is_good = listener >= 0 && client >= 0 &&
-                         bind(listener, (void *)&address, bytes) == 0 && listen(listener, 1) == 0 &&
-                         getsockname(listener, (void *)&address, &bytes) == 0 &&
-                         connect(client, (void *)&address, bytes) == 0;
+    const int listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int client = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_good = listener >= 0 && client >= 0 && bind(listener, address, bytes) == 0 &&
+                         listen(listener, 1) == 0 && getsockname(listener, address, &bytes) == 0 &&
+                         connect(client, address, bytes) == 0;
     const int error = errno;
     close(listener);
     close(client);
@@ -138,10 +135,26 @@ static bool try_loopback(void)
 static void check_loopback(const tt_machine *machine, finding *found)
 {
     (void)machine;
-    say(found, "TCP over 127.0.0.1 connects");
-    if (!try_loopback()) {
-        say(found, "TCP over 127.0.0.1 fails: %s", strerror(errno));
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    if (try_loopback((void *)&v4, sizeof(v4))) {
+        say(found, "TCP over 127.0.0.1 connects");
+    } else if (try_loopback((void *)&v6, sizeof(v6))) {
+        say(found, "TCP over ::1 connects; this host has no 127.0.0.1");
+    } else {
+        say(found, "TCP over 127.0.0.1 and ::1 fails: %s", strerror(errno));
         advise(found, VERDICT_FAIL, "bring up the loopback interface: ip link set lo up");
+    }
+}
+
+static void check_proc(const tt_machine *machine, finding *found)
+{
+    say(found, "/proc is mounted");
+    if (!machine->has_proc) {
+        say(found, "/proc is not mounted");
+        advise(found, VERDICT_WARN,
+               "mount it: without it 'tutti run' cannot find processes that left their rank's "
+               "process group, 'tutti bench' needs 'tutti run', and 'tutti info' knows less");
     }
 }
 
@@ -288,10 +301,10 @@ static void check_clock(const tt_machine *machine, finding *found)
 
 static const check checks[] = {
     {"memfd", check_memfd},          {"shared memory", check_shm},   {"open files", check_files},
-    {"locked memory", check_locked}, {"pidfd", check_pidfd},         {"loopback", check_loopback},
-    {"host name", check_host_name},  {"key file", check_key_file},   {"plugins", check_plugins},
-    {"launcher", check_launcher},    {"variables", check_variables}, {"values", check_values},
-    {"clock", check_clock},
+    {"locked memory", check_locked}, {"pidfd", check_pidfd},         {"/proc", check_proc},
+    {"loopback", check_loopback},    {"host name", check_host_name}, {"key file", check_key_file},
+    {"plugins", check_plugins},      {"launcher", check_launcher},   {"variables", check_variables},
+    {"values", check_values},        {"clock", check_clock},
 };
 
 static void print(json_t *array, const char *name, const finding *found)

@@ -119,6 +119,26 @@ static text_span split_name(text_span entry, text_span *slots_out)
     return (text_span){entry.start, length};
 }
 
+static tt_status add_checked(tt_hosts *hosts, text_span name, int slots, complaint problem)
+{
+    if (!is_host_name(name)) {
+        return complain(problem, "not a host name:", name);
+    }
+    if (slots < 1 || slots > TT_HOST_SLOTS_MAX) {
+        return complain(problem, "slots must be a number from 1 to 4096:", name);
+    }
+    if (hosts->count >= TT_HOST_COUNT_MAX) {
+        return complain(problem, "too many hosts at", name);
+    }
+    add_host(hosts, name, slots);
+    return TT_OK;
+}
+
+static int default_slots(const tt_hosts *hosts)
+{
+    return hosts->slots_default > 0 ? hosts->slots_default : 1;
+}
+
 static tt_status parse_entry(tt_hosts *hosts, text_span entry, complaint problem)
 {
     text_span slots_text;
@@ -129,46 +149,75 @@ static tt_status parse_entry(tt_hosts *hosts, text_span entry, complaint problem
     if (!is_host_name(name)) {
         return complain(problem, "not a host name:", entry);
     }
-    int slots = hosts->slots_default > 0 ? hosts->slots_default : 1;
-    if (slots_text.start != NULL) {
-        slots = parse_slots(slots_text);
-    }
+    const int slots = slots_text.start != NULL ? parse_slots(slots_text) : default_slots(hosts);
     if (slots == 0) {
         return complain(problem, "slots must be a number from 1 to 4096:", entry);
     }
-    if (hosts->count >= TT_HOST_COUNT_MAX) {
-        return complain(problem, "too many hosts at", entry);
+    return add_checked(hosts, name, slots, problem);
+}
+
+/* The first word of `rest`, which is cut off. */
+static text_span take_word(text_span *rest)
+{
+    size_t length = 0;
+    while (length < rest->length && !isspace((unsigned char)rest->start[length])) {
+        length++;
     }
-    add_host(hosts, name, slots);
-    return TT_OK;
+    const text_span word = {rest->start, length};
+    *rest = trim((text_span){rest->start + length, rest->length - length});
+    return word;
+}
+
+/* Whether `word` is `key` and a number, which may be 0 for a bad one. */
+static bool is_setting(text_span word, const char *key, int *number_out)
+{
+    const size_t length = strlen(key);
+    if (word.length < length || memcmp(word.start, key, length) != 0) {
+        return false;
+    }
+    *number_out = parse_slots((text_span){word.start + length, word.length - length});
+    return true;
 }
 
 /* "name slots=4 max_slots=8": the first word is the host, unknown keys are errors. */
 static tt_status parse_line(tt_hosts *hosts, text_span line, complaint problem)
 {
-    size_t length = 0;
-    while (length < line.length && !isspace((unsigned char)line.start[length])) {
-        length++;
-    }
-    const text_span rest = trim((text_span){line.start + length, line.length - length});
+    text_span rest = line;
+    const text_span entry = take_word(&rest);
+    int slots = -1, bound = -1;
     if (rest.length == 0) {
-        return parse_entry(hosts, line, problem);
+        return parse_entry(hosts, entry, problem);
     }
-    const text_span name = {line.start, length};
-    if (rest.length < 6 || memcmp(rest.start, "slots=", 6) != 0) {
-        return complain(problem, "expected slots=NUMBER, found", rest);
+    while (rest.length > 0) {
+        const text_span word = take_word(&rest);
+        if (!is_setting(word, "slots=", &slots) && !is_setting(word, "max_slots=", &bound) &&
+            !is_setting(word, "max-slots=", &bound)) {
+            return complain(problem, "expected slots=NUMBER or max_slots=NUMBER, found", word);
+        }
+        if (slots == 0 || bound == 0) {
+            return complain(problem, "slots must be a number from 1 to 4096:", word);
+        }
     }
-    const int slots = parse_slots((text_span){rest.start + 6, rest.length - 6});
-    if (slots == 0) {
-        return complain(problem, "slots must be a number from 1 to 4096:", rest);
+    text_span own_slots;
+    const text_span name = split_name(entry, &own_slots);
+    if (own_slots.start != NULL && slots > 0) {
+        return complain(problem, "slots given twice for", entry);
     }
-    const int slots_default = hosts->slots_default;
-    hosts->slots_default = slots;
-    const tt_status status = memchr(name.start, ':', name.length) != NULL && name.start[0] != '['
-                                 ? complain(problem, "slots given twice for", name)
-                                 : parse_entry(hosts, name, problem);
-    hosts->slots_default = slots_default;
-    return status;
+    slots = own_slots.start != NULL ? parse_slots(own_slots) : slots;
+    if (bound > 0 && slots > bound) {
+        return complain(problem, "more slots than max_slots:", line);
+    }
+    if (slots < 0) {
+        slots = bound > 0 && bound < default_slots(hosts) ? bound : default_slots(hosts);
+    }
+    return add_checked(hosts, name, slots, problem);
+}
+
+tt_status tt_hosts_add(tt_hosts *hosts, const char *name, int slots, char *error,
+                       size_t error_bytes)
+{
+    return add_checked(hosts, (text_span){name, strlen(name)}, slots,
+                       (complaint){error, error_bytes});
 }
 
 tt_status tt_hosts_parse_list(tt_hosts *hosts, const char *list, char *error, size_t error_bytes)

@@ -3,7 +3,8 @@
  * hostfile.h - which hosts a job runs on and how many ranks each takes.
  *
  * Two notations, one result: a list "node1:4,node2:4" and a file with one host a line ("node1",
- * "node1:4", "node1 slots=4"; '#' starts a comment). A host named twice gets the sum of its slots.
+ * "node1:4", "node1 slots=4 max_slots=8"; '#' starts a comment). A host named twice gets the sum of
+ * its slots. max_slots is a bound, as in Open MPI: it cuts the default of a host without slots.
  *
  * Layer:   cli.
  * Threads: pure.
@@ -41,6 +42,10 @@ void tt_hosts_fini(tt_hosts *hosts);
 tt_status tt_hosts_parse_list(tt_hosts *hosts, const char *list, char *error, size_t error_bytes);
 tt_status tt_hosts_parse_file(tt_hosts *hosts, const char *file_name, const char *text, char *error,
                               size_t error_bytes);
+
+/* One host; as an entry of a list. */
+tt_status tt_hosts_add(tt_hosts *hosts, const char *name, int slots, char *error,
+                       size_t error_bytes);
 
 int tt_hosts_slots(const tt_hosts *hosts);
 

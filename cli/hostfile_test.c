@@ -62,6 +62,20 @@ static void test_file_knows_comments_blanks_and_both_forms(void **state)
     tt_hosts_fini(&hosts);
 }
 
+static void test_max_slots_is_a_bound(void **state)
+{
+    (void)state;
+    tt_hosts hosts = {.slots_default = 6};
+    char error[256];
+    const char *text = "a slots=4 max_slots=8\nb max-slots=2\nc max_slots=8\nd:3 max_slots=3\n";
+    assert_int_equal(tt_hosts_parse_file(&hosts, "f", text, error, 256), TT_OK);
+    expect_host(&hosts, 0, "a", 4);
+    expect_host(&hosts, 1, "b", 2);
+    expect_host(&hosts, 2, "c", 6);
+    expect_host(&hosts, 3, "d", 3);
+    tt_hosts_fini(&hosts);
+}
+
 static void test_file_errors_name_file_line_and_culprit(void **state)
 {
     (void)state;
@@ -70,7 +84,9 @@ static void test_file_errors_name_file_line_and_culprit(void **state)
         {"a slots=5000", "f:1: slots must be"},
         {"a:x", "f:1: slots must be"},
         {"a:4 slots=4", "f:1: slots given twice for 'a:4'"},
-        {"a max_slots=4", "f:1: expected slots=NUMBER, found 'max_slots=4'"},
+        {"a cores=4", "f:1: expected slots=NUMBER or max_slots=NUMBER, found 'cores=4'"},
+        {"a slots=8 max_slots=4", "f:1: more slots than max_slots: 'a slots=8 max_slots=4'"},
+        {"a max_slots=0", "f:1: slots must be a number from 1 to 4096: 'max_slots=0'"},
         {"\n-oProxyCommand=evil", "f:2: not a host name"},
         {"a;rm", "f:1: not a host name"},
         {"[::1", "f:1: not a host name"},
@@ -106,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_list_gives_names_and_slots),
         cmocka_unit_test(test_host_named_twice_gets_the_sum),
         cmocka_unit_test(test_file_knows_comments_blanks_and_both_forms),
+        cmocka_unit_test(test_max_slots_is_a_bound),
         cmocka_unit_test(test_file_errors_name_file_line_and_culprit),
         cmocka_unit_test(test_empty_place_in_a_list_is_refused),
     };

@@ -119,15 +119,28 @@ static const char *other_ranks(const tt_launch_job *job)
     return left > 0 ? "; stopping the others" : "";
 }
 
+static void report_not_begun(tt_launch_job *job, const char *host, int error)
+{
+    if (error == EMFILE || error == ENFILE) {
+        tt_launch_say(job,
+                      "host %s has no descriptor left for its ranks: %s; raise the limit there "
+                      "(ulimit -n 4096), or start fewer ranks on it",
+                      host, strerror(error));
+        fail(job, 1);
+        return;
+    }
+    tt_launch_say(job, "cannot execute '%s' on host %s: %s", job->launch->program[0], host,
+                  strerror(error));
+    fail(job, error == ENOENT ? 127 : 126);
+}
+
 static void report_exit(tt_launch_job *job, tt_launch_host *host, const tt_wire_event *event)
 {
     const char *name = host_name(host);
     const int detail = (int)event->detail;
     const int process = (int)job->processes[event->rank];
     if (event->value == TT_WIRE_NOT_BEGUN) {
-        tt_launch_say(job, "cannot execute '%s' on host %s: %s", job->launch->program[0], name,
-                      strerror(detail));
-        fail(job, detail == ENOENT ? 127 : 126);
+        report_not_begun(job, name, detail);
     } else if (event->value == TT_WIRE_SIGNALLED) {
         const char *abbreviation = sigabbrev_np(detail);
         tt_launch_say(job, "rank %u on host %s (pid %d) was killed by signal SIG%s (%d)%s",
@@ -555,6 +568,12 @@ static bool make_secrets(tt_launch_job *job)
     return true;
 }
 
+static pid_t host_process(void *user, size_t index)
+{
+    const tt_launch_job *job = user;
+    return job->hosts[index].process;
+}
+
 static int run_job(tt_launch_job *job)
 {
     if (!make_secrets(job)) {
@@ -572,7 +591,9 @@ static int run_job(tt_launch_job *job)
     }
     loop(job);
     flush_rest(job);
-    (void)tt_tree_destroy(LINGER_S);
+    const tt_tree_groups groups = {
+        .leader_at = host_process, .user = job, .count = (size_t)job->host_count};
+    (void)tt_tree_destroy(&groups, LINGER_S);
     for (int i = 0; i < job->host_count; i++) {
         tt_channel_fini(&job->hosts[i].channel);
     }

@@ -24,6 +24,7 @@ typedef struct tt_launch {
     const char *remote_tutti;        /* path of this program on remote hosts; NULL: as here */
     const char *interface;           /* NULL: choose */
     const char *output_folder;
+    const char *folder; /* of the ranks; NULL: this process's */
     double start_timeout_s;
     double grace_s; /* from asking the others to stop to killing them */
     bool binds_cores;

@@ -6,6 +6,7 @@
  * needs to be found and configured (forwarded_names), and those the user asked for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,26 +14,29 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "descriptor.h"
 #include "environment.h"
 #include "launch_internal.h"
+#include "self.h"
 
 enum { SHELL_WORDS_MAX = 64 };
+
+/* Names may differ by a domain that one of them leaves out. */
+static bool is_same_host(const char *name, const char *own)
+{
+    const size_t length = strcspn(name, ".");
+    const bool is_short = name[length] == '\0' || own[strcspn(own, ".")] == '\0';
+    return strcmp(name, own) == 0 || (is_short && length > 0 && length == strcspn(own, ".") &&
+                                      strncmp(name, own, length) == 0);
+}
 
 bool tt_launch_host_is_local(const char *name)
 {
     char own[256] = "";
+    const char *node = tt_environment_get("SLURMD_NODENAME"); /* need not be the host's name */
     (void)gethostname(own, sizeof(own) - 1);
-    const size_t short_length = strcspn(own, ".");
-    return strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
-           strcmp(name, "::1") == 0 || strcmp(name, own) == 0 ||
-           (strlen(name) == short_length && strncmp(name, own, short_length) == 0);
-}
-
-static const char *own_path(char *path, size_t path_bytes)
-{
-    const ssize_t length = readlink("/proc/self/exe", path, path_bytes - 1);
-    path[length > 0 ? length : 0] = '\0';
-    return path;
+    return (node != NULL && strcmp(name, node) == 0) || strcmp(name, "localhost") == 0 ||
+           strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0 || is_same_host(name, own);
 }
 
 /* The remote side hands the words to a shell: quote the one that may hold anything. */
@@ -68,7 +72,7 @@ static _Noreturn void become_remote_shell(const tt_launch *launch, const char *h
             words[count++] = word;
         }
     }
-    quote(launch->remote_tutti != NULL ? launch->remote_tutti : own_path(path, sizeof(path)),
+    quote(launch->remote_tutti != NULL ? launch->remote_tutti : tt_self_path(path, sizeof(path)),
           command, sizeof(command));
     char supervise[] = "supervise";
     words[count++] = (char *)(uintptr_t)host;
@@ -83,7 +87,9 @@ static _Noreturn void become_remote_shell(const tt_launch *launch, const char *h
 
 static _Noreturn void become_supervisor(const tt_launch *launch)
 {
-    (void)execl("/proc/self/exe", "tutti", "supervise", (char *)NULL);
+    char path[4096];
+    (void)execl("/proc/self/exe", "tutti", "supervise", (char *)NULL); /* also if it was replaced */
+    (void)execl(tt_self_path(path, sizeof(path)), "tutti", "supervise", (char *)NULL);
     fprintf(stderr, "%s: cannot start the supervisor: %s\n", launch->title, strerror(errno));
     _exit(127);
 }
@@ -104,16 +110,23 @@ static _Noreturn void become_host(const tt_launch *launch, const tt_launch_host 
     become_remote_shell(launch, host->name);
 }
 
+static void say_no_pipe(tt_launch_job *job, const tt_launch_host *host)
+{
+    char reason[256];
+    tt_descriptor_explain(errno, reason, sizeof(reason));
+    tt_launch_say(job, "cannot open a pipe to host %s: %s", host->name, reason);
+}
+
 bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host)
 {
     int to_host[2];
     int from_host[2];
     if (pipe2(to_host, O_CLOEXEC) != 0) {
-        tt_launch_say(job, "cannot open a pipe to host %s: %s", host->name, strerror(errno));
+        say_no_pipe(job, host);
         return false;
     }
     if (pipe2(from_host, O_CLOEXEC) != 0) {
-        tt_launch_say(job, "cannot open a pipe to host %s: %s", host->name, strerror(errno));
+        say_no_pipe(job, host);
         close(to_host[0]);
         close(to_host[1]);
         return false;
@@ -179,9 +192,19 @@ static void add_requested(const tt_launch *launch, tt_wire_list *list, char **st
     }
 }
 
-static const char *own_folder(char *path, size_t path_bytes)
+/* A folder that is not absolute lies below this process's. */
+static const char *rank_folder(const tt_launch *launch, char *path, size_t path_bytes)
 {
-    return getcwd(path, path_bytes) != NULL ? path : "";
+    const char *wanted = launch->folder != NULL ? launch->folder : "";
+    char own[PATH_MAX / 2] = "";
+    if (wanted[0] == '/') {
+        return wanted;
+    }
+    if (getcwd(own, sizeof(own)) == NULL) {
+        return wanted;
+    }
+    snprintf(path, path_bytes, "%s%s%s", own, wanted[0] != '\0' ? "/" : "", wanted);
+    return path;
 }
 
 void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host)
@@ -189,7 +212,7 @@ void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host)
     const tt_launch *launch = job->launch;
     const size_t requested = launch->variables != NULL ? launch->variables->count : 0;
     const size_t inherited = host->is_local ? 0 : environment_count();
-    char folder[4096];
+    char folder[PATH_MAX];
     char **storage = tt_cli_allocate(requested + 1, sizeof(*storage));
     tt_wire_list variables = {tt_cli_allocate(requested + inherited + 1, sizeof(char *)), 0};
     tt_wire_list peers = {tt_cli_allocate((size_t)job->host_count, sizeof(char *)), 0};
@@ -215,7 +238,7 @@ void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host)
                          .wants_stdin = launch->wants_stdin,
                          .is_loopback_only = job->host_count == 1 && host->is_local,
                          .job_id = job->job_id,
-                         .folder = own_folder(folder, sizeof(folder)),
+                         .folder = rank_folder(launch, folder, sizeof(folder)),
                          .interface = launch->interface != NULL ? launch->interface : "",
                          .peers = peers,
                          .program = program,

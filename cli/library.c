@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * library.c - what the library reads from the environment. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,6 +140,32 @@ void tt_library_identity_find(tt_library_identity *identity_out)
 const char *tt_library_launcher_at(size_t index, const char **evidence_out)
 {
     return tt_join_family_at(index, evidence_out);
+}
+
+bool tt_library_node_at(const char *names, const char *counts, uint32_t index,
+                        tt_library_node *node_out)
+{
+    char host[TT_JOIN_HOST_BYTES] = "";
+    tt_join_why why = {.text = ""};
+    uint32_t count = 0, slots = 1;
+    *node_out = (tt_library_node){.slots = 1};
+    tt_status status = tt_join_nodelist_count(names, &count, &why);
+    if (status == TT_OK && index >= count) {
+        return false;
+    }
+    if (status == TT_OK) {
+        status = tt_join_nodelist_host(names, index, host, &why);
+    }
+    if (status == TT_OK && counts != NULL) {
+        status = tt_join_tasks_on_node(counts, index, &slots, &why);
+    }
+    if (status != TT_OK || slots > INT_MAX) {
+        (void)snprintf(node_out->why, sizeof(node_out->why), "%s", why.text);
+        return false;
+    }
+    (void)snprintf(node_out->host, sizeof(node_out->host), "%.255s", host);
+    node_out->slots = (int)slots;
+    return true;
 }
 
 /* ---- plugins ---- */

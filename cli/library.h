@@ -62,6 +62,16 @@ void tt_library_identity_find(tt_library_identity *identity_out);
 /* The index-th launcher that is known, in the order in which they win; NULL beyond the last. */
 const char *tt_library_launcher_at(size_t index, const char **evidence_out);
 
+/* Node `index` of Slurm's lists of names and of counts, which may be NULL. False beyond the last,
+ * with "" in `why`, or where a list is broken. */
+typedef struct tt_library_node {
+    char host[256];
+    int slots; /* 1 without counts */
+    char why[1024];
+} tt_library_node;
+bool tt_library_node_at(const char *names, const char *counts, uint32_t index,
+                        tt_library_node *node_out);
+
 /* A plugin that was found. */
 typedef struct tt_library_plugin {
     const char *name; /* "" where it could not be loaded */

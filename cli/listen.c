@@ -12,9 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "listen.h"
-
-enum { PASSED_FD_MIN = 64 }; /* it is passed on to rank 0; shells use low ones for themselves */
 
 typedef struct net_address {
     struct sockaddr_storage storage;
@@ -40,13 +39,31 @@ static bool is_loopback(const struct sockaddr *socket_address)
     return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) || IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
+static bool can_bind(const net_address *address)
+{
+    const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_bound = fd >= 0 && bind(fd, (const void *)&address->storage, address->bytes) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_bound;
+}
+
+/* 127.0.0.1, or ::1 on a host without IPv4. */
 static net_address loopback(void)
 {
     net_address found = {.bytes = sizeof(struct sockaddr_in)};
     struct sockaddr_in *v4 = (void *)&found.storage;
     v4->sin_family = AF_INET;
     v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return found;
+    if (can_bind(&found)) {
+        return found;
+    }
+    net_address newer = {.bytes = sizeof(struct sockaddr_in6)};
+    struct sockaddr_in6 *v6 = (void *)&newer.storage;
+    v6->sin6_family = AF_INET6;
+    v6->sin6_addr = in6addr_loopback;
+    return can_bind(&newer) ? newer : found;
 }
 
 /* Connecting a datagram socket sends nothing; it only asks the kernel for the route. */
@@ -132,6 +149,13 @@ static void format_url(const net_address *address, char *url, size_t url_bytes)
     snprintf(url, url_bytes, "tcp://%s%s%s:%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
 }
 
+static void explain(char *text, size_t text_bytes)
+{
+    char reason[256];
+    tt_descriptor_explain(errno, reason, sizeof(reason));
+    snprintf(text, text_bytes, "cannot listen for the ranks: %s", reason);
+}
+
 int tt_listen_open(const tt_wire_spec *spec, char *url, size_t url_bytes)
 {
     enum { BACKLOG = 1024 };
@@ -146,14 +170,17 @@ int tt_listen_open(const tt_wire_spec *spec, char *url, size_t url_bytes)
     if (fd < 0 || bind(fd, (void *)&address.storage, address.bytes) != 0 ||
         listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (void *)&address.storage, &address.bytes) != 0) {
-        snprintf(url, url_bytes, "cannot listen for the ranks: %s", strerror(errno));
+        explain(url, url_bytes);
         if (fd >= 0) {
             close(fd);
         }
         return -1;
     }
-    format_url(&address, url, url_bytes);
-    const int passed_fd = fcntl(fd, F_DUPFD_CLOEXEC, PASSED_FD_MIN);
-    close(fd);
+    const int passed_fd = tt_descriptor_raise(fd);
+    if (passed_fd < 0) {
+        explain(url, url_bytes);
+    } else {
+        format_url(&address, url, url_bytes);
+    }
     return passed_fd;
 }

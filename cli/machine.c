@@ -183,7 +183,7 @@ void tt_machine_read(tt_machine *machine)
     read_huge_pages(machine);
     machine->has_memfd = try_memfd();
     machine->has_pidfd = try_pidfd();
-    machine->has_children_list = access("/proc/thread-self/children", R_OK) == 0;
+    machine->has_proc = access("/proc/self/stat", R_OK) == 0;
 }
 
 void tt_machine_interfaces(void (*each)(void *user, const char *text), void *user)

@@ -32,7 +32,7 @@ typedef struct tt_machine {
     bool has_shm;
     bool has_memfd; /* created, sized, mapped and sealed */
     bool has_pidfd;
-    bool has_children_list;
+    bool has_proc;
 } tt_machine;
 
 void tt_machine_read(tt_machine *machine);

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "commands.h"
 #include "library.h"
+#include "self.h"
 
 enum { EXIT_USAGE = 2, WORDS_MAX = 24, PATH_BYTES = 1024 };
 
@@ -49,12 +50,11 @@ static const struct {
 static bool find_file(const char *const *places, const char *below, char path_out[PATH_BYTES])
 {
     char own[PATH_BYTES / 2];
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    if (length <= 0) {
+    (void)tt_self_path(own, sizeof(own));
+    char *end = strrchr(own, '/');
+    if (end == NULL) {
         return false;
     }
-    own[length] = '\0';
-    char *end = strrchr(own, '/');
     *end = '\0';
     for (size_t i = 0; places[i] != NULL; i++) {
         (void)snprintf(path_out, PATH_BYTES, "%s/%s/%s", own, places[i], below);

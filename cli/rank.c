@@ -19,12 +19,9 @@
 #include <unistd.h>
 
 #include "as_horovod.h"
+#include "descriptor.h"
 #include "environment.h"
 #include "rank.h"
-
-enum {
-    PASSED_FD_MIN = 64, /* shells use low descriptors for themselves */
-};
 
 typedef struct rank_setup {
     const tt_rank_plan *plan;
@@ -43,8 +40,7 @@ static int secret_open(const uint8_t *secret)
     if (fd < 0) {
         return -1;
     }
-    const int passed_fd = fcntl(fd, F_DUPFD_CLOEXEC, PASSED_FD_MIN);
-    close(fd);
+    const int passed_fd = tt_descriptor_raise(fd);
     if (passed_fd >= 0 && (write(passed_fd, secret, TT_WIRE_SECRET_BYTES) != TT_WIRE_SECRET_BYTES ||
                            fcntl(passed_fd, F_ADD_SEALS,
                                  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0 ||

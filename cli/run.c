@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocation.h"
 #include "as_horovod.h"
 #include "base/base.h"
 #include "buffer.h"
@@ -31,6 +32,7 @@ typedef struct run_values {
     tt_option_list variables;
     bool has_no_prefix;
     const char *output_folder;
+    const char *folder;
     double start_timeout_s;
     double grace_s;
     bool wants_stdin;
@@ -44,10 +46,11 @@ static const tt_option options[] = {
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N",
      "ranks to start; default: all slots of the hosts, or 1", NULL, NULL, "-np --np --num-proc", 1,
      TT_WIRE_RANK_COUNT_MAX},
-    {'H', "hosts", TT_OPTION_STRING, AT(hosts), "HOST:SLOTS,...", "hosts to run on", NULL, NULL,
-     "--host", 0, 0},
+    {'H', "hosts", TT_OPTION_STRING, AT(hosts), "HOST:SLOTS,...",
+     "hosts to run on; default: the nodes of the batch job (Slurm, PBS, LSF), else this host", NULL,
+     NULL, "--host", 0, 0},
     {'\0', "hostfile", TT_OPTION_STRING, AT(hostfile), "FILE",
-     "file with a host per line: 'host', 'host:4' or 'host slots=4'", NULL, NULL,
+     "file with a host per line: 'host', 'host:4' or 'host slots=4 max_slots=8'", NULL, NULL,
      "-hostfile --host-file -machinefile", 0, 0},
     {'\0', "nproc-per-node", TT_OPTION_STRING, AT(per_host), "N|auto",
      "slots of a host that names none; auto: one for each core of this host", NULL, NULL,
@@ -63,6 +66,9 @@ static const tt_option options[] = {
      "none", "none|core", "--bind-to -bind-to", 0, 0},
     {'x', "env", TT_OPTION_LIST, AT(variables), "NAME[=VALUE]",
      "set a variable for the ranks, or pass on this shell's", NULL, NULL, NULL, 0, 0},
+    {'\0', "chdir", TT_OPTION_STRING, AT(folder), "FOLDER",
+     "working folder of the ranks, on every host; default: this one", NULL, NULL,
+     "--wdir -wdir --wd -wd", 0, 0},
     {'\0', "no-prefix", TT_OPTION_FLAG, AT(has_no_prefix), NULL,
      "show output without the rank in front of each line", NULL, NULL, NULL, 0, 0},
     {'\0', "output-dir", TT_OPTION_STRING, AT(output_folder), "FOLDER",
@@ -112,10 +118,16 @@ static char *read_file(const char *path)
     return (char *)text.memory;
 }
 
-static bool read_hosts(const run_values *values, tt_hosts *hosts)
+static const tt_allocation_source own_source = {tt_environment_get, read_file};
+
+static bool read_hosts(const run_values *values, tt_hosts *hosts, tt_allocation *allocation_out)
 {
     char error[512] = "";
     tt_status status = TT_OK;
+    *allocation_out = (tt_allocation){NULL, ""};
+    if (values->hosts == NULL && values->hostfile == NULL) {
+        status = tt_allocation_find(&own_source, hosts, allocation_out, error, sizeof(error));
+    }
     if (values->hosts != NULL) {
         status = tt_hosts_parse_list(hosts, values->hosts, error, sizeof(error));
     }
@@ -154,8 +166,13 @@ static int per_host_count(const char *text)
     return *end == '\0' && count >= 1 && count <= TT_HOST_SLOTS_MAX ? (int)count : -1;
 }
 
-static bool choose_ranks(const run_values *values, tt_hosts *hosts, int *rank_count_out)
+/* `is_allocation`: no user wrote these slots, and one who asks for more ranks gets them. */
+static bool choose_ranks(const run_values *values, tt_hosts *hosts, bool is_allocation,
+                         int *rank_count_out)
 {
+    if (is_allocation && values->rank_count > tt_hosts_slots(hosts)) {
+        tt_allocation_widen(hosts, (int)values->rank_count);
+    }
     const int slots = tt_hosts_slots(hosts);
     *rank_count_out = (int)values->rank_count;
     if (hosts->count == 0) {
@@ -180,6 +197,18 @@ static bool choose_ranks(const run_values *values, tt_hosts *hosts, int *rank_co
         return false;
     }
     return true;
+}
+
+static void tell_allocation(const tt_allocation *allocation, const tt_hosts *hosts, int rank_count)
+{
+    size_t used = 0;
+    for (int placed = 0; used < hosts->count && placed < rank_count; used++) {
+        placed += hosts->items[used].slots;
+    }
+    fprintf(stderr,
+            "tutti run: %d rank%s on %zu of the %zu nodes of %s job %s (-H chooses others)\n",
+            rank_count, rank_count == 1 ? "" : "s", used, hosts->count, allocation->system,
+            allocation->job);
 }
 
 /* A name that this shell does not have would silently not be set. */
@@ -214,6 +243,7 @@ static int launch(const run_values *values, const tt_hosts *hosts, int rank_coun
                            .remote_tutti = values->remote_tutti,
                            .interface = values->interface,
                            .output_folder = values->output_folder,
+                           .folder = values->folder,
                            .start_timeout_s = values->start_timeout_s,
                            .grace_s = values->grace_s,
                            .binds_cores = values->bind == 1,
@@ -235,9 +265,14 @@ static int run(const void *raw_values, int operand_count, char **operands)
     if (hosts.slots_default < 0) {
         return complain("--nproc-per-node wants a number or 'auto'");
     }
+    tt_allocation allocation;
     int rank_count;
     int code = EXIT_USAGE;
-    if (read_hosts(values, &hosts) && choose_ranks(values, &hosts, &rank_count)) {
+    if (read_hosts(values, &hosts, &allocation) &&
+        choose_ranks(values, &hosts, allocation.system != NULL, &rank_count)) {
+        if (allocation.system != NULL && !values->is_quiet) {
+            tell_allocation(&allocation, &hosts, rank_count);
+        }
         code = launch(values, &hosts, rank_count, operands);
     }
     tt_hosts_fini(&hosts);
@@ -250,6 +285,8 @@ const tt_command tt_command_run = {
     .operands = "PROGRAM [ARGUMENT...]",
     .description =
         "Starts PROGRAM once for each rank, on this host or, through a remote shell, on others. "
+        "Inside a job of Slurm, PBS or LSF these are its nodes, unless -H or --hostfile say "
+        "otherwise. "
         "Every rank learns its place from TUTTI_RANK, TUTTI_SIZE and their kin, finds the others "
         "through TUTTI_RENDEZVOUS, and proves that it belongs to the job by a random secret that "
         "is passed as an open descriptor.\n"

@@ -4,7 +4,8 @@
  *
  * Invariants:
  *  (1) Nothing it started outlives it: it is the subreaper of all its descendants and leaves only
- *      when none is left. Its ranks die with it by PR_SET_PDEATHSIG.
+ *      when none is left. Its ranks die with it by PR_SET_PDEATHSIG. Where /proc is not mounted it
+ *      cannot know descendants that left their rank's process group, and leaves without them.
  *  (2) The launcher's death is the end of its input, however the launcher died.
  *  (3) It sits in a session of its own: the terminal's signals reach the launcher only.
  *  (4) A rank's output is sent before its exit.
@@ -50,6 +51,7 @@ typedef struct supervisor {
     bool has_input_chunk;
     bool has_input_ended;
     tt_rank *ranks;
+    uint32_t started_count; /* the first so many of `ranks` */
     uint32_t running_count;
     int cores[CPU_SETSIZE];
     uint32_t core_count;
@@ -153,10 +155,11 @@ static void on_start(supervisor *self, const tt_wire_frame *frame)
     }
     for (uint32_t i = 0; i < self->spec.local_size; i++) {
         const int error = tt_rank_start(&self->ranks[i], &plan, i);
-        if (error != 0) {
+        if (error != 0) { /* the job ends here: start no more */
             report_exit(self, i, TT_WIRE_NOT_BEGUN, error);
-            continue;
+            break;
         }
+        self->started_count++;
         self->running_count++;
         const tt_wire_event event = {.rank = self->spec.rank_first + i,
                                      .value = (uint32_t)self->ranks[i].process};
@@ -342,7 +345,7 @@ static nfds_t fill_polls(supervisor *self)
     self->polls[2] = (struct pollfd){.fd = self->signal_fd, .events = POLLIN};
     self->polls[3] = (struct pollfd){.fd = feeds ? self->ranks[0].input_fd : -1, .events = POLLOUT};
     nfds_t count = FIXED_POLLS;
-    for (uint32_t i = 0; self->is_started && i < self->spec.local_size; i++) {
+    for (uint32_t i = 0; i < self->started_count; i++) { /* poll takes no more than ulimit -n */
         for (int stream = 0; stream < TT_RANK_STREAMS; stream++) {
             const int fd = is_full ? -1 : self->ranks[i].output_fds[stream];
             self->polls[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -386,9 +389,23 @@ static void say_goodbye(supervisor *self)
     }
 }
 
+static pid_t rank_process(void *user, size_t index)
+{
+    const supervisor *self = user;
+    return self->ranks[index].process;
+}
+
+static tt_tree_groups rank_groups(supervisor *self)
+{
+    return (tt_tree_groups){.leader_at = rank_process,
+                            .user = self,
+                            .count = self->ranks != NULL ? self->spec.local_size : 0};
+}
+
 static int finish(supervisor *self)
 {
-    (void)tt_tree_destroy(LEFTOVER_SECONDS);
+    const tt_tree_groups groups = rank_groups(self);
+    (void)tt_tree_destroy(&groups, LEFTOVER_SECONDS);
     for (uint32_t i = 0; i < self->spec.local_size; i++) {
         drain_rank(self, i);
         tt_rank_close(&self->ranks[i]);
@@ -403,8 +420,9 @@ static int supervise(supervisor *self)
         if (self->is_started && self->running_count == 0) {
             return finish(self);
         }
+        const tt_tree_groups groups = rank_groups(self);
         if (self->is_killing) {
-            tt_tree_kill();
+            (void)tt_tree_kill(&groups);
         }
         if (tt_channel_flush(&self->channel) == TT_ERR_PEER_LEFT) {
             break;
@@ -415,7 +433,8 @@ static int supervise(supervisor *self)
             handle_polls(self);
         }
     }
-    while (!tt_tree_destroy(LEFTOVER_SECONDS)) { /* (1) */
+    const tt_tree_groups groups = rank_groups(self);
+    while (!tt_tree_destroy(&groups, LEFTOVER_SECONDS) && tt_tree_kill(&groups)) { /* (1) */
     }
     return 1;
 }

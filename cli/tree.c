@@ -115,20 +115,35 @@ static void table_mark(process_table *table)
     }
 }
 
-void tt_tree_kill(void)
+static void kill_groups(const tt_tree_groups *known)
+{
+    for (size_t i = 0; i < known->count; i++) {
+        const pid_t leader = known->leader_at(known->user, i);
+        if (leader > 1) {
+            (void)kill(-leader, SIGKILL);
+        }
+    }
+}
+
+bool tt_tree_kill(const tt_tree_groups *known)
 {
     process_table table = {0};
     table_read(&table);
     table_mark(&table);
+    const bool has_proc = table.count > 0; /* at least this process */
+    if (!has_proc) {
+        kill_groups(known);
+    }
     for (size_t i = 0; i < table.count; i++) {
         if (table.items[i].is_ours) {
             (void)kill(table.items[i].id, SIGKILL);
         }
     }
     free(table.items);
+    return has_proc;
 }
 
-bool tt_tree_destroy(double seconds)
+bool tt_tree_destroy(const tt_tree_groups *known, double seconds)
 {
     enum { PAUSE_US = 5000 };
     for (double left = seconds; left > 0; left -= PAUSE_US * 1e-6) {
@@ -139,7 +154,7 @@ bool tt_tree_destroy(double seconds)
         if (reaped < 0) {
             return true;
         }
-        tt_tree_kill();
+        (void)tt_tree_kill(known);
         (void)usleep(PAUSE_US);
     }
     return false;

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")).resolve() / "tutti")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
 PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
 
@@ -310,6 +310,42 @@ class Hosts(unittest.TestCase):
             self.assertEqual(result.returncode, 2)
             self.assertIn(f"{hostfile}:{line}: ", result.stderr)
 
+    def test_hostfile_of_open_mpi(self):
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("east slots=1 max_slots=4\nwest slots=2 max-slots=2\n")
+        result = run("--hostfile", str(hostfile), "--rsh", str(self.rsh), "sh", "-c",
+                     "echo $TUTTI_CROSS_RANK")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["[0] 0", "[1] 1", "[2] 1"])
+
+    def allocated(self, variables, *arguments):
+        """Ranks by host, of a job inside a batch job."""
+        result = tutti("run", *arguments, "--rsh", str(self.rsh), "sh", "-c",
+                       "echo $TUTTI_CROSS_RANK", env={**os.environ, **variables})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        hosts = [int(line.split()[1]) for line in sorted(result.stdout.splitlines())]
+        return [hosts.count(host) for host in range(max(hosts) + 1)], result.stderr
+
+    def test_nodes_of_a_batch_job_are_used(self):
+        nodes = self.folder / "nodes"
+        nodes.write_text("east\neast\nwest\n")
+        slurm = {"SLURM_JOB_NODELIST": "node[1-2]", "SLURM_TASKS_PER_NODE": "2,1",
+                 "SLURM_JOB_ID": "77"}
+        ranks, words = self.allocated(slurm)
+        self.assertEqual(ranks, [2, 1])
+        self.assertIn("3 ranks on 2 of the 2 nodes of Slurm job 77", words)
+        self.assertEqual(self.allocated({"PBS_NODEFILE": str(nodes)})[0], [2, 1])
+        self.assertEqual(self.allocated({"LSB_MCPU_HOSTS": "east 2 west 1"})[0], [2, 1])
+        self.assertEqual(self.allocated(slurm, "-n", "2")[0], [2])
+        self.assertEqual(self.allocated(slurm, "-n", "6")[0], [3, 3])
+        self.assertEqual(self.allocated(slurm, "--nproc-per-node", "4")[0], [4, 4])
+        self.assertEqual(self.allocated(slurm, "-H", "localhost:4")[0], [4])
+        self.assertEqual(self.allocated({**slurm, "SLURM_STEP_NUM_TASKS": "3"}, "-n", "2")[0], [2])
+
+    def test_a_broken_list_of_nodes_is_named(self):
+        result = run("true", env={**os.environ, "SLURM_JOB_NODELIST": "node[1-"})
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("SLURM_JOB_NODELIST", result.stderr)
+
     def test_more_ranks_than_slots_is_refused(self):
         result = run("-n", "5", "-H", "east:2,west:2", "true")
         self.assertEqual(result.returncode, 2)
@@ -357,6 +393,17 @@ print(secret.hex())
                      "echo $COLOUR $SHADE", env={**os.environ, "SHADE": "dark"})
         self.assertEqual(result.stdout, "[0] blue=ish dark\n")
 
+    def test_ranks_work_in_the_folder_that_is_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder).resolve()
+            (place / "below").mkdir()
+            self.assertEqual(run("-n", "1", "--chdir", str(place), "pwd").stdout, f"[0] {place}\n")
+            result = run("-n", "1", "--wdir", "below", "pwd", cwd=place)
+            self.assertEqual(result.stdout, f"[0] {place}/below\n")
+            result = run("-n", "1", "--chdir", "nowhere", "pwd", cwd=place)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"cannot enter folder {place}/nowhere", result.stderr)
+
     def test_threads_are_shared_out_and_said_in_one_line(self):
         environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
         result = tutti("run", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS", env=environment)
@@ -383,6 +430,61 @@ print(secret.hex())
         look = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
         direct = subprocess.run(look, capture_output=True, text=True).stdout
         self.assertEqual(run("-n", "1", "--no-prefix", *look).stdout, direct)
+
+
+class Scarcity(unittest.TestCase):
+    """Few descriptors, no IPv4, no /proc."""
+    HELLO = str(pathlib.Path(TUTTI).with_name("hello"))
+
+    def shell(self, line, *wrapper):
+        return subprocess.run([*wrapper, "sh", "-c", line, TUTTI, self.HELLO], text=True,
+                              capture_output=True, timeout=PATIENCE_S)
+
+    def isolated(self, option, line):
+        if subprocess.run(["unshare", option, "true"], capture_output=True).returncode != 0:
+            self.skipTest(f"unshare {option} is not allowed here")
+        return self.shell(line, "unshare", option)
+
+    def test_few_descriptors_are_enough_for_few_ranks(self):
+        result = self.shell('ulimit -n 64; "$0" run -q -n 4 "$1"')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 4)
+
+    def test_too_few_descriptors_are_named_with_the_cure(self):
+        for limit, ranks in (64, 40), (16, 8), (8, 2), (5, 2):
+            result = self.shell(f'ulimit -n {limit}; "$0" run -q -n {ranks} sleep 100')
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("no descriptor left", result.stderr)
+            self.assertIn("ulimit -n", result.stderr)
+            self.assertNotIn("did not end", result.stderr)
+
+    def test_a_host_without_ipv4(self):
+        result = self.isolated("-n",
+                               'ip link set lo up && ip addr del 127.0.0.1/8 dev lo || exit 77;'
+                               ' export TUTTI_TRANSPORT=tcp; "$0" run -q -n 2 "$1"')
+        if result.returncode == 77:
+            self.skipTest("lo cannot be changed here")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 2)
+
+    def test_a_host_without_proc(self):
+        hide = "mount -t tmpfs none /proc || exit 77; "
+        result = self.isolated("-m", hide + '"$0" run -q -n 2 "$1"')
+        if result.returncode == 77:
+            self.skipTest("/proc cannot be hidden here")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 2)
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "script")
+            script.write_text("cd $(dirname $0)\n"
+                              "if [ $TUTTI_RANK = 0 ]; then\n"
+                              "  while [ ! -e ready ]; do sleep 0.05; done; exit 3\nfi\n"
+                              "trap : TERM; echo pid $$; touch ready; sleep 1000; sleep 1000\n")
+            result = self.isolated("-m", hide + f'"$0" run -q -n 2 sh {script}')
+        self.assertEqual(result.returncode, 3, result.stderr)
+        pid = int(re.search(r"pid (\d+)", result.stdout).group(1))
+        self.assertFalse(is_alive(pid))
+        self.assertRegex(self.isolated("-m", hide + '"$0" doctor').stdout, "warn +/proc ")
 
 
 class CommandLine(unittest.TestCase):

@@ -128,6 +128,17 @@ class Slurm(unittest.TestCase):
             f"{pathlib.Path(ranks.BIN, 'tutti')} run -q -n 3 {ranks.WORKER} {' '.join(VERBS)}"])
         self.assert_joined(text, 3, "tutti")
 
+    def test_tutti_run_uses_the_nodes_of_its_allocation(self):
+        rsh = self.home / "rsh"
+        rsh.write_text("#!/bin/sh\necho \"reached $1\" >&2; export TUTTI_HOSTID=$1; shift\n"
+                       "exec sh -c \"$*\"\n")
+        rsh.chmod(0o755)
+        text = self.batch("-N2", "--ntasks-per-node=2", lines=[
+            f"{pathlib.Path(ranks.BIN, 'tutti')} run --rsh {rsh} {ranks.WORKER} {' '.join(VERBS)}"])
+        self.assert_joined(text, 4, "tutti")
+        self.assertRegex(text, r"4 ranks on 2 of the 2 nodes of Slurm job \d+")
+        self.assertEqual(len(re.findall("^reached ", text, re.MULTILINE)), 1, text)
+
     def test_a_killed_rank_is_named(self):
         ended = self.srun("--mpi=none", "-N2", "-n4", "--kill-on-bad-exit=0", *APART, ranks.WORKER,
                           "init", "steps:3:mixed:1000", "on:3", "die:kill",
