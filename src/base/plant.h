@@ -54,6 +54,7 @@
     X(WRONG_RANKS_TOLD)        \
     X(WRONG_BIDDERS_TOLD)      \
     X(SUM_ORDER_BY_RANK)       \
+    X(DEADLINE_IGNORED)        \
     X(OTHER_USER_TAKEN)
 
 typedef enum tt_plant_id {

@@ -233,6 +233,16 @@ uint64_t tt_sim_allocations(const tt_sim *sim)
     return sim->shortage.attempts;
 }
 
+void tt_sim_starve(tt_sim *sim, uint64_t count)
+{
+    sim->shortage.fail_at = sim->shortage.attempts + count + 1;
+}
+
+bool tt_sim_has_starved(const tt_sim *sim)
+{
+    return sim->shortage.fail_at > 0 && sim->shortage.attempts >= sim->shortage.fail_at;
+}
+
 uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank)
 {
     return sim->ranks[rank].local.live_count;

@@ -71,6 +71,10 @@ uint64_t tt_sim_now(const tt_sim *sim);
 uint64_t tt_sim_events(const tt_sim *sim);
 uint64_t tt_sim_hash(const tt_sim *sim);
 uint64_t tt_sim_allocations(const tt_sim *sim);
+/* The machines' allocation after `count` more fails; in place of config.fail_at. */
+void tt_sim_starve(tt_sim *sim, uint64_t count);
+/* Has an allocation failed? */
+bool tt_sim_has_starved(const tt_sim *sim);
 uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank);
 
 /* ---- faults, now ---- */

@@ -79,17 +79,57 @@ static bool set_is_hit(const simulation *run, uint32_t set)
     return false;
 }
 
+/* May what happens to one of them happen to both: one call, one group, or perhaps a group that the
+ * library made? */
+static bool are_near(const scenario *what, const scenario_call *a, const scenario_call *b)
+{
+    return judge_are_grouped(a, b) || (what->control.groups > 0 && a->set == b->set);
+}
+
+/* Has some rank waited until its deadline for this call? */
+static bool has_timed_out(const simulation *run, const call_slot *slot)
+{
+    for (uint32_t i = 0; i < run->slot_count; i++) {
+        const call_slot *other = &run->slots[i];
+        const uint64_t deadline_ns = other->call->deadline_ns;
+        if (!other->is_join && other->finished_count > 0 && deadline_ns > 0 &&
+            are_near(run->what, other->call, slot->call) &&
+            other->finished_ns >= other->submitted_ns + deadline_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A call ends at its deadline, whatever its peers do, unless its rank is stopped, or a peer that
+ * may store to its memory cannot be asked when it has stopped. */
+static bool is_overdue(const simulation *run, const call_slot *slot)
+{
+    const uint64_t slack_ns = 200 * 1000 * 1000, deadline_ns = slot->call->deadline_ns;
+    const scenario *what = run->what;
+    for (uint32_t i = 0; i < what->fault_count; i++) {
+        const scenario_fault *fault = &what->faults[i];
+        const bool is_away = fault->kind == FAULT_STOP && fault->a == slot->rank;
+        const bool is_stored_to = what->sim.has_views && fault->kind != FAULT_KILL;
+        if (is_away || is_stored_to) {
+            return false;
+        }
+    }
+    return deadline_ns > 0 && slot->finished_ns > slot->submitted_ns + deadline_ns + slack_ns;
+}
+
 /* Was there trouble in this set before call `index`, of which a rank may hear late? */
 static bool had_trouble(const simulation *run, uint32_t index)
 {
     const scenario *what = run->what;
     const uint32_t count = what->is_named ? what->call_count : index; /* steps overlap */
     for (uint32_t i = 0; i < count; i++) {
-        if (what->calls[i].set == what->calls[index].set && what->calls[i].flaw != FLAW_NONE) {
+        if (what->calls[i].set == what->calls[index].set &&
+            (what->calls[i].flaw != FLAW_NONE || what->calls[i].deadline_ns > 0)) {
             return true;
         }
     }
-    return false;
+    return tt_sim_has_starved(run->sim);
 }
 
 static bool names_gone_rank(const simulation *run, const char *text)
@@ -158,6 +198,13 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
                                            is_flawed || is_past_grace(run, slot))
                    ? NULL
                    : "blames a rank that left when it was done";
+    case TT_ERR_TIMED_OUT:
+        if (is_late) {
+            return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
+        }
+        return has_timed_out(run, slot) ? NULL : "timed out before its time";
+    case TT_ERR_NO_MEMORY:
+        return tt_sim_has_starved(run->sim) ? NULL : "lacks memory though there is enough";
     case TT_ERR_MISMATCH:
     case TT_ERR_BAD_ARGUMENT:
     case TT_ERR_CANCELLED:
@@ -173,7 +220,8 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
 /* A rank with a reason of its own may say other words. */
 static bool has_own_words(const call_slot *slot)
 {
-    return judge_is_late(slot) || strstr(slot->request.error, "began it as planned") != NULL;
+    return judge_is_late(slot) || slot->request.status == TT_ERR_TIMED_OUT ||
+           strstr(slot->request.error, "began it as planned") != NULL;
 }
 
 /* Do two failed requests of one call tell the same? Pairs fail each for itself. */
@@ -274,7 +322,7 @@ static bool is_disturbed(const simulation *run)
 {
     const scenario *what = run->what;
     return what->fault_count > 0 || run->options->kill_at_event > 0 || what->gap_ns > 100000000 ||
-           what->leaves_early;
+           what->leaves_early || tt_sim_has_starved(run->sim);
 }
 
 /* The members' caches are equal by construction: that they can start anew is for faults of memory.
@@ -312,6 +360,11 @@ void judge_calls(simulation *run)
                       tt_status_text(slot->request.status), slot->request.error, wrong);
         }
         judge_text(run, slot);
+        if (!slot->is_join && is_overdue(run, slot)) {
+            run_fault(run, "call %u of rank %u ended %llu ms after its submission",
+                      slot->call_index, slot->rank,
+                      (unsigned long long)((slot->finished_ns - slot->submitted_ns) / 1000000));
+        }
         if (!is_disturbed(run)) {
             if (is_short_of_claims(slot) && is_decided_early(run, slot->call_index)) {
                 run_fault(run, "call %u: decided before all had claimed", slot->call_index);

@@ -18,7 +18,7 @@ search() {
         accept "$1"
         return
         ;;
-    SUM_ORDER_*) set -- "$1" "--first 3000000 --seeds 600" ;; # values that round
+    SUM_ORDER_* | DEADLINE_*) set -- "$1" "--first 3000000 --seeds 600" ;; # drawn there alone
     QUICK_* | MEET_* | PLACES_* | REPEAT_*) # calls that repeat
         set -- "$1" "--first 2000000 --seeds 600"
         ;;

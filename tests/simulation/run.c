@@ -261,6 +261,9 @@ run_result run_scenario(const scenario *what, const run_options *options)
         rank_create(&run, i);
     }
     slots_make(&run);
+    if (what->starve_after > 0) {
+        tt_sim_starve(run.sim, what->starve_after);
+    }
     for (uint32_t i = 0; i < what->size; i++) {
         run.ranks[i].is_pump_due = true;
         tt_sim_call(run.sim, i, 1 + tt_random_below(&run.random, 1000), slot_pump, &run.ranks[i]);

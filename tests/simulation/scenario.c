@@ -669,6 +669,9 @@ void scenario_describe(const scenario *what)
                    (unsigned long long)what->tuned_bytes);
         }
     }
+    if (what->starve_after > 0) {
+        printf("  allocation %llu fails\n", (unsigned long long)what->starve_after);
+    }
     printf("  hosts:");
     for (uint32_t i = 0; i < what->size; i++) {
         printf(" %u", what->host_of[i]);
@@ -677,10 +680,12 @@ void scenario_describe(const scenario *what)
     for (uint32_t i = 0; i < what->call_count && i < 80; i++) {
         char text[256];
         case_describe(&what->calls[i].one, text, sizeof(text));
-        printf("  call %u on set %u: %s%s%s%s%s\n", i, what->calls[i].set, text,
+        printf("  call %u on set %u: %s%s%s%s%s", i, what->calls[i].set, text,
                what->calls[i].is_named ? ", named" : "",
                what->calls[i].group_size > 0 ? ", grouped" : "",
                what->calls[i].flaw != FLAW_NONE ? ", flaw " : "", flaws[what->calls[i].flaw]);
+        printf(what->calls[i].deadline_ns > 0 ? ", within %llu ms\n" : "\n",
+               (unsigned long long)(what->calls[i].deadline_ns / MS));
     }
     for (uint32_t i = 0; i < what->fault_count; i++) {
         printf("  %s of %u (%u) at %llu us for %llu us\n", faults[what->faults[i].kind],

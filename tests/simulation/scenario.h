@@ -47,6 +47,7 @@ typedef struct scenario_call {
     uint32_t foreign; /* but for this member's (from 1 on; 0: all are) */
     bool is_named;
     uint32_t tensor, step; /* named programs: which, and when */
+    uint64_t deadline_ns;  /* 0: none */
     uint32_t group_size;   /* tensors 0 .. group_size - 1 are a group; 0: not in it */
 } scenario_call;
 
@@ -88,6 +89,7 @@ typedef struct scenario {
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
     uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
     uint64_t tuned_bytes;
+    uint64_t starve_after; /* allocations, from the start on, before one that fails; 0: none */
     scenario_fault faults[SCENARIO_FAULTS_MAX];
     uint32_t fault_count;
     tt_sim_config sim;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * scenario_wide.c - what seeds from SCENARIO_WIDE on draw beside the rest: all types and operators,
- * sums that round, deadlines, sets that are removed, allocations that fail.
+ * sums that round, deadlines, allocations that fail.
  *
  * From a stream of its own, and only in seeds of its own: what other seeds mean stays as it is. */
 #include "base/base.h"
 #include "base/philox.h"
 #include "simulation/scenario.h"
+
+#define MS UINT64_C(1000000)
 
 static uint32_t below(tt_random *random, uint32_t limit)
 {
@@ -66,11 +68,31 @@ static void draw_types(scenario *drawn, tt_random *random)
     }
 }
 
+/* Some calls have one. Ranks that time out go on, so that others may be late in turn. */
+static void draw_deadlines(scenario *drawn, tt_random *random)
+{
+    static const uint64_t deadlines[] = {20 * MS, 200 * MS, 1000 * MS};
+    const uint32_t rate = 1 + below(random, 4);
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        if (one_in(random, rate)) {
+            drawn->calls[i].deadline_ns = deadlines[below(random, TT_ARRAY_COUNT(deadlines))];
+        }
+    }
+}
+
 void scenario_widen(scenario *drawn)
 {
     tt_random random;
     tt_random_init(&random, drawn->seed, 95);
     if (!one_in(&random, 3)) {
         draw_types(drawn, &random);
+    }
+    if (one_in(&random, 3) && !drawn->is_named) {
+        draw_deadlines(drawn, &random);
+        drawn->leaves_early = false; /* who leaves cannot testify any more */
+    }
+    if (one_in(&random, 5) && !drawn->is_named) {
+        drawn->starve_after = 1 + below(&random, one_in(&random, 2) ? 30 : 600);
+        drawn->leaves_early = false;
     }
 }

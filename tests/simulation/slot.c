@@ -22,6 +22,9 @@ static void *memory_take(call_slot *slot, size_t bytes)
     tt_platform *platform = tt_sim_platform(slot->simulation->sim, slot->rank);
     void *memory = is_in_arena(slot) ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
                                      : malloc(bytes);
+    if (memory == NULL) { /* the one that fails is the machines' affair */
+        memory = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
+    }
     TT_ASSERT(memory != NULL);
     return memory;
 }
@@ -69,6 +72,7 @@ static void request_fill(call_slot *slot)
         request->root = slot->is_receive ? (member + size - 1) % size : (member + 1) % size;
     }
     request->urgency = slot->call->urgency;
+    request->deadline_ns = slot->call->deadline_ns;
     request->count = one->count;
     if (one->is_uneven) {
         request->count = is_gathered ? case_input_count(one, member) : 0;
@@ -170,7 +174,8 @@ static bool is_said_plain(const call_slot *slot)
     const tt_request *request = &slot->request;
     return request->set == 0 && request->name == NULL && request->group == NULL &&
            !request->is_uneven && request->output_capacity == 0 && request->prescale == 1.0 &&
-           request->postscale == 1.0 && tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0;
+           request->postscale == 1.0 && request->deadline_ns == 0 &&
+           tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0;
 }
 
 static void do_cancel(void *argument)
