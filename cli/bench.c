@@ -423,6 +423,28 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return place.is_launched ? join_and_run(values, collective) : launch_self(values);
 }
 
+static const tt_note environment[] = {
+    {"TUTTI_*", "As in any job; for example TUTTI_ALGORITHM=ring."},
+    {"variables of launchers",
+     "If one started this process, it is a rank of that job; otherwise ranks are started here."},
+    {NULL, NULL},
+};
+
+static const tt_note exit_status[] = {
+    {"0", "Every element was right."},
+    {"1", "Some were wrong, or a call failed."},
+    {"2", "Wrong usage."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti bench -n 2 allreduce", "Two ranks here, from 8 bytes to 64 MB:"},
+    {"tutti run -H node1:1,node2:1 tutti bench allreduce -b 1M -e 1G", "Between two hosts:"},
+    {"tutti bench -n 4 allreduce --touch --json result.json",
+     "As after a backward pass, kept as JSON:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_bench = {
     .name = "bench",
     .summary = "Time a collective over a range of sizes and check its results.",
@@ -436,5 +458,8 @@ const tt_command tt_command_bench = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(bench_values),
+    .environment = environment,
+    .exit_status = exit_status,
+    .examples = examples,
     .run = run,
 };

@@ -175,11 +175,19 @@ static int run(const void *values, int operand_count, char **operands)
     return 2;
 }
 
+static const tt_note examples[] = {
+    {"source <(tutti completion bash)", "In bash, for this shell:"},
+    {"tutti completion zsh > ~/.zfunc/_tutti", "In zsh, in a folder of fpath:"},
+    {"tutti completion fish | source", "In fish:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_completion = {
     .name = "completion",
     .summary = "Print a completion script for a shell.",
     .operands = "bash|zsh|fish",
     .operand_max = 1,
     .description = "For bash: source <(tutti completion bash)",
+    .examples = examples,
     .run = run,
 };

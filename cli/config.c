@@ -47,6 +47,19 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return tt_library_find_bad(complain, NULL) == 0 ? 0 : 1;
 }
 
+static const tt_note exit_status[] = {
+    {"0", "Every value is accepted."},
+    {"1", "tutti_init would refuse one; standard error names it."},
+    {"2", "Wrong usage."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti config", "Every variable, its meaning and what is accepted:"},
+    {"tutti config --set", "What differs from the default:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_config = {
     .name = "config",
     .summary = "List the configuration: every TUTTI_* variable, its value and meaning.",
@@ -57,5 +70,7 @@ const tt_command tt_command_config = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(config_values),
+    .exit_status = exit_status,
+    .examples = examples,
     .run = run,
 };

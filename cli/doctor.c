@@ -350,6 +350,25 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return has_failed ? 1 : 0;
 }
 
+static const tt_note environment[] = {
+    {"TUTTI_*", "Judged by the code that tutti_init runs."},
+    {NULL, NULL},
+};
+
+static const tt_note exit_status[] = {
+    {"0", "No check failed; some may warn."},
+    {"1", "At least one failed."},
+    {"2", "Wrong usage."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti doctor", "What is wrong here, and the cure:"},
+    {"TUTTI_RING=3000 tutti doctor", "Would this value be accepted?"},
+    {"tutti run -H node1:1,node2:1 tutti doctor", "On every host:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_doctor = {
     .name = "doctor",
     .summary = "Check this machine and environment; name the cure for what is wrong.",
@@ -359,5 +378,8 @@ const tt_command tt_command_doctor = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(doctor_values),
+    .environment = environment,
+    .exit_status = exit_status,
+    .examples = examples,
     .run = run,
 };

@@ -98,6 +98,25 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return identity.why[0] == '\0' ? 0 : 1;
 }
 
+static const tt_note environment[] = {
+    {"TUTTI_LAUNCHER", "Forces one launcher."},
+    {"variables of launchers", "tutti env --list names them."},
+    {NULL, NULL},
+};
+
+static const tt_note exit_status[] = {
+    {"0", "The variables make sense."},
+    {"1", "They do not; standard output says why."},
+    {"2", "Wrong usage."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"srun -n 2 tutti env", "What Slurm tells its tasks:"},
+    {"tutti env --json", "The same for programs:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_env = {
     .name = "env",
     .summary = "Show who this process is in a job, and which launcher said so.",
@@ -107,5 +126,8 @@ const tt_command tt_command_env = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(env_values),
+    .environment = environment,
+    .exit_status = exit_status,
+    .examples = examples,
     .run = run,
 };

@@ -229,6 +229,18 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return 0;
 }
 
+static const tt_note environment[] = {
+    {"TUTTI_*", "Shown; the secret by its source and a fingerprint only."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti info", "For a bug report:"},
+    {"tutti info --engines", "Plugins that are found, and which would be used:"},
+    {"tutti info --costs > costs", "The table of costs, for TUTTI_COSTS=costs:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_info = {
     .name = "info",
     .summary = "Show the machine, the library and its configuration.",
@@ -237,5 +249,7 @@ const tt_command tt_command_info = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(info_values),
+    .environment = environment,
+    .examples = examples,
     .run = run,
 };

@@ -4,19 +4,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "buffer.h"
 #include "commands.h"
+#include "environment.h"
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, WIDTH_DEFAULT = 80, WIDTH_MIN = 40, NAME_WIDTH = 12 };
+
+/* Columns for help: COLUMNS, else the terminal's, else 80. */
+static int help_width(void)
+{
+    struct winsize size;
+    const char *given = tt_environment_get("COLUMNS");
+    int width = given != NULL ? atoi(given) : 0;
+    if (width <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+        width = size.ws_col;
+    }
+    return width <= 0 ? WIDTH_DEFAULT : width < WIDTH_MIN ? WIDTH_MIN : width;
+}
 
 static void print_overview(FILE *stream)
 {
     fputs("usage: tutti COMMAND [OPTION...] [ARGUMENT...]\n\ncommands:\n", stream);
     for (size_t i = 0; tt_commands[i] != NULL; i++) {
         if (!tt_commands[i]->is_internal) {
-            fprintf(stream, "  %-12s%s\n", tt_commands[i]->name, tt_commands[i]->summary);
+            fprintf(stream, "  %-*s", NAME_WIDTH, tt_commands[i]->name);
+            tt_option_print_wrapped(tt_commands[i]->summary, 2 + NAME_WIDTH, 2 + NAME_WIDTH,
+                                    help_width(), stream);
         }
     }
     fputs("\n'tutti COMMAND --help' explains each.\n", stream);
@@ -47,7 +64,7 @@ static int run_command(const tt_command *command, int argc, char **argv)
     if (tt_option_parse(command, values, argc, argv, &result) != TT_OK) {
         fprintf(stderr, "tutti %s: %s\n", command->name, result.error);
     } else if (result.wants_help) {
-        tt_option_print_help(command, stdout);
+        tt_option_print_help(command, help_width(), stdout);
         code = 0;
     } else {
         code = command->run(values, result.operand_count, argv);

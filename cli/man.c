@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "library.h"
 #include "tutti/tutti.h"
 
 /* Hyphens stay hyphens, backslashes stay themselves, and no line begins with a request. */
@@ -49,6 +50,53 @@ static void put_option(const tt_option *option)
     }
 }
 
+static void put_notes(const tt_note *notes)
+{
+    for (; notes != NULL && notes->term != NULL; notes++) {
+        fputs(".TP\n.B ", stdout);
+        put_text(notes->term);
+        put_text(notes->text);
+    }
+}
+
+static const tt_note common_environment[] = {
+    {"COLUMNS", "Width of --help; default: the terminal's, else 80."},
+    {NULL, NULL},
+};
+
+static const tt_note common_exit_status[] = {
+    {"0", "Success."},
+    {"1", "Failure; standard error says what failed, and the cure."},
+    {"2", "Wrong usage: an unknown option, a bad value, a surplus argument."},
+    {NULL, NULL},
+};
+
+/* Every TUTTI_* variable, from the tables that the library reads. */
+static void put_variables(void)
+{
+    tt_library_variable variable;
+    for (size_t i = 0; tt_library_variable_at(i, &variable); i++) {
+        fputs(".TP\n.B ", stdout);
+        put_text(variable.name);
+        put_text(variable.help);
+        if (variable.default_text[0] != '\0') {
+            fputs(".br\nDefault: ", stdout);
+            put_text(variable.default_text);
+        }
+    }
+}
+
+static void put_examples(const tt_note *notes)
+{
+    for (; notes != NULL && notes->term != NULL; notes++) {
+        fputs(".PP\n", stdout);
+        put_text(notes->text);
+        fputs(".PP\n.RS 4\n.nf\n", stdout);
+        put_text(notes->term);
+        fputs(".fi\n.RE\n", stdout);
+    }
+}
+
 static void put_command_page(const tt_command *command)
 {
     char page[64];
@@ -69,7 +117,18 @@ static void put_command_page(const tt_command *command)
     for (size_t i = 0; i < command->option_count; i++) {
         put_option(&command->options[i]);
     }
-    fputs(".SH SEE ALSO\n.BR tutti (1)\n", stdout);
+    fputs(".SH ENVIRONMENT\n", stdout);
+    put_notes(command->environment);
+    if (command == &tt_command_config) {
+        put_variables();
+    }
+    put_notes(common_environment);
+    fputs(".SH EXIT STATUS\n", stdout);
+    put_notes(command->exit_status != NULL ? command->exit_status : common_exit_status);
+    fputs(".SH EXAMPLES\n", stdout);
+    put_examples(command->examples);
+    fputs(".SH SEE ALSO\n.BR tutti (1)", stdout);
+    fputs(command == &tt_command_config ? "\n" : ",\n.BR tutti\\-config (1)\n", stdout);
 }
 
 static void put_program_page(void)
@@ -85,6 +144,24 @@ static void put_program_page(void)
             put_text(tt_commands[i]->summary);
         }
     }
+    fputs(".SH ENVIRONMENT\n", stdout);
+    put_notes((const tt_note[]){{"TUTTI_*", "Configuration of the library, which jobs inherit; "
+                                            "tutti-config(1) explains each."},
+                                {NULL, NULL}});
+    put_notes(common_environment);
+    fputs(".SH EXIT STATUS\n", stdout);
+    put_notes(common_exit_status);
+    fputs(".PP\n", stdout);
+    put_text("tutti run returns the code of the first rank that failed; see tutti-run(1).");
+    fputs(".SH EXAMPLES\n", stdout);
+    put_examples(tt_command_run.examples);
+    fputs(".SH SEE ALSO\n", stdout);
+    for (size_t i = 0; tt_commands[i] != NULL; i++) {
+        if (!tt_commands[i]->is_internal) {
+            printf("%s.BR tutti\\-%s (1)", i > 0 ? ",\n" : "", tt_commands[i]->name);
+        }
+    }
+    fputc('\n', stdout);
 }
 
 static int run(const void *values, int operand_count, char **operands)
@@ -103,11 +180,17 @@ static int run(const void *values, int operand_count, char **operands)
     return 0;
 }
 
+static const tt_note examples[] = {
+    {"tutti man run | man -l -", "Read the page of tutti run:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_man = {
     .name = "man",
     .summary = "Print a manual page.",
     .operands = "[COMMAND]",
     .operand_max = 1,
     .description = "Prints the page in roff; read it with: tutti man run | man -l -",
+    .examples = examples,
     .run = run,
 };

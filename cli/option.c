@@ -304,26 +304,63 @@ void tt_option_format(const tt_option *option, char *text, size_t text_bytes)
              value != NULL ? value : "");
 }
 
-void tt_option_print_help(const tt_command *command, FILE *stream)
+void tt_option_print_wrapped(const char *text, int at, int indent, int width, FILE *stream)
 {
-    fprintf(stream, "usage: tutti %s%s%s%s\n\n%s\n", command->name,
+    bool is_line_start = true;
+    while (text[0] != '\0') {
+        const int length = (int)strcspn(text, " \n");
+        if (!is_line_start && at + 1 + length > width) {
+            fprintf(stream, "\n%*s", indent, "");
+            at = indent;
+            is_line_start = true;
+        }
+        fprintf(stream, "%s%.*s", is_line_start ? "" : " ", length, text);
+        at += length + !is_line_start;
+        is_line_start = false;
+        text += length;
+        if (text[0] == '\n') {
+            fprintf(stream, "\n%*s", indent, "");
+            at = indent;
+            is_line_start = true;
+        }
+        text += text[0] != '\0';
+    }
+    fputc('\n', stream);
+}
+
+static void print_option(const tt_option *option, int width, FILE *stream)
+{
+    enum { NAME_COLUMN = 2, HELP_COLUMN = 34, TEXT_BYTES = 512 };
+    char name[96];
+    char text[TEXT_BYTES];
+    tt_option_format(option, name, sizeof(name));
+    snprintf(text, sizeof(text), "%s%s%s%s%s%s", option->help,
+             option->default_text != NULL ? " (default " : "",
+             option->default_text != NULL ? option->default_text : "",
+             option->default_text != NULL ? ")" : "", option->aliases != NULL ? "; also " : "",
+             option->aliases != NULL ? option->aliases : "");
+    const int indent = width >= 2 * HELP_COLUMN ? HELP_COLUMN : 8; /* narrow: help below its name */
+    fprintf(stream, "%*s%s", NAME_COLUMN, "", name);
+    const int used = NAME_COLUMN + (int)strlen(name);
+    if (used < indent) {
+        fprintf(stream, "%*s", indent - used, "");
+    } else {
+        fprintf(stream, "\n%*s", indent, "");
+    }
+    tt_option_print_wrapped(text, indent, indent, width, stream);
+}
+
+void tt_option_print_help(const tt_command *command, int width, FILE *stream)
+{
+    fprintf(stream, "usage: tutti %s%s%s%s\n\n", command->name,
             command->option_count > 0 ? " [OPTION...]" : "",
-            command->operands[0] != '\0' ? " " : "", command->operands, command->summary);
+            command->operands[0] != '\0' ? " " : "", command->operands);
+    tt_option_print_wrapped(command->summary, 0, 0, width, stream);
     if (command->option_count > 0) {
         fprintf(stream, "\noptions:\n");
     }
     for (size_t i = 0; i < command->option_count; i++) {
-        const tt_option *option = &command->options[i];
-        char text[96];
-        tt_option_format(option, text, sizeof(text));
-        fprintf(stream, "  %-32s%s%s", text,
-                strlen(text) > 31 ? "\n                                  " : "", option->help);
-        if (option->default_text != NULL) {
-            fprintf(stream, " (default %s)", option->default_text);
-        }
-        if (option->aliases != NULL) {
-            fprintf(stream, "; also %s", option->aliases);
-        }
-        fputc('\n', stream);
+        print_option(&command->options[i], width, stream);
     }
+    fprintf(stream, "\n'tutti man %s | man -l -' says more.\n", command->name);
 }

@@ -45,12 +45,21 @@ typedef struct tt_option {
     int64_t max;
 } tt_option;
 
+/* A term and what it means, for the manual page. Lists end in {NULL, NULL}. */
+typedef struct tt_note {
+    const char *term;
+    const char *text;
+} tt_note;
+
 typedef struct tt_command {
     const char *name;
-    const char *summary;     /* one line */
-    const char *operands;    /* as in usage: "PROGRAM [ARGUMENT...]"; "" for none */
-    int operand_max;         /* more are refused, unless `options_first` */
-    const char *description; /* paragraphs for the man page */
+    const char *summary;        /* one line */
+    const char *operands;       /* as in usage: "PROGRAM [ARGUMENT...]"; "" for none */
+    int operand_max;            /* more are refused, unless `options_first` */
+    const char *description;    /* paragraphs for the man page */
+    const tt_note *environment; /* variables it reads, or NULL */
+    const tt_note *exit_status; /* NULL: 0, 1 and 2 as everywhere */
+    const tt_note *examples;    /* command lines */
     const tt_option *options;
     size_t option_count;
     size_t values_bytes;
@@ -78,6 +87,11 @@ void tt_option_format(const tt_option *option, char *text, size_t text_bytes);
 /* One size with optional suffix. */
 tt_status tt_option_parse_bytes(const char *text, uint64_t *bytes_out);
 
-void tt_option_print_help(const tt_command *command, FILE *stream);
+/* Lines are broken between words to fit `width` columns. */
+void tt_option_print_help(const tt_command *command, int width, FILE *stream);
+
+/* Words of `text` from column `at` on, each line that follows indented by `indent`; ends in a
+ * newline. */
+void tt_option_print_wrapped(const char *text, int at, int indent, int width, FILE *stream);
 
 #endif

@@ -189,6 +189,32 @@ static void test_surplus_operands_are_refused(void **state)
     tt_option_release(&command, &f.values);
 }
 
+static void test_help_keeps_to_its_width(void **state)
+{
+    (void)state;
+    static const int widths[] = {40, 60, 80, 120};
+    for (size_t i = 0; tt_commands[i] != NULL; i++) {
+        for (size_t j = 0; j < TT_ARRAY_COUNT(widths); j++) {
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *out = open_memstream(&text, &bytes);
+            assert_non_null(out);
+            tt_option_print_help(tt_commands[i], widths[j], out);
+            fclose(out);
+            /* A line is longer only where it cannot be broken: one word, or an option's name. */
+            for (const char *line = strstr(text, "\n\n"); line != NULL;
+                 line = strchr(line + 1, '\n')) {
+                const size_t length = strcspn(line + 1, "\n");
+                const char *words = line + 1 + strspn(line + 1, " ");
+                const bool is_name = words[0] == '-' || words[0] == '\'';
+                const bool is_one_word = memchr(words, ' ', strcspn(words, "\n")) == NULL;
+                assert_true(length <= (size_t)widths[j] || is_name || is_one_word);
+            }
+            free(text);
+        }
+    }
+}
+
 /* What the tables promise: defaults parse, and no spelling has two meanings. */
 static void test_tables_of_all_commands_are_sound(void **state)
 {
@@ -201,6 +227,7 @@ static void test_tables_of_all_commands_are_sound(void **state)
         assert_int_equal(tt_option_parse(item, memory, 0, argv, &result), TT_OK);
         tt_option_release(item, memory);
         free(memory);
+        assert_true(item->is_internal || (item->examples != NULL && item->summary[0] != '\0'));
         for (size_t j = 0; j < item->option_count; j++) {
             for (size_t k = j + 1; k < item->option_count; k++) {
                 assert_string_not_equal(item->options[j].name, item->options[k].name);
@@ -222,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_errors_name_culprit_and_cure),
         cmocka_unit_test(test_sizes_have_suffixes_and_do_not_overflow),
         cmocka_unit_test(test_surplus_operands_are_refused),
+        cmocka_unit_test(test_help_keeps_to_its_width),
         cmocka_unit_test(test_tables_of_all_commands_are_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

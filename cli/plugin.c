@@ -199,6 +199,17 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return EXIT_USAGE;
 }
 
+static const tt_note environment[] = {
+    {"XDG_DATA_HOME, HOME", "Where the user's own plugins lie."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti plugin build mpi", "For the MPI that mpicc belongs to:"},
+    {"tutti plugin build mpi --compiler mpicc.mpich", "For another one:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_plugin = {
     .name = "plugin",
     .summary = "Build a plugin for a library of this site.",
@@ -210,5 +221,7 @@ const tt_command tt_command_plugin = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(plugin_values),
+    .environment = environment,
+    .examples = examples,
     .run = run,
 };

@@ -279,6 +279,39 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return code;
 }
 
+static const tt_note environment[] = {
+    {"TUTTI_*",
+     "Passed on to the ranks on every host, but for secrets; tutti-config(1) explains each."},
+    {"SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE, SLURM_JOB_CPUS_PER_NODE, SLURM_STEP_NUM_TASKS, "
+     "SLURMD_NODENAME",
+     "The nodes and slots of a Slurm job, used without -H and --hostfile."},
+    {"PBS_NODEFILE", "Likewise of a PBS job: a file with a line for each slot."},
+    {"LSB_MCPU_HOSTS", "Likewise of an LSF job: names and slots in turn."},
+    {"OMP_NUM_THREADS", "Left alone if set; otherwise the ranks get their share of the cores."},
+    {"PATH, LD_LIBRARY_PATH, PYTHON*, VIRTUAL_ENV, CONDA_*, OMP_*, MKL_*",
+     "Passed on to other hosts; name more with -x."},
+    {NULL, NULL},
+};
+
+static const tt_note exit_status[] = {
+    {"0", "Every rank ended with 0."},
+    {"1", "The job could not be started, or a host was lost."},
+    {"2", "Wrong usage."},
+    {"126, 127", "The program may not be executed, or does not exist."},
+    {"128 + N", "The first rank that failed was killed by signal N; also 128 + 2 after Ctrl-C."},
+    {"any other", "The exit code of the first rank that failed."},
+    {NULL, NULL},
+};
+
+static const tt_note examples[] = {
+    {"tutti run -n 4 ./train", "Four ranks on this host:"},
+    {"tutti run -H node1:8,node2:8 python train.py", "Two hosts over ssh, eight ranks each:"},
+    {"tutti run --hostfile hosts --chdir /scratch/run -x DATA=/data ./train",
+     "Hosts from a file, in another folder, with a variable:"},
+    {"tutti run --as-horovod -n 4 python train.py", "A script for Horovod, unchanged:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_run = {
     .name = "run",
     .summary = "Start a program as the ranks of one job.",
@@ -298,5 +331,8 @@ const tt_command tt_command_run = {
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(run_values),
     .options_first = true,
+    .environment = environment,
+    .exit_status = exit_status,
+    .examples = examples,
     .run = run,
 };

@@ -762,6 +762,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return code;
 }
 
+static const tt_note examples[] = {
+    {"tutti schedule --list", "The networks and policies that are known:"},
+    {"tutti schedule --graph resnet50-v1 --policy priority", "Plan ResNet-50:"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_schedule = {
     .name = "schedule",
     .summary = "Plan the communication of a training step, without running it.",
@@ -785,5 +791,6 @@ const tt_command tt_command_schedule = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(schedule_values),
+    .examples = examples,
     .run = run,
 };

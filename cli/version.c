@@ -15,10 +15,16 @@ static int run(const void *values, int operand_count, char **operands)
     return 0;
 }
 
+static const tt_note examples[] = {
+    {"ssh node2 tutti version", "Is the same version on another host?"},
+    {NULL, NULL},
+};
+
 const tt_command tt_command_version = {
     .name = "version",
     .summary = "Print the version of the library.",
     .operands = "",
     .description = "Prints the version of the library this program runs with.",
+    .examples = examples,
     .run = run,
 };

@@ -511,7 +511,24 @@ class CommandLine(unittest.TestCase):
         self.assertIn("run", names)
         for name in names:
             self.assertIn(f"usage: tutti {name}", tutti(name, "--help").stdout)
-            self.assertIn(".SH DESCRIPTION", tutti("man", name).stdout)
+            page = tutti("man", name).stdout
+            for section in "DESCRIPTION", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES", "SEE ALSO":
+                self.assertRegex(page, rf"(?m)^\.SH {section}\n(?!\.SH)", name)
+        self.assertGreater(len(re.findall(r"^\.B TUTTI_", tutti("man", "config").stdout, re.M)), 40)
+
+    def test_every_example_of_a_page_parses(self):
+        names = re.findall(r"^  (\w+)", tutti("--help").stdout, re.M)
+        for name in names:
+            lines = re.findall(r"^\.nf\n(.*)\n", tutti("man", name).stdout, re.M)
+            self.assertTrue(lines, name)
+            for line in lines:
+                words = line.replace("\\-", "-")
+                found = re.search(r"tutti (?:run [^|]*)?(?=%s)" % name, words)
+                options = re.findall(r"(?:^| )(--?[a-z][a-z-]*)", words.split("tutti ")[-1])
+                self.assertTrue(found, words)
+                known = "".join(tutti(each, "--help").stdout for each in names)
+                for option in options:
+                    self.assertRegex(known + " -l", rf"(?m)[ ,]{option}\b", words)
 
     def test_bash_completes_options(self):
         script = tutti("completion", "bash").stdout
