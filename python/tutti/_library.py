@@ -21,7 +21,7 @@ SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR, ADASUM = range(9)
 OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
        "product": PRODUCT, "and": AND, "or": OR, "xor": XOR, "adasum": ADASUM}
 
-ALONE = 8  # a flag of calls
+ALONE, EXPECTED = 8, 16  # flags of calls
 
 OK, IN_PROGRESS = 0, 1
 
@@ -110,6 +110,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
 }
 # Of later versions of the library; None where it lacks them.
 _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
+    "tutti_refuse": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Call), ctypes.c_char_p]),
     "tutti_arena_hold": (ctypes.c_void_p, [ctypes.c_void_p]),
     "tutti_arena_drop": (None, [ctypes.c_void_p]),
     "tutti_step": (ctypes.c_int, [ctypes.c_void_p]),

@@ -254,6 +254,12 @@ class Context:
             raise self._error(status, name)
         return self._note(Handle(self, slot.value, keep, finish, name, call.set)).wait()
 
+    def refuse(self, call: c.Call, why: str) -> TuttiError:
+        """In place of a _library.Call that this rank cannot make: it fails on all ranks, with a
+        text that says why. The exception to raise here."""
+        status = c.library.tutti_refuse(self._checked(), call, why.encode(errors="replace"))
+        return self._error(status)
+
     def start_many(self, calls: Sequence[c.Call], keeps: Sequence[object],
                    finishes: Sequence[Optional[Callable[[], Any]]],
                    names: Sequence[Optional[str]]) -> List[Handle]:

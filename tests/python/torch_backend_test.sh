@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch.distributed on Tutti: collectives, DDP, FSDP2.
+# torch.distributed on Tutti: collectives, DDP, FSDP2, wrong sizes.
 # Labels: python
 # Timeout: 600
 . "$TEST_SOURCE/tests/python/suite.sh"
 needs torch numpy pytest
-for ranks in 1 2; do
-    suite "$ranks" test_torch_backend.py
-done
+suite 1 test_torch_backend.py
+suite 2 test_torch_backend.py test_torch_wrong_sizes.py

@@ -3,27 +3,30 @@
 
 DDP, FSDP2, HSDP and DCP run on it unmodified. Every process group is a job of its own; its ranks
 meet through torch's store, which also carries the job's secret. Calls match by order, as c10d's do;
-sends and receives by order per pair, whatever their tag."""
+sends and receives by order per pair, whatever their tag.
+
+A method checks its tensors first and makes a plan: calls, and what is stored when they are over.
+What is wrong on one rank fails the call on all of them."""
 
 import atexit
 import ctypes
+import functools
 import secrets
-import threading
 
 import torch
 import torch.distributed as dist
 
 import tutti
 from tutti import _library as c
-from tutti.context import row_count
 
-from . import meeting
-from .completion import completer
-from .tensors import DEVICES, DTYPES
+from . import completion, meeting, views
+from .views import View
+from .work import Finished, Work
 
 _PORTS = 16
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
            "BAND": c.AND, "BOR": c.OR, "BXOR": c.XOR}
+_OP_NAMES = {number: name for name, number in _REDUCE.items()}
 
 
 class _NamedGroup(dist.ProcessGroup):
@@ -50,57 +53,59 @@ def _find_base():
 
 
 _Base = _find_base()
-_WorkBase = torch._C._distributed_c10d.Work
 
 
-def _check(future):
-    """The result, or the exception that the call ended with: c10d's own way crashes DDP."""
-    value = future.value()
-    if isinstance(value, BaseException):
-        raise value
-    return value
-
-
-def _op(op):
+def _op(opts):
+    if opts is None:
+        return c.SUM
     for name, number in _REDUCE.items():
-        if hasattr(dist.ReduceOp, name) and op == getattr(dist.ReduceOp, name):
+        if hasattr(dist.ReduceOp, name) and opts.reduceOp == getattr(dist.ReduceOp, name):
             return number
-    raise NotImplementedError(f"tutti: torch.distributed's {op} is not there")
+    raise NotImplementedError(f"torch.distributed's {opts.reduceOp} is not there")
 
 
-class _View:
-    """A tensor's elements in contiguous host memory. `store` writes them back where that was a
-    copy."""
+class _Plan:
+    """Calls to start, each (collective, source, target, fields); what to store when they are over;
+    the tensors that c10d calls the result."""
 
-    def __init__(self, tensor, is_output=False):
-        plain = tensor.detach()
-        if plain.is_sparse:
-            raise NotImplementedError("tutti: of sparse tensors there is allreduce only")
-        if plain.device.type not in DEVICES or plain.layout is not torch.strided:
-            raise NotImplementedError(f"tutti: a tensor on {plain.device} of layout "
-                                      f"{plain.layout} is out of reach")
-        if plain.is_complex():
-            plain = torch.view_as_real(plain)
-        if plain.dtype not in DTYPES:
-            raise NotImplementedError(f"tutti: tensor type {plain.dtype} is not there")
-        self.target = plain
-        is_direct = plain.device.type == "cpu" and plain.is_contiguous()
-        if is_direct:
-            self.host = plain
-        elif is_output:
-            self.host = torch.empty(plain.shape, dtype=plain.dtype)
-        else:
-            self.host = plain.to("cpu", copy=plain.device.type != "cpu").contiguous()
-        self.is_direct = is_direct
-        self.dtype, self.count = DTYPES[plain.dtype], plain.numel()
+    __slots__ = ("calls", "stores", "result")
 
-    @property
-    def address(self):
-        return self.host.data_ptr()
+    def __init__(self, result):
+        self.calls, self.stores, self.result = [], [], result
 
-    def store(self):
-        if not self.is_direct:
-            self.target.copy_(self.host)
+    def add(self, collective, source, target, store=None, **fields):
+        self.calls.append((collective, source, target, fields))
+        if store is not None:
+            self.stores.append(store)
+
+
+def _collective(number, places=None):
+    """A method that makes a plan, as one that starts it. Where it raises, the call fails on all
+    ranks; `places` tells of its arguments how many calls that is, else it is one."""
+
+    def decorate(method):
+        @functools.wraps(method)
+        def call(self, *arguments, **named):
+            try:
+                plan = method(self, *arguments, **named)
+            except Exception as problem:
+                raise self._refuse(number, places(*arguments) if places else 1, arguments,
+                                   problem) from problem
+            opts = named.get("opts", arguments[-1] if arguments else None)
+            return self._begin(plan, getattr(opts, "asyncOp", True))
+
+        return call
+
+    return decorate
+
+
+def _each(tensors, *_):
+    """Places of a call for each tensor; a sparse one is indices and values."""
+    return sum(2 if tensor.is_sparse else 1 for tensor in tensors)
+
+
+def _all(tensors, *_):
+    return len(tensors)
 
 
 class TuttiBackend(_Base):
@@ -111,7 +116,8 @@ class TuttiBackend(_Base):
         self._rank, self._size = rank, size
         self._timeout_s = timeout.total_seconds() if timeout is not None else 0.0
         self._works = []
-        self._job = _join(store, rank, size, self._timeout_s)
+        self.chains = []  # works with futures whose callbacks may start calls
+        self.job = _join(store, rank, size, self._timeout_s)
 
     # ---- what c10d asks about ----
 
@@ -134,10 +140,10 @@ class TuttiBackend(_Base):
         return False
 
     def shutdown(self):
-        self._job.shutdown()
+        self.job.shutdown()
 
     def abort(self):
-        self._job.shutdown()
+        self.job.shutdown()
 
     def _set_sequence_number_for_group(self):
         """c10d counts for itself."""
@@ -147,8 +153,8 @@ class TuttiBackend(_Base):
 
     # ---- starting ----
 
-    def _start(self, collective, source, target, fields):
-        call = self._job.new_call(collective, None, 0, 0, self._timeout_s)
+    def _call(self, collective, source, target, fields):
+        call = self.job.new_call(collective, None, 0, 0, self._timeout_s)
         if source is not None:
             call.input, call.count, call.dtype = source.address, source.count, source.dtype
         if target is not None:
@@ -157,55 +163,85 @@ class TuttiBackend(_Base):
                 call.count, call.dtype = target.count, target.dtype
         for field, value in fields.items():
             setattr(call, field, value)
-        return self._job.start(call, (source, target, fields))
+        return call
 
-    def _work(self, handles, result, stores=()):
-        """A Work that ends when all handles have; `stores` run then."""
-        self._works = [work for work in self._works if not work.is_over]
-        work = _Work(self._job, handles, result, stores)
+    def _begin(self, plan, is_async):
+        if self.chains and not completion.is_callback():
+            self._wait_for_callbacks(plan)
+        if not is_async and len(plan.calls) == 1:
+            self.job.run(self._call(*plan.calls[0]), plan)
+            for store in plan.stores:
+                store()
+            return Finished(plan.result)
+        handles = [self.job.start(self._call(*call), plan) for call in plan.calls]
+        work = Work(self, handles, plan.result, plan.stores)
+        self._works = [other for other in self._works if not other.is_over]
         self._works.append(work)  # C++ may hold it without its Python half
         return work
 
+    def _wait_for_callbacks(self, plan):
+        """Callbacks start calls, too. The next collective comes after them on every rank: no
+        matter which thread is quicker, the order is the same."""
+        if plan.calls[0][0] not in (c.SEND, c.RECEIVE):
+            chains, self.chains = self.chains, []
+            for work in chains:
+                work.wait_for_callbacks()
+
+    def _refuse(self, collective, places, arguments, problem):
+        """Fail the call on all ranks; the exception to raise here."""
+        call = self.job.new_call(collective, None, 0, 0, self._timeout_s)
+        if collective in (c.SEND, c.RECEIVE):
+            call.root = arguments[1]
+        error = None
+        for _ in range(places):
+            error = self.job.refuse(call, str(problem))
+        kind = tutti.errors.Unsupported if isinstance(problem, NotImplementedError) else None
+        return error if kind is None else kind(str(error), -13, self._rank)
+
     # ---- collectives ----
 
-    def allreduce(self, tensors, opts=None):
-        op = _op(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
+    def _allreduce(self, tensors, opts=None):
+        op, plan = _op(opts), _Plan(tensors)
         if any(tensor.is_sparse for tensor in tensors):
             return self._allreduce_sparse(tensors, op)
-        views = [_View(tensor) for tensor in tensors]
-        handles = [self._start(c.ALLREDUCE, view, view, {"op": op}) for view in views]
-        return self._work(handles, tensors, [view.store for view in views])
+        for tensor in tensors:
+            view = views.both(tensor)
+            views.check_reduction(tensor, op, _OP_NAMES)
+            plan.add(c.ALLREDUCE, view, view, view.store, op=op)
+        return plan
 
-    def _gather_rows(self, rows):
-        """Everyone's rows, of which each rank may have another number: a handle, and what takes
-        them when it is over."""
-        view, counts, result = _View(rows), (ctypes.c_uint64 * self._size)(), ctypes.c_void_p()
-        handle = self._start(c.ALLGATHER, view, None, {
-            "output_counts": counts, "result_out": ctypes.pointer(result)})
+    allreduce = _collective(c.ALLREDUCE, _each)(_allreduce)
+    allreduce_coalesced = _collective(c.ALLREDUCE, _each)(_allreduce)
+
+    def _gather_rows(self, plan, rows):
+        """Everyone's rows, of which each rank may have another number; what takes them when they
+        are there."""
+        view, counts, result = View(rows), (ctypes.c_uint64 * self._size)(), ctypes.c_void_p()
+        plan.add(c.ALLGATHER, view, None, output_counts=counts, result_out=ctypes.pointer(result))
 
         def take():
-            row = view.host.numel() // max(view.host.shape[0], 1) or row_count(view.host.shape)
-            joined = torch.empty((sum(counts) // max(row, 1), *view.host.shape[1:]),
-                                 dtype=view.host.dtype)
+            row = max(rows[:1].numel() if len(rows) else rows.new_empty(1, *rows.shape[1:]).numel(),
+                      1)
+            joined = torch.empty((sum(counts) // row, *rows.shape[1:]), dtype=rows.dtype)
             if result.value:
                 ctypes.memmove(joined.data_ptr(), result.value,
                                joined.numel() * joined.element_size())
-                c.library.tutti_free(self._job._pointer, result.value)
+                c.library.tutti_free(self.job._pointer, result.value)
             return joined
 
-        return handle, take
+        return take
 
     def _allreduce_sparse(self, tensors, op):
         """Indices and values of all ranks, joined; equal indices are added up."""
+        plan = _Plan(tensors)
         if op not in (c.SUM, c.AVERAGE):
-            raise NotImplementedError("tutti: sparse tensors have sum and average only")
-        handles, stores = [], []
+            raise NotImplementedError("sparse tensors have sum and average only")
         for tensor in tensors:
             if not tensor.is_sparse:
-                raise NotImplementedError("tutti: sparse and dense tensors in one call")
+                raise NotImplementedError("sparse and dense tensors in one call")
             own = tensor.detach().coalesce()
-            indices, take_indices = self._gather_rows(own.indices().t().contiguous())
-            values, take_values = self._gather_rows(own.values().contiguous())
+            take_indices = self._gather_rows(plan, own.indices().t().contiguous())
+            take_values = self._gather_rows(plan, own.values().contiguous())
 
             def store(tensor=tensor, take_indices=take_indices, take_values=take_values):
                 joined = take_values()
@@ -214,212 +250,251 @@ class TuttiBackend(_Base):
                 with torch.no_grad():  # detach() would give a tensor with other indices
                     tensor.copy_(total.coalesce().to(tensor.device))
 
-            handles += [indices, values]
-            stores.append(store)
-        return self._work(handles, tensors, stores)
+            plan.stores.append(store)
+        return plan
 
-    def allreduce_coalesced(self, tensors, opts=None):
-        return self.allreduce(tensors, opts)
-
+    @_collective(c.REDUCE)
     def reduce(self, tensors, opts):
-        view = _View(tensors[0])
-        handle = self._start(c.REDUCE, view, view, {"op": _op(opts.reduceOp),
-                                                    "root": opts.rootRank})
-        return self._work([handle], tensors, [view.store] if self._rank == opts.rootRank else [])
+        op, plan, view = _op(opts), _Plan(tensors), views.both(tensors[0])
+        views.check_reduction(tensors[0], op, _OP_NAMES)
+        plan.add(c.REDUCE, view, view, view.store if self._rank == opts.rootRank else None, op=op,
+                 root=opts.rootRank)
+        return plan
 
+    @_collective(c.BROADCAST, _all)
     def broadcast(self, tensors, opts):
-        views = [_View(tensor) for tensor in tensors]
-        handles = [self._start(c.BROADCAST, view, view, {"root": opts.rootRank}) for view in views]
-        return self._work(handles, tensors, [view.store for view in views])
+        plan = _Plan(tensors)
+        for tensor in tensors:
+            is_root = self._rank == opts.rootRank
+            view = View(tensor) if is_root else views.both(tensor)
+            plan.add(c.BROADCAST, view, view, None if is_root else view.store, root=opts.rootRank)
+        return plan
 
-    def _gather_one(self, output, source):
-        view, target = _View(source), _View(output, is_output=True)
-        return self._start(c.ALLGATHER, view, target, {}), target.store
+    # ---- gathers ----
 
+    def _gather_one(self, plan, target, source):
+        views.check_gathered(target, source, self._size)
+        into, view = views.output(target), View(source)
+        if views.overlap(into, view) and view.address != into.address + self._rank * view.bytes:
+            into.leave()
+        plan.add(c.ALLGATHER, view, into, into.store)
+
+    @_collective(c.ALLGATHER)
     def all_gather_single(self, output, input, opts=None):
-        handle, store = self._gather_one(output, input)
-        return self._work([handle], [output], [store])
+        plan = _Plan([output])
+        self._gather_one(plan, output, input)
+        return plan
 
+    @_collective(c.ALLGATHER, _all)
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        started = [self._gather_one(output, source) for output, source in zip(outputs, inputs)]
-        return self._work([handle for handle, _ in started], outputs,
-                          [store for _, store in started])
+        plan = _Plan(outputs)
+        views.check_list(inputs, len(outputs), "inputs")
+        for target, source in zip(outputs, inputs):
+            self._gather_one(plan, target, source)
+        return plan
 
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
+    def _gather_lists(self, plan, targets, source):
+        views.check_list(targets, self._size, "output")
+        for target in targets:
+            views.check_dtype(target, source)
+            views.output(target)
+        if targets[self._rank].numel() != source.numel():
+            raise ValueError(f"output[{self._rank}] is {views.told(targets[self._rank])}, this "
+                             f"rank's input {views.told(source)}")
+        joined = torch.empty(sum(target.numel() for target in targets), dtype=source.dtype)
+        view, into, fields = View(source), View(joined), {}
+        if any(target.numel() != source.numel() for target in targets):
+            width = view.count // max(source.numel(), 1) or 1 + source.is_complex()
+            fields = self._expected([width * target.numel() for target in targets], into)
+        plan.add(c.ALLGATHER, view, into, lambda: _spread(joined, targets), **fields)
+
+    def _expected(self, counts, into):
+        """Fields of a call whose parts must be so long, here and there."""
+        return {"output_counts": (ctypes.c_uint64 * self._size)(*counts), "flags": c.EXPECTED,
+                "output_capacity": into.count}
+
+    @_collective(c.ALLGATHER, _all)
     def allgather(self, output_lists, input_tensors, opts=None):
-        handles, stores = [], []
-        for outputs, source in zip(output_lists, input_tensors):
-            joined = torch.empty((self._size, *source.shape), dtype=source.dtype)
-            handle, store = self._gather_one(joined, source)
-            handles.append(handle)
-            stores += [store, lambda joined=joined, outputs=outputs: _spread(joined, outputs)]
-        return self._work(handles, [t for outputs in output_lists for t in outputs], stores)
+        plan = _Plan([tensor for targets in output_lists for tensor in targets])
+        views.check_list(input_tensors, len(output_lists), "inputs")
+        for targets, source in zip(output_lists, input_tensors):
+            self._gather_lists(plan, targets, source)
+        return plan
 
     def allgather_coalesced(self, output_lists, input_tensors, opts=None):
-        by_input = list(zip(*output_lists))
+        by_input = [list(targets) for targets in zip(*output_lists)]
         return self.allgather(by_input, input_tensors, opts)
 
+    def _gather_to(self, plan, source, joined, root, store):
+        into = View(joined) if joined is not None else None
+        plan.add(c.GATHER, View(source), into, store, root=root)
+        return plan
+
+    @_collective(c.GATHER)
     def gather(self, output_lists, input_tensors, opts):
-        view, is_root = _View(input_tensors[0]), self._rank == opts.rootRank
-        joined = None
-        if is_root:
-            source = input_tensors[0]
-            joined = _View(torch.empty((self._size, *source.shape), dtype=source.dtype))
-        handle = self._start(c.GATHER, view, joined, {"root": opts.rootRank})
-        stores = [lambda: _spread(joined.host, output_lists[0])] if is_root else []
-        return self._work([handle], output_lists[0] if is_root else [], stores)
+        source = input_tensors[0]
+        if self._rank != opts.rootRank:
+            return self._gather_to(_Plan([]), source, None, opts.rootRank, None)
+        targets = output_lists[0]
+        views.check_list(targets, self._size, "output")
+        views.check_alike(targets, source, "output")
+        for target in targets:
+            views.output(target)
+        joined = torch.empty(self._size * source.numel(), dtype=source.dtype)
+        return self._gather_to(_Plan(targets), source, joined, opts.rootRank,
+                               lambda: _spread(joined, targets))
 
+    @_collective(c.GATHER)
+    def gather_single(self, output, input, opts):
+        if self._rank != opts.rootRank:
+            return self._gather_to(_Plan([]), input, None, opts.rootRank, None)
+        views.check_gathered(output, input, self._size)
+        views.output(output)
+        joined = torch.empty(output.shape, dtype=output.dtype)
+        return self._gather_to(_Plan([output]), input, joined, opts.rootRank,
+                               lambda: output.detach().copy_(joined))
+
+    gather_into_tensor = gather_single
+
+    # ---- scatters ----
+
+    @_collective(c.SCATTER)
     def scatter(self, output_tensors, input_lists, opts):
-        target = _View(output_tensors[0], is_output=True)
-        joined = None
+        into, joined = views.output(output_tensors[0]), None
         if self._rank == opts.rootRank:
-            joined = _View(torch.stack([tensor.detach().cpu() for tensor in input_lists[0]]))
-        handle = self._start(c.SCATTER, joined, target,
-                             {"root": opts.rootRank, "count": target.count, "dtype": target.dtype})
-        return self._work([handle], output_tensors, [target.store])
+            views.check_list(input_lists[0], self._size, "input")
+            views.check_alike(input_lists[0], output_tensors[0], "input")
+            joined = View(_joined(input_lists[0]))
+        plan = _Plan(output_tensors)
+        plan.add(c.SCATTER, joined, into, into.store, root=opts.rootRank, count=into.count,
+                 dtype=into.dtype)
+        return plan
 
-    def _scatter_one(self, output, source, op):
-        view, target = _View(source), _View(output, is_output=True)
-        handle = self._start(c.REDUCESCATTER, view, target, {"op": op, "count": target.count})
-        return handle, target.store
+    def _scatter_one(self, plan, target, source, op):
+        views.check_scattered(target, source, self._size)
+        views.check_reduction(source, op, _OP_NAMES)
+        view, into = View(source), views.output(target)
+        if views.overlap(view, into):
+            into.leave()
+        plan.add(c.REDUCESCATTER, view, into, into.store, op=op, count=into.count)
 
+    @_collective(c.REDUCESCATTER)
     def reduce_scatter_single(self, output, input, opts=None):
-        op = _op(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
-        handle, store = self._scatter_one(output, input, op)
-        return self._work([handle], [output], [store])
+        plan = _Plan([output])
+        self._scatter_one(plan, output, input, _op(opts))
+        return plan
 
     _reduce_scatter_base = reduce_scatter_single
 
+    @_collective(c.REDUCESCATTER, _all)
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        op = _op(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
-        started = [self._scatter_one(output, source, op)
-                   for output, source in zip(outputs, inputs)]
-        return self._work([handle for handle, _ in started], outputs,
-                          [store for _, store in started])
+        plan, op = _Plan(outputs), _op(opts)
+        views.check_list(inputs, len(outputs), "inputs")
+        for target, source in zip(outputs, inputs):
+            self._scatter_one(plan, target, source, op)
+        return plan
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @_collective(c.REDUCESCATTER, _all)
     def reduce_scatter(self, output_tensors, input_lists, opts=None):
-        op = _op(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
-        started = [self._scatter_one(output, torch.stack([t.detach() for t in inputs]), op)
-                   for output, inputs in zip(output_tensors, input_lists)]
-        return self._work([handle for handle, _ in started], output_tensors,
-                          [store for _, store in started])
+        plan, op = _Plan(output_tensors), _op(opts)
+        views.check_list(input_lists, len(output_tensors), "inputs")
+        for target, sources in zip(output_tensors, input_lists):
+            views.check_list(sources, self._size, "input")
+            views.check_alike([sources[self._rank]], target, f"this rank's part of the input, input"
+                              f"[{self._rank}],")
+            views.check_reduction(target, op, _OP_NAMES)
+            view, into = View(_joined(sources)), views.output(target)
+            parts = [View(source).count for source in sources]
+            plan.add(c.REDUCESCATTER, view, into, into.store, op=op, count=into.count,
+                     **({} if len(set(parts)) == 1 else {
+                         "input_counts": (ctypes.c_uint64 * self._size)(*parts),
+                         "output_capacity": into.count}))
+        return plan
 
+    # ---- all to all ----
+
+    def _exchange(self, plan, view, into, given, taken, store):
+        plan.add(c.ALLTOALL, view, into, store,
+                 input_counts=(ctypes.c_uint64 * self._size)(*given), **self._expected(taken, into))
+
+    @_collective(c.ALLTOALL)
     def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None):
-        view, target = _View(input), _View(output, is_output=True)
-        if not input_split_sizes and not output_split_sizes:
-            handle = self._start(c.ALLTOALL, view, target, {"count": view.count // self._size})
-            return self._work([handle], [output], [target.store])
-        inputs = self._counts(view, input_split_sizes)
-        received = (ctypes.c_uint64 * self._size)()
-        fields = {"input_counts": inputs, "output_counts": received,
-                  "output_capacity": target.count}
-        handle = self._start(c.ALLTOALL, view, target, fields)
-        return self._work([handle], [output], [target.store])
+        plan = _Plan([output])
+        views.check_dtype(output, input)
+        view, into = View(input), views.output(output)
+        given = views.check_splits(input, input_split_sizes, self._size, "input")
+        taken = views.check_splits(output, output_split_sizes, self._size, "output")
+        has_splits = input_split_sizes or output_split_sizes
+        if views.overlap(view, into) and (has_splits or view.address != into.address):
+            into.leave()
+        if has_splits:
+            self._exchange(plan, view, into, given, taken, into.store)
+            return plan
+        if input.numel() != output.numel():
+            raise ValueError(f"input {views.told(input)} and output {views.told(output)} are not "
+                             f"equally long; give split sizes")
+        plan.add(c.ALLTOALL, view, into, into.store, count=view.count // self._size)
+        return plan
 
     all_to_all_single = alltoall_base
 
-    def _counts(self, view, splits):
-        rows = view.host.shape[0] if view.host.dim() else 1
-        row = view.count // rows if rows else 0
-        splits = list(splits) or [rows // self._size] * self._size
-        return (ctypes.c_uint64 * self._size)(*[int(split) * row for split in splits])
-
+    @_collective(c.ALLTOALL)
     def alltoall(self, output_tensors, input_tensors, opts=None):
-        flat = [tensor.detach().reshape(-1).cpu() for tensor in input_tensors]
-        view = _View(torch.cat(flat))
-        target = _View(torch.empty(sum(t.numel() for t in output_tensors),
-                                   dtype=view.host.dtype))
-        inputs = (ctypes.c_uint64 * self._size)(*[part.numel() for part in flat])
-        received = (ctypes.c_uint64 * self._size)()
-        handle = self._start(c.ALLTOALL, view, target, {
-            "input_counts": inputs, "output_counts": received, "output_capacity": target.count})
+        views.check_list(output_tensors, self._size, "output")
+        views.check_list(input_tensors, self._size, "input")
+        for tensor in (*output_tensors, *input_tensors):
+            views.check_dtype(tensor, input_tensors[0])
+        taken = [views.output(tensor).count for tensor in output_tensors]
+        view = View(_joined(input_tensors))
+        joined = torch.empty(sum(tensor.numel() for tensor in output_tensors),
+                             dtype=input_tensors[0].dtype)
+        plan = _Plan(output_tensors)
+        self._exchange(plan, view, View(joined), [View(tensor).count for tensor in input_tensors],
+                       taken, lambda: _spread(joined, output_tensors))
+        return plan
 
-        def store():
-            parts = target.host.split([tensor.numel() for tensor in output_tensors])
-            for tensor, part in zip(output_tensors, parts):
-                tensor.detach().copy_(part.view(tensor.shape))
+    # ---- pairs ----
 
-        return self._work([handle], output_tensors, [store])
-
+    @_collective(c.SEND)
     def send(self, tensors, peer, tag=0):
-        view = _View(tensors[0])
-        return self._work([self._start(c.SEND, view, None, {"root": peer})], tensors)
+        plan = _Plan(tensors)
+        plan.add(c.SEND, View(tensors[0]), None, root=peer)
+        return plan
 
+    @_collective(c.RECEIVE)
     def recv(self, tensors, peer, tag=0):
-        target = _View(tensors[0], is_output=True)
-        handle = self._start(c.RECEIVE, None, target, {"root": peer})
-        return self._work([handle], tensors, [target.store])
+        plan, into = _Plan(tensors), views.output(tensors[0])
+        plan.add(c.RECEIVE, None, into, into.store, root=peer)
+        return plan
 
     def recv_anysource(self, tensors, tag=0):
         raise NotImplementedError("tutti: receiving from any rank is not there; name the source")
 
+    @_collective(c.BARRIER)
     def barrier(self, opts=None):
-        return self._work([self._start(c.BARRIER, None, None, {})], [])
+        plan = _Plan([])
+        plan.add(c.BARRIER, None, None)
+        return plan
 
 
-class _Work(_WorkBase):
-    """Started calls, as c10d sees them. Who waits drives them; a future is made only if asked
-    for."""
-
-    def __init__(self, job, handles, result, stores):
-        super().__init__()
-        self._job, self._handles = job, handles
-        self._result, self._stores = result, stores
-        self._lock = threading.Lock()
-        self._problem = self._future = None
-        self.is_over = False
-
-    def poll(self):
-        return self.is_over or all(handle.poll() for handle in self._handles)
-
-    is_completed = poll
-
-    def wait(self, timeout=None):
-        for handle in self._handles:
-            try:
-                handle.wait()
-            except tutti.TuttiError as error:
-                self._problem = self._problem or error
-        with self._lock:
-            if not self.is_over and self._problem is None:
-                for store in self._stores:
-                    store()
-            self.is_over = True
-        if self._problem is not None:
-            raise self._problem
-        return True
-
-    def is_success(self):
-        return self.is_over and self._problem is None
-
-    def exception(self):
-        return self._problem
-
-    def result(self):
-        self.wait()
-        return self._result
-
-    def synchronize(self):
-        self.wait()
-
-    def get_future(self):
-        if self._future is None:
-            def finish():
-                self.wait()
-                return self._result
-
-            inner = completer.future(self._job, self, finish, wrap=lambda problem: problem)
-            self._future = inner.then(_check)
-        return self._future
+def _joined(tensors):
+    """The elements of these, one after the other, in host memory."""
+    for tensor in tensors:
+        views.check_dtype(tensor, tensors[0])
+        View(tensor, is_output=True)
+    return torch.cat([tensor.detach().reshape(-1).cpu() for tensor in tensors])
 
 
-def _spread(joined, outputs):
-    for part, output in zip(joined, outputs):
-        output.detach().copy_(part)
+def _spread(joined, tensors):
+    """`joined`, piece by piece, into these."""
+    parts = joined.split([tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts):
+        tensor.detach().copy_(part.view(tensor.shape))
 
 
 def _join(store, rank, size, timeout_s):

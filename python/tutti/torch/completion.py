@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Started calls as torch futures: one thread sleeps until some of them end."""
+"""Started calls as torch futures: a thread sleeps until some of them end.
 
+The futures of one group are completed in the order in which they were asked for. Callbacks run in
+that thread, and may wait for calls that they start: futures that are asked for in a callback are
+completed by another thread, one level further down."""
+
+import collections
 import os
 import select
 import threading
@@ -9,69 +14,112 @@ import torch
 
 from tutti import _library as c
 
+_here = threading.local()
+_levels = []
+_lock = threading.Lock()
+
+
+def is_callback():
+    """Does this code run in a callback?"""
+    return getattr(_here, "level", 0) > 0
+
 
 class Completer:
-    """Turns handles into futures. Calls may end in any order. The thread sleeps on the contexts'
-    event descriptors and ends with the process."""
+    """Completes futures. The thread sleeps on the contexts' event descriptors and ends with the
+    process."""
 
-    def __init__(self):
+    def __init__(self, level):
+        self._level = level
         self._lock = threading.Lock()
-        self._pending = []  # (context, handle, future)
+        self._queues = {}  # by group: a deque of (context, handle, future, finish, done)
         self._thread = None
-        self._process = None
         self._ear = self._bell = None
 
-    def future(self, context, handle, finish, wrap=None):
-        """A future of finish(), called once `handle` is over. An exception becomes the future's,
-        or wrap(exception) its value."""
+    def future(self, key, context, handle, finish, done):
+        """A future whose value is finish(), called once `handle` is over and the futures of `key`
+        that were asked for before are complete; done() is called after its callbacks. Neither
+        raises."""
         future = torch.futures.Future()
         with self._lock:
-            self._pending.append((context, handle, future, finish, wrap))
-            if self._thread is None or self._process != os.getpid():
-                self._process = os.getpid()
+            self._queues.setdefault(key, collections.deque()).append(
+                (context, handle, future, finish, done))
+            if self._thread is None:
                 self._ear, self._bell = os.pipe()
-                self._thread = threading.Thread(target=self._run, name="tutti-completer",
-                                                daemon=True)
+                self._thread = threading.Thread(target=self._run, daemon=True,
+                                                name=f"tutti-completer-{self._level}")
                 self._thread.start()
-        os.write(self._bell, b"x")
+        self.ring()
         return future
 
+    def ring(self):
+        if self._bell is not None:
+            os.write(self._bell, b"x")
+
     def _run(self):
+        _here.level = self._level + 1
         while True:
-            with self._lock:
-                contexts = {context for context, *_ in self._pending}
-            descriptors = {}
-            for context in contexts:
-                if context.is_open:
-                    descriptors[c.library.tutti_event_fd(context._pointer)] = context
+            descriptors = self._descriptors()
+            while self._collect():
+                pass
             readable, _, _ = select.select([self._ear, *descriptors], [], [])
             if self._ear in readable:
                 os.read(self._ear, 4096)
             for descriptor in readable:
                 if descriptor in descriptors and descriptors[descriptor].is_open:
                     c.library.tutti_event_clear(descriptors[descriptor]._pointer)
-            self._collect()
+                    for other in _levels:  # they sleep on the same one
+                        if other is not self:
+                            other.ring()
+
+    def _descriptors(self):
+        with self._lock:
+            contexts = {queue[0][0] for queue in self._queues.values() if queue}
+        return {c.library.tutti_event_fd(context._pointer): context
+                for context in contexts if context.is_open}
 
     def _collect(self):
+        """Complete what is due; False: nothing was."""
         with self._lock:
-            pending, self._pending = self._pending, []
-        still = []
-        for item in pending:
-            context, handle, future, finish, wrap = item
+            due = [(key, queue[0]) for key, queue in self._queues.items()]
+        any_over = False
+        for key, (context, handle, future, finish, done) in due:
             if context.is_open and not handle.poll():
-                still.append(item)
                 continue
+            any_over = True
             try:
-                result = finish()
-            except BaseException as problem:  # whatever it is, the future's owner must hear of it
-                if wrap is None:
-                    future.set_exception(problem)
-                else:
-                    future.set_result(wrap(problem))
-            else:
-                future.set_result(result)
-        with self._lock:
-            self._pending.extend(still)
+                future.set_result(finish())  # runs callbacks
+            finally:
+                done()
+                with self._lock:
+                    queue = self._queues[key]
+                    queue.popleft()
+                    if not queue:
+                        del self._queues[key]
+        return any_over
 
 
-completer = Completer()
+def future(key, context, handle, finish, done):
+    """See Completer; by the thread for futures that are asked for here."""
+    level = getattr(_here, "level", 0)
+    with _lock:
+        while len(_levels) <= level:
+            _levels.append(Completer(len(_levels)))
+        completer = _levels[level]
+    return completer.future(key, context, handle, finish, done)
+
+
+def ring():
+    """A call that somebody waited for is over."""
+    for completer in _levels:
+        completer.ring()
+
+
+def _forget():
+    """A forked child has none of the threads."""
+    global _lock
+    _lock = threading.Lock()
+    _levels.clear()
+    _here.level = 0
+
+
+os.register_at_fork(after_in_child=_forget)
