@@ -24,8 +24,9 @@ tt_status tt_build_refuse(tt_build_work *work)
 
 bool tt_build_can_meet(const tt_build_work *work)
 {
-    return work->identity.size > 1 &&
-           !(work->has_own_mpi && work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI);
+    const tt_join_rendezvous_kind kind = work->identity.rendezvous.kind;
+    return work->identity.size > 1 && !(work->has_own_mpi && kind == TT_JOIN_RENDEZVOUS_PMI) &&
+           !(work->context->engine == NULL && kind == TT_JOIN_RENDEZVOUS_ENGINE);
 }
 
 tt_status tt_build_choose_transport(tt_build_work *work)

@@ -93,6 +93,18 @@ class Limits(unittest.TestCase):
                 self.assertLess(ranks.NAPS.seconds(at_ns, int(match[1])), 2.0)
                 self.assertEqual(rank.code(), 0, rank.story())
 
+    def test_a_meeting_by_a_plugin_that_cannot_be_loaded(self):
+        """Empty files stand before the plugins that this machine may have."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("mpi-openmpi", "mpi-mpich", "pmix"):
+                pathlib.Path(folder, f"tutti-{name}.so").touch(0o600)
+            for meeting in ("mpi", "pmix"):
+                with ranks.Ranks(2, ["init"], variables={"TUTTI_RENDEZVOUS": meeting,
+                                                         "TUTTI_PLUGIN_PATH": folder}) as job:
+                    for status, text in self.refusals(job):
+                        self.assertEqual(status, BAD_CONFIG, text)
+                        self.assertRegex(text, f"engine {meeting}: .*tutti-{meeting}.*too short")
+
     def test_port_in_use(self):
         with socket.create_server(("0.0.0.0", 0)) as busy:
             port = busy.getsockname()[1]
