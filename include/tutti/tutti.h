@@ -186,7 +186,8 @@ TUTTI_API size_t tutti_dtype_bytes(tutti_dtype dtype);
 
 /* Memory in the arena that all ranks of this host share: the fastest place for tensors.
  * 64-byte aligned, zeroed. Falls back to private memory (then only slower) where sharing is
- * impossible. NULL when exhausted. */
+ * impossible. NULL when exhausted, or when less than 16 MiB would be left before the limit of the
+ * host or of a control group (a container), at which the kernel kills. */
 TUTTI_API void *tutti_alloc(tutti_context *context, size_t bytes);
 TUTTI_API void tutti_free(tutti_context *context, void *memory);
 

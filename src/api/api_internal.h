@@ -99,6 +99,7 @@ struct tutti_context {
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;
     atomic_bool keeps_memory; /* a stopped peer may yet store: no arena memory is used again */
+    _Atomic uint64_t bytes_unchecked; /* private memory given since memory was last looked at */
 
     tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, as the next */
     tt_real *real;       /* baton */

@@ -6,8 +6,42 @@
 
 #include "api/api_internal.h"
 #include "base/base.h"
+#include "base/memory.h"
 
-enum { ALIGNMENT = 64 };
+enum {
+    ALIGNMENT = 64,
+    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is looked at again */
+};
+
+/* Zeroed private memory whose pages exist; NULL where the host or its control group has no more.
+ * Pages are touched in pieces: at the limit the kernel kills who touches one more. */
+static void *allocate_private(tutti_context *context, size_t bytes)
+{
+    uint8_t *memory = aligned_alloc(ALIGNMENT, bytes);
+    uint64_t available = 0;
+    const bool is_small =
+        bytes < UNCHECKED_BYTES_MAX &&
+        atomic_fetch_add(&context->bytes_unchecked, bytes) + bytes <= UNCHECKED_BYTES_MAX;
+    if (!is_small) {
+        atomic_store(&context->bytes_unchecked, 0);
+    }
+    for (size_t at = 0, piece; memory != NULL && at < bytes; at += piece) {
+        piece = is_small ? bytes : tt_memory_next_piece(bytes - at, &available);
+        if (piece == 0) {
+            free(memory);
+            (void)tt_error_set(TUTTI_ERR_NO_MEMORY,
+                               "out of memory: %zu bytes wanted, the host or its control group has "
+                               "%llu bytes left, some of which are kept in reserve",
+                               bytes, (unsigned long long)available);
+            return NULL;
+        }
+        memset(memory + at, 0, piece);
+    }
+    if (memory == NULL) {
+        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory: %zu bytes", bytes);
+    }
+    return memory;
+}
 
 void *tt_memory_allocate(tutti_context *context, size_t bytes)
 {
@@ -25,13 +59,7 @@ void *tt_memory_allocate(tutti_context *context, size_t bytes)
         (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "%s", why);
         return NULL;
     }
-    memory = aligned_alloc(ALIGNMENT, rounded);
-    if (memory == NULL) {
-        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory: %zu bytes", bytes);
-        return NULL;
-    }
-    memset(memory, 0, rounded);
-    return memory;
+    return allocate_private(context, rounded);
 }
 
 void tt_memory_release(tutti_context *context, void *memory)

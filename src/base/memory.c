@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 512 };
+#include "base/assert.h"
+#include "base/base.h"
+
+enum {
+    PATH_BYTES = 1024,
+    SHARERS = 64, /* processes that may take a piece each before one of them looks again */
+};
 
 /* The number behind `key` in a file of "key number" lines; "" as key: the file is the number. */
 static bool read_number(const char *path, const char *key, uint64_t *number_out)
@@ -32,7 +38,7 @@ static bool read_number(const char *path, const char *key, uint64_t *number_out)
 /* Limit less usage of the group at `folder`; pages of files that can be dropped do not count. */
 static uint64_t group_left(const char *folder, const char *limit_name, const char *usage_name)
 {
-    char path[PATH_BYTES + 64];
+    char path[PATH_BYTES + 32];
     uint64_t limit, usage, droppable = 0;
     (void)snprintf(path, sizeof(path), "%s/%s", folder, limit_name);
     if (!read_number(path, "", &limit)) { /* none, or "max" */
@@ -48,42 +54,72 @@ static uint64_t group_left(const char *folder, const char *limit_name, const cha
     return limit > usage ? limit - usage : 0;
 }
 
-/* A line of /proc/self/cgroup: "4:memory:/path" (version 1) or "0::/path" (version 2). */
-static uint64_t line_left(char *line)
+/* What the group at `folder` and those above it leave, up to the mount of `mount_length` bytes.
+ * `folder` is cut. In a container without a namespace for groups the path is the host's, of which
+ * only the mount itself is there: it is the container's group. */
+static uint64_t groups_left(char *folder, size_t mount_length, bool is_unified)
 {
-    char folder[PATH_BYTES];
-    char *path = strrchr(line, ':');
-    line[strcspn(line, "\n")] = 0;
-    if (path == NULL) {
-        return UINT64_MAX;
+    const char *limit_name = is_unified ? "memory.max" : "memory.limit_in_bytes";
+    const char *usage_name = is_unified ? "memory.current" : "memory.usage_in_bytes";
+    uint64_t left = UINT64_MAX;
+    for (char *end = folder + strlen(folder); end != NULL; end = strrchr(folder, '/')) {
+        *end = 0;
+        if (strlen(folder) < mount_length) {
+            break;
+        }
+        left = tt_min_u64(left, group_left(folder, limit_name, usage_name));
     }
-    path++;
-    if (strncmp(line, "0::", 3) == 0) {
-        (void)snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", path);
-        return group_left(folder, "memory.max", "memory.current");
-    }
-    if (strstr(line, ":memory:") != NULL) {
-        (void)snprintf(folder, sizeof(folder), "/sys/fs/cgroup/memory%s", path);
-        return group_left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes");
-    }
-    return UINT64_MAX;
+    return left;
 }
 
-uint64_t tt_memory_available(void)
+/* A line of /proc/self/cgroup: "4:memory:/path" (version 1) or "0::/path" (version 2). */
+static uint64_t line_left(const char *root, char *line)
+{
+    char folder[PATH_BYTES];
+    const char *path = strrchr(line, ':');
+    const bool is_unified = strncmp(line, "0::", 3) == 0;
+    line[strcspn(line, "\n")] = 0;
+    if (path == NULL || (!is_unified && strstr(line, ":memory:") == NULL)) {
+        return UINT64_MAX;
+    }
+    const int mount_length =
+        snprintf(folder, sizeof(folder), "%s/sys/fs/cgroup%s", root, is_unified ? "" : "/memory");
+    const size_t room = sizeof(folder) - (size_t)mount_length;
+    const int length = snprintf(folder + mount_length, room, "%s", path + 1);
+    return length < (int)room ? groups_left(folder, (size_t)mount_length, is_unified) : UINT64_MAX;
+}
+
+uint64_t tt_memory_available_below(const char *root)
 {
     uint64_t kilobytes;
     uint64_t available = UINT64_MAX;
-    if (read_number("/proc/meminfo", "MemAvailable:", &kilobytes)) {
+    char line[PATH_BYTES];
+    TT_ASSERT(strlen(root) < PATH_BYTES / 2);
+    (void)snprintf(line, sizeof(line), "%s/proc/meminfo", root);
+    if (read_number(line, "MemAvailable:", &kilobytes)) {
         available = kilobytes * 1024;
     }
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    char line[PATH_BYTES];
+    (void)snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
+    FILE *file = fopen(line, "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        const uint64_t left = line_left(line);
-        available = left < available ? left : available;
+        available = tt_min_u64(available, line_left(root, line));
     }
     if (file != NULL) {
         fclose(file);
     }
     return available;
+}
+
+uint64_t tt_memory_available(void)
+{
+    return tt_memory_available_below("");
+}
+
+uint64_t tt_memory_next_piece(uint64_t bytes, uint64_t *available_out)
+{
+    const uint64_t available = tt_memory_available();
+    const uint64_t room = available - tt_min_u64(available, TT_MEMORY_RESERVE_BYTES);
+    const uint64_t share = room / SHARERS / TT_MEMORY_PIECE_BYTES * TT_MEMORY_PIECE_BYTES;
+    *available_out = available;
+    return bytes <= room ? tt_min_u64(bytes, tt_max_u64(share, TT_MEMORY_PIECE_BYTES)) : 0;
 }

@@ -174,8 +174,8 @@ static tt_status engine_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOU
     const bool is_root = tt_mesh_work_is_root(work);
     if (work->config->broadcast == NULL) {
         return tt_join_fail(work->why, TT_ERR_BAD_CONFIG,
-                            "TUTTI_RENDEZVOUS asks an engine to carry rank 0's address, and none is "
-                            "loaded; see: tutti info --engines");
+                            "TUTTI_RENDEZVOUS asks an engine to carry rank 0's address, and none "
+                            "is loaded; see: tutti info --engines");
     }
     if (is_root) {
         (void)snprintf(word.address, sizeof(word.address), "%s", text);

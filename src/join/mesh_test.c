@@ -462,24 +462,6 @@ static void test_a_rank_that_lost_its_place_dials_until_it_has_one(void **state)
     job_fini(members, 2);
 }
 
-static void test_an_engine_that_is_not_there_carries_no_address(void **state)
-{
-    (void)state;
-    member members[2];
-    job_init(members, 2, AF_INET);
-    close(members[0].config.listen_fd);
-    members[0].config.listen_fd = -1;
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        members[rank].identity.rendezvous.kind = TT_JOIN_RENDEZVOUS_ENGINE;
-    }
-    job_run(members, 2);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        assert_int_equal(members[rank].status, TT_ERR_BAD_CONFIG);
-        assert_true(says(&members[rank], "an engine to carry rank 0's address, and none is loaded"));
-    }
-    job_fini(members, 2);
-}
-
 static bool is_version_skew_told(uint64_t timeout_ms)
 {
     member members[2];
@@ -789,7 +771,6 @@ int main(void)
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
         cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
         cmocka_unit_test(test_a_rank_that_lost_its_place_dials_until_it_has_one),
-        cmocka_unit_test(test_an_engine_that_is_not_there_carries_no_address),
         cmocka_unit_test(test_version_skew_names_both_versions),
         cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),

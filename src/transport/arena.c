@@ -10,6 +10,8 @@
  *  (1) The blocks cover the span without gap or overlap.
  *  (2) Pages of a used block exist, so that no store can end in SIGBUS.
  *  (3) No byte of shared memory is ever read to make a decision.
+ *  (4) Pages are made in pieces, and only while the host and its control groups have more than a
+ *      reserve left: at their limit the kernel kills instead of refusing.
  */
 #include "transport/arena.h"
 
@@ -40,6 +42,7 @@ enum {
     HUGE_BYTES_MIN = 4 * 1024 * 1024, /* from here on blocks begin at huge pages */
     COLLAPSE_BYTES_MIN = 512 * 1024,  /* from here on they lie in them, if the kernel lets them */
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
+    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is looked at again */
 };
 
 typedef struct block {
@@ -53,6 +56,7 @@ struct tt_arena {
     pthread_mutex_t mutex; /* guards everything below */
     block *first;
     uint64_t bytes_used;
+    uint64_t bytes_unchecked; /* given since memory was last looked at */
 };
 
 static block *block_create(uint64_t offset, uint64_t bytes)
@@ -152,13 +156,14 @@ static void explain(char *why_out, const char *format, uint64_t wanted, uint64_t
     }
 }
 
-/* Put the block into huge pages, which exist then. Asked for in this way they are had whatever the
- * host's setting for shared memory is, and much sooner than as many small ones: one small page of
- * each is made to exist, the kernel makes the rest. What lies beside the block is kept. */
-static bool block_collapse(const tt_arena *arena, const block *target)
+/* Put a piece of a block into huge pages, which exist then. Asked for in this way they are had
+ * whatever the host's setting for shared memory is, and much sooner than as many small ones: one
+ * small page of each is made to exist, the kernel makes the rest. What lies beside the piece is
+ * kept. */
+static bool collapse(const tt_arena *arena, uint64_t offset, uint64_t bytes)
 {
-    const uint64_t first = target->offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    const uint64_t end = tt_round_up(target->offset + target->bytes, HUGE_PAGE_BYTES);
+    const uint64_t first = offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    const uint64_t end = tt_round_up(offset + bytes, HUGE_PAGE_BYTES);
     for (uint64_t at = first; at < end; at += HUGE_PAGE_BYTES) {
         if (madvise(arena->span.memory + at, PAGE_BYTES, MADV_POPULATE_WRITE) != 0) {
             return false;
@@ -167,42 +172,67 @@ static bool block_collapse(const tt_arena *arena, const block *target)
     return madvise(arena->span.memory + first, end - first, MADV_COLLAPSE) == 0;
 }
 
-/* Make the pages of `target` exist and be zero, whatever lay there before. */
-static tt_status block_populate(const tt_arena *arena, const block *target, bool is_lasting,
-                                char *why_out)
+/* Make the pages of a piece of `target` exist. */
+static tt_status make_pages(const tt_arena *arena, uint64_t offset, uint64_t bytes,
+                            const block *target, bool is_lasting)
 {
-    uint8_t *memory = arena->span.memory + target->offset;
-    if (target->bytes >= HOLE_BYTES_MIN) {
-        const uint64_t available = tt_memory_available();
-        if (target->bytes > available) {
-            explain(why_out,
-                    "shared arena: %llu bytes wanted, the host or its control group has %llu bytes "
-                    "left",
-                    target->bytes, available);
-            return TT_ERR_NO_MEMORY;
-        }
-        punch_hole(arena, target);
-    }
-    if (is_lasting && target->bytes >= COLLAPSE_BYTES_MIN && block_collapse(arena, target)) {
-        if (target->bytes < HOLE_BYTES_MIN) {
-            memset(memory, 0, target->bytes);
-        }
+    uint8_t *memory = arena->span.memory + offset;
+    if (is_lasting && target->bytes >= COLLAPSE_BYTES_MIN && collapse(arena, offset, bytes)) {
         return TT_OK;
     }
     if (target->bytes >= HUGE_BYTES_MIN) {
-        (void)madvise(memory, target->bytes, MADV_HUGEPAGE);
-        if (madvise(memory, target->bytes, MADV_POPULATE_WRITE) == 0) {
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+        if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) {
             return TT_OK;
         }
     }
-    if (fallocate(arena->span.descriptor, FALLOC_FL_KEEP_SIZE,
-                  (off_t)(arena->span.file_offset + target->offset), (off_t)target->bytes) != 0) {
-        explain(why_out, "shared arena: no pages for %llu bytes (error %llu)", target->bytes,
-                (uint64_t)errno);
-        return TT_ERR_NO_MEMORY;
+    return fallocate(arena->span.descriptor, FALLOC_FL_KEEP_SIZE,
+                     (off_t)(arena->span.file_offset + offset), (off_t)bytes) == 0
+               ? TT_OK
+               : TT_ERR_NO_MEMORY;
+}
+
+/* The next piece of a block that may be made to exist, of `bytes` that are left of it; 0: none, the
+ * host or a control group is at its limit. */
+static uint64_t next_piece(tt_arena *arena, uint64_t bytes, char *why_out)
+{
+    uint64_t available = 0;
+    if (bytes < PAGED_BYTES_MIN && arena->bytes_unchecked + bytes <= UNCHECKED_BYTES_MAX) {
+        arena->bytes_unchecked += bytes;
+        return bytes;
+    }
+    const uint64_t piece = tt_memory_next_piece(bytes, &available);
+    arena->bytes_unchecked = 0;
+    if (piece == 0) {
+        explain(why_out,
+                "shared arena: %llu bytes wanted, the host or its control group has %llu bytes "
+                "left, some of which are kept in reserve",
+                bytes, available);
+    }
+    return piece;
+}
+
+/* Make the pages of `target` exist and be zero, whatever lay there before. */
+static tt_status block_populate(tt_arena *arena, const block *target, bool is_lasting,
+                                char *why_out)
+{
+    const uint64_t end = target->offset + target->bytes;
+    if (target->bytes >= HOLE_BYTES_MIN) {
+        punch_hole(arena, target);
+    }
+    for (uint64_t at = target->offset, piece; at < end; at += piece) {
+        piece = next_piece(arena, end - at, why_out);
+        if (piece == 0) {
+            return TT_ERR_NO_MEMORY;
+        }
+        if (make_pages(arena, at, piece, target, is_lasting) != TT_OK) {
+            explain(why_out, "shared arena: no pages for %llu bytes (error %llu)", target->bytes,
+                    (uint64_t)errno);
+            return TT_ERR_NO_MEMORY;
+        }
     }
     if (target->bytes < HOLE_BYTES_MIN) {
-        memset(memory, 0, target->bytes);
+        memset(arena->span.memory + target->offset, 0, target->bytes);
     }
     return TT_OK;
 }

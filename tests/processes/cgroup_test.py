@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control group that leaves too little memory: an error that names it, never an OOM kill.
 
+Needs: tutti_cli tutti-worker
 Timeout: 400
 """
 import os
@@ -10,8 +11,11 @@ import sys
 import tempfile
 import unittest
 
+import ranks
+
 BIN = pathlib.Path(os.environ["TEST_BIN"])
 MIB = 1 << 20
+LIMIT = 256 * MIB
 
 
 def own_memory_group():
@@ -33,7 +37,7 @@ class ControlGroup(unittest.TestCase):
         try:
             self.group = pathlib.Path(tempfile.mkdtemp(prefix="tutti-test-", dir=parent))
             self.addCleanup(self.group.rmdir)
-            (self.group / limit).write_text(str(256 * MIB))
+            (self.group / limit).write_text(str(LIMIT))
         except OSError as error:
             self.skipTest(f"no control group can be made: {error}")
 
@@ -49,6 +53,33 @@ class ControlGroup(unittest.TestCase):
     def test_what_fits_works(self):
         result = self.bench("1M")
         self.assertEqual(result.returncode, 0, result)
+
+    def fill(self, size, count, deeper=None, **variables):
+        """Ranks of one job allocate until there is no more; what each got."""
+        def enter():
+            ((deeper or self.group) / "cgroup.procs").write_text(str(os.getpid()))
+        with ranks.Ranks(size, ["init", f"fill:{count}", "shutdown"], variables=variables,
+                         preexec_fn=enter) as job:
+            self.assertEqual(job.codes(), [0] * size, [rank.story() for rank in job])
+            found = [rank.find(r"^filled (\d+) .*(control group|host).* left") for rank in job]
+            self.assertNotIn(None, found, [rank.story() for rank in job])
+            return [int(each[1]) * count for each in found]
+
+    def test_at_the_limit_tutti_alloc_answers_null(self):
+        """Blocks of all sizes; one rank, and two that race."""
+        for transport, size, count in (
+                ("shm", 1, 60_000), ("shm", 2, 700_000), ("shm", 2, 5 * MIB), ("shm", 1, 40 * MIB),
+                ("tcp", 2, 100_000), ("tcp", 1, 5 * MIB), ("tcp", 2, 40 * MIB)):
+            with self.subTest(transport=transport, size=size, count=count):
+                got = self.fill(size, count, TUTTI_TRANSPORT=transport)
+                self.assertGreater(sum(got), LIMIT // 4)
+                self.assertLess(max(got), LIMIT)  # who ends first leaves its part to the other
+
+    def test_the_limit_of_a_group_above_counts_too(self):
+        deeper = self.group / "deeper"
+        deeper.mkdir()
+        self.addCleanup(deeper.rmdir)
+        self.assertLess(max(self.fill(2, 5 * MIB, deeper)), LIMIT)
 
     def test_what_does_not_fit_is_an_error(self):
         result = self.bench("1G")

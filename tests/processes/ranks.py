@@ -104,9 +104,9 @@ class Rank:
 
 class Ranks:
     """A job. `verbs` is one list for all ranks, or a function of the rank. Ranks that are not
-    among `first` come when `start` is called."""
+    among `first` come when `start` is called. `keywords` go to Popen."""
 
-    def __init__(self, size, verbs, variables=None, per_rank=None, first=None):
+    def __init__(self, size, verbs, variables=None, per_rank=None, first=None, **keywords):
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-ranks-")
         folder = pathlib.Path(self.folder.name)
         key = folder / "key"
@@ -118,6 +118,7 @@ class Ranks:
             "TUTTI_START_TIMEOUT": str(PATIENCE_S), **(variables or {})}
         self.per_rank = per_rank or (lambda rank: {})
         self.verbs = verbs if callable(verbs) else lambda rank: verbs
+        self.keywords = keywords
         self.ranks = []
         self.start(*(range(size) if first is None else first))
 
@@ -127,7 +128,7 @@ class Ranks:
         return {name: value for name, value in environment.items() if value is not None}
 
     def start(self, *numbers):
-        self.ranks += [Rank([WORKER, *self.verbs(rank)], self.environment(rank))
+        self.ranks += [Rank([WORKER, *self.verbs(rank)], self.environment(rank), **self.keywords)
                        for rank in numbers]
 
     def __getitem__(self, index):

@@ -7,6 +7,7 @@
  *     limit:nofile:16     lower a limit (nofile, as)
  *     init                join; says "init STATUS TEXT" and ends with code 3 on failure
  *     memory:arena        tensors in shared memory (else private)
+ *     fill:BYTES          tutti_alloc of so many bytes until it answers NULL; "filled COUNT TEXT"
  *     fork                a child that makes one call and sleeps; "child PID", "forked STATUS"
  *     storm:KIND:COUNT    call again and again until a call fails; "going" after a few
  *     steps:N:KIND:COUNT  N calls, results checked
@@ -366,6 +367,21 @@ static void verb_memory(worker *self, const char *text)
     self->wants_arena = strcmp(text, "arena") == 0;
 }
 
+static void verb_fill(worker *self, const char *text)
+{
+    enum { COUNT_MAX = 100000 };
+    const size_t bytes = strtoull(text, NULL, 10);
+    int count = 0;
+    for (uint8_t *memory; count < COUNT_MAX; count++) {
+        memory = tutti_alloc(self->context, bytes);
+        if (memory == NULL) {
+            break;
+        }
+        memset(memory, 1, bytes);
+    }
+    say("filled %d %s", count, tutti_last_error(self->context));
+}
+
 static void verb_fork(worker *self, const char *text)
 {
     (void)text;
@@ -624,13 +640,13 @@ static const struct {
     const char *name;
     void (*run)(worker *self, const char *text);
 } verbs[] = {
-    {"deny", verb_deny},     {"limit", verb_limit}, {"init", verb_init},
-    {"memory", verb_memory}, {"fork", verb_fork},   {"storm", verb_storm},
-    {"steps", verb_steps},   {"soak", verb_soak},   {"try", verb_try},
-    {"root", verb_root},     {"sleep", verb_sleep}, {"wait", verb_wait},
-    {"stop", verb_stop},     {"cpu", verb_cpu},     {"describe", verb_describe},
-    {"leaks", verb_leaks},   {"die", verb_die},     {"shutdown", verb_shutdown},
-    {"pass", verb_pass},     {"step", verb_step},
+    {"deny", verb_deny},         {"limit", verb_limit}, {"init", verb_init},
+    {"memory", verb_memory},     {"fill", verb_fill},   {"fork", verb_fork},
+    {"storm", verb_storm},       {"steps", verb_steps}, {"soak", verb_soak},
+    {"try", verb_try},           {"root", verb_root},   {"sleep", verb_sleep},
+    {"wait", verb_wait},         {"stop", verb_stop},   {"cpu", verb_cpu},
+    {"describe", verb_describe}, {"leaks", verb_leaks}, {"die", verb_die},
+    {"shutdown", verb_shutdown}, {"pass", verb_pass},   {"step", verb_step},
 };
 
 static void run_verb(worker *self, const char *argument)
