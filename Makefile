@@ -8,25 +8,29 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 300
+BUILD_TARGETS ?= all
 
-.PHONY: all demo test check check-all bench install uninstall format clean help
+# Configured every time: libraries, MPI or UCX may have been installed since the last one.
+CONFIGURE = cmake --preset default >/dev/null
 
-all: ## build everything into build/ (the default)
+.PHONY: all demo tests test check check-all bench install uninstall format clean help
+
+all: ## build library, command, examples and plugins into build/ (the default)
 	@tools/install-deps build
-	@test -f build/build.ninja || cmake --preset default >/dev/null
-	@cmake --build build -j $(JOBS)
+	@$(CONFIGURE)
+	@cmake --build build -j $(JOBS) --target $(BUILD_TARGETS)
 
 demo: all ## train a small language model on four ranks of this machine
 	@tools/demo
 
-# Configured anew because the test libraries may have arrived since the first configuration.
-test: ## build and run the tests
+tests: ## build the tests, too
 	@tools/install-deps build test
-	@tools/python-env build/python
-	@cmake --preset default -DTUTTI_TESTS=ON >/dev/null
-	@cmake --build build -j $(JOBS)
+	@$(CONFIGURE) -DTUTTI_TESTS=ON
+	@cmake --build build -j $(JOBS) --target all tests
+
+test: tests ## build and run the tests
 	@tools/run-tests build -LE '^check$$' --timeout $(TEST_TIMEOUT) -j $(TEST_JOBS); code=$$?; \
-	tools/python-env --report build/python; exit $$code
+	tools/python-env --report /usr/bin/python3; exit $$code
 
 check: ## slow tests of what was changed, and a share of the others (at most 30 minutes)
 	@tools/install-deps build test check
@@ -36,7 +40,8 @@ check-all: ## all slow tests: sanitizers, cross-compile, fuzzers, many seeds
 	@tools/install-deps build test check
 	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check --all
 
-bench: all ## list the benchmark programs that were built
+bench: all ## build the benchmark programs and list them
+	@cmake --build build -j $(JOBS) --target benches
 	@tools/bench
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is put before it

@@ -13,6 +13,7 @@ endfunction()
 
 # One per MPI: its compiler wrapper says what to compile and link with.
 foreach(mpi openmpi mpich)
+  unset(TUTTI_MPICC_${mpi} CACHE) # installed or removed since
   find_program(TUTTI_MPICC_${mpi} mpicc.${mpi})
   if(NOT TUTTI_MPICC_${mpi})
     continue()

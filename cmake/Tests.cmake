@@ -20,7 +20,8 @@
 #   Wrap: malloc mmap           the program defines __wrap_malloc, __wrap_mmap (ld --wrap)
 #
 # Every test finds the programs in $TEST_BIN, the tree in $TEST_SOURCE, the build in $TEST_BUILD.
-# The targets tests_asan, tests_tsan and tests_fuzz build what the tests of that label run.
+# The target tests builds all of them (`make tests`); tests_asan, tests_tsan and tests_fuzz build
+# what the tests of that label run. None of them is part of all.
 
 enable_testing()
 if(TUTTI_TESTS STREQUAL "OFF")
@@ -41,9 +42,17 @@ list(APPEND TUTTI_TEST_ENVIRONMENT "TEST_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   "TEST_SOURCE=${PROJECT_SOURCE_DIR}" "TEST_BUILD=${PROJECT_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
   "PYTHONDONTWRITEBYTECODE=1" "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache")
 
+add_custom_target(tests)
+add_dependencies(tests benches)
 foreach(label asan tsan fuzz)
   add_custom_target(tests_${label})
 endforeach()
+
+# tutti_tests_build(<target>): with the tests, and not without them.
+function(tutti_tests_build target)
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(tests ${target})
+endfunction()
 
 # tutti_test(<name> <source> <labels> <command>...): register, with what the source says of itself.
 function(tutti_test name source labels)
@@ -83,8 +92,21 @@ function(tutti_test name source labels)
   set_property(TEST ${name} PROPERTY SKIP_RETURN_CODE 77)
 endfunction()
 
+# tutti_newest_python(<name> <source>): with PyPI's newest PyTorch, which `make check` fetches, run
+# what is slow anyway, and everything else a second time.
+function(tutti_newest_python name source)
+  get_property(labels TEST ${name} PROPERTY LABELS)
+  if(NOT "check" IN_LIST labels)
+    string(APPEND name .newest)
+    tutti_test(${name} ${source} "python;check" ${BASH} ${source})
+  endif()
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+    "TUTTI_PYTHON=${PROJECT_BINARY_DIR}/python/bin/python")
+endfunction()
+
 function(tutti_test_program target)
   tutti_program(${target} ${target} ${ARGN})
+  tutti_tests_build(${target})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE PkgConfig::CMOCKA PkgConfig::SODIUM)
 endfunction()
@@ -127,6 +149,7 @@ foreach(folder ${suites})
   list(FILTER support EXCLUDE REGEX "_(test|main)\\.c$")
   if(support)
     tutti_objects_of(support_${suite} ${support})
+    tutti_tests_build(support_${suite})
     target_link_libraries(support_${suite} PRIVATE PkgConfig::CMOCKA)
     set(support $<TARGET_OBJECTS:support_${suite}>)
   endif()
@@ -157,6 +180,9 @@ foreach(folder ${suites})
     else()
       tutti_test(${suite}.${file} ${source} ${suite} ${BASH} ${source})
     endif()
+    if(suite STREQUAL "python" AND source MATCHES "\\.sh$")
+      tutti_newest_python(${suite}.${file} ${source})
+    endif()
   endforeach()
 endforeach()
 
@@ -181,6 +207,7 @@ if(TARGET tutti-simulate)
   list(FILTER planted_sources INCLUDE REGEX
     "/src/(base|tune|aggregate|control|negotiate)/|/platform/(sim|local)")
   add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
+  tutti_tests_build(tutti-simulate-planted)
   target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)
   target_include_directories(tutti-simulate-planted PRIVATE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/tests)

@@ -1,9 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test runs on all ranks of one job; `tutti run -n N python -m pytest` starts it."""
 
+import importlib.metadata
+
 import pytest
 
 import tutti
+
+
+def torch_version():
+    """(major, minor) of PyTorch; (0, 0) without one."""
+    try:
+        return tuple(int(word) for word in importlib.metadata.version("torch").split(".")[:2])
+    except importlib.metadata.PackageNotFoundError:
+        return 0, 0
+
+
+def needs_torch(major, minor, why):
+    """Marks a test of what older versions of PyTorch, 1.13 among them, do not have."""
+    return pytest.mark.skipif(torch_version() < (major, minor), reason=f"this torch: {why}")
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from conftest import torch_version
 
 pytest.importorskip("torch")
 
@@ -156,7 +157,8 @@ def test_a_rank_that_raises_under_ddp_ends_the_others_backward(tmp_path, hooked)
             tell(f"{type(problem).__name__}: {problem}")
     """)
     assert "ValueError: no more data" in heard[0] and "rank 1" in heard[0], done.stderr
-    assert not hooked or heard[0].startswith("HorovodInternalError: "), heard[0]
+    wrapped = "RuntimeError: " if torch_version() < (2, 0) else ""  # by autograd
+    assert not hooked or heard[0].startswith(wrapped + "HorovodInternalError: "), heard[0]
 
 
 def test_an_interrupt_reaches_every_rank_from_inside_a_call(tmp_path):

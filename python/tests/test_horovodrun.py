@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs no job: horovodrun's flags, torchrun itself, types, what importing costs."""
 
+import importlib.metadata
 import importlib.util
 import inspect
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import needs_torch
 
 from tutti import horovodrun
 
@@ -91,6 +93,7 @@ hvd.shutdown()
 """
 
 
+@needs_torch(2, 0, "its torchrun does not run on Python 3.11")
 def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path):
     """No home folder, so no key file; the agent listens on the master port."""
     pytest.importorskip("torch")
@@ -99,8 +102,8 @@ def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr",
-         "127.0.0.1", "--master-port", str(port), str(script)], timeout=100, capture_output=True,
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr",
+         "127.0.0.1", "--master_port", str(port), str(script)], timeout=100, capture_output=True,
         text=True, env={**os.environ, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "",
                         "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
@@ -127,7 +130,14 @@ def test_types_are_written_down():
                    for parameter in signature.parameters.values()), function
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def has_mypy():
+    try:
+        return tuple(map(int, importlib.metadata.version("mypy").split(".")[:2])) >= (1, 8)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not has_mypy(), reason="no mypy of 1.8 or later")
 def test_types_are_right(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
                           cwd=pathlib.Path(__file__).parents[2], capture_output=True, text=True,

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conftest import lies_in_shared_memory
+from conftest import lies_in_shared_memory, torch_version
 import tutti.torch as hvd
 import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
 
@@ -271,6 +271,8 @@ def small_model():
 
 
 def fsdp_modules():
+    if torch_version() < (2, 0):
+        pytest.skip("FSDP of this torch does not load on Python 3.11")
     fsdp = pytest.importorskip("torch.distributed.fsdp")
     if not hasattr(fsdp, "fully_shard"):
         pytest.skip("no FSDP2 in this torch")

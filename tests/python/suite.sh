@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # suite.sh - sourced by the tests of this folder: run files of python/tests on 1, 2 and 4 ranks.
+#
+# $TUTTI_PYTHON is the interpreter: the distribution's, with its PyTorch, unless cmake/Tests.cmake
+# gives another (tests that are labelled check, or named .newest).
 set -euo pipefail
 
-python=${TUTTI_PYTHON:-$TEST_BUILD/python/bin/python}
+python=${TUTTI_PYTHON:-/usr/bin/python3}
+command -v "$python" >/dev/null || python=python3
 export PYTHONPATH=$TEST_SOURCE/python TUTTI_LIBRARY=$TEST_BUILD/libtutti.so.0
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 
@@ -11,7 +15,8 @@ export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 needs() {
     for module in "$@"; do
         if ! "$python" -c "import $module" >/dev/null 2>&1; then
-            printf 'skipped: no %s for %s; see tools/python-env\n' "$module" "$python"
+            printf 'skipped: no %s for %s (tools/packages.txt, tools/python-env)\n' \
+                "$module" "$python"
             exit 77
         fi
     done
