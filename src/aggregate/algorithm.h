@@ -59,6 +59,7 @@ typedef struct tt_topology {
     const uint32_t *host_first;   /* [host_count + 1] into host_members */
     const uint32_t *host_members; /* [size] members, host by host, ascending */
     bool has_views;               /* members of one host can see each other's arena */
+    bool is_crowded;              /* ranks outnumber cores on some host */
 } tt_topology;
 
 /* What a member tells the others of its host before memory is shared: where its buffers lie. */

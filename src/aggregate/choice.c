@@ -11,8 +11,9 @@
 
 enum { GAIN_NUMERATOR = 4, GAIN_DENOMINATOR = 5, ALGORITHMS_MAX = 254 };
 
-const char *tt_placement_name(const tt_topology *topology, uint32_t size, bool is_crowded)
+const char *tt_placement_name(const tt_topology *topology, uint32_t size)
 {
+    const bool is_crowded = topology->is_crowded;
     if (topology->host_count == 1 && topology->has_views) {
         return is_crowded ? "shm-crowded" : "shm";
     }
@@ -25,45 +26,43 @@ const char *tt_placement_name(const tt_topology *topology, uint32_t size, bool i
     return is_crowded ? "mixed-crowded" : "mixed";
 }
 
-static bool key_of(const tt_problem *problem, const tt_algorithm *algorithm, bool is_crowded,
-                   tt_cost_key *key_out)
+static bool key_of(const tt_problem *problem, const tt_algorithm *algorithm, tt_cost_key *key_out)
 {
     return problem->topology != NULL &&
            tt_cost_key_make(key_out, tt_collective_name(problem->collective), algorithm->name,
-                            tt_placement_name(problem->topology, problem->size, is_crowded),
-                            problem->size);
+                            tt_placement_name(problem->topology, problem->size), problem->size);
 }
 
 bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
-                       const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out)
+                       const tt_algorithm *algorithm, uint64_t *time_ns_out)
 {
     tt_cost_key key;
-    return key_of(problem, algorithm, is_crowded, &key) &&
+    return key_of(problem, algorithm, &key) &&
            tt_costs_guess(costs, &key, problem->bytes, time_ns_out);
 }
 
 static bool is_known(const tt_costs *costs, const tt_problem *problem,
-                     const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out)
+                     const tt_algorithm *algorithm, uint64_t *time_ns_out)
 {
     tt_cost_key key;
-    return key_of(problem, algorithm, is_crowded, &key) &&
+    return key_of(problem, algorithm, &key) &&
            tt_costs_time(costs, &key, problem->bytes, time_ns_out);
 }
 
 /* Registry index + 1 of what beats the built-in choice for this problem; 0: nothing does. */
-static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem, bool is_crowded)
+static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem)
 {
     const tt_algorithm *built_in = tt_algorithm_choose(problem, NULL);
     uint64_t limit_ns;
     uint8_t best = 0;
-    if (!is_known(costs, problem, built_in, is_crowded, &limit_ns)) {
+    if (!is_known(costs, problem, built_in, &limit_ns)) {
         return 0; /* nothing to compare with */
     }
     limit_ns = limit_ns / GAIN_DENOMINATOR * GAIN_NUMERATOR;
     for (size_t i = 0; i < ALGORITHMS_MAX && tt_algorithm_at(i) != NULL; i++) {
         const tt_algorithm *algorithm = tt_algorithm_at(i);
         uint64_t time_ns;
-        if (algorithm->fits(problem) && is_known(costs, problem, algorithm, is_crowded, &time_ns) &&
+        if (algorithm->fits(problem) && is_known(costs, problem, algorithm, &time_ns) &&
             time_ns < limit_ns) {
             limit_ns = time_ns;
             best = (uint8_t)(i + 1);
@@ -72,13 +71,11 @@ static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem, bool
     return best;
 }
 
-void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape,
-                     bool is_crowded)
+void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape)
 {
     memset(choice_out, 0, sizeof(*choice_out));
     if (shape->size < 2 ||
-        !tt_costs_cover(costs, tt_placement_name(shape->topology, shape->size, is_crowded),
-                        shape->size)) {
+        !tt_costs_cover(costs, tt_placement_name(shape->topology, shape->size), shape->size)) {
         return;
     }
     tt_problem problem = *shape;
@@ -93,7 +90,7 @@ void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_prob
         problem.collective = (tt_collective)collective;
         for (uint32_t bits = 1; bits < TT_CHOICE_BUCKETS; bits++) {
             problem.bytes = UINT64_C(1) << (bits - 1);
-            choice_out->algorithm[collective][bits] = choose_one(costs, &problem, is_crowded);
+            choice_out->algorithm[collective][bits] = choose_one(costs, &problem);
         }
     }
 }

@@ -27,11 +27,10 @@ typedef struct tt_choice {
 
 /* Where ranks lie, as a table of costs names it: "shm" one host that shares memory, "lo" one host
  * that does not, "net" one rank a host, "mixed"; with "-crowded" when ranks outnumber cores. */
-const char *tt_placement_name(const tt_topology *topology, uint32_t size, bool is_crowded);
+const char *tt_placement_name(const tt_topology *topology, uint32_t size);
 
 /* `shape` has size, topology and segment_bytes. Pure: the same on every rank with this table. */
-void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape,
-                     bool is_crowded);
+void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape);
 
 /* NULL: the costs say nothing better than the built-in choice. */
 const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *problem);
@@ -39,6 +38,6 @@ const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *pr
 /* What the table says of the algorithm that runs for `problem`, at sizes beyond its last line too,
  * where nothing is chosen by it; false: nothing. */
 bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
-                       const tt_algorithm *algorithm, bool is_crowded, uint64_t *time_ns_out);
+                       const tt_algorithm *algorithm, uint64_t *time_ns_out);
 
 #endif

@@ -45,10 +45,13 @@ static void compile(const char *lines, bool is_crowded, tt_choice *choice)
     static tt_costs costs;
     char text[1024] = "tutti costs 1\n";
     tt_text why = {0};
-    const tt_problem shape = make_problem(0);
+    tt_topology topology = one_host;
+    tt_problem shape = make_problem(0);
+    topology.is_crowded = is_crowded;
+    shape.topology = &topology;
     strncat(text, lines, sizeof(text) - strlen(text) - 1);
     assert_int_equal(tt_costs_parse(text, strlen(text), &costs, &why), TT_OK);
-    tt_choice_build(choice, &costs, &shape, is_crowded);
+    tt_choice_build(choice, &costs, &shape);
 }
 
 static const tt_algorithm *chosen(const tt_choice *choice, uint64_t bytes)
@@ -86,7 +89,7 @@ static void test_sizes_that_no_line_reaches_are_left_to_the_built_in_choice(void
     assert_null(chosen(&choice, 64 << 20));
     const tt_problem problem = make_problem(64 << 20);
     assert_int_equal(tt_costs_parse(lines, strlen(lines), &costs, &why), TT_OK);
-    assert_true(tt_choice_predict(&costs, &problem, &tt_algorithm_shared, false, &time_ns));
+    assert_true(tt_choice_predict(&costs, &problem, &tt_algorithm_shared, &time_ns));
     assert_int_equal(time_ns, 1000 + UINT64_C(64) * 1000000);
 }
 
@@ -144,14 +147,31 @@ static void test_placements_are_told_apart(void **state)
 {
     (void)state;
     tt_topology topology = one_host;
-    assert_string_equal(tt_placement_name(&topology, SIZE, false), "shm");
-    assert_string_equal(tt_placement_name(&topology, SIZE, true), "shm-crowded");
-    topology.has_views = false;
-    assert_string_equal(tt_placement_name(&topology, SIZE, false), "lo");
+    assert_string_equal(tt_placement_name(&topology, SIZE), "shm");
+    topology.is_crowded = true;
+    assert_string_equal(tt_placement_name(&topology, SIZE), "shm-crowded");
+    topology.is_crowded = topology.has_views = false;
+    assert_string_equal(tt_placement_name(&topology, SIZE), "lo");
     topology.host_count = SIZE;
-    assert_string_equal(tt_placement_name(&topology, SIZE, false), "net");
+    assert_string_equal(tt_placement_name(&topology, SIZE), "net");
     topology.host_count = 2;
-    assert_string_equal(tt_placement_name(&topology, SIZE, true), "mixed-crowded");
+    topology.is_crowded = true;
+    assert_string_equal(tt_placement_name(&topology, SIZE), "mixed-crowded");
+}
+
+/* With a core for each rank a hop costs more than frames do; where they share cores, less. */
+static void test_small_sums_take_one_hop_where_each_rank_has_a_core(void **state)
+{
+    (void)state;
+    tt_topology topology = one_host; /* its lists are not looked at */
+    tt_problem problem = make_problem(4);
+    problem.topology = &topology;
+    problem.size = 16;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_flat);
+    topology.is_crowded = true;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_star);
+    problem.size = 8;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_flat);
 }
 
 /* Whatever a steady sum is exchanged with, it is added up in the same order. */
@@ -233,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over),
         cmocka_unit_test(test_no_bytes_and_all_bytes_have_a_place),
         cmocka_unit_test(test_placements_are_told_apart),
+        cmocka_unit_test(test_small_sums_take_one_hop_where_each_rank_has_a_core),
         cmocka_unit_test(test_what_is_short_depends_on_the_segment),
         cmocka_unit_test(test_steady_sums_have_one_order_at_every_length),
         cmocka_unit_test(test_a_kept_plan_does_not_decide_the_algorithm),

@@ -17,12 +17,12 @@ static const tt_algorithm *const algorithms[] = {
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
 enum {
     FLAT_BYTES_MAX = 2 * 1024, /* every rank reduces everything: one phase */
-    FLAT_SIZE_MAX = 8,         /* ranks that share memory */
+    FLAT_SIZE_MAX = 16,        /* ranks that share memory, with a core for each */
+    FLAT_SIZE_MAX_CROWDED = 8, /* that share cores, too: beyond, a center saves frames */
     FLAT_SIZE_MAX_WIRE = 3,    /* ranks on a network: P - 1 messages each, doubling has log P */
     STAR_BYTES_MAX = 2 * 1024, /* on one host, through shared memory */
-    STAR_SIZE_MIN = FLAT_SIZE_MAX + 1, /* up to there one post a rank and one phase are less */
-    STAR_SIZE_MAX = 32,                /* beyond, the center is the bottleneck */
-    HALVING_BYTES_MAX = 256 * 1024,    /* with at least HALVING_SIZE_MIN ranks */
+    STAR_SIZE_MAX = 32,        /* beyond, the center is the bottleneck */
+    HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
     SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
     VIEWS_BYTES_MIN = 16 * 1024, /* the same, of a part, for other collectives */
@@ -48,20 +48,25 @@ const tt_algorithm *tt_algorithm_find(const char *name)
     return NULL;
 }
 
-static uint32_t flat_size_max(const tt_problem *problem)
+static bool is_local(const tt_problem *problem)
 {
     const tt_topology *topology = problem->topology;
-    const bool is_local = topology != NULL && topology->has_views && topology->host_count == 1;
-    return is_local ? FLAT_SIZE_MAX : FLAT_SIZE_MAX_WIRE;
+    return topology != NULL && topology->has_views && topology->host_count == 1;
 }
 
-/* Through shared memory a hop costs less than the frames it saves. */
+static uint32_t flat_size_max(const tt_problem *problem)
+{
+    if (!is_local(problem)) {
+        return FLAT_SIZE_MAX_WIRE;
+    }
+    return problem->topology->is_crowded ? FLAT_SIZE_MAX_CROWDED : FLAT_SIZE_MAX;
+}
+
+/* Through shared memory a hop of many ranks costs less than the frames it saves. */
 static bool prefers_star(const tt_problem *problem)
 {
-    const tt_topology *topology = problem->topology;
-    return problem->size >= STAR_SIZE_MIN && problem->size <= STAR_SIZE_MAX &&
-           problem->bytes <= STAR_BYTES_MAX && topology != NULL && topology->host_count == 1 &&
-           topology->has_views;
+    return is_local(problem) && problem->size > flat_size_max(problem) &&
+           problem->size <= STAR_SIZE_MAX && problem->bytes <= STAR_BYTES_MAX;
 }
 
 /* Tensors that are put together or not, as the ranks happen to submit them: one order of additions

@@ -214,6 +214,9 @@ tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
 tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
                         tt_text *why);
 /* Go by the note that all ranks got. */
+/* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.
+ */
+bool tt_costs_is_crowded(const tt_mesh *mesh);
 tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *why);
 /* Measure, if the note says so; every rank calls it as its first collective. */
 tutti_status tt_costs_measure(tutti_context *context);

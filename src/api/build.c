@@ -370,12 +370,14 @@ static tt_status make_machine(tt_build_work *work)
     for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
         host_of[rank] = work->mesh.peers[rank].host_index;
     }
+    context->is_crowded = tt_costs_is_crowded(&work->mesh);
     const tt_world world = {.rank = work->identity.rank,
                             .size = work->identity.size,
                             .epoch = (uint32_t)work->mesh.incarnation,
                             .host_of = host_of,
                             .rail_max = choose_rails(work),
-                            .has_views = work->mesh.all_share_memory};
+                            .has_views = work->mesh.all_share_memory,
+                            .is_crowded = context->is_crowded};
     tt_control_config config;
     tt_control_config_init(&config);
     config.segment_bytes = (uint32_t)settings->segment_bytes;

@@ -131,9 +131,7 @@ tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, 
     return TT_OK;
 }
 
-/* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.
- */
-static bool is_crowded(const tt_mesh *mesh)
+bool tt_costs_is_crowded(const tt_mesh *mesh)
 {
     for (uint32_t host = 0; host < mesh->host_count; host++) {
         if (mesh->hosts[host].rank_count > mesh->hosts[host].core_count) {
@@ -158,8 +156,7 @@ tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *wh
         tt_text_add(why, "%srank 0 sent a malformed table of costs", why->length > 0 ? "; " : "");
         return TT_ERR_BAD_WIRE;
     }
-    context->is_crowded = is_crowded(mesh);
-    tt_control_set_costs(context->control, context->costs, context->is_crowded);
+    tt_control_set_costs(context->control, context->costs);
     const tt_forecast forecast = tt_control_forecast(context->control, TT_ALLREDUCE, 0);
     context->measures = measures != 0 && mesh->size <= RANKS_MAX &&
                         context->settings.algorithm[0] == 0 && !context->engine_launches &&
@@ -393,7 +390,7 @@ static tutti_status share_table(session *work, char *text)
     }
     tt_drive_acquire(context);
     const tt_status parsed = tt_costs_parse(text, (size_t)bytes, context->costs, &why);
-    tt_control_set_costs(context->control, context->costs, context->is_crowded);
+    tt_control_set_costs(context->control, context->costs);
     tt_drive_release(context);
     return parsed == TT_OK ? TUTTI_OK
                            : tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0's costs: %s", why.bytes);

@@ -23,19 +23,19 @@ void tt_set_choose(const tt_control *control, tt_set *set)
     const tt_problem shape = shape_of(control, set);
     set->choice = (tt_choice){.algorithm = {{0}}};
     if (control->costs != NULL) {
-        tt_choice_build(&set->choice, control->costs, &shape, control->is_crowded);
+        tt_choice_build(&set->choice, control->costs, &shape);
     }
 }
 
-void tt_control_set_costs(tt_control *control, const tt_costs *costs, bool is_crowded)
+void tt_control_set_costs(tt_control *control, const tt_costs *costs)
 {
     tt_quick_forget(control);
     control->costs = costs;
-    control->is_crowded = is_crowded;
     control->costs_hash = 0;
     if (costs != NULL) {
-        control->costs_hash = tt_hash64_mix(
-            tt_hash64(costs->lines, costs->line_count * sizeof(costs->lines[0]), 0), is_crowded);
+        control->costs_hash =
+            tt_hash64_mix(tt_hash64(costs->lines, costs->line_count * sizeof(costs->lines[0]), 0),
+                          control->world.is_crowded);
     }
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
         tt_set_choose(control, set);
@@ -59,10 +59,10 @@ tt_forecast tt_control_forecast(const tt_control *control, tt_collective collect
         forced == NULL ? tt_choice_find(&world->choice, &problem) : NULL;
     tt_forecast forecast = {
         .algorithm = algorithm != NULL ? algorithm : tt_algorithm_choose(&problem, forced),
-        .placement = tt_placement_name(&world->topology, world->size, control->is_crowded),
+        .placement = tt_placement_name(&world->topology, world->size),
     };
-    if (control->costs == NULL || !tt_choice_predict(control->costs, &problem, forecast.algorithm,
-                                                     control->is_crowded, &forecast.time_ns)) {
+    if (control->costs == NULL ||
+        !tt_choice_predict(control->costs, &problem, forecast.algorithm, &forecast.time_ns)) {
         forecast.time_ns = 0;
     }
     return forecast;

@@ -46,6 +46,7 @@ typedef struct tt_world {
     const uint32_t *host_of; /* [size] host of each rank, numbered from 0; copied */
     uint32_t rail_max;       /* ranks of a host that drive its network card; 0: all */
     bool has_views;          /* ranks of one host see each other's arena */
+    bool is_crowded;         /* ranks outnumber cores on some host; all ranks say the same */
 } tt_world;
 
 /* Named all-reduces up to here, or up to fuse_bytes if that is more, have the same bits whatever
@@ -111,7 +112,7 @@ typedef struct tt_request {
     uint64_t *output_counts;
     bool is_uneven;   /* parts differ: counts are exchanged first */
     bool is_expected; /* output_counts has the only counts that will do */
-    uint64_t salt;  /* more that must be equal on all ranks (rank list of a new set) */
+    uint64_t salt;    /* more that must be equal on all ranks (rank list of a new set) */
     /* Negative: this rank cannot take part, `error` says why; the call fails on all ranks. */
     tt_status objection;
     double prescale, postscale;
@@ -178,9 +179,9 @@ void tt_control_destroy(tt_control *control);
 tt_machine tt_control_machine(tt_control *control);
 
 /* Choose algorithms by this table from the next call on; borrowed, NULL: by the built-in sizes. All
- * ranks must do so between the same two calls, with the same table and the same word on crowding
- * (ranks outnumber cores): both go into the descriptors. */
-void tt_control_set_costs(tt_control *control, const tt_costs *costs, bool is_crowded);
+ * ranks must do so between the same two calls, with the same table: it goes into the descriptors,
+ * as does whether ranks outnumber cores. */
+void tt_control_set_costs(tt_control *control, const tt_costs *costs);
 /* Force an algorithm where it fits, as the configuration does; NULL: none. Likewise. */
 void tt_control_force(tt_control *control, const char *algorithm);
 /* What a call on the world would run, and what the table says it takes; 0: nothing. */

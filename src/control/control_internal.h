@@ -178,7 +178,6 @@ struct tt_control {
     tt_control_config config;
     const tt_costs *costs; /* borrowed; NULL: none */
     uint64_t costs_hash;   /* part of every descriptor */
-    bool is_crowded;
     tt_control_listener listener;
     tt_flow flow;
     tt_set *sets;

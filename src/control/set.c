@@ -58,7 +58,8 @@ static void topology_build(const tt_control *control, tt_set *set)
                                   .local_of = local_of,
                                   .host_first = host_first,
                                   .host_members = host_members,
-                                  .has_views = control->world.has_views};
+                                  .has_views = control->world.has_views,
+                                  .is_crowded = control->world.is_crowded};
 }
 
 static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_out)

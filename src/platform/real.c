@@ -340,18 +340,36 @@ static bool run_timer(tt_real *real)
     return true;
 }
 
-static bool poll_memory(tt_real *real)
+/* The lines that are looked at next come from other cores: ask for all of them at once. */
+static void fetch_arrivals(const tt_real *real)
+{
+    for (uint32_t i = 0; i < real->memory_count; i++) {
+        const tt_link *link = real->peers[real->memory_peers[i]].given.link;
+        __builtin_prefetch((const void *)link->arrivals[1]);
+    }
+}
+
+/* Who waits leaves as soon as it has what it waits for: the rest is for later calls, and the next
+ * pass begins with it. */
+static bool poll_memory(tt_real *real, bool (*done)(void *), void *argument)
 {
     bool moved = false;
-    for (uint32_t i = 0; i < real->memory_count;) {
-        const uint32_t peer = real->memory_peers[i];
+    fetch_arrivals(real);
+    for (uint32_t left = real->memory_count; left > 0; left--) {
+        const uint32_t at = real->memory_next < real->memory_count ? real->memory_next : 0;
+        const uint32_t peer = real->memory_peers[at];
         const tt_link *link = real->peers[peer].given.link;
+        real->memory_next = at + 1;
         if (tt_link_is_quiet(link) && !link->ready) {
-            i++;
             continue;
         }
         moved |= poll_link(real, peer);
-        i += !real->peers[peer].ended; /* else another took its place */
+        if (real->peers[peer].ended) {
+            real->memory_next = at; /* another took its place */
+        }
+        if (done != NULL && done(argument)) {
+            break;
+        }
     }
     return moved;
 }
@@ -366,7 +384,7 @@ static bool end_pass(tt_real *real, bool has_moved)
     return has_moved;
 }
 
-bool tt_real_poll_memory(tt_real *real)
+bool tt_real_poll_memory(tt_real *real, bool (*done)(void *), void *argument)
 {
     TT_ASSERT(!real->in_pass);
     if (real->look || (real->pass & (TIMER_PASSES - 1)) == 0 || real->memory_count == 0 ||
@@ -375,7 +393,7 @@ bool tt_real_poll_memory(tt_real *real)
     }
     real->pass++;
     real->in_pass = true;
-    bool moved = poll_memory(real);
+    bool moved = poll_memory(real, done, argument);
     moved |= real->machine.ops->step(real->machine.self);
     return end_pass(real, moved);
 }
@@ -396,7 +414,7 @@ bool tt_real_poll(tt_real *real)
     } else if (has_few_sockets(real)) {
         mark_few(real);
     }
-    moved |= poll_memory(real);
+    moved |= poll_memory(real, NULL, NULL);
     if (real->ready_count > 0) {
         moved |= poll_ready(real);
     }

@@ -33,6 +33,7 @@ struct tt_real {
     real_peer *peers;
     uint32_t *memory_peers; /* live links that are polled on every pass */
     uint32_t memory_count;
+    uint32_t memory_next;   /* of memory_peers, where the next pass begins */
     tt_board *board;        /* NULL: no memory is shared */
     uint32_t *socket_peers; /* live links that wait for descriptors */
     uint32_t socket_count;
@@ -79,8 +80,9 @@ uint64_t tt_real_clock(void);
 
 /* real.c */
 extern const tt_platform_ops tt_real_ops;
-/* A pass; where links through memory are all there is to look at, little more than that. */
-bool tt_real_poll_memory(tt_real *real);
+/* A pass; where links through memory are all there is to look at, little more than that. It ends
+ * early once `done` says so. */
+bool tt_real_poll_memory(tt_real *real, bool (*done)(void *), void *argument);
 
 /* real_epoll.c */
 tt_status tt_real_epoll_create(tt_real *real);

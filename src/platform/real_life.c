@@ -135,20 +135,19 @@ static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
             tt_segment_retain(state->given.segment);
         }
     }
-    for (uint32_t i = 0; i < real->rank_count; i++) {
-        tt_link *link = real->peers[i].given.link;
-        TT_ASSERT((link == NULL) == (i == real->rank));
-        if (link == NULL) {
-            continue;
-        }
-        TT_TRY(tt_real_epoll_add(real, i));
+    /* Each rank begins after itself, so that not all of them read one peer's lines at a time. */
+    for (uint32_t i = 1; i < real->rank_count; i++) {
+        const uint32_t peer = (real->rank + i) % real->rank_count;
+        tt_link *link = real->peers[peer].given.link;
+        TT_ASSERT(link != NULL);
+        TT_TRY(tt_real_epoll_add(real, peer));
         link->machine = &real->machine;
         real->must_look = real->must_look || link->is_bell_less;
         if (link->ops->polls_memory) {
-            real->memory_peers[real->memory_count++] = i;
+            real->memory_peers[real->memory_count++] = peer;
         } else {
-            real->socket_peers[real->socket_count++] = i;
-            tt_real_mark_ready(real, i);
+            real->socket_peers[real->socket_count++] = peer;
+            tt_real_mark_ready(real, peer);
         }
     }
     return TT_OK;

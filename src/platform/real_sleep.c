@@ -233,7 +233,7 @@ bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t 
     const quiet_time begin = {.burst = real->spins ? BURST_LOOKS : 0};
     quiet_time quiet = begin;
     while (!done(argument)) {
-        if (tt_real_poll_memory(real)) {
+        if (tt_real_poll_memory(real, done, argument)) {
             quiet = begin;
         } else if (quiet_pass(real, &quiet, until_ns)) {
             learn(real, false);

@@ -107,13 +107,19 @@ static void copy_few(uint8_t *target, const uint8_t *source, uint32_t bytes)
     }
 }
 
+/* Before anything is written to the fragment's first line, which its readers poll: once that line
+ * is owned, it is filled and published without waiting for another. */
+static void zero_after(tt_ring_out *ring, uint64_t lines)
+{
+    tt_ring_line *after = &ring->lines[(ring->position + lines) & ring->mask];
+    atomic_store_explicit(&after->word, 0, memory_order_relaxed); /* (1) */
+}
+
 static void publish(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes, uint64_t lines)
 {
     tt_ring_line *line = &ring->lines[ring->position & ring->mask];
-    tt_ring_line *after = &ring->lines[(ring->position + lines) & ring->mask];
     const uint64_t word = (uint64_t)ring->sequence << 32 | TT_RING_WORD_VALID |
                           (uint64_t)kind << TT_RING_KIND_SHIFT | bytes;
-    atomic_store_explicit(&after->word, 0, memory_order_relaxed);      /* (1) */
     atomic_exchange_explicit(&line->word, word, memory_order_seq_cst); /* (4) */
     ring->position += lines;
     ring->sequence++;
@@ -130,24 +136,20 @@ void tt_ring_put(tt_ring_out *ring, tt_ring_kind kind, const tt_head *head, cons
                  uint32_t bytes)
 {
     TT_DEBUG_ASSERT(tt_ring_fits(ring, kind, bytes));
+    const uint64_t lines = tt_ring_lines(kind, bytes);
+    const uint32_t there = (uint32_t)tt_min_u64(bytes, tt_ring_first_bytes(kind));
+    zero_after(ring, lines);
+    if (bytes > there) {
+        store_lines(ring, ring->position + 1, (const uint8_t *)payload + there, bytes - there);
+    }
     uint8_t *room = ring->lines[ring->position & ring->mask].bytes;
     if (kind == TT_RING_FIRST) {
         memcpy(room, head, sizeof *head);
-        room += sizeof *head;
-        if (bytes <= TT_RING_FIRST_BYTES) {
-            copy_few(room, payload, bytes);
-            publish(ring, kind, bytes, 1);
-            return;
-        }
-    }
-    const uint32_t there = tt_ring_first_bytes(kind);
-    if (bytes > there) {
+        copy_few(room + sizeof *head, payload, there);
+    } else if (there > 0) {
         memcpy(room, payload, there);
-        store_lines(ring, ring->position + 1, (const uint8_t *)payload + there, bytes - there);
-    } else if (bytes > 0) {
-        memcpy(room, payload, bytes);
     }
-    publish(ring, kind, bytes, tt_ring_lines(kind, bytes));
+    publish(ring, kind, bytes, lines);
 }
 
 void tt_ring_set_starved(tt_ring_out *ring, bool starved)

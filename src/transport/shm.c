@@ -362,20 +362,28 @@ static bool take_whole(shm_link *shm, tt_ring_in *ring, const tt_ring_fragment *
     return true;
 }
 
+/* Take the post that is there. False: it makes no sense, and the link is down. */
+static bool take_post(shm_link *shm)
+{
+    tt_ring_fragment fragment;
+    if (tt_ring_peek(&shm->board, &fragment) != TT_OK || !take_whole(shm, &shm->board, &fragment)) {
+        end_malformed(shm);
+        return false;
+    }
+    return true;
+}
+
 /* Read what the peer has posted; not while a long frame of it is under way. */
 static bool pump_board(shm_link *shm)
 {
-    uint32_t bytes = 0;
-    while (!shm->arriving.active && bytes < POLL_BYTES_MAX && !tt_ring_is_empty(&shm->board)) {
-        tt_ring_fragment fragment;
-        if (tt_ring_peek(&shm->board, &fragment) != TT_OK ||
-            !take_whole(shm, &shm->board, &fragment)) {
-            end_malformed(shm);
+    const uint64_t begin = shm->board.position;
+    while (!shm->arriving.active && !tt_ring_is_empty(&shm->board) &&
+           shm->board.position - begin < POLL_BYTES_MAX / TT_RING_LINE_BYTES) {
+        if (!take_post(shm)) {
             return true;
         }
-        bytes += fragment.bytes + TT_RING_LINE_BYTES;
     }
-    return bytes > 0;
+    return shm->board.position > begin;
 }
 
 /* Take one checked fragment. False: it does not fit what came before. */
@@ -459,20 +467,36 @@ static bool has_to_write(const shm_link *shm)
     return shm->current.active || shm->queue.count > 0 || shm->starved || shm->closing;
 }
 
-/* Nothing but posts to look at? */
+/* Nothing to do but to read posts? Then the rings are watched. */
 static bool is_plain(const shm_link *shm)
 {
-    return shm->link.state == TT_LINK_UP && !shm->link.ready && shm->gone == NULL &&
-           !shm->arriving.active && tt_ring_is_empty(&shm->in) && !has_to_write(shm);
+    const tt_link *link = &shm->link;
+    return link->arrivals[0] != NULL && link->state == TT_LINK_UP && !link->ready &&
+           !shm->arriving.active &&
+           atomic_load_explicit(link->arrivals[0], memory_order_seq_cst) == 0;
+}
+
+/* One post, and no look at the line of the next: the peer has just written there, so that a look
+ * is a miss, and what it would find is early. */
+static bool poll_board(shm_link *shm)
+{
+    tt_link *link = &shm->link;
+    const tt_ring_in *board = &shm->board;
+    if (tt_ring_is_empty(board)) {
+        return false;
+    }
+    (void)take_post(shm);
+    if (link->arrivals[1] != NULL) { /* unless the upcall gave the link more to do */
+        link->arrivals[1] = &board->lines[board->position & board->mask].word;
+    }
+    return true;
 }
 
 static bool shm_poll(tt_link *link)
 {
     shm_link *shm = shm_of(link);
     if (is_plain(shm)) {
-        const bool has_moved = pump_board(shm);
-        watch_rings(shm);
-        return has_moved;
+        return poll_board(shm);
     }
     if (link->state != TT_LINK_UP) {
         return false;

@@ -85,8 +85,8 @@ struct tt_link {
      * descriptor tells; NULL: it may have. Renewed by poll() and send(). */
     const _Atomic uint64_t *arrivals[2];
     bool is_bell_less; /* no descriptor tells of arrivals: poll() again and again */
-    char why[TT_LINK_WHY_BYTES];
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
+    char why[TT_LINK_WHY_BYTES];
 };
 
 /* Would poll() find nothing, unless a descriptor is ready? One load per ring. */

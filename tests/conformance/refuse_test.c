@@ -52,9 +52,8 @@ static void refused_once(ranks_self *self, tutti_collective collective, const ch
 
 static void refused_body(ranks_self *self)
 {
-    static const tutti_collective collectives[] = {TUTTI_ALLREDUCE, TUTTI_ALLGATHER,
-                                                   TUTTI_REDUCESCATTER, TUTTI_ALLTOALL,
-                                                   TUTTI_BARRIER};
+    static const tutti_collective collectives[] = {
+        TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_REDUCESCATTER, TUTTI_ALLTOALL, TUTTI_BARRIER};
     for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
         refused_once(self, collectives[i], NULL);
         refused_once(self, collectives[i], "named");

@@ -16,8 +16,8 @@
 #include "base/base.h"
 #include "base/hash64.h"
 #include "negotiate/notice.h"
-#include "negotiate/ranges.h"
 #include "negotiate/parts.h"
+#include "negotiate/ranges.h"
 
 enum { MEMBERS = 4, TICKETS_MAX = 128, EVENTS_MAX = 1024, PAYLOAD_MAX = 512 };
 
