@@ -286,7 +286,8 @@ typedef struct tutti_call {
     void **result_out;
     double prescale;  /* multiplies every input; 1.0: nothing */
     double postscale; /* multiplies the result; 1.0: nothing */
-    double timeout_s; /* deadline of this call; 0: TUTTI_TIMEOUT */
+    double timeout_s; /* deadline of this call; 0: TUTTI_TIMEOUT. Small named calls that travel
+                       * together share the earliest */
     int device;       /* -1: host memory. Other devices: TUTTI_ERR_UNSUPPORTED today */
     void *stream;     /* kept for devices */
     void (*done)(void *user, tutti_handle *handle, tutti_status status);

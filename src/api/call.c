@@ -163,7 +163,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->error[0] = 0;
     request->op = NULL;
     request->named = NULL;
-    request->is_identity = false;
+    request->is_identity = request->is_lost = false;
     request->is_plain = false;
 }
 

@@ -30,7 +30,7 @@ static tt_request *ask(tutti_handle *handle, tutti_collective collective, uint64
     request->error[0] = 0;
     request->op = NULL;
     request->named = NULL;
-    request->is_identity = false;
+    request->is_identity = request->is_lost = false;
     return request;
 }
 

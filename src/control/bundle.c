@@ -364,22 +364,39 @@ static void run_alone(run *it, const member *one)
         return;
     }
     const tt_named *named = one->request->named;
-    char text[TT_ERROR_BYTES]; /* `named` may be over before it is told */
-    const tt_failure objection = {.status = named->objection, .text = text};
+    const bool is_lost = one->request->is_lost;
+    char text[TT_ERROR_BYTES]; /* both may be over before it is told */
+    const tt_failure objection = {.status = is_lost ? TT_ERR_TIMED_OUT : named->objection,
+                                  .text = text};
     if (objection.status < 0) { /* peers have begun it, or all object alike */
-        memcpy(text, named->error, sizeof(text));
+        memcpy(text, is_lost ? one->request->error : named->error, sizeof(text));
     }
     submit(it, one, one->request, objection.status < 0 ? &objection : NULL);
 }
 
-/* Members of a pack that have other deadlines: the first one counts. */
-static uint64_t pack_patience(const tt_bundle *bundle, uint64_t now_ns)
+/* Of members that have other deadlines the first one counts. */
+static uint64_t patience_of(const tt_bundle *bundle, uint64_t now_ns)
 {
     uint64_t deadline_ns = UINT64_MAX;
     for (uint32_t i = 0; i < bundle->member_count; i++) {
-        deadline_ns = tt_min_u64(deadline_ns, bundle->members[i].request->named->deadline_ns);
+        const tt_request *request = bundle->members[i].request;
+        deadline_ns =
+            request != NULL ? tt_min_u64(deadline_ns, request->named->deadline_ns) : deadline_ns;
     }
     return deadline_ns == UINT64_MAX ? 0 : deadline_ns > now_ns ? deadline_ns - now_ns : 1;
+}
+
+/* Has the time of a member passed here? Then nothing of the bundle can be given. */
+static bool find_lost(const tt_bundle *bundle, tt_text *text)
+{
+    for (uint32_t i = 0; i < bundle->member_count; i++) {
+        const tt_request *request = bundle->members[i].request;
+        if (request != NULL && request->is_lost) {
+            tt_text_add(text, "%s", request->error);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* All members are in: pack them, and run them as one. */
@@ -405,8 +422,12 @@ static void bundle_send(run *it, tt_bundle *bundle)
         }
     }
     bundle->carrier.is_identity = first == NULL && bundle->pack.bundle_size == 0;
-    bundle->carrier.deadline_ns =
-        bundle->pack.bundle_size > 0 ? pack_patience(bundle, tt_now(it->control->platform)) : 0;
+    bundle->carrier.deadline_ns = patience_of(bundle, tt_now(it->control->platform));
+    tt_text text;
+    tt_text_clear(&text);
+    const tt_failure expired = {.status = TT_ERR_TIMED_OUT, .text = text.bytes};
+    const tt_failure *kept = it->objection;
+    it->objection = kept == NULL && find_lost(bundle, &text) ? &expired : kept;
     const bool has_memory = !bundle->is_starved && it->objection == NULL &&
                             bundle_reserve_memory(bundle, bundle->bytes + 1);
     if (has_memory) {
@@ -415,6 +436,7 @@ static void bundle_send(run *it, tt_bundle *bundle)
     }
     bundle->carrier.input = bundle->carrier.output = bundle->memory;
     carrier_submit(it, bundle, &all, has_memory);
+    it->objection = kept;
 }
 
 static void bundle_close(run *it, uint32_t at)

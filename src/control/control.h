@@ -138,6 +138,8 @@ typedef struct tt_request {
     bool is_taken_back;             /* to be cancelled when its group has come apart */
     bool is_apart;                  /* its group has; it goes by itself this once */
     bool is_torn;                   /* out of its group: see BID_TORN */
+    bool is_lost;                   /* stands in for one that is over here: see expire.c */
+    uint64_t due_ns;                /* of a name: its deadline; 0: not set yet */
     struct tt_request *next_later;  /* waits until an earlier one of its name is over */
     struct tt_request *next_member; /* in a group: the next whose name falls on the same place */
     uint64_t name_hash;             /* in a group */

@@ -89,6 +89,18 @@ void tt_group_leave(tt_control *control, tt_request *request)
     *link = request->next_member;
 }
 
+void tt_group_replace(tt_control *control, tt_named *named, uint32_t place, tt_request *request)
+{
+    tt_request *replaced = named->members[place];
+    request->named = named;
+    request->is_taken_back = replaced->is_taken_back;
+    named->members[place] = request;
+    if (named->member_max > 0) {
+        tt_group_leave(control, replaced);
+        member_enter(control, request);
+    }
+}
+
 /* ---- members ---- */
 
 /* Where this name is among the members, or where it belongs: they are kept in order. */
@@ -154,12 +166,7 @@ static void explain(const tt_named *named, const tt_request *request,
 static void member_add(tt_control *control, tt_named *named, tt_request *request,
                        const tt_failure *objection)
 {
-    const uint64_t patience =
-        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
-    if (patience > 0) {
-        const uint64_t deadline_ns = tt_now(control->platform) + patience;
-        named->deadline_ns = tt_min_u64(named->deadline_ns, deadline_ns);
-    }
+    named->deadline_ns = tt_min_u64(named->deadline_ns, tt_expire_due(control, request));
     if (objection != NULL && named->objection == TT_OK && !named->is_apart) {
         tt_text words = {0};
         tt_text_add(&words, "%s", objection->text);
@@ -293,7 +300,7 @@ static void submit_alone(tt_control *control, const tt_named *group, tt_request 
     tt_named *named = tt_named_find(control, group->set, name);
     if (named != NULL && named->request == request && named->is_waiting) {
         named->submitted_ns = group->submitted_ns;
-        named->deadline_ns = tt_min_u64(named->deadline_ns, group->deadline_ns);
+        named->expired_ns = named->deadline_ns <= group->expired_ns ? group->expired_ns : 0;
         if (is_taken_back) {
             (void)tt_named_cancel(control, request);
         }

@@ -64,8 +64,9 @@ tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
     named->request = NULL;
     named->members = &named->request;
     named->member_count = named->member_max = named->open_count = 0;
-    named->is_waiting = named->has_timed_out = named->is_apart = named->is_resting = false;
+    named->is_waiting = named->is_apart = named->is_resting = false;
     named->layout = 0;
+    named->expired_ns = 0;
     named->status = named->objection = TT_OK;
     named->after = NULL;
     named->submitted_ns = tt_now(control->platform);
@@ -109,11 +110,12 @@ void tt_named_release(tt_control *control, tt_named *named)
     }
     *link = named->next;
     if (named->after != NULL) {
-        tt_request **end = &control->names->later;
+        tt_request **end = &named->after;
         while (*end != NULL) {
             end = &(*end)->next_later;
         }
-        *end = named->after;
+        *end = control->names->later; /* what is left there was submitted after them */
+        control->names->later = named->after;
         tt_named_touch(control, named->set); /* not from inside the negotiator */
     }
     if (named->members != &named->request) {
@@ -126,19 +128,24 @@ void tt_named_release(tt_control *control, tt_named *named)
 
 bool tt_named_wait_behind(tt_control *control, tt_named *open, tt_request *request)
 {
-    if (open->member_count == 0 || open->members[0]->objection >= 0 ||
-        (open->member_max > 0 && open->member_count < open->member_max)) {
+    const bool is_whole = open->member_count >= open->member_max;
+    const tt_request *first = tt_group_member(control, open->set, request->name);
+    if (first == NULL && open->layout == 0 && is_whole && open->member_count > 0) {
+        first = open->members[0];
+    }
+    if (first == NULL || first->objection >= 0 || (!is_whole && !first->is_lost)) {
         return false;
     }
     tt_request **end = &open->after;
     while (*end != NULL) {
-        if (strcmp((*end)->name, request->name) == 0) {
+        if (!(*end)->is_lost && strcmp((*end)->name, request->name) == 0) {
             return false;
         }
         end = &(*end)->next_later;
     }
     *end = request;
     request->next_later = NULL;
+    (void)tt_expire_due(control, request);
     control->pending++;
     return true;
 }
@@ -324,15 +331,6 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
     if (is_explained) {
         named->is_waiting = false;
         tt_layout_watch_failed(set->control, set, named->name);
-    }
-    if (named->has_timed_out && status == TT_ERR_CANCELLED) {
-        tt_text own = {0};
-        tt_text_add(&own, "rank %u: tensor ", set->control->world.rank);
-        tt_text_add_quoted(&own, named->name, sizeof(named->name));
-        tt_text_add(&own, " not ready on all ranks after %g s",
-                    (double)(named->deadline_ns - named->submitted_ns) / 1e9);
-        tt_named_refuse(set->control, named, TT_ERR_TIMED_OUT, own.bytes);
-        return;
     }
     tt_named_refuse(set->control, named, status, text);
 }
@@ -538,18 +536,10 @@ void tt_named_patrol(tt_control *control)
             continue;
         }
         tt_group_watch(control, named, now);
-        if (now < named->deadline_ns || named->has_timed_out) {
-            continue;
-        }
-        named->has_timed_out = true;
-        if (named->is_waiting) {
-            (void)tt_negotiator_cancel(named->set->negotiator, &named->ticket);
-            tt_named_touch(control, named->set);
-        } else {
-            tt_named_refuse(control, named, TT_ERR_TIMED_OUT,
-                            "a member of its group did not come in time");
-        }
-        next = control->names->waiting; /* any of them may be over */
+        tt_expire_behind(control, named, now);
+        const bool is_changed = named->is_waiting ? tt_expire_waiting(control, named, now)
+                                                  : tt_expire_incomplete(control, named, now);
+        next = is_changed ? control->names->waiting : next; /* any of them may be over */
     }
 }
 
@@ -606,6 +596,7 @@ void tt_named_release_all(tt_control *control)
         names->free = next;
     }
     tt_bundle_release_all(control);
+    tt_expire_release_all(control);
     tt_platform_release(control->platform, names, sizeof(*names));
     control->names = NULL;
 }
@@ -667,9 +658,7 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
         tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
         return;
     }
-    const uint64_t patience =
-        request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
-    named->deadline_ns = patience > 0 ? named->submitted_ns + patience : UINT64_MAX;
+    named->deadline_ns = tt_expire_due(control, request);
     named->request = request;
     named->member_count = 1;
     request->named = named;
@@ -715,7 +704,7 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
         open = open_under(control, set, request);
     }
     if (open != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
-        if (open->layout == 0 && tt_named_wait_behind(control, open, request)) {
+        if (tt_named_wait_behind(control, open, request)) {
             return;
         }
         tt_text text = {0};
@@ -746,7 +735,7 @@ void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
     if (why == NULL) {
         for (tt_named *named = control->names->waiting; named != NULL;
              named = named->next_waiting) {
-            if (named->set == set) {
+            if (named->set == set && !tt_expire_is_over(named)) {
                 status = TT_ERR_BAD_ARGUMENT;
                 why = "wait for this rank's named calls before it joins";
             }

@@ -45,8 +45,8 @@ typedef struct tt_named {
     bool is_vast;                /* a group of sums whose bid is a digest */
     uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
     struct tt_named *next_apart; /* in control->names->apart */
-    tt_request *after; /* of its name, submitted when it is over; see tt_named_wait_behind */
-    bool has_timed_out;
+    tt_request *after;   /* of its name, submitted when it is over; see tt_named_wait_behind */
+    uint64_t expired_ns; /* its deadline was found to have passed; 0: it has not */
     char name[TT_NAME_BYTES];
     uint8_t *bid; /* claim of the ticket */
     size_t bid_capacity;
@@ -86,7 +86,8 @@ typedef struct tt_pack {
     uint64_t end;   /* from this occurrence on they go one by one; UINT64_MAX: not */
     uint64_t limit; /* after this one not all members come; UINT64_MAX: they do */
     uint64_t first_ns;
-    uint32_t late_count; /* of names, when the first one came */
+    uint64_t deadline_ns; /* the first of its members' */
+    uint32_t late_count;  /* of names, when the first one came */
     struct tt_pack_member {
         tt_named *named; /* a tensor, or a group of small ones; NULL: it has not come */
         uint32_t index;
@@ -115,6 +116,7 @@ struct tt_names {
     uint32_t late_count; /* how often packs were given up here because they were late */
     tt_named *apart;     /* groups whose members are to be submitted by themselves */
     tt_request *later;   /* those that it was over for */
+    struct tt_stand_in *free_stand_ins; /* see expire.c */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
@@ -193,6 +195,21 @@ void tt_request_end(tt_request *request, tt_status status, const char *text);
 /* The request has come to its end; a group's ends are told together. */
 void tt_named_over(tt_request *request, tt_status status, const char *text);
 
+/* ---- expire.c ---- */
+
+typedef struct tt_stand_in tt_stand_in;
+
+/* When the request is to be over, by the clock of its first submission. */
+uint64_t tt_expire_due(const tt_control *control, tt_request *request);
+/* Look at the deadline of a ticket that waits; true: requests have ended. */
+bool tt_expire_waiting(tt_control *control, tt_named *named, uint64_t now_ns);
+/* The same for a group that is not complete, and for requests that wait behind either. */
+bool tt_expire_incomplete(tt_control *control, tt_named *named, uint64_t now_ns);
+void tt_expire_behind(tt_control *control, tt_named *named, uint64_t now_ns);
+/* Have all its callers been told that it is over? */
+bool tt_expire_is_over(const tt_named *named);
+void tt_expire_release_all(tt_control *control);
+
 /* ---- notice.c ---- */
 
 void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_notice *notice);
@@ -209,6 +226,8 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
 tt_request *tt_group_member(const tt_control *control, const tt_set *set, const char *name);
 /* It is not in its group any more. */
 void tt_group_leave(tt_control *control, tt_request *request);
+/* `request` takes the place of a member, or of the only one. */
+void tt_group_replace(tt_control *control, tt_named *named, uint32_t place, tt_request *request);
 /* A group that nobody named does not come together here: claim that it is dissolved. */
 void tt_group_give_up(tt_control *control, tt_named *named);
 /* Tells, every stall_ns, of a user's group that waits for members on this rank. */

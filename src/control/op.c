@@ -754,7 +754,12 @@ void tt_control_submit(tt_control *control, tt_request *request)
     if (tt_quick_submit(control, request)) {
         return;
     }
+    if (control->names != NULL && control->names->later != NULL) {
+        tt_group_flush(control);
+        tt_named_submit_later(control); /* none of their names may be passed */
+    }
     request->segment_bytes = control->config.segment_bytes;
+    request->due_ns = 0;
     request->is_tuned = tt_request_is_tuned(control, request);
     tt_request_submit_again(control, request);
 }

@@ -173,14 +173,17 @@ static void hold(tt_control *control, tt_pack *pack, const tt_agreement *item)
     member->index = item->index;
     member->held_ns = tt_now(control->platform);
     control->pending++;
+    const uint64_t deadline_ns = member->named->deadline_ns;
     if (pack->count++ > 0) {
+        pack->deadline_ns = tt_min_u64(pack->deadline_ns, deadline_ns);
         return;
     }
+    pack->deadline_ns = deadline_ns;
     pack->order = item->order;
     pack->first_ns = member->held_ns;
     pack->late_count = control->names->late_count;
     wait_begin(control, pack);
-    tt_control_due(control, late_ns(control, pack));
+    tt_control_due(control, tt_min_u64(late_ns(control, pack), deadline_ns));
     const tt_head key = {.set = pack->set->id, .op = key_of(pack), .flags = TT_FLAG_PLANNED};
     if (pack->order > pack->limit || (control->fates != NULL && tt_fate_is_known(control, &key))) {
         give_up(control, pack);
@@ -242,10 +245,12 @@ void tt_pack_patrol(tt_control *control)
     const uint64_t now = tt_now(control->platform);
     tt_pack *pack = control->names != NULL ? control->names->packs : NULL;
     while (pack != NULL) {
-        const uint64_t due_ns = late_ns(control, pack);
+        const uint64_t late = late_ns(control, pack);
+        const uint64_t due_ns = tt_min_u64(late, pack->deadline_ns);
         if (now >= due_ns) {
+            const uint32_t late_count = pack->late_count + (now >= late ? 1 : 0);
             control->names->late_count =
-                (uint32_t)tt_max_u64(control->names->late_count, pack->late_count + 1);
+                (uint32_t)tt_max_u64(control->names->late_count, late_count);
             give_up(control, pack);
             pack = control->names->packs; /* any of them may be gone */
             continue;

@@ -330,6 +330,9 @@ tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t number)
     self->wish_count -= entry->wish != 0;
     entry->wish = 0;
     entry->ticket = NULL;
+    if (self->surveys != NULL) {
+        tt_survey_forget(self, ticket);
+    }
     leave_waiting(&self->entries, entry);
     self->waiting_count--;
     self->count.waiting_ns += self->host.now(self->host.owner) - entry->submitted_ns;

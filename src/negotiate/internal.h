@@ -109,6 +109,17 @@ uint64_t tt_stall_due(const tt_negotiator *self);
 tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns);
 void tt_stall_destroy(tt_negotiator *self);
 
+/* ---- survey ---- */
+
+typedef struct tt_survey tt_survey;
+
+/* Is this the number of a survey, not of an inquiry? */
+bool tt_survey_is_number(uint64_t number);
+tt_status tt_survey_answer(tt_negotiator *self, uint32_t member, const tt_notice *notice);
+/* The ticket has ended. */
+void tt_survey_forget(tt_negotiator *self, const tt_ticket *ticket);
+void tt_surveys_destroy(tt_negotiator *self);
+
 /* ---- the whole ---- */
 
 struct tt_negotiator {
@@ -147,6 +158,8 @@ struct tt_negotiator {
     uint32_t first_joined;
 
     tt_inquiry *inquiry;
+    tt_survey *surveys;    /* of own tickets */
+    uint64_t survey_count; /* that there were */
     uint64_t asked_ns;
     tt_status shut;    /* TT_OK: alive */
     uint8_t last_mode; /* tt_negotiate_mode */

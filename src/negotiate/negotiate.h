@@ -211,6 +211,13 @@ void tt_negotiator_submit(tt_negotiator *negotiator, tt_ticket *ticket);
  * gets that for its next submission. It may still be agreed before the members have heard. False:
  * too late, or no ticket of ours. */
 bool tt_negotiator_cancel(tt_negotiator *negotiator, tt_ticket *ticket);
+/* The time of a waiting ticket is over: ask every member whether it has it. Then, when they have
+ * had time to answer, ask that it end with TIMED_OUT on every member, as tt_negotiator_cancel does.
+ * False: it is not to be had now (peers may have begun it as planned), or has ended. */
+void tt_negotiator_survey(tt_negotiator *negotiator, const tt_ticket *ticket);
+bool tt_negotiator_expire(tt_negotiator *negotiator, tt_ticket *ticket);
+/* Who gave the waiting ticket up, when, and who lacks it, as far as they answered. */
+void tt_negotiator_say_expired(tt_negotiator *negotiator, const tt_ticket *ticket, tt_text *text);
 /* This member has no more to give: it takes part in reductions with the identity until all have
  * joined. Ends a plan. */
 void tt_negotiator_join(tt_negotiator *negotiator);

@@ -145,6 +145,7 @@ void tt_negotiator_destroy(tt_negotiator *self)
     TT_ASSERT(self->waiting_count == 0);
     tt_turn_destroy(self);
     tt_stall_destroy(self);
+    tt_surveys_destroy(self);
     tt_parts_destroy(self);
     tt_cache_destroy(self);
     tt_entries_destroy(self);

@@ -25,7 +25,8 @@ typedef enum tt_notice_kind {
     TT_NOTICE_ANSWERS,    /* down the tree: tt_answer_head records */
     TT_NOTICE_CALL,       /* flooded through the tree: take part in this round, news or not */
     TT_NOTICE_ASK,        /* to member 0: this name waits too long */
-    TT_NOTICE_QUERY,      /* of member 0 to all: do you have this name? round: of the inquiry */
+    TT_NOTICE_QUERY,      /* to all: do you have this name? round: of member 0's inquiry, or of a
+                           * member's survey (survey.c) */
     TT_NOTICE_HAVE,       /* the answer, in flags */
     TT_NOTICE_REPORT,     /* of member 0 to those that wait: the name, 0, the text */
 } tt_notice_kind;

@@ -171,6 +171,10 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
 {
     const bool is_first = self->members.self == 0;
     const uint16_t bytes = (uint16_t)notice->bytes;
+    const bool is_survey = tt_survey_is_number(notice->round);
+    if (notice->kind == TT_NOTICE_HAVE && is_survey) {
+        return bytes == 0 ? tt_survey_answer(self, member, notice) : TT_ERR_BAD_WIRE;
+    }
     if (notice->kind == TT_NOTICE_HAVE) {
         return is_first && bytes == 0 ? take_answer(self, member, notice) : TT_ERR_BAD_WIRE;
     }
@@ -190,10 +194,10 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
         return is_first ? open_inquiry(self, notice->payload, bytes, notice->digest)
                         : TT_ERR_BAD_WIRE;
     }
-    if (member != 0) {
+    if (member != 0 && !is_survey) {
         return TT_ERR_BAD_WIRE;
     }
-    tt_negotiator_send(self, 0,
+    tt_negotiator_send(self, member,
                        &(tt_notice){.kind = TT_NOTICE_HAVE,
                                     .flags = own_answer(self, notice->payload, bytes),
                                     .round = notice->round});

@@ -137,8 +137,7 @@ static tt_status tell_wish(tt_negotiator *self, tt_entry *entry)
     if (entry->wish == TT_REQUEST_CANCEL) {
         tt_text_add(&text, "rank %u cancelled it", rank);
     } else {
-        const uint64_t age_ns = self->host.now(self->host.owner) - entry->submitted_ns;
-        tt_text_add(&text, "rank %u gave up after %.1f s", rank, (double)age_ns / 1e9);
+        tt_negotiator_say_expired(self, entry->ticket, &text);
     }
     TT_TRY(tell(self, (tt_request_kind)entry->wish, entry, &text));
     self->wish_count--;

@@ -24,11 +24,12 @@
 
 #include "base/status.h"
 
-/* 2: the negotiation of named tensors. Raised with every change of what peers put on the wire:
- * heads, claims, and the notices and records of negotiate/notice.h (tests/negotiate/frames_test.c
- * holds those as bytes). Two builds that share no version refuse each other and name both. */
-#define TT_PROTOCOL_VERSION_MIN 2
-#define TT_PROTOCOL_VERSION_MAX 2
+/* 3: any member may ask who has a named tensor. Raised with every change of what peers put on the
+ * wire: heads, claims, and the notices and records of negotiate/notice.h
+ * (tests/negotiate/frames_test.c holds those as bytes). Two builds that share no version refuse
+ * each other and name both. */
+#define TT_PROTOCOL_VERSION_MIN 3
+#define TT_PROTOCOL_VERSION_MAX 3
 
 #define TT_HELLO_FINGERPRINT_BYTES 16
 #define TT_HELLO_OPENING_BYTES 32

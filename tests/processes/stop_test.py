@@ -113,6 +113,35 @@ class Stop(unittest.TestCase):
                     self.assertTrue(any(self.names_the_stopped(load, transport, patience)
                                         for patience in ("0.5", "4", "12")))
 
+    def expires(self, victim, transport, patience_s):
+        """A named call that the stopped rank cannot hear of ends in time, and names it; the rank
+        that comes too late is told the same, and later calls match. How late was the end?"""
+        verbs = ["init", "steps:2:named:10", f"on:{victim}", "wait", "try:named:10", "wait",
+                 "steps:3:named:10", "shutdown", "leaks"]
+        with ranks.Ranks(3, verbs, variables={"TUTTI_TRANSPORT": transport,
+                                              "TUTTI_TIMEOUT": str(patience_s)}) as job:
+            job[victim].expect("^waiting$")
+            job[victim].signal(signal.SIGSTOP)
+            late_s = 0.0
+            for rank in (rank for index, rank in enumerate(job) if index != victim):
+                match = rank.expect(rf"^failed -8 \d+ (\d+) tensor .*missing.*ranks? .*{victim}\b")
+                late_s = max(late_s, int(match[1]) / 1e9 - patience_s)
+            job[victim].signal(signal.SIGCONT)
+            job[victim].say()
+            job[victim].expect("^failed -8 .*gave up")
+            for rank in job:
+                rank.say()
+            self.assertEqual(job.codes(), [0] * 3, [rank.story() for rank in job])
+            return late_s
+
+    def test_a_named_call_ends_at_its_deadline(self):
+        """Within 0.2 s, unless the machine stalls; then a later try shows it."""
+        for victim in (0, 1):
+            for transport in ("shm", "tcp"):
+                with self.subTest(victim=victim, transport=transport):
+                    self.assertTrue(any(self.expires(victim, transport, patience_s) < 0.2
+                                        for patience_s in (1, 1.5, 2, 4)))
+
     def test_a_stop_in_the_middle_of_calls_is_survived(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport), \
