@@ -207,7 +207,9 @@ TUTTI_API tutti_status tutti_unregister(tutti_context *context, void *memory);
 
 /* A process set is a group of ranks that calls collectives on its own; 0 is the whole world.
  * Creation and removal are collective over the world: every rank calls with the same ranks,
- * members or not. Ranks inside a set are numbered by their place in `ranks`. */
+ * members or not. Ranks inside a set are numbered by their place in `ranks`. Calls that were made
+ * on a set before its removal end as they would have; its memory is released when the last of them
+ * is over on all members. */
 typedef uint32_t tutti_set;
 #define TUTTI_WORLD ((tutti_set)0)
 TUTTI_API tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank_count,

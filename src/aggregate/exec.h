@@ -147,6 +147,8 @@ bool tt_exec_is_untouched(const tt_exec *exec);
 
 /* Give up: buffers are no longer touched after this. */
 void tt_exec_stop(tt_exec *exec);
+/* Of one that is over: its members are no more, nothing of what it was may be used again. */
+void tt_exec_forget(tt_exec *exec);
 /* Release the workspace. */
 void tt_exec_fini(tt_exec *exec);
 

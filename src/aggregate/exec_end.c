@@ -2,6 +2,7 @@
  *
  * exec_end.c - what an exec still needs, whether it has begun, and giving it up. */
 #include "aggregate/exec_internal.h"
+#include "base/assert.h"
 #include "base/plant.h"
 
 /* Is `move`, of a round of this open lane, still to come from its peer or to go to it? */
@@ -120,6 +121,14 @@ void tt_exec_stop(tt_exec *exec)
         }
     }
     exec->is_running = exec->is_quick = exec->is_meeting = exec->is_laid_out = false;
+}
+
+void tt_exec_forget(tt_exec *exec)
+{
+    TT_ASSERT(!exec->is_running);
+    exec->is_planned = exec->is_laid_out = false;
+    exec->problem = (tt_problem){0};
+    exec->members = exec->member_of = NULL;
 }
 
 void tt_exec_fini(tt_exec *exec)

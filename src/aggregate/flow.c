@@ -325,3 +325,46 @@ void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer)
         }
     }
 }
+
+static void purge_parked(tt_flow *flow, uint32_t bucket, uint32_t set)
+{
+    tt_parked **link = &flow->parked[bucket];
+    while (*link != NULL) {
+        tt_parked *parked = *link;
+        if (parked->head.set != set) {
+            link = &parked->next;
+            continue;
+        }
+        *link = parked->next;
+        flow->parked_count--;
+        flow->frames_dropped++;
+        tt_flow_unpark(flow, parked);
+    }
+    flow->parked_end[bucket] = link;
+}
+
+static void purge_notes(tt_flow *flow, tt_note **link, uint32_t set)
+{
+    while (*link != NULL) {
+        tt_note *note = *link;
+        if (note->head.set != set) {
+            link = &note->next;
+            continue;
+        }
+        *link = note->next;
+        note->next = flow->notes_free;
+        flow->notes_free = note;
+        flow->note_count--;
+        flow->peers[note->peer].note_count--;
+    }
+}
+
+void tt_flow_purge_set(tt_flow *flow, uint32_t set)
+{
+    for (uint32_t i = 0; i < TT_PARKED_BUCKETS && flow->parked_count > 0; i++) {
+        purge_parked(flow, i, set);
+    }
+    for (uint32_t i = 0; i < flow->note_buckets && flow->note_count > 0; i++) {
+        purge_notes(flow, &flow->notes[i], set);
+    }
+}

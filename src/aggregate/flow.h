@@ -128,6 +128,9 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
 /* Forget all parked frames and notes of an op that is over, whatever their stage. */
 void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer);
 
+/* The same of all ops of a set that is no more. */
+void tt_flow_purge_set(tt_flow *flow, uint32_t set);
+
 /* Send a frame without borrowed payload; failure means the peer is down, which comes as an
  * upcall. */
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head);

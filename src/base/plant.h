@@ -55,7 +55,8 @@
     X(WRONG_BIDDERS_TOLD)      \
     X(SUM_ORDER_BY_RANK)       \
     X(DEADLINE_IGNORED)        \
-    X(OTHER_USER_TAKEN)
+    X(OTHER_USER_TAKEN)        \
+    X(SET_RELEASED_TOO_EARLY)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -149,6 +149,19 @@ void tt_agree_forget(tt_control *control, const tt_op *op)
     }
 }
 
+void tt_agree_forget_set(tt_control *control, uint32_t set_id)
+{
+    for (tt_case **link = &control->cases; *link != NULL;) {
+        tt_case *found = *link;
+        if (found->key.set != set_id) {
+            link = &found->next;
+            continue;
+        }
+        *link = found->next;
+        case_destroy(control, found);
+    }
+}
+
 void tt_agree_release_all(tt_control *control)
 {
     tt_platform_release(control->platform, control->reasons,
@@ -712,6 +725,9 @@ static void patrol_op(tt_op *op, uint64_t now)
         tt_op_date(op, now);
     }
     op->weight = 1; /* one that lasts is counted as it is */
+    if (tt_removal_is_farewell(op) && op->phase != OP_DISPUTED) {
+        return; /* others may use the set for as long as they like */
+    }
     if (now >= op->deadline_ns && !TT_PLANT(DEADLINE_IGNORED)) {
         tt_text text = {0};
         tt_text_add(&text, "rank %u: ", op->control->world.rank);

@@ -342,6 +342,9 @@ static bool on_step(void *machine)
     if (control->is_touched) {
         tt_named_flush(control);
     }
+    if (control->removed_count > 0) {
+        tt_removal_step(control);
+    }
     return control->has_work && work_on(control);
 }
 
@@ -423,10 +426,10 @@ void tt_control_destroy(tt_control *control)
     tt_fate_release_all(control);
     tt_letter_release_all(control);
     while (control->sets != NULL) {
-        tt_set *next = control->sets->next;
-        tt_named_release_set(control->sets);
-        tt_set_destroy(control, control->sets);
-        control->sets = next;
+        tt_set *set = control->sets;
+        tt_set_unlink(control, set);
+        tt_named_release_set(set);
+        tt_set_destroy(control, set);
     }
     tt_named_release_all(control);
     tt_notice_release_all(control);

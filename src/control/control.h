@@ -237,6 +237,8 @@ tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uin
                                  tt_set **set_out);
 uint32_t tt_control_set_commit(tt_control *control, tt_set *set);
 void tt_control_set_drop(tt_control *control, tt_set *set);
+/* Take no more calls on the set. Those that were made before end as they would have; its memory is
+ * released when no member has one open. Local: all ranks must do so. */
 tt_status tt_control_set_remove(tt_control *control, uint32_t set);
 /* Member number of this rank, or -1; size, or -1 for an unknown set. */
 int tt_control_set_rank(const tt_control *control, uint32_t set);

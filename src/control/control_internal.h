@@ -18,11 +18,11 @@
 #include "control/letter.h"
 #include "control/order.h"
 #include "control/pace.h"
+#include "control/set.h"
 #include "negotiate/negotiate.h"
 
 enum {
-    CLAIM_TEXT_BYTES = 512, /* of verdicts, on the wire */
-    UPSETS_MAX = 8,
+    CLAIM_TEXT_BYTES = 512,             /* of verdicts, on the wire */
     LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by this */
     PATROL_NS = 50 * 1000 * 1000,
     PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
@@ -32,53 +32,6 @@ enum {
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
-
-typedef struct tt_upset {
-    uint32_t generation, index;
-} tt_upset;
-
-struct tt_set {
-    struct tt_set *next;
-    tt_control *control;
-    uint32_t id;
-    uint32_t size;
-    uint32_t self;       /* member number of this rank, or UINT32_MAX */
-    uint32_t *members;   /* [size] world ranks */
-    uint32_t *member_of; /* [world] member numbers or UINT32_MAX */
-    tt_topology topology;
-    uint32_t *topology_memory;
-    bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
-    tt_choice choice;  /* by the table of costs */
-    tt_order calls;
-    tt_order *agreed;                    /* NULL: no named op yet */
-    tt_generation *generations;          /* newest first */
-    tt_op *pair_queue, **pair_queue_end; /* sends and receives behind earlier ones of their pair */
-    uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
-    bool is_pair_pumping;                /* ops of the queue are being begun */
-    tt_op *pairs;                        /* sends and receives that are not over */
-    uint64_t *pair_next;                 /* [2 * size] next sequence: to, from each member */
-    tt_negotiator *negotiator;           /* NULL: no named call yet */
-    struct tt_layout *layout;            /* NULL: groups are the user's alone */
-    struct tt_vast *vasts;               /* what digests stand for: see bid.c */
-    bool is_touched;                     /* it is to be flushed */
-    tt_status shut;                      /* its tickets have ended, for this reason */
-    char shut_text[TT_ERROR_BYTES];
-    uint64_t shut_ns;     /* a member has left: its tickets end at this time */
-    tt_request *join;     /* this rank has joined */
-    uint32_t joined_last; /* + 1: all have joined, this member last */
-    tt_status join_failure;
-    uint32_t absent_count; /* ops that run without a call of this rank */
-    tt_upset upsets[UPSETS_MAX];
-    uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
-    tt_status broken;     /* a member is gone: nothing works here any more */
-    bool is_removed;
-    char broken_text[TT_ERROR_BYTES];
-    tt_status late; /* an op that had succeeded here failed elsewhere */
-    char late_text[TT_ERROR_BYTES];
-    tt_engine_order engine[ENGINE_ORDERS];
-    bool engine_is_stuck; /* an op that failed is still with the engine: it takes no more */
-    char engine_text[TT_ERROR_BYTES];
-};
 
 typedef enum tt_op_phase {
     OP_FREE,
@@ -180,7 +133,9 @@ struct tt_control {
     uint64_t costs_hash;   /* part of every descriptor */
     tt_control_listener listener;
     tt_flow flow;
-    tt_set *sets;
+    tt_set *sets; /* newest first */
+    tt_set *set_buckets[SET_BUCKETS];
+    uint32_t removed_count; /* of them, not released yet */
     uint32_t next_set;
     tt_op **ops; /* every op, by index */
     uint32_t op_count, op_capacity;
@@ -218,12 +173,6 @@ static inline bool tt_request_is_tuned(const tt_control *control, const tt_reque
     return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
            width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
-
-/* set.c */
-tt_set *tt_set_find(const tt_control *control, uint32_t id);
-void tt_set_destroy(tt_control *control, tt_set *set);
-/* Compile the table of costs for the set. */
-void tt_set_choose(const tt_control *control, tt_set *set);
 
 /* op.c */
 /* The op that is always kept; once, at creation. */
@@ -278,6 +227,7 @@ void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
+void tt_agree_forget_set(tt_control *control, uint32_t set_id);
 void tt_agree_release_all(tt_control *control);
 
 /* failure.c */

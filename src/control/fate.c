@@ -120,6 +120,20 @@ bool tt_fate_take_verdict(tt_op *op)
     return true;
 }
 
+void tt_fate_forget_set(tt_control *control, uint32_t set_id)
+{
+    for (tt_fate **link = &control->fates; *link != NULL;) {
+        tt_fate *fate = *link;
+        if (fate->key.set != set_id) {
+            link = &fate->next;
+            continue;
+        }
+        *link = fate->next;
+        control->peers[fate->peer].fate_count--;
+        tt_platform_release(control->platform, fate, sizeof(*fate));
+    }
+}
+
 void tt_fate_release_all(tt_control *control)
 {
     while (control->fates != NULL) {

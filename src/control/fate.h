@@ -42,6 +42,7 @@ bool tt_fate_take_verdict(tt_op *op);
 bool tt_fate_is_known(const tt_control *control, const tt_head *key);
 /* Was a verdict given to all members? */
 bool tt_fate_is_decided(const tt_control *control, const tt_head *key);
+void tt_fate_forget_set(tt_control *control, uint32_t set_id);
 void tt_fate_release_all(tt_control *control);
 
 #endif

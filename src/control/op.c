@@ -714,11 +714,10 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
         tt_request_refuse(request, control->shut_down, control->shut_down_text);
         return;
     }
-    if (set == NULL || set->is_removed || set->self == UINT32_MAX) {
-        tt_text_add(&text,
-                    set == NULL || set->is_removed ? "process set %u does not exist"
-                                                   : "not a member of process set %u",
-                    request->set);
+    if (set == NULL || set->self == UINT32_MAX) {
+        tt_text_add(
+            &text, set == NULL ? "process set %u does not exist" : "not a member of process set %u",
+            request->set);
         tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
         return;
     }
@@ -761,5 +760,12 @@ void tt_control_submit(tt_control *control, tt_request *request)
     request->segment_bytes = control->config.segment_bytes;
     request->due_ns = 0;
     request->is_tuned = tt_request_is_tuned(control, request);
+    const tt_set *set = tt_set_find(control, request->set);
+    if (set != NULL && set->phase != SET_OPEN) { /* what was submitted before may go on */
+        tt_text text = {0};
+        tt_text_add(&text, "process set %u does not exist", request->set);
+        tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
     tt_request_submit_again(control, request);
 }

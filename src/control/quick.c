@@ -143,7 +143,7 @@ static bool is_smooth(const tt_control *control, const tt_op *op)
     const uint64_t deadline_ns = control->config.deadline_ns;
     return control->shut_down == TT_OK && control->fates == NULL && control->tracer == NULL &&
            (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
-           set->broken == TT_OK && set->late == TT_OK && !set->is_removed &&
+           set->broken == TT_OK && set->late == TT_OK && set->phase == SET_OPEN &&
            !(op->by_engine && set->engine_is_stuck);
 }
 

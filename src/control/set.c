@@ -9,12 +9,36 @@
 
 tt_set *tt_set_find(const tt_control *control, uint32_t id)
 {
-    for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        if (set->id == id) {
-            return set;
-        }
+    tt_set *set = control->set_buckets[id % SET_BUCKETS];
+    while (set != NULL && set->id != id) {
+        set = set->next_in_bucket;
     }
-    return NULL;
+    return set;
+}
+
+static void set_link(tt_control *control, tt_set *set)
+{
+    tt_set **bucket = &control->set_buckets[set->id % SET_BUCKETS];
+    set->next_in_bucket = *bucket;
+    *bucket = set;
+    set->next = control->sets;
+    if (set->next != NULL) {
+        set->next->previous = set;
+    }
+    control->sets = set;
+}
+
+void tt_set_unlink(tt_control *control, tt_set *set)
+{
+    tt_set **link = &control->set_buckets[set->id % SET_BUCKETS];
+    while (*link != set) {
+        link = &(*link)->next_in_bucket;
+    }
+    *link = set->next_in_bucket;
+    if (set->next != NULL) {
+        set->next->previous = set->previous;
+    }
+    *(set->previous != NULL ? &set->previous->next : &control->sets) = set->next;
 }
 
 static size_t topology_bytes(uint32_t size)
@@ -139,8 +163,7 @@ void tt_control_set_drop(tt_control *control, tt_set *set)
 uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
 {
     set->id = control->next_set++;
-    set->next = control->sets;
-    control->sets = set;
+    set_link(control, set);
     for (uint32_t i = 0; i < set->size; i++) {
         const uint32_t rank = set->members[i];
         if (control->peers[rank].is_gone) {
@@ -163,25 +186,14 @@ tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint
     return TT_OK;
 }
 
-tt_status tt_control_set_remove(tt_control *control, uint32_t id)
-{
-    tt_set *set = tt_set_find(control, id);
-    if (set == NULL || id == 0 || set->is_removed) {
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    tt_named_shut(control, set, TT_ERR_BAD_ARGUMENT, "the process set was removed");
-    set->is_removed = true; /* memory stays: late frames of its ops must still be recognised */
-    return TT_OK;
-}
-
 int tt_control_set_rank(const tt_control *control, uint32_t id)
 {
     const tt_set *set = tt_set_find(control, id);
-    return set == NULL || set->is_removed || set->self == UINT32_MAX ? -1 : (int)set->self;
+    return set == NULL || set->phase != SET_OPEN || set->self == UINT32_MAX ? -1 : (int)set->self;
 }
 
 int tt_control_set_size(const tt_control *control, uint32_t id)
 {
     const tt_set *set = tt_set_find(control, id);
-    return set == NULL || set->is_removed ? -1 : (int)set->size;
+    return set == NULL || set->phase != SET_OPEN ? -1 : (int)set->size;
 }

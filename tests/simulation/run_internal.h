@@ -41,7 +41,7 @@ typedef struct sim_rank_state {
     bool is_dead;    /* killed */
     bool is_severed; /* lost a link for good */
     bool is_parted;  /* the same, to a rank of its host that sees its memory, and lives */
-    bool has_left;
+    bool has_left, has_removed;
     uint64_t left_ns;
     bool is_pump_due;
     bool has_joined;                             /* the slot last submitted is a join */

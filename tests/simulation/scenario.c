@@ -306,6 +306,7 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     if (seed >= SCENARIO_WIDE) {
         scenario_widen(drawn);
     }
+    drawn->removes_sets = seed >= SCENARIO_REMOVES;
 }
 
 /* ---- named tensors ---- */
@@ -541,6 +542,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
         scenario_widen(drawn);
     }
     bound_frames(drawn);
+    drawn->removes_sets = seed >= SCENARIO_REMOVES;
 }
 
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)
@@ -649,13 +651,13 @@ void scenario_describe(const scenario *what)
                                         "kind", "argument", "cancel", "apart"};
     static const char *const faults[] = {"kill", "stop", "cut", "sever"};
     printf("seed %llu: %u ranks, %u sets, %u calls, segment %u, eager %u, algorithm %s, window %u"
-           "%s%s%s%s%s\n",
+           "%s%s%s%s%s%s\n",
            (unsigned long long)what->seed, what->size, what->set_count, what->call_count,
            what->control.segment_bytes, what->control.eager_bytes_max,
            what->control.algorithm != NULL ? what->control.algorithm : "chosen", what->window,
            what->is_shuffled ? ", shuffled" : "", what->leaves_early ? ", leaving early" : "",
-           what->has_stale ? ", stale frames" : "", what->has_duplicates ? ", duplicates" : "",
-           what->sim.has_views ? ", views" : "");
+           what->removes_sets ? ", removing sets" : "", what->has_stale ? ", stale frames" : "",
+           what->has_duplicates ? ", duplicates" : "", what->sim.has_views ? ", views" : "");
     if (what->is_named) {
         printf("  named: mode %d, capacity %u, %u steps to plan, %u tensors, %u phases of %u "
                "steps%s, fused to %llu of %llu, staged %u\n",

@@ -21,6 +21,7 @@ enum {
     SCENARIO_ALIKE_FIRST = 1000000,
     SCENARIO_REPEATS = 2000000, /* from this seed on calls repeat */
     SCENARIO_WIDE = 3000000,    /* from this seed on more is drawn: scenario_wide.c */
+    SCENARIO_REMOVES = 4000000, /* from this seed on sets are removed, too */
 };
 
 /* How one member's call differs from the others'. */
@@ -80,6 +81,7 @@ typedef struct scenario {
     bool is_shuffled;    /* ranks begin calls of different sets in different orders */
     uint64_t gap_ns;     /* between calls of a rank, at most */
     bool leaves_early;   /* ranks say goodbye as soon as they are done */
+    bool removes_sets;   /* a rank that has made all its calls removes its sets */
     bool has_stale;      /* frames of an older epoch come along */
     bool has_duplicates; /* the world breaks the promise that frames come once */
     /* Named programs: steps of tensors, each rank in an order of its own. A rank that has made its

@@ -8,7 +8,9 @@
 set -eu
 "$TEST_BIN/tutti-simulate" --salts 4 --seeds 1000
 "$TEST_BIN/tutti-simulate" --salts 4 --first 2000000 --seeds 200 # calls that repeat
+"$TEST_BIN/tutti-simulate" --salts 4 --first 4000000 --seeds 200 # sets are removed
 "$TEST_BIN/tutti-simulate" --salts 4 --named --seeds 500
+"$TEST_BIN/tutti-simulate" --salts 4 --named --first 4000000 --seeds 200
 "$TEST_BIN/tutti-simulate" --salts 4 --named --first 1000000 --seeds 1000
 "$TEST_BIN/tutti-simulate" --salts 4 --first 3000000 --seeds 400 # more is drawn
 "$TEST_BIN/tutti-simulate" --salts 4 --named --first 3000000 --seeds 300

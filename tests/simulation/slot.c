@@ -255,6 +255,27 @@ static bool may_submit(const sim_rank_state *rank)
            (window == 0 || rank->in_flight < window || rank->next->is_receive);
 }
 
+static void do_remove(void *argument)
+{
+    const sim_rank_state *rank = argument;
+    simulation *run = rank->simulation;
+    for (uint32_t set = 1; set < run->what->set_count; set++) {
+        const tt_status status = tt_control_set_remove(rank->control, set);
+        TT_ASSERT(status == TT_OK);
+    }
+}
+
+/* Its calls may still be open, also on other ranks, which may not have made theirs. */
+static void remove_later(sim_rank_state *rank)
+{
+    simulation *run = rank->simulation;
+    if (rank->next == NULL && run->what->removes_sets && !rank->has_removed) {
+        rank->has_removed = true;
+        tt_sim_call(run->sim, rank->rank,
+                    tt_sim_now(run->sim) + tt_random_below(&run->random, 1000000), do_remove, rank);
+    }
+}
+
 void slot_pump(void *rank_state)
 {
     sim_rank_state *rank = rank_state;
@@ -271,6 +292,7 @@ void slot_pump(void *rank_state)
             return;
         }
     }
+    remove_later(rank);
 }
 
 static void do_leave(void *argument)

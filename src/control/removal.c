@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * removal.c - the end of a process set.
+ *
+ * A removed set takes no more calls; those that were made before go on and end as they would have.
+ * When this rank has none open, it makes one last call on the set, the farewell: a barrier of which
+ * no user knows. Once that is over, no member has a call open, so none will need this rank's word
+ * about one, and the set's memory is released.
+ *  (1) Frames of the set that come later (duplicates, replies to questions nobody asks any more)
+ *      find no set and are dropped: its number is not used again, so it is not one to come.
+ *  (2) A farewell that fails ends the set, too: a member is gone, and with it all that the set
+ * could have decided. (3) Who is not a member has nothing to wait for. */
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/plant.h"
+#include "control/named.h"
+#include "control/quick.h"
+
+static bool has_named(const tt_control *control, const tt_set *set)
+{
+    const tt_names *names = control->names;
+    for (uint32_t i = 0; names != NULL && i < NAME_BUCKETS; i++) {
+        for (const tt_named *named = names->buckets[i]; named != NULL; named = named->next) {
+            if (named->set == set && !named->is_resting) {
+                return true;
+            }
+        }
+    }
+    for (const tt_request *later = names != NULL ? names->later : NULL; later != NULL;
+         later = later->next_later) {
+        if (later->set == set->id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_op(const tt_control *control, const tt_set *set)
+{
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        if (control->ops[i]->phase != OP_FREE && control->ops[i]->set == set) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The record of an op that is over may serve a call that repeats it, by the set's plan. */
+static void forget_records(tt_control *control, const tt_set *set)
+{
+    if (control->resting != NULL && control->resting->set == set) {
+        tt_quick_release(control);
+    }
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->set == set) {
+            op->set = NULL;
+            op->is_quick = false;
+            tt_exec_forget(&op->exec);
+        }
+    }
+}
+
+static void retire(tt_control *control, tt_set *set)
+{
+    TT_ASSERT(set->id != 0);
+    TT_ASSERT(!has_op(control, set));
+    forget_records(control, set);
+    tt_agree_forget_set(control, set->id);
+    tt_fate_forget_set(control, set->id);
+    tt_flow_purge_set(&control->flow, set->id);
+    tt_set_unlink(control, set);
+    tt_named_release_set(set);
+    tt_set_destroy(control, set);
+    control->removed_count--;
+}
+
+static void farewell_over(tt_request *request)
+{
+    tt_set *set = request->owner;
+    set->phase = SET_OVER; /* its op is not yet through with it: released in the next step */
+}
+
+static void farewell(tt_control *control, tt_set *set)
+{
+    const tt_standing standing = {.space = SPACE_CALLS};
+    set->phase = SET_FAREWELL;
+    set->late = TT_OK; /* nobody is left to be told */
+    set->farewell = (tt_request){.collective = TT_BARRIER,
+                                 .set = set->id,
+                                 .salt = UINT64_MAX, /* no user's barrier */
+                                 .prescale = 1.0,
+                                 .postscale = 1.0,
+                                 .segment_bytes = control->config.segment_bytes,
+                                 .finished = farewell_over,
+                                 .owner = set};
+    tt_op_submit(control, set, &set->farewell, &standing, NULL);
+}
+
+bool tt_removal_is_farewell(const tt_op *op)
+{
+    return op->request == &op->set->farewell;
+}
+
+void tt_removal_step(tt_control *control)
+{
+    tt_set *next;
+    for (tt_set *set = control->sets; set != NULL && control->removed_count > 0; set = next) {
+        next = set->next;
+        if (set->phase == SET_REMOVED && set->join == NULL && !has_op(control, set) &&
+            !has_named(control, set)) {
+            if (set->self == UINT32_MAX || TT_PLANT(SET_RELEASED_TOO_EARLY)) {
+                set->phase = SET_OVER;
+            } else {
+                farewell(control, set);
+            }
+        }
+        /* What an engine still holds is looked for in the sets. */
+        if (set->phase == SET_OVER && !has_op(control, set) && !set->engine_is_stuck) {
+            retire(control, set);
+        }
+    }
+}
+
+tt_status tt_control_set_remove(tt_control *control, uint32_t id)
+{
+    tt_set *set = tt_set_find(control, id);
+    if (set == NULL || id == 0 || set->phase != SET_OPEN) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    set->phase = SET_REMOVED;
+    control->removed_count++;
+    tt_removal_step(control);
+    return TT_OK;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * set.h - a process set on one rank: who is in it, where its calls stand, what has become of it.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  one block per set, and what its named calls need; released by removal.c.
+ */
+#ifndef TUTTI_CONTROL_SET_H
+#define TUTTI_CONTROL_SET_H
+
+#include "aggregate/aggregate.h"
+#include "control/control.h"
+#include "control/order.h"
+#include "negotiate/negotiate.h"
+
+enum { UPSETS_MAX = 8, SET_BUCKETS = 64 };
+
+typedef struct tt_upset {
+    uint32_t generation, index;
+} tt_upset;
+
+/* Of a set's life: see removal.c. */
+typedef enum tt_set_phase {
+    SET_OPEN,
+    SET_REMOVED,  /* takes no more calls; those that are open go on */
+    SET_FAREWELL, /* this rank has none open, and waits until no member has */
+    SET_OVER,     /* to be released */
+} tt_set_phase;
+
+struct tt_set {
+    struct tt_set *next, *previous;
+    struct tt_set *next_in_bucket;
+    tt_control *control;
+    uint32_t id;
+    uint32_t size;
+    uint32_t self;       /* member number of this rank, or UINT32_MAX */
+    uint32_t *members;   /* [size] world ranks */
+    uint32_t *member_of; /* [world] member numbers or UINT32_MAX */
+    tt_topology topology;
+    uint32_t *topology_memory;
+    bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
+    tt_choice choice;  /* by the table of costs */
+    tt_order calls;
+    tt_order *agreed;                    /* NULL: no named op yet */
+    tt_generation *generations;          /* newest first */
+    tt_op *pair_queue, **pair_queue_end; /* sends and receives behind earlier ones of their pair */
+    uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
+    bool is_pair_pumping;                /* ops of the queue are being begun */
+    tt_op *pairs;                        /* sends and receives that are not over */
+    uint64_t *pair_next;                 /* [2 * size] next sequence: to, from each member */
+    tt_negotiator *negotiator;           /* NULL: no named call yet */
+    struct tt_layout *layout;            /* NULL: groups are the user's alone */
+    struct tt_vast *vasts;               /* what digests stand for: see bid.c */
+    bool is_touched;                     /* it is to be flushed */
+    tt_status shut;                      /* its tickets have ended, for this reason */
+    char shut_text[TT_ERROR_BYTES];
+    uint64_t shut_ns;     /* a member has left: its tickets end at this time */
+    tt_request *join;     /* this rank has joined */
+    uint32_t joined_last; /* + 1: all have joined, this member last */
+    tt_status join_failure;
+    uint32_t absent_count; /* ops that run without a call of this rank */
+    tt_upset upsets[UPSETS_MAX];
+    uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
+    tt_status broken;     /* a member is gone: nothing works here any more */
+    tt_set_phase phase;
+    tt_request farewell;
+    char broken_text[TT_ERROR_BYTES];
+    tt_status late; /* an op that had succeeded here failed elsewhere */
+    char late_text[TT_ERROR_BYTES];
+    tt_engine_order engine[ENGINE_ORDERS];
+    bool engine_is_stuck; /* an op that failed is still with the engine: it takes no more */
+    char engine_text[TT_ERROR_BYTES];
+};
+
+/* set.c */
+tt_set *tt_set_find(const tt_control *control, uint32_t id);
+void tt_set_unlink(tt_control *control, tt_set *set);
+void tt_set_destroy(tt_control *control, tt_set *set);
+/* Compile the table of costs for the set. */
+void tt_set_choose(const tt_control *control, tt_set *set);
+
+/* removal.c */
+/* Sets were removed: bid farewell to those that have no call open here, release those that are
+ * over. Not from inside an upcall's work on an op. */
+void tt_removal_step(tt_control *control);
+bool tt_removal_is_farewell(const tt_op *op);
+
+#endif
