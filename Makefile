@@ -5,6 +5,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+STAGE = $(if $(DESTDIR),$(abspath $(DESTDIR)))
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= 2
 TEST_TIMEOUT ?= 300
@@ -45,12 +46,12 @@ bench: all ## build the benchmark programs and list them
 	@tools/bench
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is put before it
-	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
-	@cp build/install_manifest.txt build/installed.txt
+	@DESTDIR='$(STAGE)' cmake --install build --prefix '$(PREFIX)'
+	@awk '{ print "$(STAGE)" $$0 }' build/install_manifest.txt >build/installed.txt
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-uninstall: ## remove what the last install from this tree wrote
-	@DESTDIR='$(DESTDIR)' tools/uninstall build/installed.txt
+uninstall: ## remove what the last install from this tree wrote, where it was put
+	@tools/uninstall build/installed.txt
 
 format: ## format C sources in place
 	@tools/install-deps check

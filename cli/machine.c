@@ -2,7 +2,6 @@
  *
  * machine.c - reads /proc, the limits, and tries what cannot be read. */
 #include <fcntl.h>
-#include <hwloc.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -19,6 +18,7 @@
 
 #include "base/base.h"
 #include "machine.h"
+#include "nodes.h"
 
 static void read_memory(tt_machine *machine)
 {
@@ -97,26 +97,6 @@ static void read_shm(tt_machine *machine)
     }
 }
 
-/* Nodes of memory, and how many of them this process's cores are near to. */
-static void read_nodes(tt_machine *machine)
-{
-    hwloc_topology_t topology;
-    if (hwloc_topology_init(&topology) != 0) {
-        return;
-    }
-    hwloc_cpuset_t cores = hwloc_bitmap_alloc();
-    if (cores != NULL && hwloc_topology_load(topology) == 0) {
-        hwloc_obj_t node = NULL;
-        machine->node_count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
-        const bool is_known = hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0;
-        while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL) {
-            machine->own_node_count += !is_known || hwloc_bitmap_intersects(cores, node->cpuset);
-        }
-    }
-    hwloc_bitmap_free(cores);
-    hwloc_topology_destroy(topology);
-}
-
 /* The word in brackets of "always within_size advise [never] deny force". */
 static void read_huge_pages(tt_machine *machine)
 {
@@ -179,7 +159,9 @@ void tt_machine_read(tt_machine *machine)
     read_processor(machine);
     read_limits(machine);
     read_shm(machine);
-    read_nodes(machine);
+    const tt_nodes nodes = tt_nodes_read(TT_NODES_FOLDER, &set);
+    machine->node_count = nodes.count;
+    machine->own_node_count = nodes.own_count;
     read_huge_pages(machine);
     machine->has_memfd = try_memfd();
     machine->has_pidfd = try_pidfd();

@@ -19,7 +19,7 @@ typedef struct tt_machine {
     char features[512]; /* instruction sets that matter to the reduction kernels */
     int core_count;
     int allowed_core_count; /* in this process's affinity mask */
-    int node_count;         /* of memory, as hwloc counts them; 0: unknown */
+    int node_count;         /* of memory; 0: unknown */
     int own_node_count;     /* of those, near a core of the affinity mask */
     char huge_pages[32];    /* the kernel's word on huge pages of shared memory; "": none */
     uint64_t memory_bytes;

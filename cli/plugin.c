@@ -15,7 +15,7 @@
 #include "library.h"
 #include "self.h"
 
-enum { EXIT_USAGE = 2, WORDS_MAX = 24, PATH_BYTES = 1024 };
+enum { EXIT_USAGE = 2, FOUND_MAX = 12, WORDS_MAX = 12 + FOUND_MAX + 1, PATH_BYTES = 1024 };
 
 typedef struct plugin_values {
     const char *compiler;
@@ -27,7 +27,7 @@ typedef struct plugin_values {
 
 static const tt_option options[] = {
     {'\0', "compiler", TT_OPTION_STRING, AT(compiler), "COMMAND",
-     "compiler wrapper of the library; default: mpicc, or cc for plugins other than mpi", NULL,
+     "compiler wrapper of the library; default: mpicc, else cc and what pkg-config says", NULL,
      NULL, "--mpicc --cc", 0, 0},
     {'o', "output", TT_OPTION_STRING, AT(output), "FOLDER",
      "where to put it; default: the user's own plugin folder", NULL, NULL, NULL, 0, 0},
@@ -42,9 +42,31 @@ static const struct {
     {"mpi", "mpi/mpi_engine.c", "mpi/mpi_links.c", "mpicc", NULL, "libopenmpi-dev or libmpich-dev",
      "TUTTI_ENGINE"},
     {"ucx", "ucx/ucx_transport.c", NULL, "cc", "-lucp", "libucx-dev", "TUTTI_TRANSPORT"},
-    {"pmix", "pmix/pmix_engine.c", NULL, "pmixcc", "-lpmix", "PMIx with its wrapper pmixcc",
-     "TUTTI_RENDEZVOUS"},
+    {"pmix", "pmix/pmix_engine.c", NULL, "pmixcc", "-lpmix", "libpmix-dev", "TUTTI_RENDEZVOUS"},
 };
+
+/* Where pkg-config says a library's headers and objects are: -I, -L and -l; a run path, which it
+ * may name too, is not ours to set. Returns how many words were cut from `text`; 0: it is not
+ * known. */
+static size_t ask_pkg_config(const char *name, char *text, size_t text_bytes, char **words_out)
+{
+    char command[PATH_BYTES];
+    (void)snprintf(command, sizeof(command), "pkg-config --cflags --libs %s 2>/dev/null", name);
+    FILE *answer = popen(command, "re");
+    const bool is_read = answer != NULL && fgets(text, (int)text_bytes, answer) != NULL;
+    if (answer != NULL && (pclose(answer) != 0 || !is_read)) {
+        return 0;
+    }
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " \n", &rest); word != NULL && count < FOUND_MAX;
+         word = strtok_r(NULL, " \n", &rest)) {
+        if (word[0] == '-' && word[1] != '\0' && strchr("ILl", word[1]) != NULL) {
+            words_out[count++] = word;
+        }
+    }
+    return count;
+}
 
 /* `below` of the first place that has it: an installation, or a build tree. */
 static bool find_file(const char *const *places, const char *below, char path_out[PATH_BYTES])
@@ -120,14 +142,29 @@ static bool make_folders(char *path)
     }
 }
 
+static void print_words(char *const *words)
+{
+    for (size_t i = 0; words[i] != NULL; i++) {
+        printf("%s%s", i > 0 ? " " : "", words[i]);
+    }
+    printf("\n");
+    (void)fflush(stdout);
+}
+
 static int build(const plugin_values *values, size_t recipe)
 {
     static const char *const sources[] = {"../share/tutti/plugins", "../../plugins", NULL};
     static const char *const headers[] = {"../include", "../../include", NULL};
     char source[PATH_BYTES], more[PATH_BYTES] = "", header[PATH_BYTES], folder[PATH_BYTES];
-    char include[PATH_BYTES + 2], target[2 * PATH_BYTES];
+    char include[PATH_BYTES + 2], target[2 * PATH_BYTES], text[PATH_BYTES];
+    char *found[FOUND_MAX];
     const char *compiler = values->compiler != NULL ? values->compiler : recipes[recipe].compiler;
     const char *name = recipes[recipe].name;
+    size_t found_count = 0;
+    if (values->compiler == NULL && recipes[recipe].link != NULL) {
+        found_count = ask_pkg_config(name, text, sizeof(text), found);
+        compiler = found_count > 0 ? "cc" : compiler;
+    }
     if (!find_file(sources, recipes[recipe].source, source) ||
         (recipes[recipe].more != NULL && !find_file(sources, recipes[recipe].more, more)) ||
         !find_file(headers, "tutti/plugin.h", header)) {
@@ -169,11 +206,10 @@ static int build(const plugin_values *values, size_t recipe)
     if (recipes[recipe].more != NULL) { /* nothing else is linked with it */
         words[11] = more;
     }
-    for (size_t i = 0; words[i] != NULL; i++) {
-        printf("%s%s", i > 0 ? " " : "", words[i]);
+    for (size_t i = 0; i < found_count; i++) {
+        words[12 + i] = found[i];
     }
-    printf("\n");
-    (void)fflush(stdout);
+    print_words(words);
     if (values->is_dry) {
         return 0;
     }

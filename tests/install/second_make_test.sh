@@ -30,7 +30,7 @@ mkdir "$work/bin" "$work/pc"
 for tool in cmake ninja cc gcc as ld ar ranlib pkg-config python3 bash sh uname; do
     ln -s "$(command -v "$tool")" "$work/bin/$tool"
 done
-for library in libsodium jansson hwloc; do
+for library in libsodium jansson; do
     cp "$(pkg-config --variable=pcfiledir "$library")/$library.pc" "$work/pc/"
 done
 

@@ -103,22 +103,15 @@ class Costs(unittest.TestCase):
 
 
 class Machine(unittest.TestCase):
-    """Of hosts that are not to be had, hwloc makes one up."""
+    """Hosts of several nodes are made up in cli/nodes_test.c."""
 
-    def nodes(self, cores, **variables):
-        result = subprocess.run(["taskset", "-c", cores, TUTTI, "info"], capture_output=True,
-                                text=True, timeout=60, env={**os.environ, **variables}, check=False)
-        return next(line for line in result.stdout.splitlines() if line.startswith("memory nodes"))
-
-    def test_nodes_of_memory_are_counted_and_those_near_the_allowed_cores(self):
-        core = str(min(os.sched_getaffinity(0)))
-        if int(core) >= 2:
-            self.skipTest("core 0 or 1 is not among the allowed ones")
-        made_up = {"HWLOC_SYNTHETIC": "node:4 core:2 pu:1", "HWLOC_THISSYSTEM": "1"}
-        self.assertRegex(self.nodes(core, **made_up), r"\b4, 1 of them near the allowed cores; "
-                         r"a rank's arena lies on the node of the thread that calls tutti_alloc")
-        made_up["HWLOC_SYNTHETIC"] = "node:1 core:2 pu:1"
-        self.assertRegex(self.nodes(core, **made_up), r"\b1, 1 of them .* lies on the only one")
+    def test_nodes_of_memory_are_shown_as_the_kernel_has_them(self):
+        folders = list(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*"))
+        if not folders:
+            self.skipTest("this kernel does not tell of nodes")
+        result = subprocess.run([TUTTI, "info"], capture_output=True, text=True, timeout=60,
+                                check=False)
+        self.assertRegex(result.stdout, rf"memory nodes +{len(folders)}, \d+ of them near")
 
 
 if __name__ == "__main__":

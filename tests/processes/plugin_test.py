@@ -254,6 +254,17 @@ class Plugins(unittest.TestCase):
         self.assertNotEqual(ended.returncode, 0, ended)
         self.assertIn("libopenmpi-dev", ended.stderr)
 
+    def test_plugins_are_built_with_the_distribution_s_packages(self):
+        for name, package in (("pmix", "libpmix-dev"), ("ucx", "libucx-dev")):
+            with self.subTest(name):
+                if subprocess.run(["pkg-config", "--exists", name], check=False).returncode != 0:
+                    self.skipTest(f"{package} is not installed")
+                ended = self.run_words(TUTTI, "plugin", "build", name)
+                self.assertEqual(ended.returncode, 0, ended)
+                self.assertTrue(
+                    (self.folder / f".local/share/tutti/plugins/tutti-{name}.so").exists(), ended)
+                self.assertNotIn("rpath", ended.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
