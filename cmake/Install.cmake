@@ -27,8 +27,11 @@ install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}
 # Sources of plugins that need a library of the site: `tutti plugin build` compiles them there.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugins/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/plugins
   FILES_MATCHING PATTERN "*.[ch]")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
-  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Documents lie to each other as in the tree, so that their links hold.
+file(GLOB documents ${PROJECT_SOURCE_DIR}/*.md)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN __pycache__ EXCLUDE)
 
 if(TARGET tutti_cli)
   install(TARGETS tutti_cli tutti-conformance)

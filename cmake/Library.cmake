@@ -22,7 +22,7 @@ target_link_libraries(tutti_objects PRIVATE tutti_flags Threads::Threads)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/plugin/plugin.c PROPERTIES COMPILE_DEFINITIONS
   "TUTTI_PLUGIN_DIR=\"${CMAKE_INSTALL_FULL_LIBDIR}/tutti\"")
 
-if(TUTTI_LIBRARY_ONLY)
+if(TUTTI_COMPILE_ONLY)
   # Links to single headers: the whole include folder would shadow the target's own libc.
   set(borrowed ${PROJECT_BINARY_DIR}/borrowed)
   file(MAKE_DIRECTORY ${borrowed})
@@ -38,8 +38,13 @@ target_link_libraries(tutti_objects PRIVATE PkgConfig::SODIUM)
 add_library(tutti_static STATIC $<TARGET_OBJECTS:tutti_objects>)
 add_library(tutti_shared SHARED $<TARGET_OBJECTS:tutti_objects>)
 set_target_properties(tutti_static PROPERTIES OUTPUT_NAME tutti EXPORT_NAME static)
+# Before version 1 every minor may be incompatible, so each has a name of its own; later majors do.
+set(TUTTI_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(TUTTI_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
 set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti EXPORT_NAME tutti
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  VERSION ${PROJECT_VERSION} SOVERSION ${TUTTI_SOVERSION}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tutti.map)
 foreach(library tutti_static tutti_shared)
   target_link_libraries(${library} PRIVATE

@@ -118,16 +118,19 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
 }
 
 
+SONAME = "libtutti.so.0.1"  # of the header that is told here; tests/install compares it
+
+
 def candidates() -> List[str]:
     """Where the shared object may lie, best first."""
     chosen = os.environ.get("TUTTI_LIBRARY")
     if chosen:
         return [chosen]
     here = pathlib.Path(__file__).resolve().parent
-    places = [here / "lib" / "libtutti.so.0", here.parents[1] / "build" / "libtutti.so.0",
-              here.parents[1] / "build" / "lib" / "libtutti.so.0"]
+    places = [here / "lib" / SONAME, here.parents[1] / "build" / SONAME,
+              here.parents[1] / "build" / "lib" / SONAME]
     found = [str(place) for place in places if place.exists()]
-    return found + ["libtutti.so.0"]
+    return found + [SONAME]
 
 
 def _load() -> Any:
@@ -147,7 +150,7 @@ def _load() -> Any:
                 function.restype, function.argtypes = result, arguments
             setattr(library, name, function)
         return library
-    raise ImportError("libtutti.so.0 was not found; install Tutti, or set TUTTI_LIBRARY to the "
+    raise ImportError(f"{SONAME} was not found; install Tutti, or set TUTTI_LIBRARY to the "
                       "shared object. Tried: " + "; ".join(problems))
 
 

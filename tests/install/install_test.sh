@@ -33,8 +33,21 @@ strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 echo "shared, by pkg-config"
 "$cc" "${strict[@]}" "${cflags[@]}" "$here/consumer.c" -o "$work/by_shared" "${shared[@]}"
 "$work/by_shared"
-readelf -d "$work/by_shared" | grep 'NEEDED.*\[libtutti\.so\.0\]' >/dev/null ||
-    fail "the program does not ask for libtutti.so.0"
+soname=$(readelf -d "$work/by_shared" | sed -n 's/.*NEEDED.*\[\(libtutti[^]]*\)\]/\1/p')
+version=$(pkg-config --modversion tutti)
+case $version in
+0.*) [ "$soname" = "libtutti.so.${version%.*}" ] ;; # any minor may be incompatible
+*) [ "$soname" = "libtutti.so.${version%%.*}" ] ;;
+esac || fail "version $version, and the program asks for $soname"
+grep -q "^SONAME = \"$soname\"" "$here/../../python/tutti/_library.py" ||
+    fail "Python asks for another library than $soname"
+echo "shared, found by its run path (README.md)"
+"$cc" "${cflags[@]}" "$here/consumer.c" -o "$work/by_rpath" "${shared[@]}" \
+    -Wl,-rpath,"$(pkg-config --variable=libdir tutti)"
+env -u LD_LIBRARY_PATH "$work/by_rpath"
+for file in README.md CHANGELOG.md docs/running.md docs/clusters/mpi.md examples/README.md; do
+    [ -f "$prefix/share/doc/tutti/$file" ] || fail "$file is not installed"
+done
 
 echo "static, by pkg-config"
 "$cc" "${strict[@]}" "${cflags[@]}" "$here/consumer.c" -o "$work/by_static" "${static[@]}"

@@ -8,7 +8,7 @@ set -euo pipefail
 
 python=${TUTTI_PYTHON:-/usr/bin/python3}
 command -v "$python" >/dev/null || python=python3
-export PYTHONPATH=$TEST_SOURCE/python TUTTI_LIBRARY=$TEST_BUILD/libtutti.so.0
+export PYTHONPATH=$TEST_SOURCE/python TUTTI_LIBRARY=$TEST_BUILD/libtutti.so
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 
 # needs MODULE...: skip the test where one of them is not installed.
