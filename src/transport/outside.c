@@ -191,12 +191,12 @@ static void *on_frame(void *user, const void *head_bytes, const void *payload,
     outside_link *self = user;
     tt_head head;
     memcpy(&head, head_bytes, sizeof(head));
+    if (self->link.state != TT_LINK_UP) {
+        return NULL;
+    }
     if (head.payload_bytes != payload_bytes || payload_bytes > TT_PAYLOAD_BYTES_MAX) {
         self->link.state = TT_LINK_DOWN;
         (void)snprintf(self->link.why, sizeof(self->link.why), "a frame of a wrong length");
-        return NULL;
-    }
-    if (self->link.state != TT_LINK_UP) {
         return NULL;
     }
     self->link.frames_received++;

@@ -4,8 +4,7 @@
  * one of its three states.
  *
  * Input: images of the ring (control lines and lines), one after the other. Each overwrites the
- * ring from its start, then both ends poll. Sinks have exactly the size the head announced, so
- * that a sanitizer sees one byte too many.
+ * ring from its start, then both ends poll.
  *
  * Labels: transport */
 #include <stdint.h>
@@ -13,79 +12,16 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "machine_fuzz.h"
 #include "transport/ring.h"
 #include "transport/shm.h"
 
 enum { RING_BYTES = 1024, IMAGE_BYTES = sizeof(tt_ring_control) + RING_BYTES, ROUNDS_MAX = 64 };
 
-typedef struct box {
-    uint8_t *sink;
-    volatile uint8_t sum;
-} box;
-
-static void *box_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
-{
-    box *self = machine;
-    (void)peer;
-    if (payload != NULL) {
-        for (uint32_t i = 0; i < head->payload_bytes; i++) {
-            self->sum ^= ((const uint8_t *)payload)[i];
-        }
-        return NULL;
-    }
-    if (head->payload_bytes > TT_PAYLOAD_BYTES_MAX) {
-        abort();
-    }
-    free(self->sink);
-    self->sink = malloc(head->payload_bytes);
-    return self->sink;
-}
-
-static void box_payload(void *machine, uint32_t peer, const tt_head *head)
-{
-    box *self = machine;
-    (void)peer;
-    self->sum ^= self->sink[head->payload_bytes - 1];
-}
-
-static void box_sent(void *machine, uint64_t token)
-{
-    (void)machine;
-    (void)token;
-}
-
-static void box_timer(void *machine)
-{
-    (void)machine;
-}
-
-static void box_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
-{
-    (void)machine;
-    (void)peer;
-    (void)event;
-    (void)why;
-}
-
-static bool box_step(void *machine)
-{
-    (void)machine;
-    return false;
-}
-
-static const tt_machine_ops BOX_OPS = {
-    .frame = box_frame,
-    .payload = box_payload,
-    .sent = box_sent,
-    .timer = box_timer,
-    .peer = box_peer,
-    .step = box_step,
-};
-
 typedef struct bench {
     tt_segment *segments[2];
     tt_link *links[2];
-    box boxes[2];
+    fuzz_box boxes[2];
     tt_machine machines[2];
 } bench;
 
@@ -102,7 +38,7 @@ static void bench_init(bench *both)
         if (tt_segment_create(&config, &both->segments[i], NULL) != TT_OK) {
             abort();
         }
-        both->machines[i] = (tt_machine){.ops = &BOX_OPS, .self = &both->boxes[i]};
+        both->machines[i] = (tt_machine){.ops = &FUZZ_MACHINE_OPS, .self = &both->boxes[i]};
     }
     for (uint32_t i = 0; i < 2; i++) {
         const tt_shm_config config = {.peer = 1 - i,
