@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pmi_talk_fuzz.c - any bytes as a PMI server's part of the conversation: greeting, put, barrier,
+ * get, goodbye. What is taken from it is terminated and fits, and a conversation that broke stays
+ * broken.
+ *
+ * Input: all that the server says, then it closes. First byte: room for values, in 16 bytes.
+ *
+ * Labels: join */
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "join/pmi.h"
+
+enum { SAID_BYTES_MAX = 32 * 1024, TIMEOUT_MS = 2000, ROOM_MAX = 256 * 16 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void talk(tt_join_pmi *pmi, size_t room)
+{
+    static const tt_join_pmi_side side = {.rank = 0, .size = 3, .engine = "mpi\0\0\0\0"};
+    static char value[ROOM_MAX];
+    tt_join_why why;
+    TT_ASSERT(strlen(tt_join_pmi_job(pmi)) > 0);
+    TT_ASSERT(tt_join_pmi_value_bytes_max(pmi) >= 31);
+    const tt_status put = tt_join_pmi_put(pmi, "key", "value", &why);
+    (void)tt_join_pmi_announce(pmi, &side, &why);
+    const tt_status barrier = tt_join_pmi_barrier(pmi, &why);
+    memset(value, 1, sizeof(value));
+    if (tt_join_pmi_get(pmi, "key", value, room, &why) == TT_OK) {
+        TT_ASSERT(memchr(value, 0, room) != NULL);
+        TT_ASSERT(barrier != TT_ERR_PEER_DOWN && put != TT_ERR_PEER_DOWN);
+    }
+    for (size_t i = room; i < sizeof(value); i++) {
+        TT_ASSERT(value[i] == 1);
+    }
+    (void)tt_join_pmi_compare(pmi, &side, &why);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fds[2];
+    tt_join_pmi *pmi = NULL;
+    tt_join_why why;
+    if (size < 2 || size > SAID_BYTES_MAX) {
+        return 0;
+    }
+    TT_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    TT_ASSERT(send(fds[1], data + 1, size - 1, MSG_DONTWAIT) == (ssize_t)size - 1);
+    TT_ASSERT(shutdown(fds[1], SHUT_WR) == 0);
+    if (tt_join_pmi_adopt(fds[0], TIMEOUT_MS, &pmi, &why) == TT_OK) {
+        talk(pmi, 16 * (size_t)(data[0] > 0 ? data[0] : 1));
+        tt_join_pmi_destroy(pmi);
+    }
+    (void)close(fds[1]);
+    return 0;
+}
