@@ -13,14 +13,17 @@ ALONE, DROPPED, GLOO, GLOO_VIEWS = ("alone", "alone, gradients dropped", "gloo",
                                     "gloo, gradients in buckets")
 BACKEND, HOOK, HOOK_VIEWS = ("tutti, DDP backend", "tutti, DDP hook",
                              "tutti, DDP hook, gradients in buckets")
+HOOK_DROPPED = "tutti, DDP hook, gradients dropped"
 OWN, ARENA = "tutti, optimizer", "tutti, optimizer, arena"
 WANTED = {HOOK: 2, HOOK_VIEWS: 2, OWN: 1.5, ARENA: 3}
+# At most so many times as long as DDP with Tutti's hook where the loop treats gradients alike.
+HOOK_OF, OVER_HOOK = {OWN: HOOK_DROPPED, ARENA: HOOK}, 1.3
 # What a way is compared with: DDP with Gloo and the same options.
 BESIDE = {HOOK_VIEWS: GLOO_VIEWS}
 # Parameters, gradients and DDP's buckets of a way: so many copies of the model.
-COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2, OWN: 2,
-          ARENA: 2}
-# DDP forms its buckets anew in its second step; gradients that are dropped move twice in vain.
+COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2,
+          HOOK_DROPPED: 2, OWN: 2, ARENA: 2}
+# DDP forms its buckets anew in its second step.
 WARM_TURNS = 4
 SPARE_COPIES = 2  # what backward makes, and what is formed anew before the old is gone
 
@@ -45,6 +48,7 @@ class Ways:
             BACKEND: lambda: self._step(self._parallel(ours)),
             HOOK: lambda: self._step(self._parallel(gloo, hvd.ddp_hook)),
             HOOK_VIEWS: lambda: self._step(self._parallel(gloo, hvd.ddp_hook, True)),
+            HOOK_DROPPED: lambda: self._step(self._parallel(gloo, hvd.ddp_hook, True), None, True),
             OWN: lambda: self._optimized("f", True),
             ARENA: lambda: self._optimized("a", False),
         }
@@ -85,7 +89,7 @@ def parts(model, ranks):
 
     found = []
     for name in [name for name in COPIES if name.startswith("tutti")]:
-        needs = [ALONE, DROPPED, BESIDE.get(name, GLOO), name]
+        needs = [ALONE, DROPPED, BESIDE.get(name, GLOO), *filter(None, [HOOK_OF.get(name)]), name]
         if found and fit({*found[-1], *needs}):
             found[-1] += [each for each in needs if each not in found[-1]]
         elif fit(needs):
@@ -110,7 +114,7 @@ def rank_main(options, tell):
     for model in options.models:
         times = _rounds(hvd, Ways(MODELS[model](), options.ways).steps, options.rounds)
         for name, samples in times.items() if hvd.rank() == 0 else ():
-            same = DROPPED if name in (DROPPED, OWN) else ALONE
+            same = DROPPED if name in (DROPPED, OWN, HOOK_DROPPED) else ALONE
             less = [a - b for a, b in zip(samples, times[same])]
             tell(section="exchange", model=model, ranks=hvd.size(), way=name,
                  step_ms=1e3 * statistics.median(samples),
@@ -137,8 +141,20 @@ def _rounds(hvd, steps, rounds):
     return times
 
 
+def _judge_beside_hook(rows, verdicts):
+    """The optimizer beside the hook, both as whole steps less those without exchange."""
+    by_way = {(row["model"], row["ranks"], row["way"]): row for row in rows}
+    for (model, ranks, way), row in by_way.items():
+        hook = by_way.get((model, ranks, HOOK_OF.get(way)))
+        if hook is not None:
+            ratio = row["exchange_ms"] / max(hook["exchange_ms"], 1e-3)
+            verdicts.add(f"{ranks} ranks, {model}, {way}: beside {hook['way']}", f"{ratio:.2f}x",
+                         f"at most {OVER_HOOK}x", ratio <= OVER_HOOK)
+
+
 def judge(rows, verdicts):
     """Each way beside Gloo's of the same model and number of ranks."""
+    _judge_beside_hook(rows, verdicts)
     for number, row in enumerate(rows):
         if row["way"].startswith("tutti"):
             beside = BESIDE.get(row["way"], GLOO)

@@ -335,7 +335,7 @@ def test_what_cannot_cross_is_refused():
     with pytest.raises(ValueError, match="add parameters"):
         optimizer.add_param_group({"params": []})
     embedding = torch.nn.Embedding(4, 2, sparse=True)
-    hvd.CrossBarrier(embedding, torch.optim.SGD(embedding.parameters(), lr=0.1))
+    optimizer = hvd.CrossBarrier(embedding, torch.optim.SGD(embedding.parameters(), lr=0.1))
     with pytest.raises(ValueError, match="'weight' is sparse"):
         embedding(torch.tensor([1])).sum().backward()
 

@@ -2,6 +2,9 @@
 """DistributedOptimizer, SyncBatchNorm, broadcast of state, the DDP hook."""
 
 import copy
+import gc
+import os
+import weakref
 
 import pytest
 import torch
@@ -210,7 +213,7 @@ def test_gradients_that_stay_move_into_shared_memory():
     assert_equal_everywhere(model)
 
 
-def test_gradients_that_are_dropped_give_shared_memory_back():
+def test_gradients_that_are_dropped_come_back_to_the_same_place():
     model = model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
                                          model.named_parameters())
@@ -219,10 +222,23 @@ def test_gradients_that_are_dropped_give_shared_memory_back():
         optimizer.zero_grad(set_to_none=True)
         model(next(batches(1))[0]).sum().backward()
         optimizer.step()
-        places.append([lies_in_shared_memory(p.grad) for p in model.parameters()])
-    if hvd.size() > 1:
-        assert all(places[0]) and not any(places[2] + places[3])
-    assert not optimizer._homes._by_parameter
+        places.append([p.grad.data_ptr() for p in model.parameters()])
+        assert hvd.size() == 1 or all(lies_in_shared_memory(p.grad) for p in model.parameters())
+    assert hvd.size() == 1 or places[0] == places[3]
+    assert_equal_everywhere(model)
+
+
+def test_gradients_keep_the_parameters_order_in_memory():
+    model = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        image = torch.full((1, 3, 8, 8), float(hvd.rank()))
+        model(image.to(memory_format=torch.channels_last)).sum().backward()
+        optimizer.step()
+        assert model.weight.grad.stride() == model.weight.stride()
+        assert torch.equal(model.weight.grad, hvd.allreduce(model.weight.grad, op=hvd.Max))
     assert_equal_everywhere(model)
 
 
@@ -258,6 +274,113 @@ def test_clipping_between_synchronize_and_step():
     with optimizer.skip_synchronize():
         optimizer.step()
     assert_equal_everywhere(model)
+
+
+def test_parameters_that_are_added_or_unfrozen_are_reduced():
+    model, late, frozen = model_of(), torch.nn.Linear(4, 2), torch.nn.Linear(4, 4)
+    for p in frozen.parameters():
+        p.requires_grad_(False)
+    hvd.broadcast_parameters(late.state_dict(), 0)
+    hvd.broadcast_parameters(frozen.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*model.parameters(), *frozen.parameters()], lr=0.1),
+        [*model.named_parameters(prefix="model"), *frozen.named_parameters(prefix="frozen")])
+    for number, (inputs, _) in enumerate(batches(4)):
+        if number == 1:
+            optimizer.add_param_group({"params": list(late.parameters())})
+        if number == 2:
+            for p in frozen.parameters():
+                p.requires_grad_(True)
+        optimizer.zero_grad()
+        (late(frozen(model(inputs * (hvd.rank() + 1)))) ** 2).sum().backward()
+        optimizer.step()
+    before = frozen.weight.detach().clone()
+    for each in (model, late, frozen):
+        assert_equal_everywhere(each)
+    optimizer.zero_grad()
+    (late(frozen(model(inputs))) ** 2).sum().backward()
+    optimizer.step()
+    assert not torch.equal(before, frozen.weight)
+
+
+def test_what_a_closure_computes_is_reduced_before_the_step():
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters())
+    for number, (inputs, targets) in enumerate(batches(3)):
+        def closure():
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(share(inputs)), share(targets))
+            loss.backward()
+            return loss
+
+        if number == 1:
+            closure()  # what was begun before is not in the way
+        assert optimizer.step(closure).item() > 0
+        assert_equal_everywhere(model)
+    with pytest.raises(ValueError, match="LBFGS"):
+        hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters()), model.named_parameters())
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": hvd.Compression.fp16}, {"groups": 2},
+                                     {"backward_passes_per_step": 2}])
+def test_who_looks_at_a_gradient_waits_for_it(options):
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                         model.named_parameters(), **options)
+    for number, (inputs, _) in enumerate(batches(4)):
+        optimizer.zero_grad(set_to_none=number % 2 == 0)
+        for _ in range(options.get("backward_passes_per_step", 1)):
+            model(inputs * (hvd.rank() + 1)).sum().backward()
+        if number == 2:
+            assert float(model[0].weight.grad.norm()) == max(hvd.allgather_object(
+                float(model[0].weight.grad.norm())))
+            continue  # a step that is skipped, as a scaler's
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        assert all(torch.equal(norm, other) for other in hvd.allgather_object(norm))
+        clipped = [p.grad.clone() for p in model.parameters()]
+        optimizer.step()
+        assert all(torch.equal(a, p.grad) for a, p in zip(clipped, model.parameters()))
+        assert all(type(p.grad) is torch.Tensor for p in model.parameters())
+        assert_equal_everywhere(model)
+
+
+def embeddings(rows, unused=None):
+    """A table of which each rank uses its own row; rank `unused` uses none."""
+    torch.manual_seed(0)
+    table = torch.nn.Embedding(rows, 3, sparse=True)
+    return table, None if hvd.rank() == unused else table(torch.tensor([hvd.rank()])).sum()
+
+
+@pytest.mark.parametrize("as_dense", [False, True])
+@pytest.mark.parametrize("unused", [None, 0])
+def test_a_sparse_gradient_stays_sparse(as_dense, unused):
+    table, loss = embeddings(10, unused)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters(), lr=1.0),
+                                         table.named_parameters(), sparse_as_dense=as_dense)
+    before = table.weight.detach().clone()
+    if loss is not None:
+        loss.backward()
+    optimizer.step()  # SparseAdam takes nothing else
+    touched = (table.weight.detach() != before).any(1).nonzero().flatten().tolist()
+    assert touched == [rank for rank in range(hvd.size()) if rank != unused]
+    assert_equal_everywhere(table)
+
+
+def test_a_large_table_that_a_rank_does_not_use_is_an_error_on_all():
+    if hvd.size() == 1:
+        pytest.skip("needs two ranks")
+    for unused in (0, None):  # afterwards the job goes on
+        table, loss = embeddings(500_000, unused)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
+                                             table.named_parameters())
+        if loss is not None:
+            loss.backward()
+        if unused is None:
+            optimizer.step()
+            continue
+        with pytest.raises(hvd.HorovodInternalError, match="rank 0.*rank|rank.*rank 0"):
+            optimizer.step()
 
 
 def test_sparse_gradients():
@@ -299,6 +422,67 @@ def test_state_of_model_and_optimizer_comes_from_root():
     assert len(state["state"]) == 4
     for other in hvd.allgather_object(state["state"][0]["exp_avg"]):
         assert torch.equal(other, state["state"][0]["exp_avg"])
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+@pytest.mark.parametrize("is_distributed", [False, True])
+def test_the_state_of_a_new_optimizer_is_made_and_nothing_moves(kind, is_distributed):
+    model = model_of(hvd.rank())
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    plain = kind(model.parameters(), lr=0.1 * (hvd.rank() + 1), weight_decay=0.5, **options)
+    optimizer = (hvd.DistributedOptimizer(plain, model.named_parameters()) if is_distributed
+                 else plain)
+    groups = optimizer.param_groups[0]
+    before = [p.detach().clone() for p in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert all(torch.equal(p, was) and p.grad is None for p, was in zip(model.parameters(), before))
+    assert optimizer.param_groups[0] is groups and groups["lr"] == 0.1  # a scheduler's, too
+    assert len(optimizer.state_dict()["state"]) == 4
+    kept = {key: value for key, value in optimizer.state[model[0].weight].items()}
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    for key, value in kept.items():
+        assert optimizer.state[model[0].weight][key] is value
+
+
+def test_what_is_dropped_is_freed():
+    alive = []
+    for wrap in (distributed, hvd.CrossBarrier):
+        for is_finished in (True, False):
+            model = model_of()
+            optimizer = wrap(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            model(next(batches(1))[0]).sum().backward()
+            if is_finished:
+                optimizer.step()
+            alive += [weakref.ref(thing) for thing in (model, optimizer, *model.parameters())]
+            del optimizer, model
+            gc.collect()
+            hvd.barrier()
+    assert [reference() for reference in alive if reference() is not None] == []
+
+
+def resources():
+    """Descriptors, threads and mappings of this process."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        mapped = sum("tutti" in line for line in maps)
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), mapped
+
+
+def test_cycles_of_joining_training_and_leaving_leave_nothing_behind():
+    seen = []
+    for _ in range(6):
+        model = model_of()
+        for wrap in (distributed, hvd.CrossBarrier):
+            optimizer = wrap(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            train(model, optimizer, 2)
+            if wrap is hvd.CrossBarrier:
+                optimizer.remove()
+        del model, optimizer
+        hvd.barrier()
+        hvd.shutdown()
+        gc.collect()
+        seen.append(resources())
+        hvd.init()
+    assert seen[1] == seen[-1], seen
 
 
 def test_batch_norm_over_ranks_is_that_of_the_whole_batch():

@@ -34,7 +34,7 @@ class Slot:
     exchange is under way."""
 
     __slots__ = ("parameter", "name", "passes_left", "bucket", "piece", "place", "address",
-                 "shown", "is_in")
+                 "shown", "is_in", "__weakref__")
 
     def __init__(self, parameter, name, passes):
         self.parameter, self.name, self.passes_left = parameter, name, passes
@@ -51,8 +51,8 @@ class Piece:
     def __init__(self, slots, label):
         self.slots, self.label, self.missing, self.kept = slots, label, len(slots), None
         first = slots[0].parameter
-        self.flat = _memory(sum(slot.parameter.numel() for slot in slots), first.dtype,
-                            first.device)
+        self.flat = shared_memory(sum(slot.parameter.numel() for slot in slots), first.dtype,
+                                  first.device)
         at = 0
         for slot in slots:
             count = slot.parameter.numel()
@@ -141,7 +141,8 @@ def _alike(slots):
     return lists.values()
 
 
-def _memory(count, dtype, device):
+def shared_memory(count, dtype, device):
+    """Zeros where the ranks of this host can see them, if that is possible."""
     if device.type == "cpu" and count > 0:
         try:
             shared = basics.job().allocate(count * torch.empty((), dtype=dtype).element_size())

@@ -7,7 +7,6 @@ forward pre-hook of the first module that reads a parameter waits for its exchan
 update. The layers that come first in forward are the most urgent in the exchange."""
 
 import collections
-import functools
 import importlib
 import types
 import warnings
@@ -17,29 +16,18 @@ from typing import Any
 import torch
 
 from tutti import _library as c
-from tutti.handle import drop
 
 from . import basics, ops
 from .basics import Average, global_process_set, is_alone, next_name
 from .buckets import Bucket, Readers, Slot
 from .functions import broadcast_object
-from .kept import Kept
+from .kept import Declared
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
 from .unfinished import unfinished
 
 _COMPILED = ("CrossBarrier: the model is compiled, so its forward pass runs as one piece without "
              "the hooks of its modules: nothing can overlap, updates are applied inside step()")
 _models = weakref.WeakKeyDictionary()
-
-
-class _Declared(Kept):
-    """The exchange of one piece; goes with it."""
-
-    __slots__ = ()
-
-    def __del__(self):
-        if c is not None and getattr(self, "job", None):
-            drop(self.job, self.pointer, self.tensor)
 
 
 class _Crossing:
@@ -57,7 +45,7 @@ class _Crossing:
         self._is_whole = _is_compiled(model)
         if self._is_whole:
             warnings.warn(_COMPILED)
-        self._hooks = [_on_gradient(p, functools.partial(self._gradient_is_ready, slot))
+        self._hooks = [_on_gradient(p, _telling(slot, weakref.ref(self)))
                        for p, slot in self._slots.items()]
         self._watch(model)
 
@@ -100,14 +88,15 @@ class _Crossing:
             return
         if bucket is None:
             self._early.append(slot)
-            p.grad = unfinished(p.grad, self._settling(slot))
+            p.grad = unfinished(p.grad, self._settling(slot, p.grad))
         elif bucket.take_in(slot):
             self._submit(bucket, slot.piece)
 
-    def _settling(self, slot):
-        """What an unfinished gradient calls when somebody looks at it."""
-        me = weakref.ref(self)
-        return lambda: slot.place if me() is None else me()._settle(slot)
+    def _settling(self, slot, gradient):
+        """What an unfinished gradient calls when somebody looks at it. Weak, because the parameter
+        refers to it."""
+        me, reference = weakref.ref(self), weakref.ref(slot)
+        return lambda: gradient if me() is None else me()._settle(reference())
 
     def _submit(self, bucket, piece):
         if self._is_outside:
@@ -123,7 +112,7 @@ class _Crossing:
         kept = piece.kept
         if kept is None or kept.job is not basics._job:
             call, _, _, name = self._call(bucket, piece)
-            kept = piece.kept = _Declared(basics.job(), call, piece.flat, name, None)
+            kept = piece.kept = Declared(basics.job(), call, piece.flat, name, None)
         elif kept.started is not None:  # somebody's waiting for it was interrupted
             kept.started.wait()
         return kept.start(piece.flat, kept.address) or ops._start(*self._call(bucket, piece))
@@ -155,7 +144,7 @@ class _Crossing:
         self._buckets = [Bucket(i, [[by_name[name] for name in names] for names in pieces])
                          for i, pieces in enumerate(layout)]
         for slot in self._slots.values():
-            slot.shown = unfinished(slot.place, self._settling(slot))
+            slot.shown = unfinished(slot.place, self._settling(slot, slot.place))
         for bucket in self._buckets:
             self._adopt(bucket)
         early, self._early = self._early, []
@@ -325,6 +314,17 @@ class _Crossing:
             model.__dict__.pop("train", None)
 
 
+def _telling(slot, me):
+    """Weak, because the parameter refers to it: dropped optimizers and models must be freed."""
+    reference = weakref.ref(slot)
+
+    def ready(p):
+        if me() is not None:
+            me()._gradient_is_ready(reference(), p)
+
+    return ready
+
+
 def _train(model, mode=True):
     """Module.train (and eval) of a model that CrossBarrier watches."""
     owner = _models.get(model)
@@ -382,12 +382,12 @@ def CrossBarrier(model: torch.nn.Module, optimizer: Any, op: int = Average,
     computation. It works with every optimizer that treats parameters independently of each other,
     and gives the same bits as the same exchange without it."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("CrossBarrier: LBFGS needs all gradients at once; use "
-                         "DistributedOptimizer")
+        raise ValueError("CrossBarrier: LBFGS needs all gradients at once, and the same loss on "
+                         "all ranks; use another optimizer")
     if backward_passes_per_step <= 0:
         raise ValueError("backward_passes_per_step must be > 0")
     base = optimizer.__class__
-    kind = type(base.__name__, (_Crossing, base), {})
+    kind = type(base.__name__, (_Crossing, base), {"_tutti_base": base})
     crossing = kind.__new__(kind)
     crossing.__dict__.update(optimizer.__dict__)
     crossing.__dict__.pop("step", None)

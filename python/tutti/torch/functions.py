@@ -98,15 +98,49 @@ def _has_numpy():
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
                               model: Optional[torch.nn.Module] = None) -> None:
-    """Root's optimizer state on every rank: tensors in place, everything else as an object."""
+    """Root's optimizer state on every rank: tensors, options and all else, in place. An optimizer
+    that has not made a step has its state made first, as by a step with zeros; parameters and
+    gradients stay as they are."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
-    state = optimizer.state_dict()
-    skeleton, tensors = _without_tensors(state)
+    if not optimizer.state_dict()["state"]:
+        _make_state(optimizer)
+    skeleton, tensors = _without_tensors(optimizer.state_dict())
     skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
-    restored, received = _with_tensors(skeleton, tensors)
+    restored, received, is_alike = _with_tensors(skeleton, tensors)
     broadcast_parameters(received, root_rank)
-    optimizer.load_state_dict(restored)
+    if not is_alike:
+        optimizer.load_state_dict(restored)
+        return
+    numbers = iter(range(sum(len(group["params"]) for group in optimizer.param_groups)))
+    for group, its in zip(optimizer.param_groups, restored["param_groups"]):
+        group.update((key, value) for key, value in its.items() if key != "params")
+        for p, number in zip(group["params"], numbers):
+            if number in restored["state"]:
+                optimizer.state[p].update(restored["state"][number])
+
+
+def _make_state(optimizer):
+    """What a step with zeros leaves in the state; nothing else of it stays."""
+    trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    before = [(p.detach().clone(), p.grad) for p in trained]
+    for p in trained:
+        p.grad = torch.zeros_like(p)
+        if isinstance(optimizer, torch.optim.SparseAdam):
+            p.grad = p.grad.to_sparse()
+    decays = [group.get("weight_decay") for group in optimizer.param_groups]
+    for group, decay in zip(optimizer.param_groups, decays):
+        if decay is not None:
+            group["weight_decay"] = 0.0
+    # Without the exchange: ranks that have a state already do not make this step.
+    getattr(type(optimizer), "_tutti_base", type(optimizer)).step(optimizer)
+    for group, decay in zip(optimizer.param_groups, decays):
+        if decay is not None:
+            group["weight_decay"] = decay
+    with torch.no_grad():
+        for p, (value, gradient) in zip(trained, before):
+            p.copy_(value)
+            p.grad = gradient
 
 
 class _Place:
@@ -135,22 +169,23 @@ def _without_tensors(state, path="optimizer"):
 
 
 def _with_tensors(skeleton, mine):
-    """The skeleton with a tensor in every place: this rank's own where it fits, else a new one."""
-    tensors = {}
+    """The skeleton with a tensor in every place: this rank's own where it fits, else a new one;
+    the tensors by key; and whether all were this rank's own, and it has no others."""
+    tensors, made = {}, []
 
     def walk(value):
         if isinstance(value, _Place):
             tensor = mine.get(value.key)
-            fits = tensor is not None and (tuple(tensor.shape), tensor.dtype) == (value.shape,
-                                                                                 value.dtype)
-            if not fits:
+            if tensor is None or (tuple(tensor.shape), tensor.dtype) != (value.shape, value.dtype):
                 tensor = torch.zeros(value.shape, dtype=value.dtype)
-            tensors[value.key] = tensor.contiguous()
-            return tensors[value.key]
+                made.append(value.key)
+            tensors[value.key] = tensor
+            return tensor
         if isinstance(value, dict):
             return {name: walk(item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
             return type(value)(walk(item) for item in value)
         return value
 
-    return walk(skeleton), tensors
+    restored = walk(skeleton)
+    return restored, tensors, not made and len(tensors) == len(mine)

@@ -9,6 +9,7 @@ import torch
 
 import tutti
 from tutti import _library as c
+from tutti.handle import drop
 
 from . import basics
 from .exceptions import HorovodInternalError
@@ -57,6 +58,20 @@ class Kept:
         self.started = handle = KeptHandle()
         handle._kept = self
         return handle
+
+
+class Declared(Kept):
+    """One that goes with its owner, whether it runs or not."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, job, call, tensor, name, options):
+        super().__init__(job, call, tensor, name, options)
+        self.memory = tensor
+
+    def __del__(self):
+        if c is not None and getattr(self, "job", None):
+            drop(self.job, self.pointer, self.memory)
 
 
 class KeptHandle:

@@ -288,29 +288,50 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
             for tensor, (_, context) in zip(summed, smaller)]
 
 
-def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
-                           process_set: ProcessSet = global_process_set
-                           ) -> Callable[[], torch.Tensor]:
-    """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
-    Indices and values are gathered from all ranks and added up."""
+def start_in_place(tensor, name, scales, process_set):
+    """Start a reduction in place under the library's own name; `scales` is operator, factor before
+    and factor after. The way of gradients that are not in pieces."""
+    prefix = "allreduce."
+    if name.startswith(prefix):
+        handle = start_kept(tensor, name[len(prefix):], (*scales, process_set.process_set_id),
+                            process_set)
+        if handle is not None:
+            return handle
+    check_in_place(tensor, "allreduce_")
+    return _start(*_allreduce_call(tensor, tensor, scales[0], name, process_set, scales[1:]), name)
+
+
+def start_sparse(tensor, name, op, process_set):
+    """Start the reduction of a sparse tensor. `name` is the library's own for the indices."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
         raise ValueError("sparse_allreduce_async takes a sparse tensor")
     if op not in (Average, Sum):
         raise ValueError("sparse_allreduce_async: sparse tensors have sum and average only")
     tensor = tensor.coalesce()
-    indices = allgather_async(tensor.indices().transpose(0, 1).contiguous(), f"{name}.indices",
-                              process_set)
-    values = allgather_async(tensor.values(), f"{name}.values", process_set)
+    indices = _start(*_gather_call(tensor.indices().transpose(0, 1).contiguous(), name,
+                                   process_set), name)
     members = process_set.size()
 
     def result():
-        all_values, all_indices = synchronize(values), synchronize(indices)
+        all_indices = synchronize(indices)
+        # Only then: a rank whose tensor is not sparse has failed, and would never call this.
+        values = _start(*_gather_call(tensor.values(), f"{name}.values", process_set),
+                        f"{name}.values")
+        all_values = synchronize(values)
         if op == Average:
             all_values = all_values / members
         return torch.sparse_coo_tensor(all_indices.transpose(0, 1), all_values,
                                        tensor.size()).coalesce()
 
     return result
+
+
+def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
+                           process_set: ProcessSet = global_process_set
+                           ) -> Callable[[], torch.Tensor]:
+    """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
+    Indices and values are gathered from all ranks and added up."""
+    return start_sparse(tensor, name_of(name, "sparse_allreduce", process_set), op, process_set)
 
 
 # ---- allgather, alltoall: results whose length is known only then ----

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+import weakref
 from typing import Any, Iterable, Optional, Tuple, Type
 
 import torch
-
-import tutti
 
 from . import basics, ops
 from .basics import Average, ProcessSet, Sum, global_process_set, is_alone
 from .compression import Compression, Compressor
 from .functions import broadcast_object
+from .pieces import Slot, can_be_in_piece, pieces_of
 
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -58,45 +58,111 @@ class _Mixin(_Options):
 
     def _tutti_prepare(self, named_parameters, options):
         self._tutti = options
-        self._handles = {}
-        self._is_synchronized = False
-        self._should_synchronize = True
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        names = _names_of(named_parameters, parameters)
-        self._parameter_names = names
-        self._passes_left = {p: options["passes"] for p in parameters if p.requires_grad}
-        self._groups = _groups_of(options["groups"], [p for p in parameters if p.requires_grad],
-                                  names, options["process_set"])
-        self._group_of = {p: i for i, group in enumerate(self._groups) for p in group}
-        self._group_ready = [set() for _ in self._groups]
-        self._scales = self._factors()
-        self._homes = _Homes(len(self._passes_left))
         self._is_alone = is_alone(options["process_set"])  # then this is the plain optimizer
-        self._hooks = [] if self._is_alone else [_on_gradient(p, self._gradient_is_ready)
-                                                 for p in self._passes_left]
+        self._is_synchronized, self._should_synchronize = False, True
+        self._is_settled = False  # reduced already, because somebody looked at a gradient
+        self._started = []  # what is to be waited for: functions
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        self._names = _names_of(named_parameters, parameters)
+        self._scales = self._factors()
+        self._slots, self._pieces, self._frozen, self._hooks = {}, [], [], []
+        weakref.finalize(self, _remove_all, self._hooks).atexit = False
+        self._groups = []
+        trained = self._take_up(parameters)
+        if options["groups"] is not None:
+            self._groups = _groups_of(options["groups"], [slot.parameter for slot in trained],
+                                      self._names, options["process_set"])
+            trained = self._into_groups(trained)
+        self._lay_out(trained)
+
+    # ---- which parameters there are ----
+
+    def _take_up(self, parameters):
+        """New slots, of those parameters that are trained. The others may be, later."""
+        slots = []
+        for p in parameters:
+            if p in self._slots:
+                continue
+            if not p.requires_grad:
+                self._frozen.append(p)
+                continue
+            self._names.setdefault(p, f"added.{len(self._names)}")
+            slot = self._slots[p] = Slot(p, self._names[p], self, self._tutti["passes"])
+            slots.append(slot)
+            if not self._is_alone:
+                self._hooks.append(_on_gradient(p, _telling(slot)))
+        return slots
+
+    def _into_groups(self, slots):
+        """The slots that are in none of the user's groups."""
+        for number, group in enumerate(self._groups):
+            for p in group:
+                self._slots[p].group = number
+        return [slot for slot in slots if slot.group is None]
+
+    def _lay_out(self, slots):
+        """Pieces for these slots; for others groups of small ones, or none."""
+        options = self._tutti
+        if self._is_alone or options["groups"] is not None:
+            return
+        can = (options["compression"] is Compression.none and options["op"] in (Average, Sum))
+        eligible = [slot for slot in slots if can and can_be_in_piece(slot.parameter)]
+        self._pieces += pieces_of(eligible, (*self._scales, options["process_set"]))
+        rest = [slot.parameter for slot in slots if slot.piece is None]
+        first = len(self._groups)
+        self._groups += _small_groups_of(rest, self._names)
+        for number, group in enumerate(self._groups[first:], first):
+            for p in group:
+                self._slots[p].group = number
+
+    def _thaw(self):
+        """Parameters that are trained now although they were not."""
+        if any(p.requires_grad for p in self._frozen):
+            frozen, self._frozen = self._frozen, []
+            self._lay_out(self._take_up(frozen))
+
+    def add_param_group(self, group):
+        """The optimizer's own; the parameters are reduced from now on."""
+        super().add_param_group(group)
+        self._lay_out(self._take_up(self.param_groups[-1]["params"]))
 
     # ---- during backward ----
 
-    def _gradient_is_ready(self, p):
-        if p in self._handles:
-            raise AssertionError(_TOO_MANY_PASSES)
-        assert not p.grad.requires_grad
-        if self._passes_left[p] <= 0:
-            raise AssertionError(_TOO_MANY_PASSES)
-        self._passes_left[p] -= 1
-        if self._passes_left[p] == 0:
-            self._submit(p)
-
-    def _submit(self, p):
-        self._homes.take_in(p)
-        if p not in self._group_of:
-            self._handles[p] = self._start_one(p)
+    def _gradient_is_ready(self, slot):
+        if self._is_settled:  # the step was skipped
+            self._begin()
+        slot.passes_left -= 1
+        if slot.passes_left > 0:
             return
-        number = self._group_of[p]
-        self._group_ready[number].add(p)
-        if len(self._group_ready[number]) == len(self._groups[number]):
-            self._group_ready[number].clear()
-            self._start_group(number)
+        assert not slot.parameter.grad.requires_grad
+        if slot.passes_left < 0 or slot.is_in:
+            raise AssertionError(_TOO_MANY_PASSES)
+        self._submit(slot)
+
+    def _submit(self, slot):
+        p, piece = slot.parameter, slot.piece
+        slot.is_in = True
+        is_gathered = (p.grad is not None and p.grad.is_sparse
+                       and not self._tutti["sparse_as_dense"] and piece is not None
+                       and piece.is_large)
+        if piece is not None and not is_gathered:
+            if piece.take_in(slot):
+                piece.start()
+                self._started.append(piece.wait)
+            slot.hide()
+            return
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        slot.plain, slot.shown = p.grad, None
+        if slot.group is None:
+            self._started.append(self._start_one(slot))
+            slot.hide()
+            return
+        members = [self._slots[member] for member in self._groups[slot.group]]
+        if all(member.is_in for member in members):
+            self._started.append(self._start_group(slot.group, members))
+            for member in members:
+                member.hide()
 
     def _factors(self):
         """Operator and scales: the average, divided partly before and partly after the sum."""
@@ -105,78 +171,113 @@ class _Mixin(_Options):
             return options["op"], 1.0, 1.0
         return Sum, 1.0 / divide, divide / options["process_set"].size()
 
-    def _start_one(self, p):
-        options = self._tutti
-        gradient, name = p.grad, self._parameter_names[p]
-        if gradient.is_sparse:
-            if not options["sparse_as_dense"]:
-                finish = ops.sparse_allreduce_async(gradient, name, options["op"],
-                                                    options["process_set"])
-                return lambda: setattr(p, "grad", finish())
-            gradient = gradient.to_dense()
+    def _start_one(self, slot, name=None):
+        """Start the exchange of one gradient; the answer is a function that waits for it. `name`
+        is what the library calls it: the same whether the gradient is sparse or not, so that ranks
+        that do not agree about that are told."""
+        options, gradient = self._tutti, slot.plain
+        name = name or f"allreduce.{slot.name}"
         op, before, after = self._scales
-        if options["compression"] is Compression.none and gradient is p.grad:
-            if gradient.is_contiguous():
-                return ops.allreduce_async_(gradient, None, name, op, before, after,
-                                            options["process_set"]).wait
-        smaller, context = options["compression"].compress(gradient)
-        if not smaller.is_contiguous():
-            smaller = smaller.contiguous()
-        handle = ops.allreduce_async_(smaller, name=name, op=op, prescale_factor=before,
-                                      postscale_factor=after, process_set=options["process_set"])
-        return lambda: _store(p, options["compression"].decompress(ops.synchronize(handle),
-                                                                   context))
+        if gradient.is_sparse and not options["sparse_as_dense"]:
+            finish = ops.start_sparse(gradient, name, options["op"], options["process_set"])
 
-    def _start_group(self, number):
-        options, members = self._tutti, self._groups[number]
+            def store():
+                summed = finish()
+                slot.show()
+                slot.parameter.grad = summed
+
+            return store
+        dense = gradient.to_dense() if gradient.is_sparse else gradient
+        smaller, context = options["compression"].compress(dense)
+        handle = ops.start_in_place(smaller if smaller.is_contiguous() else smaller.contiguous(),
+                                    name, (op, before, after), options["process_set"])
+
+        def store():
+            summed = options["compression"].decompress(handle.wait(), context)
+            slot.show()
+            _store(slot.parameter, summed)
+
+        return store
+
+    def _start_group(self, number, members):
+        options = self._tutti
         op, before, after = self._scales
-        if any(p.grad.is_sparse for p in members) and not options["sparse_as_dense"]:
-            for p in members:
-                self._handles[p] = self._start_one(p)
-            return
-        packed = [options["compression"].compress(p.grad.to_dense() if p.grad.is_sparse else p.grad)
-                  for p in members]
+        name = f"group.{number}.{members[0].name}"
+        if any(slot.plain.is_sparse for slot in members) and not options["sparse_as_dense"]:
+            names = ops._member_names(name, "grouped_allreduce", len(members),
+                                      options["process_set"])
+            finishes = [self._start_one(slot, own) for slot, own in zip(members, names)]
+            return lambda: [finish() for finish in finishes]
+        packed = [options["compression"].compress(
+            slot.plain.to_dense() if slot.plain.is_sparse else slot.plain) for slot in members]
         tensors = [tensor if tensor.is_contiguous() else tensor.contiguous()
                    for tensor, _ in packed]
-        name = f"group.{number}.{self._parameter_names[members[0]]}"
         handle = ops.grouped_allreduce_async_(tensors, name=name, op=op, prescale_factor=before,
                                               postscale_factor=after,
                                               process_set=options["process_set"])
 
-        def finish():
-            for p, tensor, (_, context) in zip(members, handle.wait(), packed):
-                _store(p, options["compression"].decompress(tensor, context))
+        def store():
+            for slot, tensor, (_, context) in zip(members, handle.wait(), packed):
+                slot.show()
+                _store(slot.parameter, options["compression"].decompress(tensor, context))
 
-        self._handles.update(dict.fromkeys(members, None))
-        self._handles[members[0]] = finish
+        return store
+
+    # ---- waiting ----
+
+    def _finish(self):
+        """Wait for what was started, all of it, so that no memory is in use any more."""
+        started, self._started = self._started, []
+        problem = None
+        for wait in started:
+            try:
+                wait()
+            except Exception as its_own:
+                problem = problem or its_own
+        if problem is not None:
+            self._begin()
+            raise problem
+
+    def _begin(self):
+        """A new step: every gradient is missing again."""
+        passes = self._tutti["passes"]
+        for slot in self._slots.values():
+            slot.passes_left, slot.is_in = passes, False
+            slot.show()
+        for piece in self._pieces:
+            piece.begin()
+        self._is_settled = False
+
+    def _exchange(self):
+        """Reduce every gradient. Parameters without one take part with zeros, because other ranks
+        may have one."""
+        if self._is_settled or self._is_alone:
+            return
+        self._thaw()
+        for slot in self._slots.values():
+            if not slot.is_in:
+                self._submit(slot)
+        self._finish()
+
+    def _settle(self):
+        """Somebody looks at a gradient that is under way: it must be final, as all are then."""
+        if not self._is_settled and any(slot.is_in for slot in self._slots.values()):
+            self._exchange()
+            self._is_settled = True
 
     # ---- Horovod's methods ----
 
     def set_backward_passes_per_step(self, passes):
         """Backward passes whose gradients are added up before they are exchanged."""
         self._tutti["passes"] = passes
-        for p in self._passes_left:
-            self._passes_left[p] = passes
+        for slot in self._slots.values():
+            slot.passes_left = passes
 
     def synchronize(self):
-        """Wait until every gradient is reduced. Parameters without a gradient take part with
-        zeros, because other ranks may have one."""
-        if not self._is_alone:
-            for p in self._passes_left:
-                if p not in self._handles and p not in self._waiting_members():
-                    if p.grad is None:
-                        p.grad = torch.zeros_like(p)
-                    self._submit(p)
-            for finish in self._handles.values():
-                if finish is not None:
-                    finish()
-        self._handles.clear()
-        for p in self._passes_left:
-            self._passes_left[p] = self._tutti["passes"]
+        """Wait until every gradient is reduced."""
+        self._exchange()
+        self._begin()
         self._is_synchronized = True
-
-    def _waiting_members(self):
-        return set().union(*self._group_ready) if self._group_ready else set()
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -188,30 +289,49 @@ class _Mixin(_Options):
             self._should_synchronize = True
 
     def step(self, closure=None):
-        """Synchronize, then the optimizer's own step."""
+        """Synchronize, then the optimizer's own step. What a closure computes is synchronized
+        before it is used."""
+        if closure is not None:
+            return super().step(self._reducing(closure))
         if self._should_synchronize:
             if self._is_synchronized:
                 warnings.warn(_SYNCHRONIZED_TWICE)
             self.synchronize()
+        elif self._is_settled:
+            self._begin()
         self._is_synchronized = False
         basics.step_is_over()
-        return super().step(closure) if closure is not None else super().step()
+        return super().step()
+
+    def _reducing(self, closure):
+        """The closure, whose gradients are reduced when it returns."""
+        if any(slot.is_in for slot in self._slots.values()):  # the closure zeroes them
+            self._exchange()
+            self._begin()
+
+        def reduced():
+            loss = closure()
+            if self._should_synchronize:
+                self._exchange()
+                self._begin()
+            basics.step_is_over()
+            return loss
+
+        self._is_synchronized = False
+        return reduced
 
     def load_state_dict(self, *arguments, **options):
         """The optimizer's own; what was begun is forgotten."""
-        for finish in self._handles.values():
-            if finish is not None:
-                finish()
-        self._handles.clear()
-        for ready in self._group_ready:
-            ready.clear()
+        self._finish()
+        self._begin()
         self._is_synchronized, self._should_synchronize = False, True
-        self.set_backward_passes_per_step(self._tutti["passes"])
         return super().load_state_dict(*arguments, **options)
 
     def zero_grad(self, *arguments, **options):
         """The optimizer's own, refused while gradients are under way."""
-        if self._handles:
+        if self._is_settled:
+            self._begin()
+        if any(slot.is_in for slot in self._slots.values()):
             raise AssertionError(_ZEROED_TOO_EARLY)
         return super().zero_grad(*arguments, **options)
 
@@ -262,48 +382,24 @@ class _AdasumMixin(_Options):
         return loss
 
 
-class _Homes:
-    """Places for gradients in the memory that the ranks of a host share, where they are summed
-    without a copy. A gradient moves in once and stays there as long as the training loop keeps it
-    (zero_grad(set_to_none=False)); where the loop drops it, moving in every time would not pay."""
-
-    def __init__(self, count):
-        self._by_parameter = {}
-        self._losses_left = count + 1
-
-    def take_in(self, p):
-        """Move p.grad to its place, unless it lives there or would not stay."""
-        gradient = p.grad
-        place = self._by_parameter.get(p)
-        if place is not None and gradient.data_ptr() == place.data_ptr():
-            return
-        if (self._losses_left <= 0 or gradient.layout is not torch.strided
-                or gradient.device.type != "cpu" or not gradient.is_contiguous()
-                or gradient.numel() == 0):
-            return
-        if place is not None:
-            self._losses_left -= 1
-            if self._losses_left == 0:
-                self._by_parameter.clear()
-                return
-        else:
-            try:
-                memory = basics.job().allocate(gradient.numel() * gradient.element_size())
-            except tutti.TuttiError:  # no room: the sum is only slower
-                self._losses_left = 0
-                return
-            place = torch.frombuffer(memory, dtype=gradient.dtype).view(gradient.shape)
-            self._by_parameter[p] = place
-        place.copy_(gradient)
-        p.grad = place
-
-
 def _store(p, gradient):
     """The reduced gradient where the optimizer looks for it."""
     if p.grad is None or p.grad.is_sparse or p.grad.shape != gradient.shape:
         p.grad = gradient
     elif p.grad.data_ptr() != gradient.data_ptr():
         p.grad.detach().copy_(gradient)
+
+
+def _telling(slot):
+    """Weak, because the parameter refers to it: dropped optimizers and models must be freed."""
+    reference = weakref.ref(slot)
+
+    def ready(_):
+        slot = reference()
+        if slot is not None:
+            slot.owner()._gradient_is_ready(slot)
+
+    return ready
 
 
 def _on_gradient(p, ready):
@@ -313,6 +409,13 @@ def _on_gradient(p, ready):
     accumulator = p.expand_as(p).grad_fn.next_functions[0][0]  # torch before 2.1
     handle = accumulator.register_hook(lambda *_: ready(p))
     return accumulator, handle  # the node must live as long as its hook
+
+
+def _remove_all(hooks):
+    """Take hooks off their parameters."""
+    for hook in hooks:
+        (hook[1] if isinstance(hook, tuple) else hook).remove()
+    hooks.clear()
 
 
 def _names_of(named_parameters, parameters):
@@ -335,10 +438,8 @@ def _names_of(named_parameters, parameters):
     return {p: name for name, p in named}
 
 
-def _buckets_of(parameters, names):
-    """Small parameters, a few at a time: one exchange instead of many. That is safe because every
-    parameter takes part in every step (synchronize), and equal on all ranks because it follows
-    from names and sizes alone."""
+def _small_groups_of(parameters, names):
+    """Small parameters that cannot be in pieces, a few at a time."""
     buckets, bucket, used = [], [], 0
     for p in sorted(parameters, key=names.get):
         nbytes = p.numel() * p.element_size()
@@ -356,8 +457,6 @@ def _buckets_of(parameters, names):
 
 def _groups_of(groups, parameters, names, process_set):
     """Lists of parameters that are reduced as one request."""
-    if groups is None:
-        return _buckets_of(parameters, names)
     if groups == 0:
         return []
     if isinstance(groups, int):
@@ -395,6 +494,9 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
                          process_set: ProcessSet = global_process_set) -> Any:
     """The optimizer, with gradients averaged over all ranks before each step. It is an instance
     of a subclass of the given optimizer's class, with the same parameters and state."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("DistributedOptimizer: LBFGS searches along each rank's own loss, which "
+                         "leads every rank elsewhere; use another optimizer")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if backward_passes_per_step <= 0:
@@ -403,7 +505,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning)
         groups = num_groups if groups is None else groups
     base = optimizer.__class__
-    kind = type(base.__name__, (_AdasumMixin if op == basics.Adasum else _Mixin, base), {})
+    kind = type(base.__name__, (_AdasumMixin if op == basics.Adasum else _Mixin, base),
+                {"_tutti_base": base})
     distributed = kind.__new__(kind)
     distributed.__dict__.update(optimizer.__dict__)
     distributed.__dict__.pop("step", None)  # a scheduler's wrapper, bound to the original
