@@ -25,6 +25,13 @@ typedef enum tt_control_transport {
     TT_CONTROL_TRANSPORT_MPI,
 } tt_control_transport;
 
+/* As TUTTI_INTEGRITY names them. */
+typedef enum tt_integrity {
+    TT_INTEGRITY_CRC,
+    TT_INTEGRITY_NONE,
+    TT_INTEGRITY_AEAD,
+} tt_integrity;
+
 typedef enum tt_schedule_mode {
     TT_SCHEDULE_AUTO,     /* priorities, where the step leaves something to gain */
     TT_SCHEDULE_OFF,      /* the plain path: in the order of calls */
@@ -37,7 +44,7 @@ typedef struct tt_settings {
     tt_config_string transport_name;
     int control_transport; /* tt_control_transport */
     int transport;         /* tt_transport_choice, from the name */
-    int integrity;         /* index: crc, none, aead */
+    int integrity;         /* tt_integrity */
     int log_level;
     tt_config_string algorithm;
     tt_config_string engine;

@@ -265,6 +265,7 @@ static tt_status meet(tt_build_work *work)
         .host_id = tt_join_host_id(&work->source),
         .facts = facts,
         .can_share_memory = can_share_memory,
+        .has_aes = context->settings.integrity == TT_INTEGRITY_AEAD && tt_seal_has_aes(),
         .stream_count = (uint32_t)context->settings.sockets,
         .digest = settings_digest(&context->settings),
         .timeout_ms =

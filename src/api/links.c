@@ -82,13 +82,17 @@ static tt_status set_congestion(tt_build_work *work, int fd)
 
 static tt_status link_stream(tt_build_work *work, uint32_t rank, uint32_t index, tt_link **link_out)
 {
-    static const tt_seal_mode modes[] = {TT_SEAL_CRC, TT_SEAL_NONE, TT_SEAL_AEAD};
+    static const tt_seal_mode modes[] = {[TT_INTEGRITY_CRC] = TT_SEAL_CRC,
+                                         [TT_INTEGRITY_NONE] = TT_SEAL_NONE,
+                                         [TT_INTEGRITY_AEAD] = TT_SEAL_AEAD};
     const tt_settings *settings = &work->context->settings;
     tt_mesh_stream *stream = &work->mesh.peers[rank].streams[index];
     tt_tcp_config config = {.peer = rank,
                             .send_fd = stream->send_fd,
                             .receive_fd = stream->receive_fd,
                             .mode = modes[settings->integrity],
+                            .cipher =
+                                work->mesh.peers[rank].has_aes ? TT_SEAL_AES256 : TT_SEAL_CHACHA20,
                             .keepalive_s = (uint32_t)(settings->keepalive_ns / 1000000000),
                             .unsent_bytes = tt_tcp_unsent_bytes((uint32_t)settings->segment_bytes),
                             .backlog = backlog_of(settings)};

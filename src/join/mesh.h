@@ -62,6 +62,7 @@ typedef struct tt_mesh_peer {
     uint32_t local_index; /* among the ranks of its host, by rank */
     pid_t pid;            /* LOCAL: proven by the kernel; 0 where it cannot see the peer */
     bool same_process;    /* LOCAL: the peer is a thread of ours */
+    bool has_aes;         /* both this rank and the peer have it */
     /* TCP: stream_count of them, numbered alike at both ends. LOCAL: the keys of the first. */
     tt_mesh_stream streams[TT_MESH_STREAMS_MAX];
     int socket_fd;                 /* LOCAL; taken as those of streams */
@@ -90,6 +91,7 @@ typedef struct tt_mesh_config {
     uint64_t host_id;
     tt_facts facts; /* of this rank's machine; told to all */
     bool can_share_memory;
+    bool has_aes;          /* payloads are to be encrypted, and this processor has AES for it */
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
     uint64_t digest;       /* of all settings that must agree; ranks that differ do not meet */
     char engine[TT_MESH_ENGINE_BYTES]; /* tag of the outside engine, zeros: none; likewise */

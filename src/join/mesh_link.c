@@ -64,6 +64,8 @@ static tt_status number_hosts(tt_mesh_work *work)
                                                     : mesh->peers[peer->host_index].host_index;
         mesh->local_count += work->records[rank].host_id == work->config->host_id;
         memcpy(peer->host, work->records[rank].host, sizeof(peer->host));
+        peer->has_aes =
+            (work->records[mesh->rank].flags & work->records[rank].flags & TT_MESH_HAS_AES) != 0;
     }
     return TT_OK;
 }

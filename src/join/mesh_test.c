@@ -431,7 +431,7 @@ static void test_a_rank_0_that_comes_late_is_found(void **state)
     job_fini(members, 3);
 }
 
-/* Drops more connections than rank 0 may end in order, as a rank 0 does whose places are taken. */
+/* Drops more connections than it may end in order, as a rank 0 whose places are taken. */
 static void *drop_then_establish(void *argument)
 {
     const member *self = argument;
@@ -440,8 +440,7 @@ static void *drop_then_establish(void *argument)
         struct pollfd polled = {.fd = self->config.listen_fd, .events = POLLIN};
         assert_int_equal(poll(&polled, 1, 30000), 1);
         const int fd = accept(self->config.listen_fd, NULL, NULL);
-        assert_true(fd >= 0);
-        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
         (void)close(fd);
     }
     return establish(argument);
@@ -460,6 +459,18 @@ static void test_a_rank_that_lost_its_place_dials_until_it_has_one(void **state)
     members[0].absent = false;
     check_job(members, 2);
     job_fini(members, 2);
+}
+
+static void test_a_cipher_is_used_where_both_ends_have_it(void **state)
+{
+    (void)state;
+    member members[3];
+    job_init(members, 3, AF_INET);
+    members[0].config.has_aes = members[2].config.has_aes = true;
+    job_run(members, 3);
+    assert_true(members[0].mesh.peers[2].has_aes && members[2].mesh.peers[0].has_aes);
+    assert_false(members[0].mesh.peers[1].has_aes || members[1].mesh.peers[2].has_aes);
+    job_fini(members, 3);
 }
 
 static bool is_version_skew_told(uint64_t timeout_ms)
@@ -771,6 +782,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
         cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
         cmocka_unit_test(test_a_rank_that_lost_its_place_dials_until_it_has_one),
+        cmocka_unit_test(test_a_cipher_is_used_where_both_ends_have_it),
         cmocka_unit_test(test_version_skew_names_both_versions),
         cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),

@@ -129,7 +129,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
         .digest = wire.digest,
         .pid = wire.pid,
         .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits}};
-    if ((wire.flags & ~(uint32_t)TT_MESH_SHARES_MEMORY) != 0 || wire.zero != 0 ||
+    if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 ||
         is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
         wire.rank >= TT_JOIN_SIZE_MAX || !host_is_text(wire.host) ||

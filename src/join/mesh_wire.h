@@ -38,7 +38,12 @@ typedef enum tt_mesh_message {
     TT_MESH_FAILED,
 } tt_mesh_message;
 
-enum { TT_MESH_SHARES_MEMORY = 1 }; /* flags of a record; unknown ones are refused */
+/* Flags of a record; unknown ones are refused. */
+enum {
+    TT_MESH_SHARES_MEMORY = 1,
+    TT_MESH_HAS_AES = 2, /* its processor can seal payloads by AES-256-GCM, and will if both can */
+    TT_MESH_FLAGS = TT_MESH_SHARES_MEMORY | TT_MESH_HAS_AES,
+};
 
 typedef struct tt_mesh_record {
     uint32_t rank;

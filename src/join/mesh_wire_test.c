@@ -21,7 +21,7 @@ enum { TABLE_SIZE = 3 };
 static tt_mesh_record make_record(uint32_t rank, int family)
 {
     tt_mesh_record record = {.rank = rank,
-                             .flags = TT_MESH_SHARES_MEMORY,
+                             .flags = TT_MESH_SHARES_MEMORY | TT_MESH_HAS_AES,
                              .host_id = UINT64_C(0x1122334455667788),
                              .digest = 9,
                              .pid = 4242,
@@ -77,7 +77,7 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
     static const lie lies[] = {
         {2, 0x10},   /* rank 2^20 and more */
         {3, 0x80},   /* rank beyond 2^31 */
-        {4, 3},      /* a flag nobody knows */
+        {4, 7},      /* a flag nobody knows */
         {7, 0x80},   /* another */
         {28, 5},     /* neither IPv4 nor IPv6 */
         {29, 1},     /* a byte that must be zero */

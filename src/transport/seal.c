@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * seal.c - ChaCha20-Poly1305 (IETF) with counter nonces, and the CRC32C trailer. */
+ * seal.c - ChaCha20-Poly1305 (IETF) or AES-256-GCM with counter nonces, and the CRC32C trailer. */
 #include "transport/seal.h"
 
 #include <sodium.h>
@@ -13,6 +13,7 @@
 enum {
     SUBKEY_HEAD = 1,
     SUBKEY_PAYLOAD = 2,
+    SUBKEY_PAYLOAD_AES = 3,
     NONCE_BYTES = crypto_aead_chacha20poly1305_ietf_NPUBBYTES,
 };
 
@@ -21,6 +22,11 @@ static const char subkey_context[crypto_kdf_CONTEXTBYTES + 1] = "TTsealed";
 _Static_assert(TT_SEAL_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "cipher key");
 _Static_assert(TT_SEAL_KEY_BYTES == crypto_kdf_KEYBYTES, "subkeys are derived from it");
 _Static_assert(TT_SEAL_TAG_BYTES == crypto_aead_chacha20poly1305_ietf_ABYTES, "cipher tag");
+_Static_assert(TT_SEAL_KEY_BYTES == crypto_aead_aes256gcm_KEYBYTES, "both ciphers alike");
+_Static_assert(TT_SEAL_TAG_BYTES == crypto_aead_aes256gcm_ABYTES, "both ciphers alike");
+_Static_assert(NONCE_BYTES == crypto_aead_aes256gcm_NPUBBYTES, "both ciphers alike");
+_Static_assert(TT_SEAL_AES_STATE_BYTES == sizeof(crypto_aead_aes256gcm_state), "kept as bytes");
+_Static_assert(_Alignof(crypto_aead_aes256gcm_state) <= 16, "kept as bytes");
 _Static_assert(NONCE_BYTES == 4 + sizeof(uint64_t), "four zero bytes, then the counter");
 
 /* Writes the nonce and moves the counter on, before use: no path can take one twice. */
@@ -41,11 +47,42 @@ static tt_status seal_break(tt_seal *seal)
     return TT_ERR_BAD_WIRE;
 }
 
+bool tt_seal_has_aes(void)
+{
+    return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available() != 0;
+}
+
+/* The key itself is not needed once it is expanded. */
+static void expand_aes_key(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES])
+{
+    uint8_t subkey[TT_SEAL_KEY_BYTES];
+
+    crypto_kdf_derive_from_key(subkey, sizeof(subkey), SUBKEY_PAYLOAD_AES, subkey_context, key);
+    crypto_aead_aes256gcm_beforenm((void *)seal->aes_state, subkey);
+    sodium_memzero(subkey, sizeof(subkey));
+}
+
+static const crypto_aead_aes256gcm_state *aes_state(const tt_seal *seal)
+{
+    return (const void *)seal->aes_state;
+}
+
 tt_status tt_seal_init(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES])
+{
+    return tt_seal_init_with(seal, key, TT_SEAL_CHACHA20);
+}
+
+tt_status tt_seal_init_with(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES],
+                            tt_seal_cipher cipher)
 {
     memset(seal, 0, sizeof(*seal));
     if (sodium_init() < 0) {
         return TT_ERR_NO_RESOURCE;
+    }
+    seal->cipher = cipher;
+    if (cipher == TT_SEAL_AES256) {
+        TT_ASSERT(tt_seal_has_aes());
+        expand_aes_key(seal, key);
     }
     crypto_kdf_derive_from_key(seal->head_key, sizeof(seal->head_key), SUBKEY_HEAD, subkey_context,
                                key);
@@ -101,8 +138,13 @@ tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t coun
     if (!take_nonce(seal, &seal->payload_counter, nonce)) {
         return TT_ERR_SHUT_DOWN;
     }
-    crypto_aead_chacha20poly1305_ietf_encrypt_detached(sealed_out, tag_out, NULL, plain, count,
-                                                       NULL, 0, NULL, nonce, seal->payload_key);
+    if (seal->cipher == TT_SEAL_AES256) {
+        crypto_aead_aes256gcm_encrypt_detached_afternm(sealed_out, tag_out, NULL, plain, count,
+                                                       NULL, 0, NULL, nonce, aes_state(seal));
+    } else {
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(sealed_out, tag_out, NULL, plain, count,
+                                                           NULL, 0, NULL, nonce, seal->payload_key);
+    }
     return TT_OK;
 }
 
@@ -117,8 +159,13 @@ tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t cou
         memset(plain_out, 0, count);
         return TT_ERR_SHUT_DOWN;
     }
-    if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-            plain_out, NULL, sealed, count, tag, NULL, 0, nonce, seal->payload_key) != 0) {
+    const int differs =
+        seal->cipher == TT_SEAL_AES256
+            ? crypto_aead_aes256gcm_decrypt_detached_afternm(plain_out, NULL, sealed, count, tag,
+                                                             NULL, 0, nonce, aes_state(seal))
+            : crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+                  plain_out, NULL, sealed, count, tag, NULL, 0, nonce, seal->payload_key);
+    if (differs != 0) {
         memset(plain_out, 0, count);
         return seal_break(seal);
     }

@@ -13,7 +13,10 @@
  *     counter that starts at 0, is never sent and never reused.
  * (2) Only the strictly next head or block opens: replay, loss, reorder, reflection and any change
  *     fail, and the first failure wipes the state. The link is then closed.
- * (3) The head is always sealed. NONE and CRC leave the payload readable and changeable by who
+ * (3) Payload blocks are sealed by ChaCha20-Poly1305, or by AES-256-GCM where both processors have
+ *     instructions for it (the mesh's records say so, under the seal). Each cipher has a key of its
+ *     own. Heads are always sealed by ChaCha20-Poly1305.
+ * (4) The head is always sealed. NONE and CRC leave the payload readable and changeable by who
  *     sits on the wire; CRC finds accidents, not attackers.
  *
  * Layer:   transport; may include base/ only. No I/O, no clock.
@@ -42,19 +45,35 @@ typedef enum tt_seal_mode {
     TT_SEAL_AEAD,
 } tt_seal_mode;
 
+/* Of payload blocks; both ends must use the same. */
+typedef enum tt_seal_cipher {
+    TT_SEAL_CHACHA20,
+    TT_SEAL_AES256, /* only where tt_seal_has_aes */
+} tt_seal_cipher;
+
+#define TT_SEAL_AES_STATE_BYTES 512
+
 /* Fields are private to seal.c. */
 typedef struct tt_seal {
+    _Alignas(16) uint8_t aes_state[TT_SEAL_AES_STATE_BYTES]; /* the expanded payload key */
     uint8_t head_key[TT_SEAL_KEY_BYTES];
     uint8_t payload_key[TT_SEAL_KEY_BYTES];
     uint64_t head_counter;
     uint64_t payload_counter;
+    tt_seal_cipher cipher;
     bool alive;
 } tt_seal;
 
 /* `key` is tt_noise_keys.send at one end and .receive at the other; wipe it after.
  * TT_ERR_NO_RESOURCE if libsodium cannot start. */
 tt_status tt_seal_init(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES]);
+/* The same with a cipher for payload blocks; tt_seal_init takes ChaCha20. */
+tt_status tt_seal_init_with(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES],
+                            tt_seal_cipher cipher);
 void tt_seal_fini(tt_seal *seal);
+
+/* Does this processor have instructions for AES-256-GCM that libsodium uses? */
+bool tt_seal_has_aes(void);
 
 /* TT_ERR_SHUT_DOWN after a failure or 2^64 - 1 heads. */
 tt_status tt_seal_head(tt_seal *seal, const uint8_t head[TT_SEAL_HEAD_BYTES],

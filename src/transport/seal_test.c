@@ -25,15 +25,20 @@ typedef struct direction {
     uint8_t opened[TT_SEAL_HEAD_BYTES];
 } direction;
 
-static void start(direction *d)
+static void start_with(direction *d, tt_seal_cipher cipher)
 {
-    assert_int_equal(tt_seal_init(&d->sender, key_a), TT_OK);
-    assert_int_equal(tt_seal_init(&d->receiver, key_a), TT_OK);
+    assert_int_equal(tt_seal_init_with(&d->sender, key_a, cipher), TT_OK);
+    assert_int_equal(tt_seal_init_with(&d->receiver, key_a, cipher), TT_OK);
     for (uint8_t i = 0; i < 3; i++) {
         memset(d->head[i], 0x40 + i, TT_SEAL_HEAD_BYTES);
         assert_int_equal(tt_seal_head(&d->sender, d->head[i], d->sealed[i]), TT_OK);
     }
     memset(d->opened, 0xee, sizeof(d->opened));
+}
+
+static void start(direction *d)
+{
+    start_with(d, TT_SEAL_CHACHA20);
 }
 
 static void assert_broken(direction *d)
@@ -126,7 +131,7 @@ static void test_the_last_counter_is_never_used(void **state)
     assert_int_equal(tt_seal_head(&d.sender, d.head[0], d.sealed[0]), TT_ERR_SHUT_DOWN);
 }
 
-static void test_blocks_of_every_kind_of_length_round_trip_in_place(void **state)
+static void blocks_round_trip(tt_seal_cipher cipher)
 {
     static const size_t counts[] = {1, 63, 64, 65, 4096, TT_SEAL_BLOCK_BYTES_MAX};
     static uint8_t plain[TT_SEAL_BLOCK_BYTES_MAX];
@@ -134,8 +139,7 @@ static void test_blocks_of_every_kind_of_length_round_trip_in_place(void **state
     uint8_t tag[TT_SEAL_TAG_BYTES];
     direction d;
 
-    (void)state;
-    start(&d);
+    start_with(&d, cipher);
     for (size_t i = 0; i < TT_ARRAY_COUNT(counts); i++) {
         memset(plain, (int)i + 1, counts[i]);
         memcpy(bytes, plain, counts[i]);
@@ -146,7 +150,7 @@ static void test_blocks_of_every_kind_of_length_round_trip_in_place(void **state
     }
 }
 
-static void test_a_changed_or_repeated_block_breaks_the_link(void **state)
+static void changed_blocks_break(tt_seal_cipher cipher)
 {
     uint8_t plain[100] = {9};
     uint8_t bytes[100];
@@ -154,23 +158,59 @@ static void test_a_changed_or_repeated_block_breaks_the_link(void **state)
     uint8_t tag[TT_SEAL_TAG_BYTES];
     direction d;
 
-    (void)state;
-    start(&d);
+    start_with(&d, cipher);
     assert_int_equal(tt_seal_payload_block(&d.sender, plain, 100, bytes, tag), TT_OK);
     for (size_t byte = 0; byte < sizeof(bytes) + sizeof(tag); byte++) {
         uint8_t *target = byte < sizeof(bytes) ? bytes + byte : tag + (byte - sizeof(bytes));
-        assert_int_equal(tt_seal_init(&d.receiver, key_a), TT_OK);
+        assert_int_equal(tt_seal_init_with(&d.receiver, key_a, cipher), TT_OK);
         *target ^= 0x10;
         assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 100, tag, opened),
                          TT_ERR_BAD_WIRE);
         assert_true(sodium_is_zero(opened, sizeof(opened)));
         *target ^= 0x10;
     }
-    assert_int_equal(tt_seal_init(&d.receiver, key_a), TT_OK);
+    assert_int_equal(tt_seal_init_with(&d.receiver, key_a, cipher), TT_OK);
     assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 100, tag, opened), TT_OK);
     assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 100, tag, opened), TT_ERR_BAD_WIRE);
-    assert_int_equal(tt_seal_init(&d.receiver, key_a), TT_OK);
+    assert_int_equal(tt_seal_init_with(&d.receiver, key_a, cipher), TT_OK);
     assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 99, tag, opened), TT_ERR_BAD_WIRE);
+}
+
+static void test_blocks_of_every_kind_of_length_round_trip_in_place(void **state)
+{
+    (void)state;
+    blocks_round_trip(TT_SEAL_CHACHA20);
+    if (tt_seal_has_aes()) {
+        blocks_round_trip(TT_SEAL_AES256);
+    }
+}
+
+static void test_a_changed_or_repeated_block_breaks_the_link(void **state)
+{
+    (void)state;
+    changed_blocks_break(TT_SEAL_CHACHA20);
+    if (tt_seal_has_aes()) {
+        changed_blocks_break(TT_SEAL_AES256);
+    }
+}
+
+/* One key, one counter, two ciphers: neither opens what the other sealed. */
+static void test_ends_that_differ_in_the_cipher_break_the_link(void **state)
+{
+    uint8_t plain[100] = {9};
+    uint8_t bytes[100];
+    uint8_t tag[TT_SEAL_TAG_BYTES];
+    direction d;
+
+    (void)state;
+    if (!tt_seal_has_aes()) {
+        skip();
+    }
+    start_with(&d, TT_SEAL_AES256);
+    assert_int_equal(tt_seal_init(&d.receiver, key_a), TT_OK);
+    assert_int_equal(tt_seal_payload_block(&d.sender, plain, 100, bytes, tag), TT_OK);
+    assert_int_equal(tt_open_payload_block(&d.receiver, bytes, 100, tag, bytes), TT_ERR_BAD_WIRE);
+    assert_true(sodium_is_zero((const uint8_t *)&d.receiver, sizeof(d.receiver)));
 }
 
 static void test_a_head_cannot_pass_as_a_block(void **state)
@@ -222,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_every_bit_of_a_head_is_protected),
         cmocka_unit_test(test_the_last_counter_is_never_used),
         cmocka_unit_test(test_blocks_of_every_kind_of_length_round_trip_in_place),
+        cmocka_unit_test(test_ends_that_differ_in_the_cipher_break_the_link),
         cmocka_unit_test(test_a_changed_or_repeated_block_breaks_the_link),
         cmocka_unit_test(test_a_head_cannot_pass_as_a_block),
         cmocka_unit_test(test_the_crc_is_crc32c_and_finds_a_flip),

@@ -178,8 +178,8 @@ tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
     for (uint16_t slot = 0; slot < TT_TCP_COPY_MAX; slot++) {
         tcp->sender.copies.free_slots[tcp->sender.copies.free_count++] = slot;
     }
-    if (tt_seal_init(&tcp->sender.seal, config->send_key) != TT_OK ||
-        tt_seal_init(&tcp->receiver.seal, config->receive_key) != TT_OK) {
+    if (tt_seal_init_with(&tcp->sender.seal, config->send_key, config->cipher) != TT_OK ||
+        tt_seal_init_with(&tcp->receiver.seal, config->receive_key, config->cipher) != TT_OK) {
         tcp_free(tcp);
         return TT_ERR_NO_RESOURCE;
     }

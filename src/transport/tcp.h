@@ -46,6 +46,7 @@ typedef struct tt_tcp_config {
     uint8_t send_key[TT_SEAL_KEY_BYTES];
     uint8_t receive_key[TT_SEAL_KEY_BYTES];
     tt_seal_mode mode;
+    tt_seal_cipher cipher; /* mode AEAD: of payloads; agreed like `mode` */
     uint32_t keepalive_s;  /* 0: TT_TCP_KEEPALIVE_S */
     uint32_t unsent_bytes; /* bound of what is not on the wire, 0: TT_TCP_CHUNK_BYTES; until
                             * somebody says what to expect */

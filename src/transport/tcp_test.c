@@ -217,13 +217,27 @@ static void stream_pair(int fds[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 }
 
+/* Where the processor has AES, sealed frames use it here; seal_test.c has both ciphers. */
+static tt_seal_cipher cipher_here(void)
+{
+    return tt_seal_has_aes() ? TT_SEAL_AES256 : TT_SEAL_CHACHA20;
+}
+
 static void ends_create_over(end *a, end *b, tt_seal_mode mode, int there[2], int back[2])
 {
-    tt_tcp_config config = {.peer = 3, .send_fd = there[0], .receive_fd = back[0], .mode = mode};
+    tt_tcp_config config = {.peer = 3,
+                            .send_fd = there[0],
+                            .receive_fd = back[0],
+                            .mode = mode,
+                            .cipher = cipher_here()};
     memset(config.send_key, 1, sizeof(config.send_key));
     memset(config.receive_key, 2, sizeof(config.receive_key));
     end_init(a, config);
-    tt_tcp_config mirror = {.peer = 5, .send_fd = back[1], .receive_fd = there[1], .mode = mode};
+    tt_tcp_config mirror = {.peer = 5,
+                            .send_fd = back[1],
+                            .receive_fd = there[1],
+                            .mode = mode,
+                            .cipher = cipher_here()};
     memset(mirror.send_key, 2, sizeof(mirror.send_key));
     memset(mirror.receive_key, 1, sizeof(mirror.receive_key));
     end_init(b, mirror);
@@ -529,7 +543,11 @@ static recording record(tt_seal_mode mode, bool goodbye)
     int back[2];
     stream_pair(there);
     stream_pair(back);
-    tt_tcp_config config = {.peer = 3, .send_fd = there[0], .receive_fd = back[0], .mode = mode};
+    tt_tcp_config config = {.peer = 3,
+                            .send_fd = there[0],
+                            .receive_fd = back[0],
+                            .mode = mode,
+                            .cipher = cipher_here()};
     memset(config.send_key, 1, sizeof(config.send_key));
     end_init(&a, config);
     for (uint32_t op = 0; op < TT_ARRAY_COUNT(sizes); op++) {
@@ -559,7 +577,11 @@ static void play(tt_seal_mode mode, const uint8_t *bytes, size_t count, end *b)
     int back[2];
     stream_pair(there);
     stream_pair(back);
-    tt_tcp_config config = {.peer = 3, .send_fd = back[1], .receive_fd = there[1], .mode = mode};
+    tt_tcp_config config = {.peer = 3,
+                            .send_fd = back[1],
+                            .receive_fd = there[1],
+                            .mode = mode,
+                            .cipher = cipher_here()};
     memset(config.receive_key, 1, sizeof(config.receive_key));
     end_init(b, config);
     assert_int_equal(write(there[0], bytes, count), count);
