@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed on Tutti: tensors of wrong sizes fail the call on all ranks and touch no byte.
+"""torch.distributed on Tutti: tensors of wrong sizes fail the call on all ranks.
 
 One rank, drawn anew for each case, gets one thing wrong. Its tensors end at a page that may not be
 touched, and begin behind one where they fill their pages."""
@@ -241,7 +241,7 @@ def test_wrong_sizes_fail_on_all_ranks(kind):
         if everywhere[case.culprit] is not None and "disagree" not in everywhere[case.culprit]:
             for others in filter(None, everywhere):
                 assert f"rank {case.culprit}" in others or "earlier call" in others, everywhere
-            if kind not in ROOTED:
+            if case.is_culprit:  # elsewhere a failed call leaves its output undefined
                 for output in case.outputs:
                     assert torch.equal(output, torch.full_like(output, 9)), number
         total = torch.ones(1)

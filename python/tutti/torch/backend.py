@@ -10,6 +10,7 @@ What is wrong on one rank fails the call on all of them."""
 
 import atexit
 import ctypes
+import datetime
 import functools
 import secrets
 
@@ -20,12 +21,17 @@ import tutti
 from tutti import _library as c
 
 from . import completion, meeting, views
+from .group import TuttiGroup
 from .views import View
 from .work import Finished, Work
 
 _PORTS = 16
+_DEVICES = ["cpu", "cuda"]
+_NO_TIME = datetime.timedelta(0)
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
            "BAND": c.AND, "BOR": c.OR, "BXOR": c.XOR}
+_OPS = {getattr(dist.ReduceOp, name): number for name, number in _REDUCE.items()
+        if hasattr(dist.ReduceOp, name)}
 _OP_NAMES = {number: name for name, number in _REDUCE.items()}
 
 
@@ -58,10 +64,11 @@ _Base = _find_base()
 def _op(opts):
     if opts is None:
         return c.SUM
-    for name, number in _REDUCE.items():
-        if hasattr(dist.ReduceOp, name) and opts.reduceOp == getattr(dist.ReduceOp, name):
-            return number
-    raise NotImplementedError(f"torch.distributed's {opts.reduceOp} is not there")
+    op = opts.reduceOp
+    number = _OPS.get(getattr(op, "op", op))
+    if number is None:
+        raise NotImplementedError(f"torch.distributed's {op} is not there")
+    return number
 
 
 class _Plan:
@@ -91,7 +98,7 @@ def _collective(number, places=None):
             except Exception as problem:
                 raise self._refuse(number, places(*arguments) if places else 1, arguments,
                                    problem) from problem
-            opts = named.get("opts", arguments[-1] if arguments else None)
+            opts = arguments[-1] if arguments else named.get("opts")
             return self._begin(plan, getattr(opts, "asyncOp", True))
 
         return call
@@ -115,7 +122,7 @@ class TuttiBackend(_Base):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
         self._timeout_s = timeout.total_seconds() if timeout is not None else 0.0
-        self._works = []
+        self._works, self._finished = [], Finished([])
         self.chains = []  # works with futures whose callbacks may start calls
         self.job = _join(store, rank, size, self._timeout_s)
 
@@ -129,7 +136,7 @@ class TuttiBackend(_Base):
 
     @property
     def supports_splitting(self):
-        return False
+        return True
 
     @property
     def supports_coalescing(self):
@@ -172,7 +179,7 @@ class TuttiBackend(_Base):
             self.job.run(self._call(*plan.calls[0]), plan)
             for store in plan.stores:
                 store()
-            return Finished(plan.result)
+            return self._finished
         handles = [self.job.start(self._call(*call), plan) for call in plan.calls]
         work = Work(self, handles, plan.result, plan.stores)
         self._works = [other for other in self._works if not other.is_over]
@@ -210,8 +217,20 @@ class TuttiBackend(_Base):
             plan.add(c.ALLREDUCE, view, view, view.store, op=op)
         return plan
 
-    allreduce = _collective(c.ALLREDUCE, _each)(_allreduce)
     allreduce_coalesced = _collective(c.ALLREDUCE, _each)(_allreduce)
+
+    def allreduce(self, tensors, opts=None):
+        """What is small, and waited for here, goes the shortest way."""
+        if len(tensors) == 1 and not getattr(opts, "asyncOp", True) and not self.chains:
+            tensor, op = tensors[0], _OPS.get(opts.reduceOp.op)
+            dtype = views.dtype_of_plain(tensor)
+            if dtype is not None and op is not None:
+                call = self.job.new_call(c.ALLREDUCE, None, 0, 0, self._timeout_s)
+                call.input = call.output = tensor.data_ptr()
+                call.count, call.dtype, call.op = tensor.numel(), dtype, op
+                self.job.run(call, tensor)
+                return self._finished
+        return self.allreduce_coalesced(tensors, opts)
 
     def _gather_rows(self, plan, rows):
         """Everyone's rows, of which each rank may have another number; what takes them when they
@@ -478,8 +497,14 @@ class TuttiBackend(_Base):
     @_collective(c.BARRIER)
     def barrier(self, opts=None):
         plan = _Plan([])
-        plan.add(c.BARRIER, None, None)
+        timeout = getattr(opts, "timeout", None)
+        fields = {"timeout_s": timeout.total_seconds()} if timeout and timeout > _NO_TIME else {}
+        plan.add(c.BARRIER, None, None, **fields)
         return plan
+
+    def wait_for_all(self, timeout):
+        """A barrier whose error names the ranks that are missing."""
+        self.job.barrier(timeout=timeout.total_seconds() if timeout else self._timeout_s)
 
 
 def _joined(tensors):
@@ -527,7 +552,7 @@ def _leave():
 def _create(store, rank, size, timeout):
     backend = TuttiBackend(store, rank, size, timeout)
     _groups.append(backend)
-    return backend
+    return TuttiGroup(store, backend, _DEVICES, _create) if _Base is not _NamedGroup else backend
 
 
 def register():
@@ -536,7 +561,7 @@ def register():
         return
     meeting.serve_tutti_run()
     try:
-        dist.Backend.register_backend("tutti", _create, devices=["cpu", "cuda"])
+        dist.Backend.register_backend("tutti", _create, devices=_DEVICES)
     except TypeError:  # torch before 2.0
         dist.Backend.register_backend("tutti", _create)
 

@@ -19,6 +19,15 @@ _KINDS.update({getattr(torch, name): (number, 1, ()) for name, number in (
     if hasattr(torch, name)})
 
 
+def dtype_of_plain(tensor):
+    """The C library's type of a tensor that is summed where it lies; None: it has to be looked at
+    more closely."""
+    if tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous() and \
+            not tensor.is_neg():
+        return DTYPES.get(tensor.dtype)
+    return None
+
+
 class View:
     """A tensor's elements in contiguous host memory. `store` writes them back where that is a
     copy."""

@@ -126,7 +126,7 @@ def _is_asked_in_python():
 
 
 class Finished(_Base):
-    """What was waited for where it was called."""
+    """What was waited for where it was called; its caller looks at no result."""
 
     is_over = True
 
