@@ -14,9 +14,10 @@
 
 /* From the folder of the program to the one that holds the package tutti/. */
 static const char *const places[] = {
-    "../..",                 /* a wheel: site-packages/tutti/bin */
-    "../../python",          /* a build: build/bin */
-    "../share/tutti/python", /* make install: PREFIX/bin */
+    "../..",                        /* a wheel: site-packages/tutti/bin */
+    "../../python",                 /* a build: build/bin */
+    "../share/tutti/python",        /* make install: PREFIX/bin */
+    "../lib/python3/dist-packages", /* Debian: /usr/bin */
 };
 
 /* The folder that holds the package, absolute; false: there is none. */
