@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import socket
+import threading
 
 import pytest
 import torch
@@ -19,7 +20,10 @@ MODULES = ["horovod", "horovod.torch", "horovod.torch.mpi_ops", "horovod.torch.c
            "horovod.torch.elastic.sampler", "horovod.torch.elastic.state",
            "horovod.torch.sync_batch_norm", "horovod.common.util", "horovod.common.exceptions",
            "horovod.common.process_sets", "horovod.common.basics", "horovod.common.elastic",
-           "horovod.runner", "horovod.runner.launch", "horovod.data",
+           "horovod.runner", "horovod.runner.launch", "horovod.runner.util.threads",
+           "horovod.runner.common.util.timeout", "horovod.runner.common.util.hosts",
+           "horovod.runner.common.util.codec", "horovod.runner.common.util.secret",
+           "horovod.runner.common.util.host_hash", "horovod.data",
            "horovod.data.data_loader_base"]
 # Every variable that Horovod documents.
 VARIABLES = """FUSION_THRESHOLD CYCLE_TIME CACHE_CAPACITY HIERARCHICAL_ALLREDUCE
@@ -140,6 +144,62 @@ def test_helpers_that_scripts_import_do_what_their_names_say(monkeypatch):
             assert function(None, False) == hvd.Sum
         with pytest.raises(ValueError, match="supersedes"):
             function(hvd.Sum, True)
+
+
+def test_helpers_of_the_launcher_do_what_their_names_say():
+    from horovod.runner import run
+    from horovod.runner.common.util import codec, hosts, secret, timeout
+    from horovod.runner.launch import parse_args
+    from horovod.runner.util import threads
+
+    assert callable(run) and len(secret.make_secret_key()) == 32
+    assert threads.execute_function_multithreaded(lambda a, b: a + b, [[1, 2], [3, 4]]) == {
+        0: 3, 1: 7}
+    with pytest.raises(KeyError):
+        threads.execute_function_multithreaded({}.__getitem__, [[1]])
+    done = threading.Event()
+    threads.on_event(done, done.clear).join(0.01)
+    done.set()
+    with pytest.raises(timeout.TimeoutException, match="waiting for 0"):
+        timeout.Timeout(0, "{activity} for {timeout}").check_time_out_for("waiting")
+    assert codec.loads_base64(codec.dumps_base64({"a": 1})) == {"a": 1}
+    places = hosts.get_host_assignments(hosts.parse_hosts("a:2,b:2"), 3)
+    assert [(p.hostname, p.rank, p.local_rank, p.cross_rank, p.size, p.local_size, p.cross_size)
+            for p in places] == [("a", 0, 0, 0, 3, 2, 2), ("a", 1, 1, 0, 3, 2, 1),
+                                 ("b", 2, 0, 1, 3, 1, 2)]
+    with pytest.raises(ValueError, match="more processes"):
+        hosts.get_host_assignments(hosts.parse_hosts("a:2"), 3)
+    given = parse_args(["-np", "4", "-H", "a:2,b:2", "--verbose", "python", "train.py", "-x"])
+    assert (given.num_proc, given.np, given.hosts, given.verbose) == (4, 4, "a:2,b:2", True)
+    assert given.command == ["python", "train.py", "-x"] and given.ssh_port is None
+    with pytest.raises(AttributeError, match="no-such"):
+        given.no_such
+
+
+@pytest.mark.parametrize("name", ["gloo_run", "mpi_run", "js_run", "elastic", "driver", "http"])
+def test_inner_parts_of_the_launcher_name_the_cure(name):
+    with pytest.raises(ImportError, match=f"horovod.runner.{name} is not .*tutti run"):
+        importlib.import_module(f"horovod.runner.{name}")
+
+
+def test_adasums_users_are_not_turned_away():
+    assert hvd.mpi_enabled() and hvd.mpi_built() and hvd.gloo_built()
+    assert not hvd.mpi_threads_supported() and not hvd.nccl_built()
+
+
+def test_a_bad_variable_is_blamed_by_its_own_name(monkeypatch):
+    hvd.shutdown()
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "many")
+    with pytest.raises(RuntimeError, match="HOROVOD_FUSION_THRESHOLD.*many"):
+        hvd.init()
+    assert "TUTTI_FUSE_BATCH" not in os.environ
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "1048576")
+    hvd.init()
+    assert os.environ["TUTTI_FUSE_BATCH"] == "1048576"
+    hvd.shutdown()
+    monkeypatch.delenv("HOROVOD_FUSION_THRESHOLD")
+    hvd.init()  # what was carried over is not carried on
+    assert "TUTTI_FUSE_BATCH" not in os.environ
 
 
 def test_data_loaders_read_ahead_and_stop():

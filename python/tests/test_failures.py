@@ -78,6 +78,43 @@ def test_an_uncaught_exception_reaches_every_rank(tmp_path):
     assert "Traceback" in done.stderr  # the older hook still speaks
 
 
+def test_words_survive_two_jobs_strange_hooks_and_other_languages(tmp_path):
+    done, heard = run(tmp_path, """
+        import tutti
+        older = sys.excepthook
+        sys.excepthook = lambda *what: older(*what)  # as a logging library does
+        second = tutti.init()
+        if ME == CULPRIT:
+            hvd.allreduce(torch.ones(1), name="step")
+            raise ValueError("größer als 日本 " + "ü" * 200)
+        wait_for_the_end()
+    """)
+    assert "it raised ValueError: größer als 日本 üü" in heard[0], done.stderr
+    assert "?" not in heard[0] and "RecursionError" not in done.stderr
+    assert done.stderr.count("Traceback") == 1
+
+
+def test_a_forked_child_that_exits_prints_nothing(tmp_path):
+    done, heard = run(tmp_path, """
+        import tutti
+        job = tutti.init()
+        sys.stderr.flush()
+        if os.fork() == 0:
+            with job:
+                pass
+            hvd.shutdown()
+            sys.exit(0)
+        os.wait()
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        tell(hvd.allreduce(torch.ones(1), op=hvd.Sum, name="end").item())
+        job.shutdown()
+    """, culprit=-1)
+    assert heard == {0: "2.0", 1: "2.0"}, done.stderr
+    assert "Error" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
 def test_an_exception_in_a_with_block_reaches_every_rank(tmp_path):
     done, heard = run(tmp_path, """
         import array, tutti

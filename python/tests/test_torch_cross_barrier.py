@@ -3,6 +3,8 @@
 
 import copy
 import importlib
+import inspect
+import pickle
 import warnings
 
 import pytest
@@ -367,6 +369,30 @@ def test_a_model_compiled_later_trains_with_the_same_bits():
             optimizer.step()
         states.append(model.state_dict())
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_model_is_saved_and_copied_with_its_updates(tmp_path):
+    model = made("plain")
+    optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for take in (copy.deepcopy, lambda model: through_file(model, tmp_path),
+                 lambda model: pickle.loads(pickle.dumps(model))):
+        model(torch.ones(2, 8)).sum().backward()
+        optimizer.step()
+        taken = take(model)  # before anybody waited for the updates
+        optimizer.flush()
+        for mine, its in zip(model.state_dict().values(), taken.state_dict().values()):
+            assert torch.equal(mine, its)
+        taken.eval()(torch.ones(2, 8))
+        assert model.training and not taken.training
+    optimizer.remove()
+    assert "__deepcopy__" not in model.__dict__ and "train" not in model.__dict__
+
+
+def through_file(model, folder):
+    torch.save(model, folder / "model")
+    options = {"weights_only": False} if "weights_only" in inspect.signature(
+        torch.load).parameters else {}
+    return torch.load(folder / "model", **options)
 
 
 def test_a_copy_of_the_model_is_free():

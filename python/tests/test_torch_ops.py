@@ -348,7 +348,6 @@ def elsewhere():
     (lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "supersedes"),
     (lambda: hvd.allreduce(torch.ones(2), op=17), "does not exist"),
     (lambda: hvd.allreduce(torch.ones(2, dtype=torch.int32), op=hvd.Adasum), "floating-point"),
-    (lambda: hvd.reducescatter(torch.ones(2), op=hvd.Adasum), "allreduce"),
     (lambda: hvd.allgather(torch.tensor(1.0)), "dimension"),
     (lambda: hvd.alltoall(torch.ones(3), [1] * (hvd.size() + 1)), "splits"),
     (lambda: hvd.broadcast(torch.ones(1), hvd.size()), "not a member"),
@@ -432,6 +431,47 @@ def test_dropped_calls_keep_their_memory_until_they_are_over():
         tutti.handle.sweep()
         time.sleep(0.001)
     assert not tutti.handle._dropped
+
+
+@pytest.mark.parametrize("splits", [[0.5] * 8, torch.full((8,), 0.5), ["a"] * 8, [True] * 8])
+def test_splits_that_are_no_integers_fail_on_every_rank(splits):
+    splits = splits[:hvd.size()]
+    with pytest.raises((ValueError, hvd.HorovodInternalError)) as caught:
+        hvd.alltoall(torch.ones(2 * hvd.size()), splits if hvd.rank() == 0 else None)
+    assert "splits must be integers" in str(caught.value)
+    assert hvd.rank() == 0 or "rank 0" in str(caught.value)
+    hvd.alltoall(torch.ones(2 * hvd.size()))  # calls without a name still meet
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise LookupError("no such shard")
+
+
+@pytest.mark.parametrize("send", [
+    lambda obj: hvd.broadcast_object(obj, hvd.size() - 1), hvd.allgather_object])
+def test_an_object_that_cannot_be_pickled_fails_on_every_rank(send):
+    last = hvd.size() - 1
+    with pytest.raises(ValueError, match=f"rank {last}: a Unpicklable .*LookupError: no such sh"):
+        send(Unpicklable() if hvd.rank() == last else 1)
+    assert send(hvd.rank()) == (last if send is not hvd.allgather_object else list(ranks()))
+
+
+def test_adasum_is_for_allreduce_alone():
+    with pytest.raises(RuntimeError, match="Adasum"):
+        hvd.reducescatter(torch.ones(4), op=hvd.Adasum)
+    with pytest.raises(ValueError, match="Adasum"):
+        hvd.allreduce(torch.ones(4, dtype=torch.int32), op=hvd.Adasum)
+
+
+def test_a_timeline_is_on_disk_while_the_job_runs(tmp_path):
+    path = hvd.broadcast_object(str(tmp_path / "timeline.json"), 0)
+    own = path if hvd.rank() == 0 else f"{path}.{hvd.rank()}"
+    hvd.start_timeline(path)
+    hvd.allreduce(torch.ones(3), name="seen at once")
+    with open(own, encoding="utf-8") as file:
+        assert "seen at once" in file.read()
+    hvd.stop_timeline()
 
 
 def test_mismatch_raises_everywhere_and_the_job_goes_on():

@@ -65,6 +65,7 @@ class Context:
     def __init__(self, pointer: int, log: object) -> None:
         self._pointer: Optional[int] = pointer
         self._log = log  # the C library calls it for as long as it lives
+        self._process = os.getpid()
         self._is_gone = False  # nothing of this job writes into memory any more
         self._lock = threading.Lock()
         self._named: weakref.WeakValueDictionary[Tuple[int, str], Union[Handle, Dropped]] = (
@@ -95,7 +96,7 @@ class Context:
         with self._lock:
             pointer, self._pointer = self._pointer, None
             self._arena = None
-        if pointer is None:
+        if pointer is None or os.getpid() != self._process:  # a forked child has nothing to leave
             return
         status = c.library.tutti_shutdown(pointer)
         self._is_gone = True

@@ -79,6 +79,7 @@ static void trace_took(void *owner, const tt_trace_event *event)
     const tt_trace *trace = owner;
     write_edge(trace, event, true);
     write_edge(trace, event, false);
+    (void)fflush(trace->file); /* it is read while the job runs, and where it died */
 }
 
 static void write_head(const tt_trace *trace)

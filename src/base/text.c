@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,13 +54,44 @@ void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max)
     tt_text_add(text, "\"");
 }
 
+/* Bytes of the UTF-8 character at `source`, 0 where there is none that a line may show: not well
+ * formed, a control, a separator of lines or a change of direction. */
+static size_t character_bytes(const unsigned char *source, size_t bytes_max)
+{
+    const size_t bytes = source[0] < 0xc2 ? 1 : source[0] < 0xe0 ? 2 : source[0] < 0xf0 ? 3 : 4;
+    if (bytes == 1) {
+        return source[0] >= ' ' && source[0] <= '~' ? 1 : 0;
+    }
+    uint32_t point = source[0] & (0xffu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++) {
+        if (i >= bytes_max || (source[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        point = point << 6 | (source[i] & 0x3fu);
+    }
+    const bool is_short = (bytes == 3 && point < 0x800) || (bytes == 4 && point < 0x10000);
+    const bool is_none = point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff) || point < 0xa0;
+    const bool is_layout = (point >= 0x200b && point <= 0x200f) ||
+                           (point >= 0x2028 && point <= 0x202e) ||
+                           (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
+    return is_short || is_none || is_layout ? 0 : bytes;
+}
+
 void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max)
 {
     char plain[TT_TEXT_BYTES];
     size_t count = 0;
-    for (; count < bytes_max && count < TT_TEXT_BYTES - 1 && source[count] != '\0'; count++) {
-        const char letter = source[count];
-        plain[count] = letter >= ' ' && letter <= '~' ? letter : '?';
+    while (count < bytes_max && count < TT_TEXT_BYTES - 1 && source[count] != '\0') {
+        const size_t room = bytes_max - count < TT_TEXT_BYTES - 1 - count
+                                ? bytes_max - count
+                                : TT_TEXT_BYTES - 1 - count;
+        const size_t bytes = character_bytes((const unsigned char *)source + count, room);
+        if (bytes == 0) {
+            plain[count++] = '?';
+            continue;
+        }
+        memcpy(plain + count, source + count, bytes);
+        count += bytes;
     }
     tt_text_add(text, "%.*s", (int)count, plain);
 }

@@ -32,8 +32,8 @@ __attribute__((format(printf, 2, 0))) void tt_text_add_list(tt_text *text, const
 /* Append bytes nobody vouches for (a peer's, a user's), at most `bytes_max` of them: what is not
  * printable ASCII becomes \xNN, so that a log line stays one line. */
 void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max);
-/* The same for words that this library wrote, on this rank or on another: no quotation marks, and
- * what is not printable ASCII becomes '?'. */
+/* The same for words that this library or a program wrote, on this rank or on another: no quotation
+ * marks, UTF-8 stays, and what is no printable character becomes '?'. */
 void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max);
 
 #endif

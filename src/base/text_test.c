@@ -60,6 +60,41 @@ static void test_hostile_bytes_stay_on_one_line(void **state)
     assert_string_equal(text.bytes, "\"abc\"");
 }
 
+static void test_words_keep_letters_of_all_languages_and_nothing_else(void **state)
+{
+    (void)state;
+    static const char *const kept[] = {"gr\xc3\xb6\xc3\x9f", "\xe6\x97\xa5\xe6\x9c\xac",
+                                       "\xf0\x9f\x99\x82"};
+    static const char *const not_kept[] = {"\xc3",
+                                           "\x80",
+                                           "\xc0\xaf",
+                                           "\xed\xa0\x80",
+                                           "\xe0\x80\xaf",
+                                           "\xc2\x85",
+                                           "\xe2\x80\xa8",
+                                           "\xe2\x80\xae",
+                                           "\xf8\x88\x80\x80",
+                                           "\xf4\x90\x80\x80",
+                                           "\xef\xbb\xbf",
+                                           "\x1b",
+                                           "\xc3(",
+                                           "\xff"};
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        tt_text text = {0};
+        tt_text_add_words(&text, kept[i], 80);
+        assert_string_equal(text.bytes, kept[i]);
+    }
+    for (size_t i = 0; i < sizeof(not_kept) / sizeof(not_kept[0]); i++) {
+        tt_text text = {0};
+        tt_text_add_words(&text, not_kept[i], 80);
+        assert_int_equal(text.bytes[0], '?');
+        assert_int_equal(text.length, strlen(not_kept[i]));
+    }
+    tt_text cut = {0};
+    tt_text_add_words(&cut, "a\xc3\xb6", 2);
+    assert_string_equal(cut.bytes, "a?");
+}
+
 static void test_words_of_ours_are_not_quoted(void **state)
 {
     (void)state;
@@ -78,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_an_exact_fit_is_not_cut),
         cmocka_unit_test(test_hostile_bytes_stay_on_one_line),
         cmocka_unit_test(test_words_of_ours_are_not_quoted),
+        cmocka_unit_test(test_words_keep_letters_of_all_languages_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

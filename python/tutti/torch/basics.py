@@ -105,7 +105,12 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
         if _job is not None:
             return
         words = variables.apply()
-        _job = tutti.init(secret=torchrun.secret())
+        try:
+            _job = tutti.init(secret=torchrun.secret())
+        except errors.BadConfig as problem:
+            text = variables.blame(str(problem))
+            variables.forget()
+            raise errors.BadConfig(text, problem.status) from None
         variables.tell(words, _job.rank)
         _is_tuned = variables.is_tuned()
         if comm is not None and sorted(comm) != list(range(_job.size)):
@@ -271,13 +276,13 @@ def mpi_threads_supported() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """False: no MPI is used."""
-    return False
+    """True: what Horovod does with MPI, as Adasum, is done here, without MPI."""
+    return True
 
 
 def mpi_built() -> bool:
-    """False: no MPI is used."""
-    return False
+    """True: what Horovod does with MPI, as Adasum, is done here, without MPI."""
+    return True
 
 
 def gloo_enabled() -> bool:

@@ -7,8 +7,8 @@ forward pre-hook of the first module that reads a parameter waits for its exchan
 update. The layers that come first in forward are the most urgent in the exchange."""
 
 import collections
+import copy
 import importlib
-import types
 import warnings
 import weakref
 from typing import Any
@@ -50,25 +50,19 @@ class _Crossing:
         self._watch(model)
 
     def _watch(self, model):
-        """Hooks hold this optimizer weakly and are plain functions, so that copies of the model
-        are free of it."""
+        """Hooks hold this optimizer weakly, and copies of the model are free of it."""
         me = weakref.ref(self)
-
-        def before_forward(module, _):
-            if me() is not None:
-                me()._before_forward(module)
-
-        def after_state_dict(*_):
-            # The entries share memory with the parameters: updating them now is early enough.
-            if me() is not None:
-                me().flush()
-
         for module in model.modules():
             if not self._is_whole:
-                self._hooks.append(module.register_forward_pre_hook(before_forward))
-            self._hooks.append(module._register_state_dict_hook(after_state_dict))
+                self._hooks.append(module.register_forward_pre_hook(_Watch(me, "_before_forward")))
+            # The entries share memory with the parameters: updating them now is early enough.
+            self._hooks.append(module._register_state_dict_hook(_Watch(me, "_after_state_dict")))
         _models[model] = me
-        model.train = types.MethodType(_train, model)
+        methods = _Methods(model)
+        model.__dict__.update(train=methods.train, __deepcopy__=methods.deepcopy)
+
+    def _after_state_dict(self, _):
+        self.flush()
 
     # ---- during backward ----
 
@@ -311,7 +305,8 @@ class _Crossing:
         self._hooks = []
         for model in [model for model, me in _models.items() if me() is self]:
             del _models[model]
-            model.__dict__.pop("train", None)
+            for name in _Methods.NAMES:
+                model.__dict__.pop(name, None)
 
 
 def _telling(slot, me):
@@ -325,12 +320,57 @@ def _telling(slot, me):
     return ready
 
 
-def _train(model, mode=True):
-    """Module.train (and eval) of a model that CrossBarrier watches."""
-    owner = _models.get(model)
-    if owner is not None and owner() is not None:
-        owner().flush()
-    return type(model).train(model, mode)
+class _Watch:
+    """A hook of a module. Whoever copies or saves the module gets one that does nothing, and sees
+    the updates that are due: torch.save writes tensors after all objects."""
+
+    def __init__(self, me=None, method=None):
+        self._me, self._method = me, method
+
+    def __call__(self, module, *_):
+        owner = self._me() if self._me is not None else None
+        if owner is not None:
+            getattr(owner, self._method)(module)
+
+    def __reduce__(self):
+        owner = self._me() if self._me is not None else None
+        if owner is not None:
+            owner.flush()
+        return _Watch, ()
+
+
+class _Methods:
+    """Methods of a model that CrossBarrier watches, in front of its class's own."""
+
+    NAMES = ("train", "__deepcopy__")
+
+    def __init__(self, model):
+        self._model = weakref.ref(model)
+
+    def _flush(self):
+        owner = _models.get(self._model())
+        if owner is not None and owner() is not None:
+            owner().flush()
+
+    def train(self, mode=True):
+        """Module.train, and eval, after all updates that are due."""
+        self._flush()
+        model = self._model()
+        return type(model).train(model, mode)
+
+    def deepcopy(self, memo):
+        """A copy after all updates that are due, without these methods."""
+        self._flush()
+        model = self._model()
+        mine = {name: model.__dict__.pop(name) for name in self.NAMES if name in model.__dict__}
+        try:
+            return copy.deepcopy(model, memo)
+        finally:
+            model.__dict__.update(mine)
+
+    def __reduce__(self):
+        self._flush()
+        return _Methods, (self._model(),)
 
 
 def _update_of(optimizer):

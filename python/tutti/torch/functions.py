@@ -51,13 +51,15 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     basics.job()
     name = name or basics.next_name("broadcast_object", process_set)
     is_root = process_set.rank() == process_set._member(root_rank)
-    payload = bytearray(_dumps(obj)) if is_root else bytearray()
-    length = torch.tensor([len(payload)], dtype=torch.int64)
+    payload, mark = _packed(obj) if is_root else (bytearray(), 0)
+    length = torch.tensor([mark], dtype=torch.int64)
     ops.broadcast_(length, root_rank, f"{name}.sz", process_set)
     data = torch.frombuffer(payload, dtype=torch.uint8) if payload else None
     if data is None:
-        data = torch.empty(int(length), dtype=torch.uint8)
+        data = torch.empty(abs(int(length)), dtype=torch.uint8)
     ops.broadcast_(data, root_rank, f"{name}.t", process_set)
+    if int(length) < 0:
+        raise _unsendable(root_rank, data)
     return obj if is_root else _loads(data)
 
 
@@ -72,10 +74,31 @@ def allgather_object(obj: Any, name: Optional[str] = None,
     """Everyone's objects as a list, in rank order."""
     basics.job()
     name = name or basics.next_name("allgather_object", process_set)
-    payload = torch.frombuffer(bytearray(_dumps(obj)), dtype=torch.uint8)
-    lengths = ops.allgather(torch.tensor([payload.numel()]), f"{name}.sz", process_set)
-    joined = ops.allgather(payload, f"{name}.t", process_set)
-    return [_loads(part) for part in torch.split(joined, lengths.tolist())]
+    payload, mark = _packed(obj)
+    marks = ops.allgather(torch.tensor([mark]), f"{name}.sz", process_set).tolist()
+    joined = ops.allgather(torch.frombuffer(payload, dtype=torch.uint8), f"{name}.t", process_set)
+    parts = torch.split(joined, [abs(mark) for mark in marks])
+    for member, (part, mark) in enumerate(zip(parts, marks)):
+        if mark < 0:
+            raise _unsendable(process_set.ranks[member], part)
+    return [_loads(part) for part in parts]
+
+
+def _packed(obj):
+    """The pickled object and its length; where it cannot be pickled, why not, and the length of
+    that, negative. The others wait for something: they are to be told."""
+    try:
+        payload = bytearray(_dumps(obj))
+        return payload, len(payload)
+    except Exception as problem:  # whatever its __reduce__ raises
+        why = bytearray(f"a {type(obj).__name__} cannot be pickled ({type(problem).__name__}: "
+                        f"{problem})".encode(errors="replace"))
+        return why, -len(why)
+
+
+def _unsendable(rank, text):
+    return ValueError(f"rank {rank}: {bytes(text.tolist()).decode(errors='replace')}; send what "
+                      f"it is made of instead")
 
 
 def _dumps(obj):

@@ -438,7 +438,10 @@ def _splits(tensor, splits, process_set):
         if rows % members:
             raise ValueError("Tensor is not evenly divisible by the number of ranks; give splits.")
         return [rows // members] * members
-    splits = splits.tolist() if isinstance(splits, torch.Tensor) else [int(s) for s in splits]
+    splits = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
+    if any(isinstance(split, bool) or not hasattr(split, "__index__") for split in splits):
+        raise ValueError(f"splits must be integers, not {splits}")
+    splits = [int(split) for split in splits]
     if len(splits) != members:
         raise ValueError(f"Number of entries in splits, {len(splits)}, is not the number of ranks, "
                          f"{members}.")
@@ -452,10 +455,18 @@ def alltoall_async(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Seque
                    ) -> Any:
     """Start sending splits[r] rows to member r. synchronize gives the received tensor, with the
     received splits where splits were given."""
+    return _start_alltoall(tensor, splits, name, process_set, splits is not None)
+
+
+def _start_alltoall(tensor, splits, name, process_set, is_split):
     check_rows(tensor, "alltoall")
-    is_split = splits is not None
-    parts = _splits(tensor, splits, process_set)
     name = name_of(name, "alltoall", process_set)
+    try:
+        parts = _splits(tensor, splits, process_set)
+    except ValueError as problem:  # the others wait for this rank's rows
+        basics.job().refuse(basics.job().new_call(c.ALLTOALL, name, set_of(process_set)),
+                            str(problem))
+        raise
     staged = Staged(tensor)
     source = staged.host
     row, members = row_count(source.shape), len(parts)
@@ -482,8 +493,7 @@ def alltoall_async(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Seque
 class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):
-        output = synchronize(alltoall_async(tensor, _splits(tensor, splits, process_set), name,
-                                            process_set))
+        output = synchronize(_start_alltoall(tensor, splits, name, process_set, True))
         ctx.received, ctx.process_set = output[1], process_set
         ctx.mark_non_differentiable(output[1])
         return output

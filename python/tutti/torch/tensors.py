@@ -105,7 +105,9 @@ def reduce_op(op, dtype, is_complex, what):
         raise ValueError(f"{what}: op {op} does not exist")
     if is_complex and op not in (Sum, Average):
         raise ValueError(f"{what}: complex tensors have sum and average only")
-    if op == Adasum and (what != "allreduce" or not dtype.is_floating_point):
+    if op == Adasum and what != "allreduce":
+        raise NotImplementedError(f"{what}: Adasum exists for allreduce only")
+    if op == Adasum and not dtype.is_floating_point:
         raise ValueError(f"{what}: Adasum exists for allreduce of floating-point tensors only")
     if dtype == torch.bool and op == Average:
         raise ValueError(f"{what}: the average of bool is not defined")

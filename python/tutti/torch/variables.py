@@ -5,6 +5,7 @@ Each is honoured (it becomes a TUTTI_* setting, unless that is set already), ign
 refused. Who this process is (HOROVOD_RANK and its kin) is read by the C library."""
 
 import os
+import re
 import sys
 
 _LEVELS = {"trace": "debug", "debug": "debug", "info": "info", "warning": "warn", "warn": "warn",
@@ -110,8 +111,27 @@ def why_ignored(name):
     return "Horovod does not document it"
 
 
+_carried = {}  # TUTTI_* settings that were made of Horovod's variables: their names and values
+
+
+def forget():
+    """Take back what apply() has set, so that it is read anew the next time."""
+    for setting, (_, value) in _carried.items():
+        if os.environ.get(setting) == value:
+            del os.environ[setting]
+    _carried.clear()
+
+
+def blame(text):
+    """`text` with the names of the variables that the user has set."""
+    for setting, (name, value) in _carried.items():
+        text = re.sub(rf"\b{setting}\b", f"{name} ({setting} here)", text)
+    return text
+
+
 def apply():
     """Carry Horovod's variables over. Returns what to tell people, as one line or ''."""
+    forget()
     words = []
     for name, why in REFUSED.items():
         if os.environ.get(name) not in (None, "", "0"):
@@ -119,8 +139,9 @@ def apply():
     for name, setting_of in HONOURED.items():
         value = os.environ.get(name)
         setting = setting_of(value) if value else None
-        if setting is not None:
-            os.environ.setdefault(*setting)
+        if setting is not None and setting[0] not in os.environ:
+            os.environ[setting[0]] = setting[1]
+            _carried[setting[0]] = name, setting[1]
     for name in sorted(os.environ):
         value = os.environ[name]
         if not name.startswith("HOROVOD_") or not value or value.lower() in SILENT.get(name, ()):

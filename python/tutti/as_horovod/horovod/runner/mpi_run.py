@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Not provided."""
+
+raise ImportError("horovod.runner.mpi_run is not provided by Tutti; "
+                  "start the ranks with tutti run, or call horovod.run")
