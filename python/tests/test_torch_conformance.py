@@ -319,6 +319,29 @@ def test_a_group_can_be_split():
     assert total.item() == len(halves[rank() >= size() // 2])
 
 
+def test_leaving_ends_what_is_pending():
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    group = dist.new_group(list(range(size())))
+    backend = getattr(group, "tutti", group)
+    future = group.recv([torch.zeros(1)], (rank() + 1) % size(), 0).get_future()
+    dist.barrier()
+    backend.shutdown()
+    with pytest.raises(RuntimeError):
+        future.wait()
+    dist.barrier()
+
+
+def test_a_profiler_sees_what_is_dispatched():
+    if not hasattr(dist.distributed_c10d._get_default_group(), "tutti"):
+        pytest.skip("needs c10d's Backend")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        tensor = torch.ones(2)
+        dist.all_reduce(tensor)
+    assert tensor.tolist() == [size()] * 2
+    assert any(event.key == "c10d::allreduce_" for event in profile.key_averages())
+
+
 def test_groups_and_objects():
     everyone, found = dist.new_group(list(range(size()))), {}
     for which, group in (("tutti", everyone), ("gloo", groups["gloo"])):

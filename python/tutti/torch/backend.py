@@ -148,9 +148,9 @@ class TuttiBackend(_Base):
 
     def shutdown(self):
         self.job.shutdown()
+        completion.ring()
 
-    def abort(self):
-        self.job.shutdown()
+    abort = shutdown
 
     def _set_sequence_number_for_group(self):
         """c10d counts for itself."""
@@ -552,7 +552,12 @@ def _leave():
 def _create(store, rank, size, timeout):
     backend = TuttiBackend(store, rank, size, timeout)
     _groups.append(backend)
-    return TuttiGroup(store, backend, _DEVICES, _create) if _Base is not _NamedGroup else backend
+    if _Base is _NamedGroup:
+        return backend
+    try:
+        return TuttiGroup(store, backend, _DEVICES, _create)
+    except (AttributeError, TypeError):  # a torch whose groups are made otherwise
+        return backend
 
 
 def register():

@@ -61,7 +61,10 @@ class Completer:
             descriptors = self._descriptors()
             while self._collect():
                 pass
-            readable, _, _ = select.select([self._ear, *descriptors], [], [])
+            try:
+                readable, _, _ = select.select([self._ear, *descriptors], [], [])
+            except OSError:  # a context was left, and its descriptor with it
+                continue
             if self._ear in readable:
                 os.read(self._ear, 4096)
             for descriptor in readable:
@@ -109,7 +112,7 @@ def future(key, context, handle, finish, done):
 
 
 def ring():
-    """A call that somebody waited for is over."""
+    """A call is over that the threads may not have noticed: it was waited for, or its job left."""
     for completer in _levels:
         completer.ring()
 
