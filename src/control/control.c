@@ -280,13 +280,18 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
 {
     tt_control *control = machine;
     tt_text text = {0};
-    control->peers[peer].is_ended |= event == TT_PEER_DOWN || event == TT_PEER_LEFT;
+    control->peers[peer].is_ended |=
+        event == TT_PEER_DOWN || event == TT_PEER_LEFT || event == TT_PEER_REJECTS;
     switch (event) {
     case TT_PEER_DOWN:
         tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);
         break;
     case TT_PEER_LEFT:
         tt_failure_peer(control, peer, TT_ERR_PEER_LEFT, why);
+        break;
+    case TT_PEER_REJECTS: /* it blames us to the others; blaming it would divide the job */
+        tt_failure_excluded(control, peer);
+        tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);
         break;
     case TT_PEER_SILENT:
         tt_text_add(&text, "rank %u gives no sign of life (%s); waiting for it", peer, why);

@@ -183,10 +183,11 @@ struct tt_platform {
 };
 
 typedef enum tt_peer_event {
-    TT_PEER_SILENT, /* no sign of life for a while: a warning, never an error */
-    TT_PEER_BACK,   /* it gave a sign of life after SILENT */
-    TT_PEER_LEFT,   /* it said goodbye */
-    TT_PEER_DOWN,   /* its process or host is gone; needs proof, not just silence */
+    TT_PEER_SILENT,  /* no sign of life for a while: a warning, never an error */
+    TT_PEER_BACK,    /* it gave a sign of life after SILENT */
+    TT_PEER_LEFT,    /* it said goodbye */
+    TT_PEER_DOWN,    /* its process or host is gone; needs proof, not just silence */
+    TT_PEER_REJECTS, /* it lives, its link is gone, and it takes this rank for the one at fault */
 } tt_peer_event;
 
 /* Upcalls: what the world tells a machine. */

@@ -250,8 +250,9 @@ static void end_peer(tt_real *real, uint32_t peer)
     } else {
         remove_peer(real->socket_peers, &real->socket_count, peer);
     }
-    const tt_peer_event event = link->state == TT_LINK_LEFT ? TT_PEER_LEFT : TT_PEER_DOWN;
-    real->machine.ops->peer(real->machine.self, peer, event, link->why);
+    const tt_peer_event end = link->is_rejected ? TT_PEER_REJECTS : TT_PEER_DOWN;
+    real->machine.ops->peer(real->machine.self, peer,
+                            link->state == TT_LINK_LEFT ? TT_PEER_LEFT : end, link->why);
 }
 
 /* True if anything moved. Ends the peer if its link has ended. */

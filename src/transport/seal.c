@@ -14,6 +14,7 @@ enum {
     SUBKEY_HEAD = 1,
     SUBKEY_PAYLOAD = 2,
     SUBKEY_PAYLOAD_AES = 3,
+    SUBKEY_REJECTION = 4,
     NONCE_BYTES = crypto_aead_chacha20poly1305_ietf_NPUBBYTES,
 };
 
@@ -170,6 +171,13 @@ tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t cou
         return seal_break(seal);
     }
     return TT_OK;
+}
+
+void tt_seal_rejection(const uint8_t key[TT_SEAL_KEY_BYTES],
+                       uint8_t rejection_out[TT_SEAL_REJECTION_BYTES])
+{
+    crypto_kdf_derive_from_key(rejection_out, TT_SEAL_REJECTION_BYTES, SUBKEY_REJECTION,
+                               subkey_context, key);
 }
 
 uint64_t tt_seal_payload_wire_bytes(tt_seal_mode mode, uint32_t payload_bytes)

@@ -38,6 +38,7 @@
 #define TT_SEAL_SEALED_HEAD_BYTES (TT_SEAL_HEAD_BYTES + TT_SEAL_TAG_BYTES)
 #define TT_SEAL_BLOCK_BYTES_MAX (64U * 1024U)
 #define TT_SEAL_CRC_BYTES 4
+#define TT_SEAL_REJECTION_BYTES 32
 
 typedef enum tt_seal_mode {
     TT_SEAL_NONE,
@@ -82,6 +83,11 @@ tt_status tt_seal_head(tt_seal *seal, const uint8_t head[TT_SEAL_HEAD_BYTES],
 /* TT_ERR_BAD_WIRE if these bytes are not the next head; `head_out` is then zero. */
 tt_status tt_open_head(tt_seal *seal, const uint8_t sealed[TT_SEAL_SEALED_HEAD_BYTES],
                        uint8_t head_out[TT_SEAL_HEAD_BYTES]);
+
+/* What the receiver of a direction says to its sender when it gives up on it: bytes that only the
+ * two know, from the direction's key. */
+void tt_seal_rejection(const uint8_t key[TT_SEAL_KEY_BYTES],
+                       uint8_t rejection_out[TT_SEAL_REJECTION_BYTES]);
 
 /* One block of 1..TT_SEAL_BLOCK_BYTES_MAX bytes; sealed and plain may be the same buffer. */
 tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t count,

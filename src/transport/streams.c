@@ -115,6 +115,7 @@ static void settle(tt_streams *self)
 {
     tt_link *link = &self->link;
     uint32_t left_count = 0;
+    bool has_rejected = false;
     link->bytes_sent = link->bytes_received = link->frames_sent = link->frames_received = 0;
     for (uint32_t i = 0; i < self->count; i++) {
         const tt_link *each = &self->streams[i].tcp->link;
@@ -123,12 +124,17 @@ static void settle(tt_streams *self)
         link->frames_sent += each->frames_sent;
         link->frames_received += each->frames_received;
         left_count += each->state == TT_LINK_LEFT;
+        has_rejected |= self->streams[i].tcp->receiver.has_rejected;
         if (each->state == TT_LINK_DOWN && link->state == TT_LINK_UP) {
             link->state = TT_LINK_DOWN;
+            link->is_rejected = each->is_rejected;
             (void)snprintf(link->why, sizeof(link->why), "%s", each->why);
         }
     }
     for (uint32_t i = 0; link->state == TT_LINK_DOWN && i < self->count; i++) {
+        if (has_rejected) { /* on all of them: the peer may look at another first */
+            tt_tcp_receiver_reject(self->streams[i].tcp);
+        }
         tt_tcp_fail(self->streams[i].tcp, "%s", link->why);
     }
     if (link->state == TT_LINK_UP && left_count == self->count) {

@@ -183,6 +183,8 @@ tt_status tt_tcp_link_create(const tt_tcp_config *config, tt_link **link_out)
         tcp_free(tcp);
         return TT_ERR_NO_RESOURCE;
     }
+    tt_seal_rejection(config->send_key, tcp->sender.rejection);
+    tt_seal_rejection(config->receive_key, tcp->receiver.rejection);
     tcp->link.ops = &tt_tcp_link_ops;
     tcp->link.machine = config->machine;
     tcp->link.peer = config->peer;

@@ -16,6 +16,11 @@
  * every borrowed payload back: no `sent` follows, recall does nothing. They also shut the sockets,
  * so that the peer learns of it.
  *
+ * (6) Who finds that a frame cannot be verified says so before it shuts the sockets, by bytes that
+ * only the two ends know, backwards over the socket that it reads from, on which it sends nothing
+ * else. So both ends name the same rank: the one whose frames were not authentic. Where these bytes
+ * are lost the other end sees a closed connection.
+ *
  * Layer:   transport.
  * Threads: used by the baton's holder only.
  * Memory:  create takes about 2.3 MiB of address space per link, touched only when used; the queue

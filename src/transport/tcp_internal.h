@@ -26,6 +26,7 @@ enum {
     TT_TCP_BUFFER_BYTES = 128 * 1024,
     TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
     TT_TCP_QUIET_READS = 16,      /* a power of two: how often acknowledgements are delayed anew */
+    TT_TCP_OTHER_END_MS = 200,    /* between the ends of both sockets, at most */
 };
 #define TT_TCP_GOODBYE UINT32_MAX
 
@@ -69,6 +70,7 @@ typedef struct tt_tcp_sender {
     bool said;     /* the goodbye is staged */
     bool finished; /* all is written and the sending side is shut */
     char why[TT_LINK_WHY_BYTES];
+    uint8_t rejection[TT_SEAL_REJECTION_BYTES]; /* what the peer says if it rejects our frames */
 } tt_tcp_sender;
 
 typedef enum tt_tcp_phase {
@@ -93,6 +95,9 @@ typedef struct tt_tcp_receiver {
     bool after_long;      /* the next read takes little: a long payload probably follows its head */
     bool is_drained;      /* the last read got less than it asked for */
     uint32_t quiet_reads; /* since acknowledgements were last delayed */
+    uint8_t rejection[TT_SEAL_REJECTION_BYTES];
+    bool has_rejected;
+    uint64_t ended_ns; /* when the stream was first seen to have ended; 0: not yet */
 } tt_tcp_receiver;
 
 typedef struct tt_tcp {
@@ -118,5 +123,7 @@ void tt_tcp_sender_end(tt_tcp *tcp);
 
 bool tt_tcp_receiver_poll(tt_tcp *tcp);
 void tt_tcp_receiver_discard(tt_tcp *tcp);
+/* What arrived cannot be verified: says so to the peer, once. The caller fails the link next. */
+void tt_tcp_receiver_reject(tt_tcp *tcp);
 
 #endif

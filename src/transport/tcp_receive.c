@@ -15,9 +15,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "base/assert.h"
 #include "transport/tcp_internal.h"
@@ -32,12 +34,61 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+void tt_tcp_receiver_reject(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    if (!receiver->has_rejected) {
+        receiver->has_rejected = true;
+        (void)send(receiver->fd, receiver->rejection, sizeof(receiver->rejection),
+                   MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+/* Did the peer say so of us? Nothing else ever comes on the socket we send on. TT_IN_PROGRESS: it
+ * has not ended, and something may yet come; TT_OK: nothing came. */
+static tt_status look_for_rejection(const tt_tcp_sender *sender)
+{
+    uint8_t bytes[TT_SEAL_REJECTION_BYTES];
+    const ssize_t count = recv(sender->fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK);
+    if (count == (ssize_t)sizeof(bytes) &&
+        sodium_memcmp(bytes, sender->rejection, sizeof(bytes)) == 0) {
+        return TT_ERR_REFUSED;
+    }
+    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? TT_IN_PROGRESS : TT_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A process that dies ends both sockets; one that rejects our frames says so on the other. They are
+ * two connections, so the end of this one may come first: wait a little for the other's. */
+static bool should_wait_for_other_end(tt_tcp_receiver *receiver)
+{
+    if (receiver->ended_ns == 0) {
+        receiver->ended_ns = now_ns();
+    }
+    return now_ns() - receiver->ended_ns < (uint64_t)TT_TCP_OTHER_END_MS * 1000000;
+}
+
 /* The stream is over. Nothing is lost if the peer said all it wanted, or we no longer listen. */
 static void stream_ended(tt_tcp *tcp, int error)
 {
+    const tt_status word = tcp->sender.finished ? TT_OK : look_for_rejection(&tcp->sender);
+    if (word == TT_IN_PROGRESS && error == 0 && should_wait_for_other_end(&tcp->receiver)) {
+        return;
+    }
     tcp->receiver.phase = TT_TCP_PHASE_ENDED;
     if (tcp->sender.finished) {
         tt_tcp_leave(tcp);
+        return;
+    }
+    if (word == TT_ERR_REFUSED) {
+        tcp->link.is_rejected = true;
+        tt_tcp_fail(tcp, "it rejects frames of this rank: they were not authentic");
         return;
     }
     char text[64];
@@ -115,7 +166,14 @@ static size_t block_bytes(const tt_tcp_receiver *receiver)
 
 static void checksum_differs(tt_tcp *tcp)
 {
+    tt_tcp_receiver_reject(tcp);
     tt_tcp_fail(tcp, "payload checksum of frame from rank %u differs", tcp->link.peer);
+}
+
+static void payload_differs(tt_tcp *tcp)
+{
+    tt_tcp_receiver_reject(tcp);
+    tt_tcp_fail(tcp, "payload of frame from rank %u is not authentic", tcp->link.peer);
 }
 
 static void take_head(tt_tcp *tcp)
@@ -124,6 +182,7 @@ static void take_head(tt_tcp *tcp)
     const uint8_t *wire = receiver->buffer + receiver->begin;
     receiver->begin += TT_SEAL_SEALED_HEAD_BYTES;
     if (tt_open_head(&receiver->seal, wire, (uint8_t *)&receiver->head) != TT_OK) {
+        tt_tcp_receiver_reject(tcp);
         tt_tcp_fail(tcp, "head of frame from rank %u is not authentic", tcp->link.peer);
         return;
     }
@@ -134,6 +193,7 @@ static void take_head(tt_tcp *tcp)
         return;
     }
     if (payload_bytes > TT_PAYLOAD_BYTES_MAX) {
+        tt_tcp_receiver_reject(tcp);
         tt_tcp_fail(tcp, "frame from rank %u claims %u bytes, at most %u are allowed",
                     tcp->link.peer, payload_bytes, (unsigned)TT_PAYLOAD_BYTES_MAX);
         return;
@@ -172,7 +232,7 @@ static void take_small(tt_tcp *tcp)
     } else if (tcp->mode == TT_SEAL_AEAD &&
                tt_open_payload_block(&receiver->seal, wire, payload_bytes, wire + payload_bytes,
                                      wire) != TT_OK) {
-        tt_tcp_fail(tcp, "payload of frame from rank %u is not authentic", tcp->link.peer);
+        payload_differs(tcp);
         return;
     }
     const tt_machine *machine = tcp->link.machine;
@@ -230,7 +290,7 @@ static void take_sealed_block(tt_tcp *tcp)
     receiver->begin += plain_bytes + TT_SEAL_TAG_BYTES;
     if (tt_open_payload_block(&receiver->seal, wire, plain_bytes, wire + plain_bytes, target) !=
         TT_OK) {
-        tt_tcp_fail(tcp, "payload of frame from rank %u is not authentic", tcp->link.peer);
+        payload_differs(tcp);
         return;
     }
     long_arrived(tcp, target, plain_bytes);

@@ -586,10 +586,69 @@ static void play(tt_seal_mode mode, const uint8_t *bytes, size_t count, end *b)
     end_init(b, config);
     assert_int_equal(write(there[0], bytes, count), count);
     close(there[0]);
+    (void)shutdown(back[0], SHUT_WR); /* who dies ends both */
     while (b->link->state == TT_LINK_UP) {
         (void)b->link->ops->poll(b->link);
     }
     close(back[0]);
+}
+
+/* What the other end says after it got a changed frame; the test stands between the two. */
+static void reject(uint8_t rejection_out[TT_SEAL_REJECTION_BYTES])
+{
+    recording tape = record(TT_SEAL_AEAD, false);
+    int there[2];
+    int back[2];
+    stream_pair(there);
+    stream_pair(back);
+    end b;
+    tt_tcp_config config = {.peer = 3,
+                            .send_fd = back[1],
+                            .receive_fd = there[1],
+                            .mode = TT_SEAL_AEAD,
+                            .cipher = cipher_here()};
+    memset(config.receive_key, 1, sizeof(config.receive_key));
+    end_init(&b, config);
+    tape.bytes[70] ^= 1;
+    assert_int_equal(write(there[0], tape.bytes, tape.count), tape.count);
+    while (b.link->state == TT_LINK_UP) {
+        (void)b.link->ops->poll(b.link);
+    }
+    assert_false(b.link->is_rejected);
+    assert_int_equal(recv(there[0], rejection_out, TT_SEAL_REJECTION_BYTES, 0),
+                     TT_SEAL_REJECTION_BYTES);
+    close(there[0]);
+    close(back[0]);
+    end_fini(&b);
+    free(tape.bytes);
+}
+
+static void test_who_sent_what_is_not_authentic_learns_that_it_is_to_blame(void **state)
+{
+    (void)state;
+    uint8_t rejection[TT_SEAL_REJECTION_BYTES];
+    reject(rejection);
+    for (int is_true = 0; is_true < 2; is_true++) {
+        int there[2];
+        int back[2];
+        stream_pair(there);
+        stream_pair(back);
+        end a;
+        tt_tcp_config config = {.peer = 5, .send_fd = there[0], .receive_fd = back[0]};
+        memset(config.send_key, 1, sizeof(config.send_key));
+        end_init(&a, config);
+        rejection[0] ^= !is_true; /* somebody else's word */
+        assert_int_equal(write(there[1], rejection, sizeof(rejection)), sizeof(rejection));
+        rejection[0] ^= !is_true;
+        close(back[1]);
+        while (a.link->state == TT_LINK_UP) {
+            (void)a.link->ops->poll(a.link);
+        }
+        assert_int_equal(a.link->state, TT_LINK_DOWN);
+        assert_int_equal(a.link->is_rejected, is_true);
+        close(there[1]);
+        end_fini(&a);
+    }
 }
 
 static void test_a_stream_cut_at_any_byte_is_down_and_never_wrong(void **state)
@@ -710,6 +769,7 @@ int main(void)
         cmocka_unit_test(test_one_flipped_bit_anywhere_is_down_and_never_delivered),
         cmocka_unit_test(test_a_wrong_checksum_names_itself_and_the_rank),
         cmocka_unit_test(test_a_replayed_frame_is_refused),
+        cmocka_unit_test(test_who_sent_what_is_not_authentic_learns_that_it_is_to_blame),
         cmocka_unit_test(test_a_length_beyond_the_limit_is_refused),
         cmocka_unit_test(test_a_frame_too_long_to_send_is_refused),
     };

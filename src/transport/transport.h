@@ -79,6 +79,7 @@ struct tt_link {
     const tt_machine *machine; /* receives the upcalls; set before the first poll */
     uint32_t peer;
     tt_link_state state;
+    bool is_rejected; /* DOWN: the peer lives, and has proven that it rejects our frames */
     bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it if
                  * nothing is left that the descriptors would not tell */
     /* Of kinds that poll memory: both words stay zero as long as poll() has nothing to do that no
