@@ -18,7 +18,9 @@ _NUMPY = {"u1": c.U8, "i1": c.I8, "u2": c.U16, "i2": c.I16, "i4": c.I32, "i8": c
           "f2": c.F16, "f4": c.F32, "f8": c.F64, "b1": c.BOOL}
 _FORMATS = {"B": c.U8, "b": c.I8, "H": c.U16, "h": c.I16, "i": c.I32, "q": c.I64, "e": c.F16,
             "f": c.F32, "d": c.F64, "?": c.BOOL, "l": c.I64, "c": c.U8}
-# DLPack type codes: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool; with bits.
+# Complex numbers are pairs of these.
+_COMPLEX = {"c8": c.F32, "c16": c.F64, "Zf": c.F32, "Zd": c.F64, (5, 64): c.F32, (5, 128): c.F64}
+# DLPack type codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool; with bits.
 _DLPACK = {(0, 8): c.I8, (0, 16): c.I16, (0, 32): c.I32, (0, 64): c.I64, (1, 8): c.U8,
            (1, 16): c.U16, (2, 16): c.F16, (2, 32): c.F32, (2, 64): c.F64, (4, 16): c.BF16,
            (6, 8): c.BOOL}
@@ -27,19 +29,20 @@ _READ_ONLY = 1
 
 
 class Buffer:
-    """Where an object's elements lie. `owner` keeps them alive."""
+    """Where an object's elements lie. `owner` keeps them alive. A complex number has `width` 2: it
+    is two elements of `dtype`, and `count` counts both."""
 
-    __slots__ = ("address", "count", "dtype", "shape", "is_writable", "owner", "source")
+    __slots__ = ("address", "count", "dtype", "shape", "is_writable", "owner", "source", "width")
 
     def __init__(self, address: int, shape: Sequence[int], dtype: int, is_writable: bool,
-                 owner: Any, source: Any) -> None:
+                 owner: Any, source: Any, width: int = 1) -> None:
         self.address = address
         self.shape: Tuple[int, ...] = tuple(shape)
         self.dtype = dtype
         self.is_writable = is_writable
         self.owner = owner
         self.source = source
-        count = 1
+        self.width = count = width
         for extent in shape:
             count *= extent
         self.count = count
@@ -83,19 +86,21 @@ def _refuse_layout(source: object) -> NoReturn:
 
 
 def _from_numpy(array: Any) -> Buffer:
-    dtype = _NUMPY.get(array.dtype.str.lstrip("<|="))
+    text = array.dtype.str.lstrip("<|=")
+    dtype = _NUMPY.get(text, _COMPLEX.get(text))
     if dtype is None and array.dtype.name == "bfloat16":
         dtype = c.BF16
     if dtype is None:
         raise Unsupported(f"NumPy type {array.dtype} is not supported")
     if not array.flags.c_contiguous:
         _refuse_layout(array)
-    return Buffer(array.ctypes.data, array.shape, dtype, array.flags.writeable, array, array)
+    return Buffer(array.ctypes.data, array.shape, dtype, array.flags.writeable, array, array,
+                  2 if text in _COMPLEX else 1)
 
 
 def _from_dlpack(source: Any) -> Buffer:
-    kind, _ = source.__dlpack_device__()
-    if kind not in _HOST_DEVICES:
+    device, _ = source.__dlpack_device__()
+    if device not in _HOST_DEVICES:
         raise Unsupported(f"{type(source).__name__} lies on a device; copy it to the host first")
     try:
         capsule = source.__dlpack__(max_version=(1, 0))
@@ -109,7 +114,8 @@ def _from_dlpack(source: Any) -> Buffer:
         tensor, is_writable = versioned.tensor, not versioned.flags & _READ_ONLY
     else:
         tensor = ctypes.cast(pointer, ctypes.POINTER(_Tensor)).contents
-    dtype = _DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    kind = tensor.code, tensor.bits
+    dtype = _DLPACK.get(kind, _COMPLEX.get(kind)) if tensor.lanes == 1 else None
     if dtype is None:
         raise Unsupported(f"{type(source).__name__}: DLPack type ({tensor.code}, {tensor.bits} "
                           "bits) is not supported")
@@ -117,7 +123,8 @@ def _from_dlpack(source: Any) -> Buffer:
     if tensor.strides and not _is_contiguous(shape, [tensor.strides[i] for i in range(len(shape))]):
         _refuse_layout(source)
     address = (tensor.data or 0) + tensor.byte_offset
-    return Buffer(address, shape, dtype, is_writable, capsule, source)
+    return Buffer(address, shape, dtype, is_writable, capsule, source,
+                  2 if kind in _COMPLEX else 1)
 
 
 def _from_protocol(source: Any) -> Buffer:
@@ -126,18 +133,20 @@ def _from_protocol(source: Any) -> Buffer:
     except TypeError:
         raise BadArgument(f"{type(source).__name__} is no array: it has neither DLPack nor the "
                           "buffer protocol") from None
-    dtype = _FORMATS.get(view.format.lstrip("@=<"))
-    if dtype is None or c.ITEM_BYTES[dtype] != view.itemsize:
+    text = view.format.lstrip("@=<")
+    dtype, width = _FORMATS.get(text, _COMPLEX.get(text)), 2 if text in _COMPLEX else 1
+    if dtype is None or c.ITEM_BYTES[dtype] * width != view.itemsize:
         raise Unsupported(f"{type(source).__name__}: format '{view.format}' is not supported")
     if not view.c_contiguous:
         _refuse_layout(source)
     if view.readonly:
         raw = view.tobytes() if view.nbytes else b"\0"
         address = ctypes.cast(ctypes.c_char_p(raw), ctypes.c_void_p).value or 0
-        return Buffer(address, view.shape or (), dtype, False, raw, source)
+        return Buffer(address, view.shape or (), dtype, False, raw, source, width)
     flat = view.cast("B") if view.nbytes else bytearray(1)
     array = (ctypes.c_char * len(flat)).from_buffer(flat)
-    return Buffer(ctypes.addressof(array), view.shape or (), dtype, True, (array, view), source)
+    return Buffer(ctypes.addressof(array), view.shape or (), dtype, True, (array, view), source,
+                  width)
 
 
 def as_buffer(source: Any) -> Buffer:

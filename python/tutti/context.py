@@ -9,8 +9,8 @@ import sys
 import threading
 import weakref
 from types import TracebackType
-from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Tuple, Type,
-                    Union)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple,
+                    Type, Union)
 
 from . import _library as c
 from . import last_words
@@ -34,6 +34,13 @@ def _op(op: Union[str, int]) -> int:
         return c.OPS[op]
     except KeyError:
         raise BadArgument(f"op '{op}' does not exist; use one of {', '.join(c.OPS)}") from None
+
+
+def _op_for(source: Buffer, op: Union[str, int]) -> int:
+    number = _op(op)
+    if source.width > 1 and number not in (c.SUM, c.AVERAGE):
+        raise BadArgument("complex numbers have sum and average only")
+    return number
 
 
 class _Arena:
@@ -293,12 +300,18 @@ class Context:
 
     def _output(self, out: Any, source: Buffer, shape: Tuple[int, ...]) -> Tuple[Buffer, Any]:
         """Buffer and result object for a result of `shape` and the type of `source`."""
+        count = source.width
+        for extent in shape:
+            count *= extent
         if out is not None:
             buffer = as_buffer(out)
             if not buffer.is_writable:
                 raise BadArgument("out is read-only", -4, self.rank)
-            if buffer.dtype != source.dtype:
+            if (buffer.dtype, buffer.width) != (source.dtype, source.width):
                 raise BadArgument("out has another type than the input", -4, self.rank)
+            if buffer.count != count:
+                raise BadArgument(f"out has {buffer.count // source.width} elements, the result "
+                                  f"{count // source.width}", -4, self.rank)
             return buffer, out
         import numpy
 
@@ -315,11 +328,8 @@ class Context:
         source = as_buffer(array)
         call = self.new_call(c.ALLREDUCE, name, process_set, priority, timeout)
         target, result = self._output(out, source, source.shape)
-        if target.count != source.count:
-            raise BadArgument(f"out has {target.count} elements, the input {source.count}", -4,
-                              self.rank)
         call.input, call.output, call.count = source.address, target.address, source.count
-        call.dtype, call.op = source.dtype, _op(op)
+        call.dtype, call.op = source.dtype, _op_for(source, op)
         call.prescale, call.postscale = prescale, postscale
         return call, (source, target), lambda: result, name
 
@@ -331,10 +341,39 @@ class Context:
         """The reduction of `array` over all ranks, on every rank."""
         return self.run(*self._allreduce(array, op, **options))
 
-    def _broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None,
-                   process_set: int = 0, priority: int = 0,
+    def _reduce(self, array: Any, op: Union[str, int] = "sum", root: int = 0, *, out: Any = None,
+                name: Optional[str] = None, process_set: int = 0, priority: int = 0,
+                prescale: float = 1.0, postscale: float = 1.0,
+                timeout: Optional[float] = None) -> _Prepared:
+        source = as_buffer(array)
+        call = self.new_call(c.REDUCE, name, process_set, priority, timeout)
+        target, result = None, None
+        if self.set_rank(process_set) == root:
+            target, result = self._output(out, source, source.shape)
+            call.output = target.address
+        call.input, call.count, call.root = source.address, source.count, root
+        call.dtype, call.op = source.dtype, _op_for(source, op)
+        call.prescale, call.postscale = prescale, postscale
+        return call, (source, target), lambda: result, name
+
+    def start_reduce(self, array: Any, *arguments: Any, **options: Any) -> Handle:
+        """Start the reduction of `array` to one rank."""
+        return self.start(*self._reduce(array, *arguments, **options))
+
+    def reduce(self, array: Any, op: Union[str, int] = "sum", root: int = 0, **options: Any) -> Any:
+        """The reduction of `array` over all ranks, on `root`; None elsewhere."""
+        return self.run(*self._reduce(array, op, root, **options))
+
+    def _broadcast(self, array: Any, root: int = 0, *, out: Any = None,
+                   name: Optional[str] = None, process_set: int = 0, priority: int = 0,
                    timeout: Optional[float] = None) -> _Prepared:
         buffer = as_buffer(array)
+        if out is not None:
+            target, array = self._output(out, buffer, buffer.shape)
+            if self.set_rank(process_set) == root:
+                ctypes.memmove(target.address, buffer.address,
+                               buffer.count * c.ITEM_BYTES[buffer.dtype])
+            buffer = target
         if not buffer.is_writable and self.set_rank(process_set) != root:
             raise BadArgument("the array is read-only", -4, self.rank)
         call = self.new_call(c.BROADCAST, name, process_set, priority, timeout)
@@ -347,28 +386,90 @@ class Context:
         return self.start(*self._broadcast(array, *arguments, **options))
 
     def broadcast(self, array: Any, root: int = 0, **options: Any) -> Any:
-        """Root's `array` in everyone's, in place."""
+        """Root's `array` in everyone's, in place; with `out` there instead."""
         return self.run(*self._broadcast(array, root, **options))
 
-    def _allgather(self, array: Any, *, name: Optional[str] = None, process_set: int = 0,
-                   priority: int = 0, timeout: Optional[float] = None) -> _Prepared:
+    def _gathered(self, collective: int, array: Any, root: Optional[int], out: Any,
+                  options: Dict[str, Any]) -> _Prepared:
+        """What allgather and gather have in common."""
         source = as_buffer(array)
         if not source.shape:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
-        row = row_count(source.shape)
-        size = self.set_size(process_set)
-        call = self.new_call(c.ALLGATHER, name, process_set, priority, timeout)
-        counts = (ctypes.c_uint64 * size)()
+        process_set = options.get("process_set", 0)
+        is_target = root is None or self.set_rank(process_set) == root
+        call = self.new_call(collective, options.get("name"), process_set,
+                             options.get("priority", 0), options.get("timeout"))
+        counts = (ctypes.c_uint64 * self.set_size(process_set))()
         result = Result(self)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
+        call.root = root or 0
         call.output_counts = counts
-        call.result_out = result.out()
+        if is_target:
+            call.result_out = result.out()
 
         def finish() -> Tuple[Any, List[int]]:
-            lengths = [count // row if row else 0 for count in counts]
-            return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
+            return self._rows(result, source, counts, out) if is_target else (None, [])
 
-        return call, (source, counts, result), finish, name
+        return call, (source, counts, result), finish, options.get("name")
+
+    def _rows(self, result: Result, source: Buffer, counts: Any, out: Any) -> Tuple[Any, List[int]]:
+        """Rows of all ranks, in `out` or a new array, and how many came from each."""
+        row = row_count(source.shape) * source.width
+        lengths = [count // row if row else 0 for count in counts]
+        shape = (sum(lengths),) + tuple(source.shape[1:])
+        if out is None:
+            return self._adopt(result, source, shape), lengths
+        target, out = self._output(out, source, shape)
+        if result.address:
+            ctypes.memmove(target.address, result.address,
+                           target.count * c.ITEM_BYTES[target.dtype])
+        result.free()
+        return out, lengths
+
+    def _allgather(self, array: Any, *, out: Any = None, **options: Any) -> _Prepared:
+        return self._gathered(c.ALLGATHER, array, None, out, _known(options))
+
+    def _gather(self, array: Any, root: int = 0, *, out: Any = None, **options: Any) -> _Prepared:
+        return self._gathered(c.GATHER, array, root, out, _known(options))
+
+    def start_gather(self, array: Any, *arguments: Any, **options: Any) -> Handle:
+        """Start joining everyone's arrays on one rank; lengths may differ."""
+        return self.start(*self._gather(array, *arguments, **options))
+
+    def gather(self, array: Any, root: int = 0, **options: Any) -> Any:
+        """Everyone's arrays joined along the first axis, on `root`; None elsewhere."""
+        return self.run(*self._gather(array, root, **options))[0]
+
+    def _scatter(self, array: Any, root: int = 0, *, out: Any, name: Optional[str] = None,
+                 process_set: int = 0, priority: int = 0,
+                 timeout: Optional[float] = None) -> _Prepared:
+        target = as_buffer(out)
+        if not target.is_writable:
+            raise BadArgument("out is read-only", -4, self.rank)
+        call = self.new_call(c.SCATTER, name, process_set, priority, timeout)
+        source = None
+        if self.set_rank(process_set) == root:
+            source = as_buffer(array)
+            if (source.dtype, source.width) != (target.dtype, target.width):
+                raise BadArgument("out has another type than the input", -4, self.rank)
+            if source.count != target.count * self.set_size(process_set):
+                raise BadArgument(f"the array has {source.count // source.width} elements; "
+                                  f"{self.set_size(process_set)} parts like out have "
+                                  f"{target.count * self.set_size(process_set) // target.width}",
+                                  -4, self.rank)
+            call.input = source.address
+        call.output, call.count, call.dtype = target.address, target.count, target.dtype
+        call.root = root
+        return call, (source, target), lambda: out, name
+
+    def start_scatter(self, array: Any, *arguments: Any, **options: Any) -> Handle:
+        """Start sending part r of root's `array` to rank r."""
+        return self.start(*self._scatter(array, *arguments, **options))
+
+    def scatter(self, array: Any, root: int = 0, *, out: Any, **options: Any) -> Any:
+        """This rank's part of root's `array`, in `out`; all parts are alike. Elsewhere `array` is
+        not looked at and may be None."""
+        return self.run(*self._scatter(array, root, out=out, **options))
 
     def start_allgather(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start joining everyone's arrays along the first axis; lengths may differ."""
@@ -379,7 +480,7 @@ class Context:
         joined: numpy.ndarray[Any, Any] = self.run(*self._allgather(array, **options))[0]
         return joined
 
-    def _reducescatter(self, array: Any, op: Union[str, int] = "sum", *,
+    def _reducescatter(self, array: Any, op: Union[str, int] = "sum", *, out: Any = None,
                        name: Optional[str] = None, process_set: int = 0, priority: int = 0,
                        prescale: float = 1.0, postscale: float = 1.0,
                        timeout: Optional[float] = None) -> _Prepared:
@@ -387,14 +488,14 @@ class Context:
         size, member = self.set_size(process_set), self.set_rank(process_set)
         if not source.shape:
             raise BadArgument("a scalar cannot be scattered; give it one axis", -4, self.rank)
-        rows, row = source.shape[0], row_count(source.shape)
+        rows, row = source.shape[0], row_count(source.shape) * source.width
         parts = [rows // size + (1 if r < rows % size else 0) for r in range(size)]
         counts = (ctypes.c_uint64 * size)(*[part * row for part in parts])
-        target, result = self._output(None, source,
+        target, result = self._output(out, source,
                                       (parts[max(member, 0)],) + tuple(source.shape[1:]))
         call = self.new_call(c.REDUCESCATTER, name, process_set, priority, timeout)
         call.input, call.output, call.dtype = source.address, target.address, source.dtype
-        call.op, call.prescale, call.postscale = _op(op), prescale, postscale
+        call.op, call.prescale, call.postscale = _op_for(source, op), prescale, postscale
         call.input_counts = counts
         call.output_capacity = target.count
         return call, (source, target, counts), lambda: result, name
@@ -408,14 +509,14 @@ class Context:
         """This rank's part of the reduction."""
         return self.run(*self._reducescatter(array, op, **options))
 
-    def _alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, *,
+    def _alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, *, out: Any = None,
                   name: Optional[str] = None, process_set: int = 0, priority: int = 0,
                   timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         size = self.set_size(process_set)
         if not source.shape:
             raise BadArgument("a scalar cannot be split; give it one axis", -4, self.rank)
-        rows, row = source.shape[0], row_count(source.shape)
+        rows, row = source.shape[0], row_count(source.shape) * source.width
         if splits is None:
             if rows % size:
                 raise BadArgument(f"{rows} rows do not divide by {size} ranks; give splits", -4,
@@ -435,8 +536,7 @@ class Context:
         call.result_out = result.out()
 
         def finish() -> Tuple[Any, List[int]]:
-            lengths = [count // row if row else 0 for count in outputs]
-            return self._adopt(result, source, (sum(lengths),) + tuple(source.shape[1:])), lengths
+            return self._rows(result, source, outputs, out)
 
         return call, (source, inputs, outputs, result), finish, name
 
@@ -484,12 +584,19 @@ class Context:
         count = 1
         for extent in shape:
             count *= extent
-        nbytes = count * c.ITEM_BYTES[source.dtype]
+        nbytes = count * source.width * c.ITEM_BYTES[source.dtype]
         address = result.take()
         if not address:
             return numpy.empty(shape, _numpy_dtype(source))
         array = self._owned(address, max(nbytes, 1))
         return numpy.frombuffer(memoryview(array), _numpy_dtype(source), count).reshape(shape)
+
+
+def _known(options: Dict[str, Any]) -> Dict[str, Any]:
+    strange = set(options) - {"name", "process_set", "priority", "timeout"}
+    if strange:
+        raise TypeError(f"unexpected keyword argument '{sorted(strange)[0]}'")
+    return options
 
 
 def row_count(shape: Sequence[int]) -> int:
@@ -505,6 +612,8 @@ def _numpy_dtype(source: Buffer) -> Any:
 
     if isinstance(source.source, numpy.ndarray):
         return source.source.dtype
+    if source.width > 1:
+        return numpy.dtype({c.F32: "c8", c.F64: "c16"}[source.dtype])
     names = {c.U8: "u1", c.I8: "i1", c.U16: "u2", c.I16: "i2", c.I32: "i4", c.I64: "i8",
              c.F16: "f2", c.F32: "f4", c.F64: "f8", c.BOOL: "?", c.BF16: "u2"}
     return numpy.dtype(names[source.dtype])
