@@ -55,6 +55,7 @@
     X(WRONG_BIDDERS_TOLD)      \
     X(SUM_ORDER_BY_RANK)       \
     X(DEADLINE_IGNORED)        \
+    X(NAMED_DEADLINE_IGNORED)  \
     X(OTHER_USER_TAKEN)        \
     X(SET_RELEASED_TOO_EARLY)
 

@@ -79,21 +79,19 @@ static bool set_is_hit(const simulation *run, uint32_t set)
     return false;
 }
 
-/* May what happens to one of them happen to both: one call, one group, or perhaps a group that the
- * library made? */
-static bool are_near(const scenario *what, const scenario_call *a, const scenario_call *b)
+static bool may_travel_together(const call_slot *a, const call_slot *b)
 {
-    return judge_are_grouped(a, b) || (what->control.groups > 0 && a->set == b->set);
+    return a->call->is_named && b->call->is_named && a->call->set == b->call->set;
 }
 
-/* Has some rank waited until its deadline for this call? */
+/* Has some rank waited until its deadline for this call, or for a tensor that travels with it? */
 static bool has_timed_out(const simulation *run, const call_slot *slot)
 {
     for (uint32_t i = 0; i < run->slot_count; i++) {
         const call_slot *other = &run->slots[i];
         const uint64_t deadline_ns = other->call->deadline_ns;
         if (!other->is_join && other->finished_count > 0 && deadline_ns > 0 &&
-            are_near(run->what, other->call, slot->call) &&
+            (judge_are_grouped(other->call, slot->call) || may_travel_together(other, slot)) &&
             other->finished_ns >= other->submitted_ns + deadline_ns) {
             return true;
         }

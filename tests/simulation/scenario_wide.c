@@ -68,13 +68,15 @@ static void draw_types(scenario *drawn, tt_random *random)
     }
 }
 
-/* Some calls have one. Ranks that time out go on, so that others may be late in turn. */
+/* Some calls have one. Ranks that time out go on, so that others may be late in turn. Not those of
+ * a group that comes apart: the rank that has its parts one by one never makes the call of that
+ * name which the others give up, so that its next one counts for it. */
 static void draw_deadlines(scenario *drawn, tt_random *random)
 {
     static const uint64_t deadlines[] = {20 * MS, 200 * MS, 1000 * MS};
     const uint32_t rate = 1 + below(random, 4);
     for (uint32_t i = 0; i < drawn->call_count; i++) {
-        if (one_in(random, rate)) {
+        if (one_in(random, rate) && drawn->calls[i].flaw != FLAW_APART) {
             drawn->calls[i].deadline_ns = deadlines[below(random, TT_ARRAY_COUNT(deadlines))];
         }
     }
@@ -87,7 +89,7 @@ void scenario_widen(scenario *drawn)
     if (!one_in(&random, 3)) {
         draw_types(drawn, &random);
     }
-    if (one_in(&random, 3) && !drawn->is_named) {
+    if (one_in(&random, 3)) {
         draw_deadlines(drawn, &random);
         drawn->leaves_early = false; /* who leaves cannot testify any more */
     }
