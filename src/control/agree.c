@@ -733,7 +733,7 @@ static void patrol_op(tt_op *op, uint64_t now)
         tt_text_add(&text, "rank %u: ", op->control->world.rank);
         tt_claim_tell(&text, &op->claim);
         tt_text_add(&text, " not over after %g s",
-                    (double)(op->deadline_ns - op->submitted_ns) / 1e9);
+                    (double)(op->deadline_ns - op->waiting_ns) / 1e9);
         if (op->stall_text[0] != 0) {
             tt_text_add(&text, ", missing: %s", op->stall_text);
         }

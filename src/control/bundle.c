@@ -34,6 +34,7 @@ typedef struct run {
 typedef struct member {
     const tt_agreement *item;
     tt_request *request; /* NULL: joined */
+    bool is_refused;     /* joined: by those that have not; their requests know it */
     const tt_claim *claim;
     const char *name;
 } member;
@@ -188,13 +189,20 @@ static void pack_dissolve(tt_bundle *bundle)
 {
     tt_control *control = bundle->control;
     tt_set *set = tt_set_find(control, bundle->carrier.set);
-    tt_pack_ended(control, set, &bundle->pack);
+    const bool is_late = bundle->carrier.status == TT_ERR_TIMED_OUT;
+    if (!is_late) { /* else others may have completed it, and go on with the next */
+        tt_pack_ended(control, set, &bundle->pack);
+    }
     for (uint32_t i = 0; i < bundle->member_count;) {
         tt_request *request = bundle->members[i].request;
         tt_named *named = request->named;
         tt_agreement item = bundle->pack;
         item.index = bundle->members[i].index;
         i += named->member_count; /* those of a group lie together, and are over together */
+        if (is_late) { /* for a rank that has them one by one */
+            named->objection = TT_ERR_TIMED_OUT;
+            memcpy(named->error, bundle->carrier.error, sizeof(named->error));
+        }
         if (named->member_max > 0) {
             item.ticket = &named->ticket;
             tt_bundle_run(control, set, &item, 1, true);
@@ -223,7 +231,8 @@ static void bundle_finished(tt_request *carrier)
     tt_bundle *bundle = carrier->owner;
     const tt_status status = carrier->status;
     tt_status own[TT_BUNDLE_MEMBERS_MAX];
-    if (status < 0 && bundle->pack.bundle_size > 0 && bundle->control->shut_down == TT_OK) {
+    const bool is_pack = bundle->pack.bundle_size > 0 && bundle->control->shut_down == TT_OK;
+    if (is_pack && status < 0) {
         pack_dissolve(bundle);
         return;
     }
@@ -471,7 +480,8 @@ static bool claim_is_small(const tt_control_config *config, const tt_claim *clai
 
 static bool is_small(const run *it, const member *one)
 {
-    const bool is_good = one->request == NULL || one->request->named->objection == TT_OK;
+    const bool is_good =
+        one->request == NULL ? !one->is_refused : one->request->named->objection == TT_OK;
     return is_good && claim_is_small(&it->control->config, one->claim);
 }
 
@@ -586,6 +596,7 @@ static void run_item(run *it, const tt_agreement *item)
         }
         const member one = {.item = item,
                             .request = request,
+                            .is_refused = bid.objection < 0,
                             .claim = &claim,
                             .name = request != NULL ? request->name
                                                     : (claim.name[0] != 0 ? claim.name : name)};

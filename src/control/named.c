@@ -344,6 +344,7 @@ void tt_named_settle_join(tt_set *set)
         return; /* others still need this rank */
     }
     set->join = NULL;
+    set->is_join_held = false;
     set->join_failure = TT_OK;
     set->control->pending--;
     if (failure < 0) {
@@ -486,6 +487,10 @@ void tt_named_flush(tt_control *control)
         if (set->negotiator == NULL) {
             continue;
         }
+        if (set->is_join_held && set->stand_in_count == 0) {
+            set->is_join_held = false;
+            tt_negotiator_join(set->negotiator);
+        }
         if (set->is_touched) {
             set->is_touched = false;
             upsets_tell(set);
@@ -619,7 +624,7 @@ void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *obje
 }
 
 /* Why no named request can be taken; NULL: it can. */
-static const char *refusal(const tt_set *set, tt_status *status_out)
+static const char *refusal(const tt_set *set, const tt_request *request, tt_status *status_out)
 {
     *status_out = set->broken;
     if (set->broken == TT_ERR_PEER_DOWN || set->broken == TT_ERR_NO_MEMORY) {
@@ -629,7 +634,7 @@ static const char *refusal(const tt_set *set, tt_status *status_out)
         *status_out = set->shut;
         return set->shut_text;
     }
-    if (set->join != NULL) {
+    if (set->join != NULL && !request->is_lost) {
         *status_out = TT_ERR_BAD_ARGUMENT;
         return "this rank has joined: it gives no more until all ranks have joined";
     }
@@ -685,7 +690,7 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
                      const tt_failure *objection)
 {
     tt_status status;
-    const char *why = refusal(set, &status);
+    const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
         status = TT_ERR_NO_MEMORY;
         why = "out of memory for named calls";
@@ -727,7 +732,7 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
 void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
 {
     tt_status status;
-    const char *why = refusal(set, &status);
+    const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
         status = TT_ERR_NO_MEMORY;
         why = "out of memory for named calls";
@@ -749,7 +754,7 @@ void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
     set->join = request;
     control->pending++;
     tt_control_watch(control);
-    tt_negotiator_join(set->negotiator);
+    set->is_join_held = true; /* else the others' sums would lack calls that stand-ins refuse */
     tt_named_touch(control, set);
 }
 

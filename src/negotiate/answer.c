@@ -205,6 +205,7 @@ static tt_status take_joined(tt_negotiator *self, const answer_view *view)
         tt_batch_tell(self);
         self->active = size;
         self->is_joining = self->is_join_told = self->is_joined = false;
+        tt_entries_forgive(self);
         self->host.joined(self->host.owner, join.last);
         return TT_OK;
     }

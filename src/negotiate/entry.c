@@ -379,3 +379,17 @@ void tt_entry_drop_debt(tt_negotiator *self, uint32_t number)
     self->contested_count -= debt->is_contest;
     tt_release(&self->memory, debt, 1, sizeof(*debt));
 }
+
+void tt_entries_forgive(tt_negotiator *self)
+{
+    for (uint32_t i = 0; i < self->entries.used; i++) {
+        const tt_entry *entry = &self->entries.items[i];
+        if (entry->name == NULL || entry->debt == NULL) {
+            continue;
+        }
+        while (entry->debt != NULL) {
+            tt_entry_drop_debt(self, i);
+        }
+        tt_entry_release(self, i);
+    }
+}

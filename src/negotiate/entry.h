@@ -119,6 +119,9 @@ tt_status tt_entry_owe(tt_negotiator *self, uint32_t entry, tt_status status, co
                        bool is_contest);
 /* Its first debt is paid or forgiven. */
 void tt_entry_drop_debt(tt_negotiator *self, uint32_t entry);
+/* All have joined: who joined in place of a call that the others gave up never makes it, and the
+ * next call of that name is the first of a new count on every member. */
+void tt_entries_forgive(tt_negotiator *self);
 void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
 /* ---- cache: what was agreed once, in the same slots everywhere ---- */
