@@ -77,6 +77,18 @@ static void remove_name(tt_environment *environment, const char *name, size_t le
     }
 }
 
+bool tt_environment_has(const tt_environment *environment, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < environment->count; i++) {
+        if (strncmp(environment->items[i], name, length) == 0 &&
+            environment->items[i][length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
 void tt_environment_put(tt_environment *environment, const char *assignment)
 {
     const char *equals = strchr(assignment, '=');

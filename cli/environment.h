@@ -9,6 +9,7 @@
 #ifndef TUTTI_CLI_ENVIRONMENT_H
 #define TUTTI_CLI_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct tt_environment {
@@ -24,6 +25,7 @@ const char *tt_environment_at(size_t index);
 
 /* A copy of this process's environment. */
 void tt_environment_init(tt_environment *environment);
+bool tt_environment_has(const tt_environment *environment, const char *name);
 /* `value` NULL removes. */
 void tt_environment_set(tt_environment *environment, const char *name, const char *value);
 /* "NAME=value"; anything without '=' is ignored. */

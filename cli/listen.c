@@ -20,15 +20,6 @@ typedef struct net_address {
     socklen_t bytes;
 } net_address;
 
-static void set_port_zero(net_address *address)
-{
-    if (address->storage.ss_family == AF_INET6) {
-        ((struct sockaddr_in6 *)(void *)&address->storage)->sin6_port = 0;
-    } else {
-        ((struct sockaddr_in *)(void *)&address->storage)->sin_port = 0;
-    }
-}
-
 static bool is_loopback(const struct sockaddr *socket_address)
 {
     if (socket_address->sa_family == AF_INET) {
@@ -156,24 +147,54 @@ static void explain(char *text, size_t text_bytes)
     snprintf(text, text_bytes, "cannot listen for the ranks: %s", reason);
 }
 
-int tt_listen_open(const tt_wire_spec *spec, char *url, size_t url_bytes)
+static uint16_t *port_of(net_address *address)
+{
+    return address->storage.ss_family == AF_INET6
+               ? &((struct sockaddr_in6 *)(void *)&address->storage)->sin6_port
+               : &((struct sockaddr_in *)(void *)&address->storage)->sin_port;
+}
+
+static bool has_room_for_store(const net_address *address)
+{
+    net_address store = *address;
+    const uint32_t port = ntohs(*port_of(&store)) + (uint32_t)TT_LISTEN_STORE_OFFSET;
+    *port_of(&store) = htons((uint16_t)port);
+    return port <= UINT16_MAX && can_bind(&store);
+}
+
+/* -1: errno says why. */
+static int listen_at(net_address *address)
 {
     enum { BACKLOG = 1024 };
+    *port_of(address) = 0;
+    const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 &&
+        (bind(fd, (void *)&address->storage, address->bytes) != 0 || listen(fd, BACKLOG) != 0 ||
+         getsockname(fd, (void *)&address->storage, &address->bytes) != 0)) {
+        const int reason = errno;
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
+int tt_listen_open(const tt_wire_spec *spec, char *url, size_t url_bytes)
+{
+    enum { TRIES = 20 };
     net_address address = {0};
     if (!choose(spec, &address)) {
         snprintf(url, url_bytes, "interface '%s' is not up or has no address; see 'tutti info'",
                  spec->interface);
         return -1;
     }
-    set_port_zero(&address);
-    const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (void *)&address.storage, address.bytes) != 0 ||
-        listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (void *)&address.storage, &address.bytes) != 0) {
+    int fd = listen_at(&address);
+    for (int i = 0; i < TRIES && fd >= 0 && !has_room_for_store(&address); i++) {
+        close(fd);
+        fd = listen_at(&address);
+    }
+    if (fd < 0) {
         explain(url, url_bytes);
-        if (fd >= 0) {
-            close(fd);
-        }
         return -1;
     }
     const int passed_fd = tt_descriptor_raise(fd);

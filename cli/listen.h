@@ -10,6 +10,10 @@
 
 #include "wire.h"
 
+/* Beside the port so many further on, which is free too: for torch.distributed's store. Linux gives
+ * outgoing connections even ports first, and listeners odd ones. */
+enum { TT_LISTEN_STORE_OFFSET = 2 };
+
 /* Listen on a free port: on loopback if the whole job is here, else on `spec->interface`, else on
  * the interface that leads to the first peer, else on the first one that is up.
  * `url` receives "tcp://address:port". Returns the descriptor (close-on-exec), or -1 with the

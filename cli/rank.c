@@ -21,6 +21,7 @@
 #include "as_horovod.h"
 #include "descriptor.h"
 #include "environment.h"
+#include "listen.h"
 #include "rank.h"
 
 typedef struct rank_setup {
@@ -79,6 +80,52 @@ static void set_horovod_variables(tt_environment *environment, const rank_setup 
     set_variable(environment, "HOROVOD_CPU_OPERATIONS", "gloo");
 }
 
+/* A rank's number in an outer job, or in this shell, is nobody's here: only -x has a say. */
+static bool is_asked_for(const tt_wire_spec *spec, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < spec->variables.count; i++) {
+        if (strncmp(spec->variables.items[i], name, length) == 0 &&
+            spec->variables.items[i][length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_number(tt_environment *environment, const tt_wire_spec *spec, const char *name,
+                       uint32_t number)
+{
+    if (!is_asked_for(spec, name)) {
+        set_variable(environment, name, "%u", number);
+    }
+}
+
+/* What torch.distributed's env:// reads. Its store listens on rank 0's host, beside the port on
+ * which rank 0 meets the others; a user's own place for it is left alone. */
+static void set_torch_variables(tt_environment *environment, const rank_setup *start)
+{
+    const tt_rank_plan *plan = start->plan;
+    const tt_wire_spec *spec = plan->spec;
+    set_number(environment, spec, "RANK", spec->rank_first + start->index);
+    set_number(environment, spec, "WORLD_SIZE", spec->world_size);
+    set_number(environment, spec, "LOCAL_RANK", start->index);
+    set_number(environment, spec, "LOCAL_WORLD_SIZE", spec->local_size);
+    char host[256];
+    unsigned port;
+    const bool is_outer = tt_environment_get("TUTTI_RANK") != NULL;
+    if (sscanf(plan->rendezvous, "tcp://[%255[^]]]:%u", host, &port) != 2 &&
+        sscanf(plan->rendezvous, "tcp://%255[^:]:%u", host, &port) != 2) {
+        return;
+    }
+    if (!tt_environment_has(environment, "MASTER_ADDR") || is_outer) {
+        set_variable(environment, "MASTER_ADDR", "%s", host);
+    }
+    if (!tt_environment_has(environment, "MASTER_PORT") || is_outer) {
+        set_variable(environment, "MASTER_PORT", "%u", port + TT_LISTEN_STORE_OFFSET);
+    }
+}
+
 /* Variables of an outer job would confuse this one: what we do not set, we remove. */
 static char **build_variables(const rank_setup *start)
 {
@@ -105,6 +152,7 @@ static char **build_variables(const rank_setup *start)
     if (start->listen_fd >= 0) {
         set_variable(&environment, "TUTTI_LISTEN_FD", "%d", start->listen_fd);
     }
+    set_torch_variables(&environment, start);
     if (plan->thread_count > 0) {
         set_variable(&environment, "OMP_NUM_THREADS", "%u", plan->thread_count);
     }

@@ -144,11 +144,13 @@ typedef struct tutti_options {
     void (*log)(void *user, int level, const char *text); /* NULL: stderr */
     void *log_user;
     double timeout_s; /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */
+    int listen_fd; /* rank 0: a socket that listens at `rendezvous`, so that the others may be told
+                    * of it before rank 0 joins; duplicated. 0: tutti_init makes one */
 } tutti_options;
 
-#define TUTTI_OPTIONS_INIT                                                     \
-    {                                                                          \
-        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0 \
+#define TUTTI_OPTIONS_INIT                                                        \
+    {                                                                             \
+        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0 \
     }
 
 /* Join the job; returns when every rank has joined. Rank and size come from `options`, else from

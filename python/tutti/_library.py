@@ -35,7 +35,8 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_bytes", ctypes.c_size_t), ("rank", ctypes.c_int), ("size", ctypes.c_int),
                 ("rendezvous", ctypes.c_char_p), ("job_id", ctypes.c_char_p),
                 ("secret", ctypes.c_char_p), ("transport", ctypes.c_char_p), ("log", LOG),
-                ("log_user", ctypes.c_void_p), ("timeout_s", ctypes.c_double)]
+                ("log_user", ctypes.c_void_p), ("timeout_s", ctypes.c_double),
+                ("listen_fd", ctypes.c_int)]
 
 
 class Call(ctypes.Structure):

@@ -628,13 +628,13 @@ def _release(context_ref: weakref.ref[Context], address: int, arena: Optional[_A
 def init(rank: Optional[int] = None, size: Optional[int] = None, *,
          rendezvous: Optional[str] = None, job_id: Optional[str] = None,
          secret: Optional[bytes] = None, transport: Optional[str] = None,
-         timeout: Optional[float] = None,
+         timeout: Optional[float] = None, listen_fd: int = 0,
          log: Optional[Callable[[int, str], object]] = None) -> Context:
     """Join the job and return a Context, when every rank has joined.
 
     Everything is found in the environment that `tutti run` (or mpirun, srun, torchrun) sets;
     outside of a launcher the job has one rank. `log(level, text)` gets the library's messages,
-    which go to stderr otherwise."""
+    which go to stderr otherwise. `listen_fd`: on rank 0, a socket that listens at `rendezvous`."""
     options = c.Options()
     options.struct_bytes = ctypes.sizeof(c.Options)
     options.rank = -1 if rank is None else rank
@@ -645,6 +645,7 @@ def init(rank: Optional[int] = None, size: Optional[int] = None, *,
         raise BadArgument("secret must be 32 bytes")
     options.secret = secret
     options.timeout_s = timeout or 0.0
+    options.listen_fd = listen_fd
     if log is not None:
         options.log = c.LOG(lambda _, level, text: log(level, text.decode(errors="replace")))
     slot = ctypes.c_void_p()

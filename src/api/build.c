@@ -220,9 +220,14 @@ static uint64_t settings_digest(const tt_settings *settings)
                          tt_hash64(settings->transport_name, strlen(settings->transport_name), 6));
 }
 
-/* The launcher's listening socket stays open for the next tutti_init of this process. */
-static int inherited_listener(const tt_build_work *work)
+/* The caller's, or the launcher's, which stays open for the next tutti_init of this process. */
+static int given_listener(const tt_build_work *work)
 {
+    const tutti_options *options = work->options;
+    if (work->identity.rank == 0 && options->struct_bytes >= sizeof(*options) &&
+        options->listen_fd > 0) {
+        return fcntl(options->listen_fd, F_DUPFD_CLOEXEC, 0);
+    }
     const char *value =
         work->identity.rank == 0 && work->options->rendezvous == NULL
             ? tt_build_lookup((void *)(uintptr_t)&work->variables, "TUTTI_LISTEN_FD")
@@ -261,7 +266,7 @@ static tt_status meet(tt_build_work *work)
         .identity = &work->identity,
         .source = &work->source,
         .secret = takes_secret_from_launcher(work) ? NULL : work->secret.key,
-        .listen_fd = inherited_listener(work),
+        .listen_fd = given_listener(work),
         .host_id = tt_join_host_id(&work->source),
         .facts = facts,
         .can_share_memory = can_share_memory,

@@ -100,7 +100,9 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
     if (context_out == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context_out is NULL");
     }
-    if (options != NULL && !tt_struct_is_known(options, options->struct_bytes, sizeof(*options))) {
+    const size_t first_bytes = offsetof(tutti_options, listen_fd); /* of the first version */
+    if (options != NULL && options->struct_bytes != first_bytes &&
+        !tt_struct_is_known(options, options->struct_bytes, sizeof(*options))) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "options: begin with TUTTI_OPTIONS_INIT");
     }
     tutti_context *context = aligned_alloc(64, sizeof(*context));

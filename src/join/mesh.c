@@ -75,6 +75,9 @@ static uint64_t handle_time(tt_mesh_work *work)
             tt_mesh_drop_stranger(each);
         } else {
             tt_mesh_connection_dial(work, each);
+            if (each->phase == TT_MESH_PHASE_WAITING) { /* refused at once */
+                wake_ns = tt_min_u64(wake_ns, each->deadline_ns);
+            }
         }
     }
     return wake_ns;
@@ -281,7 +284,7 @@ static tt_status start(tt_mesh_work *work)
     work->root->outgoing = true;
     work->root->role = TT_HELLO_RENDEZVOUS;
     work->root->peer = TT_MESH_ROOT;
-    tt_mesh_place_next(work, work->root);
+    (void)tt_mesh_place_next(work, work->root);
     tt_mesh_connection_dial(work, work->root);
     return work->status;
 }

@@ -115,19 +115,27 @@ bool tt_mesh_connection_flush(tt_mesh_connection *connection)
     return true;
 }
 
-void tt_mesh_connection_retry(tt_mesh_work *work, tt_mesh_connection *connection)
+/* A closed port answers at once: all ports of a range together are one attempt. */
+static void retry(tt_mesh_work *work, tt_mesh_connection *connection, bool is_port_closed)
 {
     TT_ASSERT(connection->outgoing);
     drop_socket(connection);
+    const bool has_next = connection == work->root && tt_mesh_place_next(work, connection);
+    connection->phase = TT_MESH_PHASE_WAITING;
+    if (has_next && is_port_closed) {
+        connection->deadline_ns = tt_join_now_ns();
+        return;
+    }
     const uint32_t doublings = (uint32_t)tt_min_u64(connection->attempt, 10);
     const uint64_t delay_ms =
         tt_min_u64((uint64_t)TT_MESH_RETRY_MS_FIRST << doublings, TT_MESH_RETRY_MS_LAST);
     connection->attempt++;
-    connection->phase = TT_MESH_PHASE_WAITING;
     connection->deadline_ns = tt_join_deadline_after_ms(delay_ms);
-    if (connection == work->root) {
-        tt_mesh_place_next(work, connection);
-    }
+}
+
+void tt_mesh_connection_retry(tt_mesh_work *work, tt_mesh_connection *connection)
+{
+    retry(work, connection, false);
 }
 
 static void attempt_failed(tt_mesh_work *work, tt_mesh_connection *connection, int error)
@@ -137,7 +145,7 @@ static void attempt_failed(tt_mesh_work *work, tt_mesh_connection *connection, i
     (void)snprintf(connection->cause, sizeof(connection->cause), "%s: %s",
                    tt_mesh_connection_name(connection, name),
                    strerror_r(error, text, sizeof(text)));
-    tt_mesh_connection_retry(work, connection);
+    retry(work, connection, error == ECONNREFUSED);
 }
 
 /* A Unix peer must be a process of the same user; the kernel says who it is. */

@@ -175,7 +175,8 @@ void tt_mesh_place_withdraw(tt_mesh_work *work);  /* what was published */
 tt_status tt_mesh_place_find(tt_mesh_work *work); /* others: where rank 0 is; listen too */
 tt_status tt_mesh_place_listen_local(tt_mesh_work *work);
 tt_status tt_mesh_place_record(tt_mesh_work *work);
-void tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection);
+/* False: all have been tried, this is the first one again. */
+bool tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection);
 socklen_t tt_mesh_unix_address(const uint8_t name[TT_MESH_NAME_BYTES],
                                struct sockaddr_un *address_out);
 

@@ -305,7 +305,7 @@ tt_status tt_mesh_place_find(tt_mesh_work *work)
     return listen_anywhere(work, &address);
 }
 
-void tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
+bool tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     tt_join_why ignored;
     tt_join_why *why = work->why;
@@ -314,10 +314,11 @@ void tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
         (void)tt_join_resolve(work->meet.host, &work->meet_addresses, &ignored);
     }
     work->why = why;
-    if (!tt_join_meeting_candidate(&work->meet_addresses, &work->meet, work->meet_turn++,
-                                   &connection->address)) {
-        work->meet_turn = 1;
-        (void)tt_join_meeting_candidate(&work->meet_addresses, &work->meet, 0,
-                                        &connection->address);
+    if (tt_join_meeting_candidate(&work->meet_addresses, &work->meet, work->meet_turn++,
+                                  &connection->address)) {
+        return true;
     }
+    work->meet_turn = 1;
+    (void)tt_join_meeting_candidate(&work->meet_addresses, &work->meet, 0, &connection->address);
+    return false;
 }

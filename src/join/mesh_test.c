@@ -431,6 +431,25 @@ static void test_a_rank_0_that_comes_late_is_found(void **state)
     job_fini(members, 3);
 }
 
+/* Rank 0 listens at the last port of a range. A pause after each closed port would add up to more
+ * than the time there is. */
+static void test_closed_ports_of_a_range_are_passed_without_pauses(void **state)
+{
+    enum { PORTS = 60, TIMEOUT_MS = 8000 };
+    (void)state;
+    member members[2];
+    job_init(members, 2, AF_INET);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        tt_join_rendezvous *meet = &members[rank].identity.rendezvous;
+        meet->port_first = (uint16_t)(meet->port_first - (PORTS - 1));
+        meet->port_count = PORTS;
+        members[rank].config.timeout_ms = TIMEOUT_MS;
+    }
+    job_run(members, 2);
+    check_job(members, 2);
+    job_fini(members, 2);
+}
+
 /* Drops more connections than it may end in order, as a rank 0 whose places are taken. */
 static void *drop_then_establish(void *argument)
 {
@@ -781,6 +800,7 @@ int main(void)
         cmocka_unit_test(test_a_missing_rank_0_is_named_with_its_place),
         cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
         cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
+        cmocka_unit_test(test_closed_ports_of_a_range_are_passed_without_pauses),
         cmocka_unit_test(test_a_rank_that_lost_its_place_dials_until_it_has_one),
         cmocka_unit_test(test_a_cipher_is_used_where_both_ends_have_it),
         cmocka_unit_test(test_version_skew_names_both_versions),

@@ -412,6 +412,22 @@ print(secret.hex())
         self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn(f"OMP_NUM_THREADS={threads}", result.stderr)
 
+    TORCH = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT"
+
+    def test_torchs_variables_are_set(self):
+        result = tutti("run", "-q", "-n", "2", "sh", "-c", self.TORCH,
+                       env={**os.environ, "RANK": "7", "WORLD_SIZE": "9"})
+        lines = sorted(line[4:].split() for line in result.stdout.splitlines())
+        self.assertEqual([line[:5] for line in lines],
+                         [["0", "2", "0", "2", "127.0.0.1"], ["1", "2", "1", "2", "127.0.0.1"]])
+        self.assertEqual(lines[0][5], lines[1][5])
+        self.assertGreater(int(lines[0][5]), 1024)
+
+    def test_torchs_variables_that_the_user_sets_stay(self):
+        result = tutti("run", "-q", "-n", "1", "-x", "RANK=5", "sh", "-c", self.TORCH,
+                       env={**os.environ, "MASTER_ADDR": "node7", "MASTER_PORT": "29500"})
+        self.assertEqual(result.stdout.split(), ["[0]", "5", "1", "0", "1", "node7", "29500"])
+
     def test_threads_chosen_by_the_user_stay(self):
         result = tutti("run", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS",
                        env={**os.environ, "OMP_NUM_THREADS": "7"})

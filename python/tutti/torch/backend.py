@@ -12,7 +12,6 @@ import atexit
 import ctypes
 import datetime
 import functools
-import secrets
 
 import torch
 import torch.distributed as dist
@@ -25,7 +24,6 @@ from .group import TuttiGroup
 from .views import View
 from .work import Finished, Work
 
-_PORTS = 16
 _DEVICES = ["cpu", "cuda"]
 _NO_TIME = datetime.timedelta(0)
 _REDUCE = {"SUM": c.SUM, "AVG": c.AVERAGE, "MIN": c.MIN, "MAX": c.MAX, "PRODUCT": c.PRODUCT,
@@ -124,7 +122,7 @@ class TuttiBackend(_Base):
         self._timeout_s = timeout.total_seconds() if timeout is not None else 0.0
         self._works, self._finished = [], Finished([])
         self.chains = []  # works with futures whose callbacks may start calls
-        self.job = _join(store, rank, size, self._timeout_s)
+        self.job = meeting.join(store, rank, size, self._timeout_s)
 
     # ---- what c10d asks about ----
 
@@ -522,23 +520,6 @@ def _spread(joined, tensors):
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-def _join(store, rank, size, timeout_s):
-    """Join the job of this group; what its ranks must know goes through torch's store."""
-    if size == 1:
-        return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32))
-    if rank == 0:
-        first = 20000 + secrets.randbelow(12000)
-        host = meeting.own_address()
-        host = f"[{host}]" if ":" in host else host
-        store.set("tutti/rendezvous", f"tcp://{host}:{first}-{first + _PORTS - 1}")
-        store.set("tutti/job", secrets.token_hex(8))
-        store.set("tutti/secret", secrets.token_hex(32))
-    rendezvous, job_id, secret = (store.get(f"tutti/{key}").decode()
-                                  for key in ("rendezvous", "job", "secret"))
-    return tutti.init(rank, size, rendezvous=rendezvous, job_id=job_id,
-                      secret=bytes.fromhex(secret), timeout=min(timeout_s or 60.0, 300.0))
-
-
 _groups = []  # c10d keeps no reference to a Python backend
 
 
@@ -564,7 +545,6 @@ def register():
     """Make the backend known to torch.distributed; harmless when repeated."""
     if "tutti" in getattr(dist.Backend, "backend_list", []):
         return
-    meeting.serve_tutti_run()
     try:
         dist.Backend.register_backend("tutti", _create, devices=_DEVICES)
     except TypeError:  # torch before 2.0

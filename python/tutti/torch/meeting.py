@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ranks of a torch.distributed group meet: the host of its first rank, as the others
-reach it. And a store for scripts started by `tutti run`, which sets no variables of torchrun."""
+"""How the ranks of torch.distributed's first group meet: at the host of its first rank, as the
+others reach it; torch's store tells them where, and the job's secret."""
 
-import array
 import os
+import secrets
 import socket
-
-import torch.distributed as dist
 
 import tutti
 
@@ -34,36 +32,30 @@ def own_address():
         return first or socket.gethostname()
 
 
-def _env(older):
-    def env(url, timeout=None, **options):
-        options = options if timeout is None else {"timeout": timeout, **options}
-        is_ours = "TUTTI_RANK" in os.environ and not any(
-            name in os.environ for name in ("RANK", "MASTER_ADDR"))
-        if not is_ours or "rank=" in url:
-            yield from older(url, **options)
-            return
-        with tutti.init() as job:
-            place = {"timeout": timeout} if timeout is not None else {}
-            store, port = None, array.array("q", [0])
-            if job.rank == 0:
-                store = dist.TCPStore(own_address(), 0, job.size, True, wait_for_workers=False,
-                                      **place)
-                port[0] = store.port
-            job.broadcast(port, 0)
-            if store is None:
-                store = dist.TCPStore(_first_host() or own_address(), port[0], job.size, False,
-                                      **place)
-            rank, size = job.rank, job.size
-        yield store, rank, size
-
-    env.serves_tutti_run = True
-    return env
+def _listen(size):
+    """A socket that listens at this host's address. The others are told of it when it does, so
+    that none has to call twice."""
+    host = own_address()
+    kind, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(kind, socket.SOCK_STREAM)
+    listener.bind(place)
+    listener.listen(max(size, 128))
+    address, port = listener.getsockname()[:2]
+    return listener, f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
 
 
-def serve_tutti_run():
-    """init_process_group("tutti") without an address works under `tutti run` too: its own job tells
-    where torch's store is. Where torch's variables are set, torch's own way is taken."""
-    handlers = getattr(dist.rendezvous, "__globals__", {}).get("_rendezvous_handlers", {})
-    older = handlers.get("env")
-    if older is not None and not hasattr(older, "serves_tutti_run"):
-        handlers["env"] = _env(older)
+def join(store, rank, size, timeout_s):
+    """Join the job of this group; what its ranks must know goes through torch's store."""
+    if size == 1:
+        return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32))
+    timeout_s = min(timeout_s or 60.0, 300.0)
+    if rank > 0:
+        place, job_id, secret = store.get("tutti/meeting").decode().split()
+        return tutti.init(rank, size, rendezvous=place, job_id=job_id,
+                          secret=bytes.fromhex(secret), timeout=timeout_s)
+    listener, place = _listen(size)
+    with listener:
+        job_id, secret = secrets.token_hex(8), secrets.token_bytes(32)
+        store.set("tutti/meeting", f"{place} {job_id} {secret.hex()}")
+        return tutti.init(0, size, rendezvous=place, job_id=job_id, secret=secret,
+                          timeout=timeout_s, listen_fd=listener.fileno())
