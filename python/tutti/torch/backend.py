@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 import tutti
 from tutti import _library as c
+from tutti.context import row_count
 
 from . import completion, meeting, views
 from .group import TuttiGroup
@@ -237,8 +238,7 @@ class TuttiBackend(_Base):
         plan.add(c.ALLGATHER, view, None, output_counts=counts, result_out=ctypes.pointer(result))
 
         def take():
-            row = max(rows[:1].numel() if len(rows) else rows.new_empty(1, *rows.shape[1:]).numel(),
-                      1)
+            row = max(row_count(rows.shape), 1)
             joined = torch.empty((sum(counts) // row, *rows.shape[1:]), dtype=rows.dtype)
             if result.value:
                 ctypes.memmove(joined.data_ptr(), result.value,
@@ -317,15 +317,14 @@ class TuttiBackend(_Base):
         views.check_list(targets, self._size, "output")
         for target in targets:
             views.check_dtype(target, source)
-            views.output(target)
+        counts = [views.output(target).count for target in targets]
         if targets[self._rank].numel() != source.numel():
             raise ValueError(f"output[{self._rank}] is {views.told(targets[self._rank])}, this "
                              f"rank's input {views.told(source)}")
         joined = torch.empty(sum(target.numel() for target in targets), dtype=source.dtype)
         view, into, fields = View(source), View(joined), {}
-        if any(target.numel() != source.numel() for target in targets):
-            width = view.count // max(source.numel(), 1) or 1 + source.is_complex()
-            fields = self._expected([width * target.numel() for target in targets], into)
+        if any(count != view.count for count in counts):
+            fields = self._expected(counts, into)
         plan.add(c.ALLGATHER, view, into, lambda: _spread(joined, targets), **fields)
 
     def _expected(self, counts, into):

@@ -85,17 +85,24 @@ def told(tensor):
     return f"{tuple(tensor.shape)} of {str(tensor.dtype).replace('torch.', '')}"
 
 
-def output(tensor, what="output"):
-    """A view to be written; one element of it must not be two."""
+def _check_written(tensor, what):
+    """One element of it must not be two."""
     if any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape)):
         raise ValueError(f"{what} {told(tensor)} is expanded: several of its elements are one")
-    return View(tensor, is_output=True)
+
+
+def output(tensor):
+    """A view to be written."""
+    view = View(tensor, is_output=True)
+    _check_written(tensor, "output")
+    return view
 
 
 def both(tensor):
     """A view to be read and written."""
-    output(tensor, "tensor") if not tensor.is_contiguous() else None
-    return View(tensor)
+    view = View(tensor)
+    _check_written(tensor, "tensor")
+    return view
 
 
 def check_reduction(tensor, op, names):
