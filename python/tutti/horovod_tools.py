@@ -163,7 +163,7 @@ def make_secret_key() -> bytes:
 def host_hash(salt: Optional[str] = None) -> str:
     """A text that is the same for all processes of a host."""
     text = f"{socket.gethostname()}-{os.environ.get('CONTAINER_ID', '')}-{salt or ''}"
-    return f"{socket.gethostname()}-{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}"
+    return f"{socket.gethostname()}-{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 class Arguments:
