@@ -181,8 +181,7 @@ class Real:
 
 class Beside(Real):
     """The job begins with the library's defaults, and is compared with several jobs that keep them:
-    which small tensors travel together is settled in a job's first steps and differs between jobs,
-    and with it, by some percent, how long a step takes."""
+    jobs of one setting differ by a percent, by what the machine did meanwhile."""
 
     step_us, start = BESIDE_US, DEFAULTS
 

@@ -7,10 +7,16 @@
  * that wait for them become their first occurrences. From then on each member counts what it has
  * begun of each.
  *
- * Of those that are promoted together, tensors that were last agreed in one round and that the host
- * calls of one kind form a bundle. Each is still counted and cut by itself; the host may exchange
- * the bundle as one, and tells when that did not hold (upset). Then all of it leaves the plan, and
- * must come in twice as many equal steps before it is planned again.
+ * Of those that are promoted together, neighbours that the host calls of one kind form bundles.
+ * Neighbours are slots that follow each other and were agreed in one round at least once: where a
+ * round happens to end does not part them, but nobody submits a tensor that waits for another one
+ * in the round of that one. The tensor that comes last in a step is the first that the next step
+ * uses, so a chain of neighbours is cut from its end: the last bundle is short, each before it may
+ * be twice as long.
+ *
+ * Each tensor is still counted and cut by itself; the host may exchange the bundle as one, and
+ * tells when that did not hold (upset). Then all of it leaves the plan, and must come in twice as
+ * many equal steps before it is planned again.
  *
  * A cut takes slots out of the plan. Between freezing and the result this member begins nothing of
  * them, so the maximum over all members is final: up to it an occurrence was begun somewhere and is
@@ -26,10 +32,26 @@
 enum {
     PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4, /* the counts of a cut fit one frame */
     BUNDLES_OPEN_MAX = 8,                  /* that are being filled */
+    BUNDLE_BYTES_LAST = 8 * 1024,          /* of the last bundle of a chain */
+    BUNDLE_BYTES_MAX = 64 * 1024,          /* from the last to the first they double up to this */
     SPLITS_COUNTED_MAX = 8,
     BUNDLE_ALIGN_BYTES = 64,
     AHEAD_MAX = 4096, /* occurrences; credit holds an honest member to far fewer */
 };
+
+/* Slots are numbered in the order in which their tensors first came. */
+static void note_neighbours(tt_negotiator *self, uint32_t number)
+{
+    tt_slot *slots = self->cache.slots, *slot = &slots[number];
+    const bool has_next = number + 1 < self->cache.used && slots[number + 1].entry != TT_NONE;
+    if (number > 0 && slots[number - 1].entry != TT_NONE &&
+        slots[number - 1].round == slot->round) {
+        slot->is_near = true;
+    }
+    if (has_next && slots[number + 1].round == slot->round) {
+        slots[number + 1].is_near = true;
+    }
+}
 
 void tt_plan_saw(tt_negotiator *self, uint32_t number)
 {
@@ -41,6 +63,7 @@ void tt_plan_saw(tt_negotiator *self, uint32_t number)
     }
     slot->streak = slot->last_step + 1 == self->step ? slot->streak + 1 : 1;
     slot->last_step = self->step;
+    note_neighbours(self, number);
 }
 
 /* ---- going ahead ---- */
@@ -156,11 +179,12 @@ static uint32_t planned_max(const tt_cache *cache)
     return most < PLANNED_MAX ? most : PLANNED_MAX;
 }
 
-/* A bundle that is being filled. */
+/* A bundle that is being filled, from its last slot on. */
 typedef struct filling {
-    uint64_t round, kind, bytes;
+    uint64_t kind; /* 0: there is none */
+    uint64_t bytes, bytes_max;
     uint32_t tensors;
-    uint32_t head; /* its first slot; 0 bytes: there is none */
+    uint32_t last;
 } filling;
 
 static bool is_steady(const tt_negotiator *self, const tt_slot *slot)
@@ -170,8 +194,21 @@ static bool is_steady(const tt_negotiator *self, const tt_slot *slot)
            slot->last_step + 1 >= self->step;
 }
 
-/* Put the slot behind others that it may go with. Until all are in, `bundle` is the first slot and
- * the size is counted there. */
+/* The kind's own, else one that was not used for long. */
+static filling *filling_of(filling *fillings, uint64_t kind)
+{
+    uint32_t at = 0;
+    while (at < BUNDLES_OPEN_MAX - 1 && fillings[at].kind != 0 && fillings[at].kind != kind) {
+        at++;
+    }
+    if (fillings[at].kind != kind) {
+        fillings[at] = (filling){.kind = kind, .bytes_max = BUNDLE_BYTES_LAST};
+    }
+    return &fillings[at];
+}
+
+/* Put the slot before others that it may go with. Until all are in, `bundle` is the last slot, and
+ * size and places are counted there. */
 static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *fusion,
                         filling *fillings)
 {
@@ -183,20 +220,18 @@ static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *f
     if (fusion->kind == 0) {
         return;
     }
-    uint32_t at = 0;
-    while (at < BUNDLES_OPEN_MAX - 1 && fillings[at].bytes > 0 &&
-           (fillings[at].round != slot->round || fillings[at].kind != fusion->kind)) {
-        at++;
-    }
-    filling *open = &fillings[at];
-    const bool fits = open->bytes > 0 && open->round == slot->round && open->kind == fusion->kind &&
-                      open->bytes + bytes <= self->config.bundle_bytes &&
-                      open->tensors + fusion->tensors <= TT_BUNDLE_MEMBERS_MAX;
-    if (!fits) {
-        *open = (filling){.round = slot->round, .kind = fusion->kind, .head = number};
+    filling *open = filling_of(fillings, fusion->kind);
+    const uint64_t bytes_max = tt_min_u64(open->bytes_max, self->config.bundle_bytes);
+    if (open->tensors > 0 && open->bytes + bytes <= bytes_max &&
+        open->tensors + fusion->tensors <= TT_BUNDLE_MEMBERS_MAX) {
+        slot->bundle = open->last;
+        slots[open->last].bundle_size++;
     } else {
-        slot->bundle = open->head;
-        slot->bundle_place = slots[open->head].bundle_size++;
+        const bool is_first = open->tensors == 0;
+        open->bytes_max =
+            is_first ? BUNDLE_BYTES_LAST : tt_min_u64(2 * open->bytes_max, BUNDLE_BYTES_MAX);
+        open->last = number;
+        open->bytes = open->tensors = 0;
     }
     open->bytes += bytes;
     open->tensors += fusion->tensors;
@@ -206,32 +241,14 @@ static void promote(tt_negotiator *self, uint32_t number, uint32_t index)
 {
     tt_slot *slot = &self->cache.slots[number];
     tt_cache_pin(self, number);
-    tt_cache_note(self, slot->bundle);
     slot->generation = self->generation;
     slot->index = index;
     slot->begun = 0;
 }
 
-/* Give the bundle of this slot its number, and let the ticket that waits for it go ahead. The first
- * slot of a bundle comes first. */
-static void begin_planned(tt_negotiator *self, uint32_t number, uint32_t *index_io)
+static bool is_promoted(const tt_negotiator *self, const tt_slot *slot)
 {
-    tt_slot *slot = &self->cache.slots[number];
-    const tt_slot *head = &self->cache.slots[slot->bundle_place > 0 ? slot->bundle : number];
-    if (head != slot) {
-        slot->bundle = head->bundle;
-        slot->bundle_size = head->bundle_size;
-    } else if (slot->bundle_size > 1) {
-        slot->bundle = (*index_io)++;
-    } else {
-        slot->bundle_size = 0;
-    }
-    const uint32_t entry = slot->entry;
-    if (self->entries.items[entry].wait == TT_WAIT_VECTOR) {
-        tt_plan_start(self, number, tt_entry_end(self, entry));
-    } else if (self->entries.items[entry].wait == TT_WAIT_CHANGED || slot->is_displaced) {
-        self->is_urgent = true;
-    }
+    return slot->entry != TT_NONE && slot->is_planned && slot->generation == self->generation;
 }
 
 static bool host_may_plan(const tt_negotiator *self, const tt_slot *slot, tt_fusion *fusion)
@@ -242,6 +259,65 @@ static bool host_may_plan(const tt_negotiator *self, const tt_slot *slot, tt_fus
     return self->host.may_plan == NULL || self->host.may_plan(self->host.owner, &item, fusion);
 }
 
+/* Do its first planned occurrence and that of the slot before it belong to one step? Of the step
+ * that has just begun, what was in its first round is over by now. */
+static bool is_aligned(const tt_negotiator *self, uint32_t number)
+{
+    const tt_slot *slot = &self->cache.slots[number];
+    return number > 0 && (slot->last_step == self->step) == (slot[-1].last_step == self->step);
+}
+
+/* From the last slot to the first. */
+static void make_bundles(tt_negotiator *self)
+{
+    const tt_cache *cache = &self->cache;
+    filling fillings[BUNDLES_OPEN_MAX] = {{0}};
+    for (uint32_t i = cache->used; i-- > 0;) {
+        const tt_slot *slot = &cache->slots[i];
+        if (is_promoted(self, slot)) {
+            tt_fusion fusion = {0};
+            (void)host_may_plan(self, slot, &fusion);
+            join_bundle(self, i, &fusion, fillings);
+            tt_cache_note(self, slot->bundle);
+        }
+        if (!slot->is_near || !is_aligned(self, i)) {
+            memset(fillings, 0, sizeof(fillings)); /* the chain ends here */
+        }
+    }
+}
+
+/* Give the slot its place, and with the first of them the bundle its number, which is kept with the
+ * last until that has its turn. */
+static void place_in_bundle(tt_negotiator *self, uint32_t number, uint32_t *index_io)
+{
+    tt_slot *slot = &self->cache.slots[number];
+    const bool is_last = slot->bundle == number || slot->bundle_size > 1;
+    tt_slot *last = is_last ? slot : &self->cache.slots[slot->bundle];
+    if (last->bundle_size == 1) {
+        slot->bundle_size = 0;
+        return;
+    }
+    if (last->bundle_place == 0) {
+        last->bundle = (*index_io)++;
+    }
+    if (!is_last) {
+        slot->bundle = last->bundle;
+        slot->bundle_size = last->bundle_size;
+        slot->bundle_place = last->bundle_place++;
+    }
+}
+
+static void begin_planned(tt_negotiator *self, uint32_t number)
+{
+    const tt_slot *slot = &self->cache.slots[number];
+    const uint32_t entry = slot->entry;
+    if (self->entries.items[entry].wait == TT_WAIT_VECTOR) {
+        tt_plan_start(self, number, tt_entry_end(self, entry));
+    } else if (self->entries.items[entry].wait == TT_WAIT_CHANGED || slot->is_displaced) {
+        self->is_urgent = true;
+    }
+}
+
 void tt_plan_promote(tt_negotiator *self)
 {
     tt_cache *cache = &self->cache;
@@ -250,30 +326,33 @@ void tt_plan_promote(tt_negotiator *self)
     if (!is_boundary || !may_plan(self)) {
         return;
     }
-    filling fillings[BUNDLES_OPEN_MAX] = {0};
     self->generation = (uint32_t)self->done;
     uint32_t count = 0;
     for (uint32_t i = 0; i < cache->used && cache->planned < planned_max(cache); i++) {
-        const tt_slot *slot = &cache->slots[i];
         tt_fusion fusion = {0};
-        if (is_steady(self, slot) && host_may_plan(self, slot, &fusion)) {
-            join_bundle(self, i, &fusion, fillings);
+        if (is_steady(self, &cache->slots[i]) && host_may_plan(self, &cache->slots[i], &fusion)) {
             promote(self, i, count++);
         }
     }
+    if (count == 0) {
+        return;
+    }
     uint32_t index = count;
-    for (uint32_t i = 0; i < cache->used && count > 0; i++) {
-        const tt_slot *slot = &cache->slots[i];
-        if (slot->entry != TT_NONE && slot->is_planned && slot->generation == self->generation) {
-            begin_planned(self, i, &index);
+    make_bundles(self);
+    for (uint32_t i = 0; i < cache->used; i++) {
+        if (is_promoted(self, &cache->slots[i])) {
+            place_in_bundle(self, i, &index);
         }
     }
-    if (count > 0) {
-        self->count.plans_made++;
-        tt_negotiator_report(self, TT_LOG_DEBUG,
-                             "%u tensors are planned from here on, %u bundles among them", count,
-                             index - count);
+    for (uint32_t i = 0; i < cache->used; i++) {
+        if (is_promoted(self, &cache->slots[i])) {
+            begin_planned(self, i);
+        }
     }
+    self->count.plans_made++;
+    tt_negotiator_report(self, TT_LOG_DEBUG,
+                         "%u tensors are planned from here on, %u bundles among them", count,
+                         index - count);
 }
 
 /* ---- the cut ---- */
@@ -409,6 +488,7 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         if ((self->flags & TT_FLAG_SPLIT) != 0 && slot->bundle_size > 0 &&
             slot->splits < SPLITS_COUNTED_MAX) {
             slot->splits++;
+            slot->is_near = false; /* what was near once has been late since */
         }
         tt_cache_unpin(self, i);
         tt_cache_note(self, limit);

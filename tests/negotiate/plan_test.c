@@ -16,7 +16,7 @@
 #include "negotiate/notice.h"
 #include "tests/negotiate/world.h"
 
-enum { TENSORS = 4 };
+enum { TENSORS = 4, CHAIN = 8 };
 
 static const char *name_of(uint32_t tensor)
 {
@@ -248,6 +248,72 @@ static void test_what_was_agreed_together_is_planned_as_a_bundle(void **state)
         world_judge(world, true);
         world_destroy(world);
     }
+}
+
+/* A step whose first two tensors are agreed each by itself, and the others in two rounds. */
+static void step_in_parts(test_world *world, uint32_t second_part, const char *claim)
+{
+    for (uint32_t t = 0; t < CHAIN; t++) {
+        if (t == 1 || t == 2 || t == second_part) {
+            world_flush(world);
+            world_run(world);
+        }
+        world_submit_all(world, name_of(t), claim);
+    }
+    world_flush(world);
+    world_run(world);
+    assert_int_equal(world_waiting(world), 0);
+}
+
+static void assert_bundles(const test_world *world, const uint32_t sizes[CHAIN])
+{
+    for (uint32_t t = 0; t < CHAIN; t++) {
+        assert_int_equal(last_planned(world, 1, name_of(t))->bundle_size, sizes[t]);
+    }
+}
+
+static void test_where_rounds_happen_to_end_does_not_decide_what_is_bundled(void **state)
+{
+    (void)state;
+    static const uint32_t all[CHAIN] = {0, 0, 6, 6, 6, 6, 6, 6};
+    for (uint32_t seed = 0; seed < 20; seed++) {
+        test_world *world = world_create(3, 2, NULL, seed);
+        for (uint32_t i = 0; i < 6; i++) {
+            step_in_parts(world, 2 + (seed + 4 * i) % (CHAIN - 2), "+1");
+        }
+        assert_bundles(world, all);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+static void test_tensors_that_never_came_together_are_not_bundled(void **state)
+{
+    (void)state;
+    static const uint32_t halves[CHAIN] = {0, 0, 2, 2, 4, 4, 4, 4};
+    for (uint32_t seed = 0; seed < 20; seed++) {
+        test_world *world = world_create(3, 2, NULL, seed);
+        for (uint32_t i = 0; i < 6; i++) {
+            step_in_parts(world, 4, "+1");
+        }
+        assert_bundles(world, halves);
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
+/* Who comes last is used first: the last bundle is short, each before it up to twice as long. */
+static void test_bundles_grow_from_the_last_to_the_first(void **state)
+{
+    (void)state;
+    static const uint32_t growing[CHAIN] = {0, 0, 2, 2, 3, 3, 3, 0};
+    test_world *world = world_create(3, 2, NULL, 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        step_in_parts(world, 1, "+1K");
+    }
+    assert_bundles(world, growing);
+    world_judge(world, true);
+    world_destroy(world);
 }
 
 static void test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later(void **state)
@@ -493,6 +559,9 @@ int main(void)
         cmocka_unit_test(test_one_member_that_changes_disagrees_and_the_others_learn_it),
         cmocka_unit_test(test_an_upset_tensor_leaves_the_plan_and_comes_back),
         cmocka_unit_test(test_what_was_agreed_together_is_planned_as_a_bundle),
+        cmocka_unit_test(test_where_rounds_happen_to_end_does_not_decide_what_is_bundled),
+        cmocka_unit_test(test_tensors_that_never_came_together_are_not_bundled),
+        cmocka_unit_test(test_bundles_grow_from_the_last_to_the_first),
         cmocka_unit_test(test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later),
         cmocka_unit_test(test_a_member_may_join_at_any_place),
         cmocka_unit_test(test_a_count_that_nobody_can_have_ends_the_negotiation),

@@ -52,7 +52,8 @@ static void add_cache(uint64_t *hash, const tt_cache *cache)
             continue;
         }
         add_bytes(hash, slot->claim, slot->claim_bytes);
-        add(hash, (uint64_t)slot->older << 8 | (uint64_t)slot->needs_all << 3 |
+        add(hash, (uint64_t)slot->older << 8 | (uint64_t)slot->is_near << 4 |
+                      (uint64_t)slot->needs_all << 3 |
                       (uint64_t)slot->is_planned << 2 | (uint64_t)slot->is_frozen << 1 |
                       slot->is_upset);
         add(hash, slot->last_step);

@@ -124,14 +124,15 @@ static void host_planned(void *owner, const tt_agreement *item)
     add_agreement(owner, EVENT_PLANNED, item);
 }
 
-/* Claims that begin with '+' may go together, where their second letter is the same. */
+/* Claims that begin with '+' may go together, where their second letter is the same; with a third
+ * they are long. */
 static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
     const char *text = item->claim;
     (void)owner;
     if (item->claim_bytes > 1 && text[0] == '+') {
         fusion->kind = (uint64_t)(uint8_t)text[1];
-        fusion->bytes = 100;
+        fusion->bytes = item->claim_bytes > 2 && text[2] != 0 ? 5000 : 100;
         fusion->tensors = 1;
     }
     return true;
