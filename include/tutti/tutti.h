@@ -18,8 +18,8 @@
  *   set meets the n-th call of every other member. A call with a name meets the calls of that name,
  *   in whatever order and from whatever thread each rank makes them; what comes in every step soon
  *   goes without any message of its own. A name may be used again when its call is over. Ranks
- *   that disagree about type, count, op or root get TUTTI_ERR_MISMATCH on every rank, with one text
- *   that says who asked for what; the context stays usable. A rank whose part was over before (root
+ *   that disagree about type, count, shape, op or root get TUTTI_ERR_MISMATCH on every rank, with
+ *   one text that says who asked for what; the context stays usable. A rank whose part was over before (root
  *   of a short broadcast, sender of a short message) may have been told success; it hears of it at
  *   its next call. Two threads must not make unnamed calls on one process set at once; named ones
  *   they may. Send and receive match by call order per pair of ranks.
@@ -303,6 +303,11 @@ typedef struct tutti_call {
     int group_size;
     unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT, TUTTI_ALONE,
                      * TUTTI_EXPECTED */
+    /* The shape of the tensor, for the ranks to compare: what was given (reducescatter: the whole
+     * input). Of gathers, scatter and alltoall the first dimension may differ. Given on all ranks
+     * or on none; read before the call returns. ndim 0: left out. */
+    int ndim;
+    const uint64_t *dims; /* [ndim] */
 } tutti_call;
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
@@ -321,7 +326,8 @@ typedef struct tutti_call {
 #define TUTTI_CALL_INIT                                                                           \
     {                                                                                             \
         sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
-            NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0         \
+            NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0, 0,     \
+            NULL                                                                                  \
     }
 
 /* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and
@@ -373,7 +379,8 @@ TUTTI_API void tutti_handle_free(tutti_handle *handle);
 TUTTI_API tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
                                      tutti_handle **handle_out);
 TUTTI_API tutti_status tutti_restart(tutti_handle *handle);
-/* The same with other buffers, which are as long as the declared ones. */
+/* The same with other buffers, which are as long as the declared ones. Later restarts use them,
+ * too, until others are given. */
 TUTTI_API tutti_status tutti_restart_at(tutti_handle *handle, const void *input, void *output);
 /* tutti_restart and tutti_wait in one; cheaper, because no other thread needs to take notice, nor
  * is it an event for tutti_event_fd. */
@@ -405,7 +412,7 @@ TUTTI_API int tutti_event_fd(tutti_context *context);
 TUTTI_API tutti_status tutti_event_clear(tutti_context *context);
 
 /* Write what is known about this context (rank, transports, choices) as text to `buffer`;
- * returns the length it needs, like snprintf. */
+ * returns the length it needs, like snprintf. NULL has no more than the version to tell. */
 TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes);
 
 /* Write what calls spend their time on, stage by stage, to `path` from now on: Chrome's trace

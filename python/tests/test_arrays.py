@@ -253,6 +253,25 @@ def test_mismatch_is_the_same_error_everywhere_and_the_job_goes_on(job):
     assert job.allreduce(np.ones(1))[0] == job.size
 
 
+def test_unlike_shapes_are_told(job):
+    if job.size == 1:
+        pytest.skip("needs two ranks")
+    other = job.rank == job.size - 1
+    unlike = {"sum": lambda name: job.allreduce(np.zeros((2, 6) if other else (3, 4)), name=name),
+              "all": lambda name: job.broadcast(np.zeros((2, 6) if other else (3, 4)), name=name),
+              "parts": lambda name: job.allgather(np.zeros((1, 6) if other else (2, 3)), name=name),
+              "swap": lambda name: job.alltoall(
+                  np.zeros((job.size, 6) if other else (job.size, 3)), name=name)}
+    for name, call in unlike.items():
+        for given in (name, None) if name != "all" else (name,):  # a root may be through already
+            with pytest.raises(errors.Mismatch) as caught:
+                call(given)
+            assert re.search(r"shape \((3, 4|any, 3)\)", str(caught.value))
+            assert re.search(r"shape \((2, 6|any, 6)\)", str(caught.value))
+            assert "key" not in str(caught.value)
+    assert job.allgather(np.ones((2 if other else 1, 3)), name="parts").shape == (job.size + 1, 3)
+
+
 def test_other_threads_run_while_one_is_inside_the_library(job):
     assert isinstance(library, ctypes.CDLL) and not isinstance(library, ctypes.PyDLL)
     if job.size == 1:

@@ -474,6 +474,25 @@ def test_a_timeline_is_on_disk_while_the_job_runs(tmp_path):
     hvd.stop_timeline()
 
 
+def test_unlike_shapes_are_told():
+    if hvd.size() == 1:
+        pytest.skip("needs two ranks")
+    other = hvd.rank() == 0
+    shape = (2, 6) if other else (3, 4)
+    calls = [lambda: hvd.allreduce(torch.zeros(shape), name="unlike sum"),
+             lambda: hvd.allreduce_(torch.zeros(shape), name="unlike in place"),
+             lambda: hvd.broadcast(torch.zeros(shape), 0, name="unlike root"),
+             lambda: hvd.allgather(torch.zeros(shape), name="unlike parts")]
+    for call in calls:
+        with pytest.raises(hvd.HorovodInternalError, match=r"(3|any), 4.*(2|any), 6|"
+                           r"(2|any), 6.*(3|any), 4"):
+            call()
+    same = torch.ones(3, 4)  # declared once, then of another shape
+    assert torch.equal(hvd.allreduce_(same, name="again", op=hvd.Sum), same)
+    with pytest.raises(hvd.HorovodInternalError, match="shape"):
+        hvd.allreduce_(torch.ones(shape), name="again", op=hvd.Sum)
+
+
 def test_mismatch_raises_everywhere_and_the_job_goes_on():
     if hvd.size() == 1:
         pytest.skip("needs two ranks")

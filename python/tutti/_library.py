@@ -7,9 +7,10 @@ Every function that may wait is called through CDLL, which lets other Python thr
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import pathlib
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER = range(6)
 REDUCESCATTER, ALLTOALL, SEND, RECEIVE, BARRIER = range(6, 11)
@@ -53,7 +54,8 @@ class Call(ctypes.Structure):
                 ("postscale", ctypes.c_double), ("timeout_s", ctypes.c_double),
                 ("device", ctypes.c_int), ("stream", ctypes.c_void_p), ("done", DONE),
                 ("done_user", ctypes.c_void_p), ("group", ctypes.c_char_p),
-                ("group_size", ctypes.c_int), ("flags", ctypes.c_uint)]
+                ("group_size", ctypes.c_int), ("flags", ctypes.c_uint), ("ndim", ctypes.c_int),
+                ("dims", ctypes.POINTER(ctypes.c_uint64))]
 
 
 def new_call(collective: int) -> Call:
@@ -65,6 +67,18 @@ def new_call(collective: int) -> Call:
     call.prescale = call.postscale = 1.0
     call.device = -1
     return call
+
+
+@functools.lru_cache(maxsize=4096)
+def _dims(shape: Tuple[int, ...]) -> Any:
+    return (ctypes.c_uint64 * len(shape))(*shape)
+
+
+def set_shape(call: Call, shape: Sequence[int]) -> None:
+    """Let the ranks compare `shape`; one without dimensions is left out."""
+    call.ndim = len(shape)
+    if call.ndim:
+        call.dims = _dims(tuple(shape))
 
 
 _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {

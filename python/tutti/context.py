@@ -331,6 +331,7 @@ class Context:
         call.input, call.output, call.count = source.address, target.address, source.count
         call.dtype, call.op = source.dtype, _op_for(source, op)
         call.prescale, call.postscale = prescale, postscale
+        c.set_shape(call, source.shape)
         return call, (source, target), lambda: result, name
 
     def start_allreduce(self, array: Any, *arguments: Any, **options: Any) -> Handle:
@@ -379,6 +380,7 @@ class Context:
         call = self.new_call(c.BROADCAST, name, process_set, priority, timeout)
         call.input = call.output = buffer.address
         call.count, call.dtype, call.root = buffer.count, buffer.dtype, root
+        c.set_shape(call, buffer.shape)
         return call, buffer, lambda: array, name
 
     def start_broadcast(self, array: Any, *arguments: Any, **options: Any) -> Handle:
@@ -403,6 +405,7 @@ class Context:
         result = Result(self)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
         call.root = root or 0
+        c.set_shape(call, source.shape)
         call.output_counts = counts
         if is_target:
             call.result_out = result.out()
@@ -496,6 +499,7 @@ class Context:
         call = self.new_call(c.REDUCESCATTER, name, process_set, priority, timeout)
         call.input, call.output, call.dtype = source.address, target.address, source.dtype
         call.op, call.prescale, call.postscale = _op_for(source, op), prescale, postscale
+        c.set_shape(call, source.shape)
         call.input_counts = counts
         call.output_capacity = target.count
         return call, (source, target, counts), lambda: result, name
@@ -532,6 +536,7 @@ class Context:
         result = Result(self)
         call = self.new_call(c.ALLTOALL, name, process_set, priority, timeout)
         call.input, call.dtype = source.address, source.dtype
+        c.set_shape(call, source.shape)
         call.input_counts, call.output_counts = inputs, outputs
         call.result_out = result.out()
 

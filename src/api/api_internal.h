@@ -63,6 +63,8 @@ typedef struct tt_call_extra {
     bool is_join;           /* see tt_request */
     int *last_out;          /* of a join */
     uint64_t salt;          /* see tt_request */
+    tt_about about;         /* see tt_request */
+    const uint8_t *shape;   /* with `about`: of what */
     tutti_status objection; /* negative: this rank cannot take part; `text` says why */
     const char *text;
 } tt_call_extra;
@@ -236,6 +238,10 @@ int tt_call_find_over(tutti_handle *const *handles, int count);
 /* Start and wait on a handle of the caller's stack. */
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
                          const tt_call_extra *extra);
+
+/* shape.c: of the call, as the ranks compare it; is what the caller gave one? */
+void tt_call_shape(const tutti_call *call, tt_request *request);
+bool tt_call_shape_is_good(const tutti_call *call);
 
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);

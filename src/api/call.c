@@ -14,8 +14,14 @@ _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");
 _Static_assert((int)TUTTI_ADASUM == (int)TT_ADASUM, "ops are public ABI");
 _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status is public ABI");
 
-/* The first version is the shortest there is. */
-enum { CALL_BYTES_MIN = offsetof(tutti_call, group) };
+/* As long as the calls of earlier headers are: up to the group, up to the shape. */
+enum {
+    CALL_BYTES_FIRST = offsetof(tutti_call, group),
+    CALL_BYTES_SECOND = offsetof(tutti_call, ndim)
+};
+
+#define FLAGS_KNOWN \
+    (TUTTI_BY_ACTIVE | TUTTI_ACTIVATION | TUTTI_URGENT | TUTTI_ALONE | TUTTI_EXPECTED)
 
 bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes)
 {
@@ -31,16 +37,21 @@ bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_byte
     return given_bytes < 4 * known_bytes;
 }
 
-/* Can the call be read? One of an earlier header ends before the group. */
+/* Can the call be read? */
 static bool is_known(const tutti_call *call)
 {
-    return call->struct_bytes == CALL_BYTES_MIN ||
+    return call->struct_bytes == CALL_BYTES_FIRST || call->struct_bytes == CALL_BYTES_SECOND ||
            tt_struct_is_known(call, call->struct_bytes, sizeof(*call));
 }
 
 static bool has_group(const tutti_call *call)
 {
-    return call->struct_bytes >= sizeof(*call) && call->group != NULL && call->group[0] != 0;
+    return call->struct_bytes >= CALL_BYTES_SECOND && call->group != NULL && call->group[0] != 0;
+}
+
+static unsigned flags_of(const tutti_call *call)
+{
+    return call->struct_bytes >= CALL_BYTES_SECOND ? call->flags : 0;
 }
 
 /* Callers built with another header have elements of another length. */
@@ -109,13 +120,20 @@ static void check_call(const tutti_call *call, tutti_handle *handle)
     } else if (call->priority > TUTTI_PRIORITY_MAX || call->priority < -TUTTI_PRIORITY_MAX) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
                "priority is beyond TUTTI_PRIORITY_MAX (16777215), either sign");
+    } else if ((flags_of(call) & ~FLAGS_KNOWN) != 0) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "flags 0x%x are not known to this library",
+                       flags_of(call) & ~FLAGS_KNOWN);
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, text);
+    } else if (!tt_call_shape_is_good(call)) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "ndim and dims are not a shape");
     }
 }
 
 /* Class before priority. */
 static int32_t urgency_of(const tutti_call *call)
 {
-    const unsigned flags = call->struct_bytes >= sizeof(*call) ? call->flags : 0;
+    const unsigned flags = flags_of(call);
     const bool is_urgent = (flags & TUTTI_URGENT) != 0;
     const bool is_activation = (flags & TUTTI_ACTIVATION) != 0;
     const int32_t base = is_activation ? TT_URGENCY_ACTIVATION : 0;
@@ -139,7 +157,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;
     request->group_size = has_group(call) && call->group_size > 0 ? (uint32_t)call->group_size : 0;
     request->is_join = request->is_apart = false;
-    const unsigned flags = call->struct_bytes >= sizeof(*call) ? call->flags : 0;
+    const unsigned flags = flags_of(call);
     request->is_by_active = (flags & TUTTI_BY_ACTIVE) != 0;
     request->is_alone = (flags & TUTTI_ALONE) != 0;
     request->is_expected = (flags & TUTTI_EXPECTED) != 0 && call->output_counts != NULL;
@@ -198,6 +216,7 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     handle->has_event = false;
     handle->status = TUTTI_IN_PROGRESS;
     fill_request(call, handle);
+    tt_call_shape(call, &handle->request);
     check_call(call, handle);
     return TUTTI_OK;
 }
@@ -256,6 +275,10 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
     if (status == TUTTI_OK) {
         if (extra != NULL) {
             handle.request.salt = extra->salt;
+            handle.request.about = extra->about;
+            if (extra->shape != NULL) {
+                memcpy(handle.request.shape, extra->shape, sizeof(handle.request.shape));
+            }
             handle.request.is_join = extra->is_join;
             if (extra->objection < 0) {
                 object(&handle.request, extra->objection, extra->text);
@@ -364,7 +387,7 @@ static tutti_status check_request(tutti_context *context, const tt_request *requ
     tt_text text = {0};
     tt_set_place place;
     tt_status status = request->objection;
-    const char *what = tt_collective_name(request->collective);
+    const char *what = tt_request_what(request);
     if (!tt_set_place_find(context, request->set, &place)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "process set %u does not exist", request->set);
     }

@@ -254,6 +254,10 @@ tutti_status tutti_event_clear(tutti_context *context)
 
 size_t tutti_describe(const tutti_context *context, char *buffer, size_t buffer_bytes)
 {
+    if (context == NULL) {
+        const int bytes = snprintf(buffer, buffer_bytes, "tutti %s: no context", tutti_version());
+        return bytes > 0 ? (size_t)bytes : 0;
+    }
     const int length = snprintf(
         buffer, buffer_bytes,
         "tutti %s: rank %d of %d, local %d of %d, host %d of %d; %s; memory of this host is %s; "

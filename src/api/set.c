@@ -123,6 +123,17 @@ static tutti_status prepare(tutti_context *context, const int *ranks, int rank_c
     return is_good ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
 }
 
+/* For the text, if ranks differ; what decides is the hash of all. */
+static void list_ranks(uint8_t *shape, const int *ranks, int rank_count)
+{
+    uint64_t listed[TT_SHAPE_DIMS_MAX];
+    const int count = rank_count < TT_SHAPE_DIMS_MAX ? rank_count : TT_SHAPE_DIMS_MAX;
+    for (int i = 0; i < count; i++) {
+        listed[i] = (uint64_t)ranks[i];
+    }
+    tt_shape_write(shape, listed, (uint32_t)count, false);
+}
+
 tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank_count,
                               tutti_set *set_out)
 {
@@ -138,8 +149,11 @@ tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank
     } else {
         status = prepare(context, ranks, rank_count, &set, &text);
     }
-    tt_call_extra extra = {.objection = status, .text = text.bytes};
+    uint8_t shape[TT_SHAPE_BYTES] = {0};
+    tt_call_extra extra = {
+        .objection = status, .text = text.bytes, .about = TT_ABOUT_SET_CREATE, .shape = shape};
     if (status == TUTTI_OK) {
+        list_ranks(shape, ranks, rank_count);
         extra.salt = tt_hash64(ranks, (size_t)rank_count * sizeof(*ranks), 3) | 1;
     }
     status = agree(context, &extra);
@@ -169,7 +183,10 @@ tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
     if (status != TUTTI_OK) {
         return status;
     }
-    tt_call_extra extra = {.salt = tt_hash64_mix(set, 4) | 1};
+    uint8_t shape[TT_SHAPE_BYTES];
+    tt_call_extra extra = {
+        .salt = tt_hash64_mix(set, 4) | 1, .about = TT_ABOUT_SET_REMOVE, .shape = shape};
+    tt_shape_write(shape, &(uint64_t){set}, 1, false);
     if (set == TUTTI_WORLD || !tt_set_place_find(context, set, &place)) {
         tt_text_add(&text, "process set %u does not exist or is the world", set);
         extra.objection = TUTTI_ERR_BAD_ARGUMENT;

@@ -31,6 +31,8 @@ static tt_request *ask(tutti_handle *handle, tutti_collective collective, uint64
     request->op = NULL;
     request->named = NULL;
     request->is_identity = request->is_lost = false;
+    request->shape[0] = 0;
+    request->about = TT_ABOUT_NOTHING;
     return request;
 }
 

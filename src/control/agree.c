@@ -164,8 +164,7 @@ void tt_agree_forget_set(tt_control *control, uint32_t set_id)
 
 void tt_agree_release_all(tt_control *control)
 {
-    tt_platform_release(control->platform, control->reasons,
-                        REASONS_KEPT * sizeof(*control->reasons));
+    tt_agree_release_reasons(control);
     while (control->cases != NULL) {
         tt_case *next = control->cases->next;
         case_destroy(control, control->cases);
@@ -273,6 +272,16 @@ static void decide(tt_control *control, uint32_t peer, tt_head key, const tt_fai
     }
 }
 
+/* Do all ask for the same? Then they differ in what nobody asks for by a call. */
+static bool differs_in_settings(const tt_case *found)
+{
+    bool is_one = true;
+    for (uint32_t i = 0; i < found->size && is_one; i++) {
+        is_one = found->has_claimed[i] && tt_claim_asks_same(&found->claims[0], &found->claims[i]);
+    }
+    return is_one;
+}
+
 /* Say who asked for what, equal claims together. */
 static void decide_mismatch(tt_control *control, tt_case *found)
 {
@@ -306,6 +315,10 @@ static void decide_mismatch(tt_control *control, tt_case *found)
         add_ranks(&text, control, found, wanted);
     } else {
         text.bytes[--text.length] = 0; /* the last semicolon */
+    }
+    if (differs_in_settings(found)) {
+        tt_text_add(&text, "; they ask for the same, but their settings differ: TUTTI_SEGMENT, "
+                           "TUTTI_FUSE, the table of costs, or what travels together");
     }
     const tt_failure failure = {.status = TT_ERR_MISMATCH, .text = text.bytes};
     decide(control, found->peer, found->key, &failure, UINT32_MAX);
@@ -541,35 +554,6 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
-void tt_agree_reason(tt_control *control, const tt_head *key, const char *text)
-{
-    if (control->reasons == NULL) {
-        control->reasons =
-            tt_platform_allocate(control->platform, REASONS_KEPT * sizeof(*control->reasons));
-    }
-    if (control->reasons != NULL) {
-        tt_reason *reason = &control->reasons[control->reason_count++ % REASONS_KEPT];
-        tt_text words = {0};
-        tt_text_add(&words, "%s", text);
-        reason->key = *key;
-        memcpy(reason->text, words.bytes, sizeof(reason->text));
-    }
-}
-
-/* NULL: forgotten. */
-static const char *reason_of(const tt_control *control, const tt_head *key)
-{
-    const uint32_t kept = control->reasons != NULL ? REASONS_KEPT : 0;
-    for (uint32_t i = 0; i < kept && i < control->reason_count; i++) {
-        const tt_head *other = &control->reasons[i].key;
-        if (other->set == key->set && other->op == key->op &&
-            ((other->flags ^ key->flags) & TT_FLAGS_SPACE) == 0) {
-            return control->reasons[i].text;
-        }
-    }
-    return NULL;
-}
-
 /* `peer` waits for an op that is over here: it has failed, or the message was sent but differs from
  * what the receiver claims to expect. */
 static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
@@ -582,7 +566,7 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
         return;
     }
     tt_text text = {0};
-    const char *reason = is_pair ? NULL : reason_of(control, head);
+    const char *reason = is_pair ? NULL : tt_agree_reason_of(control, head);
     if (reason != NULL) {
         tt_text_add(&text, "%s", reason);
     } else {

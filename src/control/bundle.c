@@ -302,6 +302,7 @@ static void carrier_fill(tt_bundle *bundle, const member *one, uint32_t set)
         .finished = bundle_finished,
         .owner = bundle,
     };
+    memcpy(bundle->carrier.shape, claim->shape, sizeof(claim->shape));
 }
 
 static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool has_memory)
@@ -417,6 +418,7 @@ static void bundle_send(run *it, tt_bundle *bundle)
     tt_claim_copy(&whole, &bundle->claim);
     whole.count = bundle->bytes / tt_dtype_bytes((tt_dtype)whole.dtype);
     whole.salt = bundle->layout;
+    memset(whole.shape, 0, sizeof(whole.shape));
     whole.form &= (uint8_t)~CLAIM_TUNED; /* its members may differ in that */
     memcpy(name, bundle->name, sizeof(name));
     const member all = {.item = bundle->first_item,

@@ -3,6 +3,7 @@
  * claim.c - what a rank believes an op to be: made, hashed, compared, sent, told. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
 #include "control/control_internal.h"
@@ -18,6 +19,96 @@ static bool is_rooted(tt_collective collective)
            collective == TT_SCATTER;
 }
 
+/* ---- shapes ---- */
+
+/* The number of dimensions, then each in seven bits a byte, the last of them without the eighth;
+ * 0 stands for a first dimension that may differ, others are one more. What does not fit is
+ * SHAPE_IS_HASH, the number of dimensions, and a hash. */
+enum { SHAPE_IS_HASH = 255, SHAPE_DIM_BYTES_MAX = 10 };
+
+static uint32_t dim_write(uint8_t *at, uint64_t dim)
+{
+    uint32_t bytes = 0;
+    for (; dim >= 0x80; dim >>= 7) {
+        at[bytes++] = (uint8_t)(dim | 0x80);
+    }
+    at[bytes++] = (uint8_t)dim;
+    return bytes;
+}
+
+void tt_shape_write(uint8_t *shape, const uint64_t *dims, uint32_t ndim, bool is_first_free)
+{
+    uint8_t longest[1 + TT_SHAPE_DIMS_MAX * SHAPE_DIM_BYTES_MAX];
+    uint32_t bytes = 0;
+    TT_ASSERT(ndim >= 1 && ndim <= TT_SHAPE_DIMS_MAX);
+    longest[bytes++] = (uint8_t)ndim;
+    for (uint32_t i = 0; i < ndim; i++) {
+        const bool is_free = is_first_free && i == 0;
+        bytes += dim_write(longest + bytes, is_free ? 0 : tt_min_u64(dims[i], UINT64_MAX - 1) + 1);
+    }
+    memset(shape, 0, TT_SHAPE_BYTES);
+    if (bytes <= TT_SHAPE_BYTES) {
+        memcpy(shape, longest, bytes);
+        return;
+    }
+    const uint64_t hash = tt_hash64(longest, bytes, 0);
+    shape[0] = SHAPE_IS_HASH;
+    shape[1] = (uint8_t)ndim;
+    memcpy(shape + 2, &hash, sizeof(hash));
+}
+
+/* Bytes may be a peer's: nothing beyond them is read. */
+static void shape_tell(tt_text *text, const char *what, const uint8_t *shape)
+{
+    if (shape[0] == SHAPE_IS_HASH) {
+        tt_text_add(text, " %s of %u numbers", what, shape[1]);
+        return;
+    }
+    uint32_t at = 1;
+    tt_text_add(text, " %s (", what);
+    for (uint32_t i = 0; i < shape[0] && at < TT_SHAPE_BYTES; i++) {
+        uint64_t dim = 0;
+        for (uint32_t shift = 0; at < TT_SHAPE_BYTES && shift < 64; shift += 7) {
+            dim |= (uint64_t)(shape[at] & 0x7f) << shift;
+            if (shape[at++] < 0x80) {
+                break;
+            }
+        }
+        tt_text_add(text, i == 0 ? "" : ", ");
+        if (dim == 0) {
+            tt_text_add(text, "any");
+        } else {
+            tt_text_add(text, "%llu", (unsigned long long)(dim - 1));
+        }
+    }
+    tt_text_add(text, ")");
+}
+
+/* ---- claims ---- */
+
+const char *tt_request_what(const tt_request *request)
+{
+    switch (request->about) {
+    case TT_ABOUT_SET_CREATE:
+        return "tutti_set_create";
+    case TT_ABOUT_SET_REMOVE:
+        return "tutti_set_remove";
+    case TT_ABOUT_NOTHING:
+        break;
+    }
+    return tt_collective_name(request->collective);
+}
+
+/* Parts of a reducescatter are told as a shape is, where the caller gives none. */
+static void claim_parts(tt_claim *claim, const tt_request *request, uint32_t size)
+{
+    claim->salt ^= tt_hash64(request->input_counts, size * sizeof(uint64_t), 1);
+    if (claim->shape[0] == 0 && size <= TT_SHAPE_DIMS_MAX) {
+        tt_shape_write(claim->shape, request->input_counts, size, false);
+        claim->form |= CLAIM_PARTS;
+    }
+}
+
 void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
 {
     const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
@@ -27,16 +118,22 @@ void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
     claim->form =
         (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
                   (request->is_by_active ? CLAIM_BY_ACTIVE : 0) |
-                  (request->is_alone ? CLAIM_ALONE : 0) | (request->is_tuned ? CLAIM_TUNED : 0));
-    claim->root = is_rooted(request->collective) ? request->root : 0;
+                  (request->is_alone ? CLAIM_ALONE : 0) | (request->is_tuned ? CLAIM_TUNED : 0) |
+                  (request->about != TT_ABOUT_NOTHING ? CLAIM_SETS : 0));
+    claim->root = is_rooted(request->collective) ? request->root : (uint32_t)request->about;
     claim->count = request->is_uneven ? 0 : request->count;
     claim->prescale = request->prescale;
     claim->postscale = request->postscale;
     claim->salt = request->salt;
     claim->name[0] = 0;
+    if (request->shape[0] == 0) {
+        memset(claim->shape, 0, sizeof(claim->shape));
+    } else {
+        memcpy(claim->shape, request->shape, sizeof(claim->shape));
+    }
     if (request->collective == TT_REDUCESCATTER && request->is_uneven &&
         request->input_counts != NULL) {
-        claim->salt ^= tt_hash64(request->input_counts, size * sizeof(uint64_t), 1);
+        claim_parts(claim, request, size);
     }
 }
 
@@ -48,6 +145,14 @@ uint64_t tt_claim_hash(const tt_claim *claim, uint32_t size)
 bool tt_claim_equals(const tt_claim *a, const tt_claim *b)
 {
     return memcmp(a, b, CLAIM_FIXED_BYTES) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+bool tt_claim_asks_same(const tt_claim *a, const tt_claim *b)
+{
+    tt_claim other;
+    tt_claim_copy(&other, b);
+    other.salt = a->salt;
+    return tt_claim_equals(a, &other);
 }
 
 void tt_claim_copy(tt_claim *target, const tt_claim *source)
@@ -78,6 +183,12 @@ bool tt_claim_read(tt_claim *claim, const void *bytes, size_t byte_count)
 void tt_claim_tell(tt_text *text, const tt_claim *claim)
 {
     const tt_collective collective = (tt_collective)claim->collective;
+    if ((claim->form & CLAIM_SETS) != 0) {
+        const bool is_new = claim->root == TT_ABOUT_SET_CREATE;
+        tt_text_add(text, is_new ? "tutti_set_create" : "tutti_set_remove");
+        shape_tell(text, is_new ? "of ranks" : "of set", claim->shape);
+        return;
+    }
     tt_text_add(text, "%s", tt_collective_name(collective));
     if (is_reduction(collective)) {
         tt_text_add(text, " %s", tt_redop_name((tt_redop)claim->redop));
@@ -89,6 +200,9 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
             tt_text_add(text, " of %llu %s", (unsigned long long)claim->count,
                         tt_dtype_name((tt_dtype)claim->dtype));
         }
+    }
+    if (claim->shape[0] != 0) {
+        shape_tell(text, (claim->form & CLAIM_PARTS) != 0 ? "in parts" : "in shape", claim->shape);
     }
     if (is_rooted(collective)) {
         tt_text_add(text, " root %u", claim->root);
@@ -108,8 +222,5 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
     if (claim->name[0] != 0) {
         tt_text_add(text, " ");
         tt_text_add_quoted(text, claim->name, sizeof(claim->name));
-    }
-    if (claim->salt != 0) {
-        tt_text_add(text, " (key %016llx)", (unsigned long long)claim->salt);
     }
 }

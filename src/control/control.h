@@ -87,6 +87,18 @@ enum {
     TT_URGENCY_MESSAGE = 1 << 29, /* the user's control messages; below TT_URGENCY_CONTROL */
 };
 
+enum {
+    TT_SHAPE_BYTES = 32,
+    TT_SHAPE_DIMS_MAX = 64,
+};
+
+/* The shape of a tensor in the form in which ranks compare it. `is_first_free`: the first dimension
+ * may differ between ranks. `ndim` is 1 to TT_SHAPE_DIMS_MAX. */
+void tt_shape_write(uint8_t *shape, const uint64_t *dims, uint32_t ndim, bool is_first_free);
+
+/* What a barrier of the library's own is about. */
+typedef enum tt_about { TT_ABOUT_NOTHING, TT_ABOUT_SET_CREATE, TT_ABOUT_SET_REMOVE } tt_about;
+
 /* One call of a user. Fields as in tutti_call; counts in elements. Caller's memory, which must
  * stay in place until `finished`. */
 typedef struct tt_request {
@@ -138,6 +150,8 @@ typedef struct tt_request {
     bool is_taken_back;             /* to be cancelled when its group has come apart */
     bool is_apart;                  /* its group has; it goes by itself this once */
     bool is_torn;                   /* out of its group: see BID_TORN */
+    uint8_t shape[TT_SHAPE_BYTES];  /* the caller's; first byte 0: left out */
+    tt_about about;                 /* the caller's */
     bool is_lost;                   /* stands in for one that is over here: see expire.c */
     uint64_t due_ns;                /* of a name: its deadline; 0: not set yet */
     struct tt_request *next_later;  /* waits until an earlier one of its name is over */
@@ -244,6 +258,8 @@ tt_status tt_control_set_remove(tt_control *control, uint32_t set);
 int tt_control_set_rank(const tt_control *control, uint32_t set);
 int tt_control_set_size(const tt_control *control, uint32_t set);
 
+/* What the request is called in texts. */
+const char *tt_request_what(const tt_request *request);
 /* Is the request right on its face, on member `self` of `size`? If not, `text` says why. */
 tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text);
 /* Elements the output of `request` holds on this rank of a set of `size`; uneven: 0. */

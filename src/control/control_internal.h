@@ -225,6 +225,9 @@ void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure);
 /* An op has failed here, with these words. */
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
+/* With which words it did; NULL: forgotten. */
+const char *tt_agree_reason_of(const tt_control *control, const tt_head *key);
+void tt_agree_release_reasons(tt_control *control);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);
 void tt_agree_forget_set(tt_control *control, uint32_t set_id);

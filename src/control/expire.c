@@ -131,6 +131,7 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
         .due_ns = UINT64_MAX,
         .is_lost = true,
     };
+    memcpy(stand_in->request.shape, claim.shape, sizeof(claim.shape));
     memcpy(stand_in->request.error, text->bytes, sizeof(stand_in->request.error));
     return &stand_in->request;
 }

@@ -50,7 +50,7 @@ typedef struct tt_named {
     char name[TT_NAME_BYTES];
     uint8_t *bid; /* claim of the ticket */
     size_t bid_capacity;
-    uint8_t bid_short[64];
+    uint8_t bid_short[96];
 } tt_named;
 
 /* A request of control's own: several small ones as one, or the part of a rank that has joined. */

@@ -385,7 +385,7 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
 {
     tt_text text = {0};
     tt_text_add(&text, "rank %u: %s: %s", op->control->world.rank,
-                tt_collective_name(op->request->collective),
+                tt_request_what(op->request),
                 why->length > 0 ? why->bytes : tt_status_text(status));
     tt_agree_object(op, status, text.bytes);
 }
@@ -698,7 +698,7 @@ static void add_blame(const tt_control *control, const tt_request *request, tt_t
     const tt_text words = *text_io;
     tt_text_clear(text_io);
     tt_text_add(text_io, "rank %u: %s: %s", control->world.rank,
-                tt_collective_name(request->collective), words.bytes);
+                tt_request_what(request), words.bytes);
 }
 
 void tt_request_submit_again(tt_control *control, tt_request *request)

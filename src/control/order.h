@@ -33,16 +33,25 @@ typedef struct tt_claim {
     uint32_t root;
     uint64_t count;
     double prescale, postscale;
-    uint64_t salt; /* of set creation; of reducescatter: hash of the counts */
+    uint64_t salt;                 /* of set creation; of reducescatter: hash of the counts */
+    uint8_t shape[TT_SHAPE_BYTES]; /* see tt_shape_write; zeros: left out */
     char name[TT_NAME_BYTES];
 } tt_claim;
 
 /* Bits of `form`. TUNED: small where the configured fuse_bytes says large, or the other way round.
- */
-enum { CLAIM_UNEVEN = 1, CLAIM_BY_ACTIVE = 2, CLAIM_ALONE = 4, CLAIM_TUNED = 8 };
+ * SETS: a barrier about a process set; `root` is a tt_about, `shape` the ranks or the set. PARTS:
+ * `shape` has the counts of an uneven reducescatter. */
+enum {
+    CLAIM_UNEVEN = 1,
+    CLAIM_BY_ACTIVE = 2,
+    CLAIM_ALONE = 4,
+    CLAIM_TUNED = 8,
+    CLAIM_SETS = 16,
+    CLAIM_PARTS = 32,
+};
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
-_Static_assert(CLAIM_FIXED_BYTES == 40, "tt_claim is a wire format");
+_Static_assert(CLAIM_FIXED_BYTES == 72, "tt_claim is a wire format");
 _Static_assert(sizeof(tt_claim) <= TT_ERROR_BYTES, "a letter holds a claim");
 
 /* Whose numbers count ops. Told apart in heads by TT_FLAG_*. */
@@ -168,6 +177,8 @@ void tt_planned_release_all(tt_control *control, tt_set *set);
 void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size);
 uint64_t tt_claim_hash(const tt_claim *claim, uint32_t size);
 bool tt_claim_equals(const tt_claim *a, const tt_claim *b);
+/* Equal, but for what goes into the salt. */
+bool tt_claim_asks_same(const tt_claim *a, const tt_claim *b);
 void tt_claim_copy(tt_claim *target, const tt_claim *source);
 /* On the wire: bytes up to the end of the name. */
 size_t tt_claim_bytes(const tt_claim *claim);

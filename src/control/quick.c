@@ -43,7 +43,8 @@ bool tt_quick_keeps(tt_op *op)
 {
     const tt_exec *exec = &op->exec;
     const bool is_call = op->space == SPACE_CALLS && op->claim.name[0] == 0;
-    op->is_plain = is_call && op->set->id == 0 && op->claim.postscale == 1.0;
+    op->is_plain =
+        is_call && op->set->id == 0 && op->claim.postscale == 1.0 && op->claim.shape[0] == 0;
     if (op->claim.form != 0 || op->claim.prescale != 1.0 || op->divisor != op->set->size) {
         return false;
     }
@@ -113,6 +114,13 @@ static bool is_named_so(const tt_op *op, const tt_request *request)
            strcmp(request->name, op->claim.name) == 0;
 }
 
+static bool has_shape(const tt_op *op, const tt_request *request)
+{
+    const uint8_t *shape = op->claim.shape;
+    return request->shape[0] == shape[0] &&
+           (shape[0] == 0 || memcmp(request->shape, shape, TT_SHAPE_BYTES) == 0);
+}
+
 /* What is not there in a plain request. */
 static bool repeats_rest(const tt_op *op, const tt_request *request)
 {
@@ -121,7 +129,7 @@ static bool repeats_rest(const tt_op *op, const tt_request *request)
            request->postscale == claim->postscale && is_named_so(op, request) &&
            !request->is_uneven && !request->is_by_active && !request->is_join &&
            !request->is_identity && request->objection == TT_OK && request->deadline_ns == 0 &&
-           request->output_capacity == 0;
+           request->output_capacity == 0 && has_shape(op, request);
 }
 
 /* Does it claim what the op's record says? */

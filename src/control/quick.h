@@ -15,7 +15,7 @@
  * otherwise. */
 static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
 {
-    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0: errors show no key */
+    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0 */
     return salt ^ control->costs_hash ^ cut << 32;
 }
 

@@ -24,8 +24,8 @@
 
 #include "base/status.h"
 
-/* 3: any member may ask who has a named tensor. Raised with every change of what peers put on the
- * wire: heads, claims, and the notices and records of negotiate/notice.h
+/* 3: any member may ask who has a named tensor; claims have a shape. Raised with every change of
+ * what peers put on the wire: heads, claims, and the notices and records of negotiate/notice.h
  * (tests/negotiate/frames_test.c holds those as bytes). Two builds that share no version refuse
  * each other and name both. */
 #define TT_PROTOCOL_VERSION_MIN 3

@@ -32,7 +32,7 @@ class Kept:
     """A named reduction in place, declared once and started again every step: one crossing into C,
     which learns nothing but an address, and only where that has changed."""
 
-    __slots__ = ("job", "pointer", "call", "dtype", "count", "tensor", "started", "name", "options",
+    __slots__ = ("job", "pointer", "call", "dtype", "shape", "tensor", "started", "name", "options",
                  "address", "seen")
 
     def __init__(self, job, call, tensor, name, options):
@@ -42,7 +42,7 @@ class Kept:
             error = job._error(status, name)
             raise HorovodInternalError(str(error)) from error
         self.job, self.pointer, self.call, self.name = job, slot, call, name
-        self.dtype, self.count, self.options = tensor.dtype, tensor.numel(), options
+        self.dtype, self.shape, self.options = tensor.dtype, tensor.shape, options
         self.address, self.seen = tensor.data_ptr(), _nobody
         self.tensor = self.started = None  # while it runs: its memory, and who is to wait
 
@@ -135,6 +135,7 @@ def _keep(key, tensor, process_set):
     call.prescale, call.postscale = prescale, postscale
     call.input = call.output = tensor.data_ptr()
     call.count = tensor.numel()
+    c.set_shape(call, tensor.shape)
     kept = _kept[key] = Kept(job, call, tensor, f"allreduce.{name}", key[1])
     return kept
 
@@ -145,7 +146,7 @@ def find_kept(tensor, name, options, process_set):
             or not tensor.is_contiguous()):
         return None
     kept = _kept.get((name, options))
-    if (kept is None or kept.count != tensor.numel() or kept.dtype is not tensor.dtype
+    if (kept is None or kept.shape != tensor.shape or kept.dtype is not tensor.dtype
             or kept.job is not basics._job or not tensor.is_cpu):
         kept = _keep((name, options), tensor, process_set)
     return kept
@@ -181,7 +182,7 @@ def start_kept(tensor, name, options, process_set):
         return _start_found(tensor, name, options, process_set)
     is_known = kept.seen() is tensor
     if ((not is_known and (type(tensor) not in PLAIN or tensor.layout is not _strided))
-            or tensor.dtype is not kept.dtype or tensor.numel() != kept.count
+            or tensor.dtype is not kept.dtype or tensor.shape != kept.shape
             or not tensor.is_contiguous()):
         return _start_found(tensor, name, options, process_set)
     if kept.job._named:
@@ -204,13 +205,13 @@ class KeptGroup:
         self.job, self.names, self.started = basics.job(), names, []
         self.calls = (c.Call * len(parts))(*[part[0] for part in parts])
         self.slots = ctypes.c_void_p * len(parts)
-        self.kinds = [(tensor.dtype, tensor.numel()) for tensor in tensors]
+        self.kinds = [(tensor.dtype, tensor.shape) for tensor in tensors]
         self.addresses = [0] * len(parts)
 
     def fits(self, tensors):
         """Are these tensors like the ones it was made for, with nothing to copy?"""
         return self.job is basics._job and len(tensors) == len(self.kinds) and all(
-            tensor.is_cpu and (tensor.dtype, tensor.numel()) == kind and tensor.is_contiguous()
+            tensor.is_cpu and (tensor.dtype, tensor.shape) == kind and tensor.is_contiguous()
             for tensor, kind in zip(tensors, self.kinds))
 
     def start(self, tensors):

@@ -84,6 +84,7 @@ def _allreduce_call(tensor, output, op, name, process_set, scales):
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
     call.count = source.numel()
+    c.set_shape(call, source.shape)
 
     def finish():
         if not is_in_place:
@@ -353,6 +354,7 @@ def _gather_call(tensor, name, process_set):
     result = Result(basics.job())
     call = basics.job().new_call(c.ALLGATHER, name, set_of(process_set))
     call.dtype, call.input, call.count = DTYPES[source.dtype], source.data_ptr(), source.numel()
+    c.set_shape(call, source.shape)
     call.output_counts = counts
     call.result_out = result.out()
     row = row_count(source.shape)
@@ -475,6 +477,7 @@ def _start_alltoall(tensor, splits, name, process_set, is_split):
     result = Result(basics.job())
     call = basics.job().new_call(c.ALLTOALL, name, set_of(process_set))
     call.dtype, call.input = DTYPES[source.dtype], source.data_ptr()
+    c.set_shape(call, source.shape)
     call.input_counts, call.output_counts = inputs, outputs
     call.result_out = result.out()
 
@@ -521,6 +524,7 @@ def _broadcast_call(tensor, output, root_rank, name, process_set):
     target = source if is_in_place or staged.device is not None else source.clone()
     call = basics.job().new_call(c.BROADCAST, name, set_of(process_set))
     call.dtype, call.count = DTYPES[source.dtype], target.numel()
+    c.set_shape(call, target.shape)
     call.input = call.output = target.data_ptr()
     call.root = process_set._member(root_rank)
 
@@ -592,6 +596,7 @@ def _scatter_call(tensor, op, name, process_set, scales):
     call.op = reduce_op(op, source.dtype, staged.is_complex, "reducescatter")
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
+    c.set_shape(call, source.shape)
     call.input_counts, call.output_capacity = counts, target.numel()
     return call, (source, target, counts), lambda: staged.back(target)
 
