@@ -19,10 +19,10 @@
  *   in whatever order and from whatever thread each rank makes them; what comes in every step soon
  *   goes without any message of its own. A name may be used again when its call is over. Ranks
  *   that disagree about type, count, shape, op or root get TUTTI_ERR_MISMATCH on every rank, with
- *   one text that says who asked for what; the context stays usable. A rank whose part was over before (root
- *   of a short broadcast, sender of a short message) may have been told success; it hears of it at
- *   its next call. Two threads must not make unnamed calls on one process set at once; named ones
- *   they may. Send and receive match by call order per pair of ranks.
+ *   one text that says who asked for what; the context stays usable. A rank whose part was over
+ *   before (root of a short broadcast, sender of a short message) may have been told success; it
+ *   hears of it at its next call. Two threads must not make unnamed calls on one process set at
+ *   once; named ones they may. Send and receive match by call order per pair of ranks and tag.
  * Errors.    0 is success, > 0 is "not yet", < 0 is failure. tutti_last_error gives the text.
  *   A failed call leaves its output undefined. When a rank dies, every pending and later call on
  *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.
@@ -308,6 +308,8 @@ typedef struct tutti_call {
      * or on none; read before the call returns. ndim 0: left out. */
     int ndim;
     const uint64_t *dims; /* [ndim] */
+    int tag; /* of send and receive: those of one tag match by call order per pair of ranks; 0 to
+              * TUTTI_TAG_MAX. Some memory is kept for every tag that a pair has used */
 } tutti_call;
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
@@ -322,12 +324,13 @@ typedef struct tutti_call {
 /* output_counts is given, too: see counts above. */
 #define TUTTI_EXPECTED 16u
 #define TUTTI_PRIORITY_MAX 16777215 /* of priorities, either sign */
+#define TUTTI_TAG_MAX 16777215
 
 #define TUTTI_CALL_INIT                                                                           \
     {                                                                                             \
         sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
             NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0, 0,     \
-            NULL                                                                                  \
+            NULL, 0                                                                               \
     }
 
 /* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and

@@ -148,6 +148,21 @@ def test_point_to_point_and_objects():
     dist.barrier()
 
 
+def test_tags_are_honoured():
+    if size() == 1:
+        return
+    there, back = (rank() + 1) % size(), (rank() - 1) % size()
+    sending = [dist.isend(torch.full((3,), float(10 * rank() + tag)), there, tag=tag)
+               for tag in (1, 2, 7)]
+    for tag in (7, 1, 2):  # not as they were sent
+        tensor = torch.zeros(3)
+        dist.recv(tensor, back, tag=tag)
+        assert tensor.tolist() == [10 * back + tag] * 3
+    for work in sending:
+        work.wait()
+    dist.barrier()
+
+
 def test_batches_of_sends_and_receives():
     if size() == 1:
         pytest.skip("needs two ranks")

@@ -23,6 +23,7 @@ OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
        "product": PRODUCT, "and": AND, "or": OR, "xor": XOR, "adasum": ADASUM}
 
 ALONE, EXPECTED = 8, 16  # flags of calls
+TAG_MAX = 16777215
 
 OK, IN_PROGRESS = 0, 1
 
@@ -55,7 +56,7 @@ class Call(ctypes.Structure):
                 ("device", ctypes.c_int), ("stream", ctypes.c_void_p), ("done", DONE),
                 ("done_user", ctypes.c_void_p), ("group", ctypes.c_char_p),
                 ("group_size", ctypes.c_int), ("flags", ctypes.c_uint), ("ndim", ctypes.c_int),
-                ("dims", ctypes.POINTER(ctypes.c_uint64))]
+                ("dims", ctypes.POINTER(ctypes.c_uint64)), ("tag", ctypes.c_int)]
 
 
 def new_call(collective: int) -> Call:

@@ -555,24 +555,24 @@ class Context:
         received, lengths = self.run(*self._alltoall(array, splits, **options))
         return received, lengths
 
-    def send(self, array: Any, peer: int, *, process_set: int = 0,
+    def send(self, array: Any, peer: int, *, tag: int = 0, process_set: int = 0,
              timeout: Optional[float] = None) -> None:
-        """Send `array` to `peer`, which calls receive."""
+        """Send `array` to `peer`, which calls receive with the same tag."""
         source = as_buffer(array)
         call = self.new_call(c.SEND, None, process_set, 0, timeout)
         call.input, call.count, call.dtype = source.address, source.count, source.dtype
-        call.root = peer
+        call.root, call.tag = peer, tag
         self.run(call, source)
 
-    def receive(self, array: Any, peer: int, *, process_set: int = 0,
+    def receive(self, array: Any, peer: int, *, tag: int = 0, process_set: int = 0,
                 timeout: Optional[float] = None) -> Any:
-        """Fill `array` with what `peer` sends."""
+        """Fill `array` with what `peer` sends under this tag."""
         target = as_buffer(array)
         if not target.is_writable:
             raise BadArgument("the array is read-only", -4, self.rank)
         call = self.new_call(c.RECEIVE, None, process_set, 0, timeout)
         call.output, call.count, call.dtype = target.address, target.count, target.dtype
-        call.root = peer
+        call.root, call.tag = peer, tag
         self.run(call, target)
         return array
 

@@ -239,9 +239,12 @@ int tt_call_find_over(tutti_handle *const *handles, int count);
 tutti_status tt_call_run(tutti_context *context, const tutti_call *call,
                          const tt_call_extra *extra);
 
-/* shape.c: of the call, as the ranks compare it; is what the caller gave one? */
+/* shape.c: the shape of the call, as the ranks compare it; is what the caller gave one? */
 void tt_call_shape(const tutti_call *call, tt_request *request);
 bool tt_call_shape_is_good(const tutti_call *call);
+/* The tag of a send or receive; 0 where it has none, or none that is good. */
+uint32_t tt_call_tag(const tutti_call *call);
+bool tt_call_tag_is_good(const tutti_call *call);
 
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);

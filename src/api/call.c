@@ -125,6 +125,8 @@ static void check_call(const tutti_call *call, tutti_handle *handle)
         (void)snprintf(text, sizeof(text), "flags 0x%x are not known to this library",
                        flags_of(call) & ~FLAGS_KNOWN);
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, text);
+    } else if (!tt_call_tag_is_good(call)) {
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "tag: 0 to TUTTI_TAG_MAX, of pairs only");
     } else if (!tt_call_shape_is_good(call)) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "ndim and dims are not a shape");
     }
@@ -152,6 +154,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->redop = (tt_redop)call->op;
     request->set = call->set;
     request->root = (uint32_t)call->root;
+    request->tag = tt_call_tag(call);
     handle->urgency = request->urgency = urgency_of(call);
     request->name = handle->name[0] != 0 ? handle->name : NULL;
     request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;

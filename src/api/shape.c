@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shape.c - the shape that a caller gives, for the ranks to compare. */
+ * shape.c - shapes and tags of calls: the last fields of tutti_call, which earlier headers lack. */
 #include "api/api_internal.h"
 
 static bool has_shape(const tutti_call *call)
@@ -34,4 +34,17 @@ void tt_call_shape(const tutti_call *call, tt_request *request)
         tt_shape_write(request->shape, call->dims, (uint32_t)call->ndim,
                        is_first_free(call->collective));
     }
+}
+
+bool tt_call_tag_is_good(const tutti_call *call)
+{
+    const bool is_pair = call->collective == TUTTI_SEND || call->collective == TUTTI_RECEIVE;
+    return call->struct_bytes < sizeof(*call) || call->tag == 0 ||
+           (is_pair && call->tag > 0 && call->tag <= TT_TAG_MAX);
+}
+
+uint32_t tt_call_tag(const tutti_call *call)
+{
+    const bool has_tag = call->struct_bytes >= sizeof(*call) && tt_call_tag_is_good(call);
+    return has_tag ? (uint32_t)call->tag : 0;
 }

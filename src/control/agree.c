@@ -286,7 +286,9 @@ static bool differs_in_settings(const tt_case *found)
 static void decide_mismatch(tt_control *control, tt_case *found)
 {
     tt_text text = {0};
-    tt_text_add(&text, "ranks disagree about call %llu:", (unsigned long long)found->key.op);
+    const bool is_pair = (found->key.flags & TT_FLAG_PAIR) != 0;
+    tt_text_add(&text, "ranks disagree about %s %llu:", is_pair ? "message" : "call",
+                (unsigned long long)(is_pair ? tt_pair_number(found->key.op) : found->key.op));
     bool *wanted = found->has_probed; /* no longer needed: room for a selection */
     for (uint32_t i = 0; i < found->size; i++) {
         bool is_first = found->has_claimed[i];
@@ -575,7 +577,8 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
                         ? "ranks disagree about message %llu: rank %u sent another than rank %u "
                           "expects"
                         : "call %llu failed on rank %u, asked by rank %u",
-                    (unsigned long long)head->op, control->world.rank, peer);
+                    (unsigned long long)(is_pair ? tt_pair_number(head->op) : head->op),
+                    control->world.rank, peer);
     }
     tt_head reply = reply_head(control, head, TT_FRAME_VERDICT);
     reply.argument = (uint64_t)(int64_t)status;

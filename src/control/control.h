@@ -90,6 +90,7 @@ enum {
 enum {
     TT_SHAPE_BYTES = 32,
     TT_SHAPE_DIMS_MAX = 64,
+    TT_TAG_MAX = (1 << 24) - 1,
 };
 
 /* The shape of a tensor in the form in which ranks compare it. `is_first_free`: the first dimension
@@ -107,6 +108,7 @@ typedef struct tt_request {
     tt_redop redop;
     uint32_t set;
     uint32_t root;          /* or peer; member of the set */
+    uint32_t tag;           /* of send and receive; up to TT_TAG_MAX */
     int32_t urgency;        /* TT_URGENCY_*: class, plus a priority */
     uint32_t segment_bytes; /* longest frame; control's, from submission */
     const char *name;       /* or NULL: matched by order; of up to 255 bytes */

@@ -197,6 +197,18 @@ uint32_t tt_op_self(const tt_op *op);
 uint32_t tt_op_first(const tt_op *op);
 uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
+/* pair.c: numbers of messages. `pair_index` is 2 * member, and 1 more for those that come in. */
+typedef struct tt_tags tt_tags;
+/* Room for the tag's count; false: no memory. */
+bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag);
+/* The next message: its key, which is `op` of its frames. There must be room. */
+uint64_t tt_pair_take(tt_set *set, uint32_t pair_index, uint32_t tag);
+/* Has the message of this key not been asked for here? */
+bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key);
+/* How many of its tag went before it. */
+uint64_t tt_pair_number(uint64_t key);
+void tt_pair_release_tags(tt_set *set);
+
 /* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
 void tt_op_date(tt_op *op, uint64_t now_ns);
 

@@ -575,7 +575,7 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
     op->pair_members[op->is_sender ? 1 : 0] = op->peer;
     op->pair_index = 2 * member + (op->is_sender ? 0 : 1);
-    op->sequence = set->pair_next[op->pair_index]++;
+    op->sequence = tt_pair_take(set, op->pair_index, op->request->tag);
 }
 
 void tt_op_date(tt_op *op, uint64_t now_ns)
@@ -668,6 +668,13 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
                   const tt_standing *standing, const tt_failure *objection)
 {
     bool is_last;
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    const uint32_t pair_index = 2 * request->root + (request->collective == TT_SEND ? 0 : 1);
+    if (is_pair && !tt_pair_reserve(set, pair_index, request->tag)) {
+        tt_failure_memory(control, set->id); /* no number by which to tell the peer */
+        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a tag");
+        return;
+    }
     tt_op *op = op_take(control, &is_last);
     op_reset(op, request, set);
     take_place(op, standing);

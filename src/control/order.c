@@ -364,7 +364,7 @@ static bool pair_is_future(const tt_set *set, uint32_t peer, const tt_head *head
     const uint32_t member = set->member_of[peer];
     const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
     return member != UINT32_MAX &&
-           (head->op >= set->pair_next[2 * (size_t)member + (is_sender ? 0 : 1)] ||
+           (tt_pair_is_next(set, 2 * member + (is_sender ? 0 : 1), head->op) ||
             pair_find(set->pair_queue, peer, head) != NULL);
 }
 

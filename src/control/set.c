@@ -124,6 +124,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));
+    tt_pair_release_tags(set);
     tt_platform_release(platform, set->pair_next, 2 * (size_t)set->size * sizeof(uint64_t));
     tt_platform_release(platform, set->pair_open, 2 * (size_t)set->size * sizeof(uint32_t));
     tt_platform_release(platform, set, sizeof(*set));

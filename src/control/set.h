@@ -48,7 +48,8 @@ struct tt_set {
     uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
     bool is_pair_pumping;                /* ops of the queue are being begun */
     tt_op *pairs;                        /* sends and receives that are not over */
-    uint64_t *pair_next;                 /* [2 * size] next sequence: to, from each member */
+    uint64_t *pair_next; /* [2 * size] messages without a tag so far: to, from each member */
+    struct tt_tags *tags;                /* of those with one: pair.c; NULL: there were none */
     tt_negotiator *negotiator;           /* NULL: no named call yet */
     struct tt_layout *layout;            /* NULL: groups are the user's alone */
     struct tt_vast *vasts;               /* what digests stand for: see bid.c */

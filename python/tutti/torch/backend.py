@@ -3,7 +3,7 @@
 
 DDP, FSDP2, HSDP and DCP run on it unmodified. Every process group is a job of its own; its ranks
 meet through torch's store, which also carries the job's secret. Calls match by order, as c10d's do;
-sends and receives by order per pair, whatever their tag.
+sends and receives by order per pair and tag.
 
 A method checks its tensors first and makes a plan: calls, and what is stored when they are over.
 What is wrong on one rank fails the call on all of them."""
@@ -105,6 +105,12 @@ def _collective(number, places=None):
     return decorate
 
 
+def _tag(tag):
+    if not 0 <= tag <= c.TAG_MAX:
+        raise ValueError(f"tag {tag} is not one of 0 to {c.TAG_MAX}")
+    return tag
+
+
 def _each(tensors, *_):
     """Places of a call for each tensor; a sparse one is indices and values."""
     return sum(2 if tensor.is_sparse else 1 for tensor in tensors)
@@ -198,6 +204,8 @@ class TuttiBackend(_Base):
         call = self.job.new_call(collective, None, 0, 0, self._timeout_s)
         if collective in (c.SEND, c.RECEIVE):
             call.root = arguments[1]
+            tag = arguments[2] if len(arguments) > 2 else 0
+            call.tag = tag if 0 <= tag <= c.TAG_MAX else 0
         error = None
         for _ in range(places):
             error = self.job.refuse(call, str(problem))
@@ -479,13 +487,13 @@ class TuttiBackend(_Base):
     @_collective(c.SEND)
     def send(self, tensors, peer, tag=0):
         plan = _Plan(tensors)
-        plan.add(c.SEND, View(tensors[0]), None, root=peer)
+        plan.add(c.SEND, View(tensors[0]), None, root=peer, tag=_tag(tag))
         return plan
 
     @_collective(c.RECEIVE)
     def recv(self, tensors, peer, tag=0):
         plan, into = _Plan(tensors), views.output(tensors[0])
-        plan.add(c.RECEIVE, None, into, into.store, root=peer)
+        plan.add(c.RECEIVE, None, into, into.store, root=peer, tag=_tag(tag))
         return plan
 
     def recv_anysource(self, tensors, tag=0):

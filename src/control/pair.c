@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pair.c - which send meets which receive: numbers per pair, direction and tag.
+ *
+ * The op of a frame between two ranks is its tag in the upper 24 bits and, below, how many messages
+ * of that tag went this way before. So messages of one tag meet in the order of calls, those of
+ * unlike tags never, and nothing but numbers is compared. Most programs use no tag: these numbers
+ * lie in the set. Those of other tags are found by a hash, and stay as long as the set does, since
+ * the peer counts on. */
+#include "base/base.h"
+#include "base/hash64.h"
+#include "control/control_internal.h"
+
+enum { TAG_BUCKETS = 256, NUMBER_BITS = 40 };
+
+_Static_assert(TT_TAG_MAX < 1 << (64 - NUMBER_BITS), "a tag fits beside the number");
+
+typedef struct tt_tagged {
+    struct tt_tagged *next;
+    uint64_t count;
+    uint32_t pair_index, tag;
+} tt_tagged;
+
+struct tt_tags {
+    tt_tagged *buckets[TAG_BUCKETS];
+};
+
+static tt_tagged **bucket_of(tt_tags *tags, uint32_t pair_index, uint32_t tag)
+{
+    return &tags->buckets[tt_hash64_mix(pair_index, tag) % TAG_BUCKETS];
+}
+
+/* How many there were; NULL: none yet. */
+static uint64_t *find(const tt_set *set, uint32_t pair_index, uint32_t tag)
+{
+    if (tag == 0) {
+        return &set->pair_next[pair_index];
+    }
+    tt_tagged *tagged = set->tags != NULL ? *bucket_of(set->tags, pair_index, tag) : NULL;
+    while (tagged != NULL && (tagged->pair_index != pair_index || tagged->tag != tag)) {
+        tagged = tagged->next;
+    }
+    return tagged != NULL ? &tagged->count : NULL;
+}
+
+static uint64_t *add(tt_set *set, uint32_t pair_index, uint32_t tag)
+{
+    tt_platform *platform = set->control->platform;
+    if (set->tags == NULL) {
+        set->tags = tt_platform_allocate(platform, sizeof(*set->tags));
+    }
+    tt_tagged *tagged = set->tags != NULL ? tt_platform_allocate(platform, sizeof(*tagged)) : NULL;
+    if (tagged == NULL) {
+        return NULL;
+    }
+    tt_tagged **bucket = bucket_of(set->tags, pair_index, tag);
+    *tagged = (tt_tagged){.next = *bucket, .pair_index = pair_index, .tag = tag};
+    *bucket = tagged;
+    return &tagged->count;
+}
+
+bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag)
+{
+    return find(set, pair_index, tag) != NULL || add(set, pair_index, tag) != NULL;
+}
+
+uint64_t tt_pair_take(tt_set *set, uint32_t pair_index, uint32_t tag)
+{
+    uint64_t *count = find(set, pair_index, tag);
+    return (uint64_t)tag << NUMBER_BITS | (*count)++;
+}
+
+uint64_t tt_pair_number(uint64_t key)
+{
+    return key & ((UINT64_C(1) << NUMBER_BITS) - 1);
+}
+
+bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key)
+{
+    const uint64_t *count = find(set, pair_index, (uint32_t)(key >> NUMBER_BITS));
+    return count == NULL || tt_pair_number(key) >= *count;
+}
+
+void tt_pair_release_tags(tt_set *set)
+{
+    tt_platform *platform = set->control->platform;
+    for (uint32_t i = 0; set->tags != NULL && i < TAG_BUCKETS; i++) {
+        while (set->tags->buckets[i] != NULL) {
+            tt_tagged *next = set->tags->buckets[i]->next;
+            tt_platform_release(platform, set->tags->buckets[i], sizeof(*next));
+            set->tags->buckets[i] = next;
+        }
+    }
+    tt_platform_release(platform, set->tags, sizeof(*set->tags));
+    set->tags = NULL;
+}
