@@ -76,6 +76,9 @@ void tt_failure_memory(tt_control *control, uint32_t set_id)
             tt_agree_object(control->ops[i], TT_ERR_NO_MEMORY, text.bytes);
         }
     }
+    if (set->negotiator != NULL) { /* of names that wait nobody else would hear */
+        tt_named_starve(control);
+    }
 }
 
 /* Tell everyone, the rank itself too: if it lives, it must know that it is counted out. */

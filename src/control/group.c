@@ -42,6 +42,12 @@ static tt_named *group_begin(tt_control *control, tt_set *set, const tt_membersh
     named->members = members;
     named->member_max = membership->size;
     named->layout = membership->number;
+    if (named->is_starved) {
+        tt_text text = {0};
+        tt_text_add(&text, "rank %u is out of memory for a group", control->world.rank);
+        memcpy(named->error, text.bytes, sizeof(named->error));
+        named->objection = TT_ERR_NO_MEMORY;
+    }
     if (named->layout > 0) {
         tt_control_due(control, named->submitted_ns + tt_layout_patience(control, set));
     }
@@ -205,6 +211,7 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
         named = group_begin(control, set, membership);
     }
     if (named == NULL) {
+        tt_named_starve(control);
         tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a group");
         return;
     }

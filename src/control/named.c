@@ -18,138 +18,6 @@
 #include "control/engine.h"
 #include "control/quick.h"
 
-/* ---- records ---- */
-
-static uint64_t hash_of(const tt_set *set, const char *name)
-{
-    return tt_hash64(name, strlen(name), set->id);
-}
-
-tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char *name)
-{
-    const uint64_t hash = hash_of(set, name);
-    tt_named *named = control->names->buckets[hash % NAME_BUCKETS];
-    while (named != NULL &&
-           ((TT_PLANT(NAME_FREE_TOO_EARLY) && !named->is_waiting) || named->hash != hash ||
-            named->set != set || named->is_resting || strcmp(named->name, name) != 0)) {
-        named = named->next;
-    }
-    return named;
-}
-
-tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)
-{
-    tt_names *names = control->names;
-    tt_named *named = names->free;
-    const size_t name_bytes = strlen(name);
-    const uint64_t hash = tt_hash64(name, name_bytes, set->id);
-    TT_ASSERT(name_bytes < sizeof(named->name));
-    if (control->resting != NULL && control->resting->kept->hash == hash) {
-        tt_quick_release(control); /* the name is taken again */
-        named = names->free;
-    }
-    if (named != NULL) {
-        names->free = named->next;
-    } else {
-        named = tt_platform_allocate(control->platform, sizeof(*named));
-        if (named == NULL) {
-            return NULL;
-        }
-        named->bid = named->bid_short;
-        named->bid_capacity = sizeof(named->bid_short);
-    }
-    memcpy(named->name, name, name_bytes + 1);
-    named->set = set;
-    named->hash = hash;
-    named->request = NULL;
-    named->members = &named->request;
-    named->member_count = named->member_max = named->open_count = 0;
-    named->is_waiting = named->is_apart = named->is_resting = false;
-    named->layout = 0;
-    named->expired_ns = 0;
-    named->status = named->objection = TT_OK;
-    named->after = NULL;
-    named->submitted_ns = tt_now(control->platform);
-    named->ticket =
-        (tt_ticket){.name = named->name, .name_bytes = (uint16_t)name_bytes, .owner = named};
-    tt_named **bucket = &names->buckets[named->hash % NAME_BUCKETS];
-    named->next = *bucket;
-    *bucket = named;
-    named->previous_waiting = NULL;
-    named->next_waiting = names->waiting;
-    if (names->waiting != NULL) {
-        names->waiting->previous_waiting = named;
-    }
-    names->waiting = named;
-    control->pending++;
-    return named;
-}
-
-void tt_named_stop_waiting(tt_control *control, tt_named *named)
-{
-    tt_names *names = control->names;
-    if (named->next_waiting != NULL) {
-        named->next_waiting->previous_waiting = named->previous_waiting;
-    }
-    if (named->previous_waiting != NULL) {
-        named->previous_waiting->next_waiting = named->next_waiting;
-    } else {
-        TT_ASSERT(names->waiting == named);
-        names->waiting = named->next_waiting;
-    }
-    named->next_waiting = named->previous_waiting = NULL;
-    named->is_waiting = false;
-    control->pending--;
-}
-
-void tt_named_release(tt_control *control, tt_named *named)
-{
-    tt_named **link = &control->names->buckets[named->hash % NAME_BUCKETS];
-    while (*link != named) {
-        link = &(*link)->next;
-    }
-    *link = named->next;
-    if (named->after != NULL) {
-        tt_request **end = &named->after;
-        while (*end != NULL) {
-            end = &(*end)->next_later;
-        }
-        *end = control->names->later; /* what is left there was submitted after them */
-        control->names->later = named->after;
-        tt_named_touch(control, named->set); /* not from inside the negotiator */
-    }
-    if (named->members != &named->request) {
-        tt_platform_release(control->platform, named->members,
-                            named->member_max * sizeof(*named->members));
-    }
-    named->next = control->names->free;
-    control->names->free = named;
-}
-
-bool tt_named_wait_behind(tt_control *control, tt_named *open, tt_request *request)
-{
-    const bool is_whole = open->member_count >= open->member_max;
-    const tt_request *first = tt_group_member(control, open->set, request->name);
-    if (first == NULL && open->layout == 0 && is_whole && open->member_count > 0) {
-        first = open->members[0];
-    }
-    if (first == NULL || first->objection >= 0 || (!is_whole && !first->is_lost)) {
-        return false;
-    }
-    tt_request **end = &open->after;
-    while (*end != NULL) {
-        if (!(*end)->is_lost && strcmp((*end)->name, request->name) == 0) {
-            return false;
-        }
-        end = &(*end)->next_later;
-    }
-    *end = request;
-    request->next_later = NULL;
-    (void)tt_expire_due(control, request);
-    control->pending++;
-    return true;
-}
-
 void tt_named_submit_later(tt_control *control)
 {
     while (control->names != NULL && control->names->later != NULL) {
@@ -321,6 +189,9 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
         status = (tt_status)('@' - text[1]);
         text += 2;
     }
+    if (status == TT_ERR_NO_MEMORY && !is_explained && set->shut == TT_OK) {
+        tt_named_starve(set->control); /* the negotiator's: its peers know nothing of it */
+    }
     if (tt_group_has_come_apart(named, status, is_explained)) {
         tt_group_come_apart(set->control, named);
         return;
@@ -431,7 +302,8 @@ tt_status tt_named_ready(tt_control *control, tt_set *set)
     if (set->agreed == NULL) {
         set->agreed = tt_order_create(platform);
     }
-    if (control->names == NULL || set->agreed == NULL || tt_bundle_reserve(control) != TT_OK) {
+    if (control->names == NULL || !tt_named_spare(control) || set->agreed == NULL ||
+        tt_bundle_reserve(control) != TT_OK) {
         return TT_ERR_NO_MEMORY;
     }
     const tt_topology *topology = &set->topology;
@@ -592,6 +464,10 @@ void tt_named_release_all(tt_control *control)
         return;
     }
     TT_ASSERT(names->waiting == NULL);
+    if (names->spare != NULL) {
+        names->spare->next = names->free;
+        names->free = names->spare;
+    }
     while (names->free != NULL) {
         tt_named *next = names->free->next;
         if (names->free->bid != names->free->bid_short) {
@@ -660,6 +536,7 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
 {
     tt_named *named = tt_named_take(control, set, request->name);
     if (named == NULL) {
+        tt_named_starve(control);
         tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
         return;
     }
@@ -667,7 +544,13 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
     named->request = request;
     named->member_count = 1;
     request->named = named;
-    tt_named_offer(control, named, objection);
+    tt_text text;
+    tt_text_clear(&text);
+    const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = text.bytes};
+    if (named->is_starved) {
+        tt_text_add(&text, "rank %u is out of memory for a named call", control->world.rank);
+    }
+    tt_named_offer(control, named, named->is_starved ? &starved : objection);
     if (request->op == NULL) {
         tt_named_touch(control, set);
     }
@@ -692,6 +575,7 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     tt_status status;
     const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
+        tt_named_starve(control);
         status = TT_ERR_NO_MEMORY;
         why = "out of memory for named calls";
     }
@@ -734,6 +618,7 @@ void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
     tt_status status;
     const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
+        tt_named_starve(control);
         status = TT_ERR_NO_MEMORY;
         why = "out of memory for named calls";
     }

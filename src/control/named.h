@@ -43,6 +43,7 @@ typedef struct tt_named {
     bool is_resting;             /* its request is over; kept for the next of the name (quick.c) */
     bool is_apart;               /* its group is dissolved: the members are to go by themselves */
     bool is_vast;                /* a group of sums whose bid is a digest */
+    bool is_starved;             /* the last record there was: it is to tell that memory is out */
     uint32_t layout;             /* number of a group that nobody named (layout.c); 0: it is none */
     struct tt_named *next_apart; /* in control->names->apart */
     tt_request *after;   /* of its name, submitted when it is over; see tt_named_wait_behind */
@@ -117,6 +118,8 @@ struct tt_names {
     tt_named *apart;     /* groups whose members are to be submitted by themselves */
     tt_request *later;   /* those that it was over for */
     struct tt_stand_in *free_stand_ins; /* see expire.c */
+    tt_named *spare; /* for a call that there is no other memory for: it tells the peers */
+    bool is_starved; /* not even that was left: the peers were told that this rank gives up */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
@@ -171,6 +174,11 @@ void tt_named_settle_join(tt_set *set);
 void tt_named_release_set(tt_set *set);
 void tt_named_release_all(tt_control *control);
 
+/* There is no memory for what named calls need, so that no peer could be told of one call alone:
+ * this rank gives up, and says so. */
+void tt_named_starve(tt_control *control);
+/* Keep a record back; false: no memory. */
+bool tt_named_spare(tt_control *control);
 /* A group's name, deadline and members; see group.c. */
 tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name);
 tt_named *tt_named_find(const tt_control *control, const tt_set *set, const char *name);

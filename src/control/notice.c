@@ -45,8 +45,11 @@ static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const t
                               .digest = head->descriptor,
                               .bytes = head->payload_bytes,
                               .payload = payload};
-    if (tt_negotiator_notice(set->negotiator, member, &notice) == TT_ERR_BAD_WIRE) {
+    const tt_status status = tt_negotiator_notice(set->negotiator, member, &notice);
+    if (status == TT_ERR_BAD_WIRE) {
         control->flow.frames_dropped++;
+    } else if (status == TT_ERR_NO_MEMORY) {
+        tt_named_starve(control);
     }
     tt_named_touch(control, set);
 }
