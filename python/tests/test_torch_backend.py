@@ -388,6 +388,13 @@ def test_an_error_in_ddps_backward_raises_and_does_not_crash():
         hooked(_batch()).sum().backward()
 
 
+@pytest.mark.skipif(not hasattr(dist, "_make_nccl_premul_sum"), reason="torch has only the others")
+def test_an_operator_that_is_not_there_is_told_by_its_name():
+    with pytest.raises(Exception, match="PREMUL_SUM.*SUM, AVG") as caught:
+        dist.all_reduce(torch.ones(2), op=dist._make_nccl_premul_sum(2.0))
+    assert " at 0x" not in str(caught.value)
+
+
 def test_errors_raise_and_do_not_crash():
     if size() == 1:
         pytest.skip("needs two ranks")

@@ -75,7 +75,8 @@ def _run_in(folder: pathlib.Path, work: Tuple[Any, ...], num_proc: int,
             raise pickle.PicklingError("it belongs to the script itself")
         (folder / "work").write_bytes(_pickler.dumps(work))
     except (AttributeError, TypeError, pickle.PicklingError) as problem:
-        raise ValueError(f"horovod.run: {work[0]!r} cannot be sent to other processes ({problem}); "
+        name = getattr(work[0], "__qualname__", type(work[0]).__name__)
+        raise ValueError(f"horovod.run: {name} cannot be sent to other processes ({problem}); "
                          "put it in a module, or install cloudpickle") from problem
     command, words = horovodrun.translate(["-np", str(num_proc), *given, "-m", __name__,
                                            str(folder)])

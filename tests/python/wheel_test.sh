@@ -73,6 +73,9 @@ grep -q PyTorch "$room/built"
 from importlib.metadata import entry_points
 [found] = entry_points(group="torch.distributed.backends")
 assert (found.name, found.value) == ("tutti", "tutti.torch.backend:register"), found
+[found] = entry_points(group="torch.backends")
+assert (found.name, found.value) == ("tutti", "tutti_autoload:register"), found
+assert callable(found.load())
 '
 torch=$TEST_BUILD/python/bin/python
 site='import site; print(site.getsitepackages()[0])'

@@ -20,7 +20,7 @@ import tutti
 from tutti import _library as c
 from tutti.context import row_count
 
-from . import completion, meeting, views
+from . import completion, launchers, meeting, views
 from .group import TuttiGroup
 from .views import View
 from .work import Finished, Work
@@ -60,13 +60,20 @@ def _find_base():
 _Base = _find_base()
 
 
+def _told(op):
+    """The operator's name: what c10d prints is an address."""
+    kinds = getattr(getattr(dist.ReduceOp, "RedOpType", None), "__members__", {})
+    return next((name for name, kind in kinds.items() if op == kind), "operator")
+
+
 def _op(opts):
     if opts is None:
         return c.SUM
     op = opts.reduceOp
     number = _OPS.get(getattr(op, "op", op))
     if number is None:
-        raise NotImplementedError(f"torch.distributed's {op} is not there")
+        raise NotImplementedError(f"torch.distributed's {_told(op)} is not there; the backend has "
+                                  f"{', '.join(_REDUCE)}")
     return number
 
 
@@ -537,25 +544,26 @@ def _leave():
         backend.shutdown()
 
 
-def _create(store, rank, size, timeout):
+def create(store, rank, size, timeout):
     backend = TuttiBackend(store, rank, size, timeout)
     _groups.append(backend)
     if _Base is _NamedGroup:
         return backend
     try:
-        return TuttiGroup(store, backend, _DEVICES, _create)
+        return TuttiGroup(store, backend, _DEVICES, create)
     except (AttributeError, TypeError):  # a torch whose groups are made otherwise
         return backend
 
 
 def register():
     """Make the backend known to torch.distributed; harmless when repeated."""
+    launchers.serve()
     if "tutti" in getattr(dist.Backend, "backend_list", []):
         return
     try:
-        dist.Backend.register_backend("tutti", _create, devices=_DEVICES)
+        dist.Backend.register_backend("tutti", create, devices=_DEVICES)
     except TypeError:  # torch before 2.0
-        dist.Backend.register_backend("tutti", _create)
+        dist.Backend.register_backend("tutti", create)
 
 
 register()

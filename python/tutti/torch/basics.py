@@ -74,6 +74,8 @@ class ProcessSet:
     def __str__(self):
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
 
+    __repr__ = __str__
+
     def __eq__(self, other):
         return isinstance(other, ProcessSet) and self.ranks == other.ranks
 
