@@ -348,6 +348,7 @@ class Context:
                 timeout: Optional[float] = None) -> _Prepared:
         source = as_buffer(array)
         call = self.new_call(c.REDUCE, name, process_set, priority, timeout)
+        c.set_shape(call, source.shape)
         target, result = None, None
         if self.set_rank(process_set) == root:
             target, result = self._output(out, source, source.shape)
