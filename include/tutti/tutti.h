@@ -217,6 +217,12 @@ typedef uint32_t tutti_set;
 TUTTI_API tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank_count,
                                         tutti_set *set_out);
 TUTTI_API tutti_status tutti_set_remove(tutti_context *context, tutti_set set);
+/* A set that its members alone create and remove, and without a message. `key`, below 2^30, is the
+ * same on all members and never that of another set of this job. The caller sees to it that every
+ * member has created the set before one of them calls on it (a store, a barrier). Its removal waits
+ * for nobody: what the set holds is released when all members have removed it. */
+TUTTI_API tutti_status tutti_set_create_keyed(tutti_context *context, const int *ranks,
+                                              int rank_count, uint32_t key, tutti_set *set_out);
 /* This rank's number in `set`, or -1 if it is no member; the members' count, or -1. */
 TUTTI_API int tutti_set_rank(const tutti_context *context, tutti_set set);
 TUTTI_API int tutti_set_size(const tutti_context *context, tutti_set set);

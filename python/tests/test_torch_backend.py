@@ -2,6 +2,7 @@
 """torch.distributed on Tutti: the collectives, DDP, FSDP2, subgroups, errors."""
 
 import os
+import pathlib
 
 import pytest
 import torch
@@ -187,7 +188,50 @@ def test_receives_may_wait_while_collectives_pass():
     assert (tensor.item(), total.item()) == (7.0, size())
 
 
-def test_subgroups_are_jobs_of_their_own():
+def _address_space():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_groups_are_process_sets_of_one_job():
+    job = dist.distributed_c10d._get_default_group().tutti.job
+    descriptors, bytes_before = len(os.listdir("/proc/self/fd")), _address_space()
+    groups = [dist.new_group(list(range(size()))) for _ in range(20)]
+    places = [group.tutti.place for group in groups]
+    assert all(place.job is job for place in places)
+    assert len({place.set for place in places}) == 20
+    for index, group in enumerate(groups):
+        tensor = torch.full((3,), float(index))
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [index * size()] * 3
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert _address_space() - bytes_before < 1 << 30
+    numbers = [place.set for place in places]
+    for group in groups:
+        dist.destroy_process_group(group)
+    for number in numbers:
+        with pytest.raises(tutti.errors.BadArgument):
+            job.set_size(number)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    assert total.item() == size()
+
+
+def test_groups_of_some_ranks_number_them_anew():
+    groups = [dist.new_group([member]) for member in range(size())]
+    pair = dist.new_group([0, size() - 1]) if size() > 1 else None
+    tensor = torch.tensor([float(rank())])
+    dist.all_reduce(tensor, group=groups[rank()])
+    assert tensor.item() == rank()
+    if pair is not None and rank() in (0, size() - 1):
+        dist.broadcast(tensor, size() - 1, group=pair)
+        assert tensor.item() == size() - 1
+    for group in groups:
+        if group != dist.GroupMember.NON_GROUP_MEMBER:
+            dist.destroy_process_group(group)
+    dist.barrier()
+
+
+def test_subgroups_leave_the_others_alone():
     group = dist.new_group([0])
     if rank() == 0:
         tensor = torch.ones(1)

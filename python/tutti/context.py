@@ -194,18 +194,24 @@ class Context:
 
     # ---- process sets ----
 
-    def create_set(self, ranks: Iterable[int]) -> int:
-        """A process set of these world ranks, its number; every rank of the job calls it."""
+    def create_set(self, ranks: Iterable[int], key: Optional[int] = None) -> int:
+        """A process set of these world ranks, its number; every rank of the job calls it. With a
+        `key` only the members do, and without a message: it is the same on all of them and never
+        another set's, and they have all created the set before one of them calls on it."""
         ranks = [int(rank) for rank in ranks]
-        number = ctypes.c_uint32()
-        status = c.library.tutti_set_create(self._checked(), (ctypes.c_int * len(ranks))(*ranks),
-                                            len(ranks), ctypes.byref(number))
+        number, packed = ctypes.c_uint32(), (ctypes.c_int * len(ranks))(*ranks)
+        if key is None:
+            status = c.library.tutti_set_create(self._checked(), packed, len(ranks),
+                                                ctypes.byref(number))
+        else:
+            status = c.library.tutti_set_create_keyed(self._checked(), packed, len(ranks), key,
+                                                      ctypes.byref(number))
         if status < 0:
             raise self._error(status)
         return number.value
 
     def remove_set(self, number: int) -> None:
-        """End a process set; every rank of the job calls it."""
+        """End a process set; every rank of the job calls it, of one with a key every member."""
         status = c.library.tutti_set_remove(self._checked(), number)
         if status < 0:
             raise self._error(status)

@@ -175,6 +175,49 @@ tutti_status tutti_set_create(tutti_context *context, const int *ranks, int rank
     return status;
 }
 
+tutti_status tutti_set_create_keyed(tutti_context *context, const int *ranks, int rank_count,
+                                    uint32_t key, tutti_set *set_out)
+{
+    tutti_status status = tt_call_check(context);
+    tt_text text = {0};
+    tt_set *set = NULL;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (set_out == NULL || key >= TT_SET_KEYED) {
+        tt_text_add(&text,
+                    set_out == NULL ? "set_out is NULL" : "a set's key is below 2^30, not %u", key);
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "%s", text.bytes);
+    }
+    status = prepare(context, ranks, rank_count, &set, &text);
+    if (status != TUTTI_OK) {
+        return tt_error_set(status, "%s", text.bytes);
+    }
+    tt_drive_acquire(context);
+    const uint32_t id = tt_control_set_commit_keyed(context->control, set, TT_SET_KEYED | key);
+    if (id == 0) {
+        tt_control_set_drop(context->control, set);
+    }
+    const int self = tt_control_set_rank(context->control, id);
+    tt_drive_release(context);
+    if (id == 0) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a process set of key %u exists already", key);
+    }
+    place_add(context, (tt_set_place){.set = id,
+                                      .self = self >= 0 ? (uint32_t)self : UINT32_MAX,
+                                      .size = (uint32_t)rank_count});
+    *set_out = id;
+    return TUTTI_OK;
+}
+
+static void drop(tutti_context *context, tutti_set set)
+{
+    tt_drive_acquire(context);
+    (void)tt_control_set_remove(context->control, set);
+    tt_drive_release(context);
+    place_remove(context, set);
+}
+
 tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
 {
     tutti_status status = tt_call_check(context);
@@ -182,6 +225,10 @@ tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
     tt_set_place place;
     if (status != TUTTI_OK) {
         return status;
+    }
+    if ((set & TT_SET_KEYED) != 0 && tt_set_place_find(context, set, &place)) {
+        drop(context, set);
+        return TUTTI_OK;
     }
     uint8_t shape[TT_SHAPE_BYTES];
     tt_call_extra extra = {
@@ -194,11 +241,10 @@ tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
     }
     status = agree(context, &extra);
     if (status == TUTTI_OK) {
+        drop(context, set);
         tt_drive_acquire(context);
-        (void)tt_control_set_remove(context->control, set);
         tt_engine_set_remove(context, set);
         tt_drive_release(context);
-        place_remove(context, set);
     }
     return status;
 }

@@ -252,6 +252,11 @@ tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint
 tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
                                  tt_set **set_out);
 uint32_t tt_control_set_commit(tt_control *control, tt_set *set);
+/* With a number of the caller's, which has TT_SET_KEYED and is no set's: 0. Only members need to.
+ * Frames for such a set are dropped where it does not exist: no member uses it before all have it.
+ */
+#define TT_SET_KEYED UINT32_C(0x40000000)
+uint32_t tt_control_set_commit_keyed(tt_control *control, tt_set *set, uint32_t id);
 void tt_control_set_drop(tt_control *control, tt_set *set);
 /* Take no more calls on the set. Those that were made before end as they would have; its memory is
  * released when no member has one open. Local: all ranks must do so. */

@@ -75,6 +75,7 @@ bool tt_engine_can_take(const tt_op *op)
     const tt_request *request = op->request;
     const bool has_order = op->space == SPACE_CALLS || op->space == SPACE_AGREED;
     if (platform->ops->can_launch == NULL || !has_order || op->set->size == 1 ||
+        (op->set->id & TT_SET_KEYED) != 0 || /* the engine does not know of it */
         request->is_uneven || request->count == 0 || request->collective == TT_BARRIER ||
         !tt_redop_is_elementwise(request->redop)) {
         return false;
@@ -105,7 +106,8 @@ bool tt_engine_take(tt_op *op)
 bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim)
 {
     tt_platform *platform = set->control->platform;
-    const bool is_out = set->size == 1 || (claim->form & CLAIM_UNEVEN) != 0 || claim->count == 0 ||
+    const bool is_out = set->size == 1 || (set->id & TT_SET_KEYED) != 0 ||
+                        (claim->form & CLAIM_UNEVEN) != 0 || claim->count == 0 ||
                         claim->collective == TT_BARRIER ||
                         !tt_redop_is_elementwise((tt_redop)claim->redop);
     if (platform->ops->can_launch == NULL || is_out) {

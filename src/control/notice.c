@@ -94,7 +94,7 @@ void tt_notice_frame(tt_control *control, uint32_t peer, const tt_head *head, co
     }
     if (set != NULL) {
         notice_take(control, set, peer, head, payload);
-    } else if (head->set >= control->next_set) {
+    } else if (tt_set_is_future(control, head->set)) {
         notice_keep(control, peer, head, payload);
     }
 }

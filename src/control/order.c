@@ -372,7 +372,7 @@ bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *he
 {
     const tt_set *set = tt_set_find(control, head->set);
     if (set == NULL) {
-        return head->set >= control->next_set;
+        return tt_set_is_future(control, head->set);
     }
     if ((head->flags & TT_FLAG_PAIR) != 0) {
         return pair_is_future(set, peer, head);

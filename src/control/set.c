@@ -16,6 +16,11 @@ tt_set *tt_set_find(const tt_control *control, uint32_t id)
     return set;
 }
 
+bool tt_set_is_future(const tt_control *control, uint32_t id)
+{
+    return id >= control->next_set && id < TT_SET_KEYED;
+}
+
 static void set_link(tt_control *control, tt_set *set)
 {
     tt_set **bucket = &control->set_buckets[set->id % SET_BUCKETS];
@@ -161,9 +166,9 @@ void tt_control_set_drop(tt_control *control, tt_set *set)
     tt_set_destroy(control, set);
 }
 
-uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
+static void commit(tt_control *control, tt_set *set, uint32_t id)
 {
-    set->id = control->next_set++;
+    set->id = id;
     set_link(control, set);
     for (uint32_t i = 0; i < set->size; i++) {
         const uint32_t rank = set->members[i];
@@ -175,7 +180,22 @@ uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
         }
     }
     tt_notice_replay(control, set);
+}
+
+uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
+{
+    TT_ASSERT(control->next_set < TT_SET_KEYED);
+    commit(control, set, control->next_set++);
     return set->id;
+}
+
+uint32_t tt_control_set_commit_keyed(tt_control *control, tt_set *set, uint32_t id)
+{
+    if ((id & TT_SET_KEYED) == 0 || tt_set_find(control, id) != NULL) {
+        return 0;
+    }
+    commit(control, set, id);
+    return id;
 }
 
 tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,

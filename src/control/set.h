@@ -78,6 +78,8 @@ struct tt_set {
 
 /* set.c */
 tt_set *tt_set_find(const tt_control *control, uint32_t id);
+/* Is it a set that is still to be created here? */
+bool tt_set_is_future(const tt_control *control, uint32_t id);
 void tt_set_unlink(tt_control *control, tt_set *set);
 void tt_set_destroy(tt_control *control, tt_set *set);
 /* Compile the table of costs for the set. */

@@ -63,6 +63,23 @@ static void await_release(ranks_self *self)
     EXPECT_SAY(count_sets(self->context) == 1, "%u sets are left", count_sets(self->context));
 }
 
+/* Both members have come here: what a store would tell. */
+static tutti_status pair_meet(ranks_self *self)
+{
+    int32_t word = 0, answer = 0;
+    tutti_call send = sum_on(TUTTI_WORLD, &word, NULL),
+               receive = sum_on(TUTTI_WORLD, &answer, NULL);
+    send.collective = TUTTI_SEND;
+    receive.collective = TUTTI_RECEIVE;
+    send.root = receive.root = 1 - self->rank;
+    tutti_handle *sent;
+    tutti_status status = tutti_start(self->context, &send, &sent);
+    status = status == TUTTI_OK ? tutti_run(self->context, &receive) : status;
+    status = status == TUTTI_OK ? tutti_wait(sent, -1.0) : status;
+    tutti_handle_free(sent);
+    return status;
+}
+
 /* A set of the first two, an unnamed and a named call on it, and its removal. */
 static void cycle(ranks_self *self)
 {
@@ -144,11 +161,45 @@ static void test_calls_in_flight_outlive_their_set(void **state)
     ranks_run_both(SIZE, in_flight_body, NULL);
 }
 
+/* Without a message: rank 2 is no member, and does nothing. */
+static void keyed_body(ranks_self *self)
+{
+    const int ranks[] = {1, 0};
+    tutti_set set = 0, other = 0;
+    for (uint32_t key = 7; key < 27 && self->rank < 2; key++) {
+        EXPECT_STATUS(TUTTI_OK, tutti_set_create_keyed(self->context, ranks, 2, key, &set));
+        EXPECT(tutti_set_rank(self->context, set) == 1 - self->rank);
+        EXPECT(tutti_set_create_keyed(self->context, ranks, 2, key, &other) ==
+               TUTTI_ERR_BAD_ARGUMENT);
+        int32_t values[2] = {0};
+        EXPECT_STATUS(TUTTI_OK, pair_meet(self));
+        tutti_call call = sum_on(set, &values[0], NULL);
+        values[0] = values[1] = self->rank + 1;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        call = sum_on(set, &values[1], "tensor");
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        EXPECT(values[0] == 3 && values[1] == 3);
+        EXPECT_STATUS(TUTTI_OK, tutti_set_remove(self->context, set));
+        EXPECT(tutti_set_size(self->context, set) == -1);
+    }
+    EXPECT(tutti_set_create_keyed(self->context, ranks, 2, UINT32_MAX, &other) ==
+           TUTTI_ERR_BAD_ARGUMENT);
+    await_release(self);
+    ranks_meet(self);
+}
+
+static void test_members_alone_create_keyed_sets(void **state)
+{
+    (void)state;
+    ranks_run_both(SIZE, keyed_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_removed_sets_leave_no_memory),
         cmocka_unit_test(test_calls_in_flight_outlive_their_set),
+        cmocka_unit_test(test_members_alone_create_keyed_sets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tutti as a backend of torch.distributed: init_process_group("tutti").
 
-DDP, FSDP2, HSDP and DCP run on it unmodified. Every process group is a job of its own; its ranks
-meet through torch's store, which also carries the job's secret. Calls match by order, as c10d's do;
-sends and receives by order per pair and tag.
+DDP, FSDP2, HSDP and DCP run on it unmodified. The first group is a job, whose ranks meet through
+torch's store, which also carries the job's secret; other groups are process sets of it. Calls match
+by order, as c10d's do; sends and receives by order per pair and tag.
 
 A method checks its tensors first and makes a plan: calls, and what is stored when they are over.
 What is wrong on one rank fails the call on all of them."""
@@ -130,13 +130,15 @@ def _all(tensors, *_):
 class TuttiBackend(_Base):
     """One process group."""
 
-    def __init__(self, store, rank, size, timeout):
+    has_all_ranks = False  # those of torch's default group, numbered alike
+
+    def __init__(self, place, rank, size, timeout_s):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
-        self._timeout_s = timeout.total_seconds() if timeout is not None else 0.0
+        self._timeout_s = timeout_s
         self._works, self._finished = [], Finished([])
         self.chains = []  # works with futures whose callbacks may start calls
-        self.job = meeting.join(store, rank, size, self._timeout_s)
+        self.place, self.job = place, place.job
 
     # ---- what c10d asks about ----
 
@@ -159,7 +161,9 @@ class TuttiBackend(_Base):
         return False
 
     def shutdown(self):
-        self.job.shutdown()
+        if self in _groups:
+            _groups.remove(self)
+        self.place.leave()
         completion.ring()
 
     abort = shutdown
@@ -173,7 +177,7 @@ class TuttiBackend(_Base):
     # ---- starting ----
 
     def _call(self, collective, source, target, fields):
-        call = self.job.new_call(collective, None, 0, 0, self._timeout_s)
+        call = self.job.new_call(collective, None, self.place.set, 0, self._timeout_s)
         if source is not None:
             call.input, call.count, call.dtype = source.address, source.count, source.dtype
         if target is not None:
@@ -208,7 +212,7 @@ class TuttiBackend(_Base):
 
     def _refuse(self, collective, places, arguments, problem):
         """Fail the call on all ranks; the exception to raise here."""
-        call = self.job.new_call(collective, None, 0, 0, self._timeout_s)
+        call = self.job.new_call(collective, None, self.place.set, 0, self._timeout_s)
         if collective in (c.SEND, c.RECEIVE):
             call.root = arguments[1]
             tag = arguments[2] if len(arguments) > 2 else 0
@@ -239,7 +243,8 @@ class TuttiBackend(_Base):
             tensor, op = tensors[0], _OPS.get(opts.reduceOp.op)
             dtype = views.dtype_of_plain(tensor)
             if dtype is not None and op is not None:
-                call = self.job.new_call(c.ALLREDUCE, None, 0, 0, self._timeout_s)
+                call = self.job.new_call(c.ALLREDUCE, None, self.place.set, 0,
+                                         self._timeout_s)
                 call.input = call.output = tensor.data_ptr()
                 call.count, call.dtype, call.op = tensor.numel(), dtype, op
                 self.job.run(call, tensor)
@@ -516,7 +521,8 @@ class TuttiBackend(_Base):
 
     def wait_for_all(self, timeout):
         """A barrier whose error names the ranks that are missing."""
-        self.job.barrier(timeout=timeout.total_seconds() if timeout else self._timeout_s)
+        self.job.barrier(process_set=self.place.set,
+                         timeout=timeout.total_seconds() if timeout else self._timeout_s)
 
 
 def _joined(tensors):
@@ -534,18 +540,33 @@ def _spread(joined, tensors):
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-_groups = []  # c10d keeps no reference to a Python backend
+_groups = []  # in the order of their making; c10d keeps no reference to a Python backend
 
 
 @atexit.register
 def _leave():
     """Scripts that end without destroy_process_group leave in order too."""
-    for backend in _groups:
+    for backend in reversed(_groups[:]):
         backend.shutdown()
 
 
-def create(store, rank, size, timeout):
-    backend = TuttiBackend(store, rank, size, timeout)
+def _common_place():
+    """The place of the first group of all ranks, as every rank finds it; None where there is none:
+    beside a default group of another backend."""
+    for backend in _groups:
+        if backend.has_all_ranks and backend.job.is_open:
+            return backend.place
+    return None
+
+
+def create(store, rank, size, timeout, place=None, ranks=()):
+    """A group. It is of these members of `place`, else a job of its own."""
+    timeout_s = timeout.total_seconds() if timeout is not None else 0.0
+    if place is None:
+        place = meeting.Place(meeting.join(store, rank, size, timeout_s))
+    else:
+        place = place.group(store, rank, ranks)
+    backend = TuttiBackend(place, rank, size, timeout_s)
     _groups.append(backend)
     if _Base is _NamedGroup:
         return backend
@@ -555,13 +576,24 @@ def create(store, rank, size, timeout):
         return backend
 
 
+def _create_extended(options, _):
+    """`options.global_ranks_in_group`: of the default group, none."""
+    ranks, size = list(options.global_ranks_in_group), options.group_size
+    place = _common_place() if ranks else None
+    group = create(options.store, options.group_rank, size, options.timeout, place, ranks)
+    everyone = list(range(dist.get_world_size())) if ranks else []
+    _groups[-1].has_all_ranks = place is None and ranks == everyone
+    return group
+
+
 def register():
     """Make the backend known to torch.distributed; harmless when repeated."""
     launchers.serve()
     if "tutti" in getattr(dist.Backend, "backend_list", []):
         return
     try:
-        dist.Backend.register_backend("tutti", create, devices=_DEVICES)
+        dist.Backend.register_backend("tutti", _create_extended, extended_api=True,
+                                      devices=_DEVICES)
     except TypeError:  # torch before 2.0
         dist.Backend.register_backend("tutti", create)
 

@@ -78,6 +78,12 @@ class TuttiGroup(dist.ProcessGroup):
         for device in devices:
             self._register_backend(torch.device(device), kind, backend)
 
+    def shutdown(self):
+        self.tutti.shutdown()
+
+    def abort(self):
+        self.tutti.abort()
+
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """A barrier that says who did not come in time."""
         self.tutti.wait_for_all(timeout)
@@ -88,7 +94,8 @@ class TuttiGroup(dist.ProcessGroup):
         if self.rank() not in ranks:
             return None
         store = dist.PrefixStore(f"{group_name}/", self._store)
-        part = self._make(store, ranks.index(self.rank()), len(ranks), timeout)
+        part = self._make(store, ranks.index(self.rank()), len(ranks), timeout, self.tutti.place,
+                          ranks)
         part._set_group_name(group_name)
         part._set_group_desc(group_desc or "undefined")
         return part

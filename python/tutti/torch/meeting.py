@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the ranks of torch.distributed's first group meet: at the host of its first rank, as the
-others reach it; torch's store tells them where, and the job's secret."""
+others reach it; torch's store tells them where, and the job's secret. Other groups are process sets
+of the first one's job, and need no meeting."""
 
 import os
 import secrets
@@ -42,6 +43,41 @@ def _listen(size):
     listener.listen(max(size, 128))
     address, port = listener.getsockname()[:2]
     return listener, f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+
+
+class Place:
+    """Where a group's calls are made: a job, and a process set of it."""
+
+    def __init__(self, job, ranks=None, number=0, owner=None):
+        self.job, self.set = job, number
+        self._ranks = range(job.size) if ranks is None else ranks  # of the job
+        self._owner = owner  # the place that joined the job; None: this one
+        self._made = 0
+
+    def _new_key(self):
+        """One that no other rank gives out, and this one never again."""
+        self._made += 1
+        return self._made * self.job.size + self.job.rank
+
+    def group(self, store, rank, ranks):
+        """The place of a group of these members, of which this rank is number `rank`. The group's
+        first rank chooses the set's key; the store tells when all have made the set."""
+        owner = self._owner or self
+        if rank == 0:
+            store.set("tutti/set", str(owner._new_key()))
+        ranks = [self._ranks[member] for member in ranks]
+        number = self.job.create_set(ranks, int(store.get("tutti/set")))
+        if store.add("tutti/made", 1) == len(ranks):
+            store.set("tutti/all", "")
+        store.get("tutti/all")
+        return Place(self.job, ranks, number, owner)
+
+    def leave(self):
+        if self._owner is None:
+            self.job.shutdown()
+        elif self.job.is_open and self.set:
+            self.job.remove_set(self.set)
+            self.set = 0
 
 
 def join(store, rank, size, timeout_s):
