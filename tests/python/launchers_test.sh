@@ -27,7 +27,8 @@ torch.distributed.init_process_group("tutti")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
 model(torch.ones(3, 4)).sum().backward()
 assert torch.distributed.get_world_size() == 2
-print("trained", torch.distributed.get_rank(), float(model.module.bias.grad.sum()), flush=True)
+total = float(model.module.bias.grad.sum())
+print(f"trained {torch.distributed.get_rank()} {total}\n", end="", flush=True)  # one write
 torch.distributed.destroy_process_group()
 SCRIPT
 } >"$room/train.py"
