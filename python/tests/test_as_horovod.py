@@ -385,12 +385,15 @@ def followed(script):
     names["model"] = names["Model"]()
     names["optimizer"] = torch.optim.SGD(names["model"].parameters(), lr=0.1)
     names["loader"] = [(torch.randn(3, 4), torch.randn(3, 2)) for _ in range(3)]
+    names["dataset"] = torch.utils.data.TensorDataset(torch.randn(8, 4), torch.randn(8, 2))
+    names["DataLoader"], names["epochs"] = torch.utils.data.DataLoader, 2
     exec(script, names)
     return names
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_guides_are_followed_to_the_letter():
+def test_the_guides_are_followed_to_the_letter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # they save what they trained
     before, after = sides("migrating.md", "import tutti.torch as hvd\n hvd.init()")
     assert "import horovod.torch as hvd" in before and "import tutti.torch as hvd" in after
     trained = [followed(script + LOOP)["model"] for script in (before, after)]

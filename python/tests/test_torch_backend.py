@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conftest import lies_in_shared_memory, torch_version
+from conftest import lies_in_shared_memory, needs_torch, torch_version
 import tutti.torch as hvd
 import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
 
@@ -192,6 +192,7 @@ def _address_space():
     return int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
 
 
+@needs_torch(2, 0, "tells a backend no ranks of a group, so that each is a job")
 def test_groups_are_process_sets_of_one_job():
     job = dist.distributed_c10d._get_default_group().tutti.job
     descriptors, bytes_before = len(os.listdir("/proc/self/fd")), _address_space()

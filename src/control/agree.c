@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/control_internal.h"
+#include "control/named.h"
 
 /* Heads of frames to send for the op that `key` (as it arrives) names. */
 static tt_head reply_head(const tt_control *control, const tt_head *key, tt_frame_kind kind)
@@ -524,7 +525,10 @@ static void give_up(tt_op *op, uint64_t now_ns, const char *who)
     tt_text_add_quoted(&text, name, TT_NAME_BYTES);
     tt_text_add(&text, ": rank %u gave up after %.1f s, missing: %s", op->control->world.rank,
                 (double)(now_ns - op->waiting_ns) / 1e9, who);
-    tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
+    /* Nobody can have completed a pack that a rank has not begun: its tensors meet the stall
+     * again, one by one. */
+    const bool is_pack = tt_bundle_is_pack(op->request);
+    tt_agree_object(op, is_pack ? TT_ERR_CANCELLED : TT_ERR_TIMED_OUT, text.bytes);
 }
 
 static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head, const char *who)

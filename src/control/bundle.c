@@ -255,6 +255,12 @@ static void bundle_finished(tt_request *carrier)
     }
 }
 
+bool tt_bundle_is_pack(const tt_request *request)
+{
+    return request->finished == bundle_finished &&
+           ((const tt_bundle *)request->owner)->pack.bundle_size > 0;
+}
+
 /* ---- running ---- */
 
 static void submit(run *it, const member *one, tt_request *request, const tt_failure *objection)

@@ -262,6 +262,8 @@ void tt_bundle_run_alone(tt_control *control, tt_set *set, const tt_agreement *i
                          tt_request *request);
 /* Run all that have come of a pack as one; `objection`: refuse it on all ranks. They leave it. */
 void tt_bundle_run_pack(tt_control *control, tt_pack *pack, const tt_failure *objection);
+/* Does this request carry one? */
+bool tt_bundle_is_pack(const tt_request *request);
 /* Peers have begun this planned tensor or group, which this rank has elsewhere: it fails. */
 void tt_bundle_refuse(tt_control *control, tt_set *set, const tt_agreement *item,
                       const tt_failure *objection);
