@@ -163,6 +163,8 @@ class TuttiBackend(_Base):
     def shutdown(self):
         if self in _groups:
             _groups.remove(self)
+        for work in self._works if self.job.is_open else ():
+            work.cancel()  # the job goes on, and would let them wait
         self.place.leave()
         completion.ring()
 

@@ -71,6 +71,11 @@ class Work(_Base):
             raise self._problem
         return True
 
+    def cancel(self):
+        """End what has not begun; a thread that waits for it hears of that."""
+        for handle in list(self._handles):
+            handle.cancel()
+
     def _end(self, deadline):
         while self._handles:
             try:
