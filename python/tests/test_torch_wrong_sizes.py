@@ -264,3 +264,4 @@ def test_the_shapes_are_in_the_text_of_every_rank():
         torch.zeros(3 if dist.get_rank() == 1 else 2 * dist.get_world_size(), 2),
         torch.zeros(2, 2)))
     assert "(3, 2) of float32" in words and "(2, 2) of float32" in words, words
+    dist.barrier()  # who objects is told at once, and would leave before the others have heard
