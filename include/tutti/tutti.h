@@ -20,9 +20,10 @@
  *   goes without any message of its own. A name may be used again when its call is over. Ranks
  *   that disagree about type, count, shape, op or root get TUTTI_ERR_MISMATCH on every rank, with
  *   one text that says who asked for what; the context stays usable. A rank whose part was over
- *   before (root of a short broadcast, sender of a short message) may have been told success; it
- *   hears of it at its next call. Two threads must not make unnamed calls on one process set at
- *   once; named ones they may. Send and receive match by call order per pair of ranks and tag.
+ *   before (root of a short broadcast, sender of a short message) may have returned success;
+ *   then its next call returns that error. Two threads must not make unnamed calls on one process
+ *   set at once; named ones they may. Send and receive match by call order per pair of ranks and
+ *   tag.
  * Errors.    0 is success, > 0 is "not yet", < 0 is failure. tutti_last_error gives the text.
  *   A failed call leaves its output undefined. When a rank dies, every pending and later call on
  *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.

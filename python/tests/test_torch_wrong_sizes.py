@@ -216,7 +216,7 @@ def outcome(call):
 
 
 def hear_late():
-    """A rank whose part was over before hears of it at a later call, and so do all."""
+    """Where a rank had completed its part, a later call returns the error, on all ranks."""
     good = 0
     for _ in range(20):
         everywhere = hvd.allgather_object(outcome(dist.barrier) is None)
