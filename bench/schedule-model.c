@@ -21,10 +21,10 @@
 
 #include "base/base.h"
 #include "base/philox.h"
-#include "schedule/model.h"
-#include "schedule/order.h"
-#include "schedule/registry.h"
-#include "schedule/schedule.h"
+#include "model/first_use.h"
+#include "model/model.h"
+#include "model/network.h"
+#include "model/registry.h"
 #include "tune/tune.h"
 
 enum {
@@ -230,8 +230,8 @@ static void random_passes(const tt_graph *graph, tt_wire wire, uint32_t orders, 
 
 static void pulls(uint32_t orders)
 {
-    for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-        const tt_network *network = tt_model_at(i);
+    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
+        const tt_network *network = tt_network_at(i);
         tt_text why = {0};
         tt_graph *graph;
         tt_graph_stats stats;
@@ -240,7 +240,7 @@ static void pulls(uint32_t orders)
         double bytes = 0;
         double found[3];
         tt_scratch_init(&scratch, &tt_allocator_default);
-        if (tt_model_build(network, &tt_allocator_default, &why, &graph) != TT_OK ||
+        if (tt_network_build(network, &tt_allocator_default, &why, &graph) != TT_OK ||
             tt_graph_measure(graph, &stats) != TT_OK) {
             die(network->name);
         }
@@ -356,8 +356,8 @@ static void tuner(void)
         tt_scratch scratch;
         tt_workload workload;
         tt_scratch_init(&scratch, &tt_allocator_default);
-        if (tt_model_build(tt_model_find(tuned->model), &tt_allocator_default, &why, &forward) !=
-                TT_OK ||
+        if (tt_network_build(tt_network_find(tuned->model), &tt_allocator_default, &why,
+                             &forward) != TT_OK ||
             tt_graph_differentiate(forward, &why, &graph) != TT_OK ||
             tt_graph_workload(graph, NULL, &scratch, &why, &workload) != TT_OK) {
             die(tuned->model);

@@ -17,9 +17,9 @@
 
 #include "base/base.h"
 #include "base/philox.h"
-#include "schedule/model.h"
-#include "schedule/order.h"
-#include "schedule/schedule.h"
+#include "model/first_use.h"
+#include "model/model.h"
+#include "model/network.h"
 #include "schedule_rank.h"
 #include "tutti/schedule.h"
 
@@ -433,8 +433,8 @@ static pass *pass_make(server_state *server, const char *network, double forward
     tt_text why = {0};
     tt_graph_stats stats;
     double total_bytes = 0;
-    if (self == NULL || tt_model_find(network) == NULL ||
-        tt_model_build(tt_model_find(network), &tt_allocator_default, &why, &self->graph) !=
+    if (self == NULL || tt_network_find(network) == NULL ||
+        tt_network_build(tt_network_find(network), &tt_allocator_default, &why, &self->graph) !=
             TT_OK ||
         tt_graph_measure(self->graph, &stats) != TT_OK ||
         tt_graph_node_count(self->graph) > NODES_MAX ||

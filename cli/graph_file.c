@@ -425,19 +425,19 @@ static bool ends_in(const char *name, const char *ending)
 
 static tt_status network_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out)
 {
-    const tt_network *model = tt_model_find(name);
+    const tt_network *model = tt_network_find(name);
     if (model == NULL) {
         tt_nearest nearest;
         tt_nearest_init(&nearest, "", name);
-        for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-            tt_nearest_offer(&nearest, tt_model_at(i)->name);
+        for (size_t i = 0; tt_network_at(i) != NULL; i++) {
+            tt_nearest_offer(&nearest, tt_network_at(i)->name);
         }
         return refuse(why,
                       "neither a .json or .tsv file nor a known network%s%s; --list shows them",
                       nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
     }
     tt_graph *forward;
-    TT_TRY(tt_model_build(model, &tt_allocator_default, why, &forward));
+    TT_TRY(tt_network_build(model, &tt_allocator_default, why, &forward));
     if (is_forward) {
         *graph_out = forward;
         return TT_OK;

@@ -20,7 +20,7 @@
 
 #include <stdio.h>
 
-#include "schedule/schedule.h"
+#include "model/model.h"
 
 /* What the bytes of such a file say. On failure `why` says what is wrong, and where; on success it
  * may hold a remark: that times of a trace lay outside their pass and were moved to its edge. */

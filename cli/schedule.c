@@ -12,8 +12,9 @@
 #include "base/nearest.h"
 #include "commands.h"
 #include "graph_file.h"
+#include "model/model.h"
+#include "model/registry.h"
 #include "samples.h"
-#include "schedule/registry.h"
 #include "schedule/schedule.h"
 #include "schedule_plot.h"
 #include "tune/tune.h"
@@ -156,8 +157,8 @@ static int print_list(void)
         printf("  %-14s%s\n", tt_policy_at(i)->name, tt_policy_at(i)->summary);
     }
     printf("networks:\n");
-    for (size_t i = 0; tt_model_at(i) != NULL; i++) {
-        const tt_network *model = tt_model_at(i);
+    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
+        const tt_network *model = tt_network_at(i);
         printf("  %-14s%u tensors, %.2f MiB, batch %u\n", model->name, model->tensor_count,
                model->mib, model->batch);
     }

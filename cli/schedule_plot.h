@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "schedule/schedule.h"
+#include "model/model.h"
 
 /* One panel: a plan and what its evaluation told. */
 typedef struct tt_plot_panel {

@@ -8,6 +8,10 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 
 file(GLOB_RECURSE TUTTI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_test\\.c$")
+# Offline planning is for programs of this tree only: tutti_model below.
+set(TUTTI_MODEL_SOURCES ${TUTTI_SOURCES})
+list(FILTER TUTTI_MODEL_SOURCES INCLUDE REGEX "/src/model/")
+list(FILTER TUTTI_SOURCES EXCLUDE REGEX "/src/model/")
 # A file named for a processor is compiled for that processor only.
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_(x86|sse2|avx2|avx512)\\.c$")
@@ -19,6 +23,10 @@ endif()
 add_library(tutti_objects OBJECT ${TUTTI_SOURCES})
 set_target_properties(tutti_objects PROPERTIES C_VISIBILITY_PRESET hidden)
 target_link_libraries(tutti_objects PRIVATE tutti_flags Threads::Threads)
+if(NOT TUTTI_LIBRARY_ONLY)
+  add_library(tutti_model STATIC ${TUTTI_MODEL_SOURCES})
+  target_link_libraries(tutti_model PRIVATE tutti_flags)
+endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/plugin/plugin.c PROPERTIES COMPILE_DEFINITIONS
   "TUTTI_PLUGIN_DIR=\"${CMAKE_INSTALL_FULL_LIBDIR}/tutti\"")
 

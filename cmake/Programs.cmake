@@ -9,11 +9,11 @@ function(tutti_objects_of target)
   target_link_libraries(${target} PRIVATE tutti_flags Threads::Threads PkgConfig::SODIUM)
 endfunction()
 
-# tutti_program(<target> <output name> <source>...): linked against the static library.
+# tutti_program(<target> <output name> <source>...): linked against the static libraries.
 function(tutti_program target output)
   add_executable(${target} ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output})
-  target_link_libraries(${target} PRIVATE tutti_flags tutti_static Threads::Threads m)
+  target_link_libraries(${target} PRIVATE tutti_flags tutti_model tutti_static Threads::Threads m)
 endfunction()
 
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)

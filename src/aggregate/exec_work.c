@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
-#include "base/adasum.h"
+#include "base/adasum_math.h"
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"

@@ -18,7 +18,7 @@
 #include "join/pmi.h"
 #include "join/rendezvous.h"
 #include "join/socket.h"
-#include "join/text.h"
+#include "join/reasons.h"
 #include "join/tf_config.h"
 #include "join/variables.h"
 

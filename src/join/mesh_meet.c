@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "join/mesh_internal.h"
-#include "join/text.h"
+#include "join/reasons.h"
 
 enum { RANKS_LISTED_MAX = 16 };
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "join/text.h"
+#include "join/reasons.h"
 
 enum {
     TT_JOIN_HOST_BYTES = 256,  /* the longest DNS name and its end */

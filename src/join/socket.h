@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "join/text.h"
+#include "join/reasons.h"
 
 enum {
     TT_JOIN_ADDRESS_TEXT_BYTES = 80, /* [IPv6 with scope]:port and more */

@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/philox.h"
 #include "platform/local.h"
-#include "platform/model.h"
+#include "platform/toy_engine.h"
 
 typedef struct shuffle_rank {
     tt_platform base; /* first */
@@ -46,8 +46,8 @@ struct tt_shuffle {
     uint64_t sequence;
     shuffle_item *items;
     size_t item_count, item_capacity;
-    tt_model *model;
-    tt_model_landing *landings; /* [size] */
+    tt_toy_engine *model;
+    tt_toy_engine_landing *landings; /* [size] */
     uint64_t landed;
     shuffle_rank *ranks;
 };
@@ -247,7 +247,8 @@ static void shuffle_launch(tt_platform *platform, const tt_launch *launch)
 {
     const shuffle_rank *rank = rank_of(platform);
     tt_shuffle *shuffle = rank->shuffle;
-    const uint32_t count = tt_model_launch(shuffle->model, rank->rank, launch, shuffle->landings);
+    const uint32_t count =
+        tt_toy_engine_launch(shuffle->model, rank->rank, launch, shuffle->landings);
     for (uint32_t i = 0; i < count; i++) {
         item_add(shuffle, (shuffle_item){.kind = ITEM_LANDED,
                                          .rank = shuffle->landings[i].rank,
@@ -401,7 +402,7 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
     shuffle->shortage =
         (tt_local_shortage){.fail_at = config->fail_at, .is_lasting = config->fails_forever};
     tt_random_init(&shuffle->random, config->seed, 1);
-    shuffle->model = tt_model_create();
+    shuffle->model = tt_toy_engine_create();
     shuffle->landings = tt_local_take(config->size * sizeof(*shuffle->landings));
     shuffle->ranks = tt_local_take(config->size * sizeof(*shuffle->ranks));
     for (uint32_t i = 0; i < config->size; i++) {
@@ -432,7 +433,7 @@ bool tt_shuffle_destroy(tt_shuffle *shuffle)
         is_clean = tt_local_fini(&shuffle->ranks[i].local) && is_clean;
         free(shuffle->ranks[i].arriving);
     }
-    tt_model_destroy(shuffle->model);
+    tt_toy_engine_destroy(shuffle->model);
     free(shuffle->landings);
     free(shuffle->ranks);
     free(shuffle->items);

@@ -9,18 +9,10 @@
 #ifndef TUTTI_SCHEDULE_SCHEDULE_H
 #define TUTTI_SCHEDULE_SCHEDULE_H
 
-#include "schedule/evaluate.h"
-#include "schedule/graph.h"
-#include "schedule/graph_run.h"
-#include "schedule/model.h"
-#include "schedule/order.h"
 #include "schedule/order_text.h"
-#include "schedule/plan.h"
-#include "schedule/policy.h"
+#include "schedule/overlap.h"
 #include "schedule/proxy.h"
 #include "schedule/scheduler.h"
-#include "schedule/scratch.h"
 #include "schedule/task.h"
-#include "schedule/workload.h"
 
 #endif

@@ -26,7 +26,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/ring.h"
+#include "transport/line_ring.h"
 
 enum {
     SEGMENT_VERSION = 1,

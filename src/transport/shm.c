@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "transport/frame_queue.h"
-#include "transport/ring.h"
+#include "transport/line_ring.h"
 
 enum { POLL_BYTES_MAX = 256 * 1024 };
 

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/ring.h"
+#include "transport/line_ring.h"
 #include "transport/shm.h"
 
 enum { MIB = 1024 * 1024, RING_BYTES = 2048, EVENT_MAX = 64 };

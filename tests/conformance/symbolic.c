@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "aggregate/exec.h"
-#include "base/adasum.h"
+#include "base/adasum_math.h"
 #include "base/base.h"
 #include "base/philox.h"
 

@@ -9,7 +9,7 @@
 #include "../../cli/graph_file.c"
 #include "../../cli/samples.c"
 #include "base/assert.h"
-#include "schedule/registry.h"
+#include "model/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "machine_fuzz.h"
-#include "transport/ring.h"
+#include "transport/line_ring.h"
 #include "transport/shm.h"
 
 enum { RING_BYTES = 1024, IMAGE_BYTES = sizeof(tt_ring_control) + RING_BYTES, ROUNDS_MAX = 64 };

@@ -185,6 +185,11 @@ class TidyTest(unittest.TestCase):
                 ([], "tests/other/a_test.sh", script % "asan")):
             self.assertEqual(self.findings({**areas, path: text}), rules, (path, text))
 
+    def test_two_files_of_one_base_name_are_found(self):
+        body = SPDX + "#include <string.h>\n"
+        self.expect(["twin"], "src/schedule/good.c", body)
+        self.expect([], "src/schedule/registry.c", body)
+
     def test_folder_readme_is_checked(self):
         self.expect(["readme"], "src/base/README.md", None)
         self.expect(["readme"], "src/base/README.md", README.replace("Rules", "Laws"))

@@ -14,7 +14,7 @@
  *
  * Scratch: products (own and arriving, per level and exchange), then arrivals, per level.
  */
-#include "base/adasum.h"
+#include "base/adasum_math.h"
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
 

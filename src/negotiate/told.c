@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * told.c - what is agreed in one go, told to the host in one call.
+ *
+ * Few items lie on the stack of who opened the batch, where no member's memory must be fetched for
+ * them; many are in memory that is kept. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "negotiate/internal.h"
+
+void tt_batch_open(tt_negotiator *self, tt_agreement *near)
+{
+    tt_batch *batch = &self->batch;
+    TT_ASSERT(batch->items == NULL);
+    batch->items = near;
+    batch->capacity = TT_BATCH_NEAR;
+    batch->count = 0;
+}
+
+/* Behind those that are there already. */
+static tt_status move_far(tt_negotiator *self)
+{
+    tt_batch *batch = &self->batch;
+    const bool was_near = batch->items != batch->far;
+    void *far = batch->far;
+    TT_TRY(tt_negotiator_grow(self, &far, &batch->far_capacity, sizeof(tt_agreement),
+                              batch->count + 1));
+    batch->far = far;
+    if (was_near) {
+        memcpy(batch->far, batch->items, batch->count * sizeof(tt_agreement));
+    }
+    batch->items = batch->far;
+    batch->capacity = batch->far_capacity;
+    return TT_OK;
+}
+
+tt_agreement *tt_batch_add(tt_negotiator *self)
+{
+    tt_batch *batch = &self->batch;
+    TT_ASSERT(batch->items != NULL);
+    if (batch->count == batch->capacity && move_far(self) != TT_OK) {
+        return NULL;
+    }
+    return &batch->items[batch->count++];
+}
+
+void tt_batch_tell(tt_negotiator *self)
+{
+    tt_batch *batch = &self->batch;
+    const uint32_t count = batch->count;
+    if (count == 0) {
+        return;
+    }
+    batch->count = 0;
+    self->is_useful = true;
+    self->count.agreed += count;
+    self->host.agreed(self->host.owner, batch->items, count);
+}
+
+void tt_batch_close(tt_negotiator *self)
+{
+    tt_batch_tell(self);
+    self->batch.items = NULL;
+    self->batch.capacity = 0;
+}
