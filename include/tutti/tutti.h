@@ -427,9 +427,11 @@ TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size
 
 /* Write what calls spend their time on, stage by stage, to `path` from now on: Chrome's trace
  * format, for Perfetto or chrome://tracing; events of several ranks' files can be put together. One
- * at a time for each context. tutti_shutdown stops it. */
+ * at a time for each context. tutti_shutdown stops it. A thread writes the file: no call waits for
+ * the disk, events are there within 0.1 s, and where the disk cannot follow the file says how many
+ * are missing. */
 TUTTI_API tutti_status tutti_trace_start(tutti_context *context, const char *path);
-/* Close the file. TUTTI_OK also if nothing is written. */
+/* Write what is outstanding and close the file. TUTTI_OK also if nothing is written. */
 TUTTI_API tutti_status tutti_trace_stop(tutti_context *context);
 
 /* What happened to named calls of a process set on this rank so far. Times are sums over calls: to

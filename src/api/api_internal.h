@@ -223,8 +223,11 @@ tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *wh
 /* Measure, if the note says so; every rank calls it as its first collective. */
 tutti_status tt_costs_measure(tutti_context *context);
 
-/* trace.c: with the baton, or after the last call. */
-tutti_status tt_trace_close(tutti_context *context);
+/* trace.c */
+/* With the baton, or after the last call: nothing more is recorded. NULL: nothing was. */
+struct tt_trace *tt_trace_detach(tutti_context *context);
+/* Write what was recorded and close the file; takes NULL. Waits for the disk. */
+tutti_status tt_trace_close(struct tt_trace *trace);
 
 /* call.c */
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle);

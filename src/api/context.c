@@ -162,8 +162,9 @@ tutti_status tutti_shutdown(tutti_context *context)
     tt_drive_drain(context);
     settle_ops(context);
     tt_drive_send_away(context);
-    (void)tt_trace_close(context);
+    struct tt_trace *trace = tt_trace_detach(context);
     tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
+    (void)tt_trace_close(trace); /* a slow disk keeps no peer waiting */
     context_free(context);
     return TUTTI_OK;
 }

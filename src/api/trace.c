@@ -2,23 +2,102 @@
  *
  * trace.c - stages of calls as a file in Chrome's trace format.
  *
+ * The holder of the baton puts a record into a ring and goes on; a thread of the trace's own makes
+ * text of it and writes the file, so that no call waits for a disk. A ring that is full takes no
+ * record: the file then says how many are missing.
+ *
  * Calls overlap, so every tensor is a track of its own: asynchronous events, whose id is a hash of
- * its name. Times are in microseconds of this host's monotonic clock; the first event says what
- * that is in time since 1970, so that files of several hosts can be put together. */
+ * its name, local to the rank. Times are in microseconds of this host's monotonic clock; the first
+ * event says what that is in time since 1970, so that files of several hosts can be put together.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "api/api_internal.h"
+#include "api/trace_ring.h"
 #include "base/hash64.h"
 
+enum {
+    RING_BYTES = 4 << 20,
+    TEXT_BYTES = 64 << 10,
+    EVENT_TEXT_BYTES = 6 * 3 * TT_NAME_BYTES + 512, /* three times the name, all of it escaped */
+    GATHER_NS = 10 * 1000 * 1000, /* between two rounds of writing, so that the producer rarely
+                                     has to wake the writer */
+    WRITER_NICE = 19,             /* it takes what ranks leave */
+};
+
+typedef struct trace_record {
+    uint64_t begin_ns, end_ns, count;
+    uint32_t set;
+    uint8_t stage, collective, dtype;
+    char name[]; /* terminated; empty: the call has none */
+} trace_record;
+
 typedef struct tt_trace {
-    FILE *file;
     tt_tracer tracer;
+    tt_trace_ring ring;
+    _Atomic(uint64_t) dropped; /* records that found the ring full */
+    _Atomic(bool) is_asleep;   /* the writer waits for `due` */
+    _Atomic(bool) is_over;     /* nothing is put into the ring any more */
+    sem_t due;
+    pthread_t writer;
     int rank;
+    /* The writer's. */
+    int file;
+    int error; /* of the first write that failed; 0: none */
+    uint64_t dropped_told;
+    size_t text_bytes;
+    char text[TEXT_BYTES];
 } tt_trace;
+
+/* ---- with the baton ---- */
+
+static void trace_wake(tt_trace *trace)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* the record is there before we look */
+    if (atomic_load_explicit(&trace->is_asleep, memory_order_relaxed) &&
+        atomic_exchange(&trace->is_asleep, false)) {
+        (void)sem_post(&trace->due);
+    }
+}
+
+static void trace_took(void *owner, const tt_trace_event *event)
+{
+    tt_trace *trace = owner;
+    const tt_request *request = event->request;
+    const size_t name_bytes = request->name != NULL ? strnlen(request->name, TT_NAME_BYTES - 1) : 0;
+    const size_t bytes = sizeof(trace_record) + name_bytes + 1;
+    trace_record *record = tt_trace_ring_claim(&trace->ring, bytes);
+    if (record == NULL) {
+        (void)atomic_fetch_add_explicit(&trace->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    *record = (trace_record){.begin_ns = event->begin_ns,
+                             .end_ns = event->end_ns,
+                             .count = request->count,
+                             .set = request->set,
+                             .stage = (uint8_t)event->stage,
+                             .collective = (uint8_t)request->collective,
+                             .dtype = (uint8_t)request->dtype};
+    if (name_bytes > 0) {
+        memcpy(record->name, request->name, name_bytes);
+    }
+    record->name[name_bytes] = 0;
+    tt_trace_ring_commit(&trace->ring, bytes);
+    trace_wake(trace);
+}
+
+/* ---- the writer ---- */
 
 static const char *stage_name(tt_stage stage)
 {
@@ -35,64 +114,272 @@ static const char *stage_name(tt_stage stage)
     return "exchange";
 }
 
+static void write_out(tt_trace *trace)
+{
+    size_t done = 0;
+    while (done < trace->text_bytes && trace->error == 0) {
+        const ssize_t count = write(trace->file, trace->text + done, trace->text_bytes - done);
+        if (count < 0 && errno != EINTR) {
+            trace->error = errno;
+        }
+        done += count > 0 ? (size_t)count : 0;
+    }
+    trace->text_bytes = 0;
+}
+
+static void add(tt_trace *trace, const char *text)
+{
+    const size_t bytes = strlen(text);
+    memcpy(trace->text + trace->text_bytes, text, bytes);
+    trace->text_bytes += bytes;
+}
+
+/* At least `digits` of them. */
+static void add_number(tt_trace *trace, uint64_t number, int digits)
+{
+    char text[24];
+    char *at = text + sizeof(text) - 1;
+    *at = 0;
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+        digits--;
+    } while (number > 0 || digits > 0);
+    add(trace, at);
+}
+
+static void add_hex(tt_trace *trace, uint64_t number)
+{
+    char text[17];
+    for (int i = 15; i >= 0; i--, number >>= 4) {
+        text[i] = "0123456789abcdef"[number & 15];
+    }
+    text[16] = 0;
+    add(trace, text);
+}
+
 /* As the inside of a JSON string. Names are bytes; what is no text stays readable. */
-static void write_escaped(FILE *file, const char *text)
+static void add_escaped(tt_trace *trace, const char *text)
 {
     for (; *text != 0; text++) {
         const unsigned char byte = (unsigned char)*text;
+        char *at = trace->text + trace->text_bytes;
         if (byte == '"' || byte == '\\') {
-            (void)fprintf(file, "\\%c", byte);
+            at[0] = '\\';
+            at[1] = (char)byte;
+            trace->text_bytes += 2;
         } else if (byte < 0x20 || byte > 0x7e) {
-            (void)fprintf(file, "\\u%04x", byte);
+            const char escape[] = {
+                '\\', 'u', '0', '0', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+            memcpy(at, escape, sizeof(escape));
+            trace->text_bytes += sizeof(escape);
         } else {
-            (void)fputc(byte, file);
+            at[0] = (char)byte;
+            trace->text_bytes++;
         }
     }
 }
 
-static void write_edge(const tt_trace *trace, const tt_trace_event *event, bool is_begin)
+static void add_edge(tt_trace *trace, const trace_record *record, bool is_begin)
 {
-    const tt_request *request = event->request;
-    const char *what = tt_collective_name(request->collective);
-    const char *name = request->name != NULL ? request->name : what;
-    const uint64_t at_ns = is_begin ? event->begin_ns : event->end_ns;
-    FILE *file = trace->file;
-    (void)fprintf(file, ",\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":0,\"ts\":%llu.%03u,\"cat\":\"",
-                  is_begin ? 'b' : 'e', trace->rank, (unsigned long long)(at_ns / 1000),
-                  (unsigned)(at_ns % 1000));
-    write_escaped(file, name);
-    (void)fprintf(file, "\",\"id\":\"0x%016llx\",\"name\":\"%s %s\"",
-                  (unsigned long long)tt_hash64(name, strlen(name), request->set),
-                  stage_name(event->stage), what);
+    const char *what = tt_collective_name((tt_collective)record->collective);
+    const char *name = record->name[0] != 0 ? record->name : what;
+    const uint64_t at_ns = is_begin ? record->begin_ns : record->end_ns;
+    add(trace, is_begin ? ",\n{\"ph\":\"b\",\"pid\":" : ",\n{\"ph\":\"e\",\"pid\":");
+    add_number(trace, (uint64_t)trace->rank, 1);
+    add(trace, ",\"tid\":0,\"ts\":");
+    add_number(trace, at_ns / 1000, 1);
+    add(trace, ".");
+    add_number(trace, at_ns % 1000, 3);
+    add(trace, ",\"cat\":\"");
+    add_escaped(trace, name);
+    add(trace, "\",\"id2\":{\"local\":\"0x");
+    add_hex(trace, tt_hash64(name, strlen(name), record->set));
+    add(trace, "\"},\"name\":\"");
+    add(trace, stage_name((tt_stage)record->stage));
+    add(trace, " ");
+    add(trace, what);
     if (is_begin) {
-        (void)fprintf(file, ",\"args\":{\"tensor\":\"");
-        write_escaped(file, name);
-        (void)fprintf(file, "\",\"count\":%llu,\"dtype\":\"%s\",\"set\":%u}",
-                      (unsigned long long)request->count, tt_dtype_name(request->dtype),
-                      request->set);
+        add(trace, "\",\"args\":{\"tensor\":\"");
+        add_escaped(trace, name);
+        add(trace, "\",\"count\":");
+        add_number(trace, record->count, 1);
+        add(trace, ",\"dtype\":\"");
+        add(trace, tt_dtype_name((tt_dtype)record->dtype));
+        add(trace, "\",\"set\":");
+        add_number(trace, record->set, 1);
+        add(trace, "}}");
+    } else {
+        add(trace, "\"}");
     }
-    (void)fputc('}', file);
 }
 
-static void trace_took(void *owner, const tt_trace_event *event)
+static void make_room(tt_trace *trace)
 {
-    const tt_trace *trace = owner;
-    write_edge(trace, event, true);
-    write_edge(trace, event, false);
-    (void)fflush(trace->file); /* it is read while the job runs, and where it died */
+    if (trace->text_bytes + 2 * (size_t)EVENT_TEXT_BYTES > sizeof(trace->text)) {
+        write_out(trace);
+    }
 }
 
-static void write_head(const tt_trace *trace)
+/* That some records are missing, where the file has come to. */
+static void add_dropped(tt_trace *trace, uint64_t at_ns)
+{
+    const uint64_t dropped = atomic_load_explicit(&trace->dropped, memory_order_relaxed);
+    if (dropped == trace->dropped_told) {
+        return;
+    }
+    make_room(trace);
+    add(trace, ",\n{\"ph\":\"i\",\"s\":\"p\",\"pid\":");
+    add_number(trace, (uint64_t)trace->rank, 1);
+    add(trace, ",\"tid\":0,\"ts\":");
+    add_number(trace, at_ns / 1000, 1);
+    add(trace, ",\"name\":\"events dropped\",\"args\":{\"count\":");
+    add_number(trace, dropped - trace->dropped_told, 1);
+    add(trace, "}}");
+    trace->dropped_told = dropped;
+}
+
+static void write_records(tt_trace *trace)
+{
+    uint64_t at_ns = 0;
+    for (const trace_record *record; (record = tt_trace_ring_peek(&trace->ring)) != NULL;) {
+        make_room(trace);
+        add_edge(trace, record, true);
+        add_edge(trace, record, false);
+        at_ns = record->end_ns;
+        tt_trace_ring_pop(&trace->ring);
+    }
+    add_dropped(trace, at_ns);
+    write_out(trace);
+}
+
+/* Until the ring has something, or the trace is over. */
+static void sleep_until_due(tt_trace *trace)
+{
+    for (;;) {
+        atomic_store(&trace->is_asleep, true);
+        atomic_thread_fence(memory_order_seq_cst); /* the producer sees it, or we its record */
+        if (!tt_trace_ring_is_empty(&trace->ring) || atomic_load(&trace->is_over)) {
+            atomic_store(&trace->is_asleep, false);
+            return;
+        }
+        (void)sem_wait(&trace->due);
+    }
+}
+
+static void *writer_main(void *argument)
+{
+    tt_trace *trace = argument;
+    const struct timespec gather = {.tv_nsec = GATHER_NS};
+    (void)pthread_setname_np(pthread_self(), "tutti-trace");
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WRITER_NICE);
+    while (!atomic_load(&trace->is_over)) {
+        sleep_until_due(trace);
+        if (!atomic_load(&trace->is_over)) {
+            (void)nanosleep(&gather, NULL);
+        }
+        write_records(trace);
+    }
+    write_records(trace); /* what came before is_over and after the last look */
+    add(trace, "\n]\n");
+    write_out(trace);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void add_head(tt_trace *trace)
 {
     struct timespec since_1970, here;
     (void)clock_gettime(CLOCK_REALTIME, &since_1970);
     (void)clock_gettime(CLOCK_MONOTONIC, &here);
     const long long offset_us =
         (since_1970.tv_sec - here.tv_sec) * 1000000LL + (since_1970.tv_nsec - here.tv_nsec) / 1000;
-    (void)fprintf(trace->file,
-                  "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
-                  "\"rank %d\",\"zero_since_epoch_in_micros\":%lld}}",
-                  trace->rank, trace->rank, offset_us);
+    char text[EVENT_TEXT_BYTES];
+    (void)snprintf(text, sizeof(text),
+                   "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
+                   "\"rank %d\",\"zero_since_epoch_in_micros\":%lld}}",
+                   trace->rank, trace->rank, offset_us);
+    add(trace, text);
+}
+
+/* Signals go to the program's own threads. */
+static int start_writer(tt_trace *trace)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&trace->writer, NULL, writer_main, trace);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void trace_free(tt_trace *trace)
+{
+    tt_trace_ring_fini(&trace->ring);
+    (void)sem_destroy(&trace->due);
+    if (trace->file >= 0) {
+        (void)close(trace->file);
+    }
+    free(trace);
+}
+
+/* The writer ends, the file is closed. Without the baton: this waits for the disk. */
+static tutti_status trace_finish(tt_trace *trace)
+{
+    atomic_store(&trace->is_over, true);
+    (void)sem_post(&trace->due);
+    (void)pthread_join(trace->writer, NULL);
+    if (close(trace->file) != 0 && trace->error == 0) {
+        trace->error = errno;
+    }
+    trace->file = -1;
+    const int error = trace->error;
+    trace_free(trace);
+    return error == 0 ? TUTTI_OK
+                      : tt_error_set(TUTTI_ERR_SYSTEM, "the trace could not be written: %s",
+                                     strerror(error));
+}
+
+static tutti_status trace_create(const tutti_context *context, const char *path,
+                                 tt_trace **trace_out)
+{
+    tt_trace *trace = calloc(1, sizeof(*trace));
+    if (trace == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
+    }
+    trace->rank = context->rank;
+    trace->tracer = (tt_tracer){.owner = trace, .took = trace_took};
+    (void)sem_init(&trace->due, 0, 0);
+    trace->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    tutti_status status = TUTTI_OK;
+    if (trace->file < 0) {
+        status = tt_error_set(TUTTI_ERR_SYSTEM, "%s: %s", path, strerror(errno));
+    } else if (!tt_trace_ring_init(&trace->ring, RING_BYTES)) {
+        status = tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
+    } else {
+        add_head(trace);
+        write_out(trace);
+        const int error = start_writer(trace);
+        if (error != 0) {
+            status =
+                tt_error_set(TUTTI_ERR_SYSTEM, "no thread to write a trace: %s", strerror(error));
+        }
+    }
+    if (status != TUTTI_OK) {
+        trace_free(trace);
+        return status;
+    }
+    *trace_out = trace;
+    return TUTTI_OK;
+}
+
+static bool has_trace(tutti_context *context)
+{
+    tt_drive_acquire(context);
+    const bool has = context->trace != NULL;
+    tt_drive_release(context);
+    return has;
 }
 
 tutti_status tutti_trace_start(tutti_context *context, const char *path)
@@ -104,50 +391,38 @@ tutti_status tutti_trace_start(tutti_context *context, const char *path)
     if (path == NULL || *path == 0) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "path is empty");
     }
-    tt_trace *trace = malloc(sizeof(*trace));
-    if (trace == NULL) {
-        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
+    tt_trace *trace = NULL;
+    if (!has_trace(context)) { /* else its file may be the one of this path */
+        status = trace_create(context, path, &trace);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    *trace = (tt_trace){.file = fopen(path, "we"), .rank = context->rank};
-    trace->tracer = (tt_tracer){.owner = trace, .took = trace_took};
-    if (trace->file == NULL) {
-        status = tt_error_set(TUTTI_ERR_SYSTEM, "%s: %s", path, strerror(errno));
-        free(trace);
-        return status;
-    }
-    write_head(trace);
     tt_drive_acquire(context);
-    const bool is_free = context->trace == NULL;
-    if (is_free) {
+    const bool is_taken = trace != NULL && context->trace == NULL;
+    if (is_taken) {
         context->trace = trace;
         tt_control_trace(context->control, &trace->tracer);
     }
     tt_drive_release(context);
-    if (!is_free) {
-        (void)fclose(trace->file);
-        free(trace);
+    if (!is_taken) {
+        (void)tt_trace_close(trace);
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a trace is written already: stop it first");
     }
     return TUTTI_OK;
 }
 
-tutti_status tt_trace_close(tutti_context *context)
+struct tt_trace *tt_trace_detach(tutti_context *context)
 {
     tt_trace *trace = context->trace;
-    tutti_status status = TUTTI_OK;
-    if (trace == NULL) {
-        return status;
-    }
     context->trace = NULL;
     tt_control_trace(context->control, NULL);
-    (void)fputs("\n]\n", trace->file);
-    const bool is_bad = ferror(trace->file) != 0;
-    if (fclose(trace->file) != 0 || is_bad) {
-        status =
-            tt_error_set(TUTTI_ERR_SYSTEM, "the trace could not be written: %s", strerror(errno));
-    }
-    free(trace);
-    return status;
+    return trace;
+}
+
+tutti_status tt_trace_close(struct tt_trace *trace)
+{
+    return trace != NULL ? trace_finish(trace) : TUTTI_OK;
 }
 
 tutti_status tutti_trace_stop(tutti_context *context)
@@ -157,7 +432,7 @@ tutti_status tutti_trace_stop(tutti_context *context)
         return status;
     }
     tt_drive_acquire(context);
-    const tutti_status closed = tt_trace_close(context);
+    tt_trace *trace = tt_trace_detach(context);
     tt_drive_release(context);
-    return closed;
+    return tt_trace_close(trace);
 }

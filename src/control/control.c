@@ -372,6 +372,13 @@ tt_machine tt_control_machine(tt_control *control)
 
 void tt_control_trace(tt_control *control, const tt_tracer *tracer)
 {
+    const uint64_t now = tt_now(control->platform);
+    for (uint32_t i = 0; tracer != NULL && i < control->op_count; i++) {
+        tt_op *op = control->ops[i];
+        if (op->phase != OP_FREE && op->submitted_ns == 0) {
+            tt_op_date(op, now); /* calls that are under way count from here */
+        }
+    }
     control->tracer = tracer;
 }
 

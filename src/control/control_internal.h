@@ -211,6 +211,9 @@ void tt_pair_release_tags(tt_set *set);
 
 /* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
 void tt_op_date(tt_op *op, uint64_t now_ns);
+/* A stage of the op was over at `end_ns` (0: it is now). Add its time to `sum_io` if the op is
+ * timed, and record it if there is a tracer. */
+void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);

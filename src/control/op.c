@@ -384,18 +384,16 @@ static void exec_prepare(tt_op *op, uint16_t stage)
 void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
 {
     tt_text text = {0};
-    tt_text_add(&text, "rank %u: %s: %s", op->control->world.rank,
-                tt_request_what(op->request),
+    tt_text_add(&text, "rank %u: %s: %s", op->control->world.rank, tt_request_what(op->request),
                 why->length > 0 ? why->bytes : tt_status_text(status));
     tt_agree_object(op, status, text.bytes);
 }
 
 enum { NOW = 0 };
 
-/* A stage of the op was over at `end_ns`: add its time to `sum_io`. */
-static void clock_stage(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
+void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
 {
-    if (op->weight == 0) {
+    if (op->weight == 0 && op->control->tracer == NULL) {
         return;
     }
     const uint64_t now = end_ns == NOW ? tt_now(op->control->platform) : end_ns;
@@ -422,9 +420,9 @@ static void clock_data(tt_op *op)
 {
     tt_control_counters *counters = &op->control->counters;
     if (op->heard_ns > op->begun_ns) {
-        clock_stage(op, TT_STAGE_WAIT, op->heard_ns, &counters->waiting_ns);
+        tt_op_clock(op, TT_STAGE_WAIT, op->heard_ns, &counters->waiting_ns);
     }
-    clock_stage(op, TT_STAGE_EXCHANGE, NOW, &counters->exchange_ns);
+    tt_op_clock(op, TT_STAGE_EXCHANGE, NOW, &counters->exchange_ns);
 }
 
 /* Stage 1; or, if it cannot begin, the end. */
@@ -433,7 +431,7 @@ static void begin_data(tt_op *op)
     tt_text text;
     tt_text_clear(&text);
     if (op->phase == OP_FACTS) {
-        clock_stage(op, TT_STAGE_WAIT, NOW, &op->control->counters.waiting_ns);
+        tt_op_clock(op, TT_STAGE_WAIT, NOW, &op->control->counters.waiting_ns);
         op->heard = UINT64_MAX; /* that was the wait for all of them */
     }
     if (op->exec.is_laid_out && (tt_exec_can_meet(&op->exec) || TT_PLANT(PLACES_NOT_ASKED_AGAIN))) {
@@ -469,7 +467,7 @@ static void op_begin(tt_op *op)
 void tt_op_begin_now(tt_op *op)
 {
     if (op->phase == OP_QUEUED || op->phase == OP_HELD) {
-        clock_stage(op, TT_STAGE_QUEUE, NOW, &op->control->counters.queued_ns);
+        tt_op_clock(op, TT_STAGE_QUEUE, NOW, &op->control->counters.queued_ns);
     }
     op->phase = OP_DATA;
     tt_pace_run(op);
@@ -704,8 +702,8 @@ static void add_blame(const tt_control *control, const tt_request *request, tt_t
 {
     const tt_text words = *text_io;
     tt_text_clear(text_io);
-    tt_text_add(text_io, "rank %u: %s: %s", control->world.rank,
-                tt_request_what(request), words.bytes);
+    tt_text_add(text_io, "rank %u: %s: %s", control->world.rank, tt_request_what(request),
+                words.bytes);
 }
 
 void tt_request_submit_again(tt_control *control, tt_request *request)

@@ -149,7 +149,7 @@ static bool is_smooth(const tt_control *control, const tt_op *op)
 {
     const tt_set *set = op->set;
     const uint64_t deadline_ns = control->config.deadline_ns;
-    return control->shut_down == TT_OK && control->fates == NULL && control->tracer == NULL &&
+    return control->shut_down == TT_OK && control->fates == NULL &&
            (deadline_ns == 0 || deadline_ns >= (uint64_t)PATROLS_MIN * PATROL_NS) &&
            set->broken == TT_OK && set->late == TT_OK && set->phase == SET_OPEN &&
            !(op->by_engine && set->engine_is_stuck);
@@ -212,8 +212,8 @@ static void begin(tt_op *op, tt_request *request)
     request->named = op->space == SPACE_CALLS ? NULL : op->kept;
     request->has_strays = false;
     op->stall_text[0] = 0;
-    op->reported_after_ns = op->submitted_ns = 0;
-    if (op->weight > 0) {
+    op->reported_after_ns = op->submitted_ns = op->heard = op->heard_ns = 0;
+    if (op->weight > 0 || control->tracer != NULL) {
         tt_op_date(op, tt_now(control->platform));
     }
     if (control->patrol_ns == UINT64_MAX) {
@@ -326,11 +326,11 @@ static void end(tt_op *op)
         tt_op_settle(op);
         return;
     }
-    if (op->weight > 0) {
-        /* One that lasted until a patrol saw it has waited for someone's only frame. */
-        const bool has_waited = op->weight == 1 && op->exec.plan.is_flat;
-        *(has_waited ? &control->counters.waiting_ns : &control->counters.exchange_ns) +=
-            op->weight * (tt_now(control->platform) - op->begun_ns);
+    /* One that lasted until a patrol saw it has waited for someone's only frame. */
+    if (op->weight == 1 && op->exec.plan.is_flat) {
+        tt_op_clock(op, TT_STAGE_WAIT, 0, &control->counters.waiting_ns);
+    } else if (op->weight > 0 || control->tracer != NULL) {
+        tt_op_clock(op, TT_STAGE_EXCHANGE, 0, &control->counters.exchange_ns);
     }
     if (op->is_running || op->short_bytes > 0 || op->charge_bytes > 0) {
         tt_pace_over(op);

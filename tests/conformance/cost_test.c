@@ -154,9 +154,10 @@ enum { SHARED_BYTES = SHARED_FLOATS * sizeof(float) };
 typedef struct job_shape {
     uint32_t size;
     bool has_views, has_engine;
-    bool is_shared;    /* buffers of SHARED_FLOATS in shared memory, summed there */
-    const char *name;  /* of the calls; NULL: none */
-    uint32_t rotation; /* calls of so many lengths take turns; 0: one call is repeated */
+    bool is_shared;          /* buffers of SHARED_FLOATS in shared memory, summed there */
+    const char *name;        /* of the calls; NULL: none */
+    const tt_tracer *tracer; /* or NULL */
+    uint32_t rotation;       /* calls of so many lengths take turns; 0: one call is repeated */
 } job_shape;
 
 typedef struct job {
@@ -202,6 +203,9 @@ static void job_init(job *all, const job_shape *shape)
         assert_int_equal(tt_control_create(&all->counts[i].platform, &world, &settings, &listener,
                                            &all->controls[i]),
                          TT_OK);
+        if (shape->tracer != NULL) {
+            tt_control_trace(all->controls[i], shape->tracer);
+        }
         tt_shuffle_attach(all->shuffle, i, tt_control_machine(all->controls[i]));
         tt_platform *inner = all->counts[i].inner;
         all->buffers[i] = shape->is_shared
@@ -299,6 +303,27 @@ static void test_ranks_of_one_host_post_once(void **state)
     assert_int_equal(cost.posts, 8 * CALLS);
     assert_in_range(cost.sends, 0, 8 * 7 * CALLS / 32); /* credits */
     assert_int_equal(cost.spends, 8 * CALLS);
+}
+
+static void note_stage(void *owner, const tt_trace_event *event)
+{
+    *(uint64_t *)owner += event->end_ns >= event->begin_ns ? 1 : 0;
+}
+
+/* What is traced is what runs: but for the time of every call, the world sees no difference. */
+static void test_a_tracer_adds_nothing_but_clocks(void **state)
+{
+    (void)state;
+    uint64_t events = 0;
+    const tt_tracer tracer = {.owner = &events, .took = note_stage};
+    const counted cost = cost_of((job_shape){.size = 2, .tracer = &tracer});
+    assert_int_equal(cost.allocations, 0);
+    assert_int_equal(cost.timers, 0);
+    assert_int_equal(cost.views, 0);
+    assert_int_equal(cost.nows, 2 * 2 * CALLS);
+    assert_in_range(cost.sends, 2 * CALLS, 2 * CALLS + 2 * CALLS / 32);
+    assert_int_equal(cost.spends, 2 * CALLS);
+    assert_in_range(events, 2 * CALLS, 2 * (2 * WARM_CALLS + CALLS));
 }
 
 /* The agreement before a launch is such a call itself. */
@@ -463,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_a_planned_name_needs_few_more),
         cmocka_unit_test(test_a_launch_needs_few_more),
         cmocka_unit_test(test_two_ranks_send_one_frame_each),
+        cmocka_unit_test(test_a_tracer_adds_nothing_but_clocks),
         cmocka_unit_test(test_a_launch_that_repeats_costs_one_frame_each),
         cmocka_unit_test(test_ranks_of_one_host_post_once),
     };
