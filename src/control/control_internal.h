@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "control/fate.h"
+#include "control/idle.h"
 #include "control/letter.h"
 #include "control/order.h"
 #include "control/pace.h"
@@ -76,7 +77,9 @@ struct tt_op {
     uint64_t overdue_ns; /* it was first asked then who lets it wait too long; 0: it is not */
     uint32_t weight;     /* calls that its time counts for; 0: it is not timed */
     bool is_quick;       /* the record may serve a call that repeats this one: quick.c */
-    bool is_plain;       /* such a record, of a call without anything special */
+    uint32_t idle_era;   /* of control->idle, when its algorithm was chosen */
+    tt_idle_node idle;
+    bool is_plain;              /* such a record, of a call without anything special */
     struct tt_named *kept;      /* of a planned one: its name's record; quick.c */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_exec exec;
@@ -139,9 +142,11 @@ struct tt_control {
     uint32_t next_set;
     tt_op **ops; /* every op, by index */
     uint32_t op_count, op_capacity;
-    tt_op *free_ops;
+    tt_op *free_ops; /* one at least */
+    tt_idle idle;
     tt_op *quick;   /* the call under way that quick.c began; NULL: none */
-    tt_op *resting; /* has kept the record of its name for the next call; NULL: none */
+    tt_op *resting; /* has kept the record of its name for the next call, and is in no list; NULL:
+                       none */
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;
@@ -183,6 +188,8 @@ tt_head tt_op_arriving_key(const tt_op *op);
 /* A frame of this op came from `member`: it has begun it, too. */
 void tt_op_hear(tt_op *op, uint32_t member);
 void tt_op_settle(tt_op *op);
+/* The record is free, for any call or for one like its own. */
+void tt_op_free(tt_op *op);
 /* It is over, with this status; its request is told. */
 void tt_op_end(tt_op *op, tt_status status);
 /* This rank cannot go on with the op: say who it is and what it wanted. */

@@ -120,9 +120,9 @@ tt_status tt_op_reserve(tt_control *control)
 /* One op is always kept, to tell the peers when there is no memory for another: `*is_last_out`. */
 static tt_op *op_take(tt_control *control, bool *is_last_out)
 {
+    *is_last_out = control->free_ops->next == NULL && op_make(control) != TT_OK &&
+                   !tt_quick_give_back(control);
     tt_op *op = control->free_ops;
-    *is_last_out = op->next == NULL && op_make(control) != TT_OK;
-    op = control->free_ops;
     control->free_ops = op->next;
     op->next = NULL;
     return op;
@@ -305,6 +305,26 @@ static void displace(tt_op *op)
     }
 }
 
+void tt_op_free(tt_op *op)
+{
+    tt_control *control = op->control;
+    const tt_request *request = op->request;
+    op->phase = OP_FREE;
+    op->is_quick = op->is_quick && op->idle_era == control->idle.era;
+    control->pending--;
+    if (op->is_quick && op->space == SPACE_PLANNED) {
+        tt_quick_rest(op);
+    } else if (op->is_quick) {
+        tt_idle_keep(control, op, request);
+    } else if (op->idle.is_in) {
+        tt_idle_drop(control, op);
+    } else {
+        op->next = control->free_ops;
+        control->free_ops = op;
+    }
+    op->request = NULL;
+}
+
 void tt_op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
@@ -317,9 +337,6 @@ void tt_op_end(tt_op *op, tt_status status)
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
     op->is_quick = status == TT_OK && tt_quick_keeps(op);
-    if (op->is_quick && op->space == SPACE_PLANNED) {
-        tt_quick_rest(op);
-    }
     control->quick = control->quick == op ? NULL : control->quick;
     displace(op);
     if (control->cases != NULL) {
@@ -331,11 +348,7 @@ void tt_op_end(tt_op *op, tt_status status)
     uncount(op);
     tt_pace_over(op);
     tt_order_remember(set, &key, &op->claim, status);
-    op->phase = OP_FREE;
-    op->request = NULL;
-    op->next = control->free_ops;
-    control->free_ops = op;
-    control->pending--;
+    tt_op_free(op);
     if (status == TT_OK) {
         control->counters.ops_finished++;
         request->error[0] = 0;
@@ -591,9 +604,6 @@ void tt_op_date(tt_op *op, uint64_t now_ns)
 static void op_reset(tt_op *op, tt_request *request, tt_set *set)
 {
     tt_control *control = op->control;
-    if (control->resting == op) {
-        tt_quick_release(control);
-    }
     op->request = request;
     op->set = set;
     op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
@@ -607,6 +617,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->weight = 1;
     op->heard = op->heard_ns = 0;
     op->is_quick = false;
+    op->idle_era = control->idle.era;
     op->reported_after_ns = 0;
     op->has_views = op->is_counted = op->is_extra = op->by_engine = op->is_running = false;
     op->stall_text[0] = 0;

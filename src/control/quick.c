@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quick.c - a call, small or in shared memory, that is what the last one was: nothing of it is
+ * quick.c - a call, small or in shared memory, that is what an earlier one was: nothing of it is
  * checked, hashed, chosen or laid out again.
  *
- * The op of the last call still has its claim, descriptor, problem and plan, and is the first of
- * those that are free. A request that makes the same claim, on a set with which all is well, takes
- * the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
+ * The op of the earlier call still has its claim, descriptor, problem and plan, and is kept for
+ * calls like it (idle.h; of named calls, the last one). A request that makes the same claim, on a
+ * set with which all is well, takes the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
 #include "control/quick.h"
 
 #include <string.h>
@@ -70,6 +70,8 @@ void tt_quick_release(tt_control *control)
         op->kept->is_resting = false;
         tt_named_release(control, op->kept);
         op->kept = NULL;
+        op->next = control->free_ops;
+        control->free_ops = op;
     }
 }
 
@@ -79,7 +81,7 @@ void tt_quick_rest(tt_op *op)
     tt_named *named = op->request->named;
     tt_quick_release(control);
     named->is_resting = true;
-    op->is_quick = true;
+    op->next = NULL;
     op->kept = named;
     control->resting = op;
 }
@@ -166,8 +168,6 @@ static bool place_call(tt_op *op)
     op->sequence = order->next++;
     op->weight = op->sequence % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
     order->ops[op->sequence % OPS_AHEAD_MAX] = op;
-    op->control->free_ops = op->next;
-    op->next = NULL;
     return true;
 }
 
@@ -192,8 +192,6 @@ static bool place_planned(tt_op *op, tt_request *request)
     op->sequence = key;
     op->planned = planned;
     op->weight = order % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
-    op->control->free_ops = op->next;
-    op->next = NULL;
     planned->open = op;
     op->control->resting = NULL;
     op->kept->is_resting = false;
@@ -266,11 +264,12 @@ static bool submit_places(tt_op *op, tt_request *request)
 
 bool tt_quick_submit(tt_control *control, tt_request *request)
 {
-    tt_op *op = control->free_ops;
-    const bool is_call = op->space == SPACE_CALLS;
-    if (!op->is_quick || op->next == NULL || !repeats(op, request) || !is_smooth(control, op)) {
+    const bool is_call = request->name == NULL;
+    tt_op *op = is_call ? tt_idle_find(&control->idle, request) : control->resting;
+    if (op == NULL || !repeats(op, request) || !is_smooth(control, op)) {
         return false;
     }
+    TT_ASSERT(op->is_quick && op->phase == OP_FREE);
     if (has_places(op)) {
         return submit_places(op, request);
     }
@@ -307,7 +306,6 @@ static void displace(tt_op *op)
         TT_ASSERT(op->planned->open == op);
         op->planned->open = NULL;
         tt_order_remember(op->set, &key, &op->claim, TT_OK);
-        tt_quick_rest(op);
         return;
     }
     tt_order *order = &op->set->calls;
@@ -336,12 +334,8 @@ static void end(tt_op *op)
         tt_pace_over(op);
     }
     displace(op);
-    op->phase = OP_FREE;
-    op->request = NULL;
-    op->next = control->free_ops;
-    control->free_ops = op;
     control->quick = NULL;
-    control->pending--;
+    tt_op_free(op);
     control->counters.ops_finished++;
     tt_request_end(request, TT_OK, request->error);
     if (control->pace.held.count > 0 && control->shut_down == TT_OK) {
@@ -393,10 +387,15 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
     return true;
 }
 
+bool tt_quick_give_back(tt_control *control)
+{
+    const bool has_rest = control->resting != NULL;
+    tt_quick_release(control);
+    return has_rest || tt_idle_drop_one(control, NULL);
+}
+
 void tt_quick_forget(tt_control *control)
 {
     tt_quick_release(control);
-    for (uint32_t i = 0; i < control->op_count; i++) {
-        control->ops[i]->is_quick = false;
-    }
+    tt_idle_drop_all(control);
 }

@@ -30,6 +30,8 @@ bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, con
 void tt_quick_rest(tt_op *op);
 /* Nothing is kept any more. */
 void tt_quick_release(tt_control *control);
+/* There is no memory for another op: let go of one that is kept; false: there is none. */
+bool tt_quick_give_back(tt_control *control);
 /* What was chosen holds no more. */
 void tt_quick_forget(tt_control *control);
 

@@ -54,6 +54,9 @@ static void forget_records(tt_control *control, const tt_set *set)
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
         if (op->set == set) {
+            if (op->idle.is_in) {
+                tt_idle_drop(control, op);
+            }
             op->set = NULL;
             op->is_quick = false;
             tt_exec_forget(&op->exec);

@@ -29,7 +29,7 @@ enum {
     TWO_PLANNED_INSTRUCTIONS_MAX = 9000,
     TWO_LAUNCHED_INSTRUCTIONS_MAX = 14000, /* the engine that adds counts, too */
     TWO_SHARED_INSTRUCTIONS_MAX = 20000,   /* the sum of 4 KB counts, too */
-    ROTATION_PERCENT_MAX = 165,            /* calls in rotation beside one repeated; wanted: 103 */
+    ROTATION_PERCENT_MAX = 103,            /* calls in rotation beside one repeated */
 };
 
 typedef struct counted {
