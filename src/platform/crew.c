@@ -9,7 +9,11 @@
  * `bell` counts jobs. A helper that finds no part left waits for another count: entering the same
  * job again would only move the cache line about. Sleeper: sleepers + 1, then look at the bell
  * (the kernel does). Caller: bell + 1, then look at sleepers. Both are read-modify-write, so one
- * of the two sees the other. */
+ * of the two sees the other.
+ *
+ * Tasks lie in numbered places. The caller alone gives a place out and takes it back (`taken`); a
+ * bit of `posted` says that the task there waits, and who clears that bit does the task. So every
+ * task has exactly one doer, and a place is filled only while its bit is clear. */
 #include "platform/crew.h"
 
 #include <linux/futex.h>
@@ -36,6 +40,14 @@ enum {
 };
 
 #define OPEN (UINT32_C(1) << 31)
+#define NO_PLACE UINT32_MAX
+
+_Static_assert(TT_CREW_TASKS_MAX == 64, "a bit of a word each");
+
+typedef struct crew_place {
+    _Alignas(64) tt_task *task;
+    _Atomic bool is_done;
+} crew_place;
 
 struct tt_crew {
     tt_crew_config config;
@@ -49,6 +61,9 @@ struct tt_crew {
     _Alignas(64) _Atomic uint32_t bell;
     _Atomic uint32_t sleepers;
     _Atomic bool is_over;
+    _Alignas(64) _Atomic uint64_t posted; /* places whose task nobody has begun */
+    _Alignas(64) uint64_t taken;          /* the caller's: places in use */
+    crew_place places[TT_CREW_TASKS_MAX];
 };
 
 typedef struct crew_helper {
@@ -95,6 +110,32 @@ static void help(tt_crew *crew, uint32_t hand)
     }
 }
 
+/* Does the task at `place` if nobody has begun it. */
+static bool take_task(tt_crew *crew, uint32_t index)
+{
+    const uint64_t bit = UINT64_C(1) << index;
+    if ((atomic_fetch_and_explicit(&crew->posted, ~bit, memory_order_acquire) & bit) == 0) {
+        return false;
+    }
+    crew_place *place = &crew->places[index];
+    place->task->run(place->task);
+    atomic_store_explicit(&place->is_done, true, memory_order_release);
+    return true;
+}
+
+/* Does one task, whichever waits. False: none does. */
+static bool take_any_task(tt_crew *crew)
+{
+    uint64_t posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
+    while (posted != 0) {
+        if (take_task(crew, (uint32_t)__builtin_ctzll(posted))) {
+            return true;
+        }
+        posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
+    }
+    return false;
+}
+
 static bool is_quiet(tt_crew *crew, uint32_t seen)
 {
     return atomic_load_explicit(&crew->bell, memory_order_acquire) == seen &&
@@ -126,15 +167,18 @@ static void *helper_main(void *argument)
         await_bell(crew, seen);
         seen = atomic_load_explicit(&crew->bell, memory_order_acquire);
         help(crew, self.hand);
+        while (take_any_task(crew)) {
+            help(crew, self.hand); /* the caller waits for a job, for tasks perhaps not yet */
+        }
     }
     return NULL;
 }
 
-static void ring(tt_crew *crew)
+static void ring(tt_crew *crew, int helpers_max)
 {
     (void)atomic_fetch_add(&crew->bell, 1);
     if (atomic_load(&crew->sleepers) > 0) {
-        (void)syscall(SYS_futex, &crew->bell, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+        (void)syscall(SYS_futex, &crew->bell, FUTEX_WAKE_PRIVATE, helpers_max, NULL, NULL, 0);
     }
 }
 
@@ -216,7 +260,7 @@ uint64_t tt_crew_run(tt_crew *crew, const tt_work_order *order)
     crew->part_bytes = tt_round_up(tt_max_u64(share, PART_BYTES_MIN), PART_ALIGN);
     atomic_store_explicit(&crew->next, 0, memory_order_relaxed);
     (void)atomic_fetch_or_explicit(&crew->state, OPEN, memory_order_release);
-    ring(crew);
+    ring(crew, INT32_MAX);
     if (!crew->is_started) {
         start_helpers(crew);
     }
@@ -236,6 +280,62 @@ uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order)
     return done;
 }
 
+void tt_crew_post(tt_crew *crew, tt_task *task)
+{
+    task->ticket = NO_PLACE;
+    if (crew->taken == UINT64_MAX) {
+        return;
+    }
+    task->ticket = (uint32_t)__builtin_ctzll(~crew->taken);
+    const uint64_t bit = UINT64_C(1) << task->ticket;
+    crew_place *place = &crew->places[task->ticket];
+    crew->taken |= bit;
+    place->task = task;
+    atomic_store_explicit(&place->is_done, false, memory_order_relaxed);
+    (void)atomic_fetch_or_explicit(&crew->posted, bit, memory_order_release);
+}
+
+void tt_crew_call(tt_crew *crew)
+{
+    const uint64_t posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
+    if ((posted & (posted - 1)) == 0) {
+        return;
+    }
+    ring(crew, __builtin_popcountll(posted));
+    if (!crew->is_started) {
+        start_helpers(crew);
+    }
+}
+
+bool tt_crew_is_done(const tt_crew *crew, const tt_task *task)
+{
+    return task->ticket != NO_PLACE &&
+           atomic_load_explicit(&crew->places[task->ticket].is_done, memory_order_acquire);
+}
+
+void tt_crew_finish(tt_crew *crew, tt_task *task)
+{
+    const uint32_t index = task->ticket;
+    if (index == NO_PLACE) {
+        task->run(task);
+        return;
+    }
+    if (!tt_crew_is_done(crew, task)) {
+        (void)take_task(crew, index);
+    }
+    /* Somebody else is at it: other tasks are a better use of the time than waiting. */
+    for (int i = 0; !tt_crew_is_done(crew, task); i++) {
+        if (take_any_task(crew)) {
+            i = 0;
+        } else if (i < CLOSE_SPINS) {
+            tt_relax();
+        } else {
+            (void)sched_yield();
+        }
+    }
+    crew->taken &= ~(UINT64_C(1) << index);
+}
+
 uint32_t tt_crew_helpers(const tt_crew *crew)
 {
     return crew->helper_count;
@@ -247,7 +347,7 @@ void tt_crew_destroy(tt_crew *crew)
         return;
     }
     atomic_store(&crew->is_over, true);
-    ring(crew);
+    ring(crew, INT32_MAX);
     for (uint32_t i = 0; i < crew->helper_count; i++) {
         (void)pthread_join(crew->helpers[i], NULL);
     }

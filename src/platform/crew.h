@@ -8,6 +8,10 @@
  * Parts are claimed from the front, and the caller looks after each of its own whether it is
  * called away: then no more are claimed, and what was done is a front part of the whole.
  *
+ * Tasks are the other kind of work: the caller posts some, goes on with something else, and
+ * finishes each when it needs the result. Who finishes a task that nobody has begun does it itself,
+ * so a task is never late for want of a helper. Jobs and tasks may be open at the same time.
+ *
  * Between jobs a helper looks for some microseconds, then sleeps on a futex. Waking it is the only
  * system call, and only made if it sleeps.
  *
@@ -47,6 +51,16 @@ uint64_t tt_crew_run(tt_crew *crew, const tt_work_order *order);
 
 /* The same by the caller alone. */
 uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order);
+
+/* A task to be done; any order. More than TT_CREW_TASKS_MAX at a time are left to their finish. */
+enum { TT_CREW_TASKS_MAX = 64 };
+void tt_crew_post(tt_crew *crew, tt_task *task);
+/* Helpers are to look for tasks, if several wait: the caller does a single one as soon itself. */
+void tt_crew_call(tt_crew *crew);
+/* Would finish return at once? */
+bool tt_crew_is_done(const tt_crew *crew, const tt_task *task);
+/* It is done, and forgotten, when this returns. Once for each task that was posted. */
+void tt_crew_finish(tt_crew *crew, tt_task *task);
 
 /* Helpers that were started. */
 uint32_t tt_crew_helpers(const tt_crew *crew);

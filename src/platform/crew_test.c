@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * crew_test.c - every byte of a job is done once, by whoever comes; jobs follow each other at once
- * or after the helpers fell asleep; helpers end with the crew, and take no signal of the program.
+ * or after the helpers fell asleep; every task is done once when it is finished, whatever else is
+ * open; helpers end with the crew, and take no signal of the program.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -201,6 +202,98 @@ static uint32_t thread_count(void)
     return count;
 }
 
+typedef struct chore {
+    tt_task task;
+    uint32_t runs; /* not atomic: a race detector sees a task that two threads do */
+    pthread_t by;
+} chore;
+
+static void chore_run(tt_task *task)
+{
+    chore *self = (chore *)(void *)task; /* its first member */
+    self->runs++;
+    self->by = pthread_self();
+}
+
+static void post_chores(tt_crew *crew, chore *chores, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        chores[i] = (chore){.task = {.run = chore_run}};
+        tt_crew_post(crew, &chores[i].task);
+    }
+}
+
+/* More tasks than places, finished in any order, with jobs between post and finish. */
+static void run_chores(bool spins)
+{
+    enum { ROUNDS = 200, CHORES = TT_CREW_TASKS_MAX + 10 };
+    static chore chores[CHORES];
+    static uint8_t marks[BYTES];
+    tt_crew *crew = crew_make(HANDS, spins);
+    sheet self = {.marks = marks, .caller = pthread_self()};
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const uint32_t count = round % 10 == 0 ? CHORES : 1 + round % 9;
+        post_chores(crew, chores, count);
+        if (round % 4 != 0) {
+            tt_crew_call(crew);
+        }
+        if (round % 5 == 0) {
+            const tt_work_order order = {.part = mark, .argument = &self, .bytes = 300 * 1024};
+            memset(marks, 0, order.bytes);
+            assert_int_equal(tt_crew_run(crew, &order), order.bytes);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            chore *each = &chores[round % 2 == 0 ? i : count - 1 - i];
+            tt_crew_finish(crew, &each->task);
+            assert_int_equal(each->runs, 1);
+        }
+    }
+    assert_int_equal(self.doubled, 0);
+    tt_crew_destroy(crew);
+}
+
+static void test_every_task_is_done_once(void **state)
+{
+    (void)state;
+    run_chores(true);
+    run_chores(false);
+}
+
+static void test_a_task_that_nobody_began_is_done_by_its_finish(void **state)
+{
+    (void)state;
+    const uint32_t before = thread_count();
+    chore single;
+    tt_crew *crew = crew_make(HANDS, true);
+    post_chores(crew, &single, 1);
+    tt_crew_call(crew); /* a single one is not worth a thread */
+    assert_int_equal(thread_count(), before);
+    assert_false(tt_crew_is_done(crew, &single.task));
+    tt_crew_finish(crew, &single.task);
+    assert_int_equal(single.runs, 1);
+    assert_true(pthread_equal(single.by, pthread_self()));
+    tt_crew_destroy(crew);
+}
+
+static void test_sleeping_helpers_come_for_tasks(void **state)
+{
+    (void)state;
+    tt_crew *crew = crew_make(2, false);
+    for (int i = 0; i < 50; i++) {
+        chore both[2];
+        post_chores(crew, both, 2);
+        tt_crew_call(crew);
+        for (int k = 0; k < 2; k++) {
+            while (!tt_crew_is_done(crew, &both[k].task)) {
+                (void)sched_yield();
+            }
+            tt_crew_finish(crew, &both[k].task);
+            assert_false(pthread_equal(both[k].by, pthread_self()));
+        }
+    }
+    tt_crew_destroy(crew);
+}
+
 static void nothing(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
 {
     (void)argument;
@@ -250,6 +343,9 @@ int main(void)
         cmocka_unit_test(test_who_is_called_away_leaves_a_front_that_is_done),
         cmocka_unit_test(test_who_works_alone_can_be_called_away),
         cmocka_unit_test(test_sleeping_helpers_come),
+        cmocka_unit_test(test_every_task_is_done_once),
+        cmocka_unit_test(test_a_task_that_nobody_began_is_done_by_its_finish),
+        cmocka_unit_test(test_sleeping_helpers_come_for_tasks),
         cmocka_unit_test(test_threads_begin_with_the_first_job_and_end_with_the_crew),
         cmocka_unit_test(test_a_child_may_leave_with_the_crew_as_it_is),
     };

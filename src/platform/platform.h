@@ -121,6 +121,15 @@ typedef struct tt_work_order {
     uint64_t bytes;
 } tt_work_order;
 
+/* One piece of work that another thread may do: it touches nothing but what it was given. Embedded
+ * in what it is about, which stays where it is until the task is finished. */
+typedef struct tt_task tt_task;
+
+struct tt_task {
+    void (*run)(tt_task *task);
+    uint32_t ticket; /* whoever took it: private */
+};
+
 typedef struct tt_platform tt_platform;
 
 /* Downcalls: what a machine may ask of the world. */
