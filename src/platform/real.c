@@ -186,21 +186,66 @@ static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
     }
 }
 
-/* A crew that cannot be had is done without. */
-static uint64_t real_work(tt_platform *platform, const tt_work_order *order)
+/* A crew that cannot be had is done without: NULL. */
+static tt_crew *crew_of(tt_real *real)
 {
-    tt_real *real = real_of(platform);
-    const bool is_shared = platform->hands > 1 && order->bytes >= platform->share_bytes_min;
-    if (is_shared && real->crew == NULL && !real->crew_is_missing) {
-        const tt_crew_config config = {.hand_count = platform->hands,
+    if (real->crew == NULL && !real->crew_is_missing) {
+        const tt_crew_config config = {.hand_count = real->platform.hands,
                                        .spins = real->spins,
                                        .cores = real->cores,
                                        .away = real->away};
         real->crew_is_missing = tt_crew_create(&config, &real->crew) != TT_OK;
     }
-    return is_shared && real->crew != NULL ? tt_crew_run(real->crew, order)
-                                           : tt_crew_run_alone(&real->away, order);
+    return real->crew;
 }
+
+static uint64_t real_work(tt_platform *platform, const tt_work_order *order)
+{
+    tt_real *real = real_of(platform);
+    const bool is_shared = platform->hands > 1 && order->bytes >= platform->share_bytes_min;
+    return is_shared && crew_of(real) != NULL ? tt_crew_run(real->crew, order)
+                                              : tt_crew_run_alone(&real->away, order);
+}
+
+/* The crew as links see it. Without one a task is done when it is finished. */
+static void hands_post(void *owner, tt_task *task)
+{
+    tt_crew *crew = crew_of(owner);
+    if (crew != NULL) {
+        tt_crew_post(crew, task);
+    }
+}
+
+static void hands_call(void *owner)
+{
+    const tt_real *real = owner;
+    if (real->crew != NULL) {
+        tt_crew_call(real->crew);
+    }
+}
+
+static bool hands_is_done(void *owner, const tt_task *task)
+{
+    const tt_real *real = owner;
+    return real->crew != NULL && tt_crew_is_done(real->crew, task);
+}
+
+static void hands_finish(void *owner, tt_task *task)
+{
+    const tt_real *real = owner;
+    if (real->crew != NULL) {
+        tt_crew_finish(real->crew, task);
+    } else {
+        task->run(task);
+    }
+}
+
+const tt_hands_ops tt_real_hands_ops = {
+    .post = hands_post,
+    .call = hands_call,
+    .is_done = hands_is_done,
+    .finish = hands_finish,
+};
 
 const tt_platform_ops tt_real_ops = {
     .now = real_now,

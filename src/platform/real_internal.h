@@ -68,7 +68,8 @@ struct tt_real {
     bool is_engine_left; /* for good: see tt_real_engine_leave */
     bool keeps_memory;   /* some of them for ever: nothing that was allocated is given back */
     tt_call_away away;
-    tt_crew *crew; /* NULL until it is needed */
+    tt_crew *crew;  /* NULL until it is needed */
+    tt_hands hands; /* the same threads, lent to links */
     bool crew_is_missing;
     cpu_set_t cores;     /* of the thread that made the driver */
     bool must_look;      /* a link has no bell: */
@@ -80,6 +81,7 @@ uint64_t tt_real_clock(void);
 
 /* real.c */
 extern const tt_platform_ops tt_real_ops;
+extern const tt_hands_ops tt_real_hands_ops;
 /* A pass; where links through memory are all there is to look at, little more than that. It ends
  * early once `done` says so. */
 bool tt_real_poll_memory(tt_real *real, bool (*done)(void *), void *argument);

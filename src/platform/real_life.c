@@ -142,6 +142,7 @@ static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
         TT_ASSERT(link != NULL);
         TT_TRY(tt_real_epoll_add(real, peer));
         link->machine = &real->machine;
+        link->hands = real->platform.hands > 1 ? &real->hands : NULL;
         real->must_look = real->must_look || link->is_bell_less;
         if (link->ops->polls_memory) {
             real->memory_peers[real->memory_count++] = peer;
@@ -172,6 +173,7 @@ tt_status tt_real_create(const tt_real_config *config, tt_real **real_out)
     real->platform.work_bytes_min = WORK_BYTES_MIN;
     real->platform.share_bytes_min = SHARE_BYTES_MIN;
     real->platform.hands = 1;
+    real->hands = (tt_hands){.ops = &tt_real_hands_ops, .owner = real};
     if (config->hands > 1 && sched_getaffinity(0, sizeof(real->cores), &real->cores) == 0) {
         real->platform.hands = (uint32_t)tt_min_u64(config->hands, TT_HANDS_MAX);
     }

@@ -30,15 +30,29 @@ _Static_assert(TT_SEAL_AES_STATE_BYTES == sizeof(crypto_aead_aes256gcm_state), "
 _Static_assert(_Alignof(crypto_aead_aes256gcm_state) <= 16, "kept as bytes");
 _Static_assert(NONCE_BYTES == 4 + sizeof(uint64_t), "four zero bytes, then the counter");
 
-/* Writes the nonce and moves the counter on, before use: no path can take one twice. */
-static bool take_nonce(tt_seal *seal, uint64_t *counter, uint8_t nonce_out[NONCE_BYTES])
+static void write_nonce(uint64_t count, uint8_t nonce_out[NONCE_BYTES])
+{
+    memset(nonce_out, 0, 4);
+    memcpy(nonce_out + 4, &count, sizeof(count));
+}
+
+/* Moves the counter on, before use: no path can take a count twice. */
+static bool take_count(const tt_seal *seal, uint64_t *counter, uint64_t *count_out)
 {
     if (!seal->alive || *counter == UINT64_MAX) {
         return false;
     }
-    memset(nonce_out, 0, 4);
-    memcpy(nonce_out + 4, counter, sizeof(*counter));
-    *counter += 1;
+    *count_out = (*counter)++;
+    return true;
+}
+
+static bool take_nonce(tt_seal *seal, uint64_t *counter, uint8_t nonce_out[NONCE_BYTES])
+{
+    uint64_t count;
+    if (!take_count(seal, counter, &count)) {
+        return false;
+    }
+    write_nonce(count, nonce_out);
     return true;
 }
 
@@ -129,45 +143,89 @@ tt_status tt_open_head(tt_seal *seal, const uint8_t sealed[TT_SEAL_SEALED_HEAD_B
     return TT_OK;
 }
 
-tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t count,
-                                uint8_t *sealed_out, uint8_t tag_out[TT_SEAL_TAG_BYTES])
+/* A block beside its tag, which need not follow it. */
+typedef struct span {
+    const uint8_t *from;
+    uint8_t *to;
+    size_t count;
+} span;
+
+static void encrypt(const tt_seal *seal, uint64_t place, span block, uint8_t *tag_out)
 {
     uint8_t nonce[NONCE_BYTES];
 
-    TT_ASSERT(count > 0);
-    TT_ASSERT(count <= TT_SEAL_BLOCK_BYTES_MAX);
-    if (!take_nonce(seal, &seal->payload_counter, nonce)) {
-        return TT_ERR_SHUT_DOWN;
-    }
+    TT_ASSERT(block.count > 0);
+    TT_ASSERT(block.count <= TT_SEAL_BLOCK_BYTES_MAX);
+    write_nonce(place, nonce);
     if (seal->cipher == TT_SEAL_AES256) {
-        crypto_aead_aes256gcm_encrypt_detached_afternm(sealed_out, tag_out, NULL, plain, count,
-                                                       NULL, 0, NULL, nonce, aes_state(seal));
+        crypto_aead_aes256gcm_encrypt_detached_afternm(block.to, tag_out, NULL, block.from,
+                                                       block.count, NULL, 0, NULL, nonce,
+                                                       aes_state(seal));
     } else {
-        crypto_aead_chacha20poly1305_ietf_encrypt_detached(sealed_out, tag_out, NULL, plain, count,
-                                                           NULL, 0, NULL, nonce, seal->payload_key);
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(block.to, tag_out, NULL, block.from,
+                                                           block.count, NULL, 0, NULL, nonce,
+                                                           seal->payload_key);
     }
+}
+
+static tt_status decrypt(const tt_seal *seal, uint64_t place, span block, const uint8_t *tag)
+{
+    uint8_t nonce[NONCE_BYTES];
+
+    TT_ASSERT(block.count > 0);
+    TT_ASSERT(block.count <= TT_SEAL_BLOCK_BYTES_MAX);
+    write_nonce(place, nonce);
+    const int differs =
+        seal->cipher == TT_SEAL_AES256
+            ? crypto_aead_aes256gcm_decrypt_detached_afternm(
+                  block.to, NULL, block.from, block.count, tag, NULL, 0, nonce, aes_state(seal))
+            : crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+                  block.to, NULL, block.from, block.count, tag, NULL, 0, nonce, seal->payload_key);
+    if (differs != 0) {
+        memset(block.to, 0, block.count);
+        return TT_ERR_BAD_WIRE;
+    }
+    return TT_OK;
+}
+
+tt_status tt_seal_take_place(tt_seal *seal, uint64_t *place_out)
+{
+    return take_count(seal, &seal->payload_counter, place_out) ? TT_OK : TT_ERR_SHUT_DOWN;
+}
+
+void tt_seal_block_at(const tt_seal *seal, uint64_t place, const uint8_t *plain, size_t count,
+                      uint8_t *wire_out)
+{
+    encrypt(seal, place, (span){.from = plain, .to = wire_out, .count = count}, wire_out + count);
+}
+
+tt_status tt_open_block_at(const tt_seal *seal, uint64_t place, const uint8_t *wire, size_t count,
+                           uint8_t *plain_out)
+{
+    return decrypt(seal, place, (span){.from = wire, .to = plain_out, .count = count},
+                   wire + count);
+}
+
+tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t count,
+                                uint8_t *sealed_out, uint8_t tag_out[TT_SEAL_TAG_BYTES])
+{
+    uint64_t place;
+    TT_TRY(tt_seal_take_place(seal, &place));
+    encrypt(seal, place, (span){.from = plain, .to = sealed_out, .count = count}, tag_out);
     return TT_OK;
 }
 
 tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t count,
                                 const uint8_t tag[TT_SEAL_TAG_BYTES], uint8_t *plain_out)
 {
-    uint8_t nonce[NONCE_BYTES];
-
-    TT_ASSERT(count > 0);
-    TT_ASSERT(count <= TT_SEAL_BLOCK_BYTES_MAX);
-    if (!take_nonce(seal, &seal->payload_counter, nonce)) {
+    uint64_t place;
+    const tt_status status = tt_seal_take_place(seal, &place);
+    if (status != TT_OK) {
         memset(plain_out, 0, count);
-        return TT_ERR_SHUT_DOWN;
+        return status;
     }
-    const int differs =
-        seal->cipher == TT_SEAL_AES256
-            ? crypto_aead_aes256gcm_decrypt_detached_afternm(plain_out, NULL, sealed, count, tag,
-                                                             NULL, 0, nonce, aes_state(seal))
-            : crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-                  plain_out, NULL, sealed, count, tag, NULL, 0, nonce, seal->payload_key);
-    if (differs != 0) {
-        memset(plain_out, 0, count);
+    if (decrypt(seal, place, (span){.from = sealed, .to = plain_out, .count = count}, tag) !=
+        TT_OK) {
         return seal_break(seal);
     }
     return TT_OK;

@@ -20,7 +20,7 @@
  *     sits on the wire; CRC finds accidents, not attackers.
  *
  * Layer:   transport; may include base/ only. No I/O, no clock.
- * Threads: one thread at a time per state.
+ * Threads: one thread at a time per state, but for tt_seal_block_at and tt_open_block_at.
  * Memory:  caller's storage and buffers; allocates nothing; fini wipes.
  */
 #ifndef TUTTI_TRANSPORT_SEAL_H
@@ -96,6 +96,18 @@ tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t coun
 /* TT_ERR_BAD_WIRE if this is not the next block; `plain_out` is then zero. */
 tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t count,
                                 const uint8_t tag[TT_SEAL_TAG_BYTES], uint8_t *plain_out);
+
+/* The same in two steps, for blocks that other threads seal or open: the thread that drives the
+ * link takes the places in the order of the wire; the rest may be done anywhere, in any order, and
+ * only reads the state, which must not end meanwhile. The tag follows the sealed bytes.
+ * TT_ERR_SHUT_DOWN as above. */
+tt_status tt_seal_take_place(tt_seal *seal, uint64_t *place_out);
+void tt_seal_block_at(const tt_seal *seal, uint64_t place, const uint8_t *plain, size_t count,
+                      uint8_t *wire_out);
+/* TT_ERR_BAD_WIRE if this is not the block of that place; `plain_out` is then zero, and who drives
+ * the link ends the state with tt_seal_fini. */
+tt_status tt_open_block_at(const tt_seal *seal, uint64_t place, const uint8_t *wire, size_t count,
+                           uint8_t *plain_out);
 
 /* Bytes that follow the sealed head of a frame with `payload_bytes` of payload. */
 uint64_t tt_seal_payload_wire_bytes(tt_seal_mode mode, uint32_t payload_bytes);

@@ -151,9 +151,10 @@ static bool streams_poll(tt_link *link)
         tt_tcp *tcp = self->streams[i].tcp;
         const tt_tcp *busy = busy_stream(self);
         tcp->link.machine = link->machine;
+        tcp->link.hands = link->hands;
         if (tcp->link.state == TT_LINK_UP && (busy == NULL || busy == tcp)) {
             moved |= tt_tcp_receiver_poll(tcp);
-            has_more |= !tcp->receiver.is_drained;
+            has_more |= tt_tcp_receiver_has_more(tcp);
         }
         const bool sent = tt_tcp_sender_poll(tcp);
         has_more |= sent && tt_tcp_sender_has_work(tcp);

@@ -36,6 +36,7 @@ void tt_tcp_fail(tt_tcp *tcp, const char *format, ...)
     va_end(arguments);
     tcp->link.state = TT_LINK_DOWN;
     tcp->receiver.phase = TT_TCP_PHASE_ENDED;
+    tt_tcp_blocks_clear(&tcp->receiver.blocks);
     tt_tcp_sender_drop(tcp);
     (void)shutdown(tcp->sender.fd, SHUT_RDWR);
     (void)shutdown(tcp->receiver.fd, SHUT_RDWR);
@@ -46,6 +47,7 @@ void tt_tcp_leave(tt_tcp *tcp)
     TT_ASSERT(tcp->link.state == TT_LINK_UP);
     (void)snprintf(tcp->link.why, sizeof(tcp->link.why), "said goodbye");
     tcp->link.state = TT_LINK_LEFT;
+    tt_tcp_blocks_clear(&tcp->receiver.blocks);
     tt_tcp_sender_end(tcp);
 }
 
@@ -70,7 +72,7 @@ static bool tcp_poll(tt_link *link)
     TT_ASSERT(link->machine != NULL);
     const bool received = tt_tcp_receiver_poll(tcp);
     const bool sent = tt_tcp_sender_poll(tcp);
-    link->ready = !tcp->receiver.is_drained || (sent && tt_tcp_sender_has_work(tcp));
+    link->ready = tt_tcp_receiver_has_more(tcp) || (sent && tt_tcp_sender_has_work(tcp));
     return received || sent;
 }
 
@@ -108,6 +110,8 @@ static void tcp_forsake(const tt_link *link)
 
 static void tcp_free(tt_tcp *tcp)
 {
+    tt_tcp_blocks_fini(&tcp->sender.blocks);
+    tt_tcp_blocks_fini(&tcp->receiver.blocks);
     tt_seal_fini(&tcp->sender.seal);
     tt_seal_fini(&tcp->receiver.seal);
     tt_frame_queue_fini(&tcp->sender.queue);

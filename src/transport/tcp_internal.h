@@ -39,6 +39,37 @@ _Static_assert(TT_TCP_STAGE_FILL + TT_SEAL_SEALED_HEAD_BYTES + TT_SEAL_BLOCK_BYT
 _Static_assert(TT_SEAL_BLOCK_BYTES_MAX + TT_SEAL_TAG_BYTES < TT_TCP_BUFFER_BYTES,
                "a sealed block is opened in the buffer");
 
+enum {
+    TT_TCP_BLOCKS = 4, /* of a direction at a time: as many as the longest usual frame has */
+    TT_TCP_BLOCK_STRIDE = TT_SEAL_BLOCK_BYTES_MAX + 64,
+};
+
+_Static_assert(TT_SEAL_BLOCK_BYTES_MAX + TT_SEAL_TAG_BYTES <= TT_TCP_BLOCK_STRIDE, "with its tag");
+
+/* A block of a long sealed payload that any thread may seal or open. */
+typedef struct tt_tcp_block {
+    tt_task task;
+    const tt_seal *seal;
+    uint64_t place;       /* its nonce, taken before it was posted */
+    const uint8_t *plain; /* to be sealed into `wire`; NULL: `wire` is to be opened */
+    uint8_t *target;      /* to be opened to here, which may be `wire` */
+    uint8_t *wire;        /* the block, then its tag */
+    size_t plain_bytes;
+    tt_status status; /* of opening */
+    bool is_finished;
+} tt_tcp_block;
+
+/* A queue of blocks, in the order of the wire. Frames that are not worth it go without. */
+typedef struct tt_tcp_blocks {
+    const tt_hands *hands;
+    uint8_t *memory; /* taken for the first frame that needs it */
+    bool is_missing; /* it could not be had: not asked for again */
+    uint32_t first, count;
+    size_t moved; /* wire bytes: written, of the first block; or arrived, of the one behind the last
+                   */
+    tt_tcp_block blocks[TT_TCP_BLOCKS];
+} tt_tcp_blocks;
+
 /* Memory for small payloads that wait: slots of TT_TCP_COPY_BYTES. */
 typedef struct tt_tcp_copies {
     uint8_t *slots;
@@ -56,8 +87,11 @@ typedef struct tt_tcp_sender {
     size_t stage_begin;
     size_t stage_end;
     /* The long frame that has begun, if `has_current`; its head is already staged. `position`
-     * counts what left it: payload and trailer bytes written, or (AEAD) payload bytes staged. */
+     * counts what left it: payload and trailer bytes written, or (AEAD) payload bytes staged or
+     * posted as blocks. */
     bool has_current;
+    bool is_shared; /* `current` leaves by `blocks`, after the stage */
+    tt_tcp_blocks blocks;
     bool owes_sent; /* for `current`: its payload is still borrowed */
     tt_queued_frame current;
     size_t position;
@@ -90,7 +124,10 @@ typedef struct tt_tcp_receiver {
     size_t end;
     tt_head head;
     uint8_t *sink;   /* of the long frame; NULL: dropped */
-    size_t position; /* payload bytes arrived */
+    size_t position; /* payload bytes arrived, and opened */
+    bool is_shared;  /* the long frame arrives by `blocks` */
+    tt_tcp_blocks blocks;
+    size_t arrived; /* is_shared: payload bytes in blocks that arrived whole */
     uint32_t crc;
     bool after_long;      /* the next read takes little: a long payload probably follows its head */
     bool is_drained;      /* the last read got less than it asked for */
@@ -122,8 +159,27 @@ void tt_tcp_sender_drop(tt_tcp *tcp);
 void tt_tcp_sender_end(tt_tcp *tcp);
 
 bool tt_tcp_receiver_poll(tt_tcp *tcp);
+/* Must poll come again, although no descriptor tells? */
+bool tt_tcp_receiver_has_more(const tt_tcp *tcp);
 void tt_tcp_receiver_discard(tt_tcp *tcp);
 /* What arrived cannot be verified: says so to the peer, once. The caller fails the link next. */
 void tt_tcp_receiver_reject(tt_tcp *tcp);
+
+/* tcp_blocks.c. Will a frame of so many bytes use blocks? Takes memory for the first one. */
+bool tt_tcp_blocks_begin(tt_tcp_blocks *blocks, const tt_hands *hands, uint32_t payload_bytes);
+/* The block `index` places behind the first. */
+tt_tcp_block *tt_tcp_blocks_at(tt_tcp_blocks *blocks, uint32_t index);
+/* The one behind the last is filled in: it joins the queue, and may be sealed or opened. */
+void tt_tcp_blocks_post(tt_tcp_blocks *blocks);
+void tt_tcp_blocks_call(const tt_tcp_blocks *blocks);
+bool tt_tcp_blocks_is_done(tt_tcp_blocks *blocks, uint32_t index);
+/* Does it if nobody has begun. */
+void tt_tcp_blocks_finish(tt_tcp_blocks *blocks, uint32_t index);
+void tt_tcp_blocks_finish_all(tt_tcp_blocks *blocks);
+/* Forgets the first one, which is finished. */
+void tt_tcp_blocks_pop(tt_tcp_blocks *blocks);
+/* No thread is at any of them any more, and none is left. */
+void tt_tcp_blocks_clear(tt_tcp_blocks *blocks);
+void tt_tcp_blocks_fini(tt_tcp_blocks *blocks);
 
 #endif

@@ -4,13 +4,18 @@
  *
  * Heads and small frames are read through a buffer, several with one call. The payload of a long
  * frame goes straight into the machine's sink, with a little of what follows into the buffer, so
- * that trailer and next head cost no call of their own. The bytes came from a peer: a length is
+ * that trailer and next head cost no call of their own. Where threads are lent, sealed blocks of a
+ * long frame are read into memory of their own and opened several at a time, into the sink: poll
+ * leaves them to others while there is more to do, and finishes them when there is not. The bytes
+ * came from a peer: a length is
  * checked before anything is done with it, and no answer depends on an unverified head.
  *
  * Invariants:
  *  (1) The buffer is empty whenever a long payload is read from the socket.
  *  (2) Every head and block takes the next counter; a gap, a repeat or a flip fails to open.
  *  (3) The phase is set before each upcall, because the machine may call discard from it.
+ *  (4) Blocks count as arrived in the order of the wire, each after it was opened: `payload` comes
+ *      after the last of them, and the first that is not authentic ends the link.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -212,6 +217,9 @@ static void take_head(tt_tcp *tcp)
         return;
     }
     receiver->phase = TT_TCP_PHASE_LONG;
+    receiver->arrived = 0;
+    receiver->is_shared = tcp->mode == TT_SEAL_AEAD &&
+                          tt_tcp_blocks_begin(&receiver->blocks, tcp->link.hands, payload_bytes);
     receiver->sink = machine->ops->frame(machine->self, tcp->link.peer, &receiver->head, NULL);
 }
 
@@ -332,6 +340,162 @@ static size_t read_into_sink(tt_tcp *tcp)
     return received;
 }
 
+/* ---- blocks that several threads open ---- */
+
+/* Of the block that is arriving. */
+static size_t arriving_bytes(const tt_tcp_receiver *receiver, size_t arrived)
+{
+    return least(TT_SEAL_BLOCK_BYTES_MAX, receiver->head.payload_bytes - arrived);
+}
+
+static bool has_room(const tt_tcp_receiver *receiver)
+{
+    return receiver->arrived < receiver->head.payload_bytes &&
+           receiver->blocks.count < TT_TCP_BLOCKS;
+}
+
+static void open_later(tt_tcp_receiver *receiver)
+{
+    tt_tcp_blocks *blocks = &receiver->blocks;
+    tt_tcp_block *block = tt_tcp_blocks_at(blocks, blocks->count);
+    const tt_status status = tt_seal_take_place(&receiver->seal, &block->place);
+    TT_ASSERT(status == TT_OK); /* the link is up: it fails only after 2^64 blocks */
+    block->seal = &receiver->seal;
+    block->plain = NULL;
+    block->plain_bytes = arriving_bytes(receiver, receiver->arrived);
+    block->target = receiver->sink == NULL ? block->wire : receiver->sink + receiver->arrived;
+    receiver->arrived += block->plain_bytes;
+    blocks->moved = 0;
+    tt_tcp_blocks_post(blocks);
+}
+
+/* Where the next bytes belong: the rest of the block that is arriving, then whole ones as long as
+ * there is room. Returns how many pieces. */
+static size_t places_for_blocks(tt_tcp_receiver *receiver, struct iovec pieces[TT_TCP_BLOCKS])
+{
+    tt_tcp_blocks *blocks = &receiver->blocks;
+    size_t arrived = receiver->arrived, moved = blocks->moved, piece_count = 0;
+    for (uint32_t i = blocks->count; i < TT_TCP_BLOCKS; i++) {
+        const size_t plain_bytes = arriving_bytes(receiver, arrived);
+        if (plain_bytes == 0) {
+            break;
+        }
+        pieces[piece_count++] =
+            (struct iovec){.iov_base = tt_tcp_blocks_at(blocks, i)->wire + moved,
+                           .iov_len = plain_bytes + TT_SEAL_TAG_BYTES - moved};
+        arrived += plain_bytes;
+        moved = 0;
+    }
+    return piece_count;
+}
+
+/* So many bytes lie where places_for_blocks said. */
+static void blocks_arrived(tt_tcp_receiver *receiver, size_t count)
+{
+    tt_tcp_blocks *blocks = &receiver->blocks;
+    const uint32_t before = blocks->count;
+    while (count > 0) {
+        const size_t wire_bytes = arriving_bytes(receiver, receiver->arrived) + TT_SEAL_TAG_BYTES;
+        const size_t part = least(count, wire_bytes - blocks->moved);
+        blocks->moved += part;
+        count -= part;
+        if (blocks->moved == wire_bytes) {
+            open_later(receiver);
+        }
+    }
+    if (blocks->count > before) {
+        tt_tcp_blocks_call(blocks);
+    }
+}
+
+/* What came with the buffer. */
+static void take_buffered_blocks(tt_tcp_receiver *receiver)
+{
+    struct iovec pieces[TT_TCP_BLOCKS];
+    const size_t piece_count = places_for_blocks(receiver, pieces);
+    size_t copied = 0;
+    for (size_t i = 0; i < piece_count && buffered(receiver) > 0; i++) {
+        const size_t part = least(pieces[i].iov_len, buffered(receiver));
+        memcpy(pieces[i].iov_base, receiver->buffer + receiver->begin, part);
+        receiver->begin += part;
+        copied += part;
+    }
+    blocks_arrived(receiver, copied);
+}
+
+/* From the socket, with a little of what follows the frame. Returns the bytes that came. */
+static size_t read_into_blocks(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    struct iovec pieces[TT_TCP_BLOCKS + 1];
+    size_t piece_count = places_for_blocks(receiver, pieces), room = 0;
+    TT_ASSERT(buffered(receiver) == 0);
+    receiver->begin = receiver->end = 0;
+    for (size_t i = 0; i < piece_count; i++) {
+        room += pieces[i].iov_len;
+    }
+    const uint64_t rest = tt_seal_payload_wire_bytes(tcp->mode, receiver->head.payload_bytes -
+                                                                    (uint32_t)receiver->arrived) -
+                          receiver->blocks.moved;
+    if (room == rest) {
+        pieces[piece_count++] =
+            (struct iovec){.iov_base = receiver->buffer, .iov_len = TT_TCP_PEEK_BYTES};
+    }
+    const size_t received = read_once(tcp, pieces, piece_count);
+    if (received > 0) {
+        receiver->end = received - least(received, room);
+        blocks_arrived(receiver, least(received, room));
+    }
+    return received;
+}
+
+/* The first block is opened, by this thread if nobody has begun. */
+static void take_opened_block(tt_tcp *tcp)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    tt_tcp_block *block = tt_tcp_blocks_at(&receiver->blocks, 0);
+    tt_tcp_blocks_finish(&receiver->blocks, 0);
+    if (block->status != TT_OK) {
+        tt_tcp_blocks_finish_all(&receiver->blocks); /* they read the keys */
+        tt_seal_fini(&receiver->seal);
+        payload_differs(tcp);
+        return;
+    }
+    tt_tcp_blocks_pop(&receiver->blocks);
+    long_arrived(tcp, NULL, block->plain_bytes);
+}
+
+/* One step of a frame that arrives by blocks. False: others are at work, or nothing came. */
+static bool step_blocks(tt_tcp *tcp, size_t *moved_bytes, bool *has_opened)
+{
+    tt_tcp_receiver *receiver = &tcp->receiver;
+    tt_tcp_blocks *blocks = &receiver->blocks;
+    if (blocks->count > 0 && tt_tcp_blocks_is_done(blocks, 0)) {
+        *has_opened = true;
+        take_opened_block(tcp);
+        return true;
+    }
+    if (has_room(receiver) && buffered(receiver) > 0) {
+        take_buffered_blocks(receiver);
+        return true;
+    }
+    if (has_room(receiver) && *moved_bytes < TT_TCP_CHUNK_BYTES && !receiver->is_drained) {
+        *moved_bytes += read_into_blocks(tcp);
+        return true;
+    }
+    if (blocks->count == 0 || *moved_bytes > 0) {
+        return false;
+    }
+    *has_opened = true;
+    take_opened_block(tcp);
+    return true;
+}
+
+bool tt_tcp_receiver_has_more(const tt_tcp *tcp)
+{
+    return !tcp->receiver.is_drained || tcp->receiver.blocks.count > 0;
+}
+
 /* How many buffered bytes the next step needs; 0 if it reads the socket by itself. */
 static size_t bytes_needed(const tt_tcp *tcp)
 {
@@ -382,8 +546,15 @@ bool tt_tcp_receiver_poll(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
     size_t moved_bytes = 0;
+    bool has_opened = false;
     receiver->is_drained = false;
     while (tcp->link.state == TT_LINK_UP && receiver->phase != TT_TCP_PHASE_ENDED) {
+        if (receiver->phase == TT_TCP_PHASE_LONG && receiver->is_shared) {
+            if (!step_blocks(tcp, &moved_bytes, &has_opened)) {
+                break;
+            }
+            continue;
+        }
         const size_t needed = bytes_needed(tcp);
         if (needed == 0 ? buffered(receiver) > 0 : buffered(receiver) >= needed) {
             take_step(tcp);
@@ -409,12 +580,13 @@ bool tt_tcp_receiver_poll(tt_tcp *tcp)
     if (moved_bytes > 0 && moved_bytes < TT_TCP_PEEK_BYTES) {
         delay_acknowledgement(receiver);
     }
-    return moved_bytes > 0;
+    return moved_bytes > 0 || has_opened;
 }
 
 void tt_tcp_receiver_discard(tt_tcp *tcp)
 {
     if (tcp->receiver.phase == TT_TCP_PHASE_LONG || tcp->receiver.phase == TT_TCP_PHASE_TRAILER) {
+        tt_tcp_blocks_finish_all(&tcp->receiver.blocks);
         tcp->receiver.sink = NULL;
     }
 }

@@ -3,7 +3,9 @@
  * tcp_send.c - from the queue to the socket.
  *
  * Small frames, heads and sealed blocks are copied into the stage and leave it in one write; the
- * payload of a long frame follows straight from the borrowed memory, its trailer behind it.
+ * payload of a long frame follows straight from the borrowed memory, its trailer behind it. Where
+ * threads are lent, sealed blocks of a long frame follow the stage from memory of their own:
+ * several are sealed at a time, and what is ready from the front leaves in one write.
  *
  * Invariants:
  *  (1) While `current` is set nothing but its own bytes is appended to the stage.
@@ -83,6 +85,9 @@ static void begin_long(tt_tcp *tcp, const tt_queued_frame *frame)
     sender->owes_sent = true;
     sender->current = *frame;
     sender->position = 0;
+    sender->is_shared =
+        tcp->mode == TT_SEAL_AEAD &&
+        tt_tcp_blocks_begin(&sender->blocks, tcp->link.hands, frame->head.payload_bytes);
     if (tcp->mode == TT_SEAL_CRC) {
         const uint32_t crc = tt_seal_crc_add(0, frame->payload, frame->head.payload_bytes);
         tt_seal_crc_encode(crc, sender->trailer);
@@ -138,11 +143,43 @@ static void stage_current_blocks(tt_tcp_sender *sender)
     }
 }
 
+/* The same by any thread: as many blocks as there is room for. */
+static void post_current_blocks(tt_tcp_sender *sender)
+{
+    tt_tcp_blocks *blocks = &sender->blocks;
+    const size_t payload_bytes = sender->current.head.payload_bytes;
+    const uint8_t *payload = sender->current.payload;
+    const uint32_t before = blocks->count;
+    while (sender->position < payload_bytes && blocks->count < TT_TCP_BLOCKS) {
+        tt_tcp_block *block = tt_tcp_blocks_at(blocks, blocks->count);
+        const tt_status status = tt_seal_take_place(&sender->seal, &block->place);
+        TT_ASSERT(status == TT_OK);
+        block->seal = &sender->seal;
+        block->plain = payload + sender->position;
+        block->plain_bytes = tt_min_u64(payload_bytes - sender->position, TT_SEAL_BLOCK_BYTES_MAX);
+        sender->position += block->plain_bytes;
+        tt_tcp_blocks_post(blocks);
+    }
+    if (blocks->count > before) {
+        tt_tcp_blocks_call(blocks);
+    }
+}
+
+static void seal_current(tt_tcp_sender *sender)
+{
+    if (sender->is_shared) {
+        post_current_blocks(sender);
+    } else {
+        stage_current_blocks(sender);
+    }
+}
+
 /* True once for each long frame that has left: it is no longer current. */
 static bool take_finished(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    if (!sender->has_current || sender->position < current_bytes(tcp)) {
+    if (!sender->has_current || sender->position < current_bytes(tcp) ||
+        (sender->is_shared && sender->blocks.count > 0)) {
         return false;
     }
     sender->has_current = false;
@@ -172,7 +209,7 @@ static void refill(tt_tcp *tcp)
         }
     }
     if (sender->has_current && tcp->mode == TT_SEAL_AEAD) {
-        stage_current_blocks(sender);
+        seal_current(sender);
     }
     if (sender->closing && !sender->said && !sender->has_current && sender->queue.count == 0 &&
         sender->stage_end <= TT_TCP_STAGE_FILL) {
@@ -192,13 +229,49 @@ static void break_off(tt_tcp *tcp, int error)
     (void)shutdown(sender->fd, SHUT_RDWR);
 }
 
-static int gather(const tt_tcp *tcp, struct iovec pieces[3])
+enum { PIECES_MAX = 1 + TT_TCP_BLOCKS }; /* the stage, then blocks; or payload and trailer */
+
+/* Blocks from the front that are sealed, the first in any case. */
+static int gather_blocks(tt_tcp_blocks *blocks, struct iovec *pieces)
 {
-    const tt_tcp_sender *sender = &tcp->sender;
+    int piece_count = 0;
+    for (uint32_t i = 0; i < blocks->count; i++) {
+        if (i > 0 && !tt_tcp_blocks_is_done(blocks, i)) {
+            break;
+        }
+        tt_tcp_blocks_finish(blocks, i);
+        const tt_tcp_block *block = tt_tcp_blocks_at(blocks, i);
+        const size_t written = i == 0 ? blocks->moved : 0;
+        pieces[piece_count++] =
+            (struct iovec){.iov_base = block->wire + written,
+                           .iov_len = block->plain_bytes + TT_SEAL_TAG_BYTES - written};
+    }
+    return piece_count;
+}
+
+static void blocks_written(tt_tcp_blocks *blocks, size_t count)
+{
+    blocks->moved += count;
+    while (blocks->count > 0) {
+        const size_t wire_bytes = tt_tcp_blocks_at(blocks, 0)->plain_bytes + TT_SEAL_TAG_BYTES;
+        if (blocks->moved < wire_bytes) {
+            return;
+        }
+        blocks->moved -= wire_bytes;
+        tt_tcp_blocks_pop(blocks);
+    }
+}
+
+static int gather(tt_tcp *tcp, struct iovec pieces[PIECES_MAX])
+{
+    tt_tcp_sender *sender = &tcp->sender;
     int piece_count = 0;
     if (stage_bytes(sender) > 0) {
         pieces[piece_count++] = (struct iovec){.iov_base = sender->stage + sender->stage_begin,
                                                .iov_len = stage_bytes(sender)};
+    }
+    if (sender->has_current && sender->is_shared) {
+        return piece_count + gather_blocks(&sender->blocks, pieces + piece_count);
     }
     if (!sender->has_current || tcp->mode == TT_SEAL_AEAD) {
         return piece_count;
@@ -224,7 +297,7 @@ static int gather(const tt_tcp *tcp, struct iovec pieces[3])
 static size_t write_once(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
-    struct iovec pieces[3];
+    struct iovec pieces[PIECES_MAX];
     const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)gather(tcp, pieces)};
     if (message.msg_iovlen == 0) {
         return 0;
@@ -246,7 +319,9 @@ static size_t write_once(tt_tcp *tcp)
     if (sender->stage_begin == sender->stage_end) {
         sender->stage_begin = sender->stage_end = 0;
     }
-    if (moved > staged) {
+    if (moved > staged && sender->is_shared) {
+        blocks_written(&sender->blocks, moved - staged);
+    } else if (moved > staged) {
         sender->position += moved - staged;
     }
     tcp->link.bytes_sent += moved;
@@ -274,7 +349,10 @@ static tt_status send_long_now(tt_tcp *tcp, const tt_send *send)
         .head = *send->head, .payload = send->payload, .token = send->token};
     begin_long(tcp, &frame);
     if (tcp->mode == TT_SEAL_AEAD) {
-        stage_current_blocks(&tcp->sender);
+        seal_current(&tcp->sender);
+    }
+    if (tcp->sender.is_shared) {
+        return TT_IN_PROGRESS; /* poll writes: other threads seal until then */
     }
     (void)write_once(tcp);
     if (tcp->sender.broken) {
@@ -342,6 +420,7 @@ void tt_tcp_sender_recall(tt_tcp *tcp, uint64_t token)
         return;
     }
     const size_t payload_bytes = frame->head.payload_bytes;
+    tt_tcp_blocks_finish_all(&sender->blocks);
     if (sender->position < payload_bytes) {
         memcpy(sender->kept + sender->position, (const uint8_t *)frame->payload + sender->position,
                payload_bytes - sender->position);
@@ -357,6 +436,7 @@ void tt_tcp_sender_drop(tt_tcp *tcp)
     while (tt_frame_queue_pop(&sender->queue, &frame)) {
         (void)copy_give(&sender->copies, frame.payload);
     }
+    tt_tcp_blocks_clear(&sender->blocks);
     sender->has_current = false;
     sender->stage_begin = sender->stage_end = 0;
 }
@@ -366,6 +446,7 @@ static void give_back(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
     const bool owes_sent = sender->has_current && sender->owes_sent;
+    tt_tcp_blocks_clear(&sender->blocks);
     sender->has_current = false;
     sender->stage_begin = sender->stage_end = 0;
     if (owes_sent) {

@@ -71,12 +71,31 @@ typedef struct tt_link_ops {
     void (*destroy)(tt_link *link);
 } tt_link_ops;
 
+/* Threads that the driver lends to links for tasks, beside the one that drives. Called by the
+ * baton's holder only; nothing here ever waits for a thread that has not begun. Every member is
+ * required. */
+typedef struct tt_hands_ops {
+    /* The task may be done from now on, by any thread; finish it once. */
+    void (*post)(void *owner, tt_task *task);
+    /* Several were posted: somebody is to look. */
+    void (*call)(void *owner);
+    bool (*is_done)(void *owner, const tt_task *task);
+    /* When it returns the task is done, by the caller if nobody else had begun it. */
+    void (*finish)(void *owner, tt_task *task);
+} tt_hands_ops;
+
+typedef struct tt_hands {
+    const tt_hands_ops *ops;
+    void *owner;
+} tt_hands;
+
 enum { TT_LINK_WHY_BYTES = 96 };
 
 /* Kinds embed this as their first member. */
 struct tt_link {
     const tt_link_ops *ops;
     const tt_machine *machine; /* receives the upcalls; set before the first poll */
+    const tt_hands *hands;     /* the same; NULL: no threads are lent. Outlives the link */
     uint32_t peer;
     tt_link_state state;
     bool is_rejected; /* DOWN: the peer lives, and has proven that it rejects our frames */

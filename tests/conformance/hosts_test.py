@@ -63,6 +63,12 @@ class Hosts(unittest.TestCase):
         self.check("aabb", TUTTI_ALGORITHM="hierarchical")
         self.check("aaab", TUTTI_ALGORITHM="hierarchical")
 
+    def test_several_threads_of_a_rank_encrypt(self):
+        for hosts, settings in (("ab", {}), ("abc", {"TUTTI_SOCKETS": "2"}),
+                                ("aabb", {"TUTTI_ALGORITHM": "hierarchical"})):
+            with self.subTest(hosts=hosts):
+                self.check(hosts, TUTTI_INTEGRITY="aead", TUTTI_THREADS="3", **settings)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -87,10 +87,11 @@ class Corrupt(unittest.TestCase):
             return [int(each[1]) for each in found]
 
     def test_all_ranks_name_the_one_whose_frames_were_changed(self):
-        for integrity in ("aead", "crc"):
+        for integrity, threads in (("aead", "1"), ("aead", "3"), ("crc", "1")):
             for sockets in ("1", "3"):
-                with self.subTest(integrity=integrity, sockets=sockets):
-                    variables = {"TUTTI_INTEGRITY": integrity, "TUTTI_SOCKETS": sockets}
+                with self.subTest(integrity=integrity, threads=threads, sockets=sockets):
+                    variables = {"TUTTI_INTEGRITY": integrity, "TUTTI_THREADS": threads,
+                                 "TUTTI_SOCKETS": sockets}
                     self.assertEqual(self.blamed(True, **variables), [2] * 4)
         self.assertEqual(self.blamed(False, TUTTI_INTEGRITY="aead"), [0] * 4)
 
