@@ -35,6 +35,7 @@ enum {
     ALONE_PART_BYTES = 64 * 1024, /* some 5 to 15 us */
     PARTS_PER_HAND = 4,           /* who is slower takes fewer */
     IDLE_SPIN_NS = 40 * 1000,     /* longer than the pause between two steps of a call */
+    TASK_SPIN_NS = 120 * 1000,    /* the same after tasks: between two frames of a fast link */
     IDLE_SPIN_LOOK = 64,          /* pauses between looks at the clock */
     CLOSE_SPINS = 2000,           /* pauses before the caller yields to who is still in a part */
 };
@@ -142,9 +143,9 @@ static bool is_quiet(tt_crew *crew, uint32_t seen)
            !atomic_load_explicit(&crew->is_over, memory_order_acquire);
 }
 
-static void await_bell(tt_crew *crew, uint32_t seen)
+static void await_bell(tt_crew *crew, uint32_t seen, uint64_t spin_ns)
 {
-    const uint64_t until_ns = crew->config.spins ? clock_ns() + IDLE_SPIN_NS : 0;
+    const uint64_t until_ns = crew->config.spins ? clock_ns() + spin_ns : 0;
     while (crew->config.spins && is_quiet(crew, seen) && clock_ns() < until_ns) {
         for (int i = 0; i < IDLE_SPIN_LOOK && is_quiet(crew, seen); i++) {
             tt_relax();
@@ -163,11 +164,14 @@ static void *helper_main(void *argument)
     tt_crew *crew = self.crew;
     free(argument);
     uint32_t seen = 0; /* helpers are started by the first job, whose count is 1 */
+    uint64_t spin_ns = IDLE_SPIN_NS;
     while (!atomic_load_explicit(&crew->is_over, memory_order_acquire)) {
-        await_bell(crew, seen);
+        await_bell(crew, seen, spin_ns);
         seen = atomic_load_explicit(&crew->bell, memory_order_acquire);
+        spin_ns = IDLE_SPIN_NS;
         help(crew, self.hand);
         while (take_any_task(crew)) {
+            spin_ns = TASK_SPIN_NS;
             help(crew, self.hand); /* the caller waits for a job, for tasks perhaps not yet */
         }
     }
@@ -298,8 +302,9 @@ void tt_crew_post(tt_crew *crew, tt_task *task)
 void tt_crew_call(tt_crew *crew)
 {
     const uint64_t posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
-    if ((posted & (posted - 1)) == 0) {
-        return;
+    const bool is_single = (posted & (posted - 1)) == 0;
+    if (is_single && (!crew->is_started || atomic_load(&crew->sleepers) > 0)) {
+        return; /* the caller has done it before somebody is awake */
     }
     ring(crew, __builtin_popcountll(posted));
     if (!crew->is_started) {

@@ -55,7 +55,7 @@ uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order)
 /* A task to be done; any order. More than TT_CREW_TASKS_MAX at a time are left to their finish. */
 enum { TT_CREW_TASKS_MAX = 64 };
 void tt_crew_post(tt_crew *crew, tt_task *task);
-/* Helpers are to look for tasks, if several wait: the caller does a single one as soon itself. */
+/* Helpers are to look for tasks. For a single one none is woken: the caller does it as soon. */
 void tt_crew_call(tt_crew *crew);
 /* Would finish return at once? */
 bool tt_crew_is_done(const tt_crew *crew, const tt_task *task);
