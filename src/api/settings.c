@@ -209,8 +209,8 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
-     .help = "threads of a rank that share its long sums: a number, or auto (its part of the "
-             "host's cores, up to 4)",
+     .help = "threads of a rank that share its long sums and encryption: a number, or auto (its "
+             "part of the host's cores, up to 4)",
      .offset = offsetof(tt_settings, threads),
      .accepts = is_thread_count,
      .accepted = "auto, or a number from 1 to 64"},

@@ -3,10 +3,10 @@
  * tcp_stream_fuzz.c - a peer that has the key and lies: lengths, payloads, proofs and ends of
  * frames, over one TCP connection or several that are one link.
  *
- * Input: a byte for mode and number of streams, then steps. A step is a byte that says what is
- * sent, on which stream, and what follows: a sealed head with any length, payload with or without
- * its proof, raw bytes, the end of the stream. The link must stay inside its buffers and in one of
- * its three states, and never come back to life.
+ * Input: a byte for mode, number of streams and whether threads are lent, then steps. A step is a
+ * byte that says what is sent, on which stream, and what follows: a sealed head with any length,
+ * payload with or without its proof, raw bytes, the end of the stream. The link must stay inside
+ * its buffers and in one of its three states, and never come back to life.
  *
  * Labels: transport */
 #include <string.h>
@@ -49,6 +49,33 @@ static uint8_t take(input *from)
     return *from->bytes++;
 }
 
+/* Threads that are lent and never come: all is done when it is finished. */
+static void hands_post(void *owner, tt_task *task)
+{
+    (void)owner, (void)task;
+}
+
+static void hands_call(void *owner)
+{
+    (void)owner;
+}
+
+static bool hands_is_done(void *owner, const tt_task *task)
+{
+    (void)owner, (void)task;
+    return false;
+}
+
+static void hands_finish(void *owner, tt_task *task)
+{
+    (void)owner;
+    task->run(task);
+}
+
+static const tt_hands_ops HANDS_OPS = {
+    .post = hands_post, .call = hands_call, .is_done = hands_is_done, .finish = hands_finish};
+static const tt_hands HANDS = {.ops = &HANDS_OPS};
+
 static tt_link *stream_make(bench *self, liar *peer)
 {
     int to_link[2], from_link[2];
@@ -80,6 +107,7 @@ static void bench_init(bench *self, uint8_t choice)
     if (self->count > 1) {
         TT_ASSERT(tt_streams_link_create(links, self->count, &self->link) == TT_OK);
     }
+    self->link->hands = choice / 9 % 2 == 1 ? &HANDS : NULL;
 }
 
 static void bench_fini(bench *self)
@@ -167,7 +195,7 @@ static void step(bench *self, input *from)
         from->count -= count;
         break;
     case 4: /* a block that nobody announced */
-        say_payload(self, peer, 1 + take(from), false);
+        say_payload(self, peer, choice >= 128 ? TT_SEAL_BLOCK_BYTES_MAX : 1U + take(from), false);
         break;
     case 5:
         self->box.drops = !self->box.drops;
