@@ -5,7 +5,8 @@
  *
  * The op of the earlier call still has its claim, descriptor, problem and plan, and is kept for
  * calls like it (idle.h; of named calls, the last one). A request that makes the same claim, on a
- * set with which all is well, takes the next place and runs that plan. Whatever is out of the ordinary goes the long way (op.c). */
+ * set with which all is well, takes the next place and runs that plan. Whatever is out of the
+ * ordinary goes the long way (op.c). */
 #include "control/quick.h"
 
 #include <string.h>
