@@ -23,7 +23,7 @@
  *   before (root of a short broadcast, sender of a short message) may have returned success;
  *   then its next call returns that error. Two threads must not make unnamed calls on one process
  *   set at once; named ones they may. Send and receive match by call order per pair of ranks and
- *   tag.
+ *   tag; a receive may take any source (TUTTI_ANY_SOURCE).
  * Errors.    0 is success, > 0 is "not yet", < 0 is failure. tutti_last_error gives the text.
  *   A failed call leaves its output undefined. When a rank dies, every pending and later call on
  *   a process set it belongs to ends with TUTTI_ERR_PEER_DOWN; the text names the rank.
@@ -256,6 +256,7 @@ TUTTI_API tutti_status tutti_alltoall(tutti_context *context, const void *input,
                                       uint64_t count, tutti_dtype dtype);
 TUTTI_API tutti_status tutti_send(tutti_context *context, const void *buffer, uint64_t count,
                                   tutti_dtype dtype, int peer);
+/* `peer` may be TUTTI_ANY_SOURCE; tutti_call.source_out tells whose message it was. */
 TUTTI_API tutti_status tutti_receive(tutti_context *context, void *buffer, uint64_t count,
                                      tutti_dtype dtype, int peer);
 TUTTI_API tutti_status tutti_barrier(tutti_context *context);
@@ -282,7 +283,8 @@ typedef struct tutti_call {
     tutti_collective collective;
     tutti_dtype dtype;
     tutti_op op;
-    int root; /* root; for send and receive the peer; numbered within the set */
+    int root; /* root; for send and receive the peer, for receive also TUTTI_ANY_SOURCE; numbered
+               * within the set */
     tutti_set set;
     int priority;     /* larger is more urgent; 0 is usual. What is urgent passes what is under way,
                        * piece by piece. For gradients: minus the place of first use */
@@ -317,7 +319,30 @@ typedef struct tutti_call {
     const uint64_t *dims; /* [ndim] */
     int tag; /* of send and receive: those of one tag match by call order per pair of ranks; 0 to
               * TUTTI_TAG_MAX. Some memory is kept for every tag that a pair has used */
+    int *source_out; /* of receive: the member of the set whose message it takes; written before the
+                      * call ends, valid if it succeeds. NULL: not told */
 } tutti_call;
+
+/* As `root` of a receive: take the next message of whichever member has one of this tag.
+ *
+ * Matching.  Receives of one tag on a set take messages in the order of the receive calls: one from
+ *   a named rank that was made after one from any source takes its message after it. Messages of
+ *   one sender and tag are taken in the order of its sends. Of several members that have a message,
+ *   none is taken twice before the others were taken once; the order in which messages of unlike
+ *   senders arrive means nothing. Type and count must be those of the message that is taken, else
+ *   both calls end with TUTTI_ERR_MISMATCH.
+ * Cancel, deadlines.  Until it has taken a message, the receive ends alone: tutti_cancel, a
+ *   deadline or a lack of memory take no message, and the next receive gets it. Once it has,
+ *   tutti_cancel is too late, and a deadline fails that message on both ranks. The same holds for a
+ *   receive from a named rank that waits behind one from any source.
+ * Failures.  A send that was cancelled or has failed keeps its place: the receive that would take
+ *   its message fails with its error. When a member dies, the receive ends with TUTTI_ERR_PEER_DOWN
+ *   as every call on the set does. Members that leave do not end it, and what they sent is still
+ *   received, until all others have left: then it ends with TUTTI_ERR_PEER_LEFT.
+ * Cost.  One that finds no message asks every member of the set, by one short frame each, once for
+ *   the member's next message. Some memory is kept for every tag and member.
+ */
+#define TUTTI_ANY_SOURCE (-1)
 
 /* Averages are divided by the number of ranks that have not joined (tutti_join), not by all. */
 #define TUTTI_BY_ACTIVE 1u
@@ -337,7 +362,7 @@ typedef struct tutti_call {
     {                                                                                             \
         sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
             NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0, 0,     \
-            NULL, 0                                                                               \
+            NULL, 0, NULL                                                                         \
     }
 
 /* Start a call; it runs on while the caller computes. On TUTTI_OK the handle is the caller's and

@@ -248,6 +248,9 @@ bool tt_call_shape_is_good(const tutti_call *call);
 /* The tag of a send or receive; 0 where it has none, or none that is good. */
 uint32_t tt_call_tag(const tutti_call *call);
 bool tt_call_tag_is_good(const tutti_call *call);
+/* Can the call be read, whichever header it was made with? */
+bool tt_call_is_known(const tutti_call *call);
+int *tt_call_source(const tutti_call *call);
 
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);

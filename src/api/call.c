@@ -14,11 +14,7 @@ _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");
 _Static_assert((int)TUTTI_ADASUM == (int)TT_ADASUM, "ops are public ABI");
 _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status is public ABI");
 
-/* As long as the calls of earlier headers are: up to the group, up to the shape. */
-enum {
-    CALL_BYTES_FIRST = offsetof(tutti_call, group),
-    CALL_BYTES_SECOND = offsetof(tutti_call, ndim)
-};
+enum { CALL_BYTES_SECOND = offsetof(tutti_call, ndim) }; /* with a group; see shape.c */
 
 #define FLAGS_KNOWN \
     (TUTTI_BY_ACTIVE | TUTTI_ACTIVATION | TUTTI_URGENT | TUTTI_ALONE | TUTTI_EXPECTED)
@@ -35,13 +31,6 @@ bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_byte
         }
     }
     return given_bytes < 4 * known_bytes;
-}
-
-/* Can the call be read? */
-static bool is_known(const tutti_call *call)
-{
-    return call->struct_bytes == CALL_BYTES_FIRST || call->struct_bytes == CALL_BYTES_SECOND ||
-           tt_struct_is_known(call, call->struct_bytes, sizeof(*call));
 }
 
 static bool has_group(const tutti_call *call)
@@ -155,6 +144,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->set = call->set;
     request->root = (uint32_t)call->root;
     request->tag = tt_call_tag(call);
+    request->source_out = tt_call_source(call);
     handle->urgency = request->urgency = urgency_of(call);
     request->name = handle->name[0] != 0 ? handle->name : NULL;
     request->group = handle->group[0] != 0 && handle->name[0] != 0 ? handle->group : NULL;
@@ -199,7 +189,7 @@ static void copy_name(char *target, size_t room, const char *name)
 
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
 {
-    if (call == NULL || !is_known(call)) {
+    if (call == NULL || !tt_call_is_known(call)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
     }
     if (call->name != NULL && strnlen(call->name, sizeof(handle->name)) == sizeof(handle->name)) {
@@ -647,7 +637,7 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
     }
     for (int i = 0; i < call_count; i++) { /* what cannot be read cannot be told to the peers */
         const tutti_call *call = call_at(calls, i);
-        if (call->struct_bytes != calls->struct_bytes || !is_known(call)) {
+        if (call->struct_bytes != calls->struct_bytes || !tt_call_is_known(call)) {
             return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
         }
     }

@@ -1,11 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shape.c - shapes and tags of calls: the last fields of tutti_call, which earlier headers lack. */
+ * shape.c - shapes, tags and sources: the last fields of tutti_call, which earlier headers lack. */
 #include "api/api_internal.h"
+
+_Static_assert((uint32_t)TUTTI_ANY_SOURCE == TT_ANY_SOURCE, "a peer is public ABI");
+
+/* As long as the calls of earlier headers are: up to the group, the shape, the source. */
+enum {
+    CALL_BYTES_FIRST = offsetof(tutti_call, group),
+    CALL_BYTES_SECOND = offsetof(tutti_call, ndim),
+    CALL_BYTES_THIRD = offsetof(tutti_call, source_out),
+};
+
+bool tt_call_is_known(const tutti_call *call)
+{
+    return call->struct_bytes == CALL_BYTES_FIRST || call->struct_bytes == CALL_BYTES_SECOND ||
+           call->struct_bytes == CALL_BYTES_THIRD ||
+           tt_struct_is_known(call, call->struct_bytes, sizeof(*call));
+}
+
+int *tt_call_source(const tutti_call *call)
+{
+    return call->struct_bytes > CALL_BYTES_THIRD ? call->source_out : NULL;
+}
+
+/* The shape and the tag. */
+static bool has_last_fields(const tutti_call *call)
+{
+    return call->struct_bytes >= CALL_BYTES_THIRD;
+}
 
 static bool has_shape(const tutti_call *call)
 {
-    return call->struct_bytes >= sizeof(*call) && call->ndim != 0;
+    return has_last_fields(call) && call->ndim != 0;
 }
 
 bool tt_call_shape_is_good(const tutti_call *call)
@@ -39,12 +66,12 @@ void tt_call_shape(const tutti_call *call, tt_request *request)
 bool tt_call_tag_is_good(const tutti_call *call)
 {
     const bool is_pair = call->collective == TUTTI_SEND || call->collective == TUTTI_RECEIVE;
-    return call->struct_bytes < sizeof(*call) || call->tag == 0 ||
+    return !has_last_fields(call) || call->tag == 0 ||
            (is_pair && call->tag > 0 && call->tag <= TT_TAG_MAX);
 }
 
 uint32_t tt_call_tag(const tutti_call *call)
 {
-    const bool has_tag = call->struct_bytes >= sizeof(*call) && tt_call_tag_is_good(call);
+    const bool has_tag = has_last_fields(call) && tt_call_tag_is_good(call);
     return has_tag ? (uint32_t)call->tag : 0;
 }

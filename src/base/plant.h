@@ -57,7 +57,9 @@
     X(DEADLINE_IGNORED)        \
     X(NAMED_DEADLINE_IGNORED)  \
     X(OTHER_USER_TAKEN)        \
-    X(SET_RELEASED_TOO_EARLY)
+    X(SET_RELEASED_TOO_EARLY)  \
+    X(OFFER_NOT_MADE)          \
+    X(ANY_SOURCE_OVERTAKEN)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

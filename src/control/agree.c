@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/control_internal.h"
+#include "control/any.h"
 #include "control/named.h"
 
 /* Heads of frames to send for the op that `key` (as it arrives) names. */
@@ -729,6 +729,10 @@ static void patrol_op(tt_op *op, uint64_t now)
             tt_text_add(&text, ", missing: %s", op->stall_text);
         }
         tt_agree_object(op, TT_ERR_TIMED_OUT, text.bytes);
+        return;
+    }
+    if (op->any != NULL) {
+        tt_any_patrol(op, now);
         return;
     }
     if (op->phase == OP_QUEUED || op->phase == OP_ENGINE) {

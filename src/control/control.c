@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/any.h"
 #include "control/engine.h"
 #include "control/named.h"
 #include "control/quick.h"
@@ -164,14 +165,9 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
-static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+/* Is it a frame of this epoch, from a rank that counts, for one op? */
+static bool is_good(const tt_control *control, uint32_t peer, const tt_head *head)
 {
-    tt_control *control = machine;
-    TT_ASSERT(peer < control->world.size);
-    control->counters.frames_received++;
-    if (tt_quick_frame(control, peer, head, payload)) {
-        return NULL;
-    }
     /* A peer that is gone by hearsay still learns that its memory is not touched, and says so. */
     const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP &&
                          head->kind != TT_FRAME_STOPPED;
@@ -180,14 +176,12 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
         (space & (space - 1)) != 0 || ((head->flags & TT_FLAG_REPLY) != 0 && space != TT_FLAG_PAIR);
     const bool is_stale = head->epoch != control->world.epoch && !TT_PLANT(EPOCH_IGNORED) &&
                           !(TT_PLANT(NEWER_EPOCH_TAKEN) && head->epoch > control->world.epoch);
-    if (is_stale || is_gone || is_nonsense) {
-        control->flow.frames_dropped++;
-        return NULL;
-    }
-    if (head->kind != TT_FRAME_DATA && head->kind != TT_FRAME_NOTICE &&
-        head->payload_bytes > TT_ERROR_BYTES) {
-        return NULL;
-    }
+    return !is_stale && !is_gone && !is_nonsense;
+}
+
+static void *take_frame(tt_control *control, uint32_t peer, const tt_head *head,
+                        const void *payload)
+{
     switch (head->kind) {
     case TT_FRAME_DATA:
         return data_frame(control, peer, head, payload);
@@ -204,6 +198,9 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     case TT_FRAME_NOTICE:
         tt_notice_frame(control, peer, head, payload);
         break;
+    case TT_FRAME_ASK:
+        tt_any_ask_frame(control, peer, head);
+        break;
     case TT_FRAME_STOP:
     case TT_FRAME_STOPPED: {
         char text[TT_ERROR_BYTES] = {0};
@@ -219,6 +216,29 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
         break;
     }
     return NULL;
+}
+
+static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+{
+    tt_control *control = machine;
+    TT_ASSERT(peer < control->world.size);
+    control->counters.frames_received++;
+    if (tt_quick_frame(control, peer, head, payload)) {
+        return NULL;
+    }
+    if (!is_good(control, peer, head)) {
+        control->flow.frames_dropped++;
+        return NULL;
+    }
+    if (head->kind != TT_FRAME_DATA && head->kind != TT_FRAME_NOTICE &&
+        head->payload_bytes > TT_ERROR_BYTES) {
+        return NULL;
+    }
+    void *sink = take_frame(control, peer, head, payload);
+    if (control->any_waiting > 0) {
+        tt_any_arrived(control, peer, head);
+    }
+    return sink;
 }
 
 static void on_payload(void *machine, uint32_t peer, const tt_head *head)
@@ -436,6 +456,7 @@ void tt_control_destroy(tt_control *control)
     tt_op_release_all(control);
     tt_agree_release_all(control);
     tt_fate_release_all(control);
+    tt_any_release_all(control);
     tt_letter_release_all(control);
     while (control->sets != NULL) {
         tt_set *set = control->sets;
@@ -457,6 +478,9 @@ bool tt_control_cancel(tt_control *control, tt_request *request)
     tt_op *op = request->op;
     if (op == NULL) {
         return tt_named_cancel(control, request);
+    }
+    if (op->is_pair && request->root == TT_ANY_SOURCE && op->any == NULL) {
+        return false; /* it has taken a message, which would be lost */
     }
     const bool is_idle = op->phase == OP_QUEUED || op->phase == OP_HELD ||
                          (op->phase == OP_FACTS && !op->by_engine) ||

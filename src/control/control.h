@@ -93,6 +93,8 @@ enum {
     TT_TAG_MAX = (1 << 24) - 1,
 };
 
+#define TT_ANY_SOURCE UINT32_MAX /* `root` of a receive that takes the message of any member */
+
 /* The shape of a tensor in the form in which ranks compare it. `is_first_free`: the first dimension
  * may differ between ranks. `ndim` is 1 to TT_SHAPE_DIMS_MAX. */
 void tt_shape_write(uint8_t *shape, const uint64_t *dims, uint32_t ndim, bool is_first_free);
@@ -107,7 +109,8 @@ typedef struct tt_request {
     tt_dtype dtype;
     tt_redop redop;
     uint32_t set;
-    uint32_t root;          /* or peer; member of the set */
+    uint32_t root;          /* or peer; member of the set, or TT_ANY_SOURCE */
+    int *source_out;        /* of a receive: the member whose message it takes; NULL: not told */
     uint32_t tag;           /* of send and receive; up to TT_TAG_MAX */
     int32_t urgency;        /* TT_URGENCY_*: class, plus a priority */
     uint32_t segment_bytes; /* longest frame; control's, from submission */

@@ -61,6 +61,8 @@ struct tt_op {
     uint32_t peer;           /* pairs: world rank */
     uint32_t pair_index;     /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];
+    struct tt_any *any;  /* pairs: a receive that waits there, without peer and number; else NULL */
+    tt_status objection; /* of such a one: with this it fails at its turn, and request->error */
     uint64_t sequence;
     tt_planned *planned; /* SPACE_PLANNED */
     tt_upset tensor;     /* SPACE_PLANNED */
@@ -124,7 +126,15 @@ typedef struct tt_peer_state {
     tt_status status;
     uint32_t fate_count, case_count; /* kept because of frames of this peer */
     size_t early_bytes;              /* the same */
+    uint32_t ask_count;              /* of its questions, in control->asks */
 } tt_peer_state;
+
+/* Questions of peers for messages that this rank has not sent yet: see any.c. */
+typedef struct tt_ask tt_ask;
+typedef struct tt_asks {
+    tt_ask **buckets;
+    uint32_t bucket_count, count;
+} tt_asks;
 
 struct tt_control {
     const tt_tracer *tracer; /* or NULL */
@@ -156,6 +166,8 @@ struct tt_control {
     tt_letter *free_letters, *free_parcels; /* for texts, for notices */
     uint32_t letter_count;
     tt_peer_state *peers;
+    tt_asks asks;
+    uint32_t any_waiting;         /* receives that wait in a tt_any */
     uint64_t timer_ns, patrol_ns; /* when the timer is set to; UINT64_MAX: not */
     tt_names *names;              /* NULL: no named call yet */
     struct tt_early *early;
@@ -190,6 +202,8 @@ void tt_op_hear(tt_op *op, uint32_t member);
 void tt_op_settle(tt_op *op);
 /* The record is free, for any call or for one like its own. */
 void tt_op_free(tt_op *op);
+/* A pair's op has its peer and number: begin it, or fail it with `objection` and request->error. */
+void tt_op_begin_placed(tt_op *op, tt_status objection);
 /* It is over, with this status; its request is told. */
 void tt_op_end(tt_op *op, tt_status status);
 /* This rank cannot go on with the op: say who it is and what it wanted. */
@@ -208,10 +222,13 @@ uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 typedef struct tt_tags tt_tags;
 /* Room for the tag's count; false: no memory. */
 bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag);
-/* The next message: its key, which is `op` of its frames. There must be room. */
-uint64_t tt_pair_take(tt_set *set, uint32_t pair_index, uint32_t tag);
+/* Key of the next message: `op` of its frames. */
+uint64_t tt_pair_next(const tt_set *set, uint32_t pair_index, uint32_t tag);
+/* The op is for the next message to or from `member`. There must be room. */
+void tt_pair_place(tt_op *op, uint32_t member);
 /* Has the message of this key not been asked for here? */
 bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key);
+uint32_t tt_pair_tag(uint64_t key);
 /* How many of its tag went before it. */
 uint64_t tt_pair_number(uint64_t key);
 void tt_pair_release_tags(tt_set *set);

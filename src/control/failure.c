@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/any.h"
 #include "control/engine.h"
 #include "control/named.h"
 
@@ -152,6 +153,9 @@ static void lose(tt_control *control, uint32_t rank, tt_status status, const cha
         tt_engine_peer_down(control, rank, &text);
     }
     hit_ops(control, rank, status, text.bytes);
+    if (control->any_waiting > 0) {
+        tt_any_left(control, rank);
+    }
 }
 
 /* A rank that others count out may live: it could be stopped, and later store to a call that has

@@ -56,6 +56,15 @@ static const tt_fate *fate_find(const tt_control *control, const tt_head *key)
     return fate;
 }
 
+bool tt_fate_has(const tt_control *control, uint32_t peer, const tt_head *key)
+{
+    const tt_fate *fate = control->fates;
+    while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, peer)) {
+        fate = fate->next;
+    }
+    return fate != NULL;
+}
+
 bool tt_fate_is_known(const tt_control *control, const tt_head *key)
 {
     return fate_find(control, key) != NULL;

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/any.h"
 #include "control/engine.h"
 #include "control/named.h"
 #include "control/quick.h"
@@ -290,7 +291,9 @@ static void displace(tt_op *op)
     tt_set *set = op->set;
     tt_order *order = tt_order_of(set, op->space);
     const bool is_queued = op->phase == OP_QUEUED;
-    if (op->space == SPACE_PAIR && is_queued) {
+    if (op->any != NULL) {
+        tt_any_leave(op);
+    } else if (op->space == SPACE_PAIR && is_queued) {
         queue_remove(&set->pair_queue, &set->pair_queue_end, op);
     } else if (op->space == SPACE_PAIR) {
         list_remove(&set->pairs, op);
@@ -334,6 +337,7 @@ void tt_op_end(tt_op *op, tt_status status)
     const uint32_t pair_index = op->pair_index;
     const tt_upset tensor = op->tensor;
     tt_order *order = tt_order_of(set, op->space);
+    tt_any *any = op->any;
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
     op->is_quick = status == TT_OK && tt_quick_keeps(op);
@@ -364,6 +368,9 @@ void tt_op_end(tt_op *op, tt_status status)
         return;
     }
     tt_pace_pump(control);
+    if (any != NULL) {
+        tt_any_pump(any);
+    }
     if (was_queued) {
         return;
     }
@@ -581,12 +588,11 @@ static void take_place(tt_op *op, const tt_standing *standing)
         op->sequence = tt_order_of(set, op->space)->next++;
         return;
     }
-    const uint32_t member = op->request->root;
-    op->peer = set->members[member];
-    op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
-    op->pair_members[op->is_sender ? 1 : 0] = op->peer;
-    op->pair_index = 2 * member + (op->is_sender ? 0 : 1);
-    op->sequence = tt_pair_take(set, op->pair_index, op->request->tag);
+    if (tt_any_waits(op->set, op->request)) {
+        tt_any_place(op);
+    } else {
+        tt_pair_place(op, op->request->root);
+    }
 }
 
 void tt_op_date(tt_op *op, uint64_t now_ns)
@@ -673,26 +679,36 @@ static void place_and_object(tt_op *op, tt_status status, const char *text)
     tt_agree_object(op, status, text);
 }
 
+void tt_op_begin_placed(tt_op *op, tt_status objection)
+{
+    if (objection < 0) {
+        place_and_object(op, objection, op->request->error);
+    } else {
+        place_and_begin(op);
+    }
+}
+
 void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
                   const tt_standing *standing, const tt_failure *objection)
 {
     bool is_last;
     const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    const uint32_t pair_index = 2 * request->root + (request->collective == TT_SEND ? 0 : 1);
-    if (is_pair && !tt_pair_reserve(set, pair_index, request->tag)) {
-        tt_failure_memory(control, set->id); /* no number by which to tell the peer */
-        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a tag");
+    if (is_pair && !tt_any_has_room(set, request)) {
         return;
     }
     tt_op *op = op_take(control, &is_last);
+    const bool waits = tt_any_waits(set, request);
     op_reset(op, request, set);
     take_place(op, standing);
     tt_op_describe(op);
     tt_control_watch(control);
+    if (control->asks.count > 0 && op->is_sender) {
+        tt_any_answer(op);
+    }
     const bool has_no_room =
         op->space == SPACE_PLANNED &&
         (op->planned == NULL || !tt_planned_claim(control, op->planned, op->sequence, &op->claim));
-    if (objection != NULL) {
+    if (objection != NULL && !waits) {
         place_and_object(op, objection->status, objection->text);
     } else if (is_last || has_no_room || set->broken == TT_ERR_NO_MEMORY) {
         tt_text full = {0};
@@ -702,6 +718,8 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
         const tt_status late = set->late;
         set->late = TT_OK;
         place_and_object(op, late, set->late_text);
+    } else if (waits) {
+        tt_any_wait(op, objection);
     } else {
         place_and_begin(op);
     }

@@ -64,10 +64,36 @@ bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag)
     return find(set, pair_index, tag) != NULL || add(set, pair_index, tag) != NULL;
 }
 
-uint64_t tt_pair_take(tt_set *set, uint32_t pair_index, uint32_t tag)
+/* The next message: its key. There must be room. */
+static uint64_t take(tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     uint64_t *count = find(set, pair_index, tag);
     return (uint64_t)tag << NUMBER_BITS | (*count)++;
+}
+
+uint64_t tt_pair_next(const tt_set *set, uint32_t pair_index, uint32_t tag)
+{
+    const uint64_t *count = find(set, pair_index, tag);
+    return (uint64_t)tag << NUMBER_BITS | (count != NULL ? *count : 0);
+}
+
+void tt_pair_place(tt_op *op, uint32_t member)
+{
+    tt_set *set = op->set;
+    const tt_request *request = op->request;
+    op->peer = set->members[member];
+    op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
+    op->pair_members[op->is_sender ? 1 : 0] = op->peer;
+    op->pair_index = 2 * member + (op->is_sender ? 0 : 1);
+    op->sequence = take(set, op->pair_index, request->tag);
+    if (!op->is_sender && request->source_out != NULL) {
+        *request->source_out = (int)member;
+    }
+}
+
+uint32_t tt_pair_tag(uint64_t key)
+{
+    return (uint32_t)(key >> NUMBER_BITS);
 }
 
 uint64_t tt_pair_number(uint64_t key)
@@ -77,7 +103,7 @@ uint64_t tt_pair_number(uint64_t key)
 
 bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key)
 {
-    const uint64_t *count = find(set, pair_index, (uint32_t)(key >> NUMBER_BITS));
+    const uint64_t *count = find(set, pair_index, tt_pair_tag(key));
     return count == NULL || tt_pair_number(key) >= *count;
 }
 

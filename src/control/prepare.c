@@ -148,6 +148,20 @@ static tt_status check_adasum(const tt_request *request, uint32_t size, tt_text 
     return TT_OK;
 }
 
+static tt_status check_any_source(const tt_request *request, uint32_t size, tt_text *text)
+{
+    if (request->collective == TT_SEND) {
+        tt_text_add(text, "peer %d (any source) is for receives; name the rank to send to",
+                    (int)request->root);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (size == 1) {
+        tt_text_add(text, "the process set has no other rank to receive from");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
 tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text)
 {
     if ((uint32_t)request->collective >= TT_COLLECTIVE_COUNT) {
@@ -170,7 +184,10 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
     if (is_reduction(request->collective) && request->redop == TT_ADASUM) {
         TT_TRY(check_adasum(request, size, text));
     }
-    if ((is_rooted(request->collective) || is_pair(request->collective)) && request->root >= size) {
+    if (is_pair(request->collective) && request->root == TT_ANY_SOURCE) {
+        TT_TRY(check_any_source(request, size, text));
+    } else if ((is_rooted(request->collective) || is_pair(request->collective)) &&
+               request->root >= size) {
         tt_text_add(text, "%s %d is not in the process set of %u ranks",
                     is_pair(request->collective) ? "peer" : "root", (int)request->root, size);
         return TT_ERR_BAD_ARGUMENT;

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "control/any.h"
 #include "control/named.h"
 #include "control/quick.h"
 
@@ -72,6 +73,7 @@ static void retire(tt_control *control, tt_set *set)
     tt_agree_forget_set(control, set->id);
     tt_fate_forget_set(control, set->id);
     tt_flow_purge_set(&control->flow, set->id);
+    tt_any_forget_set(control, set->id);
     tt_set_unlink(control, set);
     tt_named_release_set(set);
     tt_set_destroy(control, set);

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "control/any.h"
 #include "control/named.h"
 
 tt_set *tt_set_find(const tt_control *control, uint32_t id)
@@ -130,6 +131,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));
     tt_pair_release_tags(set);
+    tt_any_release_set(set);
     tt_platform_release(platform, set->pair_next, 2 * (size_t)set->size * sizeof(uint64_t));
     tt_platform_release(platform, set->pair_open, 2 * (size_t)set->size * sizeof(uint32_t));
     tt_platform_release(platform, set, sizeof(*set));

@@ -48,17 +48,18 @@ struct tt_set {
     uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
     bool is_pair_pumping;                /* ops of the queue are being begun */
     tt_op *pairs;                        /* sends and receives that are not over */
-    uint64_t *pair_next; /* [2 * size] messages without a tag so far: to, from each member */
-    struct tt_tags *tags;                /* of those with one: pair.c; NULL: there were none */
-    tt_negotiator *negotiator;           /* NULL: no named call yet */
-    struct tt_layout *layout;            /* NULL: groups are the user's alone */
-    struct tt_vast *vasts;               /* what digests stand for: see bid.c */
-    bool is_touched;                     /* it is to be flushed */
-    tt_status shut;                      /* its tickets have ended, for this reason */
+    uint64_t *pair_next;       /* [2 * size] messages without a tag so far: to, from each member */
+    struct tt_tags *tags;      /* of those with one: pair.c; NULL: there were none */
+    struct tt_anys *anys;      /* receives from any source: any.c; NULL: none yet */
+    tt_negotiator *negotiator; /* NULL: no named call yet */
+    struct tt_layout *layout;  /* NULL: groups are the user's alone */
+    struct tt_vast *vasts;     /* what digests stand for: see bid.c */
+    bool is_touched;           /* it is to be flushed */
+    tt_status shut;            /* its tickets have ended, for this reason */
     char shut_text[TT_ERROR_BYTES];
-    uint64_t shut_ns;     /* a member has left: its tickets end at this time */
-    tt_request *join;     /* this rank has joined */
-    bool is_join_held;    /* its negotiator is told when no stand-in (expire.c) is left */
+    uint64_t shut_ns;  /* a member has left: its tickets end at this time */
+    tt_request *join;  /* this rank has joined */
+    bool is_join_held; /* its negotiator is told when no stand-in (expire.c) is left */
     uint32_t stand_in_count;
     uint32_t joined_last; /* + 1: all have joined, this member last */
     tt_status join_failure;
