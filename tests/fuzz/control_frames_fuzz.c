@@ -190,6 +190,12 @@ static fuzz_call *submit(tt_control *control, fuzz_input *input)
         .finished = finished,
         .owner = call,
     };
+    if (call->request.collective == TT_RECEIVE && (choice >> 28 & 1) != 0) {
+        call->request.root = TT_ANY_SOURCE;
+    }
+    const bool is_pair =
+        call->request.collective == TT_SEND || call->request.collective == TT_RECEIVE;
+    call->request.tag = is_pair ? (uint32_t)(choice >> 29 & 1) : 0;
     for (size_t i = 0; i < RANKS; i++) {
         call->counts[i] = take(input, 1) % 64;
     }
@@ -216,6 +222,10 @@ static void deliver(const tt_machine *machine, const fuzz_driver *driver, fuzz_i
                     .payload_bytes = (uint32_t)(take(input, 2) % 3000),
                     .epoch = epoch,
                     .argument = take(input, 2)};
+    if ((shape >> 11 & 1) != 0) {
+        head.kind = head.kind == 99 ? TT_FRAME_ASK : head.kind;
+        head.op |= (shape >> 12 & 1) << 40; /* of a tag */
+    }
     if ((shape >> 9 & 1) != 0) { /* anything at all */
         head.op = take(input, 8);
         head.set = (uint32_t)take(input, 4);
@@ -252,6 +262,9 @@ static void play(tt_control *control, fuzz_driver *driver, fuzz_input *input)
         } else if (choice % 8 == 2) {
             driver->now_ns += UINT64_C(1) << (choice / 8 % 32);
             machine.ops->timer(machine.self);
+        } else if (choice == 254 && call_count > 0) {
+            fuzz_call *last = calls[call_count - 1];
+            (void)(last->finish_count == 0 && tt_control_cancel(control, &last->request));
         } else if (choice == 255) {
             machine.ops->peer(machine.self, 1 + (uint32_t)take(input, 1) % 2,
                               (tt_peer_event)(take(input, 1) % 4), "fuzzed");

@@ -120,7 +120,9 @@ static bool is_overdue(const simulation *run, const call_slot *slot)
 static bool had_trouble(const simulation *run, uint32_t index)
 {
     const scenario *what = run->what;
-    const uint32_t count = what->is_named ? what->call_count : index; /* steps overlap */
+    /* Steps overlap; a message may be received by an earlier call. */
+    const bool is_any = what->is_named || what->calls[index].tag != 0;
+    const uint32_t count = is_any ? what->call_count : index;
     for (uint32_t i = 0; i < count; i++) {
         if (what->calls[i].set == what->calls[index].set &&
             (what->calls[i].flaw != FLAW_NONE || what->calls[i].deadline_ns > 0)) {

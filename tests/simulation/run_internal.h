@@ -10,7 +10,7 @@
 #include "base/philox.h"
 #include "simulation/run.h"
 
-enum { POISON = 0x9e, SLACK_BYTES = 64 };
+enum { POISON = 0x9e, SLACK_BYTES = 64, SOURCE_NONE = -7 };
 
 typedef struct simulation simulation;
 
@@ -26,6 +26,8 @@ typedef struct call_slot {
     uint8_t *memory;
     size_t bytes;
     uint64_t counts[SCENARIO_SIZE_MAX], got_counts[SCENARIO_SIZE_MAX];
+    int source;    /* of a receive: whose message it has taken; SOURCE_NONE: none */
+    bool is_taken; /* of a send with a tag: some receive has it */
     bool is_submitted, is_cancelled;
     uint32_t finished_count;
     uint64_t submitted_ns, finished_ns;

@@ -307,6 +307,9 @@ void scenario_draw(scenario *drawn, uint64_t seed)
         scenario_widen(drawn);
     }
     drawn->removes_sets = seed >= SCENARIO_REMOVES;
+    if (seed >= SCENARIO_ANY) {
+        scenario_add_any(drawn);
+    }
 }
 
 /* ---- named tensors ---- */

@@ -22,6 +22,7 @@ enum {
     SCENARIO_REPEATS = 2000000, /* from this seed on calls repeat */
     SCENARIO_WIDE = 3000000,    /* from this seed on more is drawn: scenario_wide.c */
     SCENARIO_REMOVES = 4000000, /* from this seed on sets are removed, too */
+    SCENARIO_ANY = 5000000,     /* from this seed on receives are from any source: scenario_any.c */
 };
 
 /* How one member's call differs from the others'. */
@@ -50,6 +51,10 @@ typedef struct scenario_call {
     uint32_t tensor, step; /* named programs: which, and when */
     uint64_t deadline_ns;  /* 0: none */
     uint32_t group_size;   /* tensors 0 .. group_size - 1 are a group; 0: not in it */
+    /* Messages: members send to the next one, and `shift` further. */
+    uint32_t tag, shift;
+    bool is_any;      /* received from any source */
+    bool is_recalled; /* the receive may be cancelled, and is made again then */
 } scenario_call;
 
 typedef enum fault_kind {
@@ -102,6 +107,8 @@ typedef struct scenario {
 void scenario_draw(scenario *drawn, uint64_t seed);
 /* What seeds from SCENARIO_WIDE on have beside the rest; called by those two. */
 void scenario_widen(scenario *drawn);
+/* What unnamed seeds from SCENARIO_ANY on have beside the rest. */
+void scenario_add_any(scenario *drawn);
 /* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
  * them together, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);

@@ -69,7 +69,12 @@ static void request_fill(call_slot *slot)
     request->set = slot->call->set;
     request->root = one->root;
     if (is_pair) {
-        request->root = slot->is_receive ? (member + size - 1) % size : (member + 1) % size;
+        const uint32_t there = 1 + slot->call->shift;
+        request->root = (slot->is_receive ? member + size - there : member + there) % size;
+        request->root = slot->is_receive && slot->call->is_any ? TT_ANY_SOURCE : request->root;
+        request->tag = slot->call->tag;
+        request->source_out = &slot->source;
+        slot->source = SOURCE_NONE;
     }
     request->urgency = slot->call->urgency;
     request->deadline_ns = slot->call->deadline_ns;
@@ -172,9 +177,9 @@ static void flaw_apply(call_slot *slot)
 static bool is_said_plain(const call_slot *slot)
 {
     const tt_request *request = &slot->request;
-    return request->set == 0 && request->name == NULL && request->group == NULL &&
-           !request->is_uneven && request->output_capacity == 0 && request->prescale == 1.0 &&
-           request->postscale == 1.0 && request->deadline_ns == 0 &&
+    return request->set == 0 && request->tag == 0 && request->name == NULL &&
+           request->group == NULL && !request->is_uneven && request->output_capacity == 0 &&
+           request->prescale == 1.0 && request->postscale == 1.0 && request->deadline_ns == 0 &&
            tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0;
 }
 
@@ -218,6 +223,10 @@ static void submit(call_slot *slot)
         tt_random_below(&run->random, 8) == 0) {
         submit_twin(slot);
     }
+    if (slot->is_receive && slot->call->is_recalled && slot->finished_count == 0) {
+        tt_sim_call(run->sim, slot->rank,
+                    tt_sim_now(run->sim) + tt_random_below(&run->random, 2000000), do_cancel, slot);
+    }
     if (is_culprit && slot->call->flaw == FLAW_CANCEL && slot->finished_count == 0) {
         if (tt_random_below(&run->random, 2) == 0) {
             do_cancel(slot);
@@ -227,6 +236,21 @@ static void submit(call_slot *slot)
                         slot);
         }
     }
+}
+
+/* A receive has ended, and has taken no message. */
+static bool is_to_be_made_again(const call_slot *slot)
+{
+    const tt_status status = slot->request.status;
+    return slot->is_receive && slot->call->tag != 0 && slot->source == SOURCE_NONE && status < 0 &&
+           status != TT_ERR_PEER_DOWN && status != TT_ERR_PEER_LEFT;
+}
+
+static void do_again(void *argument)
+{
+    call_slot *slot = argument;
+    request_fill(slot);
+    tt_control_submit(slot->simulation->ranks[slot->rank].control, &slot->request);
 }
 
 static void pump_later(sim_rank_state *rank, uint64_t delay_ns)
@@ -317,6 +341,11 @@ static void on_finished(tt_request *request)
         printf("%12llu us rank %u: call %u has ended%s%s\n",
                (unsigned long long)(tt_sim_now(run->sim) / 1000), slot->rank, slot->call_index,
                request->status < 0 ? ", failed: " : "", request->status < 0 ? request->error : "");
+    }
+    if (slot->finished_count == 1 && is_to_be_made_again(slot)) {
+        slot->finished_count = 0;
+        tt_sim_call(run->sim, slot->rank, tt_sim_now(run->sim) + 1, do_again, slot);
+        return;
     }
     if (slot->finished_count > 1) {
         run_fault(run, "call %u of rank %u ended twice", slot->call_index, slot->rank);
