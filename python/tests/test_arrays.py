@@ -90,6 +90,23 @@ def test_broadcast_fills_everyone(job):
     assert (mine == job.size - 1).all()
 
 
+def test_receive_any_tells_who_sent(job):
+    if job.size == 1:
+        with pytest.raises(errors.BadArgument, match="no other rank"):
+            job.receive_any(np.zeros(1))
+        return
+    if job.rank == 0:
+        came = {}
+        for _ in range(job.size - 1):
+            array = np.zeros(2)
+            source = job.receive_any(array, tag=8)
+            came[source] = array.tolist()
+        assert came == {other: [other] * 2 for other in range(1, job.size)}
+    else:
+        job.send(np.full(2, float(job.rank)), 0, tag=8)
+    job.barrier()
+
+
 def test_send_and_receive_go_round(job):
     if job.size == 1:
         pytest.skip("needs two ranks")

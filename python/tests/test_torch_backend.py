@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed on Tutti: the collectives, DDP, FSDP2, subgroups, errors."""
 
+import datetime
 import os
 import pathlib
 
@@ -161,6 +162,86 @@ def test_tags_are_honoured():
         assert tensor.tolist() == [10 * back + tag] * 3
     for work in sending:
         work.wait()
+    dist.barrier()
+
+
+def _received(count, tag=0, group=None):
+    """(source, first, last element) of a message from any rank."""
+    tensor = torch.zeros(count)
+    source = dist.recv(tensor, group=group, tag=tag)
+    return source, tensor[0].item(), tensor[-1].item()
+
+
+@pytest.mark.parametrize("count", [3, 100000])
+def test_receives_take_any_source(count):
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    others = [other for other in range(size()) if other != 0]
+    for is_late in (False, True):  # messages are there first, or receives are posted first
+        if rank() == 0 and is_late:
+            tensors = [torch.zeros(count) for _ in range(2 * len(others))]
+            works = [dist.irecv(tensor, tag=4) for tensor in tensors]
+        dist.barrier()
+        if rank() != 0:
+            for work in [dist.isend(torch.full((count,), float(10 * rank() + i)), 0, tag=4)
+                         for i in range(2)]:
+                work.wait()
+        elif is_late:
+            for work in works:
+                work.wait()
+            came = [(work._source_rank(), tensor[0].item(), tensor[-1].item())
+                    for work, tensor in zip(works, tensors)]
+        else:
+            came = [_received(count, tag=4) for _ in range(2 * len(others))]
+        if rank() == 0:
+            for other in others:  # each sender's messages come in its order
+                mine = [values for source, *values in came if source == other]
+                assert mine == [[10.0 * other + i] * 2 for i in range(2)]
+        dist.barrier()
+
+
+def test_receives_from_any_source_beside_named_ones():
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    there, back = (rank() + 1) % size(), (rank() - 1) % size()
+    tensors = [torch.zeros(2) for _ in range(3)]
+    works = [dist.irecv(tensors[0], tag=1), dist.irecv(tensors[1], back, tag=1),
+             dist.irecv(tensors[2], back)]
+    for value, tag in ((1.0, 1), (2.0, 0), (3.0, 1)):
+        dist.isend(torch.full((2,), 10 * rank() + value), there, tag=tag)
+    for work in works:
+        work.wait()
+    assert [tensor[0].item() for tensor in tensors] == [10 * back + value for value in (1, 3, 2)]
+    assert works[0]._source_rank() == back
+    with pytest.raises(RuntimeError, match="without a source"):
+        works[1]._source_rank()
+    dist.barrier()
+
+
+def test_sources_in_a_group_are_global_ranks():
+    if size() == 1:
+        pytest.skip("needs two ranks")
+    members = list(range(1, size())) if size() > 2 else [0, 1]
+    group = dist.new_group(members)
+    if rank() == members[0]:
+        came = sorted(_received(3, group=group) for _ in members[1:])
+        assert came == [(other, float(other), float(other)) for other in members[1:]]
+    elif rank() in members:
+        dist.send(torch.full((3,), float(rank())), members[0], group=group)
+    dist.barrier()
+
+
+def test_receives_from_any_source_that_are_wrong_raise():
+    if size() == 1:
+        with pytest.raises(Exception, match="no other rank"):
+            dist.recv(torch.zeros(1))
+        return
+    with pytest.raises(Exception, match="16777215"):
+        dist.recv(torch.zeros(1), tag=1 << 25)
+    tensor = torch.zeros(1)
+    with pytest.raises(Exception, match="from any rank"):
+        dist.new_group(list(range(size())), timeout=datetime.timedelta(seconds=0.2)).recv_anysource(
+            [tensor], 3).wait()
     dist.barrier()
 
 
@@ -449,10 +530,8 @@ def test_errors_raise_and_do_not_crash():
         pytest.skip("needs two ranks")
     with pytest.raises(Exception, match="disagree"):
         dist.all_reduce(torch.ones(rank() + 1))
-    for bad in (lambda: dist.recv(torch.zeros(1)),
-                lambda: dist.all_reduce(torch.ones(1, dtype=torch.bool), dist.ReduceOp.AVG)):
-        with pytest.raises((RuntimeError, NotImplementedError, ValueError)):
-            bad()
+    with pytest.raises((RuntimeError, NotImplementedError, ValueError)):
+        dist.all_reduce(torch.ones(1, dtype=torch.bool), dist.ReduceOp.AVG)
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     assert tensor.item() == size()

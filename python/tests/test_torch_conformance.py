@@ -149,6 +149,24 @@ def send_and_receive(kind, shape, is_async, group):
     return [output], [kind((rank() - 1) % size(), shape) if size() > 1 else output]
 
 
+def receive_from_any(kind, shape, is_async, group):
+    came = {}
+    if rank() != 0:
+        dist.send(kind(rank(), shape), 0, group=group, tag=3)
+    for _ in range(size() - 1 if rank() == 0 else 0):
+        tensor = torch.zeros_like(kind(0, shape))
+        if is_async:
+            work = dist.irecv(tensor, group=group, tag=3)
+            work.wait()
+            source = work._source_rank()
+        else:
+            source = dist.recv(tensor, group=group, tag=3)
+        came[source] = tensor
+    dist.barrier(group=group)  # the next shape is another message
+    wanted = range(1, size()) if rank() == 0 else ()
+    return [came[r] for r in wanted], [kind(r, shape) for r in wanted]
+
+
 def uneven_all_gather(kind, shape, is_async, group):
     outputs = [torch.zeros_like(kind(r, (r + 1, *shape[1:]))) for r in range(size())]
     finish(dist.all_gather(outputs, kind(rank(), (rank() + 1, *shape[1:])), group=group,
@@ -164,7 +182,7 @@ def all_to_all(kind, shape, is_async, group):
 
 
 BOTH_MOVE = [broadcast, all_gather, all_gather_into_tensor, gather, scatter, all_to_all_single,
-             all_to_all_with_splits, send_and_receive]
+             all_to_all_with_splits, send_and_receive, receive_from_any]
 OWN_MOVES = [uneven_all_gather, all_to_all]
 
 

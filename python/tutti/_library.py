@@ -24,6 +24,7 @@ OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
 
 ALONE, EXPECTED = 8, 16  # flags of calls
 TAG_MAX = 16777215
+ANY_SOURCE = -1
 
 OK, IN_PROGRESS = 0, 1
 
@@ -56,7 +57,8 @@ class Call(ctypes.Structure):
                 ("device", ctypes.c_int), ("stream", ctypes.c_void_p), ("done", DONE),
                 ("done_user", ctypes.c_void_p), ("group", ctypes.c_char_p),
                 ("group_size", ctypes.c_int), ("flags", ctypes.c_uint), ("ndim", ctypes.c_int),
-                ("dims", ctypes.POINTER(ctypes.c_uint64)), ("tag", ctypes.c_int)]
+                ("dims", ctypes.POINTER(ctypes.c_uint64)), ("tag", ctypes.c_int),
+                ("source_out", ctypes.POINTER(ctypes.c_int))]
 
 
 def new_call(collective: int) -> Call:

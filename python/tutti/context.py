@@ -574,14 +574,25 @@ class Context:
     def receive(self, array: Any, peer: int, *, tag: int = 0, process_set: int = 0,
                 timeout: Optional[float] = None) -> Any:
         """Fill `array` with what `peer` sends under this tag."""
+        self._receive(array, peer, tag, process_set, timeout, ctypes.c_int())
+        return array
+
+    def receive_any(self, array: Any, *, tag: int = 0, process_set: int = 0,
+                    timeout: Optional[float] = None) -> int:
+        """Fill `array` with what any member of the set sends under this tag; the member."""
+        source = ctypes.c_int()
+        self._receive(array, c.ANY_SOURCE, tag, process_set, timeout, source)
+        return source.value
+
+    def _receive(self, array: Any, peer: int, tag: int, process_set: int,
+                 timeout: Optional[float], source: ctypes.c_int) -> None:
         target = as_buffer(array)
         if not target.is_writable:
             raise BadArgument("the array is read-only", -4, self.rank)
         call = self.new_call(c.RECEIVE, None, process_set, 0, timeout)
         call.output, call.count, call.dtype = target.address, target.count, target.dtype
-        call.root, call.tag = peer, tag
-        self.run(call, target)
-        return array
+        call.root, call.tag, call.source_out = peer, tag, ctypes.pointer(source)
+        self.run(call, (target, source))
 
     def barrier(self, *, process_set: int = 0, name: Optional[str] = None,
                 timeout: Optional[float] = None) -> None:

@@ -8,3 +8,4 @@ needs torch numpy pytest
 suite 1 test_torch_backend.py
 suite 2 test_torch_backend.py test_torch_wrong_sizes.py test_torch_conformance.py
 suite 3 test_torch_wrong_sizes.py test_torch_conformance.py
+suite 3 test_torch_backend.py -k source

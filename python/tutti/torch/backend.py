@@ -79,12 +79,12 @@ def _op(opts):
 
 class _Plan:
     """Calls to start, each (collective, source, target, fields); what to store when they are over;
-    the tensors that c10d calls the result."""
+    the tensors that c10d calls the result; whose message a receive takes, if that is asked."""
 
-    __slots__ = ("calls", "stores", "result")
+    __slots__ = ("calls", "stores", "result", "source")
 
     def __init__(self, result):
-        self.calls, self.stores, self.result = [], [], result
+        self.calls, self.stores, self.result, self.source = [], [], result, None
 
     def add(self, collective, source, target, store=None, **fields):
         self.calls.append((collective, source, target, fields))
@@ -199,7 +199,7 @@ class TuttiBackend(_Base):
                 store()
             return self._finished
         handles = [self.job.start(self._call(*call), plan) for call in plan.calls]
-        work = Work(self, handles, plan.result, plan.stores)
+        work = Work(self, handles, plan.result, plan.stores, plan.source)
         self._works = [other for other in self._works if not other.is_over]
         self._works.append(work)  # C++ may hold it without its Python half
         return work
@@ -510,8 +510,17 @@ class TuttiBackend(_Base):
         plan.add(c.RECEIVE, None, into, into.store, root=peer, tag=_tag(tag))
         return plan
 
+    @_collective(c.RECEIVE)
+    def _recv_anysource(self, tensors, peer, tag):
+        plan, into = _Plan(tensors), views.output(tensors[0])
+        plan.source = ctypes.c_int()
+        plan.add(c.RECEIVE, None, into, into.store, root=peer, tag=_tag(tag),
+                 source_out=ctypes.pointer(plan.source))
+        return plan
+
     def recv_anysource(self, tensors, tag=0):
-        raise NotImplementedError("tutti: receiving from any rank is not there; name the source")
+        """Its work has _source_rank, the sender's number in this group."""
+        return self._recv_anysource(tensors, c.ANY_SOURCE, tag)
 
     @_collective(c.BARRIER)
     def barrier(self, opts=None):

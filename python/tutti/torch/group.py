@@ -13,7 +13,7 @@ from .tensors import PLAIN
 
 # Leading arguments of the methods that pass by: lists, or tensors.
 _FORMS = {"allreduce": "L", "allreduce_coalesced": "L", "broadcast": "L", "reduce": "L",
-          "send": "L", "recv": "L", "recv_anysource": "L", "barrier": "",
+          "send": "L", "recv": "L", "barrier": "",
           "allgather": "LL", "allgather_coalesced": "LL", "gather": "LL", "scatter": "LL",
           "reduce_scatter": "LL", "alltoall": "LL", "all_gather_single_coalesced": "LL",
           "allgather_into_tensor_coalesced": "LL", "reduce_scatter_single_coalesced": "LL",
@@ -83,6 +83,10 @@ class TuttiGroup(dist.ProcessGroup):
 
     def abort(self):
         self.tutti.abort()
+
+    def recv_anysource(self, tensors, tag=0):
+        """Never by c10d: its own Work does not know the sender."""
+        return self.tutti.recv_anysource(tensors, tag)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """A barrier that says who did not come in time."""

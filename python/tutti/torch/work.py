@@ -26,10 +26,11 @@ class Work(_Base):
     """Who waits drives the calls; a future is made only if it is asked for. `stores` run, once,
     when all calls have ended well."""
 
-    def __init__(self, backend, handles, result, stores=()):
+    def __init__(self, backend, handles, result, stores=(), source=None):
         super().__init__()
         self._backend, self._handles = backend, handles
         self._result, self._stores = result, stores
+        self._source = source  # of a receive from any rank: written by the call
         self._lock = threading.Lock()  # one thread at a time looks at the handles
         self._problem = self._future = None
         self._called = threading.Event()  # the future's callbacks have run
@@ -100,6 +101,13 @@ class Work(_Base):
 
     def synchronize(self):
         self.wait()
+
+    def _source_rank(self):
+        """Who sent what was received from any rank, numbered in the group."""
+        if self._source is None:
+            raise RuntimeError("only a receive without a source has a source rank")
+        self.wait()
+        return self._source.value
 
     def get_future(self):
         if self._future is None:
