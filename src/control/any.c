@@ -19,7 +19,8 @@
  *      nobody, and takes no message. What has taken a message is not cancelled.
  *  (4) Members with a message take turns.
  *  (5) The count of a member's messages moves only when a message is taken, so what a peer says
- *      about other numbers has no effect. Its questions are at most ASKS_MAX.
+ *      about other numbers has no effect. Its questions are at most ASKS_MAX. One that offers and
+ *      does not send holds the receive until its deadline, as one with a named source is held.
  *  (6) The death of a member fails what waits, as it fails all calls on the set. One that left
  *      sends no more; what it sent before is taken. When no other member is left, what waits
  *      fails. */

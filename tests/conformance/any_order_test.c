@@ -215,6 +215,49 @@ static void test_a_named_source_does_not_overtake(void **state)
     run_all(a_named_source_waits);
 }
 
+/* ---- cost ---- */
+
+static uint64_t frames(const job *self, uint32_t rank)
+{
+    return tt_control_count(world_control(self->world, rank)).frames_received;
+}
+
+/* A short message of a named source is one frame, also when others were received from any source;
+ * one from any source that was waited for is a question to each member more. */
+static void costs(job *self)
+{
+    for (int i = 0; i < 3; i++) {
+        const uint64_t before[RANKS] = {frames(self, 0), frames(self, 1), frames(self, 2)};
+        const message *named = receive(self, 1);
+        (void)send(self, 1, i);
+        settle(self);
+        assert_int_equal(named->ends, 1);
+        assert_int_equal(frames(self, 0) - before[0], 1);
+        assert_int_equal(frames(self, 1) - before[1], 0);
+        const message *any = receive(self, TT_ANY_SOURCE);
+        settle(self);
+        (void)send(self, 1, i);
+        settle(self);
+        expect_message(any, i, 1);
+        assert_int_equal(frames(self, 0) - before[0], 2);
+        assert_int_equal(frames(self, 1) - before[1], 1);
+        assert_int_equal(frames(self, 2) - before[2], i == 0 ? 1 : 0); /* asked before */
+    }
+}
+
+static void test_named_sources_cost_no_frame_more(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        run_on((world_config){.driver = WORLD_SHUFFLE,
+                              .size = RANKS,
+                              .seed = seed,
+                              .segment_bytes = 256,
+                              .eager_bytes_max = 4096},
+               costs);
+    }
+}
+
 /* ---- cancel, deadline ---- */
 
 static void cancelled(job *self)
@@ -254,6 +297,7 @@ static void cancelled_first(job *self)
     (void)send(self, 3, 30);
     world_step(self->world);
     if (any->ends == 0 && tt_control_cancel(world_control(self->world, 0), &any->request)) {
+        assert_int_equal(named->source, 3); /* at once, not when its message comes */
         settle(self);
         expect_message(named, 30, 3);
         return;
@@ -444,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_each_sender_is_heard_in_its_order),
         cmocka_unit_test(test_senders_take_turns),
         cmocka_unit_test(test_a_named_source_does_not_overtake),
+        cmocka_unit_test(test_named_sources_cost_no_frame_more),
         cmocka_unit_test(test_a_cancelled_receive_takes_no_message),
         cmocka_unit_test(test_a_cancelled_receive_lets_others_pass),
         cmocka_unit_test(test_a_message_that_was_taken_is_not_given_back),
