@@ -351,12 +351,13 @@ tt_status tt_entry_owe(tt_negotiator *self, uint32_t number, tt_status status, c
                        bool is_contest)
 {
     tt_debt **link = &self->entries.items[number].debt, *last = NULL;
+    const bool is_after_owed = self->entries.items[number].owed != NULL;
     while (*link != NULL) {
         last = *link;
         link = &last->next;
     }
     if (last != NULL && last->status == status && last->is_contest == is_contest &&
-        strcmp(last->text.bytes, text->bytes) == 0) {
+        last->is_after_owed == is_after_owed && strcmp(last->text.bytes, text->bytes) == 0) {
         last->count++;
         return TT_OK;
     }
@@ -365,7 +366,11 @@ tt_status tt_entry_owe(tt_negotiator *self, uint32_t number, tt_status status, c
         tt_entry_release(self, number);
         return TT_ERR_NO_MEMORY;
     }
-    *debt = (tt_debt){.status = status, .count = 1, .is_contest = is_contest, .text = *text};
+    *debt = (tt_debt){.status = status,
+                      .count = 1,
+                      .is_contest = is_contest,
+                      .is_after_owed = is_after_owed,
+                      .text = *text};
     self->contested_count += is_contest;
     *link = debt;
     return TT_OK;

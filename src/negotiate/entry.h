@@ -40,8 +40,9 @@ typedef struct tt_owed {
 typedef struct tt_debt {
     struct tt_debt *next; /* of those that come after */
     tt_status status;
-    uint32_t count;  /* of them, one after the other */
-    bool is_contest; /* it was in a group that was contested (contest.c) */
+    uint32_t count;     /* of them, one after the other */
+    bool is_contest;    /* it was in a group that was contested (contest.c) */
+    bool is_after_owed; /* of a cut plan: those occurrences come before it */
     tt_text text;
 } tt_debt;
 

@@ -223,7 +223,12 @@ static bool may_wait(const tt_negotiator *self, const tt_ticket *ticket)
            (!ticket->needs_all || self->active == self->members.size);
 }
 
-/* An occurrence that ended before it was submitted here. */
+/* Has the occurrence that comes next ended before it was submitted here? */
+static bool has_debt(const tt_entry *entry)
+{
+    return entry->debt != NULL && (entry->owed == NULL || !entry->debt->is_after_owed);
+}
+
 static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 {
     tt_debt *debt = self->entries.items[number].debt;
@@ -266,7 +271,7 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     const tt_slot *slot = entry->slot == TT_NONE ? NULL : &self->cache.slots[entry->slot];
     if (entry->ticket != NULL) {
         refuse_again(self, ticket);
-    } else if (entry->debt != NULL) {
+    } else if (has_debt(entry)) {
         pay_debt(self, number, ticket);
         tt_entry_release(self, number);
     } else if (entry->owed != NULL) {

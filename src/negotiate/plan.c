@@ -415,6 +415,9 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
     memcpy(owed->claim, slot->claim, slot->claim_bytes);
     entry->owed = owed;
     self->owed_count++;
+    for (tt_debt *debt = entry->debt; debt != NULL; debt = debt->next) {
+        debt->is_after_owed = false; /* they ended before the plan was made */
+    }
     return TT_OK;
 }
 

@@ -287,6 +287,41 @@ static void test_a_late_member_hears_of_each_cancellation_in_turn(void **state)
     }
 }
 
+/* Two members begin a planned tensor, cut the plan, and cancel the next call of that name, all
+ * before the third member makes the first of the two calls. */
+static void test_a_late_member_owes_before_it_hears_of_a_cancellation(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
+        test_world *world = world_create(3, 1, &config, seed);
+        for (uint32_t i = 0; i < 6; i++) {
+            step(world, 2, "c");
+        }
+        const uint32_t planned = world_count(world, 2, EVENT_PLANNED);
+        assert_true(planned > 0);
+        for (uint32_t i = 0; i < 2; i++) {
+            world_submit(world, i, "t1", "c");
+        }
+        world_ticket *changed = world_submit(world, 1, "t1", "d");
+        world_run(world);
+        assert_true(tt_negotiator_cancel(world->members[1].negotiator, &changed->ticket));
+        world_run(world);
+        assert_int_equal(tt_negotiator_debts(world->members[2].negotiator, "t1", 2), 1);
+        world_submit(world, 2, "t1", "c");
+        assert_int_equal(world_count(world, 2, EVENT_PLANNED), planned + 1);
+        assert_int_equal(world_count(world, 2, EVENT_FAILED), 0);
+        world_submit(world, 2, "t1", "d");
+        world_submit(world, 0, "t1", "d");
+        assert_int_equal(world_count(world, 2, EVENT_FAILED), 1);
+        assert_int_equal(world_waiting(world), 0);
+        world_judge_occurrences(world);
+        step(world, 2, "c");
+        world_judge(world, true);
+        world_destroy(world);
+    }
+}
+
 static void test_a_stalled_tensor_is_reported_with_who_lacks_it(void **state)
 {
     (void)state;
@@ -507,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_plans_that_differ_end_the_negotiation),
         cmocka_unit_test(test_a_cancelled_ticket_ends_everywhere),
         cmocka_unit_test(test_a_late_member_hears_of_each_cancellation_in_turn),
+        cmocka_unit_test(test_a_late_member_owes_before_it_hears_of_a_cancellation),
         cmocka_unit_test(test_a_stalled_tensor_is_reported_with_who_lacks_it),
         cmocka_unit_test(test_a_member_that_does_not_answer_is_named_too),
         cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),

@@ -117,6 +117,7 @@ static void add_entry(uint64_t *hash, const tt_entry *entry)
     }
     for (const tt_debt *debt = entry->debt; debt != NULL; debt = debt->next) {
         add(hash, (uint64_t)(int64_t)debt->status << 32 | debt->count);
+        add(hash, debt->is_after_owed);
         add_bytes(hash, debt->text.bytes, debt->text.length);
     }
 }
