@@ -208,6 +208,13 @@ void tt_pace_demand(tt_op *op)
     begin(op);
 }
 
+void tt_pace_withdraw(tt_op *op)
+{
+    if (tt_heap_has_node(&op->held)) {
+        tt_heap_remove(&op->control->pace.held, &op->held);
+    }
+}
+
 void tt_pace_over(tt_op *op)
 {
     tt_control *control = op->control;
@@ -216,9 +223,7 @@ void tt_pace_over(tt_op *op)
     TT_ASSERT(pace->short_bytes >= op->short_bytes);
     pace->short_bytes -= op->short_bytes;
     op->short_bytes = 0;
-    if (tt_heap_has_node(&op->held)) {
-        tt_heap_remove(&pace->held, &op->held);
-    }
+    tt_pace_withdraw(op);
     if (op->charge_bytes == 0) {
         return;
     }

@@ -38,6 +38,8 @@ void tt_pace_demand(tt_op *op);
 int32_t tt_pace_urgency(tt_op *op);
 /* The op runs from now on: the most urgent of them goes first wherever they meet. */
 void tt_pace_run(tt_op *op);
+/* One that is held is not to begin. */
+void tt_pace_withdraw(tt_op *op);
 /* The op is over: its credit goes back. */
 void tt_pace_over(tt_op *op);
 /* Nothing has moved for a while: credit is not everything. */

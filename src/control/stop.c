@@ -116,6 +116,10 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     if (op->phase == OP_FACTS || op->phase == OP_DATA) {
         tt_exec_stop(&op->exec);
     }
+    if (op->phase == OP_HELD) { /* the end of another part of its group frees credit for it */
+        tt_pace_withdraw(op);
+        op->phase = OP_DISPUTED;
+    }
     tt_engine_failed(op);
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         op->phase = OP_STOPPING;
