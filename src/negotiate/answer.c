@@ -252,6 +252,6 @@ tt_status tt_answers_apply(tt_negotiator *self)
             }
         }
     }
-    tt_batch_close(self); /* also what came before a failure: those tickets have ended */
+    tt_batch_close(self, status);
     return status;
 }

@@ -188,15 +188,33 @@ static void add_name(const mentions *all, uint32_t first, tt_text *text)
     tt_text_add(text, "a tensor of large groups");
 }
 
-/* Who has it where. By rows, so in the order in which member 0 heard of them. */
-static void add_who(const tt_negotiator *self, const mentions *all, uint32_t first, tt_text *text)
+/* Those of the row of items[i] in this run that have it in the same place; how many items that
+ * are. Without memory for the list each stands for itself. */
+static uint32_t gather(tt_negotiator *self, const mentions *all, uint32_t i, tt_ranges *who)
 {
-    for (uint32_t i = first; i < run_end(all, first); i++) {
+    const mention *one = &all->items[i];
+    uint32_t end = i;
+    while (end < run_end(all, i) && all->items[end].place == one->place &&
+           all->items[end].claim->has_parts == one->claim->has_parts &&
+           tt_ranges_add_all(who, &self->memory, &all->items[end].claim->members) == TT_OK) {
+        end++;
+    }
+    return end - i;
+}
+
+/* Who has it where. By rows, so in the order in which member 0 heard of them. */
+static void add_who(tt_negotiator *self, const mentions *all, uint32_t first, tt_text *text)
+{
+    uint32_t count = 0;
+    for (uint32_t i = first; i<run_end(all, first); i += count> 0 ? count : 1) {
         const mention *one = &all->items[i];
         const tt_entry *entry = &self->entries.items[one->row->entry];
-        tt_text_add(text, "%s%s ", i == first ? ": " : "; ",
-                    one->claim->members.total == 1 ? "rank" : "ranks");
-        tt_ranges_print(&one->claim->members, self->members.rank_of, text);
+        tt_ranges who = {0};
+        count = gather(self, all, i, &who);
+        const tt_ranges *told = count > 0 ? &who : &one->claim->members;
+        tt_text_add(text, "%s%s ", i == first ? ": " : "; ", told->total == 1 ? "rank" : "ranks");
+        tt_ranges_print(told, self->members.rank_of, text);
+        tt_ranges_release(&who, &self->memory);
         if (one->claim->has_parts) {
             tt_text_add(text, ": in group ");
             tt_text_add_quoted(text, entry->name, entry->name_bytes);
@@ -220,7 +238,7 @@ static bool repeat(const mentions *all, uint32_t contest, tt_text *text)
 }
 
 /* By the run that it is numbered by. */
-static void explain(const tt_negotiator *self, const mentions *all, uint32_t contest, tt_text *text)
+static void explain(tt_negotiator *self, const mentions *all, uint32_t contest, tt_text *text)
 {
     tt_text_clear(text);
     if (repeat(all, contest, text)) {

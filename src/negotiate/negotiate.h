@@ -235,14 +235,15 @@ uint32_t tt_negotiator_debts(tt_negotiator *negotiator, const char *name, uint16
  * plan. */
 void tt_negotiator_upset(tt_negotiator *negotiator, uint32_t generation, uint32_t index);
 
-/* Start what is due: after a batch of submissions and frames, so that they share a round. */
-void tt_negotiator_flush(tt_negotiator *negotiator);
+/* Start what is due: after a batch of submissions and frames, so that they share a round. Negative,
+ * here and of tick and notice: this member cannot go on, its tickets have ended. */
+tt_status tt_negotiator_flush(tt_negotiator *negotiator);
 /* A notice of `member`; its payload lies in memory for the time of the call. TT_ERR_BAD_WIRE: it
  * is nothing an honest member sends. */
 tt_status tt_negotiator_notice(tt_negotiator *negotiator, uint32_t member, const tt_notice *notice);
 /* When tick is next needed; UINT64_MAX: not until something happens. */
 uint64_t tt_negotiator_due(const tt_negotiator *negotiator);
-void tt_negotiator_tick(tt_negotiator *negotiator);
+tt_status tt_negotiator_tick(tt_negotiator *negotiator);
 
 /* All tickets, and those to come, end with this. */
 void tt_negotiator_shut(tt_negotiator *negotiator, tt_status status, const char *text);

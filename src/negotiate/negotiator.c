@@ -77,16 +77,18 @@ void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket
 }
 
 /* An error in the middle of a round: this member cannot go on. */
-static void give_in(tt_negotiator *self, tt_status status)
+static tt_status give_in(tt_negotiator *self, tt_status status)
 {
+    status = status == TT_OK && self->is_starved ? TT_ERR_NO_MEMORY : status;
     if (status == TT_OK || self->shut != TT_OK) {
-        return;
+        return status;
     }
     tt_text text = {0};
     tt_text_add(&text, "negotiation of named tensors failed in round %llu: %s",
                 (unsigned long long)(self->done + 1),
                 status == TT_ERR_MISMATCH ? "the ranks' plans differ" : tt_status_text(status));
     tt_negotiator_shut(self, status, text.bytes);
+    return status;
 }
 
 /* ---- life ---- */
@@ -288,6 +290,9 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
         tt_parts_forgive(self, ticket);
         queue(self, number, ticket);
     }
+    if (self->is_starved) {
+        (void)give_in(self, TT_OK);
+    }
 }
 
 bool tt_negotiator_cancel(tt_negotiator *self, tt_ticket *ticket)
@@ -353,18 +358,20 @@ void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t inde
 
 /* ---- events ---- */
 
-void tt_negotiator_flush(tt_negotiator *self)
+tt_status tt_negotiator_flush(tt_negotiator *self)
 {
+    tt_status status = TT_OK;
     while (self->shut == TT_OK && tt_round_is_due(self)) {
-        tt_status status = tt_round_start(self);
+        status = tt_round_start(self);
         if (status == TT_OK) {
             status = tt_round_advance(self);
         }
-        give_in(self, status);
+        status = give_in(self, status);
     }
     if (self->shut == TT_OK) {
         tt_round_hurry(self);
     }
+    return status;
 }
 
 static tt_status take_combined(tt_negotiator *self, uint32_t member, const tt_notice *notice)
@@ -430,8 +437,7 @@ tt_status tt_negotiator_notice(tt_negotiator *self, uint32_t member, const tt_no
     if (status == TT_OK) {
         status = tt_round_advance(self);
     }
-    give_in(self, status);
-    return status;
+    return give_in(self, status);
 }
 
 uint64_t tt_negotiator_due(const tt_negotiator *self)
@@ -444,10 +450,10 @@ uint64_t tt_negotiator_due(const tt_negotiator *self)
                                                       : due_ns;
 }
 
-void tt_negotiator_tick(tt_negotiator *self)
+tt_status tt_negotiator_tick(tt_negotiator *self)
 {
     if (self->shut != TT_OK) {
-        return;
+        return TT_OK;
     }
     const uint64_t now_ns = self->host.now(self->host.owner);
     tt_status status = TT_OK;
@@ -457,7 +463,7 @@ void tt_negotiator_tick(tt_negotiator *self)
     if (status == TT_OK && self->config.mode == TT_NEGOTIATE_ORIGINAL) {
         status = tt_original_tick(self, now_ns);
     }
-    give_in(self, status);
+    return give_in(self, status);
 }
 
 void tt_negotiator_shut(tt_negotiator *self, tt_status status, const char *text)

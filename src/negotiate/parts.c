@@ -180,20 +180,21 @@ void tt_parts_erase(tt_negotiator *self, uint32_t number)
 
 /* ---- tickets ---- */
 
-static tt_status ticket_parts(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket,
-                              tt_part_list *list)
+/* Into self->parts. False: no memory, so that this member could not tell what is in whose way. */
+static bool ticket_parts(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket)
 {
     const tt_plannable item = {
         .name = ticket->name, .claim = ticket->claim, .claim_bytes = ticket->claim_bytes};
-    return tt_parts_read(self, own_hash, &item, list);
+    const bool is_read = tt_parts_read(self, own_hash, &item, &self->parts) == TT_OK;
+    self->is_starved |= !is_read;
+    return is_read;
 }
 
-/* Without memory for it the members are told of a stall instead. */
 void tt_parts_displace(tt_negotiator *self, uint32_t number)
 {
     const tt_entry *entry = &self->entries.items[number];
     if (self->host.part == NULL || self->cache.used == 0 ||
-        ticket_parts(self, tt_entry_hash(entry), entry->ticket, &self->parts) != TT_OK) {
+        !ticket_parts(self, tt_entry_hash(entry), entry->ticket)) {
         return;
     }
     for (uint32_t i = 0; i < self->parts.count; i++) {
@@ -210,8 +211,7 @@ void tt_parts_displace(tt_negotiator *self, uint32_t number)
 bool tt_parts_are_displacing(tt_negotiator *self, uint32_t number)
 {
     const tt_entry *entry = &self->entries.items[number];
-    if (self->displaced_count == 0 ||
-        ticket_parts(self, tt_entry_hash(entry), entry->ticket, &self->parts) != TT_OK) {
+    if (self->displaced_count == 0 || !ticket_parts(self, tt_entry_hash(entry), entry->ticket)) {
         return false;
     }
     for (uint32_t i = 0; i < self->parts.count; i++) {
@@ -264,7 +264,7 @@ static void end_others(tt_negotiator *self, const tt_entry *entry)
     while ((offset = self->host.part(self->host.owner, owed->claim, owed->claim_bytes, offset,
                                      &part)) > 0) {
         if (part.name != NULL && !has(&self->parts, part.hash)) {
-            (void)end_here(self, group, &part); /* without memory it is told as a stall */
+            self->is_starved |= end_here(self, group, &part) != TT_OK;
         }
     }
 }
@@ -291,8 +291,7 @@ tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket 
 {
     bool is_met = false;
     if (self->owed_count == 0 || self->host.part == NULL ||
-        ticket_parts(self, tt_entry_hash(&self->entries.items[own]), ticket, &self->parts) !=
-            TT_OK) {
+        !ticket_parts(self, tt_entry_hash(&self->entries.items[own]), ticket)) {
         return TT_TORN_NOT;
     }
     for (uint32_t i = 0; i < self->entries.used && self->owed_count > 0; i++) {
@@ -303,8 +302,9 @@ tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket 
         }
         const tt_plannable item = {
             .name = entry->name, .claim = owed->claim, .claim_bytes = owed->claim_bytes};
-        if (tt_parts_read(self, tt_entry_hash(entry), &item, &self->other_parts) == TT_OK &&
-            have_common(&self->parts, &self->other_parts)) {
+        if (tt_parts_read(self, tt_entry_hash(entry), &item, &self->other_parts) != TT_OK) {
+            self->is_starved = true;
+        } else if (have_common(&self->parts, &self->other_parts)) {
             end_others(self, entry);
             tt_plan_refuse(self, i, ticket);
             tt_entry_release(self, i);
@@ -344,7 +344,7 @@ void tt_parts_settle(tt_negotiator *self)
 
 void tt_parts_forgive(tt_negotiator *self, const tt_ticket *ticket)
 {
-    if (self->contested_count == 0 || ticket_parts(self, 0, ticket, &self->parts) != TT_OK) {
+    if (self->contested_count == 0 || !ticket_parts(self, 0, ticket)) {
         return;
     }
     for (uint32_t i = 0; i < self->parts.count; i++) {

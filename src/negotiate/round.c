@@ -237,7 +237,7 @@ static tt_status agree_common(tt_negotiator *self)
             }
         }
     }
-    tt_batch_close(self);
+    tt_batch_close(self, status);
     return status;
 }
 

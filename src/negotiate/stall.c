@@ -167,7 +167,13 @@ void tt_stall_destroy(tt_negotiator *self)
 
 /* ---- at every member ---- */
 
-tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+/* What cannot be kept is missing in a report, and nowhere else. */
+static tt_status without_memory(tt_status status)
+{
+    return status == TT_ERR_NO_MEMORY ? TT_OK : status;
+}
+
+static tt_status take_notice(tt_negotiator *self, uint32_t member, const tt_notice *notice)
 {
     const bool is_first = self->members.self == 0;
     const uint16_t bytes = (uint16_t)notice->bytes;
@@ -202,6 +208,11 @@ tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice 
                                     .flags = own_answer(self, notice->payload, bytes),
                                     .round = notice->round});
     return TT_OK;
+}
+
+tt_status tt_stall_notice(tt_negotiator *self, uint32_t member, const tt_notice *notice)
+{
+    return without_memory(take_notice(self, member, notice));
 }
 
 static tt_status ask(tt_negotiator *self, uint32_t number, uint64_t now_ns)
@@ -265,7 +276,7 @@ tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns)
 {
     if (self->inquiry != NULL && self->inquiry->is_open &&
         now_ns >= self->inquiry->asked_ns + 2 * pause_ns(self)) {
-        TT_TRY(close_inquiry(self));
+        TT_TRY(without_memory(close_inquiry(self)));
     }
     if (self->config.stall_fail_ns > 0) {
         give_up(self, now_ns);
@@ -282,7 +293,7 @@ tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns)
             break;
         }
         if (asked_ns == 0 || now_ns - asked_ns >= self->config.stall_ns) {
-            return ask(self, number, now_ns);
+            return without_memory(ask(self, number, now_ns));
         }
     }
     self->asked_ns = now_ns; /* look again after a pause */

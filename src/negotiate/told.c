@@ -58,9 +58,28 @@ void tt_batch_tell(tt_negotiator *self)
     self->host.agreed(self->host.owner, batch->items, count);
 }
 
-void tt_batch_close(tt_negotiator *self)
+/* What runs together, and so where each runs, depends on all of them: of some alone nothing can be
+ * told. */
+static void fail_all(tt_negotiator *self, tt_status status)
 {
-    tt_batch_tell(self);
+    tt_batch *batch = &self->batch;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->items[i].ticket != NULL) {
+            self->count.failed++;
+            self->host.failed(self->host.owner, batch->items[i].ticket, status,
+                              tt_status_text(status));
+        }
+    }
+    batch->count = 0;
+}
+
+void tt_batch_close(tt_negotiator *self, tt_status status)
+{
+    if (status == TT_OK) {
+        tt_batch_tell(self);
+    } else {
+        fail_all(self, status);
+    }
     self->batch.items = NULL;
     self->batch.capacity = 0;
 }

@@ -116,7 +116,7 @@ void tt_batch_open(tt_negotiator *self, tt_agreement *near);
 /* A place for one more, to be filled; NULL: memory is out. */
 tt_agreement *tt_batch_add(tt_negotiator *self);
 void tt_batch_tell(tt_negotiator *self);
-/* Tells what is left. */
-void tt_batch_close(tt_negotiator *self);
+/* Tells what is left; `status` negative: it is not whole, and its tickets fail. */
+void tt_batch_close(tt_negotiator *self, tt_status status);
 
 #endif
