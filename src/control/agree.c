@@ -391,7 +391,9 @@ void tt_agree_dispute(tt_op *op)
     tt_claim_copy(&claim, &op->claim);
     tt_case *found = case_of(control, op->peer, &key);
     if (found == NULL) {
-        tt_op_fail(op, TT_ERR_NO_MEMORY, "out of memory while ranks disagreed");
+        tt_text text = {0};
+        tt_text_add(&text, "rank %u is out of memory while ranks disagree", control->world.rank);
+        tt_agree_object(op, TT_ERR_NO_MEMORY, text.bytes);
         return;
     }
     case_dispute(control, found);
@@ -639,11 +641,13 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
     if (head->payload_bytes >= TT_ERROR_BYTES + 1) {
         return; /* nobody honest sends that */
     }
-    if (head->payload_bytes > 0) {
-        memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
-    }
     const int64_t status = (int64_t)head->argument;
     const bool has_status = head->kind == TT_FRAME_OBJECT || head->kind == TT_FRAME_VERDICT;
+    if (head->payload_bytes > 0) {
+        memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+    } else if (has_status) {
+        tt_agree_say_silent(peer, text);
+    }
     if (has_status && (status >= 0 || status < -64)) {
         return;
     }

@@ -11,12 +11,16 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
 #include "base/plant.h"
 #include "control/named.h"
 
 enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8, HASH_BYTES = 8 };
+
+_Static_assert((int)HEAD_BYTES + (int)RECORD_BYTES < (int)BID_SHORT_BYTES,
+               "one request needs no memory but its record");
 
 enum { VASTS_KEPT = 16 };
 
@@ -175,19 +179,6 @@ void tt_bid_forget_all(tt_control *control, tt_set *set)
 
 /* ---- making ---- */
 
-/* There is no memory for the bid: one that fits in any record says so. */
-static size_t bid_write_starved(tt_named *named)
-{
-    static const char text[] = "out of memory";
-    const uint32_t count = UINT32_C(1) | BID_IS_DIGEST;
-    const int32_t status = TT_ERR_NO_MEMORY;
-    memset(named->bid, 0, HEAD_BYTES + DIGEST_BYTES);
-    memcpy(named->bid, &count, sizeof(count));
-    memcpy(named->bid + 4, &status, sizeof(status));
-    memcpy(named->bid + HEAD_BYTES + DIGEST_BYTES, text, sizeof(text) - 1);
-    return HEAD_BYTES + DIGEST_BYTES + sizeof(text) - 1;
-}
-
 static bool has_hashes(const tt_named *named, size_t text_bytes)
 {
     return HEAD_BYTES + DIGEST_BYTES + HASH_BYTES * bid_members(named) + text_bytes <=
@@ -226,6 +217,34 @@ static void bid_write(tt_named *named, const tt_failure *objection, bool is_dige
     }
 }
 
+/* There is no memory for the words of an objection to a single request: some of them fit in any
+ * record. How many bytes the bid has. */
+static size_t bid_write_cut(tt_named *named, const tt_failure *objection)
+{
+    const size_t bytes = HEAD_BYTES + RECORD_BYTES;
+    const size_t room = named->bid_capacity - bytes;
+    tt_text words = {0};
+    tt_text_add_words(&words, objection->text, tt_min_u64(strlen(objection->text), room));
+    const tt_failure cut = {.status = objection->status, .text = words.bytes};
+    bid_write(named, &cut, false);
+    return bytes + words.length;
+}
+
+/* There is no memory for the bid of a group: one that fits in any record says so. */
+static size_t bid_write_starved(const tt_control *control, tt_named *named)
+{
+    tt_text text = {0};
+    const uint32_t count = UINT32_C(1) | BID_IS_DIGEST;
+    const int32_t status = TT_ERR_NO_MEMORY;
+    memset(named->bid, 0, HEAD_BYTES + DIGEST_BYTES);
+    memcpy(named->bid, &count, sizeof(count));
+    memcpy(named->bid + 4, &status, sizeof(status));
+    tt_text_add(&text, "rank %u is out of memory for a named call", control->world.rank);
+    TT_ASSERT(HEAD_BYTES + DIGEST_BYTES + text.length <= sizeof(named->bid_short));
+    memcpy(named->bid + HEAD_BYTES + DIGEST_BYTES, text.bytes, text.length);
+    return HEAD_BYTES + DIGEST_BYTES + text.length;
+}
+
 void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objection)
 {
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
@@ -245,8 +264,11 @@ void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objecti
     bytes += text_bytes;
     if (bid_reserve(control, named, bytes) == TT_OK) {
         bid_write(named, objection, is_digest);
+    } else if (named->member_max == 0) {
+        bytes = bid_write_cut(named, objection);
     } else {
-        bytes = bid_write_starved(named);
+        bytes = bid_write_starved(control, named);
+        tt_named_starve(control); /* nobody could tell which tensors are in it */
     }
     named->ticket.claim = named->bid;
     named->ticket.claim_bytes = (uint16_t)bytes;

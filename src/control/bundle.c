@@ -55,7 +55,7 @@ static tt_bundle *bundle_make(tt_control *control)
 
 tt_status tt_bundle_reserve(tt_control *control)
 {
-    while (control->names->free_bundle_count <= OPEN_MAX) {
+    while (control->names->free_bundle_count <= OPEN_MAX + 1) { /* all open, and one that is not */
         if (bundle_make(control) == NULL) {
             return TT_ERR_NO_MEMORY;
         }
@@ -189,8 +189,9 @@ static void pack_dissolve(tt_bundle *bundle)
 {
     tt_control *control = bundle->control;
     tt_set *set = tt_set_find(control, bundle->carrier.set);
-    const bool is_late = bundle->carrier.status == TT_ERR_TIMED_OUT;
-    if (!is_late) { /* else others may have completed it, and go on with the next */
+    const tt_status status = bundle->carrier.status;
+    const bool is_final = status == TT_ERR_TIMED_OUT || status == TT_ERR_NO_MEMORY;
+    if (!is_final) { /* else others may have completed it, and go on with the next */
         tt_pack_ended(control, set, &bundle->pack);
     }
     for (uint32_t i = 0; i < bundle->member_count;) {
@@ -199,8 +200,8 @@ static void pack_dissolve(tt_bundle *bundle)
         tt_agreement item = bundle->pack;
         item.index = bundle->members[i].index;
         i += named->member_count; /* those of a group lie together, and are over together */
-        if (is_late) { /* for a rank that has them one by one */
-            named->objection = TT_ERR_TIMED_OUT;
+        if (is_final) { /* for a rank that has them one by one */
+            named->objection = status;
             memcpy(named->error, bundle->carrier.error, sizeof(named->error));
         }
         if (named->member_max > 0) {
@@ -226,6 +227,16 @@ static void bundle_unpack(tt_bundle *bundle, tt_status *own)
     copy_end(bundle->control, begun_ns, bundle->bytes);
 }
 
+static void end_unpacked(const tt_bundle *bundle, tt_request *request, tt_status own)
+{
+    tt_text text;
+    tt_text_clear(&text);
+    if (own < 0) {
+        tt_text_add(&text, "rank %u is out of memory for an output", bundle->control->world.rank);
+    }
+    tt_request_end(request, own, text.bytes);
+}
+
 static void bundle_finished(tt_request *carrier)
 {
     tt_bundle *bundle = carrier->owner;
@@ -242,7 +253,7 @@ static void bundle_finished(tt_request *carrier)
     for (uint32_t i = 0; i < bundle->member_count; i++) {
         tt_request *request = bundle->members[i].request;
         if (request != NULL && status == TT_OK) {
-            tt_request_end(request, own[i], tt_status_text(own[i]));
+            end_unpacked(bundle, request, own[i]);
         } else if (request != NULL) {
             tt_request_end(request, status, carrier->error);
         }
@@ -315,7 +326,9 @@ static void carrier_submit(run *it, tt_bundle *bundle, const member *one, bool h
 {
     tt_text text;
     tt_text_clear(&text);
-    const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = text.bytes};
+    const bool is_pack = bundle->pack.bundle_size > 0; /* alone they may need less */
+    const tt_failure starved = {.status = is_pack ? TT_ERR_CANCELLED : TT_ERR_NO_MEMORY,
+                                .text = text.bytes};
     const tt_failure *objection = it->objection;
     it->set->absent_count += bundle->carrier.is_identity ? 1 : 0;
     if (!has_memory) {
@@ -587,7 +600,7 @@ static void run_item(run *it, const tt_agreement *item)
     }
     if (named == NULL && (!tt_bid_read(&bid, item->claim, item->claim_bytes) ||
                           (bid.is_digest && !tt_bid_recall(it->set, item, &bid)))) {
-        tt_failure_memory(it->control, it->set->id); /* cannot stand in for what it cannot read */
+        tt_named_starve(it->control); /* cannot stand in for what it cannot read */
         return;
     }
     if (named != NULL ? named->is_apart : bid.objection == BID_APART) {

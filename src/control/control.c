@@ -158,6 +158,9 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
 {
     char why[TT_ERROR_BYTES] = {0};
     memcpy(why, payload != NULL ? payload : "", tt_min_u64(head->payload_bytes, sizeof(why) - 1));
+    if (head->payload_bytes == 0) {
+        tt_agree_say_silent(peer, why);
+    }
     if (head->argument == control->world.rank) {
         tt_failure_excluded(control, peer);
     } else if (head->argument < control->world.size) { /* another one, or the sender gives up */
@@ -206,6 +209,9 @@ static void *take_frame(tt_control *control, uint32_t peer, const tt_head *head,
         char text[TT_ERROR_BYTES] = {0};
         memcpy(text, payload != NULL ? payload : "",
                tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+        if (head->payload_bytes == 0) {
+            tt_agree_say_silent(peer, text);
+        }
         tt_failure_stop_frame(control, peer, head, text);
         break;
     }

@@ -171,7 +171,9 @@ struct tt_control {
     uint64_t timer_ns, patrol_ns; /* when the timer is set to; UINT64_MAX: not */
     tt_names *names;              /* NULL: no named call yet */
     struct tt_early *early;
-    bool is_touched; /* a negotiator is to be flushed */
+    bool is_touched;  /* a negotiator is to be flushed */
+    bool is_starved;  /* without memory for named calls it has given up, and told its peers so; */
+    bool is_starving; /* its own calls are still to end */
     bool has_work;
     uint64_t ended_seen; /* ops that were over when a step was last asked for */
     bool is_waited;      /* who drives the machine now does nothing but wait */
@@ -266,6 +268,8 @@ void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
 /* With which words it did; NULL: forgotten. */
 const char *tt_agree_reason_of(const tt_control *control, const tt_head *key);
+/* The words for a status that `peer` sent without any. */
+void tt_agree_say_silent(uint32_t peer, char words[TT_ERROR_BYTES]);
 void tt_agree_release_reasons(tt_control *control);
 void tt_agree_patrol(tt_control *control);
 void tt_agree_forget(tt_control *control, const tt_op *op);

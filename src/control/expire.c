@@ -163,7 +163,18 @@ static void tell_all(tt_control *control, tt_request *ended, const tt_text *text
     }
 }
 
-/* Without memory for a stand-in its request waits for the next patrol. Have any ended? */
+/* Without memory for a stand-in its request waits for the next patrol. If there is none then, the
+ * caller is told all the same: with all that this rank has open. */
+static void starve_overdue(tt_control *control, const tt_named *named, const tt_request *request,
+                           uint64_t now_ns)
+{
+    const uint64_t since_ns = named->expired_ns > 0 ? named->expired_ns : request->due_ns;
+    if (now_ns >= request->due_ns && now_ns - since_ns >= EXPIRY_END_NS + PATROL_NS / 2) {
+        tt_named_starve(control);
+    }
+}
+
+/* Have any ended? */
 static bool end_here(tt_control *control, tt_named *named, uint64_t now_ns, const tt_text *text)
 {
     tt_request *ended = NULL, **end = &ended;
@@ -180,6 +191,7 @@ static bool end_here(tt_control *control, tt_named *named, uint64_t now_ns, cons
             end = &request->next_later;
         } else if (!request->is_lost) {
             named->deadline_ns = tt_min_u64(named->deadline_ns, request->due_ns);
+            starve_overdue(control, named, request, now_ns);
         }
     }
     const bool has_ended = ended != NULL;
@@ -252,12 +264,14 @@ void tt_expire_behind(tt_control *control, tt_named *named, uint64_t now_ns)
         if (text.length == 0) {
             tt_text_add(&text, "tensor ");
             tt_text_add_quoted(&text, request->name, TT_NAME_BYTES);
-            tt_text_add(&text, ": an earlier call of this name has ended on rank %u, but not on "
-                               "all ranks",
+            tt_text_add(&text,
+                        ": an earlier call of this name has ended on rank %u, but not on "
+                        "all ranks",
                         control->world.rank);
         }
         tt_request *stand_in = stand_in_make(control, named->set, request, &text);
         if (stand_in == NULL) {
+            starve_overdue(control, named, request, now_ns);
             break; /* at the next patrol */
         }
         stand_in->named = NULL;

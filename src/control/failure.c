@@ -61,6 +61,8 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
     }
 }
 
+/* Named calls are still agreed on: their ops fail where they begin, as those of other calls do, and
+ * so on all ranks. */
 void tt_failure_memory(tt_control *control, uint32_t set_id)
 {
     tt_set *set = tt_set_find(control, set_id);
@@ -71,14 +73,10 @@ void tt_failure_memory(tt_control *control, uint32_t set_id)
     }
     set->broken = TT_ERR_NO_MEMORY;
     memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
-    tt_named_shut(control, set, TT_ERR_NO_MEMORY, text.bytes);
     for (uint32_t i = 0; i < control->op_count; i++) {
         if (control->ops[i]->phase != OP_FREE && control->ops[i]->set == set) {
             tt_agree_object(control->ops[i], TT_ERR_NO_MEMORY, text.bytes);
         }
-    }
-    if (set->negotiator != NULL) { /* of names that wait nobody else would hear */
-        tt_named_starve(control);
     }
 }
 
@@ -122,9 +120,12 @@ static void count_out(tt_control *control, uint32_t rank, tt_status status, cons
         control->flow.peers[rank].arriving = NULL;
     }
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        if (set->member_of[rank] != UINT32_MAX && set->broken != TT_ERR_PEER_DOWN) {
-            set->broken = status;
-            memcpy(set->broken_text, text->bytes, sizeof(set->broken_text));
+        const bool is_whole = set->broken != TT_ERR_PEER_DOWN && !control->is_starved;
+        if (set->member_of[rank] != UINT32_MAX && is_whole) {
+            if (set->broken != TT_ERR_NO_MEMORY || status == TT_ERR_PEER_DOWN) {
+                set->broken = status;
+                memcpy(set->broken_text, text->bytes, sizeof(set->broken_text));
+            }
             break_names(control, set, status);
         }
     }

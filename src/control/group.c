@@ -211,8 +211,7 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
         named = group_begin(control, set, membership);
     }
     if (named == NULL) {
-        tt_named_starve(control);
-        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a group");
+        tt_named_refuse_starved(control, request);
         return;
     }
     member_add(control, named, request, objection);

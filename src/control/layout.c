@@ -303,7 +303,7 @@ void tt_layout_watch(tt_control *control, tt_set *set, const tt_agreement *items
     for (uint32_t i = 0; i < count && layout->phase != LAYOUT_OFF; i++) {
         if (is_plain(&items[i], &bytes) && !watch(control, layout, &items[i], bytes)) {
             layout->phase = LAYOUT_OFF;
-            tt_failure_memory(control, set->id); /* it could not tell who is in which group */
+            tt_named_starve(control); /* it could not tell who is in which group */
         }
     }
     if (layout->phase == LAYOUT_IN_USE) {

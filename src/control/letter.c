@@ -34,6 +34,9 @@ bool tt_letter_send(tt_control *control, uint32_t peer, tt_head head, const void
                     size_t bytes)
 {
     tt_letter *letter = letter_take(control, bytes);
+    if (letter == NULL && head.kind == TT_FRAME_NOTICE && bytes > 0) {
+        return false; /* without its payload it would be another one */
+    }
     if (letter == NULL) { /* the head alone still says what happened */
         head.payload_bytes = 0;
         tt_flow_control(&control->flow, peer, &head);

@@ -189,8 +189,12 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
         status = (tt_status)('@' - text[1]);
         text += 2;
     }
+    tt_text starved;
+    tt_text_clear(&starved);
     if (status == TT_ERR_NO_MEMORY && !is_explained && set->shut == TT_OK) {
         tt_named_starve(set->control); /* the negotiator's: its peers know nothing of it */
+        tt_named_say_starved(set->control, &starved);
+        text = starved.bytes;
     }
     if (tt_group_has_come_apart(named, status, is_explained)) {
         tt_group_come_apart(set->control, named);
@@ -353,6 +357,9 @@ void tt_named_flush(tt_control *control)
 {
     uint64_t due_ns = UINT64_MAX;
     control->is_touched = false;
+    if (control->is_starving) {
+        tt_named_end_starved(control);
+    }
     tt_group_flush(control);
     tt_named_submit_later(control);
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
@@ -366,11 +373,16 @@ void tt_named_flush(tt_control *control)
         if (set->is_touched) {
             set->is_touched = false;
             upsets_tell(set);
-            tt_negotiator_flush(set->negotiator);
+            if (tt_negotiator_flush(set->negotiator) == TT_ERR_NO_MEMORY) {
+                tt_named_starve(control);
+            }
         }
         due_ns = tt_min_u64(due_ns, tt_negotiator_due(set->negotiator));
     }
     tt_control_due(control, due_ns);
+    if (control->is_starving) { /* since */
+        tt_named_end_starved(control);
+    }
 }
 
 /* Does a group that nobody named wait too long for its members? */
@@ -396,7 +408,9 @@ void tt_named_patrol(tt_control *control)
             tt_named_shut(control, set, set->broken, set->broken_text);
         }
         if (now >= tt_negotiator_due(set->negotiator)) {
-            tt_negotiator_tick(set->negotiator);
+            if (tt_negotiator_tick(set->negotiator) == TT_ERR_NO_MEMORY) {
+                tt_named_starve(control);
+            }
             tt_named_touch(control, set);
         }
     }
@@ -503,7 +517,7 @@ void tt_named_offer(tt_control *control, tt_named *named, const tt_failure *obje
 static const char *refusal(const tt_set *set, const tt_request *request, tt_status *status_out)
 {
     *status_out = set->broken;
-    if (set->broken == TT_ERR_PEER_DOWN || set->broken == TT_ERR_NO_MEMORY) {
+    if (set->broken == TT_ERR_PEER_DOWN || set->control->is_starved) {
         return set->broken_text;
     }
     if (set->shut < 0) {
@@ -536,8 +550,7 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
 {
     tt_named *named = tt_named_take(control, set, request->name);
     if (named == NULL) {
-        tt_named_starve(control);
-        tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a named call");
+        tt_named_refuse_starved(control, request);
         return;
     }
     named->deadline_ns = tt_expire_due(control, request);
@@ -575,9 +588,8 @@ void tt_named_submit(tt_control *control, tt_set *set, tt_request *request,
     tt_status status;
     const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
-        tt_named_starve(control);
-        status = TT_ERR_NO_MEMORY;
-        why = "out of memory for named calls";
+        tt_named_refuse_starved(control, request);
+        return;
     }
     if (why != NULL) {
         tt_request_refuse(request, status, why);
@@ -618,9 +630,8 @@ void tt_named_join(tt_control *control, tt_set *set, tt_request *request)
     tt_status status;
     const char *why = refusal(set, request, &status);
     if (why == NULL && tt_named_ready(control, set) != TT_OK) {
-        tt_named_starve(control);
-        status = TT_ERR_NO_MEMORY;
-        why = "out of memory for named calls";
+        tt_named_refuse_starved(control, request);
+        return;
     }
     if (why == NULL) {
         for (tt_named *named = control->names->waiting; named != NULL;

@@ -20,6 +20,7 @@ enum {
     NAME_BUCKETS = 1024,
     GROUP_MEMBERS_MAX = 4096,      /* parts of a planned group are numbered in 12 bits */
     EARLY_BYTES_MAX = 1024 * 1024, /* notices of a peer for sets to come */
+    BID_SHORT_BYTES = 144,         /* of one request, with some words of an objection */
 };
 
 /* One ticket: a named request, or the members of a group. */
@@ -51,7 +52,7 @@ typedef struct tt_named {
     char name[TT_NAME_BYTES];
     uint8_t *bid; /* claim of the ticket */
     size_t bid_capacity;
-    uint8_t bid_short[96];
+    uint8_t bid_short[BID_SHORT_BYTES];
 } tt_named;
 
 /* A request of control's own: several small ones as one, or the part of a rank that has joined. */
@@ -119,7 +120,6 @@ struct tt_names {
     tt_request *later;   /* those that it was over for */
     struct tt_stand_in *free_stand_ins; /* see expire.c */
     tt_named *spare; /* for a call that there is no other memory for: it tells the peers */
-    bool is_starved; /* not even that was left: the peers were told that this rank gives up */
 };
 
 /* ---- bid.c: what a ticket claims ---- */
@@ -174,9 +174,12 @@ void tt_named_settle_join(tt_set *set);
 void tt_named_release_set(tt_set *set);
 void tt_named_release_all(tt_control *control);
 
-/* There is no memory for what named calls need, so that no peer could be told of one call alone:
- * this rank gives up, and says so. */
+/* No memory for what named calls need, so that no peer could be told of one call alone: this rank
+ * gives up, and says so; also from inside a negotiator. Its calls end before the machine rests: */
 void tt_named_starve(tt_control *control);
+void tt_named_end_starved(tt_control *control);
+void tt_named_refuse_starved(tt_control *control, tt_request *request); /* this one at once */
+void tt_named_say_starved(const tt_control *control, tt_text *text);
 /* Keep a record back; false: no memory. */
 bool tt_named_spare(tt_control *control);
 /* A group's name, deadline and members; see group.c. */

@@ -23,7 +23,7 @@ void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_
                           .descriptor = notice->digest,
                           .epoch = control->world.epoch};
     if (!tt_letter_send(control, set->members[member], head, notice->payload, notice->bytes)) {
-        tt_failure_memory(control, set->id);
+        tt_named_starve(control);
     }
 }
 
@@ -35,7 +35,7 @@ static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const t
         return;
     }
     if (tt_named_ready(control, set) != TT_OK) {
-        tt_failure_memory(control, set->id);
+        tt_named_starve(control);
         return;
     }
     const tt_notice notice = {.kind = (uint8_t)(head->stage & 0xff),
@@ -64,6 +64,7 @@ static void notice_keep(tt_control *control, uint32_t peer, const tt_head *head,
     }
     tt_early *early = tt_platform_allocate(control->platform, bytes);
     if (early == NULL) {
+        tt_named_starve(control);
         return;
     }
     state->early_bytes += bytes;

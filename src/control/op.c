@@ -538,6 +538,9 @@ static void exec_failed(tt_op *op)
         tt_op_fail(op, has_left ? TT_ERR_PEER_LEFT : status, text.bytes);
         return;
     }
+    if (status == TT_ERR_NO_MEMORY) {
+        tt_text_add(&text, "rank %u is ", op->control->world.rank);
+    }
     tt_text_add(&text, "%s", tt_status_text(status));
     if (status == TT_ERR_BAD_WIRE && member != UINT32_MAX) {
         tt_text_add(&text, ", rank %u", tt_op_member_rank(op, member));

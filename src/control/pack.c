@@ -17,10 +17,10 @@
  * as a pack, since that needs members of `end` to be over there, and so the word that it failed.
  *  (3) After a cut an occurrence of which some member was begun nowhere can be whole on no rank,
  *      and all ranks know it. Each refuses it when it has some of it, and waits for nothing.
- *  (4) Whether a failure was a refusal or a lack of memory makes no difference: the tensors meet it
- *      again by themselves, and each tells it for itself. A deadline may pass where the exchange
- *      has begun, so that others have completed it: its tensors end with it, and are refused one
- *      by one, for a rank that has them so.
+ *  (4) Without memory for the copy a rank refuses the bundle, too: the tensors may need less by
+ *      themselves. A deadline may pass, or memory be out, where the exchange has begun, so that
+ *      others have completed it: its tensors end with it, and are refused one by one, for a rank
+ *      that has them so.
  *
  * The failure is an upset: the tensors leave the plan soon, and come back in other company. */
 #include <string.h>

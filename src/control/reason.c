@@ -33,6 +33,13 @@ const char *tt_agree_reason_of(const tt_control *control, const tt_head *key)
     return NULL;
 }
 
+void tt_agree_say_silent(uint32_t peer, char words[TT_ERROR_BYTES])
+{
+    tt_text text = {0};
+    tt_text_add(&text, "rank %u is out of memory for the reason", peer);
+    memcpy(words, text.bytes, TT_ERROR_BYTES);
+}
+
 void tt_agree_release_reasons(tt_control *control)
 {
     tt_platform_release(control->platform, control->reasons,

@@ -4,7 +4,8 @@
  *
  * A call for which there is no memory must fail on all ranks, so one record is always kept back: it
  * takes the call's place and tells the peers. Where that is in use, or the negotiator has no
- * memory, no single call could be told of, and this rank gives up (tutti_abort does the same).
+ * memory, no single call could be told of, and this rank gives up (tutti_abort does the same): all
+ * its calls end with NO_MEMORY, its peers count it as down and are told why.
  */
 #include <string.h>
 
@@ -50,15 +51,49 @@ bool tt_named_spare(tt_control *control)
     return control->names->spare != NULL;
 }
 
+#define STARVED "out of memory for named calls; raise its limit, or run fewer ranks on its host"
+
+void tt_named_say_starved(const tt_control *control, tt_text *text)
+{
+    tt_text_add(text, "rank %u is " STARVED, control->world.rank);
+}
+
 void tt_named_starve(tt_control *control)
 {
-    if (control->names != NULL && control->names->is_starved) {
+    if (control->is_starved) {
         return;
     }
-    if (control->names != NULL) {
-        control->names->is_starved = true;
+    tt_text text = {0};
+    tt_named_say_starved(control, &text);
+    control->is_starved = control->is_starving = control->is_touched = true;
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        if (set->broken != TT_ERR_PEER_DOWN) {
+            set->broken = TT_ERR_NO_MEMORY;
+            memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+        }
     }
-    tt_control_give_up(control, "out of memory for named calls");
+    tt_control_give_up(control, STARVED);
+}
+
+void tt_named_refuse_starved(tt_control *control, tt_request *request)
+{
+    tt_text text = {0};
+    tt_named_say_starved(control, &text);
+    tt_named_starve(control);
+    tt_request_refuse(request, TT_ERR_NO_MEMORY, text.bytes);
+}
+
+void tt_named_end_starved(tt_control *control)
+{
+    tt_text text = {0};
+    tt_named_say_starved(control, &text);
+    control->is_starving = false;
+    for (tt_set *set = control->sets; set != NULL; set = set->next) {
+        tt_named_shut(control, set, TT_ERR_NO_MEMORY, text.bytes); /* unless it is shut */
+    }
+    for (uint32_t i = 0; i < control->op_count; i++) {
+        tt_op_fail(control->ops[i], TT_ERR_NO_MEMORY, text.bytes);
+    }
 }
 
 tt_named *tt_named_take(tt_control *control, tt_set *set, const char *name)

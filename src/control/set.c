@@ -181,6 +181,12 @@ static void commit(tt_control *control, tt_set *set, uint32_t id)
             memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
         }
     }
+    if (control->is_starved) {
+        tt_text text = {0};
+        tt_named_say_starved(control, &text);
+        set->broken = TT_ERR_NO_MEMORY;
+        memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
+    }
     tt_notice_replay(control, set);
 }
 
