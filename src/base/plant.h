@@ -59,7 +59,8 @@
     X(OTHER_USER_TAKEN)        \
     X(SET_RELEASED_TOO_EARLY)  \
     X(OFFER_NOT_MADE)          \
-    X(ANY_SOURCE_OVERTAKEN)
+    X(ANY_SOURCE_OVERTAKEN)    \
+    X(STARVED_IN_SILENCE)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -72,7 +72,9 @@ void tt_named_starve(tt_control *control)
             memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
         }
     }
-    tt_control_give_up(control, STARVED);
+    if (!TT_PLANT(STARVED_IN_SILENCE)) {
+        tt_control_give_up(control, STARVED);
+    }
 }
 
 void tt_named_refuse_starved(tt_control *control, tt_request *request)

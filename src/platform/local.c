@@ -62,13 +62,26 @@ static void region_add(tt_local *local, void *memory, size_t bytes)
     local->regions[local->region_count++] = (tt_local_region){.memory = memory, .bytes = bytes};
 }
 
-void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes)
+static bool is_short(const tt_local *local)
 {
     tt_local_shortage *shortage = local->shortage;
-    shortage->attempts++;
-    if (shortage->fail_at != 0 &&
-        (shortage->attempts == shortage->fail_at ||
-         (shortage->is_lasting && shortage->attempts > shortage->fail_at))) {
+    if (shortage->fail_at == 0 || shortage->is_over || shortage->attempts < shortage->fail_at) {
+        return false;
+    }
+    if (shortage->attempts == shortage->fail_at) {
+        shortage->starved = local;
+        return true;
+    }
+    const bool has_further = shortage->starved == local && shortage->further > 0;
+    shortage->further -= has_further ? 1 : 0;
+    return shortage->is_lasting || has_further;
+}
+
+void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes)
+{
+    local->shortage->attempts++;
+    if (is_short(local)) {
+        local->starved_count++;
         return NULL;
     }
     void *memory = take_aligned(bytes);

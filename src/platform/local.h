@@ -26,6 +26,9 @@ typedef struct tt_local_shortage {
     uint64_t attempts;
     uint64_t fail_at; /* from 1; 0: never */
     bool is_lasting;
+    bool is_over;     /* none fails for now */
+    uint64_t further; /* of the rank whose allocation failed: so many more fail */
+    const struct tt_local *starved;
 } tt_local_shortage;
 
 typedef struct tt_local {
@@ -34,6 +37,7 @@ typedef struct tt_local {
     uint32_t region_count, region_capacity;
     uint64_t live_count; /* allocations not released */
     uint64_t live_bytes;
+    uint64_t starved_count; /* allocations that failed */
 } tt_local;
 
 void tt_local_init(tt_local *local, tt_local_shortage *shortage);

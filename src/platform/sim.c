@@ -233,14 +233,25 @@ uint64_t tt_sim_allocations(const tt_sim *sim)
     return sim->shortage.attempts;
 }
 
-void tt_sim_starve(tt_sim *sim, uint64_t count)
+void tt_sim_starve(tt_sim *sim, uint64_t count, uint64_t further)
 {
     sim->shortage.fail_at = sim->shortage.attempts + count + 1;
+    sim->shortage.further = further;
+}
+
+void tt_sim_feed(tt_sim *sim, bool is_fed)
+{
+    sim->shortage.is_over = is_fed;
 }
 
 bool tt_sim_has_starved(const tt_sim *sim)
 {
     return sim->shortage.fail_at > 0 && sim->shortage.attempts >= sim->shortage.fail_at;
+}
+
+bool tt_sim_is_starved(const tt_sim *sim, uint32_t rank)
+{
+    return sim->ranks[rank].local.starved_count > 0;
 }
 
 uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank)

@@ -71,10 +71,15 @@ uint64_t tt_sim_now(const tt_sim *sim);
 uint64_t tt_sim_events(const tt_sim *sim);
 uint64_t tt_sim_hash(const tt_sim *sim);
 uint64_t tt_sim_allocations(const tt_sim *sim);
-/* The machines' allocation after `count` more fails; in place of config.fail_at. */
-void tt_sim_starve(tt_sim *sim, uint64_t count);
+/* The machines' allocation after `count` more fails, and the next `further` ones of the same rank;
+ * in place of config.fail_at. */
+void tt_sim_starve(tt_sim *sim, uint64_t count, uint64_t further);
+/* Until `is_fed` is taken back none fails: the caller's own. */
+void tt_sim_feed(tt_sim *sim, bool is_fed);
 /* Has an allocation failed? */
 bool tt_sim_has_starved(const tt_sim *sim);
+/* One of this rank's? */
+bool tt_sim_is_starved(const tt_sim *sim, uint32_t rank);
 uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank);
 
 /* ---- faults, now ---- */

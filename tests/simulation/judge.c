@@ -132,12 +132,26 @@ static bool had_trouble(const simulation *run, uint32_t index)
     return tt_sim_has_starved(run->sim);
 }
 
-static bool names_gone_rank(const simulation *run, const char *text)
+/* The rank that `text` names first; UINT32_MAX: it names none. */
+static uint32_t first_rank(const simulation *run, const char *text)
 {
     const char *at = strstr(text, "rank ");
     unsigned rank;
-    return at != NULL && sscanf(at, "rank %u", &rank) == 1 && rank < run->what->size &&
-           is_gone(run, rank);
+    return at != NULL && sscanf(at, "rank %u", &rank) == 1 && rank < run->what->size ? rank
+                                                                                     : UINT32_MAX;
+}
+
+static bool names_gone_rank(const simulation *run, const char *text)
+{
+    const uint32_t rank = first_rank(run, text);
+    return rank != UINT32_MAX && is_gone(run, rank);
+}
+
+/* A rank without memory for named calls at all gives up, and its peers go on without it. */
+static bool names_starved_rank(const simulation *run, const char *text)
+{
+    const uint32_t rank = first_rank(run, text);
+    return rank != UINT32_MAX && tt_sim_is_starved(run->sim, rank);
 }
 
 /* Do the ranks differ about the call or another of its group, so that none may succeed? */
@@ -183,12 +197,19 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
     const bool is_late = judge_is_late(slot);
     const bool is_flawed = scenario_is_flawed(run->what, slot->call_index);
     if (slot->is_join) {
-        return request->status == TT_OK || is_hit || run->what->leaves_early ? NULL : "cannot join";
+        return request->status == TT_OK || is_hit || run->what->leaves_early ||
+                       names_starved_rank(run, request->error)
+                   ? NULL
+                   : "cannot join";
     }
     switch (request->status) {
     case TT_OK:
         return is_hit || !must_fail(run->what, call) ? NULL : "succeeded though the ranks differ";
     case TT_ERR_PEER_DOWN:
+        if (run->what->is_named && names_starved_rank(run, request->error) &&
+            first_rank(run, request->error) != slot->rank) { /* which knows better why */
+            return NULL;
+        }
         if (!is_hit) {
             return "blames a member though all are there";
         }
@@ -204,7 +225,12 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         }
         return has_timed_out(run, slot) ? NULL : "timed out before its time";
     case TT_ERR_NO_MEMORY:
-        return tt_sim_has_starved(run->sim) ? NULL : "lacks memory though there is enough";
+        if (!tt_sim_has_starved(run->sim)) {
+            return "lacks memory though there is enough";
+        }
+        return !run->what->is_named || names_starved_rank(run, request->error)
+                   ? NULL
+                   : "does not name the rank without memory";
     case TT_ERR_MISMATCH:
     case TT_ERR_BAD_ARGUMENT:
     case TT_ERR_CANCELLED:

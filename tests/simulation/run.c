@@ -264,7 +264,7 @@ run_result run_scenario(const scenario *what, const run_options *options)
     }
     slots_make(&run);
     if (what->starve_after > 0) {
-        tt_sim_starve(run.sim, what->starve_after);
+        tt_sim_starve(run.sim, what->starve_after, what->starve_further);
     }
     for (uint32_t i = 0; i < what->size; i++) {
         run.ranks[i].is_pump_due = true;

@@ -675,7 +675,8 @@ void scenario_describe(const scenario *what)
         }
     }
     if (what->starve_after > 0) {
-        printf("  allocation %llu fails\n", (unsigned long long)what->starve_after);
+        printf("  allocation %llu fails, and %llu further ones of its rank\n",
+               (unsigned long long)what->starve_after, (unsigned long long)what->starve_further);
     }
     printf("  hosts:");
     for (uint32_t i = 0; i < what->size; i++) {

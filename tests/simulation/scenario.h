@@ -23,6 +23,7 @@ enum {
     SCENARIO_WIDE = 3000000,    /* from this seed on more is drawn: scenario_wide.c */
     SCENARIO_REMOVES = 4000000, /* from this seed on sets are removed, too */
     SCENARIO_ANY = 5000000,     /* from this seed on receives are from any source: scenario_any.c */
+    SCENARIO_STARVES = 5000000, /* from this seed on named programs, too, lack memory */
 };
 
 /* How one member's call differs from the others'. */
@@ -96,7 +97,8 @@ typedef struct scenario {
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
     uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
     uint64_t tuned_bytes;
-    uint64_t starve_after; /* allocations, from the start on, before one that fails; 0: none */
+    uint64_t starve_after;   /* allocations, from the start on, before one that fails; 0: none */
+    uint64_t starve_further; /* of the same rank, after that one, that fail, too */
     scenario_fault faults[SCENARIO_FAULTS_MAX];
     uint32_t fault_count;
     tt_sim_config sim;

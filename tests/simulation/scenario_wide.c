@@ -97,4 +97,11 @@ void scenario_widen(scenario *drawn)
         drawn->starve_after = 1 + below(&random, one_in(&random, 2) ? 30 : 600);
         drawn->leaves_early = false;
     }
+    if (drawn->is_named && drawn->seed >= SCENARIO_STARVES && one_in(&random, 2)) {
+        static const uint32_t spans[] = {30, 300, 1500};
+        static const uint64_t further[] = {0, 0, 1, 5, 100, UINT32_MAX};
+        drawn->starve_after = 1 + below(&random, spans[below(&random, TT_ARRAY_COUNT(spans))]);
+        drawn->starve_further = further[below(&random, TT_ARRAY_COUNT(further))];
+        drawn->leaves_early = false;
+    }
 }

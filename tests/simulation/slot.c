@@ -23,7 +23,9 @@ static void *memory_take(call_slot *slot, size_t bytes)
     void *memory = is_in_arena(slot) ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
                                      : malloc(bytes);
     if (memory == NULL) { /* the one that fails is the machines' affair */
+        tt_sim_feed(slot->simulation->sim, true);
         memory = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
+        tt_sim_feed(slot->simulation->sim, false);
     }
     TT_ASSERT(memory != NULL);
     return memory;
@@ -116,7 +118,9 @@ static void submit_twin(call_slot *slot)
     twin->finished = on_twin_finished;
     twin->status = TT_IN_PROGRESS;
     tt_control_submit(run->ranks[slot->rank].control, twin);
-    if (twin->status != TT_ERR_BAD_ARGUMENT && twin->status != TT_ERR_PEER_DOWN) {
+    const bool is_starved = tt_sim_is_starved(run->sim, slot->rank);
+    if (twin->status != TT_ERR_BAD_ARGUMENT && twin->status != TT_ERR_PEER_DOWN &&
+        !(twin->status == TT_ERR_NO_MEMORY && is_starved)) {
         run_fault(run, "call %u of rank %u: a second one of its name was taken", slot->call_index,
                   slot->rank);
     }
