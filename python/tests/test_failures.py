@@ -4,6 +4,7 @@
 Each test starts a job of its own; run outside of one."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -50,13 +51,13 @@ if ME == CULPRIT:
 """
 
 
-def run(tmp_path, body, ranks=2, culprit=1, environment=None):
+def run(tmp_path, body, ranks=2, culprit=1, environment=None, options=()):
     """The exit code, and what each rank but the culprit heard."""
     script = tmp_path / "script.py"
     script.write_text(f"HERE = {str(tmp_path)!r}\nCULPRIT = {culprit}\n" + PRELUDE
                       + textwrap.dedent(body))
-    command = [os.environ["TEST_BIN"] + "/tutti", "run", "-n", str(ranks), sys.executable,
-               str(script)]
+    command = [os.environ["TEST_BIN"] + "/tutti", "run", "-n", str(ranks), *options,
+               sys.executable, str(script)]
     done = subprocess.run(command, timeout=100, capture_output=True, text=True,
                           env={**os.environ, **(environment or {})})
     heard = {rank: (tmp_path / f"said.{rank}").read_text() for rank in range(ranks)
@@ -92,6 +93,35 @@ def test_words_survive_two_jobs_strange_hooks_and_other_languages(tmp_path):
     assert "it raised ValueError: größer als 日本 üü" in heard[0], done.stderr
     assert "?" not in heard[0] and "RecursionError" not in done.stderr
     assert done.stderr.count("Traceback") == 1
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('no more')", "os.kill(os.getpid(), 9)"])
+def test_a_death_is_one_error_of_each_process(tmp_path, end):
+    """However many contexts of a process see it, also where its rank has another number."""
+    done, heard = run(tmp_path, f"""
+        import array, signal, tutti
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all are to see it in every context
+        jobs = [tutti.init(), tutti.init(rank=(ME + 1) % 3, size=3, job_id="another",
+                                         rendezvous="file://" + HERE)]
+        value = array.array("f", [1.0])
+        if ME == CULPRIT:
+            jobs[1].allreduce(value, out=value)  # all have joined it
+            {end}
+        for job in reversed(jobs):
+            try:
+                while True:
+                    job.allreduce(value, out=value)
+            except tutti.errors.PeerDown as problem:
+                assert f"rank {{2 if job is jobs[1] else 1}} is down" in str(problem)
+        wait_for_the_end()
+        for job in jobs:
+            job.shutdown()
+    """, ranks=3, options=("--grace", "60"), environment={"TUTTI_LOG": "info"})
+    assert sorted(heard) == [0, 2], done.stderr
+    seen = [line for line in done.stderr.splitlines() if " is down: " in line and "tutti[" in line]
+    assert len([line for line in seen if " error: " in line]) == 2, done.stderr
+    assert not re.search("error: rank . is counted as down", done.stderr)  # by its own word
+    assert len([line for line in seen if " info: " in line]) == 4, done.stderr
 
 
 def test_a_forked_child_that_exits_prints_nothing(tmp_path):

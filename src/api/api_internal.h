@@ -69,6 +69,12 @@ typedef struct tt_call_extra {
     const char *text;
 } tt_call_extra;
 
+/* A peer, as other contexts of this process may know it. */
+typedef struct tt_known_peer {
+    uint64_t process; /* see tt_mesh_peer */
+    bool is_told;     /* this context has logged that it is down; guarded by process.c's lock */
+} tt_known_peer;
+
 /* This rank's place in a process set. */
 typedef struct tt_set_place {
     uint32_t set, self, size; /* self: UINT32_MAX if no member */
@@ -96,6 +102,8 @@ struct tutti_context {
     tt_settings settings;
     tt_log log;
     char error_host[64];
+    uint64_t incarnation;       /* of its job: see tt_mesh */
+    tt_known_peer *known_peers; /* by rank; NULL until the peers have met. Set by process.c */
     int rank, size, local_rank, local_size, cross_rank, cross_size;
     char family[TT_JOIN_DESCRIPTION_BYTES];
     atomic_bool is_forked; /* this is a child's copy */
@@ -168,6 +176,11 @@ void tt_process_remove(tutti_context *context);
 /* Set or clear what other threads (of other ranks, or forking) look at. */
 void tt_process_set_segment(tutti_context *context, tt_segment *segment);
 void tt_process_set_driver(tutti_context *context, tt_real *real);
+/* Takes the array over. */
+void tt_process_adopt_peers(tutti_context *context, uint64_t incarnation, tt_known_peer *peers);
+/* `rank` is down: true if this context is to log it, false if another one of this process has
+ * logged the same death to the same place. */
+bool tt_process_tells_death(tutti_context *context, uint32_t rank);
 /* The segment behind `descriptor` if a context of this process owns it (retained), else NULL. */
 tt_segment *tt_process_find_segment(int descriptor);
 

@@ -351,6 +351,27 @@ static void report(void *owner, int level, const char *text)
     tt_log_write(&context->log, level, "%s", text);
 }
 
+/* A rank of two jobs, or two ranks that are threads, see one death twice. */
+static void peer_down(void *owner, uint32_t rank, const char *text)
+{
+    tutti_context *context = owner;
+    const bool tells = tt_process_tells_death(context, rank);
+    tt_log_write(&context->log, tells ? TT_LOG_ERROR : TT_LOG_INFO, "%s", text);
+}
+
+static tt_status know_peers(tt_build_work *work)
+{
+    tt_known_peer *peers = calloc(work->mesh.size, sizeof(*peers));
+    if (peers == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
+        peers[rank].process = work->mesh.peers[rank].process;
+    }
+    tt_process_adopt_peers(work->context, work->mesh.incarnation, peers);
+    return TT_OK;
+}
+
 /* Ranks of a host that drive its cards: what suits the host that can do with fewest. */
 static uint32_t choose_rails(const tt_build_work *work)
 {
@@ -409,7 +430,8 @@ static tt_status make_machine(tt_build_work *work)
     config.negotiate.cycle_ns = settings->cycle_ns;
     config.negotiate.stall_ns = config.stall_ns;
     config.negotiate.stall_fail_ns = settings->stall_fail_ns;
-    const tt_control_listener listener = {.owner = context, .report = report};
+    const tt_control_listener listener = {
+        .owner = context, .report = report, .peer_down = peer_down};
     const tt_status status = tt_control_create(tt_real_platform(context->real), &world, &config,
                                                &listener, &context->control);
     free(host_of);
@@ -456,6 +478,7 @@ static tt_status connect_and_create(tt_build_work *work)
     }
     TT_TRY(tt_engine_begin(work->context, work->why));
     TT_TRY(make_driver(work));
+    TT_TRY(know_peers(work));
     TT_TRY(make_machine(work));
     return tt_costs_take(work->context, &work->mesh, work->why);
 }

@@ -58,6 +58,7 @@ static void context_free(tutti_context *context)
     tt_name_order_release(context);
     free(context->sets);
     free(context->costs);
+    free(context->known_peers);
     if (event_fd >= 0) {
         (void)close(event_fd);
     }

@@ -3,8 +3,8 @@
  * process.c - the contexts of this process.
  *
  * The one process-wide list. A forked child must close the descriptors it inherited (else nobody
- * sees its parent die) and must not write shared memory; and ranks that are threads of one process
- * share one mapping. */
+ * sees its parent die) and must not write shared memory; ranks that are threads of one process
+ * share one mapping; and a death that several contexts see is logged as an error by one of them. */
 #include <sys/stat.h>
 
 #include "api/api_internal.h"
@@ -74,6 +74,46 @@ void tt_process_set_driver(tutti_context *context, tt_real *real)
     (void)pthread_mutex_lock(&process_lock);
     context->real = real;
     (void)pthread_mutex_unlock(&process_lock);
+}
+
+void tt_process_adopt_peers(tutti_context *context, uint64_t incarnation, tt_known_peer *peers)
+{
+    (void)pthread_mutex_lock(&process_lock);
+    context->incarnation = incarnation;
+    context->known_peers = peers;
+    (void)pthread_mutex_unlock(&process_lock);
+}
+
+/* Inside one job a rank is known by its number: several may be threads of one process. In another
+ * job the same process may have another number. */
+static bool has_told(const tutti_context *other, const tutti_context *context, uint32_t rank)
+{
+    if (other == context || other->known_peers == NULL || other->log.write != context->log.write ||
+        other->log.user != context->log.user) {
+        return false;
+    }
+    if (other->incarnation == context->incarnation) {
+        return other->known_peers[rank].is_told;
+    }
+    for (int i = 0; i < other->size; i++) {
+        if (other->known_peers[i].is_told &&
+            other->known_peers[i].process == context->known_peers[rank].process) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tt_process_tells_death(tutti_context *context, uint32_t rank)
+{
+    bool tells = true;
+    (void)pthread_mutex_lock(&process_lock);
+    for (tutti_context *other = process_contexts; other != NULL && tells; other = other->next) {
+        tells = !has_told(other, context, rank);
+    }
+    context->known_peers[rank].is_told |= tells;
+    (void)pthread_mutex_unlock(&process_lock);
+    return tells;
 }
 
 tt_segment *tt_process_find_segment(int descriptor)

@@ -168,6 +168,8 @@ typedef struct tt_request {
 typedef struct tt_control_listener {
     void *owner;
     void (*report)(void *owner, int level, const char *text);
+    /* `rank` is down, once for each rank. NULL: reported, as an error. */
+    void (*peer_down)(void *owner, uint32_t rank, const char *text);
 } tt_control_listener;
 
 /* Stages of a call, and who is told of each that is over. Called with the baton; must be quick. */

@@ -175,6 +175,7 @@ struct tt_control {
     bool is_starved;  /* without memory for named calls it has given up, and told its peers so; */
     bool is_starving; /* its own calls are still to end */
     bool has_work;
+    bool has_given_up;   /* this rank has told its peers that it is down */
     uint64_t ended_seen; /* ops that were over when a step was last asked for */
     bool is_waited;      /* who drives the machine now does nothing but wait */
     tt_status shut_down; /* negative: nothing more is taken */

@@ -95,6 +95,7 @@ void tt_control_give_up(tt_control *control, const char *why)
 {
     tt_text text = {0};
     tt_text_add(&text, "%s", why);
+    control->has_given_up = true;
     pass_on(control, control->world.rank, text.bytes);
 }
 
@@ -131,6 +132,15 @@ static void count_out(tt_control *control, uint32_t rank, tt_status status, cons
     }
 }
 
+static void report_down(tt_control *control, uint32_t rank, const tt_text *text)
+{
+    if (control->listener.peer_down != NULL) {
+        control->listener.peer_down(control->listener.owner, rank, text->bytes);
+    } else {
+        tt_control_report(control, LEVEL_ERROR, text);
+    }
+}
+
 static void lose(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
     const tt_peer_state *state = &control->peers[rank];
@@ -150,7 +160,7 @@ static void lose(tt_control *control, uint32_t rank, tt_status status, const cha
     count_out(control, rank, status, &text);
     if (status == TT_ERR_PEER_DOWN) {
         pass_on(control, rank, why);
-        tt_control_report(control, LEVEL_ERROR, &text);
+        report_down(control, rank, &text);
         tt_engine_peer_down(control, rank, &text);
     }
     hit_ops(control, rank, status, text.bytes);
@@ -181,7 +191,7 @@ void tt_failure_excluded(tt_control *control, uint32_t peer)
     tt_text text = {0};
     tt_text_add(&text, "rank %u is counted as down by rank %u", control->world.rank, peer);
     count_out(control, peer, TT_ERR_PEER_DOWN, &text);
-    tt_control_report(control, LEVEL_ERROR, &text);
+    tt_control_report(control, control->has_given_up ? LEVEL_INFO : LEVEL_ERROR, &text);
     tt_engine_peer_down(control, peer, &text);
     hit_ops(control, peer, TT_ERR_PEER_DOWN, text.bytes);
 }

@@ -34,6 +34,12 @@ static int compare_hosts(const void *a, const void *b, void *records)
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
+static uint64_t name_process(const tt_mesh_record *record)
+{
+    const uint64_t id = tt_join_hash(record->host_id, &record->pid, sizeof(record->pid));
+    return id != 0 ? id : 1;
+}
+
 /* Numbers hosts by their lowest rank, and ranks within a host. */
 static tt_status number_hosts(tt_mesh_work *work)
 {
@@ -64,6 +70,7 @@ static tt_status number_hosts(tt_mesh_work *work)
                                                     : mesh->peers[peer->host_index].host_index;
         mesh->local_count += work->records[rank].host_id == work->config->host_id;
         memcpy(peer->host, work->records[rank].host, sizeof(peer->host));
+        peer->process = name_process(&work->records[rank]);
         peer->has_aes =
             (work->records[mesh->rank].flags & work->records[rank].flags & TT_MESH_HAS_AES) != 0;
     }
