@@ -101,7 +101,8 @@ static void set_number(tt_environment *environment, const tt_wire_spec *spec, co
     }
 }
 
-/* What torch.distributed's env:// reads. Its store listens on rank 0's host, beside the port on
+/* What torch.distributed's env:// reads, and what trainers read beside it: some count nodes by
+ * GROUP_RANK. Its store listens on rank 0's host, beside the port on
  * which rank 0 meets the others; a user's own place for it is left alone. */
 static void set_torch_variables(tt_environment *environment, const rank_setup *start)
 {
@@ -111,6 +112,8 @@ static void set_torch_variables(tt_environment *environment, const rank_setup *s
     set_number(environment, spec, "WORLD_SIZE", spec->world_size);
     set_number(environment, spec, "LOCAL_RANK", start->index);
     set_number(environment, spec, "LOCAL_WORLD_SIZE", spec->local_size);
+    set_number(environment, spec, "GROUP_RANK", spec->cross_rank);
+    set_number(environment, spec, "GROUP_WORLD_SIZE", spec->cross_size);
     char host[256];
     unsigned port;
     const bool is_outer = tt_environment_get("TUTTI_RANK") != NULL;

@@ -287,8 +287,9 @@ static const tt_note environment[] = {
      "The nodes and slots of a Slurm job, used without -H and --hostfile."},
     {"PBS_NODEFILE", "Likewise of a PBS job: a file with a line for each slot."},
     {"LSB_MCPU_HOSTS", "Likewise of an LSF job: names and slots in turn."},
-    {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE",
-     "Set for the ranks unless -x does, so that torch.distributed's env:// finds its job."},
+    {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE",
+     "Set for the ranks unless -x does, so that torch.distributed's env:// finds its job; GROUP_* "
+     "number the hosts."},
     {"MASTER_ADDR, MASTER_PORT",
      "Left alone if set; otherwise a free port of rank 0's host, for torch.distributed's store."},
     {"OMP_NUM_THREADS", "Left alone if set; otherwise the ranks get their share of the cores."},

@@ -259,6 +259,14 @@ class Hosts(unittest.TestCase):
                          ["[0] 0/3 0/2 0/2", "[1] 1/3 1/2 0/2", "[2] 2/3 0/1 1/2"])
         self.assertIn("welcome to east", result.stderr)
 
+    def test_hosts_are_numbered_for_trainers(self):
+        result = run("-H", "east:2,west:1", "--rsh", str(self.rsh), "sh", "-c",
+                     "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
+                     "$GROUP_RANK/$GROUP_WORLD_SIZE",
+                     env={**os.environ, "GROUP_RANK": "7", "GROUP_WORLD_SIZE": "9"})
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         ["[0] 0/3 0/2 0/2", "[1] 1/3 1/2 0/2", "[2] 2/3 0/1 1/2"])
+
     def test_all_ranks_share_job_and_rendezvous(self):
         result = run("-H", "east:1,west:1", "--rsh", str(self.rsh), "--no-prefix", "sh", "-c",
                      "echo $TUTTI_JOB_ID $TUTTI_RENDEZVOUS")

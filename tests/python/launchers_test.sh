@@ -9,11 +9,7 @@
 needs torch
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
-mkdir "$room/tutti-0.dist-info"
-printf 'Metadata-Version: 2.1\nName: tutti\nVersion: 0\n' >"$room/tutti-0.dist-info/METADATA"
-sed -n '/entry-points/,/^$/p' "$TEST_SOURCE/pyproject.toml" |
-    sed 's/^\[project.entry-points."\(.*\)"\].*/[\1]/; s/"//g' \
-        >"$room/tutti-0.dist-info/entry_points.txt"
+wheel_entry_points "$room"
 export PYTHONPATH=$room:$PYTHONPATH
 
 autoloads=$("$python" -c '

@@ -29,3 +29,12 @@ suite() {
     (cd "$TEST_SOURCE/python/tests" &&
         "$TEST_BIN/tutti" run -n "$ranks" "$python" -m pytest -q -x -p no:cacheprovider "$@")
 }
+
+# wheel_entry_points DIR: the entry points that the wheel has, for a PYTHONPATH with DIR in it.
+wheel_entry_points() {
+    mkdir -p "$1/tutti-0.dist-info"
+    printf 'Metadata-Version: 2.1\nName: tutti\nVersion: 0\n' >"$1/tutti-0.dist-info/METADATA"
+    sed -n '/entry-points/,/^$/p' "$TEST_SOURCE/pyproject.toml" |
+        sed 's/^\[project.entry-points."\(.*\)"\].*/[\1]/; s/"//g' \
+            >"$1/tutti-0.dist-info/entry_points.txt"
+}
