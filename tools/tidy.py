@@ -225,7 +225,7 @@ def include_problem(name, target):
     folder = folder.split("/")[0]
     if folder in (layer, "base", "tutti", ""):
         return None
-    if is_test(name) and folder == "platform":  # its simulated and shuffle drivers serve tests
+    if is_test(name) and folder in ("platform", "support"):  # drivers and tests/support
         return None
     allowed = set(MAY_INCLUDE[layer])
     for also_layer, pattern, layers in MAY_ALSO_INCLUDE:
