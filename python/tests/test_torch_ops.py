@@ -2,6 +2,8 @@
 """Horovod's collectives on tensors."""
 
 import json
+import sys
+import threading
 import time
 
 import pytest
@@ -570,3 +572,70 @@ def test_a_name_keeps_its_options_apart():
         hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="options",
                                              prescale_factor=0.5))
     assert torch.equal(tensor, torch.full((3,), (hvd.size() * hvd.size() * 0.5) ** 2))
+
+
+@pytest.fixture
+def threads_switch_often():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("start", [
+    lambda i: hvd.allreduce_async(torch.full((64,), float(i)), op=hvd.Sum, name="threads"),
+    lambda i: hvd.allreduce_async_(torch.full((64 + i % 2,), float(i)), op=hvd.Sum, name="threads"),
+    lambda i: hvd.allgather_async(torch.full((64,), float(i * hvd.size())), name="threads"),
+    lambda i: hvd.grouped_allreduce_async_([torch.full((4,), float(i)), torch.ones(3)], op=hvd.Sum,
+                                           name="threads"),
+], ids=["new", "in_place", "gather", "group"])
+@pytest.mark.usefixtures("threads_switch_often")
+def test_threads_may_poll_and_wait_for_one_handle(start):
+    seen = []
+
+    def poll(handle, _):
+        while not hvd.poll(handle):
+            pass
+
+    def wait(handle, i):
+        result = hvd.synchronize(handle)
+        seen.append((result[0][0] if isinstance(result, list) else result[0]).item() / hvd.size()
+                    == i)
+
+    def run(look, handle, i):
+        try:
+            look(handle, i)
+        except BaseException as problem:
+            seen.append(problem)
+
+    count = 150
+    for i in range(count):
+        handle = start(i)
+        threads = [threading.Thread(target=run, args=(look, handle, i))
+                   for look in (poll, poll, wait, wait)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    hvd.barrier()
+    assert seen == [True] * 2 * count
+
+
+def test_names_that_come_once_are_not_kept_for_ever(monkeypatch):
+    from tutti.torch import kept, ops
+    monkeypatch.setattr(kept, "_AGE_MAX", 20)
+    monkeypatch.setattr(kept, "_SWEEP", 10)
+    kept._kept.clear()
+    ops._kept_groups.clear()
+    kept._latest.clear()
+    often = torch.zeros(2)
+    for i in range(200):
+        hvd.allreduce_(often.fill_(1.0), op=hvd.Sum, name="often")
+        for name in f"once.{i}", f"dropped.{i}":
+            hvd.allreduce_async_(torch.ones(2), op=hvd.Sum, name=name)
+        hvd.synchronize(hvd.allreduce_async_(often, op=hvd.Sum, name="often"))
+        hvd.grouped_allreduce_([torch.ones(2), torch.ones(1)], op=hvd.Sum, name=f"group.{i}")
+        assert often.tolist() == [float(hvd.size() ** 2)] * 2
+    assert len(kept._kept) <= 32 and len(kept._latest) <= 32 and len(ops._kept_groups) <= 32
+    assert ("often", (hvd.Sum, 1.0, 1.0, 0)) in kept._kept
+    hvd.barrier()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, Optional
 
 from . import _library as c
@@ -99,10 +100,13 @@ def sweep() -> None:
 
 class Handle:
     """One started call. `wait()` gives its result or raises; `await handle` does the same without
-    blocking the event loop. The buffers are kept alive until the call is over."""
+    blocking the event loop. The buffers are kept alive until the call is over.
+
+    Any thread may wait, poll or cancel. The C library's handle is freed with this object, not
+    when the call is over: another thread may still be inside a call on it."""
 
     __slots__ = ("_context", "_pointer", "_keep", "_finish", "_result", "_error", "_is_over",
-                 "name", "process_set", "__weakref__")
+                 "_settling", "name", "process_set", "__weakref__")
 
     def __init__(self, context: Context, pointer: Optional[int], keep: object,
                  finish: Optional[Callable[[], Any]], name: Optional[str],
@@ -114,18 +118,21 @@ class Handle:
         self._keep = keep
         self._finish = finish
         self._is_over = False
+        self._settling = threading.Lock()
         self.name = name
         self.process_set = process_set
 
     def _settle(self, status: int) -> None:
-        if status < 0:
-            text = c.library.tutti_handle_error(self._pointer).decode(errors="replace")
-            self._error = from_status(status, text, self._context.rank, self.name)
-        elif self._finish is not None:
-            self._result = self._finish()
-        self._is_over = True
-        c.library.tutti_handle_free(self._pointer)
-        self._pointer = self._keep = self._finish = None
+        with self._settling:  # finish() may take what can be taken only once
+            if self._is_over:
+                return
+            if status < 0:
+                text = c.library.tutti_handle_error(self._pointer).decode(errors="replace")
+                self._error = from_status(status, text, self._context.rank, self.name)
+            elif self._finish is not None:
+                self._result = self._finish()
+            self._is_over = True
+            self._keep = self._finish = None
 
     def _answer(self) -> Any:
         if self._error is not None:
@@ -176,7 +183,12 @@ class Handle:
 
     def __del__(self) -> None:
         pointer = getattr(self, "_pointer", None)
-        if pointer is not None and c is not None:
+        if pointer is None or c is None:
+            return
+        if self._is_over:
+            if self._context._pointer is not None:  # else it went with its context
+                c.library.tutti_handle_free(pointer)
+        else:
             dropped = drop(self._context, pointer, self._keep)
             if dropped is not None and self.name is not None:
                 self._context._named[self.process_set, self.name] = dropped

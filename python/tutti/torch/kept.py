@@ -3,6 +3,7 @@
 tensor, which learns nothing but an address."""
 
 import ctypes
+import threading
 import weakref
 
 import torch
@@ -19,8 +20,36 @@ from .tensors import DTYPES, PLAIN, reduce_op, set_of
 # costs more than the call. tutti_restart gets a ready pointer and nothing to convert.
 _restart = c.without_release("tutti_restart", None)
 _restart_at = c.without_release("tutti_restart_at", [ctypes.c_void_p] * 3)
+_poll, _wait, _IN_PROGRESS = c.library.tutti_poll, c.library.tutti_wait, c.IN_PROGRESS
 _strided = torch.strided
-_kept = {}  # by name and options
+_AGE_MAX = 8192
+_SWEEP = 1024
+_LOCK_S = 0.01
+
+
+class Keeper(dict):
+    """What is kept for calls that come again, by name and options. One that has not come while
+    _AGE_MAX new ones came is given up: names that number the steps come only once."""
+
+    __slots__ = ("age",)
+
+    def __init__(self):
+        super().__init__()
+        self.age = 0  # new ones so far
+
+    def add(self, key, kept):
+        """Keep a new one."""
+        self.age += 1
+        kept.used = self.age
+        self[key] = kept
+        if self.age % _SWEEP == 0:
+            for old_key, old in list(self.items()):
+                if self.age - old.used > _AGE_MAX and not old.is_running():
+                    self.pop(old_key, None)
+                    old.forget(old_key[0])
+
+
+_kept = Keeper()
 _latest = {}  # by name: the one that was started last
 
 
@@ -30,10 +59,11 @@ def _nobody():
 
 class Kept:
     """A named reduction in place, declared once and started again every step: one crossing into C,
-    which learns nothing but an address, and only where that has changed."""
+    which learns nothing but an address, and only where that has changed. The C library's handle is
+    freed with this object: no thread can be inside a call on it then."""
 
     __slots__ = ("job", "pointer", "call", "dtype", "shape", "tensor", "started", "name", "options",
-                 "address", "seen")
+                 "address", "seen", "used", "lock")
 
     def __init__(self, job, call, tensor, name, options):
         slot = ctypes.c_void_p()
@@ -45,6 +75,22 @@ class Kept:
         self.dtype, self.shape, self.options = tensor.dtype, tensor.shape, options
         self.address, self.seen = tensor.data_ptr(), _nobody
         self.tensor = self.started = None  # while it runs: its memory, and who is to wait
+        self.used = 0  # see Keeper
+        self.lock = threading.Lock()  # held inside C: it is not restarted under a waiting thread
+
+    def __del__(self):
+        if c is not None and getattr(self, "job", None):
+            drop(self.job, self.pointer, self.tensor)
+
+    def is_running(self):
+        """Is its last start under way?"""
+        started = self.started
+        return started is not None and self.job._pointer is not None and not started.poll()
+
+    def forget(self, name):
+        """It is not kept any more, under this name of its caller's."""
+        if _latest.get(name) is self:
+            _latest.pop(name, None)
 
     def start(self, tensor, address):
         """A handle; or None where it cannot be started."""
@@ -54,7 +100,7 @@ class Kept:
             status = _restart_at(self.pointer, address, address)
         if status < 0:
             return None
-        self.tensor, self.address = tensor, address
+        self.tensor, self.address, self.used = tensor, address, _kept.age
         self.started = handle = KeptHandle()
         handle._kept = self
         return handle
@@ -79,37 +125,51 @@ class KeptHandle:
 
     __slots__ = ("_kept", "_result", "_error")
 
-    def _settle(self, status):
-        kept, self._kept = self._kept, None
+    def _settle(self, kept, status):
+        """With the lock; it was not settled before."""
         self._result, self._error = kept.tensor, None
         if status < 0:
             text = c.library.tutti_handle_error(kept.pointer).decode(errors="replace")
             self._error = tutti.errors.from_status(status, text, kept.job.rank, kept.name)
         kept.tensor = kept.started = None
+        self._kept = None  # last: other threads take the result from here on
 
     def poll(self):
-        """Is it over?"""
-        if self._kept is not None:
-            self._check_alive()
-            status = c.library.tutti_poll(self._kept.pointer)
-            if status != c.IN_PROGRESS:
-                self._settle(status)
+        """Is it over? Not before a thread that waits for it has seen that."""
+        kept = self._kept
+        if kept is not None and kept.lock.acquire(False):
+            try:
+                if self._kept is not None:
+                    _check_alive(kept)
+                    status = _poll(kept.pointer)
+                    if status != _IN_PROGRESS:
+                        self._settle(kept, status)
+            finally:
+                kept.lock.release()
         return self._kept is None
 
     def wait(self):
         """The tensor, once it is over. Looks up now and then, for Ctrl-C."""
+        kept = self._kept
         while self._kept is not None:
-            self._check_alive()
-            status = c.library.tutti_wait(self._kept.pointer, 0.25)
-            if status != c.IN_PROGRESS:
-                self._settle(status)
+            lock = kept.lock
+            if lock.acquire(False) or lock.acquire(True, _LOCK_S):
+                try:
+                    if self._kept is not None:  # no other thread has seen it end
+                        _check_alive(kept)
+                        status = _wait(kept.pointer, 0.25)
+                        if status != _IN_PROGRESS:
+                            self._settle(kept, status)
+                finally:
+                    lock.release()
         if self._error is not None:
             raise HorovodInternalError(str(self._error)) from self._error
         return self._result
 
-    def _check_alive(self):
-        if self._kept.job._pointer is None:
-            raise HorovodInternalError("the job was left before this call was waited for")
+
+def _check_alive(kept):
+    if kept.job._pointer is None:
+        raise HorovodInternalError("the job was left before this call was waited for")
 
 
 def _keep(key, tensor, process_set):
@@ -121,10 +181,10 @@ def _keep(key, tensor, process_set):
         return None
     old = _kept.get(key)
     if old is not None and old.job is job:
-        if old.started is not None and not old.started.poll():
+        started = old.started
+        if started is not None and not started.poll():
             return None
-        c.library.tutti_handle_free(old.pointer)
-        del _kept[key]
+        _kept.pop(key, None)
     elif old is not None:
         _kept.clear()  # of a job that was left; its handles went with it
         _latest.clear()
@@ -136,7 +196,8 @@ def _keep(key, tensor, process_set):
     call.input = call.output = tensor.data_ptr()
     call.count = tensor.numel()
     c.set_shape(call, tensor.shape)
-    kept = _kept[key] = Kept(job, call, tensor, f"allreduce.{name}", key[1])
+    kept = Kept(job, call, tensor, f"allreduce.{name}", key[1])
+    _kept.add(key, kept)
     return kept
 
 
@@ -149,14 +210,17 @@ def find_kept(tensor, name, options, process_set):
     if (kept is None or kept.shape != tensor.shape or kept.dtype is not tensor.dtype
             or kept.job is not basics._job or not tensor.is_cpu):
         kept = _keep((name, options), tensor, process_set)
+    else:
+        kept.used = _kept.age
     return kept
 
 
 def check_free(name, set_number):
     """NameInUse, a ValueError as in Horovod, if a reduction in place of this name is under way."""
     kept = _latest.get(name)
-    if (kept is not None and kept.started is not None and kept.options[3] == set_number
-            and kept.job is basics._job and not kept.started.poll()):
+    started = kept.started if kept is not None else None
+    if (started is not None and kept.options[3] == set_number and kept.job is basics._job
+            and not started.poll()):
         raise tutti.errors.NameInUse(kept.name, kept.job.rank)
 
 
@@ -199,7 +263,7 @@ def start_kept(tensor, name, options, process_set):
 class KeptGroup:
     """The calls of a named group in place, kept for the next step."""
 
-    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses", "started")
+    __slots__ = ("job", "calls", "slots", "names", "kinds", "addresses", "started", "used")
 
     def __init__(self, parts, names, tensors):
         self.job, self.names, self.started = basics.job(), names, []
@@ -207,6 +271,14 @@ class KeptGroup:
         self.slots = ctypes.c_void_p * len(parts)
         self.kinds = [(tensor.dtype, tensor.shape) for tensor in tensors]
         self.addresses = [0] * len(parts)
+        self.used = 0  # see Keeper
+
+    def is_running(self):
+        """Is a call of it under way?"""
+        return self.job._pointer is not None and not all(handle.poll() for handle in self.started)
+
+    def forget(self, name):
+        """It is not kept any more: nothing else knows of it."""
 
     def fits(self, tensors):
         """Are these tensors like the ones it was made for, with nothing to copy?"""

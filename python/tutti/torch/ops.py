@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any, Callable, List, Optional, Sequence, Type, Union
 
 import torch
@@ -19,7 +20,7 @@ from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum,
                      global_process_set)
 from .compression import Compression, Compressor
 from .exceptions import HorovodInternalError
-from .kept import KeptGroup, KeptHandle, check_free, find_kept, start_kept
+from .kept import KeptGroup, KeptHandle, Keeper, check_free, find_kept, start_kept
 from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
                       reduction, set_of)
 
@@ -28,32 +29,35 @@ class TensorHandle:
     """A started call on one tensor, or on the tensors of a group. Give it to poll and
     synchronize."""
 
-    __slots__ = ("_handles", "_finish", "_result", "_is_over")
+    __slots__ = ("_handles", "_finish", "_result", "_finishing")
 
     def __init__(self, handles, finish):
-        self._handles = handles
+        self._handles = handles  # None: the result is there
         self._finish = finish
         self._result = None
-        self._is_over = False
+        self._finishing = threading.Lock()
 
     def poll(self):
         """Is it over?"""
-        return self._is_over or all(handle.poll() for handle in self._handles)
+        handles = self._handles  # another thread may take them away
+        return handles is None or all(handle.poll() for handle in handles)
 
     def wait(self):
         """The result, once it is over."""
-        if not self._is_over:
+        handles = self._handles
+        if handles is not None:
             problem = None
-            for handle in self._handles:  # all, so that no buffer is in use any more
+            for handle in handles:  # all, so that no buffer is in use any more
                 try:
                     handle.wait()
                 except tutti.TuttiError as error:
                     problem = problem or error
             if problem is not None:
                 raise HorovodInternalError(str(problem)) from problem
-            self._result = self._finish()
-            self._is_over = True
-            self._handles = self._finish = None
+            with self._finishing:
+                if self._handles is not None:
+                    self._result = self._finish()
+                    self._handles = self._finish = None
         return self._result
 
 
@@ -206,7 +210,7 @@ def _member_names(name, kind, count, process_set):
     return [f"{base}_{i + 1}of{count}" for i in range(count)]
 
 
-_kept_groups = {}
+_kept_groups = Keeper()
 
 
 def _grouped_allreduce(tensors, is_in_place, options):
@@ -215,6 +219,7 @@ def _grouped_allreduce(tensors, is_in_place, options):
     key = (name, op, average, scales, process_set.process_set_id)
     kept = _kept_groups.get(key) if is_in_place else None
     if kept is not None and kept.fits(tensors):
+        kept.used = _kept_groups.age
         return TensorHandle(kept.start(tensors), lambda: tensors)
     for tensor in tensors:
         (check_in_place if is_in_place else check)(tensor, "grouped_allreduce")
@@ -228,7 +233,8 @@ def _grouped_allreduce(tensors, is_in_place, options):
             _kept_groups.clear()
         kept = KeptGroup(parts, names, tensors)
         handle = _start_group(parts, names)
-        _kept_groups[key], kept.started = kept, handle._handles
+        kept.started = handle._handles
+        _kept_groups.add(key, kept)
         return handle
     return _start_group(parts, names)
 
