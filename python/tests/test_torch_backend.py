@@ -9,29 +9,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conftest import lies_in_shared_memory, needs_torch, torch_version
+from conftest import lies_in_shared_memory, needs_torch, rank, size, torch_version
 import tutti.torch as hvd
 import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def group(tmp_path_factory):
-    hvd.init()
-    path = hvd.broadcast_object(str(tmp_path_factory.mktemp("store") / "store"), 0)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    dist.init_process_group("tutti", init_method=f"file://{path}", rank=hvd.rank(),
-                            world_size=hvd.size())
-    yield
-    dist.destroy_process_group()
-    hvd.shutdown()
-
-
-def rank():
-    return dist.get_rank()
-
-
-def size():
-    return dist.get_world_size()
+pytestmark = pytest.mark.usefixtures("process_group")
 
 
 @pytest.mark.parametrize("op, fold", [

@@ -4,7 +4,6 @@
 What Gloo does not have is compared with what it must be: inputs are known of all ranks."""
 
 import datetime
-import os
 import time
 
 import pytest
@@ -14,8 +13,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
     PostLocalSGDState, post_localSGD_hook)
 
-import tutti.torch as hvd
-import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
+from conftest import rank, size
 
 GLOO_DTYPES = [torch.float32, torch.float64, torch.float16, torch.int8, torch.uint8, torch.int32,
                torch.int64]
@@ -27,25 +25,10 @@ groups = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def group(tmp_path_factory):
-    hvd.init()
-    path = hvd.broadcast_object(str(tmp_path_factory.mktemp("store") / "store"), 0)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    dist.init_process_group("tutti", init_method=f"file://{path}", rank=hvd.rank(),
-                            world_size=hvd.size())
-    groups.update(tutti=dist.group.WORLD, gloo=dist.new_group(backend="gloo"))
+def both_groups(process_group):
+    groups.update(tutti=process_group, gloo=dist.new_group(backend="gloo"))
     yield
     groups.clear()
-    dist.destroy_process_group()
-    hvd.shutdown()
-
-
-def rank():
-    return dist.get_rank()
-
-
-def size():
-    return dist.get_world_size()
 
 
 def made(of, shape, dtype=torch.float32, salt=0):

@@ -6,16 +6,15 @@ touched, and begin behind one where they fill their pages."""
 
 import ctypes
 import mmap
-import os
 import random
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from conftest import rank, size
 import tutti
 import tutti.torch as hvd
-import tutti.torch.backend  # noqa: F401 (a wheel registers it by entry point)
 
 CASES = 12  # of each kind
 DTYPES = [torch.float32, torch.int64, torch.uint8, torch.complex64, torch.bfloat16]
@@ -24,18 +23,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def group(tmp_path_factory):
-    hvd.init()
-    if hvd.size() == 1:
-        hvd.shutdown()
-        pytest.skip("needs two ranks", allow_module_level=True)
-    path = hvd.broadcast_object(str(tmp_path_factory.mktemp("store") / "store"), 0)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    dist.init_process_group("tutti", init_method=f"file://{path}", rank=hvd.rank(),
-                            world_size=hvd.size())
-    yield
-    dist.destroy_process_group()
-    hvd.shutdown()
+def two_ranks(process_group):
+    if size() == 1:
+        pytest.skip("needs two ranks")
 
 
 def guarded(count, dtype, fill=7):
@@ -59,7 +49,7 @@ class Case:
 
     def __init__(self, kind, number):
         self.random = random.Random(f"{kind} {number}")
-        self.size, self.rank = dist.get_world_size(), dist.get_rank()
+        self.size, self.rank = size(), rank()
         self.culprit = self.random.randrange(self.size)
         self.dtype = self.random.choice(DTYPES)
         self.count = self.random.choice([1, 3, 100, 700, 5000])
@@ -246,13 +236,13 @@ def test_wrong_sizes_fail_on_all_ranks(kind):
                     assert torch.equal(output, torch.full_like(output, 9)), number
         total = torch.ones(1)
         dist.all_reduce(total)  # places still match
-        assert total.item() == dist.get_world_size()
+        assert total.item() == size()
 
 
 def test_messages_of_wrong_sizes_fail():
-    if dist.get_rank() < 2:
+    if rank() < 2:
         for dtype, count in ((torch.float32, 12), (torch.int32, 10)):
-            if dist.get_rank() == 0:
+            if rank() == 0:
                 outcome(lambda: dist.send(guarded(10, torch.float32), 1))
             else:
                 assert outcome(lambda: dist.recv(guarded(count, dtype), 0)) is not None
@@ -261,7 +251,7 @@ def test_messages_of_wrong_sizes_fail():
 
 def test_the_shapes_are_in_the_text_of_every_rank():
     words = outcome(lambda: dist.all_gather_into_tensor(
-        torch.zeros(3 if dist.get_rank() == 1 else 2 * dist.get_world_size(), 2),
+        torch.zeros(3 if rank() == 1 else 2 * size(), 2),
         torch.zeros(2, 2)))
     assert "(3, 2) of float32" in words and "(2, 2) of float32" in words, words
     dist.barrier()  # who objects is told at once, and would leave before the others have heard
