@@ -2,7 +2,7 @@
  *
  * async.c - several calls under way at once, and an event loop that hears of each end.
  *
- *     tutti run -n 4 build/bin/03_async
+ *     tutti run -n 4 build/bin/async
  *
  * Starting a call takes no time worth naming; the sums run while the program does other things.
  * The descriptor of tutti_event_fd fits any poll or epoll loop, beside sockets and timers.

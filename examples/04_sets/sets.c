@@ -2,7 +2,7 @@
  *
  * sets.c - groups of ranks that work on their own: the even ones and the odd ones.
  *
- *     tutti run -n 4 build/bin/04_sets
+ *     tutti run -n 4 build/bin/sets
  *
  * Every rank creates both sets, in the same order, member or not; afterwards a set's calls concern
  * its members only. The same way model-parallel training has one set per part of the model.
@@ -54,7 +54,7 @@ int main(void)
     must(NULL, tutti_init(NULL, &context));
     const int rank = tutti_rank(context);
     if (tutti_size(context) < 2) {
-        fprintf(stderr, "two sets need two ranks: tutti run -n 4 build/bin/04_sets\n");
+        fprintf(stderr, "two sets need two ranks: tutti run -n 4 build/bin/sets\n");
         return 1;
     }
     const tutti_set even = set_every_second(context, 0);

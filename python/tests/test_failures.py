@@ -4,6 +4,7 @@
 Each test starts a job of its own; run outside of one."""
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -74,8 +75,10 @@ def test_an_uncaught_exception_reaches_every_rank(tmp_path):
     """, ranks=3)
     assert done.returncode != 0
     assert sorted(heard) == [0, 2], done.stderr
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
     for text in heard.values():
-        assert "rank 1" in text and "ValueError: the batch is empty" in text
+        assert text == "rank 1 is down: it raised ValueError: the batch is empty"
+        assert f"`{text}`" in " ".join(guide.read_text().split())  # as it is printed there
     assert "Traceback" in done.stderr  # the older hook still speaks
 
 
