@@ -292,6 +292,7 @@ static void test_the_kernel_tells_which_process_a_local_peer_is(void **state)
     assert_int_equal(members[0].status, TT_OK);
     assert_int_equal(members[0].mesh.peers[1].pid, child);
     assert_false(members[0].mesh.peers[1].same_process);
+    assert_int_not_equal(members[0].mesh.peers[0].process, members[0].mesh.peers[1].process);
     uint32_t owner = 99;
     assert_int_equal(pread(members[0].mesh.peers[1].segment_fd, &owner, 4, 0), 4);
     assert_int_equal(owner, 1);

@@ -178,6 +178,7 @@ static inline void check_pair(const member *a, const member *b)
     check_pipe(at_b->socket_fd, at_a->socket_fd, b->identity.rank);
     assert_int_equal(at_a->pid, getpid());
     assert_true(at_a->same_process && at_b->same_process);
+    assert_true(at_a->process != 0 && at_a->process == at_b->process);
     uint32_t owner = 99;
     assert_int_equal(pread(at_a->segment_fd, &owner, 4, 0), 4);
     assert_int_equal(owner, b->identity.rank);
