@@ -199,43 +199,6 @@ void tt_error_leave_callback(void);
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why);
 void tt_build_undo(tutti_context *context);
 
-/* engine.c: the outside engine of a context. */
-/* Load the plugin `name`; nothing is started. */
-tt_status tt_engine_load(tutti_context *context, const tt_plugin_source *source, const char *name,
-                         tt_text *why);
-/* Start it. `rank` and `size` as far as they are known, else -1. */
-tt_status tt_engine_open(tutti_context *context, int rank, int size, tt_text *why);
-/* All ranks have met: sets of the world that the engine does not have from the beginning. */
-tt_status tt_engine_begin(tutti_context *context, tt_text *why);
-/* A process set exists from now on, or no more; with the baton. */
-tutti_status tt_engine_set_create(tutti_context *context, uint32_t set, const int *ranks,
-                                  int rank_count);
-void tt_engine_set_remove(tutti_context *context, uint32_t set);
-/* After the driver is gone; `is_broken`: peers are down, or ops are still under way. */
-void tt_engine_close(tutti_context *context, bool is_broken);
-
-/* costs_file.c */
-/* TT_ERR_SYSTEM: cannot be read; TT_ERR_BAD_CONFIG: `why` names the line. */
-tt_status tt_costs_file_read(const char *path, tt_costs *costs_out, tt_text *why);
-/* False: there is no cache folder. */
-bool tt_costs_cache_path(const tt_config_source *source, const tt_settings *settings,
-                         char path_out[TT_COSTS_PATH_BYTES]);
-bool tt_costs_cache_is_writable(const char *path);
-/* What the file holds by now stays, unless `costs` has a newer line. */
-tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
-
-/* costs.c */
-/* Rank 0's word to all ranks about costs; the caller frees it. Empty on other ranks. */
-tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
-                        tt_text *why);
-/* Go by the note that all ranks got. */
-/* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.
- */
-bool tt_costs_is_crowded(const tt_mesh *mesh);
-tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *why);
-/* Measure, if the note says so; every rank calls it as its first collective. */
-tutti_status tt_costs_measure(tutti_context *context);
-
 /* trace.c */
 /* With the baton, or after the last call: nothing more is recorded. NULL: nothing was. */
 struct tt_trace *tt_trace_detach(tutti_context *context);
@@ -268,7 +231,8 @@ int *tt_call_source(const tutti_call *call);
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);
 
-/* order.c: priorities of named calls. Rank 0's TUTTI_ORDER to all, at the end of tutti_init. */
+/* priorities.c: priorities of named calls. Rank 0's TUTTI_ORDER to all, at the end of tutti_init.
+ */
 tutti_status tt_name_order_share(tutti_context *context);
 /* Make the text that rank 0 has the order of all; collective. `bytes` 0: there is none. */
 tutti_status tt_name_order_spread(tutti_context *context, const char *text, size_t bytes);
@@ -284,11 +248,11 @@ void tt_steps_end(tutti_context *context);
 void tt_steps_note(tutti_context *context, const tutti_handle *handle);
 void tt_steps_count(tutti_context *context, tutti_counters *counters_out);
 
-/* set.c */
+/* sets.c */
 /* False: there is no such set. */
 bool tt_set_place_find(tutti_context *context, uint32_t set, tt_set_place *place_out);
 
-/* memory.c */
+/* allocate.c */
 void *tt_memory_allocate(tutti_context *context, size_t bytes);
 void tt_memory_release(tutti_context *context, void *memory);
 

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "api/build_internal.h"
+#include "api/engine_open.h"
+#include "api/measure.h"
 #include "base/base.h"
 #include "base/hash64.h"
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/api_internal.h"
+#include "api/measure.h"
 #include "base/dtype.h"
 
 #define TEXT_OF(x) #x

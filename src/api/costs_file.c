@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/api_internal.h"
+#include "api/measure.h"
 #include "base/hash64.h"
 
 enum { FACT_BYTES_MAX = 4096, MEASURED_SEED = 2 };

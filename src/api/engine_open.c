@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api_internal.h"
+#include "api/engine_open.h"
 #include "base/base.h"
 
 static void engine_log(void *user, int level, const char *text)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/build_internal.h"
+#include "api/engine_open.h"
 #include "base/base.h"
 
 void tt_build_put_off(tt_build_work *work, tt_status status)

@@ -22,6 +22,7 @@
 
 #include "aggregate/registry.h"
 #include "api/api_internal.h"
+#include "api/measure.h"
 #include "base/assert.h"
 #include "base/base.h"
 

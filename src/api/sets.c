@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api_internal.h"
+#include "api/engine_open.h"
 #include "base/hash64.h"
 
 /* All ranks must call with the same ranks: a barrier whose descriptor holds their hash. A rank that

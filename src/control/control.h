@@ -35,7 +35,6 @@
 typedef struct tt_control tt_control;
 typedef struct tt_op tt_op;
 typedef struct tt_set tt_set;
-typedef struct tt_names tt_names;
 
 enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256, TT_SEGMENT_BYTES = 256 * 1024 };
 
@@ -172,7 +171,7 @@ typedef struct tt_control_listener {
     void (*peer_down)(void *owner, uint32_t rank, const char *text);
 } tt_control_listener;
 
-/* Stages of a call, and who is told of each that is over. Called with the baton; must be quick. */
+/* Stages of a call. */
 typedef enum tt_stage {
     TT_STAGE_NEGOTIATE, /* of a name: until every rank had it */
     TT_STAGE_QUEUE,     /* until its turn */
@@ -188,7 +187,7 @@ typedef struct tt_trace_event {
 
 typedef struct tt_tracer {
     void *owner;
-    void (*took)(void *owner, const tt_trace_event *event);
+    void (*took)(void *owner, const tt_trace_event *event); /* with the baton: must be quick */
 } tt_tracer;
 
 /* `world`, `config` and `listener` are copied. */

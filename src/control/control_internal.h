@@ -121,6 +121,8 @@ typedef struct tt_case {
     tt_claim *claims;  /* [size] */
 } tt_case;
 
+typedef struct tt_names tt_names;
+
 typedef struct tt_peer_state {
     bool is_gone, is_ended; /* left or down; and the link to it says so: it stores no more */
     tt_status status;
@@ -236,11 +238,14 @@ uint32_t tt_pair_tag(uint64_t key);
 uint64_t tt_pair_number(uint64_t key);
 void tt_pair_release_tags(tt_set *set);
 
+/* timing.c */
 /* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
 void tt_op_date(tt_op *op, uint64_t now_ns);
 /* A stage of the op was over at `end_ns` (0: it is now). Add its time to `sum_io` if the op is
  * timed, and record it if there is a tracer. */
 void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io);
+/* The data have moved. Until a frame of the last partner came, they could not. */
+void tt_op_clock_data(tt_op *op);
 
 /* prepare.c */
 void tt_op_describe(tt_op *op);

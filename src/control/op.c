@@ -409,49 +409,13 @@ void tt_op_object(tt_op *op, tt_status status, const tt_text *why)
     tt_agree_object(op, status, text.bytes);
 }
 
-enum { NOW = 0 };
-
-void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
-{
-    if (op->weight == 0 && op->control->tracer == NULL) {
-        return;
-    }
-    const uint64_t now = end_ns == NOW ? tt_now(op->control->platform) : end_ns;
-    *sum_io += op->weight * (now - op->begun_ns);
-    if (op->control->tracer != NULL) {
-        const tt_trace_event event = {
-            .request = op->request, .stage = stage, .begin_ns = op->begun_ns, .end_ns = now};
-        op->control->tracer->took(op->control->tracer->owner, &event);
-    }
-    op->begun_ns = now;
-}
-
-void tt_op_hear(tt_op *op, uint32_t member)
-{
-    const uint64_t bit = UINT64_C(1) << member % 64;
-    if ((op->heard & bit) == 0) {
-        op->heard |= bit;
-        op->heard_ns = tt_now(op->control->platform);
-    }
-}
-
-/* The data have moved. Until the last partner was heard of, they could not. */
-static void clock_data(tt_op *op)
-{
-    tt_control_counters *counters = &op->control->counters;
-    if (op->heard_ns > op->begun_ns) {
-        tt_op_clock(op, TT_STAGE_WAIT, op->heard_ns, &counters->waiting_ns);
-    }
-    tt_op_clock(op, TT_STAGE_EXCHANGE, NOW, &counters->exchange_ns);
-}
-
 /* Stage 1; or, if it cannot begin, the end. */
 static void begin_data(tt_op *op)
 {
     tt_text text;
     tt_text_clear(&text);
     if (op->phase == OP_FACTS) {
-        tt_op_clock(op, TT_STAGE_WAIT, NOW, &op->control->counters.waiting_ns);
+        tt_op_clock(op, TT_STAGE_WAIT, 0, &op->control->counters.waiting_ns);
         op->heard = UINT64_MAX; /* that was the wait for all of them */
     }
     if (op->exec.is_laid_out && (tt_exec_can_meet(&op->exec) || TT_PLANT(PLACES_NOT_ASKED_AGAIN))) {
@@ -487,7 +451,7 @@ static void op_begin(tt_op *op)
 void tt_op_begin_now(tt_op *op)
 {
     if (op->phase == OP_QUEUED || op->phase == OP_HELD) {
-        tt_op_clock(op, TT_STAGE_QUEUE, NOW, &op->control->counters.queued_ns);
+        tt_op_clock(op, TT_STAGE_QUEUE, 0, &op->control->counters.queued_ns);
     }
     op->phase = OP_DATA;
     tt_pace_run(op);
@@ -563,7 +527,7 @@ void tt_op_settle(tt_op *op)
             return;
         }
         if (op->phase == OP_DATA) {
-            clock_data(op);
+            tt_op_clock_data(op);
             tt_op_end(op, TT_OK);
             return;
         }
@@ -596,18 +560,6 @@ static void take_place(tt_op *op, const tt_standing *standing)
     } else {
         tt_pair_place(op, op->request->root);
     }
-}
-
-void tt_op_date(tt_op *op, uint64_t now_ns)
-{
-    const tt_control_config *config = &op->control->config;
-    const uint64_t patience =
-        op->request->deadline_ns > 0 ? op->request->deadline_ns : config->deadline_ns;
-    op->submitted_ns = op->begun_ns = op->waiting_ns = now_ns;
-    op->overdue_ns = 0;
-    op->deadline_ns = patience > 0 ? now_ns + patience : UINT64_MAX;
-    op->report_ns = now_ns + config->stall_ns;
-    op->probe_ns = now_ns + tt_min_u64(config->probe_ns, patience > 0 ? patience / 4 : UINT64_MAX);
 }
 
 static void op_reset(tt_op *op, tt_request *request, tt_set *set)
