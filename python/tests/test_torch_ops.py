@@ -2,6 +2,7 @@
 """Horovod's collectives on tensors."""
 
 import json
+import pathlib
 import sys
 import threading
 import time
@@ -471,8 +472,10 @@ def test_a_timeline_is_on_disk_while_the_job_runs(tmp_path):
     own = path if hvd.rank() == 0 else f"{path}.{hvd.rank()}"
     hvd.start_timeline(path)
     hvd.allreduce(torch.ones(3), name="seen at once")
-    with open(own, encoding="utf-8") as file:
-        assert "seen at once" in file.read()
+    until = time.monotonic() + 60
+    while "seen at once" not in pathlib.Path(own).read_text(encoding="utf-8"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
     hvd.stop_timeline()
 
 

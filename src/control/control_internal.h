@@ -157,8 +157,7 @@ struct tt_control {
     tt_op *free_ops; /* one at least */
     tt_idle idle;
     tt_op *quick;   /* the call under way that quick.c began; NULL: none */
-    tt_op *resting; /* has kept the record of its name for the next call, and is in no list; NULL:
-                       none */
+    tt_op *resting; /* in no list: keeps its name for the next call; NULL: none */
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;

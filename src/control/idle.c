@@ -11,6 +11,10 @@
 static const uint64_t FIRST_MIX = UINT64_C(0x9e3779b97f4a7c15);
 static const uint64_t SECOND_MIX = UINT64_C(0xd1342543de82ef95);
 
+/* An op that goes back with more memory than this leaves it behind: by and by every op would have
+ * run every call, and have the memory of the largest. */
+enum { DROPPED_BYTES_MAX = 8 * 1024 };
+
 /* Of a sum buffers may change from call to call, but not whether they are one; of everything else
  * they may not change. */
 static uint64_t key_of(const tt_request *request)
@@ -81,6 +85,10 @@ bool tt_idle_drop_one(tt_control *control, const tt_op *but)
         idle->hand = idle->hand + 1 < control->op_count ? idle->hand + 1 : 0;
         tt_op *op = control->ops[idle->hand];
         if (op->idle.is_in && op->phase == OP_FREE && op != but) {
+            if (op->idle.bytes > DROPPED_BYTES_MAX) {
+                tt_exec_forget(&op->exec);
+                tt_exec_fini(&op->exec);
+            }
             tt_idle_drop(control, op);
             return true;
         }

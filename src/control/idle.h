@@ -26,8 +26,8 @@
 
 enum {
     IDLE_BUCKETS = 256,
-    IDLE_MAX = 512,
-    IDLE_BYTES_MAX = 8 << 20,
+    IDLE_MAX = 128,
+    IDLE_BYTES_MAX = 2 << 20,
 };
 
 struct tt_op;

@@ -10,20 +10,27 @@
 #include <cmocka.h>
 
 #include "control/control_internal.h"
+#include "platform/shuffle.h"
 
 enum { OPS = IDLE_MAX + 40 };
 
-/* A machine's ops without the machine. */
+/* A machine's ops without the machine, and a platform for their memory. */
+static tt_shuffle *shuffle;
+
 static tt_control *bare_control(void)
 {
+    const tt_shuffle_config config = {.size = 2, .seed = 1};
+    shuffle = tt_shuffle_create(&config);
     tt_control *control = calloc(1, sizeof(*control));
     assert_non_null(control);
+    control->platform = control->flow.platform = tt_shuffle_platform(shuffle, 0);
     control->ops = calloc(OPS, sizeof(*control->ops));
     assert_non_null(control->ops);
     for (uint32_t i = 0; i < OPS; i++) {
         control->ops[i] = calloc(1, sizeof(tt_op));
         assert_non_null(control->ops[i]);
         control->ops[i]->index = i;
+        control->ops[i]->exec.flow = &control->flow;
     }
     control->op_count = OPS;
     return control;
@@ -32,10 +39,12 @@ static tt_control *bare_control(void)
 static void bare_release(tt_control *control)
 {
     for (uint32_t i = 0; i < OPS; i++) {
+        tt_exec_fini(&control->ops[i]->exec);
         free(control->ops[i]);
     }
     free(control->ops);
     free(control);
+    assert_true(tt_shuffle_destroy(shuffle));
 }
 
 static tt_request sum_of(uint64_t count)
@@ -175,19 +184,27 @@ static void test_idle_ops_are_bounded(void **state)
     bare_release(control);
 }
 
+static void give_memory(tt_control *control, uint32_t index, size_t bytes)
+{
+    tt_exec *exec = &control->ops[index]->exec;
+    exec->workspace = tt_platform_allocate(control->platform, bytes);
+    assert_non_null(exec->workspace);
+    exec->workspace_bytes = bytes;
+}
+
 static void test_memory_of_idle_ops_is_bounded(void **state)
 {
     (void)state;
     tt_control *control = bare_control();
     for (uint32_t i = 0; i < 10; i++) {
         const tt_request request = sum_of(i + 1);
-        control->ops[i]->exec.workspace_bytes = IDLE_BYTES_MAX / 3;
+        give_memory(control, i, IDLE_BYTES_MAX / 3);
         (void)keep(control, i, &request);
         assert_true(control->idle.bytes <= IDLE_BYTES_MAX);
     }
     assert_int_equal(control->idle.count, 3);
     const tt_request large = sum_of(100);
-    control->ops[10]->exec.workspace_bytes = 2 * IDLE_BYTES_MAX;
+    give_memory(control, 10, 2 * IDLE_BYTES_MAX);
     const tt_op *op = keep(control, 10, &large); /* alone it may be: the last call may repeat */
     assert_ptr_equal(tt_idle_find(&control->idle, &large), op);
     assert_int_equal(control->idle.count, 1);
