@@ -63,6 +63,7 @@ static void leave(tt_control *control, tt_op *op)
     *link = op->idle.next;
     op->idle.next = NULL;
     op->idle.is_in = false;
+    idle->last = idle->last == op ? NULL : idle->last;
     TT_ASSERT(idle->count > 0 && idle->bytes >= op->idle.bytes);
     idle->count--;
     idle->bytes -= op->idle.bytes;
@@ -100,9 +101,6 @@ void tt_idle_keep(tt_control *control, tt_op *op, const tt_request *request)
 {
     tt_idle *idle = &control->idle;
     TT_ASSERT(op->phase == OP_FREE && op->is_quick && op->idle_era == idle->era);
-    if (op->idle.is_in) {
-        return; /* it served a call like its own */
-    }
     op->idle.key = key_of(request);
     op->idle.bytes = op->exec.workspace_bytes + op->exec.slots_bytes + op->facts_bytes;
     tt_op *alike = find_key(idle, op->idle.key);

@@ -42,6 +42,8 @@ typedef struct tt_idle_node {
 
 typedef struct tt_idle {
     struct tt_op *buckets[IDLE_BUCKETS];
+    struct tt_op
+        *last; /* the one of the table that served last, or NULL: calls often repeat at once */
     uint32_t count;
     uint32_t hand; /* index of an op: the next to go back is looked for from there on */
     size_t bytes;

@@ -315,11 +315,15 @@ void tt_op_free(tt_op *op)
     op->phase = OP_FREE;
     op->is_quick = op->is_quick && op->idle_era == control->idle.era;
     control->pending--;
+    if (op->idle.is_in && op->is_quick) {
+        op->request = NULL; /* it served a call like its own, and is where it was */
+        return;
+    }
     if (op->is_quick && op->space == SPACE_PLANNED) {
         tt_quick_rest(op);
     } else if (op->is_quick) {
         tt_idle_keep(control, op, request);
-    } else if (op->idle.is_in) {
+    } else if (op->idle.is_in) { /* it failed, or ran across a change of settings */
         tt_idle_drop(control, op);
     } else {
         op->next = control->free_ops;

@@ -263,14 +263,29 @@ static bool submit_places(tt_op *op, tt_request *request)
     return true;
 }
 
+/* The op that is kept for such a call, or NULL. */
+static tt_op *find_kept(const tt_control *control, const tt_request *request)
+{
+    tt_op *op = control->idle.last;
+    if (request->name != NULL) {
+        op = control->resting;
+    } else if (op == NULL || op->phase != OP_FREE || !repeats(op, request)) {
+        op = tt_idle_find(&control->idle, request);
+    } else {
+        return op;
+    }
+    return op != NULL && repeats(op, request) ? op : NULL;
+}
+
 bool tt_quick_submit(tt_control *control, tt_request *request)
 {
     const bool is_call = request->name == NULL;
-    tt_op *op = is_call ? tt_idle_find(&control->idle, request) : control->resting;
-    if (op == NULL || !repeats(op, request) || !is_smooth(control, op)) {
+    tt_op *op = find_kept(control, request);
+    if (op == NULL || !is_smooth(control, op)) {
         return false;
     }
     TT_ASSERT(op->is_quick && op->phase == OP_FREE);
+    control->idle.last = is_call ? op : control->idle.last;
     if (has_places(op)) {
         return submit_places(op, request);
     }
