@@ -60,7 +60,10 @@
     X(SET_RELEASED_TOO_EARLY)  \
     X(OFFER_NOT_MADE)          \
     X(ANY_SOURCE_OVERTAKEN)    \
-    X(STARVED_IN_SILENCE)
+    X(STARVED_IN_SILENCE)      \
+    X(HINT_NOT_CHECKED)        \
+    X(SETTING_NOT_IN_KEY)      \
+    X(IDLE_AFTER_FAILURE)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

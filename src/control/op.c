@@ -344,7 +344,7 @@ void tt_op_end(tt_op *op, tt_status status)
     tt_any *any = op->any;
     const tt_head key = tt_op_arriving_key(op);
     TT_ASSERT(op->phase != OP_FREE);
-    op->is_quick = status == TT_OK && tt_quick_keeps(op);
+    op->is_quick = (status == TT_OK || TT_PLANT(IDLE_AFTER_FAILURE)) && tt_quick_keeps(op);
     control->quick = control->quick == op ? NULL : control->quick;
     displace(op);
     if (control->cases != NULL) {

@@ -53,7 +53,7 @@ bool tt_quick_keeps(tt_op *op)
         return is_call && op->phase == OP_ENGINE && op->claim.collective == TT_ALLREDUCE &&
                exec->is_planned && exec->plan.is_flat;
     }
-    if (op->phase != OP_DATA) {
+    if (op->phase != OP_DATA && !TT_PLANT(IDLE_AFTER_FAILURE)) {
         return false;
     }
     if (has_places(op)) {
@@ -142,8 +142,9 @@ static bool repeats(const tt_op *op, const tt_request *request)
     return (request->count == claim->count || TT_PLANT(REPEAT_OF_ANOTHER_COUNT)) &&
            request->collective == (tt_collective)claim->collective &&
            request->dtype == (tt_dtype)claim->dtype && request->redop == (tt_redop)claim->redop &&
-           tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==
-               claim->salt &&
+           ((TT_PLANT(SETTING_NOT_IN_KEY) && op->control->world.rank == 0) ||
+            tt_op_salt(op->control, request->salt, op->control->config.segment_bytes) ==
+                claim->salt) &&
            ((op->is_plain && request->is_plain) || repeats_rest(op, request)) &&
            (!has_places(op) || request->root == op->exec.problem.root) && has_buffers(request, op);
 }
@@ -274,7 +275,7 @@ static tt_op *find_kept(const tt_control *control, const tt_request *request)
     } else {
         return op;
     }
-    return op != NULL && repeats(op, request) ? op : NULL;
+    return op != NULL && (repeats(op, request) || TT_PLANT(HINT_NOT_CHECKED)) ? op : NULL;
 }
 
 bool tt_quick_submit(tt_control *control, tt_request *request)

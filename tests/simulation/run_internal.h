@@ -44,6 +44,7 @@ typedef struct sim_rank_state {
     bool is_severed; /* lost a link for good */
     bool is_parted;  /* the same, to a rank of its host that sees its memory, and lives */
     bool has_left, has_removed;
+    bool is_changed; /* its settings, see scenario.change_at */
     uint64_t left_ns;
     bool is_pump_due;
     bool has_joined;                             /* the slot last submitted is a join */

@@ -307,7 +307,9 @@ void scenario_draw(scenario *drawn, uint64_t seed)
         scenario_widen(drawn);
     }
     drawn->removes_sets = seed >= SCENARIO_REMOVES;
-    if (seed >= SCENARIO_ANY) {
+    if (is_special(seed, SCENARIO_ROTATES)) {
+        scenario_rotate(drawn);
+    } else if (seed >= SCENARIO_ANY) {
         scenario_add_any(drawn);
     }
 }
@@ -673,6 +675,11 @@ void scenario_describe(const scenario *what)
             printf("  from step %u on fused to %llu\n", what->tuned_step,
                    (unsigned long long)what->tuned_bytes);
         }
+    }
+    if (what->change_at > 0) {
+        printf("  from call %u on segment %u, algorithm %s\n", what->change_at,
+               what->changed_segment_bytes,
+               what->changed_algorithm != NULL ? what->changed_algorithm : "chosen");
     }
     if (what->starve_after > 0) {
         printf("  allocation %llu fails, and %llu further ones of its rank\n",

@@ -24,6 +24,7 @@ enum {
     SCENARIO_REMOVES = 4000000, /* from this seed on sets are removed, too */
     SCENARIO_ANY = 5000000,     /* from this seed on receives are from any source: scenario_any.c */
     SCENARIO_STARVES = 5000000, /* from this seed on named programs, too, lack memory */
+    SCENARIO_ROTATES = 6000000, /* from this seed on several calls repeat: scenario_rotate.c */
 };
 
 /* How one member's call differs from the others'. */
@@ -97,6 +98,10 @@ typedef struct scenario {
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
     uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
     uint64_t tuned_bytes;
+    /* From this call on longest frame and forced algorithm are these; 0: never. */
+    uint32_t change_at;
+    uint32_t changed_segment_bytes;
+    const char *changed_algorithm;
     uint64_t starve_after;   /* allocations, from the start on, before one that fails; 0: none */
     uint64_t starve_further; /* of the same rank, after that one, that fail, too */
     scenario_fault faults[SCENARIO_FAULTS_MAX];
@@ -111,6 +116,8 @@ void scenario_draw(scenario *drawn, uint64_t seed);
 void scenario_widen(scenario *drawn);
 /* What unnamed seeds from SCENARIO_ANY on have beside the rest. */
 void scenario_add_any(scenario *drawn);
+/* What those of them that repeat calls have from SCENARIO_ROTATES on. */
+void scenario_rotate(scenario *drawn);
 /* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
  * them together, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);

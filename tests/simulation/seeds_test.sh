@@ -15,5 +15,6 @@ set -eu
 "$TEST_BIN/tutti-simulate" --salts 4 --first 3000000 --seeds 400 # more is drawn
 "$TEST_BIN/tutti-simulate" --salts 4 --named --first 3000000 --seeds 300
 "$TEST_BIN/tutti-simulate" --salts 4 --first 5000000 --seeds 500 # receives from any source
+"$TEST_BIN/tutti-simulate" --salts 4 --first 6000000 --seeds 500 # several calls in rotation
 "$TEST_BIN/tutti-simulate" --salts 4 --named --first 5000000 --seeds 400 # and memory is short
 "$TEST_BIN/tutti-simulate" --kills

@@ -196,6 +196,19 @@ static void do_cancel(void *argument)
     }
 }
 
+/* Between the same two calls on every rank. */
+static void change_settings(sim_rank_state *rank, uint32_t call_index)
+{
+    const scenario *what = rank->simulation->what;
+    if (what->change_at > 0 && call_index >= what->change_at && !rank->is_changed) {
+        rank->is_changed = true;
+        tt_control_set_segment(rank->control, what->changed_segment_bytes);
+        if (what->changed_algorithm != what->control.algorithm) {
+            tt_control_force(rank->control, what->changed_algorithm);
+        }
+    }
+}
+
 static void submit(call_slot *slot)
 {
     simulation *run = slot->simulation;
@@ -222,6 +235,7 @@ static void submit(call_slot *slot)
         const bool is_tuned = what->tuned_step > 0 && slot->call->step >= what->tuned_step;
         tt_control_set_fuse(rank->control, is_tuned ? what->tuned_bytes : what->control.fuse_bytes);
     }
+    change_settings(rank, slot->call_index);
     tt_control_submit(rank->control, &slot->request);
     if (slot->call->is_named && slot->finished_count == 0 &&
         tt_random_below(&run->random, 8) == 0) {
