@@ -27,8 +27,9 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
     tt_status status = TT_ERR_NO_RESOURCE;
     if (peer->same_process) {
         made->segment = tt_process_find_segment(peer->segment_fd);
-        status = made->segment != NULL ? TT_OK : TT_ERR_NO_RESOURCE;
-    } else if (peer->segment_fd >= 0) {
+        status = made->segment != NULL ? TT_OK : status;
+    }
+    if (made->segment == NULL && peer->segment_fd >= 0) { /* of one that has left already, too */
         status = tt_segment_attach(peer->segment_fd, &expected, &made->segment, why);
     }
     if (status != TT_OK) {

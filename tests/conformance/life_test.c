@@ -44,6 +44,20 @@ static void test_a_process_can_join_again_and_again(void **state)
     }
 }
 
+static void nobody_stays(ranks_self *self)
+{
+    (void)self;
+}
+
+/* A rank may be gone before another has taken all that it was sent to join with. */
+static void test_ranks_may_leave_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        ranks_run(4, "shm", nobody_stays, NULL);
+    }
+}
+
 /* ---- measuring the costs of calls ---- */
 
 /* On such a machine every look at the clock takes a millisecond, until SLOW_LOOKS_MAX of them. */
@@ -439,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_process_can_join_again_and_again),
+        cmocka_unit_test(test_ranks_may_leave_at_once),
         cmocka_unit_test(test_measuring_costs_takes_few_calls),
         cmocka_unit_test(test_why_a_rank_gave_up_reaches_all),
         cmocka_unit_test(test_a_process_can_be_in_several_jobs),

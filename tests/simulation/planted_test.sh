@@ -21,7 +21,9 @@ search() {
     SUM_ORDER_* | DEADLINE_*) set -- "$1" "--first 3000000 --seeds 600" ;; # drawn there alone
     NAMED_DEADLINE_*) set -- "$1" "--named --first 3000000 --seeds 900" ;;
     OFFER_* | ANY_SOURCE_*) set -- "$1" "--first 5000000 --seeds 600" ;;
-    HINT_* | SETTING_NOT_* | IDLE_*) set -- "$1" "--first 6000000 --seeds 900" ;; # several that repeat
+    HINT_* | SETTING_NOT_* | IDLE_*) # calls in rotation
+        set -- "$1" "--first 6000000 --seeds 900"
+        ;;
     STARVED_*) set -- "$1" "--named --first 5000000 --seeds 900" ;;
     SET_RELEASED_*) set -- "$1" "--first 4000000 --seeds 3000" ;;
     QUICK_* | MEET_* | PLACES_* | REPEAT_*) # calls that repeat
