@@ -47,6 +47,7 @@ SEES_REGISTRIES = {"api", "sim", "cli"}  # and every test: may include <layer>/r
 
 PURE_LAYERS = {"control", "negotiate", "schedule", "aggregate", "sync", "codec",
                "model"}
+PHASED_LAYERS = {"control", "aggregate", "negotiate"}
 PURE_FILES = {"src/platform/platform.h"}
 PURE_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "math.h",
                 "stdalign.h", "float.h"}
@@ -276,6 +277,18 @@ def check_state(source):
                    f"{name} is mutable state outside a context: make it const or pass it in")
 
 
+def check_phases(source):
+    """A machine's phase changes in one function, which asserts that the change is allowed."""
+    if layer_of(source.name) not in PHASED_LAYERS or is_test(source.name):
+        return
+    for head, _, body, offset in source.functions:
+        if not function_name(head).endswith("_set_phase"):
+            for match in re.finditer(r"(?:->|\.)phase\s*=[^=]", body):
+                if not re.search(r"\(\w+\)\s*\{[^{}]*$", body[:match.start()]):
+                    yield (source.line_at(offset + match.start()), "phase", "",
+                           "a phase is changed by ..._set_phase alone")
+
+
 def check_functions(source):
     for head, line, body, offset in source.functions:
         name = function_name(head)
@@ -430,8 +443,8 @@ def check_tree(root):
         found = list(check_shape(name, text))
         if path.suffix in (".c", ".h") and name.split("/")[0] in CODE_FOLDERS:
             source = Source(path, name)
-            for check in (check_includes, check_calls, check_state, check_functions, check_names,
-                          check_header):
+            for check in (check_includes, check_calls, check_state, check_phases, check_functions,
+                          check_names, check_header):
                 found += check(source)
             if path.suffix == ".h" and not source.is_template and not name.startswith("plugins/"):
                 headers.append(name)

@@ -377,7 +377,8 @@ void tt_agree_dispute(tt_op *op)
     if (op->exec.is_running) {
         tt_exec_stop(&op->exec);
     }
-    op->phase = OP_DISPUTED;
+    tt_pace_withdraw(op); /* it must not begin any more */
+    tt_op_set_phase(op, OP_DISPUTED);
     op->disputed_ns = tt_now(control->platform);
     tt_control_watch(control);
     const uint32_t first = tt_op_first(op);

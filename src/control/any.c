@@ -292,7 +292,7 @@ void tt_any_wait(tt_op *op, const tt_failure *objection)
         tt_text_add(&text, "%s", objection->text);
         memcpy(op->request->error, text.bytes, sizeof(op->request->error));
     }
-    op->phase = OP_QUEUED;
+    tt_op_set_phase(op, OP_QUEUED);
     op->next = NULL;
     *any->queue_end = op;
     any->queue_end = &op->next;

@@ -200,7 +200,7 @@ static void pack_dissolve(tt_bundle *bundle)
         tt_agreement item = bundle->pack;
         item.index = bundle->members[i].index;
         i += named->member_count; /* those of a group lie together, and are over together */
-        if (is_final) { /* for a rank that has them one by one */
+        if (is_final) {           /* for a rank that has them one by one */
             named->objection = status;
             memcpy(named->error, bundle->carrier.error, sizeof(named->error));
         }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "aggregate/aggregate.h"
+#include "base/assert.h"
 #include "base/text.h"
 #include "control/control.h"
 #include "control/fate.h"
@@ -19,6 +20,7 @@
 #include "control/letter.h"
 #include "control/order.h"
 #include "control/pace.h"
+#include "control/phase.h"
 #include "control/set.h"
 #include "negotiate/negotiate.h"
 
@@ -34,21 +36,10 @@ enum {
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
 
-typedef enum tt_op_phase {
-    OP_FREE,
-    OP_QUEUED,   /* no place in the set's order window yet */
-    OP_HELD,     /* has its place, waits for credit */
-    OP_FACTS,    /* stage 0: counts or places are exchanged */
-    OP_DATA,     /* stage 1 */
-    OP_ENGINE,   /* agreed; waits for its turn to be launched, or for the engine */
-    OP_DISPUTED, /* descriptors differ; waits for the verdict */
-    OP_STOPPING, /* failed; waits until no peer touches its memory */
-} tt_op_phase;
-
 struct tt_op {
-    tt_op *next; /* in the set's queue or pairs, or the free list */
-    tt_op_phase phase;
-    uint32_t index; /* in control->ops */
+    tt_op *next;       /* in the set's queue or pairs, or the free list */
+    tt_op_phase phase; /* changed by tt_op_set_phase alone */
+    uint32_t index;    /* in control->ops */
     tt_control *control;
     tt_request *request;
     tt_set *set;
@@ -193,6 +184,12 @@ static inline bool tt_request_is_tuned(const tt_control *control, const tt_reque
     const uint64_t width = tt_dtype_bytes(request->dtype);
     return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
            width > 0 && (request->count <= first / width) != (request->count <= now / width);
+}
+
+static inline void tt_op_set_phase(tt_op *op, tt_op_phase phase)
+{
+    TT_ASSERT(tt_op_phase_follows(op->phase, phase));
+    op->phase = phase;
 }
 
 /* op.c */

@@ -228,7 +228,7 @@ static void pump(tt_set *set, tt_engine_order *order)
 
 void tt_engine_agreed(tt_op *op)
 {
-    op->phase = OP_ENGINE;
+    tt_op_set_phase(op, OP_ENGINE);
     op->has_views = false;
     op->exec.is_running = false;
     pump(op->set, order_of(op));

@@ -97,7 +97,7 @@ static bool fate_remove(const tt_op *op, tt_fate *fate_out)
 
 static void fate_apply(tt_op *op, const tt_fate *fate)
 {
-    op->phase = OP_DISPUTED;
+    tt_op_set_phase(op, OP_DISPUTED);
     if (fate->key.kind == TT_FRAME_OBJECT) { /* the others have not heard */
         tt_agree_object(op, fate->status, fate->text);
     } else {

@@ -49,8 +49,10 @@ typedef struct layout_name {
     uint32_t alone;             /* submissions that still go alone */
 } layout_name;
 
+typedef enum layout_phase { LAYOUT_OFF, LAYOUT_WATCHING, LAYOUT_IN_USE } layout_phase;
+
 struct tt_layout {
-    enum { LAYOUT_OFF, LAYOUT_WATCHING, LAYOUT_IN_USE } phase;
+    layout_phase phase;
     uint32_t turn; /* how often groups were made */
     uint32_t step, batch;
     uint64_t step_began_ns, step_ns; /* here; the longest of them */
@@ -60,6 +62,13 @@ struct tt_layout {
     uint32_t name_count, order_count, capacity;
     uint32_t group_count;
 };
+
+/* Groups are made from what was watched; watching begins anew at any time. */
+static void layout_set_phase(tt_layout *layout, layout_phase phase)
+{
+    TT_ASSERT(phase == LAYOUT_WATCHING || layout->phase == LAYOUT_WATCHING);
+    layout->phase = phase;
+}
 
 /* ---- names ---- */
 
@@ -163,7 +172,7 @@ tt_status tt_layout_begin(tt_control *control, tt_set *set)
     }
     tt_layout *layout = set->layout;
     names_clear(control->platform, layout);
-    layout->phase = LAYOUT_WATCHING;
+    layout_set_phase(layout, LAYOUT_WATCHING);
     layout->turn++;
     layout->step = 1;
     layout->batch = 0;
@@ -222,9 +231,9 @@ static void step_end(tt_control *control, tt_layout *layout)
     }
     if (is_repeated && layout->step > 1) {
         make_groups(layout, control->config.groups);
-        layout->phase = LAYOUT_IN_USE;
+        layout_set_phase(layout, LAYOUT_IN_USE);
     } else if (layout->step >= STEPS_MAX) {
-        layout->phase = LAYOUT_OFF; /* no two steps are alike */
+        layout_set_phase(layout, LAYOUT_OFF); /* no two steps are alike */
     }
     layout->step++;
     layout->order_count = 0;
@@ -302,7 +311,7 @@ void tt_layout_watch(tt_control *control, tt_set *set, const tt_agreement *items
     layout->batch++;
     for (uint32_t i = 0; i < count && layout->phase != LAYOUT_OFF; i++) {
         if (is_plain(&items[i], &bytes) && !watch(control, layout, &items[i], bytes)) {
-            layout->phase = LAYOUT_OFF;
+            layout_set_phase(layout, LAYOUT_OFF);
             tt_named_starve(control); /* it could not tell who is in which group */
         }
     }

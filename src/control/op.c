@@ -157,7 +157,7 @@ static void list_remove(tt_op **link, const tt_op *op)
 
 static void queue_add(tt_op ***end, tt_op *op)
 {
-    op->phase = OP_QUEUED;
+    tt_op_set_phase(op, OP_QUEUED);
     op->next = NULL;
     **end = op;
     *end = &op->next;
@@ -312,7 +312,7 @@ void tt_op_free(tt_op *op)
 {
     tt_control *control = op->control;
     const tt_request *request = op->request;
-    op->phase = OP_FREE;
+    tt_op_set_phase(op, OP_FREE);
     op->is_quick = op->is_quick && op->idle_era == control->idle.era;
     control->pending--;
     if (op->idle.is_in && op->is_quick) {
@@ -423,7 +423,7 @@ static void begin_data(tt_op *op)
         op->heard = UINT64_MAX; /* that was the wait for all of them */
     }
     if (op->exec.is_laid_out && (tt_exec_can_meet(&op->exec) || TT_PLANT(PLACES_NOT_ASKED_AGAIN))) {
-        op->phase = OP_DATA;
+        tt_op_set_phase(op, OP_DATA);
         op->exec.identity.stage = op->exec.arriving.stage = 1;
         const tt_status started = tt_exec_start(&op->exec);
         TT_ASSERT(started == TT_OK); /* its plan and memory are there */
@@ -434,7 +434,7 @@ static void begin_data(tt_op *op)
         tt_engine_agreed(op);
         return;
     }
-    op->phase = OP_DATA;
+    tt_op_set_phase(op, OP_DATA);
     exec_prepare(op, 1);
     if (status == TT_OK) {
         op->has_views = op->exec.problem.facts != NULL;
@@ -457,10 +457,10 @@ void tt_op_begin_now(tt_op *op)
     if (op->phase == OP_QUEUED || op->phase == OP_HELD) {
         tt_op_clock(op, TT_STAGE_QUEUE, 0, &op->control->counters.queued_ns);
     }
-    op->phase = OP_DATA;
+    tt_op_set_phase(op, OP_DATA);
     tt_pace_run(op);
     if (op->set->broken == TT_ERR_PEER_DOWN) {
-        op->phase = OP_DISPUTED; /* it has no algorithm yet */
+        tt_op_set_phase(op, OP_DISPUTED); /* it has no algorithm yet */
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return;
     }
@@ -472,7 +472,7 @@ void tt_op_begin_now(tt_op *op)
         tt_op_choose(op);
     }
     if (tt_op_needs_facts(op)) {
-        op->phase = OP_FACTS;
+        tt_op_set_phase(op, OP_FACTS);
         exec_prepare(op, 0);
         tt_text text;
         tt_text_clear(&text);
@@ -574,7 +574,7 @@ static void op_reset(tt_op *op, tt_request *request, tt_set *set)
     op->is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
     op->is_sender = request->collective == TT_SEND;
     tt_op_date(op, tt_now(control->platform));
-    op->phase = OP_DATA;
+    tt_op_set_phase(op, OP_DATA);
     if (request->named != NULL) { /* the time until it could begin counts */
         op->deadline_ns = tt_min_u64(op->deadline_ns, request->named->deadline_ns);
         op->waiting_ns = request->named->submitted_ns;
@@ -627,7 +627,7 @@ static void place_and_object(tt_op *op, tt_status status, const char *text)
 {
     tt_op **list =
         op->is_pair ? &op->set->pairs : (op->planned != NULL ? &op->planned->open : NULL);
-    op->phase = OP_DATA;
+    tt_op_set_phase(op, OP_DATA);
     if (list != NULL) {
         op->next = *list;
         *list = op;

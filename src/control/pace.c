@@ -169,7 +169,7 @@ bool tt_pace_hold(tt_op *op)
         charge(op);
         return false;
     }
-    op->phase = OP_HELD;
+    tt_op_set_phase(op, OP_HELD);
     control->counters.held++;
     if (control->pace.held.count == 1) {
         control->pace.moved_ns = tt_now(control->platform);

@@ -248,7 +248,7 @@ static bool submit_places(tt_op *op, tt_request *request)
     op->stopped[0] = 0;
     exec->identity.stage = exec->arriving.stage = 0;
     exec->urgency = tt_pace_urgency(op);
-    op->phase = OP_FACTS;
+    tt_op_set_phase(op, OP_FACTS);
     op->has_views = true; /* who has all places may store here from now on */
     if (is_long) {
         const bool is_held = tt_pace_hold(op);
@@ -300,7 +300,7 @@ bool tt_quick_submit(tt_control *control, tt_request *request)
     exec->output = request->output;
     const bool is_begun = !op->by_engine && tt_exec_repeat(exec);
     begin(op, request);
-    op->phase = op->by_engine ? OP_FACTS : OP_DATA;
+    tt_op_set_phase(op, op->by_engine ? OP_FACTS : OP_DATA);
     if (op->by_engine) {
         tt_engine_repeat(op);
     }

@@ -17,6 +17,13 @@
 #include "control/named.h"
 #include "control/quick.h"
 
+/* One after the other; a set that this rank is no member of has no farewell. */
+static void set_set_phase(tt_set *set, tt_set_phase phase)
+{
+    TT_ASSERT(phase == set->phase + 1 || (set->phase == SET_REMOVED && phase == SET_OVER));
+    set->phase = phase;
+}
+
 static bool has_named(const tt_control *control, const tt_set *set)
 {
     const tt_names *names = control->names;
@@ -83,13 +90,13 @@ static void retire(tt_control *control, tt_set *set)
 static void farewell_over(tt_request *request)
 {
     tt_set *set = request->owner;
-    set->phase = SET_OVER; /* its op is not yet through with it: released in the next step */
+    set_set_phase(set, SET_OVER); /* its op is not yet through with it: released in the next step */
 }
 
 static void farewell(tt_control *control, tt_set *set)
 {
     const tt_standing standing = {.space = SPACE_CALLS};
-    set->phase = SET_FAREWELL;
+    set_set_phase(set, SET_FAREWELL);
     set->late = TT_OK; /* nobody is left to be told */
     set->farewell = (tt_request){.collective = TT_BARRIER,
                                  .set = set->id,
@@ -115,7 +122,7 @@ void tt_removal_step(tt_control *control)
         if (set->phase == SET_REMOVED && set->join == NULL && !has_op(control, set) &&
             !has_named(control, set)) {
             if (set->self == UINT32_MAX || TT_PLANT(SET_RELEASED_TOO_EARLY)) {
-                set->phase = SET_OVER;
+                set_set_phase(set, SET_OVER);
             } else {
                 farewell(control, set);
             }
@@ -133,7 +140,7 @@ tt_status tt_control_set_remove(tt_control *control, uint32_t id)
     if (set == NULL || id == 0 || set->phase != SET_OPEN) {
         return TT_ERR_BAD_ARGUMENT;
     }
-    set->phase = SET_REMOVED;
+    set_set_phase(set, SET_REMOVED);
     control->removed_count++;
     tt_removal_step(control);
     return TT_OK;

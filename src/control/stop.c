@@ -118,11 +118,11 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     }
     if (op->phase == OP_HELD) { /* the end of another part of its group frees credit for it */
         tt_pace_withdraw(op);
-        op->phase = OP_DISPUTED;
+        tt_op_set_phase(op, OP_DISPUTED);
     }
     tt_engine_failed(op);
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
-        op->phase = OP_STOPPING;
+        tt_op_set_phase(op, OP_STOPPING);
         op->stopping_ns = tt_now(op->control->platform);
         ask_to_stop(op);
     }

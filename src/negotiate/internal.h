@@ -14,6 +14,7 @@
 #define TUTTI_NEGOTIATE_INTERNAL_H
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "negotiate/combine.h"
 #include "negotiate/entry.h"
 #include "negotiate/negotiate.h"
@@ -174,6 +175,15 @@ struct tt_negotiator {
     uint64_t cycle_ns;               /* original: begin of the last one */
     tt_text shut_text;
 };
+
+/* A round is a vector, then perhaps a cut, then perhaps a turn of the coordinator: requests are
+ * gathered, the answer is waited for. In the original protocol it is such a turn alone. */
+static inline void tt_negotiator_set_phase(tt_negotiator *self, tt_phase phase)
+{
+    TT_ASSERT(phase == TT_PHASE_IDLE || phase > self->phase);
+    TT_ASSERT(phase != TT_PHASE_ANSWER || self->phase == TT_PHASE_GATHER);
+    self->phase = phase;
+}
 
 void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *notice);
 /* Room for `needed` elements in *array of *capacity; what is new is zeroed. */

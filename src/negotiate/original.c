@@ -15,7 +15,7 @@ tt_status tt_original_tick(tt_negotiator *self, uint64_t now_ns)
         return TT_OK;
     }
     self->cycle_ns = now_ns;
-    self->phase = TT_PHASE_GATHER;
+    tt_negotiator_set_phase(self, TT_PHASE_GATHER);
     self->flags = TT_FLAG_TURN;
     self->count.coordinator_turns++;
     TT_TRY(tt_turn_tell(self));

@@ -133,7 +133,7 @@ tt_status tt_round_start(tt_negotiator *self)
     if (self->called < round && (self->is_urgent || !self->is_rearmed)) {
         call(self, round, TT_NONE);
     }
-    self->phase = TT_PHASE_VECTOR;
+    tt_negotiator_set_phase(self, TT_PHASE_VECTOR);
     self->count.rounds++;
     tt_notice own = {.digest = self->cache.digest};
     TT_TRY(own_vector(self, &own));
@@ -256,7 +256,7 @@ static tt_status begin_cut(tt_negotiator *self)
             memcpy(counts + 4 * k++, &cache->slots[i].begun, 4);
         }
     }
-    self->phase = TT_PHASE_CUT;
+    tt_negotiator_set_phase(self, TT_PHASE_CUT);
     const tt_notice own = {
         .digest = cache->plan_digest, .bytes = 4 * self->frozen_count, .payload = counts};
     return tt_combine_begin(self, &self->cut, &own);
@@ -268,7 +268,7 @@ static void end_round(tt_negotiator *self)
     tt_combine_reset(self, &self->vectors[self->done & 1], self->done + 2);
     tt_combine_reset(self, &self->cut, self->done + 1);
     tt_turn_reset(self);
-    self->phase = TT_PHASE_IDLE;
+    tt_negotiator_set_phase(self, TT_PHASE_IDLE);
     self->is_rearmed = self->is_useful || (self->flags & TT_FLAG_EMPTY) != 0;
     tt_plan_promote(self);
 }
@@ -280,7 +280,7 @@ static tt_status begin_turn(tt_negotiator *self)
         end_round(self);
         return TT_OK;
     }
-    self->phase = TT_PHASE_GATHER;
+    tt_negotiator_set_phase(self, TT_PHASE_GATHER);
     self->count.coordinator_turns++;
     return tt_turn_tell(self);
 }
@@ -348,7 +348,7 @@ tt_status tt_round_advance(tt_negotiator *self)
             if (!tt_turn_has_all(&self->turn, self->place.child_count)) {
                 return TT_OK;
             }
-            self->phase = TT_PHASE_ANSWER;
+            tt_negotiator_set_phase(self, TT_PHASE_ANSWER);
             TT_TRY(tt_turn_pass_up(self));
             break;
         case TT_PHASE_ANSWER:

@@ -37,8 +37,7 @@ static tt_survey *survey_create(tt_negotiator *self, const tt_ticket *ticket)
     for (const tt_survey *survey = self->surveys; survey != NULL; survey = survey->next) {
         count++;
     }
-    tt_survey *survey =
-        count < SURVEYS_MAX ? tt_allocate(&self->memory, 1, sizeof(*survey)) : NULL;
+    tt_survey *survey = count < SURVEYS_MAX ? tt_allocate(&self->memory, 1, sizeof(*survey)) : NULL;
     if (survey != NULL) {
         survey->ticket = ticket;
         survey->number = ++self->survey_count | SURVEY_BIT;
@@ -130,8 +129,8 @@ void tt_negotiator_say_expired(tt_negotiator *self, const tt_ticket *ticket, tt_
     const uint64_t age_ns = self->host.now(self->host.owner) - since_ns;
     const tt_survey *survey = *survey_link(self, ticket);
     tt_ranges silent = {0};
-    tt_text_add(text, "rank %u gave up after %.1f s",
-                tt_negotiator_rank(self, self->members.self), (double)age_ns / 1e9);
+    tt_text_add(text, "rank %u gave up after %.1f s", tt_negotiator_rank(self, self->members.self),
+                (double)age_ns / 1e9);
     if (survey == NULL) {
         return;
     }

@@ -185,6 +185,15 @@ class TidyTest(unittest.TestCase):
                 ([], "tests/other/a_test.sh", script % "asan")):
             self.assertEqual(self.findings({**areas, path: text}), rules, (path, text))
 
+    def test_a_phase_is_set_in_one_place(self):
+        body = SPDX + ("struct x { int phase; };\n"
+                       "static void x_set_phase(struct x *x, int p)\n{\n    x->phase = p;\n}\n"
+                       "void tt_x(struct x *x);\n"
+                       "void tt_x(struct x *x)\n{\n    x_set_phase(x, x->phase == 1);\n}\n")
+        self.expect([], "src/aggregate/x.c", body)
+        self.expect(["phase"], "src/aggregate/x.c", body.replace(
+            "x_set_phase(x, x->phase == 1);", "x->phase = 1;"))
+
     def test_two_files_of_one_base_name_are_found(self):
         body = SPDX + "#include <string.h>\n"
         self.expect(["twin"], "src/schedule/good.c", body)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phase.h - the phases of an op's life, and which may follow which.
+ *
+ * Layer:   control, private.
+ * Threads: pure.
+ * Memory:  none.
+ */
+#ifndef TUTTI_CONTROL_PHASE_H
+#define TUTTI_CONTROL_PHASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum tt_op_phase {
+    OP_FREE,
+    OP_QUEUED,   /* no place in the set's order window yet */
+    OP_HELD,     /* has its place, waits for credit */
+    OP_FACTS,    /* stage 0: counts or places are exchanged */
+    OP_DATA,     /* stage 1, or its place is being looked for */
+    OP_ENGINE,   /* agreed; waits for its turn to be launched, or for the engine */
+    OP_DISPUTED, /* descriptors differ; waits for the verdict */
+    OP_STOPPING, /* failed; waits until no peer touches its memory */
+} tt_op_phase;
+
+/* An op may end, or fail, in every phase but the last ones; it never runs again after a dispute. */
+static inline bool tt_op_phase_follows(tt_op_phase from, tt_op_phase to)
+{
+    enum {
+        QUEUED = 1 << OP_QUEUED,
+        HELD = 1 << OP_HELD,
+        FACTS = 1 << OP_FACTS,
+        DATA = 1 << OP_DATA,
+        ENGINE = 1 << OP_ENGINE,
+        DISPUTED = 1 << OP_DISPUTED,
+        STOPPING = 1 << OP_STOPPING,
+        ENDS = DISPUTED | STOPPING | 1 << OP_FREE,
+    };
+    static const uint8_t after[] = {
+        [OP_FREE] = DATA | FACTS,
+        [OP_QUEUED] = HELD | DATA | ENDS,
+        [OP_HELD] = DATA | ENDS,
+        [OP_FACTS] = DATA | ENGINE | ENDS,
+        [OP_DATA] = QUEUED | HELD | FACTS | DATA | ENGINE | ENDS,
+        [OP_ENGINE] = ENDS,
+        [OP_DISPUTED] = ENDS,
+        [OP_STOPPING] = 1 << OP_FREE,
+    };
+    return (after[from] >> to & 1) != 0;
+}
+
+#endif
