@@ -262,12 +262,13 @@ static void host_joined(void *owner, uint32_t last)
     (void)last;
 }
 
-static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
-                         uint32_t count, tt_text *text)
+static tt_status host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                              uint32_t count, tt_text *text)
 {
     (void)owner;
     (void)claimants;
     tt_text_add(text, "%s has %u claims", name, count);
+    return TT_ERR_MISMATCH;
 }
 
 static void host_report(void *owner, int level, const char *text)
@@ -336,6 +337,7 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
                                         .agreed = host_agreed,
                                         .planned = host_planned,
                                         .failed = host_failed,
+                                        .judged = host_failed,
                                         .joined = host_joined,
                                         .explain = host_explain,
                                         .report = host_report};

@@ -180,34 +180,43 @@ static void host_planned(void *owner, const tt_agreement *item)
     }
 }
 
+static void end_ticket(tt_set *set, tt_named *named, tt_status status, const char *text)
+{
+    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* for its sake planned ones were refused */
+        text = named->error;
+    }
+    tt_named_refuse(set->control, named, status, text);
+}
+
 static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const char *text)
 {
     tt_set *set = owner;
     tt_named *named = ticket->owner;
-    const bool is_explained = text[0] == '#' && text[1] > '@' && text[1] < '@' + 32;
-    if (is_explained) {
-        status = (tt_status)('@' - text[1]);
-        text += 2;
-    }
     tt_text starved;
     tt_text_clear(&starved);
-    if (status == TT_ERR_NO_MEMORY && !is_explained && set->shut == TT_OK) {
+    if (status == TT_ERR_NO_MEMORY && set->shut == TT_OK) {
         tt_named_starve(set->control); /* the negotiator's: its peers know nothing of it */
         tt_named_say_starved(set->control, &starved);
         text = starved.bytes;
     }
-    if (tt_group_has_come_apart(named, status, is_explained)) {
+    if (tt_group_has_come_apart(named, status, false)) {
         tt_group_come_apart(set->control, named);
         return;
     }
-    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* for its sake planned ones were refused */
-        text = named->error;
+    end_ticket(set, named, status, text);
+}
+
+static void host_judged(void *owner, tt_ticket *ticket, tt_status status, const char *text)
+{
+    tt_set *set = owner;
+    tt_named *named = ticket->owner;
+    if (tt_group_has_come_apart(named, status, true)) {
+        tt_group_come_apart(set->control, named);
+        return;
     }
-    if (is_explained) {
-        named->is_waiting = false;
-        tt_layout_watch_failed(set->control, set, named->name);
-    }
-    tt_named_refuse(set->control, named, status, text);
+    named->is_waiting = false;
+    tt_layout_watch_failed(set->control, set, named->name);
+    end_ticket(set, named, status, text);
 }
 
 void tt_named_settle_join(tt_set *set)
@@ -241,14 +250,10 @@ static void host_joined(void *owner, uint32_t last)
     tt_named_settle_join(set);
 }
 
-/* The status travels before the words; see host_failed. */
-static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
-                         uint32_t count, tt_text *text)
+static tt_status host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                              uint32_t count, tt_text *text)
 {
-    const tt_set *set = owner;
-    tt_text words = {0};
-    const tt_status status = tt_bid_explain(set, name, claimants, count, &words);
-    tt_text_add(text, "#%c%s", (char)('@' - (int)status), words.bytes);
+    return tt_bid_explain(owner, name, claimants, count, text);
 }
 
 /* By how many to divide must be known when the op begins. */
@@ -287,6 +292,7 @@ static const tt_negotiate_host host_table = {
     .planned = host_planned,
     .unplanned = tt_pack_unplan,
     .failed = host_failed,
+    .judged = host_judged,
     .joined = host_joined,
     .explain = host_explain,
     .part = tt_bid_part,

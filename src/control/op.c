@@ -340,6 +340,7 @@ void tt_op_end(tt_op *op, tt_status status)
     const bool was_queued = op->phase == OP_QUEUED, is_pair = op->is_pair;
     const uint32_t pair_index = op->pair_index;
     const tt_upset tensor = op->tensor;
+    const bool is_planned = op->space == SPACE_PLANNED;
     tt_order *order = tt_order_of(set, op->space);
     tt_any *any = op->any;
     const tt_head key = tt_op_arriving_key(op);
@@ -364,7 +365,7 @@ void tt_op_end(tt_op *op, tt_status status)
         control->counters.ops_failed++;
         tt_agree_reason(control, &key, request->error);
     }
-    if (status < 0 && op->space == SPACE_PLANNED) {
+    if (status < 0 && is_planned) {
         tt_named_upset(set, tensor.generation, tensor.index);
     }
     tt_request_end(request, status, request->error);

@@ -109,7 +109,7 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
 static tt_status take_failed(tt_negotiator *self, const answer_view *view)
 {
     const tt_status status = (tt_status)view->head.status;
-    if (status != TT_ERR_MISMATCH && status != TT_ERR_CANCELLED && status != TT_ERR_TIMED_OUT) {
+    if (status != TT_ERR_CANCELLED && status != TT_ERR_TIMED_OUT) {
         return TT_ERR_BAD_WIRE;
     }
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
@@ -120,7 +120,7 @@ static tt_status take_failed(tt_negotiator *self, const answer_view *view)
         tt_entry_fail(self, number, status, text.bytes);
         return TT_OK;
     }
-    return status == TT_ERR_MISMATCH || self->is_joining ? TT_OK : owe_failure(self, view);
+    return self->is_joining ? TT_OK : owe_failure(self, view);
 }
 
 /* Of this member's tensors that are in groups which these answers have ended. */
@@ -146,6 +146,23 @@ static tt_status tear(tt_negotiator *self, const tt_entry *entry)
     self->torn.hashes = hashes;
     for (uint32_t i = 0; i < self->parts.count; i++) {
         self->torn.hashes[self->torn.count++] = self->parts.hashes[i];
+    }
+    return TT_OK;
+}
+
+/* Every member has had the ticket, unless it has joined. */
+static tt_status take_judged(tt_negotiator *self, const answer_view *view)
+{
+    const tt_status status = (tt_status)view->head.status;
+    if (status >= 0 || (int)status <= TT_JUDGED_LOWEST) {
+        return TT_ERR_BAD_WIRE;
+    }
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
+    if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
+        self->last_mode = TT_NEGOTIATE_COORDINATOR;
+        tt_text text = {0};
+        tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
+        tt_entry_judge(self, number, status, text.bytes);
     }
     return TT_OK;
 }
@@ -229,6 +246,8 @@ static tt_status take(tt_negotiator *self, const answer_view *view)
         return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_failed(self, view);
     case TT_ANSWER_CONTESTED:
         return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_contested(self, view);
+    case TT_ANSWER_JUDGED:
+        return view->head.name_bytes == 0 ? TT_ERR_BAD_WIRE : take_judged(self, view);
     case TT_ANSWER_JOINED:
         return take_joined(self, view);
     }

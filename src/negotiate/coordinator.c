@@ -12,11 +12,11 @@
 #include "base/plant.h"
 #include "negotiate/internal.h"
 
-static void write_failure(tt_writer *writer, const tt_row *row, tt_status status,
-                          const tt_text *text)
+static void write_failure(tt_writer *writer, const tt_row *row, tt_answer_kind kind,
+                          tt_status status, const tt_text *text)
 {
     const tt_entry *entry = &writer->self->entries.items[row->entry];
-    const tt_answer_head head = {.kind = TT_ANSWER_FAILED,
+    const tt_answer_head head = {.kind = (uint8_t)kind,
                                  .status = (int16_t)status,
                                  .name_bytes = entry->name_bytes,
                                  .claim_bytes = (uint16_t)text->length};
@@ -30,7 +30,7 @@ static void write_verdict(tt_writer *writer, const tt_row *row)
     tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, entry->name, entry->name_bytes);
     tt_text_add(&text, ": %s", row->text->bytes);
-    write_failure(writer, row,
+    write_failure(writer, row, TT_ANSWER_FAILED,
                   row->verdict == TT_REQUEST_CANCEL ? TT_ERR_CANCELLED : TT_ERR_TIMED_OUT, &text);
 }
 
@@ -68,7 +68,8 @@ static void place_claimant(tt_claimant *claimants, uint32_t count, tt_claimant c
     claimants[at] = claimant;
 }
 
-static tt_status explain(tt_negotiator *self, const tt_row *row, tt_text *text)
+static tt_status explain(tt_negotiator *self, const tt_row *row, tt_text *text,
+                         tt_status *status_out)
 {
     uint32_t claim_count = 0;
     uint64_t member_count = 0;
@@ -88,8 +89,9 @@ static tt_status explain(tt_negotiator *self, const tt_row *row, tt_text *text)
             at += claimant.member_count;
             place_claimant(claimants, count++, claimant);
         }
-        self->host.explain(self->host.owner, self->entries.items[row->entry].name, claimants,
-                           claim_count, text);
+        *status_out = self->host.explain(self->host.owner, self->entries.items[row->entry].name,
+                                         claimants, claim_count, text);
+        TT_ASSERT(*status_out < 0 && (int)*status_out > TT_JUDGED_LOWEST);
     }
     const bool is_out = claimants == NULL || members == NULL;
     tt_release(&self->memory, claimants, claim_count, sizeof(tt_claimant));
@@ -110,8 +112,9 @@ static tt_status answer_complete(tt_writer *writer, const tt_row *row)
         return TT_OK;
     }
     tt_text text = {0};
-    TT_TRY(explain(self, row, &text));
-    write_failure(writer, row, TT_ERR_MISMATCH, &text);
+    tt_status status = TT_ERR_MISMATCH;
+    TT_TRY(explain(self, row, &text, &status));
+    write_failure(writer, row, TT_ANSWER_JUDGED, status, &text);
     return TT_OK;
 }
 

@@ -347,6 +347,14 @@ void tt_entry_fail(tt_negotiator *self, uint32_t number, tt_status status, const
     tt_entry_release(self, number);
 }
 
+void tt_entry_judge(tt_negotiator *self, uint32_t number, tt_status status, const char *text)
+{
+    tt_ticket *ticket = tt_entry_end(self, number);
+    self->count.failed++;
+    self->host.judged(self->host.owner, ticket, status, text);
+    tt_entry_release(self, number);
+}
+
 tt_status tt_entry_owe(tt_negotiator *self, uint32_t number, tt_status status, const tt_text *text,
                        bool is_contest)
 {

@@ -124,6 +124,8 @@ void tt_entry_drop_debt(tt_negotiator *self, uint32_t entry);
  * next call of that name is the first of a new count on every member. */
 void tt_entries_forgive(tt_negotiator *self);
 void tt_entry_fail(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
+/* The same by the coordinator's judgement of all claims. */
+void tt_entry_judge(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
 /* ---- cache: what was agreed once, in the same slots everywhere ---- */
 

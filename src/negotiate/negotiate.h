@@ -150,6 +150,8 @@ typedef struct tt_notice {
     const void *payload; /* copied by the host before send returns */
 } tt_notice;
 
+enum { TT_JUDGED_LOWEST = -32 }; /* no status of `explain` */
+
 /* None of these calls the negotiator back. */
 typedef struct tt_negotiate_host {
     void *owner;
@@ -168,11 +170,15 @@ typedef struct tt_negotiate_host {
      * set. NULL: who waits finds out. */
     void (*unplanned)(void *owner, const tt_agreement *item);
     void (*failed)(void *owner, tt_ticket *ticket, tt_status status, const char *text);
+    /* All members had the ticket, with claims that differ: it ends as `explain` of the coordinator
+     * has it, on every member. */
+    void (*judged)(void *owner, tt_ticket *ticket, tt_status status, const char *text);
     /* All members have joined; `last` is the one that did so last. */
     void (*joined)(void *owner, uint32_t last);
-    /* Say in `text` how these claims about `name` differ. */
-    void (*explain)(void *owner, const char *name, const tt_claimant *claimants, uint32_t count,
-                    tt_text *text);
+    /* Say in `text` how these claims about `name` differ; the status that their tickets end with,
+     * between 0 and TT_JUDGED_LOWEST. */
+    tt_status (*explain)(void *owner, const char *name, const tt_claimant *claimants,
+                         uint32_t count, tt_text *text);
     /* The tensor of a group's claim that lies at `offset` (0: the first); where the next one does.
      * 0: there is none. NULL: no claim is of a group. */
     uint32_t (*part)(void *owner, const void *claim, uint16_t claim_bytes, uint32_t offset,

@@ -75,6 +75,7 @@ typedef enum tt_answer_kind {
     /* The claim is a text. needs_all 1: a group that is contested, behind them (0) their tensors,
      * which also fail where they were not submitted yet */
     TT_ANSWER_CONTESTED,
+    TT_ANSWER_JUDGED, /* claims differ; status and text, in place of a claim, are the host's */
 } tt_answer_kind;
 
 /* Then the name and a 0, the claim and a 0. */

@@ -112,8 +112,8 @@ static void host_joined(void *owner, uint32_t last)
     TT_ASSERT(last < MEMBERS);
 }
 
-static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
-                         uint32_t count, tt_text *text)
+static tt_status host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                              uint32_t count, tt_text *text)
 {
     (void)owner;
     for (uint32_t i = 0; i < count; i++) {
@@ -122,6 +122,7 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
         }
     }
     tt_text_add(text, "%s differs", name);
+    return TT_ERR_MISMATCH;
 }
 
 static void host_report(void *owner, int level, const char *text)
@@ -189,7 +190,8 @@ static uint32_t write_record(uint8_t *at, fuzz_input *input, bool is_request)
         return used + head.claim_bytes;
     }
     const bool is_join = (choice & 3) == TT_ANSWER_JOINED;
-    const tt_answer_head head = {.kind = (choice & 3) == 0 ? TT_ANSWER_CONTESTED : choice & 3,
+    const tt_answer_kind rare = (choice >> 14 & 1) != 0 ? TT_ANSWER_JUDGED : TT_ANSWER_CONTESTED;
+    const tt_answer_head head = {.kind = (uint8_t)((choice & 3) == 0 ? rare : choice & 3),
                                  .needs_all = (choice >> 2 & 7) == 7,
                                  .status = (int16_t) - (int)(choice >> 5 & 15),
                                  .name_bytes = is_join ? 0 : 1,
@@ -304,6 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
                                      .agreed = host_agreed,
                                      .planned = host_planned,
                                      .failed = host_failed,
+                                     .judged = host_failed,
                                      .joined = host_joined,
                                      .explain = host_explain,
                                      .part = parts_next,

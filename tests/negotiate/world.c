@@ -155,8 +155,8 @@ static void host_joined(void *owner, uint32_t last)
     add_event(owner, EVENT_JOINED)->last = last;
 }
 
-static void host_explain(void *owner, const char *name, const tt_claimant *claimants,
-                         uint32_t count, tt_text *text)
+static tt_status host_explain(void *owner, const char *name, const tt_claimant *claimants,
+                              uint32_t count, tt_text *text)
 {
     (void)owner;
     tt_text_add(text, "%s:", name);
@@ -166,6 +166,7 @@ static void host_explain(void *owner, const char *name, const tt_claimant *claim
             tt_text_add(text, " %u", claimants[i].members[k]);
         }
     }
+    return TT_ERR_MISMATCH;
 }
 
 static void host_report(void *owner, int level, const char *text)
@@ -216,6 +217,7 @@ test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_co
                                         .agreed = host_agreed,
                                         .planned = host_planned,
                                         .failed = host_failed,
+                                        .judged = host_failed,
                                         .joined = host_joined,
                                         .explain = host_explain,
                                         .part = parts_next,
