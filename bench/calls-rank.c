@@ -208,7 +208,7 @@ static double block_us(calls_bench *self, bench_case *each, uint32_t repeats)
     return (now_us() - begin) / repeats;
 }
 
-/* All ranks repeat a block as often as rank 0 says. */
+/* Rank 0 decides how often all ranks repeat a block. */
 static uint32_t agreed_repeats(const calls_bench *self, double once_us, double block)
 {
     int32_t repeats = (int32_t)(block / once_us);

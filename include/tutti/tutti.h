@@ -320,7 +320,7 @@ typedef struct tutti_call {
     int tag; /* of send and receive: those of one tag match by call order per pair of ranks; 0 to
               * TUTTI_TAG_MAX. Some memory is kept for every tag that a pair has used */
     int *source_out; /* of receive: the member of the set whose message it takes; written before the
-                      * call ends, valid if it succeeds. NULL: not told */
+                      * call ends, valid if it succeeds. NULL: not reported */
 } tutti_call;
 
 /* As `root` of a receive: take the next message of whichever member has one of this tag.
@@ -453,8 +453,8 @@ TUTTI_API size_t tutti_describe(const tutti_context *context, char *buffer, size
 /* Write what calls spend their time on, stage by stage, to `path` from now on: Chrome's trace
  * format, for Perfetto or chrome://tracing; events of several ranks' files can be put together. One
  * at a time for each context. tutti_shutdown stops it. A thread writes the file: no call waits for
- * the disk, events are there within 0.1 s, and where the disk cannot follow the file says how many
- * are missing. */
+ * the disk. Events are there within 0.1 s where the thread gets a core; where it or the disk cannot
+ * follow, the file says how many are missing. */
 TUTTI_API tutti_status tutti_trace_start(tutti_context *context, const char *path);
 /* Write what is outstanding and close the file. TUTTI_OK also if nothing is written. */
 TUTTI_API tutti_status tutti_trace_stop(tutti_context *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine_open.h - the outside engine of a context: loaded, started, told of process sets, closed.
+ * engine_open.h - the outside engine of a context: loaded, started, given process sets, closed.
  *
  * Layer:   api, private.
  * Threads: as each function says; else one at a time.

@@ -22,7 +22,7 @@ bool tt_costs_cache_is_writable(const char *path);
 tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
 
 /* measure.c */
-/* Rank 0's word to all ranks about costs; the caller frees it. Empty on other ranks. */
+/* Rank 0's message about costs; the caller frees it. Empty on other ranks. */
 tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
                         tt_text *why);
 /* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.

@@ -33,7 +33,8 @@ enum {
     EVENT_TEXT_BYTES = 6 * 3 * TT_NAME_BYTES + 512, /* three times the name, all of it escaped */
     GATHER_NS = 10 * 1000 * 1000, /* between two rounds of writing, so that the producer rarely
                                      has to wake the writer */
-    WRITER_NICE = 19,             /* it takes what ranks leave */
+    WRITER_NICE = 10,             /* ranks come first */
+    CACHE_LINE = 64,
 };
 
 typedef struct trace_record {
@@ -55,7 +56,7 @@ typedef struct tt_trace {
     /* The writer's. */
     int file;
     int error; /* of the first write that failed; 0: none */
-    uint64_t dropped_told;
+    uint64_t dropped_told, last_ns;
     size_t text_bytes;
     char text[TEXT_BYTES];
 } tt_trace;
@@ -221,7 +222,7 @@ static void make_room(tt_trace *trace)
     }
 }
 
-/* That some records are missing, where the file has come to. */
+/* That records are missing by now: the ring was full some time before `at_ns`. */
 static void add_dropped(tt_trace *trace, uint64_t at_ns)
 {
     const uint64_t dropped = atomic_load_explicit(&trace->dropped, memory_order_relaxed);
@@ -241,15 +242,15 @@ static void add_dropped(tt_trace *trace, uint64_t at_ns)
 
 static void write_records(tt_trace *trace)
 {
-    uint64_t at_ns = 0;
     for (const trace_record *record; (record = tt_trace_ring_peek(&trace->ring)) != NULL;) {
+        add_dropped(trace, record->begin_ns);
         make_room(trace);
         add_edge(trace, record, true);
         add_edge(trace, record, false);
-        at_ns = record->end_ns;
+        trace->last_ns = record->end_ns;
         tt_trace_ring_pop(&trace->ring);
     }
-    add_dropped(trace, at_ns);
+    add_dropped(trace, trace->last_ns);
     write_out(trace);
 }
 
@@ -277,13 +278,10 @@ static void *writer_main(void *argument)
         sleep_until_due(trace);
         if (!atomic_load(&trace->is_over)) {
             (void)nanosleep(&gather, NULL);
+            write_records(trace);
         }
-        write_records(trace);
     }
-    write_records(trace); /* what came before is_over and after the last look */
-    add(trace, "\n]\n");
-    write_out(trace);
-    return NULL;
+    return NULL; /* what is left is written by the thread that waits for it */
 }
 
 /* ---- start and stop ---- */
@@ -330,6 +328,18 @@ static tutti_status trace_finish(tt_trace *trace)
     atomic_store(&trace->is_over, true);
     (void)sem_post(&trace->due);
     (void)pthread_join(trace->writer, NULL);
+    sigset_t pipe, before; /* a reader that is gone is an error, not a signal */
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    write_records(trace);
+    add(trace, "\n]\n");
+    write_out(trace);
+    if (trace->error == EPIPE && !sigismember(&before, SIGPIPE)) {
+        const struct timespec now = {0};
+        (void)sigtimedwait(&pipe, NULL, &now);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (close(trace->file) != 0 && trace->error == 0) {
         trace->error = errno;
     }
@@ -337,17 +347,20 @@ static tutti_status trace_finish(tt_trace *trace)
     const int error = trace->error;
     trace_free(trace);
     return error == 0 ? TUTTI_OK
-                      : tt_error_set(TUTTI_ERR_SYSTEM, "the trace could not be written: %s",
+                      : tt_error_set(TUTTI_ERR_SYSTEM,
+                                     "the trace could not be written: %s; its file ends early",
                                      strerror(error));
 }
 
 static tutti_status trace_create(const tutti_context *context, const char *path,
                                  tt_trace **trace_out)
 {
-    tt_trace *trace = calloc(1, sizeof(*trace));
+    _Static_assert(sizeof(tt_trace) % CACHE_LINE == 0, "the size that aligned_alloc asks for");
+    tt_trace *trace = aligned_alloc(CACHE_LINE, sizeof(*trace));
     if (trace == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
     }
+    memset(trace, 0, sizeof(*trace));
     trace->rank = context->rank;
     trace->tracer = (tt_tracer){.owner = trace, .took = trace_took};
     (void)sem_init(&trace->due, 0, 0);

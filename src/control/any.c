@@ -6,20 +6,20 @@
  * queue from the moment on that one from any source waits. The first in the queue is always such a
  * one: it takes the next message of the first member that has one, gets that message's number, and
  * goes on as any other receive. A message is known here by a frame of its sender for its number: a
- * parked DATA, a noted WANT, or the news of its failure. Long messages wait in silence at their
- * sender, so the receiver asks every member once for its next message (ASK); the sender answers
- * with WANT, at once or when it makes the call.
+ * parked DATA, a noted WANT, or a frame about its failure. A long message is not announced until
+ * the receiver is ready, so the receiver asks every member once for its next message (ASK); the
+ * sender answers with WANT, at once or when it makes the call.
  *
  *  (1) Receives of one (set, tag) take messages in the order of their calls; those of a named
  *      source behind one from any source wait, since it may take their message.
  *  (2) Only the next message of a member is asked for and taken. A question stands at its sender
  *      until that message is sent; an answer stands here until a receive of any kind takes it. So
  *      nothing is withdrawn: not by another choice, a cancel or a deadline.
- *  (3) What waits has no peer (its own rank stands for one) and no number: its end is told to
- *      nobody, and takes no message. What has taken a message is not cancelled.
+ *  (3) What waits has no peer (its own rank stands for one) and no number: its end sends
+ *      no frame and takes no message. What has taken a message is not cancelled.
  *  (4) Members with a message take turns.
- *  (5) The count of a member's messages moves only when a message is taken, so what a peer says
- *      about other numbers has no effect. Its questions are at most ASKS_MAX. One that offers and
+ *  (5) The count of a member's messages moves only when a message is taken, so frames with
+ *      other numbers have no effect. Its questions are at most ASKS_MAX. One that offers and
  *      does not send holds the receive until its deadline, as one with a named source is held.
  *  (6) The death of a member fails what waits, as it fails all calls on the set. One that left
  *      sends no more; what it sent before is taken. When no other member is left, what waits
@@ -449,8 +449,8 @@ void tt_any_ask_frame(tt_control *control, uint32_t peer, const tt_head *head)
     }
 }
 
-/* A short message tells of itself, by its data or for want of credit. */
-static bool tells_of_itself(const tt_op *op)
+/* A short message needs no offer: its DATA arrives, or WANT where credit is short. */
+static bool needs_no_offer(const tt_op *op)
 {
     const tt_request *request = op->request;
     const uint64_t width = tt_dtype_bytes(request->dtype);
@@ -466,7 +466,7 @@ void tt_any_answer(const tt_op *op)
         return;
     }
     ask_remove(control, link);
-    if (!tells_of_itself(op) && !TT_PLANT(OFFER_NOT_MADE)) {
+    if (!needs_no_offer(op) && !TT_PLANT(OFFER_NOT_MADE)) {
         offer(op);
     }
 }

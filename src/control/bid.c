@@ -290,7 +290,7 @@ bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
                     .records = (const uint8_t *)bytes + HEAD_BYTES,
                     .end = (const uint8_t *)bytes + byte_count};
     if (bid->member_count == 0 || bid->member_count > GROUP_MEMBERS_MAX || status > 0 ||
-        status < -64) {
+        status <= TT_JUDGED_LOWEST) {
         return false;
     }
     tt_bid look = *bid;

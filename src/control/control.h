@@ -108,10 +108,10 @@ typedef struct tt_request {
     tt_dtype dtype;
     tt_redop redop;
     uint32_t set;
-    uint32_t root;          /* or peer; member of the set, or TT_ANY_SOURCE */
-    int *source_out;        /* of a receive: the member whose message it takes; NULL: not told */
-    uint32_t tag;           /* of send and receive; up to TT_TAG_MAX */
-    int32_t urgency;        /* TT_URGENCY_*: class, plus a priority */
+    uint32_t root;   /* or peer; member of the set, or TT_ANY_SOURCE */
+    int *source_out; /* of a receive: the member whose message it takes; NULL: not reported */
+    uint32_t tag;    /* of send and receive; up to TT_TAG_MAX */
+    int32_t urgency; /* TT_URGENCY_*: class, plus a priority */
     uint32_t segment_bytes; /* longest frame; control's, from submission */
     const char *name;       /* or NULL: matched by order; of up to 255 bytes */
     const char *group;      /* or NULL; with a name: one of group_size that are one ticket */

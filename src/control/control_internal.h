@@ -164,10 +164,10 @@ struct tt_control {
     tt_names *names;              /* NULL: no named call yet */
     struct tt_early *early;
     bool is_touched;  /* a negotiator is to be flushed */
-    bool is_starved;  /* without memory for named calls it has given up, and told its peers so; */
+    bool is_starved;  /* without memory for named calls it has given up, and sent ABORT; */
     bool is_starving; /* its own calls are still to end */
     bool has_work;
-    bool has_given_up;   /* this rank has told its peers that it is down */
+    bool has_given_up;   /* this rank has sent ABORT */
     uint64_t ended_seen; /* ops that were over when a step was last asked for */
     bool is_waited;      /* who drives the machine now does nothing but wait */
     tt_status shut_down; /* negative: nothing more is taken */

@@ -164,7 +164,7 @@ static void tell_all(tt_control *control, tt_request *ended, const tt_text *text
 }
 
 /* Without memory for a stand-in its request waits for the next patrol. If there is none then, the
- * caller is told all the same: with all that this rank has open. */
+ * call fails all the same, with all that this rank has open. */
 static void starve_overdue(tt_control *control, const tt_named *named, const tt_request *request,
                            uint64_t now_ns)
 {

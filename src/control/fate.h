@@ -38,9 +38,9 @@ bool tt_fate_take(tt_op *op);
 /* The same for an op that this rank objects to: only a verdict counts. A dispute is answered by the
  * objection; a claim would blame this rank for what it does not ask for. */
 bool tt_fate_take_verdict(tt_op *op);
-/* Was anything said about the op of the pair with `peer` that `key` names? */
+/* Is a failure known for the op of the pair with `peer` that `key` names? */
 bool tt_fate_has(const tt_control *control, uint32_t peer, const tt_head *key);
-/* Was anything said about the op that `key` names? */
+/* Is a failure known for the op that `key` names? */
 bool tt_fate_is_known(const tt_control *control, const tt_head *key);
 /* Was a verdict given to all members? */
 bool tt_fate_is_decided(const tt_control *control, const tt_head *key);

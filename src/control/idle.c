@@ -11,9 +11,9 @@
 static const uint64_t FIRST_MIX = UINT64_C(0x9e3779b97f4a7c15);
 static const uint64_t SECOND_MIX = UINT64_C(0xd1342543de82ef95);
 
-/* An op that goes back with more memory than this leaves it behind: by and by every op would have
- * run every call, and have the memory of the largest. */
-enum { DROPPED_BYTES_MAX = 8 * 1024 };
+/* An op that goes back with more memory than this releases it: otherwise, over time, every op
+ * would have run every call, and have the memory of the largest. */
+enum { DROPPED_BYTES_MAX = 1024 };
 
 /* Of a sum buffers may change from call to call, but not whether they are one; of everything else
  * they may not change. */

@@ -174,8 +174,8 @@ void tt_named_settle_join(tt_set *set);
 void tt_named_release_set(tt_set *set);
 void tt_named_release_all(tt_control *control);
 
-/* No memory for what named calls need, so that no peer could be told of one call alone: this rank
- * gives up, and says so; also from inside a negotiator. Its calls end before the machine rests: */
+/* No memory for named calls, so that no single one can be failed on the peers: this rank gives up
+ * and sends ABORT; also from inside a negotiator. Its calls end before the machine rests: */
 void tt_named_starve(tt_control *control);
 void tt_named_end_starved(tt_control *control);
 void tt_named_refuse_starved(tt_control *control, tt_request *request); /* this one at once */

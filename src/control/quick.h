@@ -4,7 +4,7 @@
  *
  * Layer:   control, private.
  * Threads: as control.h.
- * Memory:  none: the record of the last call is kept in its op.
+ * Memory:  none: the record of a call is kept in its op.
  */
 #ifndef TUTTI_CONTROL_QUICK_H
 #define TUTTI_CONTROL_QUICK_H
@@ -21,7 +21,7 @@ static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint
 
 /* Of an op that has ended well: may its record serve the next call as it is? */
 bool tt_quick_keeps(tt_op *op);
-/* Submit a request that repeats the last call of its set; false: it goes the long way. */
+/* Submit a request that repeats an earlier call; false: it goes the long way. */
 bool tt_quick_submit(tt_control *control, tt_request *request);
 /* A frame for the call that quick.c began; false: it is none. */
 bool tt_quick_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);

@@ -5,7 +5,7 @@
  * A call for which there is no memory must fail on all ranks, so one record is always kept back: it
  * takes the call's place and tells the peers. Where that is in use, or the negotiator has no
  * memory, no single call could be told of, and this rank gives up (tutti_abort does the same): all
- * its calls end with NO_MEMORY, its peers count it as down and are told why.
+ * its calls end with NO_MEMORY, its peers exclude it, and their errors give the reason.
  */
 #include <string.h>
 

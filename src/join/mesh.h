@@ -60,7 +60,7 @@ typedef struct tt_mesh_peer {
     tt_mesh_kind kind;
     uint32_t host_index;  /* hosts are numbered by their lowest rank */
     uint32_t local_index; /* among the ranks of its host, by rank */
-    uint64_t process;     /* its process, by its own word: the same in every job of it; not 0 */
+    uint64_t process;     /* its process, as it reports: the same in every job of it; not 0 */
     pid_t pid;            /* LOCAL: proven by the kernel; 0 where it cannot see the peer */
     bool same_process;    /* LOCAL: the peer is a thread of ours */
     bool has_aes;         /* both this rank and the peer have it */

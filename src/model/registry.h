@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * registry.h - every scheduling policy Tutti has. To add one: write schedule/policy_<name>.c,
+ * registry.h - every scheduling policy Tutti has. To add one: write model/policy_<name>.c,
  * declare its table here, list it in registry.c. Nothing else changes.
  *
  * Layer:   schedule.

@@ -205,8 +205,9 @@ static uint32_t gather(tt_negotiator *self, const mentions *all, uint32_t i, tt_
 /* Who has it where. By rows, so in the order in which member 0 heard of them. */
 static void add_who(tt_negotiator *self, const mentions *all, uint32_t first, tt_text *text)
 {
+    const uint32_t end = run_end(all, first);
     uint32_t count = 0;
-    for (uint32_t i = first; i<run_end(all, first); i += count> 0 ? count : 1) {
+    for (uint32_t i = first; i < end; i += (count > 0) ? count : 1) {
         const mention *one = &all->items[i];
         const tt_entry *entry = &self->entries.items[one->row->entry];
         tt_ranges who = {0};

@@ -163,7 +163,7 @@ struct tt_negotiator {
     uint64_t survey_count; /* that there were */
     uint64_t asked_ns;
     tt_status shut;    /* TT_OK: alive */
-    bool is_starved;   /* what it must know could not be kept: it gives in */
+    bool is_starved;   /* what it must know could not be kept: it shuts down */
     uint8_t last_mode; /* tt_negotiate_mode */
     tt_negotiate_counters count;
 

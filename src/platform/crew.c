@@ -111,7 +111,7 @@ static void help(tt_crew *crew, uint32_t hand)
     }
 }
 
-/* Does the task at `place` if nobody has begun it. */
+/* Does the task at `index` if nobody has begun it. */
 static bool take_task(tt_crew *crew, uint32_t index)
 {
     const uint64_t bit = UINT64_C(1) << index;
@@ -328,7 +328,7 @@ void tt_crew_finish(tt_crew *crew, tt_task *task)
     if (!tt_crew_is_done(crew, task)) {
         (void)take_task(crew, index);
     }
-    /* Somebody else is at it: other tasks are a better use of the time than waiting. */
+    /* Another thread runs it: other tasks are a better use of the time than waiting. */
     for (int i = 0; !tt_crew_is_done(crew, task); i++) {
         if (take_any_task(crew)) {
             i = 0;

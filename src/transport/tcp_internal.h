@@ -159,7 +159,7 @@ void tt_tcp_sender_drop(tt_tcp *tcp);
 void tt_tcp_sender_end(tt_tcp *tcp);
 
 bool tt_tcp_receiver_poll(tt_tcp *tcp);
-/* Must poll come again, although no descriptor tells? */
+/* Must poll come again, although no descriptor becomes ready? */
 bool tt_tcp_receiver_has_more(const tt_tcp *tcp);
 void tt_tcp_receiver_discard(tt_tcp *tcp);
 /* What arrived cannot be verified: says so to the peer, once. The caller fails the link next. */

@@ -7,8 +7,8 @@
  * that trailer and next head cost no call of their own. Where threads are lent, sealed blocks of a
  * long frame are read into memory of their own and opened several at a time, into the sink: poll
  * leaves them to others while there is more to do, and finishes them when there is not. The bytes
- * came from a peer: a length is
- * checked before anything is done with it, and no answer depends on an unverified head.
+ * came from a peer: a length is checked before anything is done with it, and no answer depends on
+ * an unverified head.
  *
  * Invariants:
  *  (1) The buffer is empty whenever a long payload is read from the socket.

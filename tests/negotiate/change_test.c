@@ -289,7 +289,7 @@ static void test_a_late_member_hears_of_each_cancellation_in_turn(void **state)
 
 /* Two members begin a planned tensor, cut the plan, and cancel the next call of that name, all
  * before the third member makes the first of the two calls. */
-static void test_a_late_member_owes_before_it_hears_of_a_cancellation(void **state)
+static void test_a_late_member_owes_before_a_cancellation_reaches_it(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -542,7 +542,7 @@ int main(void)
         cmocka_unit_test(test_plans_that_differ_end_the_negotiation),
         cmocka_unit_test(test_a_cancelled_ticket_ends_everywhere),
         cmocka_unit_test(test_a_late_member_hears_of_each_cancellation_in_turn),
-        cmocka_unit_test(test_a_late_member_owes_before_it_hears_of_a_cancellation),
+        cmocka_unit_test(test_a_late_member_owes_before_a_cancellation_reaches_it),
         cmocka_unit_test(test_a_stalled_tensor_is_reported_with_who_lacks_it),
         cmocka_unit_test(test_a_member_that_does_not_answer_is_named_too),
         cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),

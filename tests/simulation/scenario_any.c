@@ -62,7 +62,7 @@ void scenario_add_any(scenario *drawn)
 {
     tt_random random;
     tt_random_init(&random, drawn->seed, 96);
-    drawn->starve_after = 0;               /* who has no memory for such a receive tells nobody */
+    drawn->starve_after = 0;               /* a lack of memory for such a receive sends no frame */
     drawn->window = drawn->windowless = 0; /* a later message may be taken first */
     drawn->removes_sets = one_in(&random, 4);
     for (uint32_t i = 0; i < drawn->call_count; i++) {
