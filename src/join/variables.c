@@ -50,6 +50,14 @@ static void list_interfaces(tt_text *text)
                 names);
 }
 
+/* As transport/secret.h reads it. */
+static bool is_key(const char *value)
+{
+    enum { KEY_DIGITS = 64 };
+    return strspn(value, "0123456789abcdefABCDEF") == KEY_DIGITS && value[KEY_DIGITS] == 0 &&
+           strspn(value, "0") < KEY_DIGITS;
+}
+
 static const tt_config_entry launcher_entries[] = {
     {.name = "RANK",
      .kind = TT_CONFIG_STRING,
@@ -115,7 +123,9 @@ static const tt_config_entry user_entries[] = {
      .is_secret = true,
      .fallback = "",
      .unit = "",
-     .help = "the secret as 64 hex digits; others can read it, so avoid it"},
+     .help = "the secret as 64 hex digits; others can read it, so avoid it",
+     .accepts = is_key,
+     .accepted = "64 hex digits, not all of them 0"},
     {.name = "LAUNCHER",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
