@@ -106,21 +106,41 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
                                             view->head.kind == TT_ANSWER_CONTESTED);
 }
 
+typedef void entry_end_fn(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
+
+/* The ticket that waits here ends with the answer's status and words; false: there is none. */
+static bool end_ticket(tt_negotiator *self, const answer_view *view, entry_end_fn *end)
+{
+    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
+    if (number == TT_NONE || self->entries.items[number].ticket == NULL) {
+        return false;
+    }
+    self->last_mode = TT_NEGOTIATE_COORDINATOR;
+    tt_text text = {0};
+    tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
+    end(self, number, (tt_status)view->head.status, text.bytes);
+    return true;
+}
+
 static tt_status take_failed(tt_negotiator *self, const answer_view *view)
 {
     const tt_status status = (tt_status)view->head.status;
     if (status != TT_ERR_CANCELLED && status != TT_ERR_TIMED_OUT) {
         return TT_ERR_BAD_WIRE;
     }
-    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
-    if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
-        self->last_mode = TT_NEGOTIATE_COORDINATOR;
-        tt_text text = {0};
-        tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
-        tt_entry_fail(self, number, status, text.bytes);
-        return TT_OK;
+    const bool is_over = end_ticket(self, view, tt_entry_fail) || self->is_joining;
+    return is_over ? TT_OK : owe_failure(self, view);
+}
+
+/* Every member has had the ticket, unless it has joined. */
+static tt_status take_judged(tt_negotiator *self, const answer_view *view)
+{
+    const int status = view->head.status;
+    if (status >= 0 || status <= TT_JUDGED_LOWEST) {
+        return TT_ERR_BAD_WIRE;
     }
-    return self->is_joining ? TT_OK : owe_failure(self, view);
+    (void)end_ticket(self, view, tt_entry_judge);
+    return TT_OK;
 }
 
 /* Of this member's tensors that are in groups which these answers have ended. */
@@ -146,23 +166,6 @@ static tt_status tear(tt_negotiator *self, const tt_entry *entry)
     self->torn.hashes = hashes;
     for (uint32_t i = 0; i < self->parts.count; i++) {
         self->torn.hashes[self->torn.count++] = self->parts.hashes[i];
-    }
-    return TT_OK;
-}
-
-/* Every member has had the ticket, unless it has joined. */
-static tt_status take_judged(tt_negotiator *self, const answer_view *view)
-{
-    const tt_status status = (tt_status)view->head.status;
-    if (status >= 0 || (int)status <= TT_JUDGED_LOWEST) {
-        return TT_ERR_BAD_WIRE;
-    }
-    const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
-    if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
-        self->last_mode = TT_NEGOTIATE_COORDINATOR;
-        tt_text text = {0};
-        tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
-        tt_entry_judge(self, number, status, text.bytes);
     }
     return TT_OK;
 }
