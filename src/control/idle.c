@@ -79,6 +79,16 @@ void tt_idle_drop(tt_control *control, tt_op *op)
     }
 }
 
+/* But for the facts, which are few. */
+static void release_memory(tt_op *op)
+{
+    tt_exec_forget(&op->exec);
+    tt_exec_fini(&op->exec);
+    tt_platform_release(op->control->platform, op->prescaled, op->prescaled_bytes);
+    op->prescaled = NULL;
+    op->prescaled_bytes = 0;
+}
+
 bool tt_idle_drop_one(tt_control *control, const tt_op *but)
 {
     tt_idle *idle = &control->idle;
@@ -87,8 +97,7 @@ bool tt_idle_drop_one(tt_control *control, const tt_op *but)
         tt_op *op = control->ops[idle->hand];
         if (op->idle.is_in && op->phase == OP_FREE && op != but) {
             if (op->idle.bytes > DROPPED_BYTES_MAX) {
-                tt_exec_forget(&op->exec);
-                tt_exec_fini(&op->exec);
+                release_memory(op);
             }
             tt_idle_drop(control, op);
             return true;
@@ -102,7 +111,8 @@ void tt_idle_keep(tt_control *control, tt_op *op, const tt_request *request)
     tt_idle *idle = &control->idle;
     TT_ASSERT(op->phase == OP_FREE && op->is_quick && op->idle_era == idle->era);
     op->idle.key = key_of(request);
-    op->idle.bytes = op->exec.workspace_bytes + op->exec.slots_bytes + op->facts_bytes;
+    op->idle.bytes =
+        op->exec.workspace_bytes + op->exec.slots_bytes + op->facts_bytes + op->prescaled_bytes;
     tt_op *alike = find_key(idle, op->idle.key);
     if (alike != NULL) {
         tt_idle_drop(control, alike);

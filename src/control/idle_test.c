@@ -30,6 +30,7 @@ static tt_control *bare_control(void)
         control->ops[i] = calloc(1, sizeof(tt_op));
         assert_non_null(control->ops[i]);
         control->ops[i]->index = i;
+        control->ops[i]->control = control;
         control->ops[i]->exec.flow = &control->flow;
     }
     control->op_count = OPS;

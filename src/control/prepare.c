@@ -355,16 +355,17 @@ static tt_status prepare_input(tt_op *op)
     }
     const uint64_t count = input_count(request, tt_op_self(op), tt_op_size(op));
     const size_t bytes = count * tt_dtype_bytes(request->dtype);
-    if (request->collective != TT_ALLREDUCE && bytes > 0) {
-        if (op->prescaled_bytes < bytes) {
-            tt_platform_release(op->control->platform, op->prescaled, op->prescaled_bytes);
-            op->prescaled_bytes = 0;
-            op->prescaled = tt_platform_allocate(op->control->platform, bytes);
-            if (op->prescaled == NULL) {
-                return TT_ERR_NO_MEMORY;
-            }
-            op->prescaled_bytes = bytes;
+    if (bytes == 0) {
+        return TT_OK; /* there may be no memory to scale into */
+    }
+    if (request->collective != TT_ALLREDUCE && op->prescaled_bytes < bytes) {
+        tt_platform_release(op->control->platform, op->prescaled, op->prescaled_bytes);
+        op->prescaled_bytes = 0;
+        op->prescaled = tt_platform_allocate(op->control->platform, bytes);
+        if (op->prescaled == NULL) {
+            return TT_ERR_NO_MEMORY;
         }
+        op->prescaled_bytes = bytes;
     }
     uint8_t *target = request->collective == TT_ALLREDUCE ? request->output : op->prescaled;
     tt_scale(request->dtype, target, request->input, count,
