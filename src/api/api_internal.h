@@ -120,6 +120,7 @@ struct tutti_context {
     char engine_text[TUTTI_PLUGIN_WHY_BYTES];
 
     struct tt_trace *trace; /* NULL: none is written; baton */
+    bool has_trace;         /* one is written, or about to be; baton */
 
     tt_costs *costs; /* the table all ranks go by; baton */
     bool is_crowded; /* ranks outnumber cores somewhere */

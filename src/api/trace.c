@@ -387,12 +387,24 @@ static tutti_status trace_create(const tutti_context *context, const char *path,
     return TUTTI_OK;
 }
 
-static bool has_trace(tutti_context *context)
+/* The context's one trace is about to be written; false: it is already. */
+static bool reserve(tutti_context *context)
 {
     tt_drive_acquire(context);
-    const bool has = context->trace != NULL;
+    const bool is_free = !context->has_trace;
+    context->has_trace = true;
     tt_drive_release(context);
-    return has;
+    return is_free;
+}
+
+/* NULL: nothing is written after all. */
+static void install(tutti_context *context, tt_trace *trace)
+{
+    tt_drive_acquire(context);
+    context->trace = trace;
+    context->has_trace = trace != NULL;
+    tt_control_trace(context->control, trace != NULL ? &trace->tracer : NULL);
+    tt_drive_release(context);
 }
 
 tutti_status tutti_trace_start(tutti_context *context, const char *path)
@@ -404,30 +416,19 @@ tutti_status tutti_trace_start(tutti_context *context, const char *path)
     if (path == NULL || *path == 0) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "path is empty");
     }
-    tt_trace *trace = NULL;
-    if (!has_trace(context)) { /* else its file may be the one of this path */
-        status = trace_create(context, path, &trace);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    tt_drive_acquire(context);
-    const bool is_taken = trace != NULL && context->trace == NULL;
-    if (is_taken) {
-        context->trace = trace;
-        tt_control_trace(context->control, &trace->tracer);
-    }
-    tt_drive_release(context);
-    if (!is_taken) {
-        (void)tt_trace_close(trace);
+    if (!reserve(context)) { /* before the file is opened: it may be the one of this path */
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a trace is written already: stop it first");
     }
-    return TUTTI_OK;
+    tt_trace *trace = NULL;
+    status = trace_create(context, path, &trace);
+    install(context, trace);
+    return status;
 }
 
 struct tt_trace *tt_trace_detach(tutti_context *context)
 {
     tt_trace *trace = context->trace;
+    context->has_trace = context->has_trace && trace == NULL; /* one that starts goes on */
     context->trace = NULL;
     tt_control_trace(context->control, NULL);
     return trace;
