@@ -95,6 +95,13 @@ static void cycle(ranks_self *self)
     EXPECT_STATUS(TUTTI_OK, tutti_set_remove(self->context, set));
 }
 
+static void note_used(const ranks_self *self, size_t *used_out)
+{
+    if (self->rank == 0) {
+        *used_out = mallinfo2().uordblks;
+    }
+}
+
 static void memory_body(ranks_self *self)
 {
     size_t *used = self->user;
@@ -102,14 +109,14 @@ static void memory_body(ranks_self *self)
         if (i == WARM_UP) {
             await_release(self);
             ranks_meet(self);
-            used[0] = self->rank == 0 ? mallinfo2().uordblks : used[0];
+            note_used(self, &used[0]);
             ranks_meet(self);
         }
         cycle(self);
     }
     await_release(self);
     ranks_meet(self);
-    used[1] = self->rank == 0 ? mallinfo2().uordblks : used[1];
+    note_used(self, &used[1]);
     ranks_meet(self);
 }
 
