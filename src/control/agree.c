@@ -377,7 +377,6 @@ void tt_agree_dispute(tt_op *op)
     if (op->exec.is_running) {
         tt_exec_stop(&op->exec);
     }
-    tt_pace_withdraw(op); /* it must not begin any more */
     tt_op_set_phase(op, OP_DISPUTED);
     op->disputed_ns = tt_now(control->platform);
     tt_control_watch(control);

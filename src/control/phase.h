@@ -23,7 +23,7 @@ typedef enum tt_op_phase {
     OP_STOPPING, /* failed; waits until no peer touches its memory */
 } tt_op_phase;
 
-/* An op may end, or fail, in every phase but the last ones; it never runs again after a dispute. */
+/* An op may end, or fail, in every phase but the last one. */
 static inline bool tt_op_phase_follows(tt_op_phase from, tt_op_phase to)
 {
     enum {
@@ -43,7 +43,7 @@ static inline bool tt_op_phase_follows(tt_op_phase from, tt_op_phase to)
         [OP_FACTS] = DATA | ENGINE | ENDS,
         [OP_DATA] = QUEUED | HELD | FACTS | DATA | ENGINE | ENDS,
         [OP_ENGINE] = ENDS,
-        [OP_DISPUTED] = ENDS,
+        [OP_DISPUTED] = DATA | ENDS, /* DATA: one that was held, when credit comes */
         [OP_STOPPING] = 1 << OP_FREE,
     };
     return (after[from] >> to & 1) != 0;
