@@ -272,7 +272,7 @@ def test_groups_are_process_sets_of_one_job():
         tensor = torch.full((3,), float(index))
         dist.all_reduce(tensor, group=group)
         assert tensor.tolist() == [index * size()] * 3
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/fd")) <= descriptors  # what tests before left may close
     assert _address_space() - bytes_before < 1 << 30
     numbers = [place.set for place in places]
     for group in groups:
