@@ -329,9 +329,10 @@ static void decide_mismatch(tt_control *control, tt_case *found)
 
 /* ---- disputes ---- */
 
+/* `found` NULL: there is no case any more. */
 static void case_claim(tt_control *control, tt_case *found, uint32_t member, const tt_claim *claim)
 {
-    if (member >= found->size || found->has_claimed[member] || found->is_decided) {
+    if (found == NULL || member >= found->size || found->has_claimed[member] || found->is_decided) {
         return;
     }
     found->has_claimed[member] = true;
@@ -342,7 +343,7 @@ static void case_claim(tt_control *control, tt_case *found, uint32_t member, con
     }
 }
 
-/* Ask everyone, this rank included, for its claim. */
+/* Ask everyone, this rank included, for its claim. Afterwards the case may be over. */
 static void case_dispute(tt_control *control, tt_case *found)
 {
     if (found->is_disputed) {
@@ -630,7 +631,8 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
         const uint32_t member = case_member(control, found, peer);
         if (tt_claim_read(&claim, payload, head->payload_bytes)) {
             case_dispute(control, found);
-            case_claim(control, found, member, &claim);
+            /* A bundle that waited for members is refused at once, and its case is over. */
+            case_claim(control, case_find(control, peer, head), member, &claim);
         }
     }
 }
