@@ -191,7 +191,7 @@ static uint32_t choose(const tt_any *any)
     return set->size;
 }
 
-/* Who has not been asked for its next message is (2). False: nobody is left to be asked. */
+/* Ask each member once for its next message (2). False: no other member is left. */
 static bool ask(tt_any *any)
 {
     const tt_set *set = any->set;

@@ -59,7 +59,7 @@ struct tt_set {
     char shut_text[TT_ERROR_BYTES];
     uint64_t shut_ns;  /* a member has left: its tickets end at this time */
     tt_request *join;  /* this rank has joined */
-    bool is_join_held; /* its negotiator is told when no stand-in (expire.c) is left */
+    bool is_join_held; /* handed to the negotiator when no stand-in (expire.c) is left */
     uint32_t stand_in_count;
     uint32_t joined_last; /* + 1: all have joined, this member last */
     tt_status join_failure;

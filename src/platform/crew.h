@@ -9,8 +9,9 @@
  * called away: then no more are claimed, and what was done is a front part of the whole.
  *
  * Tasks are the other kind of work: the caller posts some, goes on with something else, and
- * finishes each when it needs the result. Who finishes a task that nobody has begun does it itself,
- * so a task is never late for want of a helper. Jobs and tasks may be open at the same time.
+ * finishes each when it needs the result. Finishing a task that no helper has begun runs it on the
+ * caller, so a task is never late for want of a helper. Jobs and tasks may be open at the same
+ * time.
  *
  * Between jobs a helper looks for some microseconds, then sleeps on a futex. Waking it is the only
  * system call, and only made if it sleeps.

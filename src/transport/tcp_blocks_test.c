@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "support/payload.h"
 #include "transport/tcp.h"
 #include "transport/tcp_internal.h"
 
@@ -209,31 +210,6 @@ typedef struct end {
     uint32_t sink_bytes;
     bool drops_all;
 } end;
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static void fill(uint8_t *bytes, uint64_t op, size_t count)
-{
-    uint64_t state = op * UINT64_C(0x9e3779b97f4a7c15) + 0x7654321;
-    for (size_t i = 0; i < count; i += 8) {
-        const uint64_t word = next_random(&state);
-        memcpy(bytes + i, &word, count - i < 8 ? count - i : 8);
-    }
-}
-
-static void check(const uint8_t *bytes, uint64_t op, size_t count)
-{
-    uint8_t *expected = malloc(count + 1);
-    fill(expected, op, count);
-    assert_memory_equal(bytes, expected, count);
-    free(expected);
-}
 
 static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
 {

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "support/payload.h"
 #include "transport/tcp.h"
 #include "transport/tcp_internal.h"
 
@@ -43,31 +44,6 @@ typedef struct end {
     uint32_t drop_every;
     uint64_t random_state;
 } end;
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static void fill(uint8_t *bytes, uint64_t op, size_t count)
-{
-    uint64_t state = op * UINT64_C(0x9e3779b97f4a7c15) + 0x1234567;
-    for (size_t i = 0; i < count; i += 8) {
-        const uint64_t word = next_random(&state);
-        memcpy(bytes + i, &word, count - i < 8 ? count - i : 8);
-    }
-}
-
-static void check(const uint8_t *bytes, uint64_t op, size_t count)
-{
-    uint8_t *expected = malloc(count + 1);
-    fill(expected, op, count);
-    assert_memory_equal(bytes, expected, count);
-    free(expected);
-}
 
 static void note_arrival(end *self, const tt_head *head)
 {

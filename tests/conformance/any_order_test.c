@@ -289,7 +289,7 @@ static void test_a_cancelled_receive_takes_no_message(void **state)
     run_all(cancelled);
 }
 
-/* Who waits behind one that is cancelled goes on. */
+/* A receive behind a cancelled one goes on. */
 static void cancelled_first(job *self)
 {
     message *any = receive(self, TT_ANY_SOURCE), *named = receive(self, 3);

@@ -3,7 +3,7 @@
  * any_source_test.c - TUTTI_ANY_SOURCE on real ranks.
  *
  * Goal: messages of several ranks, short and long, that came before the receive or after it, are
- * received once each, in each sender's order, and the sender is told; process sets, persistent
+ * received once each, in each sender's order, and the sender is reported; process sets, persistent
  * calls, ranks that leave, wrong calls. Method: real ranks; who sends when is drawn by the machine.
  *
  * Labels: asan tsan
