@@ -301,3 +301,43 @@ def test_calls_before_init_and_after_shutdown_say_so(tmp_path):
         tell(problems)
     """, culprit=-1)
     assert heard == {0: str([True] * 8), 1: str([True] * 8)}, done.stderr
+
+
+@pytest.mark.parametrize("destroys", [False, True])
+def test_a_script_may_end_while_a_callback_of_a_future_runs(tmp_path, destroys):
+    """The thread that runs it must not be inside torch when the interpreter is gone."""
+    done, heard = run(tmp_path, f"""
+        DESTROYS = {destroys}""" + """
+        import torch.distributed as dist
+        import tutti.torch.backend
+        dist.init_process_group("tutti", init_method="file://" + os.path.join(HERE, "store"),
+                                rank=ME, world_size=hvd.size())
+        began = threading.Event()
+        def callback(future):
+            began.set()
+            time.sleep(0.5)
+            tell("done")
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        work.get_future().then(callback)
+        began.wait()
+        if DESTROYS:
+            dist.destroy_process_group()
+    """, culprit=-1)
+    assert done.returncode == 0, done.stderr
+    assert heard == {0: "done", 1: "done"}, done.stderr
+
+
+def test_a_script_may_end_in_the_middle_of_a_data_loader(tmp_path):
+    done, heard = run(tmp_path, """
+        from tutti.torch.data_loader import AsyncDataLoaderMixin, BaseDataLoader
+        class Loader(AsyncDataLoaderMixin, BaseDataLoader):
+            def _iterate(self):
+                while True:
+                    yield torch.arange(1 << 20).sort(descending=True)
+        loader = Loader(async_loader_queue_size=1 << 16)
+        batches = iter(loader)
+        next(batches)
+        tell("read")
+    """, culprit=-1)
+    assert done.returncode == 0, done.stderr
+    assert heard == {0: "read", 1: "read"}, done.stderr

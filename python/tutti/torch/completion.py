@@ -5,6 +5,7 @@ The futures of one group are completed in the order in which they were asked for
 that thread, and may wait for calls that they start: futures that are asked for in a callback are
 completed by another thread, one level further down."""
 
+import atexit
 import collections
 import os
 import select
@@ -13,6 +14,8 @@ import threading
 import torch
 
 from tutti import _library as c
+
+_EXIT_S = 5.0
 
 _here = threading.local()
 _levels = []
@@ -25,14 +28,15 @@ def is_callback():
 
 
 class Completer:
-    """Completes futures. The thread sleeps on the contexts' event descriptors and ends with the
-    process."""
+    """Completes futures. The thread sleeps on the contexts' event descriptors until the interpreter
+    exits."""
 
     def __init__(self, level):
         self._level = level
         self._lock = threading.Lock()
         self._queues = {}  # by group: a deque of (context, handle, future, finish, done)
         self._thread = None
+        self._is_stopping = False
         self._ear = self._bell = None
 
     def future(self, key, context, handle, finish, done):
@@ -55,9 +59,16 @@ class Completer:
         if self._bell is not None:
             os.write(self._bell, b"x")
 
+    def stop(self):
+        """End the thread after the callbacks that run now; gives up after _EXIT_S."""
+        self._is_stopping = True
+        self.ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_EXIT_S)
+
     def _run(self):
         _here.level = self._level + 1
-        while True:
+        while not self._is_stopping:
             descriptors = self._descriptors()
             while self._collect():
                 pass
@@ -115,6 +126,14 @@ def ring():
     """A call is over that the threads may not have noticed: it was waited for, or its job left."""
     for completer in _levels:
         completer.ring()
+
+
+@atexit.register
+def _stop():
+    """A daemon thread that takes the interpreter's lock after Python's exit is unwound by force. If
+    it is inside torch then, in Future.set_result, that aborts the process."""
+    for completer in reversed(_levels[:]):
+        completer.stop()
 
 
 def _forget():

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data loaders that read ahead, under Horovod's names (horovod.data)."""
 
+import atexit
 import queue
 import threading
+import weakref
 
 _END = object()
+_EXIT_S = 5.0
+_readers = weakref.WeakSet()
 
 
 class BaseDataLoader:
@@ -32,6 +36,7 @@ class _Reader:
         self._queue, self._is_closed = queue.Queue(ahead), threading.Event()
         self._thread = threading.Thread(target=self._read, args=(batches,), daemon=True,
                                         name="tutti-data-loader")
+        _readers.add(self)
         self._thread.start()
 
     def _put(self, item):
@@ -61,10 +66,18 @@ class _Reader:
                 return
             yield batch
 
-    def close(self):
-        """Read no further; the thread is gone then."""
+    def close(self, timeout=None):
+        """Read no further; the thread has ended then, unless `timeout` seconds passed before."""
         self._is_closed.set()
-        self._thread.join()
+        self._thread.join(timeout)
+
+
+@atexit.register
+def _close_all():
+    """A script may end in the middle of a pass. A daemon thread inside torch after Python's exit
+    would abort the process, so each ends with the batch that it reads."""
+    for reader in list(_readers):
+        reader.close(_EXIT_S)
 
 
 class AsyncDataLoaderMixin:
