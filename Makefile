@@ -14,7 +14,7 @@ BUILD_TARGETS ?= all
 # Configured every time: libraries, MPI or UCX may have been installed since the last one.
 CONFIGURE = cmake --preset default >/dev/null
 
-.PHONY: all demo tests test check check-all bench install uninstall format clean help
+.PHONY: all demo tests test check check-all bench figures docs install uninstall format clean help
 
 all: ## build library, command, examples and plugins into build/ (the default)
 	@tools/install-deps build
@@ -44,6 +44,13 @@ check-all: ## all slow tests: sanitizers, cross-compile, fuzzers, many seeds
 bench: all ## build the benchmark programs and list them
 	@cmake --build build -j $(JOBS) --target benches
 	@tools/bench
+
+figures: ## make tables and pictures of the documents anew from bench/results
+	@tools/figures.py
+
+docs: ## make the documents into a site with search, build/site
+	@tools/install-deps docs
+	@tools/make-site
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is put before it
 	@DESTDIR='$(STAGE)' cmake --install build --prefix '$(PREFIX)'

@@ -4,7 +4,8 @@
 
     bench/control_scale_plot.py OUT.json OUT.svg FILE.json...
 
-The files, each an array of runs of `bench-control-scale --json`, are joined into OUT.json."""
+The files, each an array of runs of `bench-control-scale --json`, are joined into OUT.json, one a
+line, as bench/results has them. `make figures` draws those."""
 
 import json
 import math
@@ -55,7 +56,7 @@ def main():
             runs += json.load(file)
     runs.sort(key=lambda run: (-run["bursts"], run["members"], run["mode"]))
     with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write("[\n" + ",\n".join(json.dumps(run) for run in runs) + "\n]\n")
+        file.writelines(json.dumps(run) + "\n" for run in runs)
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write(draw(runs))
 

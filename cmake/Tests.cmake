@@ -190,6 +190,15 @@ endforeach()
 add_test(NAME tidy COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
 set_property(TEST tidy PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
 set_property(TEST tidy PROPERTY LABELS tidy)
+add_test(NAME asserts
+  COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/asserts.py ${PROJECT_SOURCE_DIR})
+set_property(TEST asserts PROPERTY LABELS tidy)
+
+# What the documents say of the code, of each other and of the results.
+add_test(NAME docs COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/docs_check.py
+                           ${PROJECT_SOURCE_DIR})
+set_property(TEST docs PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
+set_property(TEST docs PROPERTY LABELS tidy)
 
 # Many seeds, where the simulation suite has its program.
 if(TARGET tutti-simulate)
@@ -205,7 +214,7 @@ if(TARGET tutti-simulate)
   list(FILTER simulate_sources EXCLUDE REGEX "_test\\.c$")
   set(planted_sources ${TUTTI_SOURCES})
   list(FILTER planted_sources INCLUDE REGEX
-    "/src/(base|tune|aggregate|control|negotiate)/|/platform/(sim|local)")
+    "/src/(base|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
   add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
   tutti_tests_build(tutti-simulate-planted)
   target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)

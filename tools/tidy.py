@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "transport": {"platform"},
     "join": {"transport", "platform"},
     "aggregate": {"platform", "codec", "tune"},
-    "schedule": {"aggregate", "codec", "platform", "tune"},
+    "schedule": {"tune"},
     "model": {"schedule", "tune"},
     "control": {"schedule", "negotiate", "aggregate", "platform", "tune"},
     "sync": {"control", "negotiate", "schedule", "aggregate", "codec", "platform"},
@@ -47,7 +47,7 @@ SEES_REGISTRIES = {"api", "sim", "cli"}  # and every test: may include <layer>/r
 
 PURE_LAYERS = {"control", "negotiate", "schedule", "aggregate", "sync", "codec",
                "model"}
-PHASED_LAYERS = {"control", "aggregate", "negotiate"}
+PHASED_LAYERS = {"control", "aggregate", "negotiate", "schedule"}
 PURE_FILES = {"src/platform/platform.h"}
 PURE_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "math.h",
                 "stdalign.h", "float.h"}

@@ -14,5 +14,6 @@
 #include "aggregate/exec.h"
 #include "aggregate/flow.h"
 #include "aggregate/frame.h"
+#include "aggregate/stage.h"
 
 #endif

@@ -32,6 +32,7 @@ uint64_t tt_part_bytes(const tt_problem *problem, uint32_t index)
     if (problem->part_offsets == NULL) {
         return problem->bytes;
     }
+    TT_ASSERT(problem->part_offsets[index] <= problem->part_offsets[index + 1]);
     return problem->part_offsets[index + 1] - problem->part_offsets[index];
 }
 

@@ -111,8 +111,9 @@ typedef struct tt_plan {
     uint64_t scratch_bytes; /* per lane */
     bool reduce_early;      /* see (5) */
     bool sends_alike;       /* a round that sends sends the same to every other member */
-    bool is_flat;           /* two rounds: the input to all, theirs to scratch, member by member at
-                               frame_bytes; then their sum (TT_WORK_SUM) */
+    bool is_flat;           /* all that is exchanged is one frame of each to all others, in round
+                               0: theirs go to scratch, member by member at frame_bytes, and are
+                               summed in round 1; of a gather to their places in the output */
     uint64_t slot_bytes;    /* shared staging per lane; 0: none */
 } tt_plan;
 

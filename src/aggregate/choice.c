@@ -14,6 +14,8 @@ enum { GAIN_NUMERATOR = 4, GAIN_DENOMINATOR = 5, ALGORITHMS_MAX = 254 };
 const char *tt_placement_name(const tt_topology *topology, uint32_t size)
 {
     const bool is_crowded = topology->is_crowded;
+    TT_ASSERT(topology->host_count > 0);
+    TT_ASSERT(topology->host_count <= size);
     if (topology->host_count == 1 && topology->has_views) {
         return is_crowded ? "shm-crowded" : "shm";
     }
@@ -59,6 +61,7 @@ static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem)
         return 0; /* nothing to compare with */
     }
     limit_ns = limit_ns / GAIN_DENOMINATOR * GAIN_NUMERATOR;
+    TT_ASSERT(tt_algorithm_at(ALGORITHMS_MAX) == NULL); /* each has a number in a byte */
     for (size_t i = 0; i < ALGORITHMS_MAX && tt_algorithm_at(i) != NULL; i++) {
         const tt_algorithm *algorithm = tt_algorithm_at(i);
         uint64_t time_ns;
@@ -73,6 +76,8 @@ static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem)
 
 void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape)
 {
+    TT_ASSERT(shape->facts == NULL); /* what one rank alone knows decides nothing */
+    TT_ASSERT(shape->part_offsets == NULL);
     memset(choice_out, 0, sizeof(*choice_out));
     if (shape->size < 2 ||
         !tt_costs_cover(costs, tt_placement_name(shape->topology, shape->size), shape->size)) {

@@ -222,26 +222,6 @@ static void test_steady_sums_have_one_order_at_every_length(void **state)
 
 /* An op's record serves calls with and without names in turn: which of them had it last differs
  * from rank to rank, so what it keeps must not decide. */
-static void test_a_kept_plan_does_not_decide_the_algorithm(void **state)
-{
-    (void)state;
-    uint32_t differing = 0;
-    tt_topology topology = one_host;
-    topology.has_views = false;
-    for (uint64_t bytes = 4; bytes <= UINT64_C(1) << 20; bytes *= 2) {
-        tt_exec exec = {.forced = NULL};
-        tt_problem calls = make_problem(bytes), named = make_problem(bytes);
-        calls.topology = named.topology = &topology;
-        named.is_steady = true;
-        tt_exec_pose(&exec, &calls, NULL);
-        exec.is_planned = true; /* it has run */
-        tt_exec_pose(&exec, &named, NULL);
-        assert_ptr_equal(exec.algorithm, tt_algorithm_choose(&named, NULL));
-        differing += exec.algorithm != tt_algorithm_choose(&calls, NULL);
-    }
-    assert_true(differing > 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,7 +236,6 @@ int main(void)
         cmocka_unit_test(test_small_sums_take_one_hop_where_each_rank_has_a_core),
         cmocka_unit_test(test_what_is_short_depends_on_the_segment),
         cmocka_unit_test(test_steady_sums_have_one_order_at_every_length),
-        cmocka_unit_test(test_a_kept_plan_does_not_decide_the_algorithm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

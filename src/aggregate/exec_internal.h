@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_internal.h - between exec.c (lanes and rounds), exec_work.c (local work) and exec_end.c.
+ * exec_internal.h - between the executors (exec_flat.c, exec_lanes.c, exec_local.c), local work
+ * (exec_work.c) and what all of them share (exec.c).
  *
  * Layer:   aggregate, private.
  * Threads: as exec.h.
@@ -30,37 +31,58 @@ static inline uint64_t tt_bit_words(uint64_t bits)
 /* Index of a peer among those of one round. */
 static inline uint64_t tt_exec_slot(const tt_exec *exec, uint32_t member)
 {
-    return exec->plan.fan == 1 ? 0 : member;
+    TT_DEBUG_ASSERT(member < exec->stage->problem.size);
+    return exec->stage->plan.fan == 1 ? 0 : member;
 }
 
 static inline bool tt_exec_move(const tt_exec *exec, const tt_lane *lane, uint32_t round,
                                 uint32_t index, tt_move *move_out)
 {
+    const tt_stage *stage = exec->stage;
+    TT_DEBUG_ASSERT(round < stage->plan.round_count);
     const tt_cursor at = {.lane = lane->number, .round = round, .index = index};
-    return exec->algorithm->move(&exec->problem, &exec->plan, at, move_out);
+    return stage->algorithm->move(&stage->problem, &stage->plan, at, move_out);
 }
+
+/* ---- exec.c ---- */
+
+/* The first failure counts. */
+void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
+/* Head of the frames to expect: of a pair they come from the other direction. */
+tt_head tt_exec_arriving(const tt_exec *exec);
+/* The other side of a send or receive; of no meaning for collectives. */
+uint32_t tt_exec_pair_peer(const tt_exec *exec);
+/* At least so much workspace; what was laid out in it is lost if it grows. */
+tt_status tt_exec_reserve(tt_exec *exec, size_t bytes);
+/* The stage begins: nothing of an earlier one is left. */
+static inline void tt_exec_reset(tt_exec *exec)
+{
+    exec->status = TT_OK;
+    exec->is_blocked = exec->has_work = exec->is_opening = false;
+    exec->lanes_opened = exec->lanes_done = 0;
+    exec->partner_count = 0;
+}
+void tt_exec_signal(tt_exec *exec, tt_frame_kind kind, uint32_t member, uint64_t argument);
+/* Frames that came before their lane was open, of lanes below lanes_opened. */
+void tt_exec_replay_parked(tt_exec *exec);
+/* The next GRANT or WANT that came before the stage began; false: none is left. */
+bool tt_exec_take_note(tt_exec *exec, uint32_t *member_out, tt_head *head_out);
+
+/* ---- exec_work.c ---- */
 
 /* Address of a spot, for this lane. */
 void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot);
-
 /* Do up to `budget` bytes of a work move; true when it is complete. */
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget);
-
 /* target = a op b, by several hands if it is long. */
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes);
-
-/* exec.c: the lane has begun; it is over; frames that came before it. */
-void tt_exec_lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number);
-void tt_exec_lane_close(tt_exec *exec, tt_lane *lane);
-void tt_exec_replay_parked(tt_exec *exec);
-
-/* exec_quick.c */
-/* Begin a planned exec at once; false: nothing was done. */
-bool tt_exec_quick_start(tt_exec *exec);
-
 /* Divide and scale what was summed, as the op asks. */
 void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes);
 
-void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
+/* ---- lanes_end.c ---- */
+
+bool tt_lanes_need(const tt_exec *exec, uint32_t member);
+bool tt_lanes_are_untouched(const tt_exec *exec);
+void tt_lanes_stop(tt_exec *exec);
 
 #endif

@@ -31,14 +31,34 @@ typedef struct piece {
     uint32_t near;
 } piece;
 
+void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot)
+{
+    switch (spot.buffer) {
+    case TT_INPUT:
+        /* never written through: moves have inputs as sources only */
+        return (uint8_t *)(uintptr_t)(exec->input + spot.offset);
+    case TT_OUTPUT:
+        return exec->output + spot.offset;
+    case TT_SLOT:
+        return exec->slots + (lane->number % TT_LANES_MAX) * exec->stage->plan.slot_bytes +
+               spot.offset;
+        TT_DEBUG_ASSERT(spot.offset <= exec->stage->plan.slot_bytes);
+    case TT_SCRATCH:
+        break;
+    }
+    TT_ASSERT(spot.offset <= exec->stage->plan.scratch_bytes);
+    return lane->scratch + spot.offset;
+}
+
 static bool needs_finish(const tt_exec *exec)
 {
-    return exec->divisor > 1 || exec->problem.postscale != 1.0;
+    return exec->divisor > 1 || exec->stage->problem.postscale != 1.0;
 }
 
 void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes)
 {
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
+    TT_DEBUG_ASSERT(bytes % problem->element_bytes == 0);
     const size_t count = bytes / problem->element_bytes;
     if (exec->divisor > 1) {
         tt_divide(problem->dtype, target, count, exec->divisor);
@@ -57,13 +77,13 @@ static void plain_copy(void *target, const void *source, size_t bytes)
 static bool streams(const piece *work)
 {
     const tt_exec *exec = work->exec;
-    const uint64_t part_count = exec->plan.round_count > 2 ? exec->problem.size : 1;
-    if (exec->problem.bytes * part_count < STREAM_BYTES_MIN) {
+    const uint64_t part_count = exec->stage->plan.round_count > 2 ? exec->stage->problem.size : 1;
+    if (exec->stage->problem.bytes * part_count < STREAM_BYTES_MIN) {
         return false;
     }
     for (uint32_t t = 0; t < work->target_count; t++) {
         for (uint32_t i = 0; i < work->source_count; i++) {
-            if (exec->pointers[exec->problem.size + t] == exec->pointers[i]) {
+            if (exec->pointers[exec->stage->problem.size + t] == exec->pointers[i]) {
                 return false;
             }
         }
@@ -77,8 +97,9 @@ static bool streams(const piece *work)
  * first. */
 static void copy_part(const piece *work, const void **pointers, uint64_t bytes)
 {
+    TT_DEBUG_ASSERT(work->source_count == 1 && !work->is_sum);
     const uint8_t *source = pointers[0];
-    const void *const *targets = pointers + work->exec->problem.size;
+    const void *const *targets = pointers + work->exec->stage->problem.size;
     const uint64_t step = work->target_count > 1 ? CARRY_BYTES : bytes;
     for (uint64_t done = 0; done < bytes; done += step) {
         const uint64_t length = tt_min_u64(bytes - done, step);
@@ -97,7 +118,9 @@ static void copy_part(const piece *work, const void **pointers, uint64_t bytes)
 /* Sum of the sources to all targets. */
 static void sum_part(const piece *work, const void **pointers, uint64_t bytes)
 {
-    const tt_problem *problem = &work->exec->problem;
+    TT_DEBUG_ASSERT(work->source_count > 0 && work->target_count > 0);
+    const tt_problem *problem = &work->exec->stage->problem;
+    TT_DEBUG_ASSERT(bytes % problem->element_bytes == 0);
     const void *const *outputs = pointers + problem->size;
     void *const *targets = (void *const *)(uintptr_t)outputs;
     _Alignas(64) uint8_t block[BLOCK_BYTES];
@@ -142,7 +165,8 @@ static void do_part(const piece *work, const void **pointers, uint64_t bytes)
 static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t bytes)
 {
     const piece *work = argument;
-    const uint32_t size = work->exec->problem.size;
+    TT_DEBUG_ASSERT(hand < work->exec->flow->platform->hands);
+    const uint32_t size = work->exec->stage->problem.size;
     const void *const *from = work->exec->pointers;
     const void **own = work->exec->pointers + (uint64_t)(1 + hand) * 2 * size;
     for (uint32_t i = 0; i < work->source_count; i++) {
@@ -158,7 +182,9 @@ static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
 static uint64_t do_piece(piece *work, uint64_t bytes)
 {
     tt_platform *platform = work->exec->flow->platform;
-    const uint32_t size = work->exec->problem.size; /* alone there is next to nothing to do */
+    const uint32_t size =
+        work->exec->stage->problem.size; /* alone there is next to nothing to do */
+    TT_DEBUG_ASSERT(work->source_count <= size && work->target_count <= size);
     if (work->source_count == 0) {
         return bytes;
     }
@@ -172,11 +198,12 @@ static uint64_t do_piece(piece *work, uint64_t bytes)
 
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes)
 {
+    TT_DEBUG_ASSERT(exec->stage->problem.size >= 2);
     piece work = {.exec = exec, .source_count = 2, .target_count = 1, .is_sum = true};
     for (uint64_t done = 0; done < bytes;) { /* it ends here, whoever waits */
         exec->pointers[0] = (const uint8_t *)a + done;
         exec->pointers[1] = (const uint8_t *)b + done;
-        exec->pointers[exec->problem.size] = (uint8_t *)target + done;
+        exec->pointers[exec->stage->problem.size] = (uint8_t *)target + done;
         done += do_piece(&work, bytes - done);
     }
 }
@@ -185,11 +212,12 @@ void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b,
 
 static void gather_copy(piece *work, const tt_lane *lane, const tt_move *move)
 {
+    TT_DEBUG_ASSERT(lane->work_done < move->bytes);
     tt_exec *exec = work->exec;
     const uint8_t *source = tt_exec_address(exec, lane, move->source);
     uint8_t *target = tt_exec_address(exec, lane, move->target);
     exec->pointers[0] = source + lane->work_done;
-    exec->pointers[exec->problem.size] = target + lane->work_done;
+    exec->pointers[exec->stage->problem.size] = target + lane->work_done;
     work->source_count = work->target_count = 1;
     work->is_finished = move->work == TT_WORK_FINISH && needs_finish(exec);
 }
@@ -198,7 +226,8 @@ static void gather_copy(piece *work, const tt_lane *lane, const tt_move *move)
 static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
 {
     tt_exec *exec = work->exec;
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
+    TT_DEBUG_ASSERT(problem->size * move->slot <= exec->stage->plan.scratch_bytes);
     for (uint32_t i = 0; i < problem->size; i++) {
         const uint8_t *base = i == problem->self ? tt_exec_address(exec, lane, move->source)
                                                  : lane->scratch + i * move->slot;
@@ -216,15 +245,17 @@ static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
 static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bool is_output)
 {
     tt_platform *platform = exec->flow->platform;
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     const tt_fact *fact = &problem->facts[member];
-    const uint64_t first = lane->number * exec->plan.lane_bytes;
-    const uint64_t bytes = tt_min_u64(problem->bytes - first, exec->plan.lane_bytes);
+    const uint64_t first = lane->number * exec->stage->plan.lane_bytes;
+    TT_DEBUG_ASSERT(first <= problem->bytes && member < problem->size);
+    const uint64_t bytes = tt_min_u64(problem->bytes - first, exec->stage->plan.lane_bytes);
     tt_place place = {.region = (uint32_t)fact->region};
     if (fact->is_shared != 0) {
         place.offset = (is_output ? fact->output_offset : fact->input_offset) + first;
     } else {
-        place.offset = fact->input_offset + lane->number % TT_LANES_MAX * exec->plan.slot_bytes;
+        place.offset =
+            fact->input_offset + lane->number % TT_LANES_MAX * exec->stage->plan.slot_bytes;
     }
     void *view = platform->ops->view(platform, exec->members[member], place, bytes);
     if (view == NULL) { /* its facts were wrong */
@@ -237,11 +268,12 @@ static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bo
  * 0 if a view is missing. */
 static uint32_t collect_views(tt_exec *exec, const tt_lane *lane, uint64_t offset)
 {
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     const tt_topology *topology = problem->topology;
     const uint32_t host = topology->host_of[problem->self];
     const uint32_t first = topology->host_first[host];
     const uint32_t count = topology->host_first[host + 1] - first;
+    TT_DEBUG_ASSERT(count > 0 && count <= problem->size);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t member = topology->host_members[first + i];
         const uint8_t *input = member_view(exec, lane, member, false);
@@ -259,16 +291,17 @@ static uint32_t collect_views(tt_exec *exec, const tt_lane *lane, uint64_t offse
 static void gather_views(piece *work, const tt_lane *lane, const tt_move *move)
 {
     tt_exec *exec = work->exec;
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     const uint64_t offset = move->offset + lane->work_done;
     work->source_count = work->target_count = collect_views(exec, lane, offset);
     work->is_far = true;
     work->near = problem->topology->local_of[problem->self];
+    TT_DEBUG_ASSERT(work->source_count == 0 || work->near < work->source_count);
     if (work->source_count > 0 && move->target.buffer == TT_SCRATCH) {
         work->target_count = 1;
         exec->pointers[problem->size] = lane->scratch + move->target.offset + lane->work_done;
     } else if (work->source_count > 0) {
-        const uint64_t at = lane->number * exec->plan.lane_bytes + offset;
+        const uint64_t at = lane->number * exec->stage->plan.lane_bytes + offset;
         exec->pointers[work->near] = exec->input + at;
         exec->pointers[problem->size + work->near] = exec->output + at;
         work->is_finished = needs_finish(exec);
@@ -287,10 +320,11 @@ static void gather_spread(piece *work, const tt_lane *lane, const tt_move *move)
  * facts say it is shared. */
 static void *buffer_view(tt_exec *exec, uint32_t member, tt_spot spot, uint64_t bytes)
 {
+    TT_DEBUG_ASSERT(spot.buffer == TT_INPUT || spot.buffer == TT_OUTPUT);
     tt_platform *platform = exec->flow->platform;
-    const tt_fact *fact = &exec->problem.facts[member];
+    const tt_fact *fact = &exec->stage->problem.facts[member];
     const bool is_output = spot.buffer == TT_OUTPUT;
-    if (member == exec->problem.self) {
+    if (member == exec->stage->problem.self) {
         return tt_exec_address(exec, NULL, spot);
     }
     const tt_place place = {.region = (uint32_t)fact->region,
@@ -313,7 +347,7 @@ static tt_spot spot_after(tt_spot spot, uint64_t bytes)
 static uint32_t collect_targets(tt_exec *exec, const tt_lane *lane, const tt_move *move,
                                 uint64_t bytes)
 {
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     const bool is_cast = move->work == TT_WORK_CAST;
     const uint32_t single = move->work == TT_WORK_PULL ? problem->self : move->peer;
     const uint32_t count = is_cast ? problem->size : 1;
@@ -332,7 +366,7 @@ static uint32_t collect_targets(tt_exec *exec, const tt_lane *lane, const tt_mov
 static void gather_carry(piece *work, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
     tt_exec *exec = work->exec;
-    const uint32_t giver = move->work == TT_WORK_PUSH ? exec->problem.self : move->peer;
+    const uint32_t giver = move->work == TT_WORK_PUSH ? exec->stage->problem.self : move->peer;
     work->target_count = collect_targets(exec, lane, move, bytes);
     const void *source =
         work->target_count == 0
@@ -348,7 +382,7 @@ static void gather_carry(piece *work, const tt_lane *lane, const tt_move *move, 
 static void gather_fold(piece *work, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
     tt_exec *exec = work->exec;
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     work->target_count = collect_targets(exec, lane, move, bytes);
     bool is_complete = work->target_count > 0;
     for (uint32_t i = 0; is_complete && i < problem->size; i++) {
@@ -371,16 +405,19 @@ static uint64_t piece_bytes(const tt_exec *exec, uint64_t left, uint64_t budget)
     const tt_platform *platform = exec->flow->platform;
     const uint64_t hands = tt_min_u64(tt_max_u64(platform->hands, 1), TT_WORK_HANDS_MAX);
     const uint64_t shared = budget < UINT64_MAX / hands ? tt_min_u64(left, budget * hands) : left;
+    TT_DEBUG_ASSERT(shared <= left);
     return hands > 1 && shared >= platform->share_bytes_min ? shared : tt_min_u64(left, budget);
 }
 
 /* Adasum: the own vector and the one that arrived, the lower rank's first. */
 static tt_vectors adasum_pair(const tt_exec *exec, const tt_lane *lane, const tt_move *move)
 {
+    TT_DEBUG_ASSERT(move->peer < exec->stage->problem.size &&
+                    move->peer != exec->stage->problem.self);
     const uint8_t *own =
         (const uint8_t *)tt_exec_address(exec, lane, move->source) + lane->work_done;
     const uint8_t *theirs = lane->scratch + move->slot + lane->work_done;
-    const bool is_peer_first = move->peer < exec->problem.self;
+    const bool is_peer_first = move->peer < exec->stage->problem.self;
     return is_peer_first ? (tt_vectors){.a = theirs, .b = own}
                          : (tt_vectors){.a = own, .b = theirs};
 }
@@ -388,7 +425,8 @@ static tt_vectors adasum_pair(const tt_exec *exec, const tt_lane *lane, const tt
 /* Pieces are of whole blocks (adasum.c), so that where they are cut does not matter. */
 static void products_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
-    const tt_problem *problem = &exec->problem;
+    TT_DEBUG_ASSERT(bytes % exec->stage->problem.element_bytes == 0);
+    const tt_problem *problem = &exec->stage->problem;
     tt_products products = {0};
     void *target = tt_exec_address(exec, lane, move->target);
     const tt_vectors pair = adasum_pair(exec, lane, move);
@@ -411,7 +449,7 @@ static void add_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move)
 
 static void blend_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
-    const tt_problem *problem = &exec->problem;
+    const tt_problem *problem = &exec->stage->problem;
     tt_products products;
     const tt_vectors pair = adasum_pair(exec, lane, move);
     memcpy(&products, lane->scratch + move->offset, sizeof(products));
@@ -471,6 +509,7 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
         break;
     }
     const uint64_t done = do_piece(&work, bytes);
+    TT_DEBUG_ASSERT(done <= bytes);
     lane->work_done += done;
     const bool is_arithmetic = is_sum || is_adasum || move->work == TT_WORK_FINISH;
     exec->flow->platform->ops->spend(exec->flow->platform,
@@ -482,6 +521,7 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
 
 tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
 {
+    TT_ASSERT((exec->slots != NULL) == (exec->slots_bytes > 0));
     tt_platform *platform = exec->flow->platform;
     const size_t bytes = slot_bytes * TT_LANES_MAX;
     if (exec->slots_bytes >= bytes) {
@@ -512,6 +552,7 @@ void tt_exec_trim_slots(tt_exec *exec)
 
 void tt_exec_forsake_slots(tt_exec *exec)
 {
+    TT_ASSERT(exec->flow->slots_bytes >= exec->slots_bytes);
     exec->flow->slots_bytes -= exec->slots_bytes;
     exec->slots = NULL;
     exec->slots_bytes = 0;

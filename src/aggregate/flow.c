@@ -12,11 +12,12 @@
 
 enum { NOTE_BUCKETS_MIN = 64 };
 
-/* Equal for all frames of one stage of an op. */
+enum { ANY_STAGE = UINT16_MAX }; /* of an identity: that of a frame does not matter */
+
+/* What is for one op lies in one bucket, whatever its stage. */
 static uint64_t place_of(const tt_head *head)
 {
-    const uint64_t where = (uint64_t)head->set << 24 | (uint64_t)head->stage << 8 |
-                           (uint64_t)(head->flags & TT_FLAGS_SPACE);
+    const uint64_t where = (uint64_t)head->set << 8 | (uint64_t)(head->flags & TT_FLAGS_SPACE);
     return tt_hash64_mix(head->op, where);
 }
 
@@ -29,6 +30,7 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
                        uint32_t eager_bytes_max)
 {
     TT_ASSERT(eager_bytes_max <= TT_INLINE_BYTES_MAX);
+    TT_ASSERT(peer_count > 0);
     *flow = (tt_flow){
         .platform = platform, .peer_count = peer_count, .eager_bytes_max = eager_bytes_max};
     flow->urgency_top = INT32_MIN;
@@ -39,22 +41,26 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
     return flow->peers != NULL ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
-static void release_notes(tt_flow *flow, tt_note *note)
+/* How many there were. */
+static uint32_t release_notes(tt_flow *flow, tt_note *note)
 {
-    while (note != NULL) {
+    uint32_t count = 0;
+    for (; note != NULL; count++) {
         tt_note *next = note->next;
         tt_platform_release(flow->platform, note, sizeof(*note));
         note = next;
     }
+    return count;
 }
 
 void tt_flow_fini(tt_flow *flow)
 {
     for (uint32_t i = 0; i < flow->note_buckets; i++) {
-        release_notes(flow, flow->notes[i]);
+        flow->note_count -= release_notes(flow, flow->notes[i]);
     }
+    TT_ASSERT(flow->note_count == 0);
     tt_platform_release(flow->platform, flow->notes, flow->note_buckets * sizeof(*flow->notes));
-    release_notes(flow, flow->notes_free);
+    (void)release_notes(flow, flow->notes_free);
     for (uint32_t i = 0; flow->peers != NULL && i < flow->peer_count; i++) {
         tt_platform_release(flow->platform, flow->peers[i].block,
                             TT_CREDIT_FRAMES * entry_bytes(flow));
@@ -65,6 +71,7 @@ void tt_flow_fini(tt_flow *flow)
 
 bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self)
 {
+    TT_ASSERT(self < peer_count); /* it would take credit with itself */
     for (uint32_t i = 0; i < peer_count; i++) {
         if (i != self && !tt_flow_take(flow, peers[i])) {
             tt_flow_return_all(flow, peers, i, self);
@@ -77,13 +84,16 @@ bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count,
 void tt_flow_return_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self)
 {
     for (uint32_t i = 0; i < peer_count; i++) {
-        flow->peers[peers[i]].sent -= i != self ? 1 : 0;
+        tt_flow_peer *state = &flow->peers[peers[i]];
+        TT_ASSERT(i == self || state->sent > state->acknowledged);
+        state->sent -= i != self ? 1 : 0;
     }
 }
 
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
 {
     TT_ASSERT(head->payload_bytes == 0);
+    TT_ASSERT(peer < flow->peer_count);
     const tt_send send = {
         .peer = peer, .urgency = TT_URGENCY_CONTROL, .token = TT_TOKEN_NONE, .head = head};
     (void)flow->platform->ops->send(flow->platform, &send);
@@ -92,6 +102,7 @@ void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head)
 void tt_flow_tell(tt_flow *flow, uint32_t peer)
 {
     tt_flow_peer *state = &flow->peers[peer];
+    TT_ASSERT(state->told < state->consumed);
     state->told = state->consumed;
     const tt_head head = {
         .kind = TT_FRAME_CREDIT, .epoch = flow->epoch, .argument = state->consumed};
@@ -105,6 +116,7 @@ bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total)
         return false; /* old news, or nonsense */
     }
     state->acknowledged = consumed_total;
+    TT_ASSERT(state->sent - state->acknowledged < TT_CREDIT_FRAMES);
     return true;
 }
 
@@ -112,6 +124,7 @@ bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total)
 static tt_status reserve(tt_flow *flow, tt_flow_peer *state)
 {
     const size_t bytes = entry_bytes(flow);
+    TT_ASSERT(state->free == NULL);
     state->block = tt_platform_allocate(flow->platform, TT_CREDIT_FRAMES * bytes);
     if (state->block == NULL) {
         return TT_ERR_NO_MEMORY;
@@ -145,9 +158,11 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
         memcpy(entry->payload, payload, head->payload_bytes);
     }
     const uint32_t bucket = (uint32_t)(place_of(head) % TT_PARKED_BUCKETS);
+    TT_ASSERT(*flow->parked_end[bucket] == NULL);
     *flow->parked_end[bucket] = entry;
     flow->parked_end[bucket] = &entry->next;
     flow->parked_count++;
+    TT_ASSERT(flow->parked_count <= (uint64_t)flow->peer_count * TT_CREDIT_FRAMES); /* (2) */
     return TT_OK;
 }
 
@@ -155,8 +170,9 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
 static bool is_for(const tt_head *head, uint32_t from, const tt_head *identity, uint32_t peer)
 {
     const uint8_t kinds = TT_FLAGS_SPACE;
-    return head->op == identity->op && head->set == identity->set &&
-           head->stage == identity->stage && ((head->flags ^ identity->flags) & kinds) == 0 &&
+    const bool is_of_stage = identity->stage == ANY_STAGE || head->stage == identity->stage;
+    return head->op == identity->op && head->set == identity->set && is_of_stage &&
+           ((head->flags ^ identity->flags) & kinds) == 0 &&
            ((identity->flags & TT_FLAG_PAIR) == 0 || from == peer);
 }
 
@@ -166,6 +182,7 @@ tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_en
         return NULL;
     }
     const uint32_t bucket = (uint32_t)(place_of(identity) % TT_PARKED_BUCKETS);
+    TT_DEBUG_ASSERT(*flow->parked_end[bucket] == NULL);
     for (tt_parked **link = &flow->parked[bucket]; *link != NULL; link = &(*link)->next) {
         tt_parked *parked = *link;
         if (parked->head.lane >= lane_end || !is_for(&parked->head, parked->peer, identity, peer)) {
@@ -198,6 +215,8 @@ bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, ui
 void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
 {
     const uint32_t peer = parked->peer;
+    const size_t offset = (size_t)((uintptr_t)parked - (uintptr_t)flow->peers[peer].block);
+    TT_ASSERT(offset < TT_CREDIT_FRAMES * entry_bytes(flow)); /* room of this peer, or (2) fails */
     if (!TT_PLANT(PARKED_ROOM_LOST)) {
         parked->next = flow->peers[peer].free;
         flow->peers[peer].free = parked;
@@ -209,6 +228,7 @@ void tt_flow_unpark(tt_flow *flow, tt_parked *parked)
 
 static tt_note **note_bucket(const tt_flow *flow, const tt_head *head)
 {
+    TT_ASSERT(flow->note_buckets > 0);
     return &flow->notes[place_of(head) & (flow->note_buckets - 1)];
 }
 
@@ -218,6 +238,7 @@ static tt_status notes_grow(tt_flow *flow)
     const uint32_t count = flow->note_buckets == 0 ? NOTE_BUCKETS_MIN : 2 * flow->note_buckets;
     tt_note **old = flow->notes;
     const uint32_t old_count = flow->note_buckets;
+    TT_ASSERT((count & (count - 1)) == 0); /* a bucket is found by a mask */
     tt_note **buckets = tt_platform_allocate(flow->platform, count * sizeof(*buckets));
     if (buckets == NULL) {
         return old_count > 0 ? TT_OK : TT_ERR_NO_MEMORY;
@@ -239,6 +260,7 @@ static tt_status notes_grow(tt_flow *flow)
 
 tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
 {
+    TT_ASSERT(head->kind == TT_FRAME_GRANT || head->kind == TT_FRAME_WANT);
     if (flow->note_count >= flow->note_buckets) {
         TT_TRY(notes_grow(flow));
     }
@@ -266,6 +288,7 @@ tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head)
     *bucket = note;
     flow->note_count++;
     flow->peers[peer].note_count++;
+    TT_ASSERT(flow->peers[peer].note_count <= flow->note_count);
     return TT_OK;
 }
 
@@ -283,6 +306,7 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
         *note_out = *note;
         note->next = flow->notes_free;
         flow->notes_free = note;
+        TT_ASSERT(flow->peers[note_out->peer].note_count > 0);
         flow->note_count--;
         flow->peers[note_out->peer].note_count--;
         return true;
@@ -293,36 +317,30 @@ bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt
 bool tt_flow_knows(const tt_flow *flow, const tt_head *identity, uint32_t peer)
 {
     tt_head head = *identity;
-    for (head.stage = 0; head.stage <= 1; head.stage++) {
-        const tt_parked *parked =
-            flow->parked_count > 0 ? flow->parked[place_of(&head) % TT_PARKED_BUCKETS] : NULL;
-        const tt_note *note = flow->note_count > 0 ? *note_bucket(flow, &head) : NULL;
-        for (; parked != NULL; parked = parked->next) {
-            if (is_for(&parked->head, parked->peer, &head, peer)) {
-                return true;
-            }
-        }
-        for (; note != NULL; note = note->next) {
-            if (is_for(&note->head, note->peer, &head, peer)) {
-                return true;
-            }
-        }
+    head.stage = ANY_STAGE;
+    const tt_parked *parked =
+        flow->parked_count > 0 ? flow->parked[place_of(&head) % TT_PARKED_BUCKETS] : NULL;
+    while (parked != NULL && !is_for(&parked->head, parked->peer, &head, peer)) {
+        parked = parked->next;
     }
-    return false;
+    const tt_note *note = flow->note_count > 0 ? *note_bucket(flow, &head) : NULL;
+    while (note != NULL && !is_for(&note->head, note->peer, &head, peer)) {
+        note = note->next;
+    }
+    return parked != NULL || note != NULL;
 }
 
 void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer)
 {
     tt_head head = *identity;
-    for (head.stage = 0; head.stage <= 1; head.stage++) {
-        tt_parked *parked;
-        while ((parked = tt_flow_find(flow, &head, UINT64_MAX, peer)) != NULL) {
-            flow->frames_dropped++;
-            tt_flow_unpark(flow, parked);
-        }
-        tt_note note;
-        while (tt_flow_note_take(flow, &head, peer, &note)) {
-        }
+    tt_parked *parked;
+    tt_note note;
+    head.stage = ANY_STAGE;
+    while ((parked = tt_flow_find(flow, &head, UINT64_MAX, peer)) != NULL) {
+        flow->frames_dropped++;
+        tt_flow_unpark(flow, parked);
+    }
+    while (tt_flow_note_take(flow, &head, peer, &note)) {
     }
 }
 
@@ -336,6 +354,7 @@ static void purge_parked(tt_flow *flow, uint32_t bucket, uint32_t set)
             continue;
         }
         *link = parked->next;
+        TT_ASSERT(flow->parked_count > 0);
         flow->parked_count--;
         flow->frames_dropped++;
         tt_flow_unpark(flow, parked);
@@ -354,6 +373,7 @@ static void purge_notes(tt_flow *flow, tt_note **link, uint32_t set)
         *link = note->next;
         note->next = flow->notes_free;
         flow->notes_free = note;
+        TT_ASSERT(flow->peers[note->peer].note_count > 0);
         flow->note_count--;
         flow->peers[note->peer].note_count--;
     }

@@ -20,6 +20,7 @@
 #define TUTTI_AGGREGATE_FLOW_H
 
 #include "aggregate/frame.h"
+#include "base/assert.h"
 #include "platform/platform.h"
 
 enum {
@@ -83,6 +84,7 @@ void tt_flow_fini(tt_flow *flow);
 static inline bool tt_flow_take(tt_flow *flow, uint32_t peer)
 {
     tt_flow_peer *state = &flow->peers[peer];
+    TT_DEBUG_ASSERT(state->acknowledged <= state->sent);
     if (state->sent - state->acknowledged >= TT_CREDIT_FRAMES) {
         return false;
     }
@@ -98,6 +100,7 @@ void tt_flow_tell(tt_flow *flow, uint32_t peer); /* such a CREDIT */
 static inline void tt_flow_consumed(tt_flow *flow, uint32_t peer)
 {
     tt_flow_peer *state = &flow->peers[peer];
+    TT_DEBUG_ASSERT(state->told <= state->consumed);
     state->consumed++;
     if (state->consumed - state->told >= TT_CREDIT_FRAMES / 2) {
         tt_flow_tell(flow, peer);

@@ -113,11 +113,40 @@ static void test_parked_frames_of_an_op_come_out_oldest_first(void **state)
     tt_flow_fini(&flow);
 }
 
+/* Calls may have many stages. */
+static void test_an_op_that_is_over_leaves_nothing_of_any_stage(void **state)
+{
+    (void)state;
+    enum { STAGES = 16 };
+    tt_platform platform = {.ops = &memory_only};
+    tt_flow flow;
+    assert_int_equal(tt_flow_init(&flow, &platform, PEERS, 64), TT_OK);
+    for (uint16_t stage = STAGES; stage-- > 0;) {
+        for (uint32_t op = 0; op < 2; op++) {
+            tt_head head = head_of(op, TT_FRAME_DATA, stage);
+            const tt_head grant = head_of(op, TT_FRAME_GRANT, stage);
+            head.flags |= TT_FLAG_EAGER;
+            assert_int_equal(tt_flow_park(&flow, 0, &head, NULL), TT_OK);
+            assert_int_equal(tt_flow_note(&flow, 1, &grant), TT_OK);
+        }
+    }
+    const tt_head over = head_of(0, TT_FRAME_DATA, 0), next = head_of(1, TT_FRAME_DATA, 0);
+    tt_flow_purge(&flow, &over, 0);
+    assert_int_equal(flow.parked_count, STAGES);
+    assert_int_equal(flow.note_count, STAGES);
+    assert_false(tt_flow_knows(&flow, &over, 0));
+    assert_true(tt_flow_knows(&flow, &next, 0));
+    tt_flow_purge(&flow, &next, 0);
+    assert_int_equal(flow.parked_count + flow.note_count, 0);
+    tt_flow_fini(&flow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_notes_of_many_ops_are_found_by_their_op_alone),
         cmocka_unit_test(test_parked_frames_of_an_op_come_out_oldest_first),
+        cmocka_unit_test(test_an_op_that_is_over_leaves_nothing_of_any_stage),
     };
     return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
 }

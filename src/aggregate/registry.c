@@ -123,6 +123,7 @@ static const tt_algorithm *choose_allreduce(const tt_problem *problem)
 
 const tt_algorithm *tt_algorithm_framed(const tt_problem *problem)
 {
+    TT_ASSERT(problem->collective != TT_ALLREDUCE);
     switch (problem->collective) {
     case TT_REDUCE:
     case TT_BROADCAST:
@@ -155,6 +156,7 @@ static const tt_algorithm *choose_by_collective(const tt_problem *problem)
 
 const tt_algorithm *tt_algorithm_choose(const tt_problem *problem, const char *forced)
 {
+    TT_ASSERT(problem->size > 0);
     if (problem->collective == TT_ALLREDUCE && !tt_redop_is_elementwise(problem->redop)) {
         TT_ASSERT(tt_algorithm_adasum.fits(problem));
         return &tt_algorithm_adasum;

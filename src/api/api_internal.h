@@ -28,7 +28,6 @@
 enum { TT_COSTS_PATH_BYTES = 1024 };
 
 typedef struct tt_steps tt_steps;
-typedef struct tt_name_order tt_name_order;
 
 typedef enum tt_handle_state {
     HANDLE_IDLE,    /* declared, not started */
@@ -127,11 +126,9 @@ struct tutti_context {
     bool measures;   /* it says nothing of this job: measured at the end of tutti_init */
     char costs_path[TT_COSTS_PATH_BYTES]; /* rank 0: the cache's file */
 
-    tt_steps *steps;          /* step.c; NULL until tutti_init has ended */
+    tt_steps *steps;          /* steps.c; NULL until tutti_init is about to end */
     atomic_bool counts_waits; /* tutti_step is called: waiting is timed */
-    atomic_bool is_plain;     /* priorities are ignored: they cannot help, or are switched off */
     atomic_ullong waited_ns;  /* of all threads, in calls that wait */
-    _Atomic(const tt_name_order *) order; /* of named calls; NULL: none. Kept until the end */
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
@@ -232,22 +229,15 @@ int *tt_call_source(const tutti_call *call);
 void tt_call_recycle(tutti_handle *handle);
 void tt_call_release_all(tutti_context *context);
 
-/* priorities.c: priorities of named calls. Rank 0's TUTTI_ORDER to all, at the end of tutti_init.
- */
-tutti_status tt_name_order_share(tutti_context *context);
-/* Make the text that rank 0 has the order of all; collective. `bytes` 0: there is none. */
-tutti_status tt_name_order_spread(tutti_context *context, const char *text, size_t bytes);
-/* Urgency of the call: by the order if it names it, else what the caller said. */
-int32_t tt_name_order_urgency(const tutti_context *context, const char *name, int32_t given);
-void tt_name_order_tell_unused(tutti_context *context, const char *when); /* rank 0, once */
-void tt_name_order_release(tutti_context *context);
-
-/* step.c: what happens once a step. */
+/* steps.c: what happens once a step, and priorities of calls. */
+/* At the end of tutti_init; collective: rank 0's TUTTI_ORDER to all. */
 tutti_status tt_steps_begin(tutti_context *context);
 void tt_steps_end(tutti_context *context);
-/* A named call is started: its place in the first step is noted. */
-void tt_steps_note(tutti_context *context, const tutti_handle *handle);
-void tt_steps_count(tutti_context *context, tutti_counters *counters_out);
+/* Baton's holder: the call is about to be submitted. A gradient may be ordered otherwise than its
+ * caller says; its place in the first step is noted. */
+void tt_steps_place(tutti_context *context, tutti_handle *handle);
+/* Baton's holder. */
+void tt_steps_count(const tutti_context *context, tutti_counters *counters_out);
 
 /* sets.c */
 /* False: there is no such set. */

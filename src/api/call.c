@@ -173,9 +173,10 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->has_strays = false;
     request->error[0] = 0;
     request->op = NULL;
-    request->named = NULL;
+    request->named = request->name_hint = NULL;
     request->is_identity = request->is_lost = false;
-    request->is_plain = false;
+    request->program = NULL;
+    request->recipe = NULL;
 }
 
 static void copy_name(char *target, size_t room, const char *name)
@@ -214,25 +215,12 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     return TUTTI_OK;
 }
 
-/* A gradient may be ordered otherwise than its caller says; its place in the first step is kept. */
-static void take_place(tutti_handle *handle)
-{
-    if (handle->urgency < TT_URGENCY_ACTIVATION / 2) {
-        handle->request.urgency =
-            tt_name_order_urgency(handle->context, handle->name, handle->urgency);
-    }
-    if (handle->name[0] != 0) {
-        tt_steps_note(handle->context, handle);
-    }
-}
-
 /* Before it is started, also again. */
 static void renew(tutti_handle *handle, tt_handle_state state)
 {
     if (handle->result_out != NULL && handle->output == NULL) {
         handle->request.output = NULL; /* not the one of an earlier start */
     }
-    take_place(handle);
     handle->status = TUTTI_IN_PROGRESS;
     atomic_store(&handle->state, state);
 }
@@ -277,7 +265,6 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
                 object(&handle.request, extra->objection, extra->text);
             }
         }
-        take_place(&handle);
         handle.request.is_waited = true;
         atomic_store_explicit(&handle.state, HANDLE_STARTED, memory_order_relaxed);
         const uint64_t since_ns = tt_wait_begin(context);

@@ -51,6 +51,7 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
         copy_negotiation(&out, count);
     }
     (void)snprintf(out.mode, sizeof(out.mode), "%s", mode);
+    tt_steps_count(context, &out);
     tt_drive_release(context);
     out.bundles = own.bundles;
     out.copied_bytes = own.packed_bytes;
@@ -63,7 +64,6 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     out.struct_bytes = counters_out->struct_bytes;
     out.held = own.held;
     out.overtaken = own.overtaken;
-    tt_steps_count(context, &out);
     memcpy(counters_out, &out, tt_min_u64(out.struct_bytes, sizeof(out)));
     return TUTTI_OK;
 }

@@ -385,13 +385,20 @@ void tt_drive_release(tutti_context *context)
     }
 }
 
+static void submit(tutti_context *context, tutti_handle *handle)
+{
+    if (handle->urgency != 0 || handle->name[0] != 0) {
+        tt_steps_place(context, handle);
+    }
+    tt_control_submit(context->control, &handle->request);
+}
+
 void tt_drive_drain(tutti_context *context)
 {
     tt_queue_node *node;
     while (!tt_queue_is_empty(&context->submitted) &&
            (node = tt_queue_pop(&context->submitted)) != NULL) {
-        tutti_handle *handle = TT_CONTAINER_OF(node, tutti_handle, node);
-        tt_control_submit(context->control, &handle->request);
+        submit(context, TT_CONTAINER_OF(node, tutti_handle, node));
     }
 }
 
@@ -606,7 +613,7 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
     if (!tt_queue_is_empty(&context->submitted)) {
         tt_drive_drain(context); /* what was submitted before comes before */
     }
-    tt_control_submit(context->control, &handle->request);
+    submit(context, handle);
     if (run_at_once(handle, until_ns)) {
         return true;
     }

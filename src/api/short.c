@@ -2,8 +2,7 @@
  *
  * short.c - the blocking calls on the world: short forms of tutti_run.
  *
- * They have no name, group, scale, deadline, callback or flag, so nothing of that is filled in, and
- * the machine is told that it need not look (tt_request.is_plain). */
+ * They have no name, group, scale, deadline, callback or flag, so nothing of that is filled in. */
 #include <stddef.h>
 #include <string.h>
 
@@ -13,7 +12,6 @@ static const tt_request blank = {
     .prescale = 1.0,
     .postscale = 1.0,
     .is_waited = true,
-    .is_plain = true,
     .finished = tt_drive_finished,
 };
 

@@ -87,7 +87,7 @@ static void trace_took(void *owner, const tt_trace_event *event)
                              .end_ns = event->end_ns,
                              .count = request->count,
                              .set = request->set,
-                             .stage = (uint8_t)event->stage,
+                             .stage = (uint8_t)event->span,
                              .collective = (uint8_t)request->collective,
                              .dtype = (uint8_t)request->dtype};
     if (name_bytes > 0) {
@@ -100,16 +100,16 @@ static void trace_took(void *owner, const tt_trace_event *event)
 
 /* ---- the writer ---- */
 
-static const char *stage_name(tt_stage stage)
+static const char *stage_name(tt_span_kind stage)
 {
     switch (stage) {
-    case TT_STAGE_NEGOTIATE:
+    case TT_SPAN_NEGOTIATE:
         return "negotiate";
-    case TT_STAGE_QUEUE:
+    case TT_SPAN_QUEUE:
         return "queue";
-    case TT_STAGE_WAIT:
+    case TT_SPAN_WAIT:
         return "wait for others";
-    case TT_STAGE_EXCHANGE:
+    case TT_SPAN_EXCHANGE:
         break;
     }
     return "exchange";
@@ -197,7 +197,7 @@ static void add_edge(tt_trace *trace, const trace_record *record, bool is_begin)
     add(trace, "\",\"id2\":{\"local\":\"0x");
     add_hex(trace, tt_hash64(name, strlen(name), record->set));
     add(trace, "\"},\"name\":\"");
-    add(trace, stage_name((tt_stage)record->stage));
+    add(trace, stage_name((tt_span_kind)record->stage));
     add(trace, " ");
     add(trace, what);
     if (is_begin) {

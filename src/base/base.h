@@ -15,6 +15,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copi
 _Static_assert(sizeof(float) == 4, "gradients are IEEE-754 binary32");
 _Static_assert(sizeof(size_t) == 8, "64-bit hosts only");
 
+/* Of few lines, where a call would cost more than they do. */
+#define TT_INLINE static inline __attribute__((always_inline))
+
 #define TT_ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct of `type` whose `member` lies at `pointer`. */
@@ -39,6 +42,12 @@ static inline uint64_t tt_min_u64(uint64_t a, uint64_t b)
 static inline uint64_t tt_max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* From `since_ns` to `now_ns`; 0 if the clock was read for `now_ns` first. */
+static inline uint64_t tt_elapsed_ns(uint64_t now_ns, uint64_t since_ns)
+{
+    return now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
 static inline uint64_t tt_round_up(uint64_t value, uint64_t multiple)

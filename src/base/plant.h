@@ -45,11 +45,11 @@
     X(COMBINE_TOO_EARLY)       \
     X(LEAVING_ENDS_TICKETS)    \
     X(CREDIT_KEPT)             \
-    X(QUICK_ONE_TOO_EARLY)     \
-    X(MEET_ONE_TOO_EARLY)      \
+    X(FLAT_SUM_TOO_EARLY)      \
+    X(FLAT_PLACE_TOO_EARLY)    \
     X(PLACES_NOT_ASKED_AGAIN)  \
     X(SETTING_TAKEN_ANEW)      \
-    X(REPEAT_OF_ANOTHER_COUNT) \
+    X(RECIPE_OF_ANOTHER_COUNT) \
     X(NEWER_EPOCH_TAKEN)       \
     X(WRONG_RANKS_TOLD)        \
     X(WRONG_BIDDERS_TOLD)      \
@@ -63,7 +63,11 @@
     X(STARVED_IN_SILENCE)      \
     X(HINT_NOT_CHECKED)        \
     X(SETTING_NOT_IN_KEY)      \
-    X(IDLE_AFTER_FAILURE)
+    X(IDLE_AFTER_FAILURE)      \
+    X(STAGE_TAKEN_TOO_EARLY)   \
+    X(BATCH_TOLD_BEFORE_RESET) \
+    X(TUNED_ONE_STEP_EARLY)    \
+    X(TUNED_WITHOUT_ALL)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -7,7 +7,6 @@
  * Layer:   base, private to reduce_kernel.h. No include guard: a part of that template.
  * Threads: pure.
  */
-#define TT_INLINE static inline __attribute__((always_inline))
 
 TT_INLINE float canonical_f32(float value)
 {

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/half.h"
 #include "base/reduce_internal.h"
 

@@ -81,6 +81,7 @@ static size_t any_bytes(const tt_set *set)
 static bool reserve(tt_set *set, uint32_t tag)
 {
     tt_platform *platform = set->control->platform;
+    TT_ASSERT(tag <= TT_TAG_MAX);
     if (find(set, tag) != NULL) {
         return true;
     }
@@ -111,6 +112,7 @@ void tt_any_release_set(tt_set *set)
     for (uint32_t i = 0; set->anys != NULL && i < ANY_BUCKETS; i++) {
         while (set->anys->buckets[i] != NULL) {
             tt_any *next = set->anys->buckets[i]->next;
+            TT_ASSERT(set->anys->buckets[i]->queue == NULL);
             tt_platform_release(platform, set->anys->buckets[i], any_bytes(set));
             set->anys->buckets[i] = next;
         }
@@ -122,6 +124,8 @@ void tt_any_release_set(tt_set *set)
 bool tt_any_has_room(tt_set *set, tt_request *request)
 {
     const bool is_any = request->root == TT_ANY_SOURCE;
+    TT_ASSERT(!is_any || request->collective == TT_RECEIVE);
+    TT_ASSERT(is_any || request->root < set->size);
     const uint32_t pair_index = 2 * request->root + (request->collective == TT_SEND ? 0 : 1);
     if (is_any ? reserve(set, request->tag) : tt_pair_reserve(set, pair_index, request->tag)) {
         return true;
@@ -145,6 +149,8 @@ bool tt_any_waits(const tt_set *set, const tt_request *request)
 
 void tt_any_place(tt_op *op)
 {
+    TT_ASSERT(op->is_pair);
+    TT_ASSERT(!op->is_sender);
     op->peer = op->control->world.rank;
     op->pair_members[0] = op->pair_members[1] = op->peer;
     op->pair_index = 2 * op->set->self + 1;
@@ -156,7 +162,6 @@ static tt_head key_of(const tt_any *any, uint32_t member)
 {
     return (tt_head){.kind = TT_FRAME_DATA,
                      .flags = TT_FLAG_PAIR,
-                     .stage = 1,
                      .set = any->set->id,
                      .op = tt_pair_next(any->set, 2 * member + 1, any->tag),
                      .epoch = any->set->control->world.epoch};
@@ -167,6 +172,8 @@ static bool has_message(const tt_any *any, uint32_t member)
 {
     const tt_control *control = any->set->control;
     const tt_flow *flow = &control->flow;
+    TT_ASSERT(member < any->set->size);
+    TT_ASSERT(member != any->set->self);
     if (flow->parked_count == 0 && flow->note_count == 0 && control->fates == NULL) {
         return false;
     }
@@ -182,6 +189,7 @@ static bool has_message(const tt_any *any, uint32_t member)
 static uint32_t choose(const tt_any *any)
 {
     const tt_set *set = any->set;
+    TT_ASSERT(any->turn < set->size);
     for (uint32_t i = 0; i < set->size; i++) {
         const uint32_t member = (any->turn + i) % set->size;
         if (member != set->self && has_message(any, member)) {
@@ -204,6 +212,7 @@ static bool ask(tt_any *any)
         }
         is_one_left = true;
         tt_head head = key_of(any, member);
+        TT_ASSERT(any->asked[member] <= head.op + 1); /* (5): numbers only grow */
         if (any->asked[member] != head.op + 1) {
             any->asked[member] = head.op + 1;
             head.kind = TT_FRAME_ASK;
@@ -225,6 +234,8 @@ void tt_any_leave(tt_op *op)
     if (op->next == NULL) {
         any->queue_end = link;
     }
+    TT_ASSERT((any->queue == NULL) == (any->queue_end == &any->queue));
+    TT_ASSERT(op->control->any_waiting > 0);
     op->any = NULL;
     op->control->any_waiting--;
 }
@@ -234,7 +245,7 @@ static void take(tt_op *op, uint32_t member)
 {
     tt_any_leave(op);
     op->next = NULL;
-    op->stall_text[0] = 0;
+    tt_op_tell_stall(op, "");
     tt_pair_place(op, member);
     tt_op_begin_placed(op, op->objection);
 }
@@ -255,6 +266,7 @@ static void wait_or_fail(tt_any *any)
 static void pump(tt_any *any, uint32_t member)
 {
     const uint32_t none = any->set->size;
+    TT_ASSERT(member <= none);
     if (any->is_pumping) {
         return; /* the outermost call goes on */
     }
@@ -286,6 +298,8 @@ void tt_any_wait(tt_op *op, const tt_failure *objection)
 {
     tt_any *any = find(op->set, op->request->tag);
     tt_text text = {0};
+    TT_ASSERT(op->any == NULL);
+    TT_ASSERT(*any->queue_end == NULL);
     op->any = any;
     op->objection = objection != NULL ? objection->status : TT_OK;
     if (objection != NULL) {
@@ -299,7 +313,7 @@ void tt_any_wait(tt_op *op, const tt_failure *objection)
     op->control->any_waiting++;
     tt_text_clear(&text);
     tt_text_add(&text, "a message of tag %u from any rank", any->tag);
-    memcpy(op->stall_text, text.bytes, sizeof(op->stall_text));
+    tt_op_tell_stall(op, text.bytes);
     if (any->queue == op) { /* else another waits before it */
         tt_any_pump(any);
     }
@@ -320,6 +334,7 @@ void tt_any_arrived(tt_control *control, uint32_t peer, const tt_head *head)
 
 void tt_any_left(tt_control *control, uint32_t rank)
 {
+    TT_ASSERT(control->peers[rank].is_gone);
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
         for (uint32_t i = 0; set->anys != NULL && i < ANY_BUCKETS; i++) {
             for (tt_any *any = set->anys->buckets[i]; any != NULL; any = any->next) {
@@ -337,9 +352,10 @@ void tt_any_patrol(tt_op *op, uint64_t now_ns)
         return;
     }
     tt_text text = {0};
+    TT_ASSERT(op->submitted_ns <= now_ns);
     op->report_ns = now_ns + op->control->config.stall_ns;
     tt_text_add(&text, "a receive has waited %.1f s for %s",
-                (double)(now_ns - op->submitted_ns) / 1e9, op->stall_text);
+                (double)(now_ns - op->submitted_ns) / 1e9, tt_op_stall(op));
     tt_control_report(op->control, LEVEL_WARN, &text);
 }
 
@@ -348,6 +364,7 @@ void tt_any_patrol(tt_op *op, uint64_t now_ns)
 static tt_ask **ask_bucket(const tt_asks *asks, uint32_t peer, uint32_t set, uint64_t key)
 {
     const uint64_t who = (uint64_t)peer << 32 | set;
+    TT_ASSERT(asks->bucket_count > 0);
     return &asks->buckets[tt_hash64_mix(key, who) & (asks->bucket_count - 1)];
 }
 
@@ -366,6 +383,7 @@ static bool asks_grow(tt_control *control)
     tt_asks *asks = &control->asks;
     const tt_asks old = *asks;
     const uint32_t count = old.bucket_count == 0 ? ASK_BUCKETS_MIN : 2 * old.bucket_count;
+    TT_ASSERT((count & (count - 1)) == 0); /* a bucket is found by a mask */
     tt_ask **buckets = tt_platform_allocate(control->platform, count * sizeof(tt_ask *));
     if (buckets == NULL) {
         return old.bucket_count > 0;
@@ -404,12 +422,14 @@ static bool ask_add(tt_control *control, uint32_t peer, const tt_head *head)
     *link = made;
     asks->count++;
     control->peers[peer].ask_count++;
+    TT_ASSERT(control->peers[peer].ask_count <= asks->count);
     return true;
 }
 
 static void ask_remove(tt_control *control, tt_ask **link)
 {
     tt_ask *gone = *link;
+    TT_ASSERT(control->peers[gone->peer].ask_count > 0);
     *link = gone->next;
     control->asks.count--;
     control->peers[gone->peer].ask_count--;
@@ -419,8 +439,8 @@ static void ask_remove(tt_control *control, tt_ask **link)
 /* WANT is the offer: the receiver notes it as it notes that of a short message without credit. */
 static void offer(const tt_op *op)
 {
+    TT_ASSERT(op->is_sender);
     tt_head head = tt_op_identity(op, TT_FRAME_WANT);
-    head.stage = 1;
     tt_flow_control(&op->control->flow, op->peer, &head);
 }
 
@@ -461,6 +481,7 @@ static bool needs_no_offer(const tt_op *op)
 void tt_any_answer(const tt_op *op)
 {
     tt_control *control = op->control;
+    TT_ASSERT(op->is_sender);
     tt_ask **link = ask_find(&control->asks, op->peer, op->set->id, op->sequence);
     if (*link == NULL) {
         return;
@@ -492,6 +513,7 @@ void tt_any_release_all(tt_control *control)
             ask_remove(control, &asks->buckets[i]);
         }
     }
+    TT_ASSERT(asks->count == 0);
     tt_platform_release(control->platform, asks->buckets, asks->bucket_count * sizeof(tt_ask *));
     *asks = (tt_asks){0};
 }

@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/hash64.h"
 #include "base/plant.h"
-#include "control/named.h"
+#include "control/name.h"
 
 enum { HEAD_BYTES = 8, RECORD_BYTES = CLAIM_FIXED_BYTES + 1, DIGEST_BYTES = 8, HASH_BYTES = 8 };
 
@@ -36,16 +36,18 @@ typedef struct tt_vast {
 #define BID_IS_DIGEST (UINT32_C(1) << 31)
 #define BID_HAS_HASHES (UINT32_C(1) << 30)
 
-static size_t record_bytes(const tt_named *named, const tt_request *request)
+static size_t record_bytes(const tt_name *name, const tt_request *request)
 {
-    return RECORD_BYTES + (named->member_max > 0 ? strlen(request->name) : 0);
+    TT_DEBUG_ASSERT(strlen(request->name) < TT_NAME_BYTES);
+    return RECORD_BYTES + (name->member_max > 0 ? strlen(request->name) : 0);
 }
 
-static uint8_t *record_write(const tt_named *named, const tt_request *request, uint8_t *at)
+static uint8_t *record_write(const tt_name *name, const tt_request *request, uint8_t *at)
 {
     tt_claim claim;
-    const size_t name_bytes = record_bytes(named, request) - RECORD_BYTES;
-    tt_claim_make(&claim, request, named->set->size);
+    const size_t name_bytes = record_bytes(name, request) - RECORD_BYTES;
+    TT_DEBUG_ASSERT(name_bytes < TT_NAME_BYTES);
+    tt_claim_make(&claim, request, name->set->size);
     memcpy(at, &claim, CLAIM_FIXED_BYTES);
     at[CLAIM_FIXED_BYTES] = (uint8_t)name_bytes;
     if (name_bytes > 0) {
@@ -55,50 +57,52 @@ static uint8_t *record_write(const tt_named *named, const tt_request *request, u
 }
 
 /* Those that a bid tells of. */
-static uint32_t bid_members(const tt_named *named)
+static uint32_t bid_members(const tt_name *name)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        count += named->members[i]->is_torn ? 0 : 1;
+    for (uint32_t i = 0; i < name->member_count; i++) {
+        count += name->members[i]->is_torn ? 0 : 1;
     }
     return count;
 }
 
-static uint64_t records_hash(const tt_named *named)
+static uint64_t records_hash(const tt_name *name)
 {
-    uint64_t hash = named->member_count;
+    uint64_t hash = name->member_count;
     uint8_t record[RECORD_BYTES + TT_NAME_BYTES];
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        const uint8_t *end = record_write(named, named->members[i], record);
+    for (uint32_t i = 0; i < name->member_count; i++) {
+        const uint8_t *end = record_write(name, name->members[i], record);
+        TT_DEBUG_ASSERT((size_t)(end - record) <= sizeof(record));
         hash = tt_hash64(record, (size_t)(end - record), hash);
     }
     return hash;
 }
 
-static tt_status bid_reserve(tt_control *control, tt_named *named, size_t bytes)
+static tt_status bid_reserve(tt_control *control, tt_name *name, size_t bytes)
 {
-    if (bytes <= named->bid_capacity) {
+    TT_ASSERT(name->bid_capacity >= BID_SHORT_BYTES);
+    if (bytes <= name->bid_capacity) {
         return TT_OK;
     }
     uint8_t *bid = tt_platform_allocate(control->platform, bytes);
     if (bid == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    if (named->bid != named->bid_short) {
-        tt_platform_release(control->platform, named->bid, named->bid_capacity);
+    if (name->bid != name->bid_short) {
+        tt_platform_release(control->platform, name->bid, name->bid_capacity);
     }
-    named->bid = bid;
-    named->bid_capacity = bytes;
+    name->bid = bid;
+    name->bid_capacity = bytes;
     return TT_OK;
 }
 
 /* A rank that has joined has the identity to give, and no data. What a digest stands for it cannot
  * tell. */
-static bool needs_all(const tt_named *named, bool is_digest)
+static bool needs_all(const tt_name *name, bool is_digest)
 {
     bool needs = is_digest;
-    for (uint32_t i = 0; !needs && i < named->member_count; i++) {
-        const tt_request *request = named->members[i];
+    for (uint32_t i = 0; !needs && i < name->member_count; i++) {
+        const tt_request *request = name->members[i];
         needs = request->is_uneven ||
                 (request->collective != TT_ALLREDUCE && request->collective != TT_REDUCE);
     }
@@ -122,12 +126,14 @@ static void vast_push(tt_set *set, tt_vast *vast)
 }
 
 /* Without memory it is not kept. */
-static void vast_keep(tt_control *control, const tt_named *named, uint64_t digest, size_t bytes)
+static void vast_keep(tt_control *control, const tt_name *name, uint64_t digest, size_t bytes)
 {
-    tt_set *set = named->set;
+    TT_ASSERT(name->kind == NAME_GROUP && name->is_vast);
+    tt_set *set = name->set;
     tt_vast **link = vast_find(&set->vasts, digest), *vast = *link;
     if (vast != NULL) {
         *link = vast->next;
+        TT_DEBUG_ASSERT(vast->digest == digest);
         vast_push(set, vast);
         return;
     }
@@ -138,11 +144,12 @@ static void vast_keep(tt_control *control, const tt_named *named, uint64_t diges
     uint8_t *at = vast->bid + HEAD_BYTES;
     vast->digest = digest;
     vast->bytes = bytes;
-    memcpy(vast->bid, &named->member_count, sizeof(named->member_count));
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        at = record_write(named, named->members[i], at);
+    memcpy(vast->bid, &name->member_count, sizeof(name->member_count));
+    for (uint32_t i = 0; i < name->member_count; i++) {
+        at = record_write(name, name->members[i], at);
     }
     vast_push(set, vast);
+    TT_ASSERT(at == vast->bid + bytes);
     link = &set->vasts;
     for (uint32_t i = 0; i < VASTS_KEPT && *link != NULL; i++) {
         link = &(*link)->next;
@@ -162,6 +169,7 @@ bool tt_bid_recall(const tt_set *set, const tt_agreement *item, tt_bid *bid)
         return false;
     }
     const uint32_t member_count = bid->member_count;
+    TT_ASSERT((size_t)(bid->end - bid->records) >= sizeof(digest)); /* it was read as one */
     memcpy(&digest, bid->records, sizeof(digest));
     const tt_vast *vast = *vast_find(&kept, digest);
     return vast != NULL && tt_bid_read(bid, vast->bid, vast->bytes) &&
@@ -179,39 +187,39 @@ void tt_bid_forget_all(tt_control *control, tt_set *set)
 
 /* ---- making ---- */
 
-static bool has_hashes(const tt_named *named, size_t text_bytes)
+static bool has_hashes(const tt_name *name, size_t text_bytes)
 {
-    return HEAD_BYTES + DIGEST_BYTES + HASH_BYTES * bid_members(named) + text_bytes <=
+    return HEAD_BYTES + DIGEST_BYTES + HASH_BYTES * bid_members(name) + text_bytes <=
            TT_TICKET_CLAIM_BYTES_MAX;
 }
 
-static void bid_write(tt_named *named, const tt_failure *objection, bool is_digest)
+static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest)
 {
     const int32_t status = objection != NULL ? objection->status : TT_OK;
     const bool is_hashed =
-        is_digest && has_hashes(named, objection != NULL ? strlen(objection->text) : 0);
+        is_digest && has_hashes(name, objection != NULL ? strlen(objection->text) : 0);
     const uint32_t count =
-        bid_members(named) | (is_digest ? BID_IS_DIGEST : 0) | (is_hashed ? BID_HAS_HASHES : 0);
-    uint8_t *at = named->bid + HEAD_BYTES;
-    memcpy(named->bid, &count, sizeof(count));
-    memcpy(named->bid + 4, &status, sizeof(status));
+        bid_members(name) | (is_digest ? BID_IS_DIGEST : 0) | (is_hashed ? BID_HAS_HASHES : 0);
+    uint8_t *at = name->bid + HEAD_BYTES;
+    memcpy(name->bid, &count, sizeof(count));
+    memcpy(name->bid + 4, &status, sizeof(status));
     if (is_digest) {
-        const uint64_t hash = records_hash(named);
+        const uint64_t hash = records_hash(name);
         memcpy(at, &hash, sizeof(hash));
         at += sizeof(hash);
     }
-    for (uint32_t i = 0; is_hashed && i < named->member_count; i++) {
-        if (named->members[i]->is_torn) {
+    for (uint32_t i = 0; is_hashed && i < name->member_count; i++) {
+        if (name->members[i]->is_torn) {
             continue;
         }
-        const uint64_t hash =
-            tt_hash64(named->members[i]->name, strlen(named->members[i]->name), 0);
+        const uint64_t hash = tt_hash64(name->members[i]->name, strlen(name->members[i]->name), 0);
         memcpy(at, &hash, sizeof(hash));
         at += sizeof(hash);
     }
-    for (uint32_t i = 0; !is_digest && i < named->member_count; i++) {
-        at = named->members[i]->is_torn ? at : record_write(named, named->members[i], at);
+    for (uint32_t i = 0; !is_digest && i < name->member_count; i++) {
+        at = name->members[i]->is_torn ? at : record_write(name, name->members[i], at);
     }
+    TT_ASSERT((size_t)(at - name->bid) <= name->bid_capacity);
     if (objection != NULL) {
         memcpy(at, objection->text, strlen(objection->text));
     }
@@ -219,60 +227,76 @@ static void bid_write(tt_named *named, const tt_failure *objection, bool is_dige
 
 /* There is no memory for the words of an objection to a single request: some of them fit in any
  * record. How many bytes the bid has. */
-static size_t bid_write_cut(tt_named *named, const tt_failure *objection)
+static size_t bid_write_cut(tt_name *name, const tt_failure *objection)
 {
+    TT_ASSERT(name->kind == NAME_TENSOR && name->member_count == 1);
     const size_t bytes = HEAD_BYTES + RECORD_BYTES;
-    const size_t room = named->bid_capacity - bytes;
+    TT_ASSERT(name->bid_capacity > bytes && objection != NULL);
+    const size_t room = name->bid_capacity - bytes;
     tt_text words = {0};
     tt_text_add_words(&words, objection->text, tt_min_u64(strlen(objection->text), room));
     const tt_failure cut = {.status = objection->status, .text = words.bytes};
-    bid_write(named, &cut, false);
+    bid_write(name, &cut, false);
     return bytes + words.length;
 }
 
 /* There is no memory for the bid of a group: one that fits in any record says so. */
-static size_t bid_write_starved(const tt_control *control, tt_named *named)
+static size_t bid_write_starved(const tt_control *control, tt_name *name)
 {
     tt_text text = {0};
     const uint32_t count = UINT32_C(1) | BID_IS_DIGEST;
     const int32_t status = TT_ERR_NO_MEMORY;
-    memset(named->bid, 0, HEAD_BYTES + DIGEST_BYTES);
-    memcpy(named->bid, &count, sizeof(count));
-    memcpy(named->bid + 4, &status, sizeof(status));
+    memset(name->bid, 0, HEAD_BYTES + DIGEST_BYTES);
+    memcpy(name->bid, &count, sizeof(count));
+    memcpy(name->bid + 4, &status, sizeof(status));
     tt_text_add(&text, "rank %u is out of memory for a named call", control->world.rank);
-    TT_ASSERT(HEAD_BYTES + DIGEST_BYTES + text.length <= sizeof(named->bid_short));
-    memcpy(named->bid + HEAD_BYTES + DIGEST_BYTES, text.bytes, text.length);
+    TT_ASSERT(HEAD_BYTES + DIGEST_BYTES + text.length <= sizeof(name->bid_short));
+    memcpy(name->bid + HEAD_BYTES + DIGEST_BYTES, text.bytes, text.length);
     return HEAD_BYTES + DIGEST_BYTES + text.length;
 }
 
-void tt_bid_make(tt_control *control, tt_named *named, const tt_failure *objection)
+bool tt_bid_is_of(const tt_name *name, const tt_request *request)
+{
+    tt_claim claim;
+    if (!name->has_bid) {
+        return false;
+    }
+    TT_ASSERT(name->kind == NAME_TENSOR && name->ticket.claim == name->bid);
+    tt_claim_make(&claim, request, name->set->size);
+    return memcmp(name->bid + HEAD_BYTES, &claim, CLAIM_FIXED_BYTES) == 0;
+}
+
+void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection)
 {
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
     size_t bytes = HEAD_BYTES;
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        bytes += named->members[i]->is_torn ? 0 : record_bytes(named, named->members[i]);
+    for (uint32_t i = 0; i < name->member_count; i++) {
+        bytes += name->members[i]->is_torn ? 0 : record_bytes(name, name->members[i]);
     }
+    TT_ASSERT(name->kind == NAME_TENSOR ? name->member_max == 0 : name->member_max > 0);
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
-    named->is_vast = is_digest && !needs_all(named, false);
-    if (named->is_vast && objection == NULL) {
-        vast_keep(control, named, records_hash(named), bytes);
+    name->is_vast = is_digest && !needs_all(name, false);
+    if (name->is_vast && objection == NULL) {
+        vast_keep(control, name, records_hash(name), bytes);
     }
     if (is_digest) {
         bytes = HEAD_BYTES + DIGEST_BYTES +
-                (has_hashes(named, text_bytes) ? HASH_BYTES * bid_members(named) : 0);
+                (has_hashes(name, text_bytes) ? HASH_BYTES * bid_members(name) : 0);
     }
     bytes += text_bytes;
-    if (bid_reserve(control, named, bytes) == TT_OK) {
-        bid_write(named, objection, is_digest);
-    } else if (named->member_max == 0) {
-        bytes = bid_write_cut(named, objection);
+    if (bid_reserve(control, name, bytes) == TT_OK) {
+        bid_write(name, objection, is_digest);
+    } else if (name->member_max == 0) {
+        bytes = bid_write_cut(name, objection);
     } else {
-        bytes = bid_write_starved(control, named);
-        tt_named_starve(control); /* nobody could tell which tensors are in it */
+        bytes = bid_write_starved(control, name);
+        tt_name_starve(control); /* nobody could tell which tensors are in it */
     }
-    named->ticket.claim = named->bid;
-    named->ticket.claim_bytes = (uint16_t)bytes;
-    named->ticket.needs_all = needs_all(named, is_digest);
+    TT_ASSERT(bytes <= TT_TICKET_CLAIM_BYTES_MAX && bytes <= name->bid_capacity);
+    name->has_bid = name->kind == NAME_TENSOR && objection == NULL;
+    name->ticket.claim = name->bid;
+    name->ticket.claim_bytes = (uint16_t)bytes;
+    name->ticket.needs_all = needs_all(name, is_digest);
 }
 
 bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
@@ -309,6 +333,7 @@ bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
     if (look.records > bid->end || (status == 0 && look.records != bid->end)) {
         return false;
     }
+    TT_DEBUG_ASSERT(bid->records <= bid->end);
     bid->text = (const char *)look.records;
     bid->text_bytes = (size_t)(bid->end - look.records);
     return true;
@@ -316,6 +341,7 @@ bool tt_bid_read(tt_bid *bid, const void *bytes, size_t byte_count)
 
 bool tt_bid_next(tt_bid *bid, tt_claim *claim_out)
 {
+    TT_DEBUG_ASSERT(bid->records <= bid->end);
     const size_t left = (size_t)(bid->end - bid->records);
     if (bid->member_count == 0 || bid->is_digest || left < RECORD_BYTES ||
         left - RECORD_BYTES < bid->records[CLAIM_FIXED_BYTES]) {
@@ -327,6 +353,7 @@ bool tt_bid_next(tt_bid *bid, tt_claim *claim_out)
     claim_out->name[name_bytes] = 0;
     bid->records += RECORD_BYTES + name_bytes;
     bid->member_count--;
+    TT_DEBUG_ASSERT(bid->records <= bid->end);
     return true;
 }
 
@@ -334,6 +361,7 @@ bool tt_bid_next(tt_bid *bid, tt_claim *claim_out)
 static uint32_t place_make(uint32_t member, size_t at)
 {
     _Static_assert(TT_TICKET_CLAIM_BYTES_MAX < 1 << 16, "a place has 16 bits");
+    TT_ASSERT(at <= UINT16_MAX);
     return member << 16 | (uint32_t)at;
 }
 
@@ -387,6 +415,7 @@ uint32_t tt_bid_part(void *owner, const void *claim, uint16_t byte_count, uint32
         memcpy(&part_out->hash, bytes + at, sizeof(part_out->hash));
         next = place_make((place >> 16) + 1, at + HASH_BYTES);
     }
+    TT_DEBUG_ASSERT((next & UINT16_MAX) <= byte_count);
     if (next > 0 && status == BID_TORN) {
         add_torn(claim, byte_count, part_out);
     }
@@ -408,6 +437,7 @@ static void add_ranks(tt_text *text, const tt_set *set, const tt_claimant *claim
 /* The first member in which the bids differ; UINT32_MAX: in their number or by hash only. */
 static uint32_t first_difference(const tt_claimant *claimants, uint32_t count)
 {
+    TT_ASSERT(count > 0);
     tt_bid first, other;
     if (!tt_bid_read(&first, claimants[0].claim, claimants[0].claim_bytes)) {
         return UINT32_MAX;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "control/named.h"
+#include "control/name.h"
 
 enum { HEAD_BYTES = 8, DIGEST_BYTES = 8 };
 

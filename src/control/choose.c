@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * choose.c - the table of costs a machine goes by, and what it says of calls. */
+#include <string.h>
+
+#include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
 #include "control/control_internal.h"
-#include "control/quick.h"
 
 static tt_problem shape_of(const tt_control *control, const tt_set *set)
 {
+    TT_ASSERT(control->config.segment_bytes > 0);
+    TT_ASSERT(control->config.segment_bytes % 64 == 0);
     return (tt_problem){.dtype = TT_F32,
                         .redop = TT_SUM,
                         .self = set->self,
@@ -29,7 +33,6 @@ void tt_set_choose(const tt_control *control, tt_set *set)
 
 void tt_control_set_costs(tt_control *control, const tt_costs *costs)
 {
-    tt_quick_forget(control);
     control->costs = costs;
     control->costs_hash = 0;
     if (costs != NULL) {
@@ -40,12 +43,20 @@ void tt_control_set_costs(tt_control *control, const tt_costs *costs)
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
         tt_set_choose(control, set);
     }
+    tt_control_note_settings(control);
+}
+
+void tt_control_note_settings(tt_control *control)
+{
+    const char *forced = control->config.algorithm;
+    control->settings = tt_hash64_mix(control->costs_hash,
+                                      forced != NULL ? tt_hash64(forced, strlen(forced), 0) : 0);
 }
 
 void tt_control_force(tt_control *control, const char *algorithm)
 {
-    tt_quick_forget(control);
     control->config.algorithm = algorithm;
+    tt_control_note_settings(control);
 }
 
 tt_forecast tt_control_forecast(const tt_control *control, tt_collective collective, uint64_t bytes)
@@ -61,6 +72,7 @@ tt_forecast tt_control_forecast(const tt_control *control, tt_collective collect
         .algorithm = algorithm != NULL ? algorithm : tt_algorithm_choose(&problem, forced),
         .placement = tt_placement_name(&world->topology, world->size),
     };
+    TT_ASSERT(forecast.algorithm->fits(&problem));
     if (control->costs == NULL ||
         !tt_choice_predict(control->costs, &problem, forecast.algorithm, &forecast.time_ns)) {
         forecast.time_ns = 0;

@@ -33,6 +33,7 @@ static uint32_t dim_write(uint8_t *at, uint64_t dim)
         at[bytes++] = (uint8_t)(dim | 0x80);
     }
     at[bytes++] = (uint8_t)dim;
+    TT_DEBUG_ASSERT(bytes <= SHAPE_DIM_BYTES_MAX);
     return bytes;
 }
 
@@ -46,6 +47,7 @@ void tt_shape_write(uint8_t *shape, const uint64_t *dims, uint32_t ndim, bool is
         const bool is_free = is_first_free && i == 0;
         bytes += dim_write(longest + bytes, is_free ? 0 : tt_min_u64(dims[i], UINT64_MAX - 1) + 1);
     }
+    TT_ASSERT(bytes <= sizeof(longest));
     memset(shape, 0, TT_SHAPE_BYTES);
     if (bytes <= TT_SHAPE_BYTES) {
         memcpy(shape, longest, bytes);
@@ -81,6 +83,7 @@ static void shape_tell(tt_text *text, const char *what, const uint8_t *shape)
             tt_text_add(text, "%llu", (unsigned long long)(dim - 1));
         }
     }
+    TT_DEBUG_ASSERT(at <= TT_SHAPE_BYTES);
     tt_text_add(text, ")");
 }
 
@@ -102,6 +105,7 @@ const char *tt_request_what(const tt_request *request)
 /* Parts of a reducescatter are told as a shape is, where the caller gives none. */
 static void claim_parts(tt_claim *claim, const tt_request *request, uint32_t size)
 {
+    TT_DEBUG_ASSERT(request->is_uneven && size > 0);
     claim->salt ^= tt_hash64(request->input_counts, size * sizeof(uint64_t), 1);
     if (claim->shape[0] == 0 && size <= TT_SHAPE_DIMS_MAX) {
         tt_shape_write(claim->shape, request->input_counts, size, false);
@@ -111,20 +115,16 @@ static void claim_parts(tt_claim *claim, const tt_request *request, uint32_t siz
 
 void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
 {
-    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    claim->collective = (uint8_t)(is_pair ? TT_SEND : request->collective);
+    TT_DEBUG_ASSERT(size > 0);
+    claim->collective = tt_claim_collective(request);
     claim->dtype = (uint8_t)request->dtype;
-    claim->redop = is_reduction(request->collective) ? (uint8_t)request->redop : 0;
-    claim->form =
-        (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
-                  (request->is_by_active ? CLAIM_BY_ACTIVE : 0) |
-                  (request->is_alone ? CLAIM_ALONE : 0) | (request->is_tuned ? CLAIM_TUNED : 0) |
-                  (request->about != TT_ABOUT_NOTHING ? CLAIM_SETS : 0));
-    claim->root = is_rooted(request->collective) ? request->root : (uint32_t)request->about;
+    claim->redop = tt_claim_redop(request);
+    claim->form = tt_claim_form(request);
+    claim->root = tt_claim_root(request);
     claim->count = request->is_uneven ? 0 : request->count;
     claim->prescale = request->prescale;
     claim->postscale = request->postscale;
-    claim->salt = request->salt;
+    claim->salt = tt_claim_salt(request);
     claim->name[0] = 0;
     if (request->shape[0] == 0) {
         memset(claim->shape, 0, sizeof(claim->shape));
@@ -139,6 +139,7 @@ void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
 
 uint64_t tt_claim_hash(const tt_claim *claim, uint32_t size)
 {
+    TT_DEBUG_ASSERT(size > 0);
     return tt_hash64(claim, tt_claim_bytes(claim), size);
 }
 
@@ -157,16 +158,14 @@ bool tt_claim_asks_same(const tt_claim *a, const tt_claim *b)
 
 void tt_claim_copy(tt_claim *target, const tt_claim *source)
 {
+    TT_DEBUG_ASSERT(strlen(source->name) < sizeof(source->name));
     memcpy(target, source, CLAIM_FIXED_BYTES);
-    if (source->name[0] == 0) {
-        target->name[0] = 0;
-    } else {
-        memcpy(target->name, source->name, sizeof(target->name));
-    }
+    memcpy(target->name, source->name, strlen(source->name) + 1);
 }
 
 size_t tt_claim_bytes(const tt_claim *claim)
 {
+    TT_DEBUG_ASSERT(strlen(claim->name) < sizeof(claim->name));
     return CLAIM_FIXED_BYTES + (claim->name[0] == 0 ? 0 : strlen(claim->name));
 }
 
@@ -177,6 +176,7 @@ bool tt_claim_read(tt_claim *claim, const void *bytes, size_t byte_count)
     }
     memset(claim, 0, sizeof(*claim));
     memcpy(claim, bytes, byte_count);
+    TT_ASSERT(claim->name[sizeof(claim->name) - 1] == 0);
     return true;
 }
 

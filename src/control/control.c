@@ -9,9 +9,8 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
+#include "control/batch.h"
 #include "control/engine.h"
-#include "control/named.h"
-#include "control/quick.h"
 
 void tt_control_config_init(tt_control_config *config)
 {
@@ -25,6 +24,7 @@ void tt_control_config_init(tt_control_config *config)
         .staged_max = 32,
         .fuse_bytes = 64 * 1024,
         .bundle_bytes = 2 * 1024 * 1024,
+        .spread_bytes = 256 * 1024, /* about 50 us */
         .late_ns = 50 * 1000 * 1000,
         .algorithm = NULL,
     };
@@ -44,6 +44,7 @@ void tt_control_watch(tt_control *control)
     if (control->patrol_ns == UINT64_MAX) {
         control->patrol_ns = tt_now(control->platform) + PATROL_NS;
         tt_control_due(control, control->patrol_ns);
+        TT_ASSERT(control->timer_ns <= control->patrol_ns);
     }
 }
 
@@ -65,46 +66,72 @@ static tt_op *op_of_frame(tt_control *control, uint32_t peer, const tt_head *hea
         tt_pace_demand(op);
         op = tt_op_find(control, peer, head); /* it may be over */
     }
+    TT_DEBUG_ASSERT(op == NULL || op->phase != OP_FREE);
     return op;
+}
+
+static bool is_running(const tt_op *op)
+{
+    return op != NULL && op->phase == OP_RUNNING && op->exec.is_running;
+}
+
+/* Data of an op or a stage that is still to come here; or of one that is over, and then it means
+ * another call, or nothing. */
+static void other_data(tt_control *control, uint32_t peer, const tt_head *head, const tt_op *op,
+                       const void *payload)
+{
+    const bool is_early = is_running(op) ? head->stage > op->stage
+                                         : op == NULL && tt_op_is_future(control, peer, head);
+    if (is_early && head->stage < TT_STAGES_MAX &&
+        head->payload_bytes <= control->flow.eager_bytes_max) {
+        const tt_status status = tt_flow_park(&control->flow, peer, head, payload);
+        if (status == TT_OK) {
+            return;
+        }
+        if (status == TT_ERR_NO_MEMORY) {
+            tt_failure_memory(control, head->set);
+        }
+    }
+    control->flow.frames_dropped++;
+    if (op == NULL && !is_early) {
+        tt_agree_stray(control, peer, head);
+    }
+    if ((head->flags & TT_FLAG_EAGER) != 0) {
+        tt_flow_consumed(&control->flow, peer);
+    }
+}
+
+static bool is_of_stage(const tt_op *op, const tt_head *head)
+{
+    return head->stage == op->stage || (TT_PLANT(STAGE_TAKEN_TOO_EARLY) && head->stage > op->stage);
 }
 
 static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
     tt_op *op = op_of_frame(control, peer, head);
-    const bool is_running =
-        op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
-    const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
-    const bool is_early = is_running ? head->stage == 1 && stage == 0
-                                     : op == NULL && tt_op_is_future(control, peer, head);
-    if (is_early && head->payload_bytes <= control->flow.eager_bytes_max) {
-        const tt_status status = tt_flow_park(&control->flow, peer, head, payload);
-        if (status == TT_OK) {
-            return NULL;
-        }
-        if (status == TT_ERR_NO_MEMORY) {
-            tt_failure_memory(control, head->set);
-        }
+    if (!is_running(op) || !is_of_stage(op, head)) {
+        other_data(control, peer, head, op, payload);
+        return NULL;
     }
-    const uint32_t member = is_running ? tt_exec_member(&op->exec, peer) : UINT32_MAX;
-    if (!is_running || head->stage != stage || member == UINT32_MAX) {
-        control->flow.frames_dropped++;
-        if (op == NULL && !is_early) {
-            tt_agree_stray(control, peer, head);
-        }
+    TT_DEBUG_ASSERT(op->stage < op->recipe->stage_count);
+    const uint32_t member = tt_exec_member(&op->exec, peer);
+    const bool is_foreign =
+        head->descriptor != op->recipe->descriptor && !TT_PLANT(DESCRIPTOR_IGNORED);
+    if (member == UINT32_MAX || is_foreign) {
+        control->flow.frames_dropped += member == UINT32_MAX ? 1 : 0;
         if ((head->flags & TT_FLAG_EAGER) != 0) {
             tt_flow_consumed(&control->flow, peer);
         }
-        return NULL;
-    }
-    if (head->descriptor != op->descriptor && !TT_PLANT(DESCRIPTOR_IGNORED)) {
-        if ((head->flags & TT_FLAG_EAGER) != 0) {
-            tt_flow_consumed(&control->flow, peer);
+        if (member != UINT32_MAX) {
+            tt_agree_dispute(op);
         }
-        tt_agree_dispute(op);
         return NULL;
     }
-    tt_op_hear(op, member);
+    TT_DEBUG_ASSERT(member < tt_op_size(op));
+    if (op->heard != UINT64_MAX) {
+        tt_op_hear(op, member);
+    }
     void *sink = tt_exec_frame(&op->exec, member, head, payload);
     tt_op_settle(op);
     return sink;
@@ -112,17 +139,17 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
 
 static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
+    TT_ASSERT(head->kind == TT_FRAME_GRANT || head->kind == TT_FRAME_WANT);
     tt_op *op = op_of_frame(control, peer, head);
-    const bool is_running =
-        op != NULL && op->exec.is_running && (op->phase == OP_FACTS || op->phase == OP_DATA);
-    const uint16_t stage = op != NULL && op->phase == OP_FACTS ? 0 : 1;
-    if (is_running && head->stage == stage) {
+    if (is_running(op) && head->stage == op->stage) {
         const uint32_t member = tt_exec_member(&op->exec, peer);
-        if (head->descriptor != op->descriptor || member == UINT32_MAX) {
+        if (head->descriptor != op->recipe->descriptor || member == UINT32_MAX) {
             tt_agree_dispute(op);
             return;
         }
-        tt_op_hear(op, member);
+        if (op->heard != UINT64_MAX) {
+            tt_op_hear(op, member);
+        }
         if (head->kind == TT_FRAME_GRANT) {
             tt_exec_granted(&op->exec, member, head->argument);
         } else {
@@ -131,11 +158,11 @@ static void signal_frame(tt_control *control, uint32_t peer, const tt_head *head
         tt_op_settle(op);
         return;
     }
-    if ((is_running && head->stage > stage) ||
-        (op == NULL && tt_op_is_future(control, peer, head))) {
-        if (tt_flow_note(&control->flow, peer, head) == TT_ERR_NO_MEMORY) {
-            tt_failure_memory(control, head->set);
-        }
+    const bool is_early = is_running(op) ? head->stage > op->stage
+                                         : op == NULL && tt_op_is_future(control, peer, head);
+    if (is_early && head->stage < TT_STAGES_MAX &&
+        tt_flow_note(&control->flow, peer, head) == TT_ERR_NO_MEMORY) {
+        tt_failure_memory(control, head->set);
     }
 }
 
@@ -146,8 +173,8 @@ static void credit_frame(tt_control *control, uint32_t peer, const tt_head *head
     }
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
-        if ((op->phase == OP_FACTS || op->phase == OP_DATA) && op->exec.is_blocked) {
-            tt_exec_unblock(&op->exec);
+        if (is_running(op) && op->exec.is_blocked) {
+            tt_exec_retry(&op->exec);
             tt_op_settle(op);
         }
     }
@@ -171,6 +198,10 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
 /* Is it a frame of this epoch, from a rank that counts, for one op? */
 static bool is_good(const tt_control *control, uint32_t peer, const tt_head *head)
 {
+    if (head->kind == TT_FRAME_DATA && (head->flags & ~TT_FLAG_EAGER) == 0 &&
+        head->epoch == control->world.epoch) {
+        return !control->peers[peer].is_gone;
+    }
     /* A peer that is gone by hearsay still learns that its memory is not touched, and says so. */
     const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP &&
                          head->kind != TT_FRAME_STOPPED;
@@ -185,6 +216,7 @@ static bool is_good(const tt_control *control, uint32_t peer, const tt_head *hea
 static void *take_frame(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
+    TT_ASSERT(peer < control->world.size);
     switch (head->kind) {
     case TT_FRAME_DATA:
         return data_frame(control, peer, head, payload);
@@ -229,12 +261,12 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
     tt_control *control = machine;
     TT_ASSERT(peer < control->world.size);
     control->counters.frames_received++;
-    if (tt_quick_frame(control, peer, head, payload)) {
-        return NULL;
-    }
     if (!is_good(control, peer, head)) {
         control->flow.frames_dropped++;
         return NULL;
+    }
+    if (head->kind == TT_FRAME_DATA && control->any_waiting == 0) {
+        return data_frame(control, peer, head, payload);
     }
     if (head->kind != TT_FRAME_DATA && head->kind != TT_FRAME_NOTICE &&
         head->payload_bytes > TT_ERROR_BYTES) {
@@ -250,12 +282,14 @@ static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const v
 static void on_payload(void *machine, uint32_t peer, const tt_head *head)
 {
     tt_control *control = machine;
+    TT_ASSERT(peer < control->world.size);
     tt_exec *exec = control->flow.peers[peer].arriving;
     control->flow.peers[peer].arriving = NULL;
     if (exec == NULL) {
         return;
     }
     tt_op *op = TT_CONTAINER_OF(exec, tt_op, exec);
+    TT_ASSERT(is_running(op)); /* one that ends takes its sinks back */
     tt_exec_payload(exec, tt_exec_member(exec, peer), head);
     tt_op_settle(op);
 }
@@ -273,7 +307,7 @@ static void on_sent(void *machine, uint64_t token)
     const uint64_t index = token >> 4;
     TT_ASSERT(index < control->op_count);
     tt_op *op = control->ops[index];
-    if (op->phase == OP_FACTS || op->phase == OP_DATA) {
+    if (is_running(op)) {
         tt_exec_sent(&op->exec, (uint32_t)(token & 15));
         tt_op_settle(op);
     }
@@ -288,7 +322,7 @@ static void on_timer(void *machine)
 {
     tt_control *control = machine;
     control->timer_ns = UINT64_MAX;
-    tt_named_patrol(control);
+    tt_host_patrol(control);
     tt_pace_patrol(control);
     if (tt_now(control->platform) < control->patrol_ns) {
         tt_control_due(control, control->patrol_ns);
@@ -300,11 +334,13 @@ static void on_timer(void *machine)
     if (control->pending > 0 || control->cases != NULL) {
         tt_control_watch(control);
     }
+    TT_ASSERT(control->pending == 0 || control->patrol_ns != UINT64_MAX);
 }
 
 static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
 {
     tt_control *control = machine;
+    TT_ASSERT(peer < control->world.size && peer != control->world.rank);
     tt_text text = {0};
     control->peers[peer].is_ended |=
         event == TT_PEER_DOWN || event == TT_PEER_LEFT || event == TT_PEER_REJECTS;
@@ -332,8 +368,9 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
 
 static bool works_before(const tt_op *one, const tt_op *other)
 {
+    TT_DEBUG_ASSERT(one != other);
     return one->exec.urgency != other->exec.urgency ? one->exec.urgency > other->exec.urgency
-                                                    : one->age < other->age;
+                                                    : one->paced.age < other->paced.age;
 }
 
 static uint64_t ended(const tt_control *control)
@@ -349,17 +386,21 @@ static bool work_on(tt_control *control)
         control->ended_seen = ended(control);
         return true;
     }
+    if (tt_batch_step(control)) {
+        return true;
+    }
     tt_op *chosen = NULL;
     uint32_t with_work = 0;
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
-        if ((op->phase == OP_FACTS || op->phase == OP_DATA) && op->exec.has_work) {
+        if (is_running(op) && op->exec.has_work) {
             with_work++;
             chosen = chosen == NULL || works_before(op, chosen) ? op : chosen;
         }
     }
     control->has_work = with_work > 1;
     if (chosen != NULL) {
+        TT_DEBUG_ASSERT(is_running(chosen));
         control->has_work = tt_exec_step(&chosen->exec) || control->has_work;
         tt_op_settle(chosen);
         control->ended_seen = ended(control); /* the driver looks after every step */
@@ -371,7 +412,7 @@ static bool on_step(void *machine)
 {
     tt_control *control = machine;
     if (control->is_touched) {
-        tt_named_flush(control);
+        tt_host_flush(control);
     }
     if (control->removed_count > 0) {
         tt_removal_step(control);
@@ -425,6 +466,11 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
     control->config = *config;
     control->fuse_bytes = config->fuse_bytes;
     control->listener = *listener;
+    tt_control_note_settings(control);
+    /* A call that was not dated is when the patrol finds it: no matter for a deadline of many
+     * rounds of it. */
+    control->times_all = config->is_paced || (config->deadline_ns > 0 &&
+                                              config->deadline_ns < 100 * (uint64_t)PATROL_NS);
     tt_pace_init(control);
     control->host_of = tt_platform_allocate(platform, world->size * sizeof(uint32_t));
     control->peers = tt_platform_allocate(platform, world->size * sizeof(tt_peer_state));
@@ -435,6 +481,9 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
     }
     if (status == TT_OK) {
         control->flow.epoch = world->epoch;
+        status = tt_recipes_init(control);
+    }
+    if (status == TT_OK) {
         for (uint32_t i = 0; i < world->size; i++) {
             control->host_of[i] = world->host_of[i];
             ranks[i] = i;
@@ -450,6 +499,7 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
         tt_control_destroy(control);
         return status;
     }
+    TT_ASSERT(control->op_count == 1 && control->sets->id == 0);
     *control_out = control;
     return TT_OK;
 }
@@ -458,8 +508,7 @@ void tt_control_destroy(tt_control *control)
 {
     tt_platform *platform = control->platform;
     TT_ASSERT(control->pending == 0);
-    tt_quick_release(control);
-    tt_op_release_all(control);
+    TT_ASSERT(control->any_waiting == 0);
     tt_agree_release_all(control);
     tt_fate_release_all(control);
     tt_any_release_all(control);
@@ -467,11 +516,14 @@ void tt_control_destroy(tt_control *control)
     while (control->sets != NULL) {
         tt_set *set = control->sets;
         tt_set_unlink(control, set);
-        tt_named_release_set(set);
+        tt_host_release_set(set);
         tt_set_destroy(control, set);
     }
-    tt_named_release_all(control);
+    TT_ASSERT(control->cases == NULL && control->fates == NULL);
+    tt_host_release_all(control);
     tt_notice_release_all(control);
+    tt_op_release_all(control); /* sets had some that were idle */
+    tt_recipes_fini(control);
     tt_flow_fini(&control->flow);
     tt_pace_fini(control);
     tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));
@@ -479,19 +531,35 @@ void tt_control_destroy(tt_control *control)
     tt_platform_release(platform, control, sizeof(*control));
 }
 
+/* It tells lengths or places, or has begun its first exchange and nothing of that has moved. */
+static bool has_moved_nothing(const tt_op *op)
+{
+    if (op->phase != OP_RUNNING) {
+        return false;
+    }
+    TT_ASSERT(op->stage < op->recipe->stage_count);
+    for (uint32_t i = 0; i <= op->stage; i++) {
+        const uint8_t kind = op->recipe->stages[i].kind;
+        const bool is_about = kind == TT_STAGE_COUNTS || kind == TT_STAGE_PLACES;
+        if (!is_about) {
+            return i == op->stage && kind == TT_STAGE_EXCHANGE && op->exec.is_running &&
+                   tt_exec_is_untouched(&op->exec);
+        }
+    }
+    return true;
+}
+
 bool tt_control_cancel(tt_control *control, tt_request *request)
 {
     tt_op *op = request->op;
     if (op == NULL) {
-        return tt_named_cancel(control, request);
+        return tt_name_cancel(control, request);
     }
+    TT_ASSERT(op->phase != OP_FREE && op->request == request);
     if (op->is_pair && request->root == TT_ANY_SOURCE && op->any == NULL) {
         return false; /* it has taken a message, which would be lost */
     }
-    const bool is_idle = op->phase == OP_QUEUED || op->phase == OP_HELD ||
-                         (op->phase == OP_FACTS && !op->by_engine) ||
-                         (op->phase == OP_DATA && tt_exec_is_untouched(&op->exec));
-    if (!is_idle) {
+    if (op->phase != OP_QUEUED && op->phase != OP_HELD && !has_moved_nothing(op)) {
         return false;
     }
     tt_text text = {0};
@@ -510,8 +578,9 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
         memcpy(control->shut_down_text, copy.bytes, sizeof(control->shut_down_text));
         control->shut_down = status;
     }
+    TT_ASSERT(control->shut_down < 0);
     for (tt_set *set = control->sets; set != NULL; set = set->next) {
-        tt_named_shut(control, set, status, control->shut_down_text);
+        tt_host_shut(control, set, status, control->shut_down_text);
     }
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
@@ -521,7 +590,7 @@ void tt_control_shut_down(tt_control *control, tt_status status, const char *tex
             tt_op_fail(op, status, control->shut_down_text);
         }
     }
-    tt_named_submit_later(control); /* to be refused */
+    tt_name_submit_later(control); /* to be refused */
 }
 
 bool tt_control_lost_peer(const tt_control *control)
@@ -558,6 +627,11 @@ uint32_t tt_control_pending(const tt_control *control)
 tt_control_counters tt_control_count(const tt_control *control)
 {
     tt_control_counters counters = control->counters;
+    const tt_pacer *pacer = &control->pace.pacer;
     counters.frames_dropped = control->flow.frames_dropped;
+    counters.held = pacer->held_count;
+    counters.overtaken = pacer->overtaken_count;
+    counters.busy_ns = pacer->busy_ns;
+    counters.gradient_bytes = pacer->ended_bytes;
     return counters;
 }

@@ -63,6 +63,7 @@ typedef struct tt_control_config {
     uint64_t deadline_ns;     /* a call this old fails; 0: never */
     uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
     uint64_t bundle_bytes;    /* of several in one op */
+    uint64_t spread_bytes;    /* of its results that one step copies to them */
     uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
     uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: as it sees fit */
     tt_negotiate_config negotiate;
@@ -134,9 +135,7 @@ typedef struct tt_request {
     double prescale, postscale;
     uint64_t deadline_ns; /* from submission; 0: the configured one */
     bool is_waited;       /* its caller does nothing but wait for it */
-    /* Collective, dtype, redop, root, buffers and count are all there is to it: the world's, and
-     * everything else as when nothing is asked for. Says nothing new, and saves looking. */
-    bool is_plain;
+    const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
 
     /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
      * if `output` is given. */
@@ -145,22 +144,24 @@ typedef struct tt_request {
     void (*finished)(struct tt_request *request);
     void *owner;
 
+    struct tt_recipe *recipe; /* control's hint: how it was prepared last, if the stamp is that */
+    uint64_t recipe_stamp;
     tt_status status;
     bool has_strays; /* failed, and a stopped peer may yet store a block to its buffers */
     char error[TT_ERROR_BYTES];
     tt_op *op; /* from here on control's */
-    struct tt_named *named;
-    bool is_identity;               /* the input is not to be scaled */
-    bool is_taken_back;             /* to be cancelled when its group has come apart */
-    bool is_apart;                  /* its group has; it goes by itself this once */
-    bool is_torn;                   /* out of its group: see BID_TORN */
-    uint8_t shape[TT_SHAPE_BYTES];  /* the caller's; first byte 0: left out */
-    tt_about about;                 /* the caller's */
-    bool is_lost;                   /* stands in for one that is over here: see expire.c */
-    uint64_t due_ns;                /* of a name: its deadline; 0: not set yet */
-    struct tt_request *next_later;  /* waits until an earlier one of its name is over */
-    struct tt_request *next_member; /* in a group: the next whose name falls on the same place */
-    uint64_t name_hash;             /* in a group */
+    struct tt_name *named;
+    bool is_identity;              /* the input is not to be scaled */
+    bool is_taken_back;            /* to be cancelled when its group has come apart */
+    bool is_apart;                 /* its group has; it goes by itself this once */
+    bool is_torn;                  /* out of its group: see BID_TORN */
+    uint8_t shape[TT_SHAPE_BYTES]; /* the caller's; first byte 0: left out */
+    tt_about about;                /* the caller's */
+    bool is_lost;                  /* stands in for one that is over here: see expire.c */
+    uint64_t due_ns;               /* of a name: its deadline; 0: not set yet */
+    struct tt_request *next_later; /* waits until an earlier one of its name is over */
+    struct tt_name *name_hint;     /* of its name, if that has this stamp; see name.h. Whoever */
+    uint64_t name_stamp;           /* changes set or name sets name_hint to NULL */
 } tt_request;
 
 /* What the machine wants people to know; level as in base/log.h. */
@@ -171,17 +172,17 @@ typedef struct tt_control_listener {
     void (*peer_down)(void *owner, uint32_t rank, const char *text);
 } tt_control_listener;
 
-/* Stages of a call. */
-typedef enum tt_stage {
-    TT_STAGE_NEGOTIATE, /* of a name: until every rank had it */
-    TT_STAGE_QUEUE,     /* until its turn */
-    TT_STAGE_WAIT,      /* until the peers' places were known */
-    TT_STAGE_EXCHANGE,
-} tt_stage;
+/* What a call spends its time with. */
+typedef enum tt_span_kind {
+    TT_SPAN_NEGOTIATE, /* of a name: until every rank had it */
+    TT_SPAN_QUEUE,     /* until its turn */
+    TT_SPAN_WAIT,      /* until all members had begun it */
+    TT_SPAN_EXCHANGE,
+} tt_span_kind;
 
 typedef struct tt_trace_event {
     const tt_request *request;
-    tt_stage stage;
+    tt_span_kind span;
     uint64_t begin_ns, end_ns;
 } tt_trace_event;
 
@@ -291,7 +292,6 @@ typedef struct tt_control_counters {
     uint64_t gradient_bytes;        /* of gradients that ended well */
     uint64_t copy_ns;               /* of small tensors into bundles and out of them */
 } tt_control_counters;
-
 tt_control_counters tt_control_count(const tt_control *control);
 /* Of the set's negotiator; NULL: it has none. */
 const tt_negotiate_counters *tt_control_set_count(const tt_control *control, uint32_t set,

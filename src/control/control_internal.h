@@ -16,16 +16,15 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "control/fate.h"
-#include "control/idle.h"
 #include "control/letter.h"
+#include "control/op.h"
 #include "control/order.h"
 #include "control/pace.h"
-#include "control/phase.h"
+#include "control/recipe.h"
 #include "control/set.h"
 #include "negotiate/negotiate.h"
 
 enum {
-    CLAIM_TEXT_BYTES = 512,             /* of verdicts, on the wire */
     LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by this */
     PATROL_NS = 50 * 1000 * 1000,
     PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
@@ -35,68 +34,6 @@ enum {
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
-
-struct tt_op {
-    tt_op *next;       /* in the set's queue or pairs, or the free list */
-    tt_op_phase phase; /* changed by tt_op_set_phase alone */
-    uint32_t index;    /* in control->ops */
-    tt_control *control;
-    tt_request *request;
-    tt_set *set;
-    tt_space space;
-    bool is_pair, is_sender; /* is_pair: space is SPACE_PAIR */
-    bool is_counted;         /* in pair_open or staged_count of its set */
-    bool is_extra;           /* in extra_count of its order */
-    bool is_running;         /* counts for flow.urgency_top */
-    bool has_views;          /* peers of this host know where its buffers lie, and may touch them */
-    uint32_t peer;           /* pairs: world rank */
-    uint32_t pair_index;     /* pairs: in pair_next and pair_open */
-    uint32_t pair_members[2];
-    struct tt_any *any;  /* pairs: a receive that waits there, without peer and number; else NULL */
-    tt_status objection; /* of such a one: with this it fails at its turn, and request->error */
-    uint64_t sequence;
-    tt_planned *planned; /* SPACE_PLANNED */
-    tt_upset tensor;     /* SPACE_PLANNED */
-    uint32_t slot;       /* SPACE_PLANNED: as in tt_agreement */
-    uint32_t divisor;    /* of averages */
-    tt_claim claim;
-    uint64_t descriptor;
-    uint32_t descriptor_seed; /* 0: descriptor is not that of `claim` yet */
-    uint64_t submitted_ns, deadline_ns, probe_ns, report_ns; /* submitted 0: not dated yet */
-    uint64_t begun_ns;                                       /* the stage that runs */
-    uint64_t heard_ns;   /* when the last partner was first heard of; 0: none was */
-    uint64_t heard;      /* bits of members, modulo 64, that were */
-    uint64_t waiting_ns; /* its call was made then: a tensor may go alone after going with others */
-    uint64_t overdue_ns; /* it was first asked then who lets it wait too long; 0: it is not */
-    uint32_t weight;     /* calls that its time counts for; 0: it is not timed */
-    bool is_quick;       /* the record may serve a call that repeats this one: quick.c */
-    uint32_t idle_era;   /* of control->idle, when its algorithm was chosen */
-    tt_idle_node idle;
-    bool is_plain;              /* such a record, of a call without anything special */
-    struct tt_named *kept;      /* of a planned one: its name's record; quick.c */
-    uint64_t reported_after_ns; /* the last stall warning */
-    tt_exec exec;
-    tt_fact fact;       /* own */
-    tt_fact *facts;     /* [size] */
-    uint64_t *offsets;  /* [2 * (size + 1)] */
-    uint64_t *counts;   /* [2 * size] exchanged counts */
-    size_t facts_bytes; /* of the block behind the three */
-    void *prescaled;
-    size_t prescaled_bytes;
-    uint32_t stops_open;
-    uint64_t *stopped; /* bits of members, inside the facts block */
-    uint64_t disputed_ns, stopping_ns;
-    char stall_text[TT_ERROR_BYTES];
-    bool by_engine;                 /* an outside engine runs it, once all members have agreed */
-    uint64_t launch_token;          /* 0: not launched */
-    uint64_t launched_bytes;        /* of credit, from then on */
-    uint8_t engine_own, engine_all; /* ENGINE_* of this rank; of all: their AND */
-    tt_op *engine_next;             /* in the set's list */
-    tt_heap_node held;              /* in control->pace */
-    uint64_t age;                   /* order of submission */
-    uint64_t charge_bytes;          /* of credit that it has taken */
-    uint64_t short_bytes;           /* of pace.short_bytes */
-};
 
 /* First member's view of an op in trouble: who has it, who claims what. */
 typedef struct tt_case {
@@ -146,9 +83,9 @@ struct tt_control {
     tt_op **ops; /* every op, by index */
     uint32_t op_count, op_capacity;
     tt_op *free_ops; /* one at least */
-    tt_idle idle;
-    tt_op *quick;   /* the call under way that quick.c began; NULL: none */
-    tt_op *resting; /* in no list: keeps its name for the next call; NULL: none */
+    tt_recipes recipes;
+    bool times_all;    /* no call may go without a date */
+    uint64_t settings; /* of what recipes depend on, beside the salt of claims */
     uint32_t pending;
     tt_case *cases;
     tt_fate *fates;
@@ -177,6 +114,37 @@ struct tt_control {
     tt_control_counters counters;
 };
 
+static inline tt_set *tt_set_find(const tt_control *control, uint32_t id)
+{
+    tt_set *set = control->set_buckets[id % SET_BUCKETS];
+    while (set != NULL && set->id != id) {
+        set = set->next_in_bucket;
+    }
+    TT_DEBUG_ASSERT(set == NULL || set->control == control);
+    return set;
+}
+
+/* A claim's salt: another table of costs might choose another algorithm, another segment cuts
+ * otherwise. */
+static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
+{
+    const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0 */
+    return salt ^ control->costs_hash ^ cut << 32;
+}
+
+/* The op that is kept for this recipe, and no longer; NULL: none. */
+static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
+{
+    tt_op *op = recipe->idle;
+    if (op != NULL) {
+        TT_DEBUG_ASSERT(control->recipes.idle_count > 0);
+        TT_ASSERT(op->phase == OP_FREE && op->recipe == recipe);
+        recipe->idle = NULL;
+        control->recipes.idle_count--;
+    }
+    return op;
+}
+
 /* Does it change sides by the fuse_bytes of now? Only of sums all ranks have the same count. */
 static inline bool tt_request_is_tuned(const tt_control *control, const tt_request *request)
 {
@@ -185,39 +153,6 @@ static inline bool tt_request_is_tuned(const tt_control *control, const tt_reque
     return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
            width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
-
-static inline void tt_op_set_phase(tt_op *op, tt_op_phase phase)
-{
-    TT_ASSERT(tt_op_phase_follows(op->phase, phase));
-    op->phase = phase;
-}
-
-/* op.c */
-/* The op that is always kept; once, at creation. */
-tt_status tt_op_reserve(tt_control *control);
-tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
-/* Key of an op as it stands in frames that arrive. */
-tt_head tt_op_arriving_key(const tt_op *op);
-/* A frame of this op came from `member`: it has begun it, too. */
-void tt_op_hear(tt_op *op, uint32_t member);
-void tt_op_settle(tt_op *op);
-/* The record is free, for any call or for one like its own. */
-void tt_op_free(tt_op *op);
-/* A pair's op has its peer and number: begin it, or fail it with `objection` and request->error. */
-void tt_op_begin_placed(tt_op *op, tt_status objection);
-/* It is over, with this status; its request is told. */
-void tt_op_end(tt_op *op, tt_status status);
-/* This rank cannot go on with the op: say who it is and what it wanted. */
-void tt_op_object(tt_op *op, tt_status status, const tt_text *why);
-void tt_op_fail(tt_op *op, tt_status status, const char *text);
-void tt_op_stopped(tt_op *op, uint32_t member);
-/* End calls whose peers were asked to stop storing and have not answered for stop_ns. */
-void tt_op_patrol_stops(tt_control *control);
-void tt_op_release_all(tt_control *control);
-uint32_t tt_op_size(const tt_op *op);
-uint32_t tt_op_self(const tt_op *op);
-uint32_t tt_op_first(const tt_op *op);
-uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
 /* pair.c: numbers of messages. `pair_index` is 2 * member, and 1 more for those that come in. */
 typedef struct tt_tags tt_tags;
@@ -233,24 +168,6 @@ uint32_t tt_pair_tag(uint64_t key);
 /* How many of its tag went before it. */
 uint64_t tt_pair_number(uint64_t key);
 void tt_pair_release_tags(tt_set *set);
-
-/* timing.c */
-/* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
-void tt_op_date(tt_op *op, uint64_t now_ns);
-/* A stage of the op was over at `end_ns` (0: it is now). Add its time to `sum_io` if the op is
- * timed, and record it if there is a tracer. */
-void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io);
-/* The data have moved. Until a frame of the last partner came, they could not. */
-void tt_op_clock_data(tt_op *op);
-
-/* prepare.c */
-void tt_op_describe(tt_op *op);
-void tt_op_choose(tt_op *op); /* the problem as far as the request tells, and its algorithm */
-bool tt_op_needs_facts(const tt_op *op);
-/* Of the buffers that peers read or write: set `fact` if they lie in the arena, else false. */
-bool tt_op_locate(tt_op *op);
-tt_status tt_op_prepare_facts(tt_op *op, tt_text *text);
-tt_status tt_op_prepare_data(tt_op *op, tt_text *text);
 
 /* agree.c */
 void tt_agree_dispute(tt_op *op);
@@ -289,6 +206,8 @@ void tt_failure_excluded(tt_control *control, uint32_t peer);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
 
+/* What recipes depend on has changed. */
+void tt_control_note_settings(tt_control *control);
 void tt_control_watch(tt_control *control);
 /* Wake at `due_ns` at the latest. */
 void tt_control_due(tt_control *control, uint64_t due_ns);

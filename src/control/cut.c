@@ -4,7 +4,7 @@
 #include "control/cut.h"
 
 #include "base/assert.h"
-#include "control/named.h"
+#include "control/name.h"
 
 void tt_cut_begin(tt_cut *cut, uint32_t wanted, uint32_t count, uint64_t bytes)
 {
@@ -41,5 +41,6 @@ uint32_t tt_cut_next(tt_cut *cut, uint64_t bytes, uint32_t batch)
     cut->open_bytes += bytes;
     cut->open_count++;
     cut->left--;
+    TT_ASSERT(cut->group_count > 0 && cut->open_count <= GROUP_MEMBERS_MAX);
     return cut->group_count;
 }

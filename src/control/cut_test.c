@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "control/named.h"
+#include "control/name.h"
 
 enum { COUNT_MAX = 5000, DRAWS = 500 };
 

@@ -11,17 +11,15 @@
 
 #include "control/control_internal.h"
 
-/* Is this op, which begins now, one for the engine? Then it has a place in the engine's order. */
-bool tt_engine_take(tt_op *op);
+/* Does an engine run such a call? */
+bool tt_engine_takes(const tt_set *set, const tt_request *request, uint16_t traits);
+/* The op, one for the engine, begins: it has a place in the engine's order. */
+void tt_engine_enter(tt_op *op);
 /* Would an engine take a named call of this claim? Such are not planned: see engine.c (2). */
 bool tt_engine_takes_claim(const tt_set *set, const tt_claim *claim);
-/* Would the engine run it? */
-bool tt_engine_can_take(const tt_op *op);
-/* Stage 0 of such an op: the members agree, and on whether all of them block. */
+/* Its stage AGREE: the members agree, and on whether all of them block. */
 tt_status tt_engine_prepare(tt_op *op, tt_text *text);
-/* The same for an op whose record of the last call serves again (quick.c). */
-void tt_engine_repeat(tt_op *op);
-/* Stage 0 is over: launch it when its turn has come. */
+/* All have agreed: launch it when its turn has come. */
 void tt_engine_agreed(tt_op *op);
 /* The op has failed: if it is one for the engine, it leaves the engine's order. */
 void tt_engine_failed(tt_op *op);

@@ -23,7 +23,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/named.h"
+#include "control/name.h"
 
 enum {
     EXPIRY_TELL_NS = 40 * 1000 * 1000, /* for answers, before the ticket is given up */
@@ -37,13 +37,14 @@ struct tt_stand_in {
     char name[TT_NAME_BYTES], group[TT_NAME_BYTES];
 };
 
-uint64_t tt_expire_due(const tt_control *control, tt_request *request)
+uint64_t tt_expire_due(const tt_control *control, tt_request *request, uint64_t now_ns)
 {
     const uint64_t patience_ns =
         request->deadline_ns > 0 ? request->deadline_ns : control->config.deadline_ns;
     if (request->due_ns == 0) {
-        request->due_ns = patience_ns > 0 ? tt_now(control->platform) + patience_ns : UINT64_MAX;
+        request->due_ns = patience_ns > 0 ? now_ns + patience_ns : UINT64_MAX;
     }
+    TT_DEBUG_ASSERT(request->due_ns > 0);
     return request->due_ns;
 }
 
@@ -52,12 +53,14 @@ uint64_t tt_expire_due(const tt_control *control, tt_request *request)
 static void stand_in_finished(tt_request *request)
 {
     tt_stand_in *stand_in = request->owner;
+    TT_ASSERT(request == &stand_in->request && request->is_lost);
     tt_control *control = stand_in->control;
     tt_set *set = tt_set_find(control, request->set);
+    TT_ASSERT(set == NULL || set->stand_in_count > 0);
     stand_in->next = control->names->free_stand_ins;
     control->names->free_stand_ins = stand_in;
     if (set != NULL && --set->stand_in_count == 0 && set->is_join_held) {
-        tt_named_touch(control, set);
+        tt_host_touch(control, set);
     }
 }
 
@@ -87,6 +90,7 @@ static const char *copy_name(char *target, const char *name)
     if (name == NULL) {
         return NULL;
     }
+    TT_ASSERT(strlen(name) < TT_NAME_BYTES);
     memcpy(target, name, strlen(name) + 1);
     return target;
 }
@@ -96,6 +100,7 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
                                  const tt_text *text)
 {
     tt_claim claim;
+    TT_ASSERT(!request->is_lost && request->name != NULL);
     tt_stand_in *stand_in = stand_in_take(control);
     if (stand_in == NULL) {
         return NULL;
@@ -136,11 +141,11 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
     return &stand_in->request;
 }
 
-bool tt_expire_is_over(const tt_named *named)
+bool tt_expire_is_over(const tt_name *name)
 {
-    bool is_over = named->member_count > 0;
-    for (uint32_t i = 0; is_over && i < named->member_count; i++) {
-        is_over = named->members[i]->is_lost;
+    bool is_over = name->member_count > 0;
+    for (uint32_t i = 0; is_over && i < name->member_count; i++) {
+        is_over = name->members[i]->is_lost;
     }
     return is_over;
 }
@@ -148,15 +153,16 @@ bool tt_expire_is_over(const tt_named *named)
 /* ---- the end of requests whose peers do not answer ---- */
 
 /* Those of a group that the library made have deadlines of their own. */
-static bool is_to_end(const tt_named *named, const tt_request *request, uint64_t now_ns)
+static bool is_to_end(const tt_name *name, const tt_request *request, uint64_t now_ns)
 {
-    return !request->is_lost && (named->layout == 0 || request->due_ns <= now_ns);
+    return !request->is_lost && (name->layout == 0 || request->due_ns <= now_ns);
 }
 
 static void tell_all(tt_control *control, tt_request *ended, const tt_text *text)
 {
     while (ended != NULL) {
         tt_request *request = ended;
+        TT_ASSERT(!request->is_lost && request->op == NULL);
         ended = request->next_later;
         control->counters.ops_failed++;
         tt_request_refuse(request, TT_ERR_TIMED_OUT, text->bytes);
@@ -165,33 +171,35 @@ static void tell_all(tt_control *control, tt_request *ended, const tt_text *text
 
 /* Without memory for a stand-in its request waits for the next patrol. If there is none then, the
  * call fails all the same, with all that this rank has open. */
-static void starve_overdue(tt_control *control, const tt_named *named, const tt_request *request,
+static void starve_overdue(tt_control *control, const tt_name *name, const tt_request *request,
                            uint64_t now_ns)
 {
-    const uint64_t since_ns = named->expired_ns > 0 ? named->expired_ns : request->due_ns;
+    TT_ASSERT(!request->is_lost);
+    const uint64_t since_ns = name->expired_ns > 0 ? name->expired_ns : request->due_ns;
     if (now_ns >= request->due_ns && now_ns - since_ns >= EXPIRY_END_NS + PATROL_NS / 2) {
-        tt_named_starve(control);
+        tt_name_starve(control);
     }
 }
 
 /* Have any ended? */
-static bool end_here(tt_control *control, tt_named *named, uint64_t now_ns, const tt_text *text)
+static bool end_here(tt_control *control, tt_name *name, uint64_t now_ns, const tt_text *text)
 {
+    TT_ASSERT(name->phase != NAME_RUNNING && name->phase != NAME_IDLE);
     tt_request *ended = NULL, **end = &ended;
-    named->deadline_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < named->member_count; i++) {
-        tt_request *request = named->members[i];
-        tt_request *stand_in = is_to_end(named, request, now_ns)
-                                   ? stand_in_make(control, named->set, request, text)
+    name->deadline_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < name->member_count; i++) {
+        tt_request *request = name->members[i];
+        tt_request *stand_in = is_to_end(name, request, now_ns)
+                                   ? stand_in_make(control, name->set, request, text)
                                    : NULL;
         if (stand_in != NULL) {
-            tt_group_replace(control, named, i, stand_in);
+            tt_group_replace(name, i, stand_in);
             request->next_later = NULL;
             *end = request;
             end = &request->next_later;
         } else if (!request->is_lost) {
-            named->deadline_ns = tt_min_u64(named->deadline_ns, request->due_ns);
-            starve_overdue(control, named, request, now_ns);
+            name->deadline_ns = tt_min_u64(name->deadline_ns, request->due_ns);
+            starve_overdue(control, name, request, now_ns);
         }
     }
     const bool has_ended = ended != NULL;
@@ -199,65 +207,69 @@ static bool end_here(tt_control *control, tt_named *named, uint64_t now_ns, cons
     return has_ended;
 }
 
-bool tt_expire_waiting(tt_control *control, tt_named *named, uint64_t now_ns)
+bool tt_expire_waiting(tt_control *control, tt_name *name, uint64_t now_ns)
 {
+    TT_ASSERT(name->phase == NAME_WAITING);
     if (TT_PLANT(NAMED_DEADLINE_IGNORED)) {
         return false;
     }
-    if (now_ns < named->deadline_ns && named->expired_ns == 0) {
-        if (named->deadline_ns - now_ns < PATROL_NS) {
-            tt_control_due(control, named->deadline_ns);
+    if (now_ns < name->deadline_ns && name->expired_ns == 0) {
+        if (name->deadline_ns - now_ns < PATROL_NS) {
+            tt_control_due(control, name->deadline_ns);
         }
         return false;
     }
-    if (named->expired_ns == 0) {
-        named->expired_ns = now_ns;
-        tt_negotiator_survey(named->set->negotiator, &named->ticket);
+    if (name->expired_ns == 0) {
+        name->expired_ns = now_ns;
+        tt_negotiator_survey(name->set->negotiator, &name->ticket);
         tt_control_due(control, now_ns + EXPIRY_TELL_NS);
         return false;
     }
-    const uint64_t over_ns = now_ns - named->expired_ns;
-    if (over_ns >= EXPIRY_TELL_NS && !named->ticket.is_given_up) {
-        (void)tt_negotiator_expire(named->set->negotiator, &named->ticket);
-        tt_named_touch(control, named->set);
+    TT_ASSERT(now_ns >= name->expired_ns);
+    const uint64_t over_ns = now_ns - name->expired_ns;
+    if (over_ns >= EXPIRY_TELL_NS && !name->ticket.is_given_up) {
+        (void)tt_negotiator_expire(name->set->negotiator, &name->ticket);
+        tt_host_touch(control, name->set);
         if (over_ns < EXPIRY_END_NS) { /* else the stand-in waits for the patrol */
-            tt_control_due(control, named->expired_ns + EXPIRY_END_NS);
+            tt_control_due(control, name->expired_ns + EXPIRY_END_NS);
         }
     }
-    if (over_ns < EXPIRY_END_NS || now_ns < named->deadline_ns) {
+    if (over_ns < EXPIRY_END_NS || now_ns < name->deadline_ns) {
         return false;
     }
     tt_text text = {0};
     tt_text_add(&text, "tensor ");
-    tt_text_add_quoted(&text, named->name, sizeof(named->name));
+    tt_text_add_quoted(&text, name->name, sizeof(name->name));
     tt_text_add(&text, ": ");
-    tt_negotiator_say_expired(named->set->negotiator, &named->ticket, &text);
-    return end_here(control, named, now_ns, &text);
+    tt_negotiator_say_expired(name->set->negotiator, &name->ticket, &text);
+    return end_here(control, name, now_ns, &text);
 }
 
-bool tt_expire_incomplete(tt_control *control, tt_named *named, uint64_t now_ns)
+bool tt_expire_incomplete(tt_control *control, tt_name *name, uint64_t now_ns)
 {
-    if (now_ns < named->deadline_ns) {
+    TT_ASSERT(name->phase != NAME_WAITING && name->kind == NAME_GROUP);
+    if (now_ns < name->deadline_ns) {
         return false;
     }
     tt_text text = {0};
     tt_text_add(&text, "rank %u: group ", control->world.rank);
-    tt_text_add_quoted(&text, named->name, sizeof(named->name));
+    tt_text_add_quoted(&text, name->name, sizeof(name->name));
     tt_text_add(&text, ": a member of it did not come in time: %u of %u are there",
-                named->member_count, named->member_max);
-    if (named->objection == TT_OK) { /* for the ranks on which all came, when all have come here */
-        named->objection = TT_ERR_TIMED_OUT;
-        memcpy(named->error, text.bytes, sizeof(named->error));
+                name->member_count, name->member_max);
+    if (name->objection == TT_OK) { /* for the ranks on which all came, when all have come here */
+        name->objection = TT_ERR_TIMED_OUT;
+        memcpy(name->error, text.bytes, sizeof(name->error));
     }
-    return end_here(control, named, now_ns, &text);
+    return end_here(control, name, now_ns, &text);
 }
 
-void tt_expire_behind(tt_control *control, tt_named *named, uint64_t now_ns)
+void tt_expire_behind(tt_control *control, tt_name *name, uint64_t now_ns)
 {
     tt_request *ended = NULL, **end = &ended;
     tt_text text = {0};
-    for (tt_request **link = &named->after; *link != NULL; link = &(*link)->next_later) {
+    for (tt_request **link = &name->behind; *link != NULL; link = &(*link)->next_later) {
         tt_request *request = *link;
+        TT_ASSERT(request->named == NULL);
         if (request->is_lost || now_ns < request->due_ns) {
             continue;
         }
@@ -269,9 +281,9 @@ void tt_expire_behind(tt_control *control, tt_named *named, uint64_t now_ns)
                         "all ranks",
                         control->world.rank);
         }
-        tt_request *stand_in = stand_in_make(control, named->set, request, &text);
+        tt_request *stand_in = stand_in_make(control, name->set, request, &text);
         if (stand_in == NULL) {
-            starve_overdue(control, named, request, now_ns);
+            starve_overdue(control, name, request, now_ns);
             break; /* at the next patrol */
         }
         stand_in->named = NULL;

@@ -12,10 +12,11 @@
 #include "base/plant.h"
 #include "control/any.h"
 #include "control/engine.h"
-#include "control/named.h"
+#include "control/name.h"
 
 bool tt_failure_allows(tt_op *op)
 {
+    TT_ASSERT(op->set->broken < 0);
     for (uint32_t member = 0; member < tt_op_size(op); member++) {
         const uint32_t rank = tt_op_member_rank(op, member);
         if (rank != op->control->world.rank && op->control->peers[rank].is_gone &&
@@ -34,20 +35,22 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
         return false;
     }
     if (op->set->member_of[rank] == UINT32_MAX) {
-        return status == TT_ERR_PEER_DOWN && op->by_engine && op->set->engine_is_stuck;
+        return status == TT_ERR_PEER_DOWN && op->is_at_engine && op->set->engine_is_stuck;
     }
     if (status == TT_ERR_PEER_DOWN) {
         return true; /* also sends between others: the set is broken */
     }
     const uint32_t member = !op->is_pair ? op->set->member_of[rank] : (op->is_sender ? 1 : 0);
+    TT_ASSERT(status == TT_ERR_PEER_LEFT);
     if (op->is_pair && op->peer != rank) {
         return false;
     }
-    return (op->phase == OP_FACTS || op->phase == OP_DATA) && tt_exec_needs(&op->exec, member);
+    return op->phase == OP_RUNNING && tt_exec_needs(&op->exec, member);
 }
 
 static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const char *text)
 {
+    TT_ASSERT(control->peers[rank].is_gone);
     for (uint32_t i = 0; i < control->op_count; i++) {
         tt_op *op = control->ops[i];
         if (!is_hit(op, rank, status)) {
@@ -102,8 +105,9 @@ void tt_control_give_up(tt_control *control, const char *why)
 /* What one that left had agreed to may still be on its way through others: tickets get a while. */
 static void break_names(tt_control *control, tt_set *set, tt_status status)
 {
+    TT_ASSERT(set->broken < 0);
     if (status == TT_ERR_PEER_DOWN || TT_PLANT(LEAVING_ENDS_TICKETS)) {
-        tt_named_shut(control, set, status, set->broken_text);
+        tt_host_shut(control, set, status, set->broken_text);
     } else if (set->shut_ns == UINT64_MAX) {
         set->shut_ns = tt_now(control->platform) + LEFT_GRACE_NS;
         tt_control_watch(control);
@@ -114,6 +118,9 @@ static void break_names(tt_control *control, tt_set *set, tt_status status)
 static void count_out(tt_control *control, uint32_t rank, tt_status status, const tt_text *text)
 {
     tt_peer_state *state = &control->peers[rank];
+    TT_ASSERT(rank != control->world.rank);
+    TT_ASSERT(status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT);
+    TT_ASSERT(!state->is_gone || state->status == TT_ERR_PEER_LEFT); /* who is down stays so */
     state->is_gone = true;
     state->status = status;
     if (control->flow.peers[rank].arriving != NULL) { /* gone by hearsay: its frame still comes */
@@ -144,6 +151,7 @@ static void report_down(tt_control *control, uint32_t rank, const tt_text *text)
 static void lose(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
     const tt_peer_state *state = &control->peers[rank];
+    TT_ASSERT(!state->is_gone || state->status < 0);
     if (rank == control->world.rank || (state->is_gone && state->status == TT_ERR_PEER_DOWN)) {
         return;
     }
@@ -173,6 +181,7 @@ static void lose(tt_control *control, uint32_t rank, tt_status status, const cha
  * failed. Such calls wait for its own word, or for the end of the link to it. */
 void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
+    TT_ASSERT(rank < control->world.size);
     lose(control, rank, status, why);
     const bool stores = !control->peers[rank].is_ended || TT_PLANT(ABORT_WAITS_FOR_DEAD);
     for (uint32_t i = 0; i < control->op_count && !stores; i++) {
@@ -199,6 +208,7 @@ void tt_failure_excluded(tt_control *control, uint32_t peer)
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text)
 {
+    TT_ASSERT(head->kind == TT_FRAME_STOP || head->kind == TT_FRAME_STOPPED);
     tt_op *op = tt_op_find(control, peer, head);
     if (head->kind == TT_FRAME_STOPPED) {
         const uint32_t member = op != NULL ? op->set->member_of[peer] : UINT32_MAX;
@@ -214,7 +224,7 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
     const bool is_good = status < 0 && status > -64;
     /* One that is held would begin with the next frame, and has the sender's places then. */
     const bool may_store =
-        op != NULL && (op->phase == OP_DATA || op->phase == OP_FACTS || op->phase == OP_HELD);
+        op != NULL && ((op->phase == OP_RUNNING && !tt_op_is_launched(op)) || op->phase == OP_HELD);
     if (may_store && is_good) {
         tt_op_fail(op, (tt_status)status, text);
     } else if (op == NULL && is_good) {

@@ -3,8 +3,9 @@
  * fate.c - what was said about ops before they were submitted here. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/base.h"
-#include "control/named.h"
+#include "control/batch.h"
 
 bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {
@@ -15,6 +16,7 @@ bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint3
 
 void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const tt_failure *verdict)
 {
+    TT_ASSERT(verdict == NULL || verdict->status < 0);
     tt_fate *fate = control->fates;
     while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, peer)) {
         fate = fate->next;
@@ -33,6 +35,7 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
         fate->peer = peer;
         control->fates = fate;
         control->peers[peer].fate_count++;
+        TT_ASSERT(control->peers[peer].fate_count <= FATES_MAX);
     }
     fate->is_verdict = verdict != NULL;
     if (verdict != NULL) {
@@ -43,7 +46,7 @@ void tt_fate_add(tt_control *control, uint32_t peer, const tt_head *key, const t
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         const tt_head planned = *key;
-        tt_pack_foretold(control, &planned);
+        tt_batch_foretold(control, &planned);
     }
 }
 
@@ -58,6 +61,7 @@ static const tt_fate *fate_find(const tt_control *control, const tt_head *key)
 
 bool tt_fate_has(const tt_control *control, uint32_t peer, const tt_head *key)
 {
+    TT_ASSERT((key->flags & TT_FLAG_PAIR) != 0); /* of others the peer means nothing */
     const tt_fate *fate = control->fates;
     while (fate != NULL && !tt_fate_same_key(&fate->key, fate->peer, key, peer)) {
         fate = fate->next;
@@ -76,6 +80,16 @@ bool tt_fate_is_decided(const tt_control *control, const tt_head *key)
     return fate != NULL && fate->is_verdict && fate->key.kind != TT_FRAME_OBJECT;
 }
 
+/* Take it out of the list, and give it back. */
+static void fate_release(tt_control *control, tt_fate **link)
+{
+    tt_fate *fate = *link;
+    TT_ASSERT(control->peers[fate->peer].fate_count > 0);
+    *link = fate->next;
+    control->peers[fate->peer].fate_count--;
+    tt_platform_release(control->platform, fate, sizeof(*fate));
+}
+
 static bool fate_remove(const tt_op *op, tt_fate *fate_out)
 {
     tt_control *control = op->control;
@@ -84,19 +98,17 @@ static bool fate_remove(const tt_op *op, tt_fate *fate_out)
     while (*link != NULL && !tt_fate_same_key(&(*link)->key, (*link)->peer, &key, op->peer)) {
         link = &(*link)->next;
     }
-    tt_fate *fate = *link;
-    if (fate == NULL) {
+    if (*link == NULL) {
         return false;
     }
-    *link = fate->next;
-    *fate_out = *fate;
-    tt_platform_release(control->platform, fate, sizeof(*fate));
-    control->peers[fate_out->peer].fate_count--;
+    *fate_out = **link;
+    fate_release(control, link);
     return true;
 }
 
 static void fate_apply(tt_op *op, const tt_fate *fate)
 {
+    TT_ASSERT(fate->status < 0);
     tt_op_set_phase(op, OP_DISPUTED);
     if (fate->key.kind == TT_FRAME_OBJECT) { /* the others have not heard */
         tt_agree_object(op, fate->status, fate->text);
@@ -108,6 +120,7 @@ static void fate_apply(tt_op *op, const tt_fate *fate)
 bool tt_fate_take(tt_op *op)
 {
     tt_fate taken;
+    TT_ASSERT(op->any == NULL); /* nothing was said about one without a number */
     if (!fate_remove(op, &taken)) {
         return false;
     }
@@ -132,22 +145,17 @@ bool tt_fate_take_verdict(tt_op *op)
 void tt_fate_forget_set(tt_control *control, uint32_t set_id)
 {
     for (tt_fate **link = &control->fates; *link != NULL;) {
-        tt_fate *fate = *link;
-        if (fate->key.set != set_id) {
-            link = &fate->next;
-            continue;
+        if ((*link)->key.set == set_id) {
+            fate_release(control, link);
+        } else {
+            link = &(*link)->next;
         }
-        *link = fate->next;
-        control->peers[fate->peer].fate_count--;
-        tt_platform_release(control->platform, fate, sizeof(*fate));
     }
 }
 
 void tt_fate_release_all(tt_control *control)
 {
     while (control->fates != NULL) {
-        tt_fate *next = control->fates->next;
-        tt_platform_release(control->platform, control->fates, sizeof(tt_fate));
-        control->fates = next;
+        fate_release(control, &control->fates);
     }
 }

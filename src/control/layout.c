@@ -32,7 +32,7 @@
 #include "base/hash64.h"
 #include "base/plant.h"
 #include "control/cut.h"
-#include "control/named.h"
+#include "control/name.h"
 
 enum { STEPS_MAX = 64, INDEX_MIN = 64, PATIENT_STEPS = 2 };
 
@@ -74,6 +74,9 @@ static void layout_set_phase(tt_layout *layout, layout_phase phase)
 
 static uint32_t index_place(const tt_layout *layout, uint64_t hash, const char *name)
 {
+    TT_DEBUG_ASSERT(layout->name_count <=
+                    layout->capacity); /* so some place of the index is free */
+    TT_DEBUG_ASSERT((layout->capacity & (layout->capacity - 1)) == 0);
     const uint32_t mask = 2 * layout->capacity - 1;
     uint32_t at = (uint32_t)hash & mask;
     while (layout->index[at] != 0) {
@@ -109,6 +112,7 @@ static bool names_reserve(tt_platform *platform, tt_layout *layout)
         return true;
     }
     tt_layout larger = *layout;
+    TT_ASSERT(layout->order_count <= layout->name_count);
     larger.capacity = layout->capacity == 0 ? INDEX_MIN : 2 * layout->capacity;
     larger.names = tt_platform_allocate(platform, larger.capacity * sizeof(*larger.names));
     larger.order = tt_platform_allocate(platform, larger.capacity * sizeof(*larger.order));
@@ -123,6 +127,7 @@ static bool names_reserve(tt_platform *platform, tt_layout *layout)
     }
     tables_release(platform, layout);
     *layout = larger;
+    TT_ASSERT(layout->name_count < layout->capacity);
     for (uint32_t i = 0; i < layout->name_count; i++) {
         const layout_name *name = &layout->names[i];
         layout->index[index_place(layout, name->hash, name->name)] = i + 1;
@@ -132,6 +137,7 @@ static bool names_reserve(tt_platform *platform, tt_layout *layout)
 
 static layout_name *name_add(tt_platform *platform, tt_layout *layout, const tt_agreement *item)
 {
+    TT_ASSERT(layout->phase == LAYOUT_WATCHING);
     if (!names_reserve(platform, layout)) {
         return NULL;
     }
@@ -144,11 +150,13 @@ static layout_name *name_add(tt_platform *platform, tt_layout *layout, const tt_
     *added = (layout_name){
         .hash = tt_hash64(name, item->name_bytes, 0), .name = name, .name_bytes = item->name_bytes};
     layout->index[index_place(layout, added->hash, name)] = ++layout->name_count;
+    TT_ASSERT(layout->name_count <= layout->capacity);
     return added;
 }
 
 static void names_clear(tt_platform *platform, tt_layout *layout)
 {
+    TT_ASSERT(layout->name_count <= layout->capacity && layout->order_count <= layout->name_count);
     for (uint32_t i = 0; i < layout->name_count; i++) {
         const layout_name *name = &layout->names[i];
         tt_platform_release(platform, name->name, (size_t)name->name_bytes + 1);
@@ -197,6 +205,7 @@ void tt_layout_release(tt_control *control, tt_set *set)
 
 static void make_groups(tt_layout *layout, uint32_t wanted)
 {
+    TT_ASSERT(layout->phase == LAYOUT_WATCHING && layout->order_count > 1);
     tt_cut cut;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < layout->order_count; i++) {
@@ -208,6 +217,8 @@ static void make_groups(tt_layout *layout, uint32_t wanted)
         name->group = tt_cut_next(&cut, name->bytes, name->batch);
     }
     layout->group_count = cut.group_count;
+    TT_ASSERT(layout->group_count <= layout->order_count);
+    TT_ASSERT(cut.left == 0 && cut.group_count > 0);
     for (uint32_t first = 0, i = 0; first < layout->order_count; first = i) {
         const uint32_t group = layout->names[layout->order[first]].group;
         while (i < layout->order_count && layout->names[layout->order[i]].group == group) {
@@ -222,6 +233,7 @@ static void make_groups(tt_layout *layout, uint32_t wanted)
 /* A step is over: are its tensors those of the one before? Then they get their groups. */
 static void step_end(tt_control *control, tt_layout *layout)
 {
+    TT_ASSERT(layout->phase == LAYOUT_WATCHING && layout->order_count <= layout->name_count);
     const uint64_t now = tt_now(control->platform);
     layout->step_ns = tt_max_u64(layout->step_ns, now - layout->step_began_ns);
     layout->step_began_ns = now;
@@ -243,15 +255,18 @@ static void step_end(tt_control *control, tt_layout *layout)
 static void count_alone(tt_control *control, tt_set *set)
 {
     tt_layout *layout = set->layout;
+    TT_ASSERT(layout->phase == LAYOUT_IN_USE && layout->group_count > 0);
     uint32_t tensors = 0;
     for (uint32_t i = 0; i < layout->name_count; i++) {
         layout_name *name = &layout->names[i];
-        const tt_named *named = tt_named_find(control, set, name->name);
-        const bool waits = named != NULL && named->is_waiting && !TT_PLANT(ALONE_TOO_OFTEN);
+        const tt_name *tensor = tt_name_find(control, set, name->name, NAME_TENSOR);
+        const bool waits =
+            tensor != NULL && tensor->phase == NAME_WAITING && !TT_PLANT(ALONE_TOO_OFTEN);
         name->alone = (name->step == layout->step ? 1U : 2U) - (waits ? 1U : 0U) +
                       tt_negotiator_debts(set->negotiator, name->name, name->name_bytes);
         tensors += name->group > 0 ? 1 : 0;
     }
+    TT_ASSERT(tensors >= layout->group_count);
     tt_text text = {0};
     tt_text_add(&text, "%u tensors go in %u groups from here on", tensors, layout->group_count);
     tt_control_report(control, LEVEL_INFO, &text);
@@ -280,6 +295,7 @@ static void came(tt_control *control, tt_layout *layout, layout_name *name)
     name->step = layout->step;
     name->batch = layout->batch;
     if (layout->phase == LAYOUT_WATCHING) {
+        TT_ASSERT(layout->order_count < layout->capacity);
         layout->order[layout->order_count++] = (uint32_t)(name - layout->names);
     }
 }
@@ -312,7 +328,7 @@ void tt_layout_watch(tt_control *control, tt_set *set, const tt_agreement *items
     for (uint32_t i = 0; i < count && layout->phase != LAYOUT_OFF; i++) {
         if (is_plain(&items[i], &bytes) && !watch(control, layout, &items[i], bytes)) {
             layout_set_phase(layout, LAYOUT_OFF);
-            tt_named_starve(control); /* it could not tell who is in which group */
+            tt_name_starve(control); /* it could not tell who is in which group */
         }
     }
     if (layout->phase == LAYOUT_IN_USE) {
@@ -342,6 +358,7 @@ static layout_name *grouped(const tt_layout *layout, const char *name)
         return NULL;
     }
     layout_name *found = name_find(layout, name);
+    TT_DEBUG_ASSERT(found == NULL || found->group <= layout->group_count);
     return found != NULL && found->group_size > 1 ? found : NULL;
 }
 
@@ -357,6 +374,7 @@ bool tt_layout_take(tt_set *set, const char *name, tt_membership *membership_out
     }
     tt_text text = {0};
     tt_text_add(&text, LAYOUT_PREFIX "%u.%u", set->layout->turn, found->group);
+    TT_ASSERT(text.length < sizeof(membership_out->name) && found->group > 0);
     memcpy(membership_out->name, text.bytes, text.length + 1);
     membership_out->size = found->group_size;
     membership_out->number = found->group;

@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "control/named.h"
+#include "control/name.h"
 
 _Static_assert((int)TT_NOTICE_BYTES_MAX <= (int)TT_INLINE_BYTES_MAX,
                "a notice lies in memory when it comes");
 
 void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_notice *notice)
 {
+    TT_ASSERT(member < set->size && member != set->self);
     const tt_head head = {.kind = TT_FRAME_NOTICE,
                           .stage = (uint16_t)(notice->kind | notice->flags << 8),
                           .set = set->id,
@@ -23,19 +24,20 @@ void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_
                           .descriptor = notice->digest,
                           .epoch = control->world.epoch};
     if (!tt_letter_send(control, set->members[member], head, notice->payload, notice->bytes)) {
-        tt_named_starve(control);
+        tt_name_starve(control);
     }
 }
 
 static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
+    TT_ASSERT(peer < control->world.size);
     const uint32_t member = set->member_of[peer];
     if (set->self == UINT32_MAX || member == UINT32_MAX) {
         return;
     }
-    if (tt_named_ready(control, set) != TT_OK) {
-        tt_named_starve(control);
+    if (tt_host_ready(control, set) != TT_OK) {
+        tt_name_starve(control);
         return;
     }
     const tt_notice notice = {.kind = (uint8_t)(head->stage & 0xff),
@@ -49,22 +51,24 @@ static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const t
     if (status == TT_ERR_BAD_WIRE) {
         control->flow.frames_dropped++;
     } else if (status == TT_ERR_NO_MEMORY) {
-        tt_named_starve(control);
+        tt_name_starve(control);
     }
-    tt_named_touch(control, set);
+    tt_host_touch(control, set);
 }
 
 static void notice_keep(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
+    TT_ASSERT(head->payload_bytes <= TT_NOTICE_BYTES_MAX); /* the caller has looked */
     const size_t bytes = sizeof(tt_early) + head->payload_bytes;
     tt_peer_state *state = &control->peers[peer];
+    TT_ASSERT(state->early_bytes <= EARLY_BYTES_MAX);
     if (bytes > EARLY_BYTES_MAX - state->early_bytes) {
         return;
     }
     tt_early *early = tt_platform_allocate(control->platform, bytes);
     if (early == NULL) {
-        tt_named_starve(control);
+        tt_name_starve(control);
         return;
     }
     state->early_bytes += bytes;
@@ -83,6 +87,7 @@ static void notice_keep(tt_control *control, uint32_t peer, const tt_head *head,
 static void early_release(tt_control *control, tt_early *early)
 {
     const size_t bytes = sizeof(tt_early) + early->head.payload_bytes;
+    TT_ASSERT(control->peers[early->peer].early_bytes >= bytes);
     control->peers[early->peer].early_bytes -= bytes;
     tt_platform_release(control->platform, early, bytes);
 }

@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/named.h"
+#include "control/batch.h"
 
 /* ---- planned tensors ---- */
 
@@ -24,6 +24,7 @@ _Static_assert(PART_BITS + OCCURRENCE_BITS + INDEX_BITS + GENERATION_BITS == 64,
 
 static uint64_t low_bits(uint64_t value, uint32_t bits)
 {
+    TT_DEBUG_ASSERT(bits > 0 && bits < 64);
     return value & ((UINT64_C(1) << bits) - 1);
 }
 
@@ -76,22 +77,31 @@ static tt_planned *planned_find(const tt_set *set, uint64_t key)
 
 static void over_release(tt_control *control, tt_over *over)
 {
-    while (over != NULL && over->past != NULL) {
+    if (over == NULL) {
+        return;
+    }
+    TT_DEBUG_ASSERT((over->key == 0) == (over->recipe == NULL));
+    while (over->past != NULL) {
         tt_past *next = over->past->next;
+        tt_recipe_release(control, over->past->recipe);
         tt_platform_release(control->platform, over->past, sizeof(tt_past));
         over->past = next;
+    }
+    if (over->recipe != NULL) {
+        tt_recipe_release(control, over->recipe);
     }
     tt_platform_release(control->platform, over, sizeof(*over));
 }
 
 static void planned_release(tt_control *control, tt_planned *planned)
 {
+    TT_DEBUG_ASSERT(planned->open == NULL);
     for (uint32_t i = 0; i < planned->part_count; i++) {
         over_release(control, planned->overs[i]);
     }
     tt_platform_release(control->platform, planned->overs,
                         planned->part_count * sizeof(*planned->overs));
-    tt_pack_release(control, planned->pack);
+    tt_batch_release(control, planned->batch);
     tt_platform_release(control->platform, planned, sizeof(*planned));
 }
 
@@ -112,6 +122,7 @@ static bool overs_reserve(tt_control *control, tt_planned *planned, uint32_t par
         planned->overs = overs;
         planned->part_count = count;
     }
+    TT_DEBUG_ASSERT(part < planned->part_count);
     if (planned->overs[part] == NULL) {
         planned->overs[part] = tt_platform_allocate(control->platform, sizeof(tt_over));
     }
@@ -154,8 +165,9 @@ static void generations_trim(tt_control *control, tt_set *set)
         bool is_open = kept++ < GENERATIONS_KEPT;
         for (uint32_t i = 0; !is_open && i < generation->capacity; i++) {
             const tt_planned *planned = generation->tensors[i];
-            is_open = planned != NULL && (planned->open != NULL ||
-                                          (planned->pack != NULL && planned->pack->count > 0));
+            is_open = planned != NULL &&
+                      (planned->open != NULL ||
+                       (planned->batch != NULL && planned->batch->phase != BATCH_IDLE));
         }
         if (is_open) {
             link = &generation->next;
@@ -186,6 +198,7 @@ static tt_generation *generation_make(tt_control *control, tt_set *set, uint32_t
 
 static bool generation_reserve(tt_control *control, tt_generation *generation, uint32_t index)
 {
+    TT_DEBUG_ASSERT(index < 1 << INDEX_BITS);
     if (index < generation->capacity) {
         return true;
     }
@@ -199,6 +212,7 @@ static bool generation_reserve(tt_control *control, tt_generation *generation, u
     }
     tt_platform_release(control->platform, generation->tensors,
                         generation->capacity * sizeof(*tensors));
+    TT_DEBUG_ASSERT(index < capacity);
     generation->tensors = tensors;
     generation->capacity = capacity;
     return true;
@@ -212,6 +226,7 @@ static void generation_use(tt_set *set, uint32_t number)
         link = &(*link)->next;
     }
     tt_generation *used = *link;
+    TT_DEBUG_ASSERT(used == NULL || used->number == number);
     if (used != NULL && used != set->generations) {
         *link = used->next;
         used->next = set->generations;
@@ -229,6 +244,7 @@ static tt_planned *planned_make(tt_control *control, tt_set *set, uint64_t key)
         if (generation == NULL || !generation_reserve(control, generation, key_index(key))) {
             return NULL;
         }
+        TT_DEBUG_ASSERT(set->generations == generation);
         planned = tt_platform_allocate(control->platform, sizeof(*planned));
         if (planned == NULL) {
             return NULL;
@@ -239,10 +255,10 @@ static tt_planned *planned_make(tt_control *control, tt_set *set, uint64_t key)
     return planned;
 }
 
-tt_pack **tt_planned_pack(tt_control *control, tt_set *set, uint64_t key, bool is_wanted)
+tt_batch **tt_planned_batch(tt_control *control, tt_set *set, uint64_t key, bool is_wanted)
 {
     tt_planned *planned = is_wanted ? planned_make(control, set, key) : planned_find(set, key);
-    return planned != NULL ? &planned->pack : NULL;
+    return planned != NULL ? &planned->batch : NULL;
 }
 
 tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
@@ -255,14 +271,17 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
         return NULL;
     }
     planned->next = key + (UINT64_C(1) << PART_BITS); /* only its occurrence is looked at */
+    TT_DEBUG_ASSERT(!is_coming(key, planned->next));
     return planned;
 }
 
 bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t key,
-                      const tt_claim *claim)
+                      const tt_recipe *recipe)
 {
     tt_over *over = over_find(planned, key);
-    if (over->key == 0 || tt_claim_equals(&over->claim, claim) ||
+    TT_ASSERT((over->key == 0) == (over->recipe == NULL));
+    if (over->key == 0 || over->recipe == recipe ||
+        tt_claim_equals(&over->recipe->claim, &recipe->claim) ||
         (over->past != NULL && over->past->key == over->key)) {
         return true;
     }
@@ -271,7 +290,9 @@ bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t k
         return false;
     }
     past->key = over->key;
-    tt_claim_copy(&past->claim, &over->claim);
+    past->recipe = over->recipe;
+    tt_recipe_use(past->recipe);
+    TT_DEBUG_ASSERT(past->recipe->stamp != 0);
     past->next = over->past;
     over->past = past;
     return true;
@@ -281,6 +302,7 @@ bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t k
 
 void tt_order_init(tt_order *order)
 {
+    TT_DEBUG_ASSERT(order->queue == NULL && order->next == 0);
     order->queue_end = &order->queue;
 }
 
@@ -291,36 +313,32 @@ tt_order *tt_order_create(tt_platform *platform)
         return NULL;
     }
     tt_order_init(order);
-    order->done_names = tt_platform_allocate(platform, DONE_KEPT * sizeof(*order->done_names));
-    if (order->done_names == NULL) {
-        tt_order_destroy(platform, order);
-        return NULL;
-    }
     return order;
 }
 
-void tt_order_destroy(tt_platform *platform, tt_order *order)
+void tt_order_forget(tt_control *control, tt_order *order)
 {
-    if (order != NULL) {
-        tt_platform_release(platform, order->done_names, DONE_KEPT * sizeof(*order->done_names));
-        tt_platform_release(platform, order, sizeof(*order));
+    for (uint32_t i = 0; i < DONE_KEPT; i++) {
+        TT_DEBUG_ASSERT((order->done[i].sequence == 0) == (order->done[i].recipe == NULL));
+        if (order->done[i].recipe != NULL) {
+            tt_recipe_release(control, order->done[i].recipe);
+        }
+        order->done[i] = (tt_done){0};
     }
 }
 
-tt_order *tt_order_of(tt_set *set, tt_space space)
+void tt_order_destroy(tt_control *control, tt_order *order)
 {
-    switch (space) {
-    case SPACE_CALLS:
-        return &set->calls;
-    case SPACE_AGREED:
-        return set->agreed;
-    default:
-        return NULL;
+    if (order != NULL) {
+        TT_DEBUG_ASSERT(order->queue == NULL && order->staged_count == 0);
+        tt_order_forget(control, order);
+        tt_platform_release(control->platform, order, sizeof(*order));
     }
 }
 
 static tt_order *order_of_head(const tt_set *set, const tt_head *head)
 {
+    TT_DEBUG_ASSERT((head->flags & (TT_FLAG_PAIR | TT_FLAG_PLANNED)) == 0);
     return (head->flags & TT_FLAG_AGREED) != 0 ? set->agreed : (tt_order *)(uintptr_t)&set->calls;
 }
 
@@ -330,6 +348,7 @@ static tt_op *pair_find(tt_op *list, uint32_t peer, const tt_head *head)
 {
     const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0; /* the receiver replies to it */
     for (tt_op *op = list; op != NULL; op = op->next) {
+        TT_DEBUG_ASSERT(op->is_pair && op->any == NULL);
         if (op->peer == peer && op->sequence == head->op && op->is_sender == is_sender) {
             return op;
         }
@@ -356,12 +375,14 @@ tt_op *tt_op_find(const tt_control *control, uint32_t peer, const tt_head *head)
     }
     const tt_order *order = order_of_head(set, head);
     tt_op *op = order != NULL ? order->ops[head->op % OPS_AHEAD_MAX] : NULL;
+    TT_DEBUG_ASSERT(op == NULL || op->phase != OP_FREE);
     return op != NULL && op->sequence == head->op ? op : NULL;
 }
 
 static bool pair_is_future(const tt_set *set, uint32_t peer, const tt_head *head)
 {
     const uint32_t member = set->member_of[peer];
+    TT_DEBUG_ASSERT(member == UINT32_MAX || member < set->size);
     const bool is_sender = (head->flags & TT_FLAG_REPLY) != 0;
     return member != UINT32_MAX &&
            (tt_pair_is_next(set, 2 * member + (is_sender ? 0 : 1), head->op) ||
@@ -386,6 +407,7 @@ bool tt_op_is_future(const tt_control *control, uint32_t peer, const tt_head *he
         return true;
     }
     for (const tt_op *op = order->queue; op != NULL; op = op->next) {
+        TT_DEBUG_ASSERT(op->phase == OP_QUEUED);
         if (op->sequence == head->op) {
             return true; /* submitted, but not yet begun */
         }
@@ -400,6 +422,7 @@ static tt_status failed_find(const uint64_t *failed, const int8_t *statuses, uin
 {
     for (uint32_t i = 0; i < count; i++) {
         if (failed[i] == key + 1) {
+            TT_DEBUG_ASSERT(statuses[i] < 0);
             return (tt_status)statuses[i];
         }
     }
@@ -422,23 +445,13 @@ static bool is_until(uint64_t key, uint64_t last)
  * a rank that owes occurrences of a cut plan and submits something else. */
 static const tt_claim *over_claim(const tt_over *over, uint64_t key)
 {
-    const tt_claim *claim = &over->claim;
+    TT_DEBUG_ASSERT(over->key != 0);
+    const tt_recipe *recipe = over->recipe;
     for (const tt_past *past = over->past; past != NULL && is_until(key, past->key);
          past = past->next) {
-        claim = &past->claim;
+        recipe = past->recipe;
     }
-    return claim;
-}
-
-void tt_order_keep(tt_order *order, uint64_t sequence, const tt_claim *claim)
-{
-    const uint64_t place = sequence % DONE_KEPT;
-    order->done[place].sequence = sequence + 1;
-    memcpy(order->done[place].fixed, claim, CLAIM_FIXED_BYTES);
-    TT_ASSERT(order->done_names != NULL || claim->name[0] == 0);
-    if (order->done_names != NULL) {
-        memcpy(order->done_names[place], claim->name, strlen(claim->name) + 1);
-    }
+    return &recipe->claim;
 }
 
 bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *claim_out)
@@ -461,11 +474,8 @@ bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *clai
     if (order == NULL || order->done[place].sequence != key->op + 1) {
         return false;
     }
-    memcpy(claim_out, order->done[place].fixed, CLAIM_FIXED_BYTES);
-    claim_out->name[0] = 0;
-    if (order->done_names != NULL) {
-        memcpy(claim_out->name, order->done_names[place], sizeof(claim_out->name));
-    }
+    TT_DEBUG_ASSERT(order->done[place].recipe->stamp != 0);
+    tt_claim_copy(claim_out, &order->done[place].recipe->claim);
     return true;
 }
 
@@ -483,27 +493,45 @@ tt_status tt_order_failed(const tt_control *control, const tt_head *key)
                          : TT_OK;
 }
 
-static void over_remember(tt_over *over, uint64_t key, const tt_claim *claim, tt_status status)
+static void over_remember(tt_control *control, tt_over *over, uint64_t key, tt_recipe *recipe,
+                          tt_status status)
 {
+    TT_DEBUG_ASSERT(status < 0 || recipe->stamp != 0);
     if (status < 0) {
         const uint32_t place = over->failed_count++ % PLANNED_FAILED_KEPT;
         over->failed[place] = key + 1;
         over->failed_status[place] = (int8_t)status;
     } else {
         over->key = key + 1;
-        tt_claim_copy(&over->claim, claim);
+        if (over->recipe != recipe) {
+            tt_recipe_use(recipe);
+            if (over->recipe != NULL) {
+                tt_recipe_release(control, over->recipe);
+            }
+            over->recipe = recipe;
+        }
     }
 }
 
-void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, tt_status status)
+void tt_planned_keep(tt_control *control, const tt_planned *planned, uint64_t key,
+                     tt_recipe *recipe)
 {
+    tt_over *over = over_find(planned, key);
+    TT_ASSERT(over != NULL);
+    over_remember(control, over, key, recipe, TT_OK);
+}
+
+void tt_order_remember(tt_set *set, const tt_head *key, tt_recipe *recipe, tt_status status)
+{
+    TT_DEBUG_ASSERT(status <= TT_OK);
+    TT_ASSERT(recipe != NULL || status < 0);
     if ((key->flags & TT_FLAG_PAIR) != 0) {
         return;
     }
     if ((key->flags & TT_FLAG_PLANNED) != 0) {
         tt_over *over = over_find(planned_find(set, key->op), key->op);
         if (over != NULL) {
-            over_remember(over, key->op, claim, status);
+            over_remember(set->control, over, key->op, recipe, status);
         }
         return;
     }
@@ -515,6 +543,6 @@ void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, t
         order->failed_status[order->failed_count % FAILED_KEPT] = (int8_t)status;
         order->failed[order->failed_count++ % FAILED_KEPT] = key->op + 1;
     } else {
-        tt_order_keep(order, key->op, claim);
+        tt_order_keep(order, key->op, recipe);
     }
 }

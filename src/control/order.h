@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "aggregate/aggregate.h"
+#include "base/hash64.h"
 #include "base/text.h"
 #include "control/control.h"
 
@@ -67,10 +68,10 @@ typedef struct tt_failure {
     const char *text;
 } tt_failure;
 
-/* What an op was that has succeeded, but for its name. */
+/* What an op was that has succeeded. */
 typedef struct tt_done {
     uint64_t sequence; /* + 1 */
-    uint8_t fixed[CLAIM_FIXED_BYTES];
+    struct tt_recipe *recipe;
 } tt_done;
 
 /* Ops of one space of a set whose order all members share. */
@@ -85,8 +86,7 @@ typedef struct tt_order {
     uint64_t failed[FAILED_KEPT]; /* sequence + 1 */
     int8_t failed_status[FAILED_KEPT];
     uint32_t failed_count;
-    tt_done done[DONE_KEPT];           /* at sequence % DONE_KEPT */
-    char (*done_names)[TT_NAME_BYTES]; /* [DONE_KEPT]; of calls NULL: they have no name */
+    tt_done done[DONE_KEPT]; /* at sequence % DONE_KEPT */
 } tt_order;
 
 /* Ops of a set for an engine: unnamed ones in the order of calls, named ones in the agreed order.
@@ -107,15 +107,15 @@ typedef struct tt_engine_order {
 typedef struct tt_past {
     struct tt_past *next; /* older */
     uint64_t key;         /* + 1: of the last occurrence that was this */
-    tt_claim claim;
+    struct tt_recipe *recipe;
 } tt_past;
 
 /* A part of a planned tensor, as far as it is over. A failure may be told long after its occurrence
  * had succeeded here and later ones with it: it must not take their place. */
 typedef struct tt_over {
-    uint64_t key;   /* + 1: of the last occurrence that succeeded; 0: none has */
-    tt_claim claim; /* of that one */
-    tt_past *past;  /* claims before it, newest first; nearly always NULL */
+    uint64_t key;             /* + 1: of the last occurrence that succeeded; 0: none has */
+    struct tt_recipe *recipe; /* of that one */
+    tt_past *past;            /* claims before it, newest first; nearly always NULL */
     uint64_t failed[PLANNED_FAILED_KEPT]; /* key + 1, the last ones */
     int8_t failed_status[PLANNED_FAILED_KEPT];
     uint32_t failed_count;
@@ -128,7 +128,7 @@ typedef struct tt_planned {
     tt_op *open;     /* parts of the last occurrence that are not over */
     tt_over **overs; /* [part_count] */
     uint32_t part_count;
-    struct tt_pack *pack; /* of a bundle's number: its members; else NULL */
+    struct tt_batch *batch; /* of a bundle's number: its members; else NULL */
 } tt_planned;
 
 /* The tensors of one generation of the plan, by index; NULL: not begun here. */
@@ -148,15 +148,13 @@ bool tt_order_done(const tt_control *control, const tt_head *key, tt_claim *clai
 /* How an op failed that has failed here; OK: it has not, or long ago. */
 tt_status tt_order_failed(const tt_control *control, const tt_head *key);
 /* The op of `key` is over with `status`, or was and is now known to have failed. */
-void tt_order_remember(tt_set *set, const tt_head *key, const tt_claim *claim, tt_status status);
-/* NULL: there is none (planned ops, pairs). */
-tt_order *tt_order_of(tt_set *set, tt_space space);
+void tt_order_remember(tt_set *set, const tt_head *key, struct tt_recipe *recipe, tt_status status);
 void tt_order_init(tt_order *order);
-/* An op has succeeded. */
-void tt_order_keep(tt_order *order, uint64_t sequence, const tt_claim *claim);
 /* The order of agreed tensors, empty; NULL: no memory. */
 tt_order *tt_order_create(tt_platform *platform);
-void tt_order_destroy(tt_platform *platform, tt_order *order);
+void tt_order_destroy(tt_control *control, tt_order *order);
+/* Nothing that is over is remembered any more. */
+void tt_order_forget(tt_control *control, tt_order *order);
 /* Key of a planned op; parts number the ops of one group. */
 uint64_t tt_planned_key(uint32_t generation, uint32_t index, uint64_t occurrence, uint32_t part);
 /* Are they parts of one occurrence? */
@@ -167,12 +165,53 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key);
 /* The occurrence of `key` claims this: if the last one did not, what that was is kept. False: no
  * memory. */
 bool tt_planned_claim(tt_control *control, const tt_planned *planned, uint64_t key,
-                      const tt_claim *claim);
-/* Where the pack of `key` hangs; NULL: nothing is known of it, or there is no memory. */
-struct tt_pack **tt_planned_pack(tt_control *control, tt_set *set, uint64_t key, bool is_wanted);
+                      const struct tt_recipe *recipe);
+/* The occurrence of `key` has succeeded. */
+void tt_planned_keep(tt_control *control, const tt_planned *planned, uint64_t key,
+                     struct tt_recipe *recipe);
+/* Where the batch of `key` hangs; NULL: nothing is known of it, or there is no memory. */
+struct tt_batch **tt_planned_batch(tt_control *control, tt_set *set, uint64_t key, bool is_wanted);
 void tt_planned_release_all(tt_control *control, tt_set *set);
 
 /* claim.c */
+/* What a request claims, field by field. */
+static inline uint8_t tt_claim_form(const tt_request *request)
+{
+    return (uint8_t)((request->is_uneven ? CLAIM_UNEVEN : 0) |
+                     (request->is_by_active ? CLAIM_BY_ACTIVE : 0) |
+                     (request->is_alone ? CLAIM_ALONE : 0) | (request->is_tuned ? CLAIM_TUNED : 0) |
+                     (request->about != TT_ABOUT_NOTHING ? CLAIM_SETS : 0));
+}
+static inline uint64_t tt_claim_salt(const tt_request *request)
+{
+    const tt_program *program = request->program;
+    return program == NULL ? request->salt : tt_hash64_mix(request->salt, program->number);
+}
+static inline uint8_t tt_claim_collective(const tt_request *request)
+{
+    return (uint8_t)(request->collective == TT_RECEIVE ? TT_SEND : request->collective);
+}
+static inline uint8_t tt_claim_redop(const tt_request *request)
+{
+    const bool is_reduction = request->collective == TT_ALLREDUCE ||
+                              request->collective == TT_REDUCE ||
+                              request->collective == TT_REDUCESCATTER;
+    return is_reduction ? (uint8_t)request->redop : 0;
+}
+static inline uint32_t tt_claim_root(const tt_request *request)
+{
+    const bool is_rooted = request->collective == TT_REDUCE ||
+                           request->collective == TT_BROADCAST ||
+                           request->collective == TT_GATHER || request->collective == TT_SCATTER;
+    return is_rooted ? request->root : (uint32_t)request->about;
+}
+/* A claim, as a recipe's key, has a byte of each kind: what does not fit is unlike all that were.
+ */
+static inline bool tt_claim_holds(const tt_request *request)
+{
+    return ((uint32_t)request->collective | (uint32_t)request->dtype | (uint32_t)request->redop) <=
+           UINT8_MAX;
+}
 /* What must be equal on all ranks, without the name. */
 void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size);
 uint64_t tt_claim_hash(const tt_claim *claim, uint32_t size);
@@ -193,7 +232,6 @@ typedef struct tt_standing {
     tt_space space;
     uint64_t sequence;          /* SPACE_PLANNED: key */
     uint32_t generation, index; /* SPACE_PLANNED: of the plan and tensor */
-    uint32_t slot;              /* SPACE_PLANNED: as in tt_agreement */
     uint32_t active;            /* members that have not joined; 0: all */
 } tt_standing;
 /* Give the request its place and begin it. With an objection it fails on all ranks, with those

@@ -56,11 +56,14 @@ static void end(memory *it, uint64_t occurrence, uint32_t root, tt_status status
 {
     tt_set *set = tt_set_find(it->control, 0);
     const tt_head head = head_of(occurrence);
-    const tt_claim claim = {.collective = TT_GATHER, .root = root, .name = "tensor"};
+    tt_request request = {.collective = TT_GATHER, .root = root, .name = "tensor"};
+    tt_recipe *recipe = tt_recipe_barren(it->control, set, &request, SPACE_PLANNED);
+    tt_recipe_use(recipe);
     const tt_planned *planned = tt_planned_begin(it->control, set, head.op);
     assert_non_null(planned);
-    assert_true(tt_planned_claim(it->control, planned, head.op, &claim));
-    tt_order_remember(set, &head, &claim, status);
+    assert_true(tt_planned_claim(it->control, planned, head.op, recipe));
+    tt_order_remember(set, &head, recipe, status);
+    tt_recipe_release(it->control, recipe);
 }
 
 static void assert_root(const memory *it, uint64_t occurrence, uint32_t root)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.c - credit: how many bytes of gradients are in flight, and which begins next.
+ * pace.c - which ops are paced (schedule/pacer.h), when one begins all the same, and which goes
+ * first.
  *
  * A gradient begins while credit > 0 and gives its credit back when it is over; the others are
  * held, most urgent first, then oldest. What is in flight yields to more urgent frames at every
@@ -12,8 +13,8 @@
  *      about is begun, credit or not: what has begun on one rank begins wherever it is waited for.
  *      One circle is left, through the users: planned ops begin before all ranks have submitted
  *      them, and a user may wait for a held op before it submits the one that has the credit. So
- *      credit that brings nothing to an end for PATIENCE_NS is not kept: one more op begins.
- *  (2) used_bytes is the sum of the charges of ops in flight.
+ *      credit that brings nothing to an end for a while is not kept: one more op begins.
+ *  (2) What the pacer has is HELD, or was and is DISPUTED now: it goes on waiting.
  *  (3) Without is_paced nothing is held, and this costs a comparison.
  *  (4) A short gradient goes before long ones. It needs hardly any bandwidth, but several hops: in
  *      strict order each of them would wait for all that is more urgent, and when its own turn
@@ -23,25 +24,11 @@
  *      all ranks must share; engine.c delays their launch instead, in that order. */
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/plant.h"
 #include "control/control_internal.h"
-#include "control/engine.h"
 
-enum { PATIENCE_NS = 20 * 1000 * 1000 };
-
-static tt_op *op_of(tt_heap_node *node)
+static tt_op *op_of(tt_paced *paced)
 {
-    return TT_CONTAINER_OF(node, tt_op, held);
-}
-
-static bool goes_before(const tt_heap_node *a, const tt_heap_node *b)
-{
-    const tt_op *x = TT_CONTAINER_OF(a, const tt_op, held);
-    const tt_op *y = TT_CONTAINER_OF(b, const tt_op, held);
-    const bool is_fifo = x->control->config.is_fifo;
-    return is_fifo || x->request->urgency == y->request->urgency
-               ? x->age < y->age
-               : x->request->urgency > y->request->urgency;
+    return TT_CONTAINER_OF(paced, tt_op, paced);
 }
 
 static void *take(void *user, size_t bytes)
@@ -56,21 +43,16 @@ static void give(void *user, void *memory, size_t bytes)
 
 void tt_pace_init(tt_control *control)
 {
-    tt_pace *pace = &control->pace;
-    pace->allocator = (tt_allocator){.allocate = take, .release = give, .user = control->platform};
-    tt_heap_init(&pace->held, goes_before, &pace->allocator);
+    const tt_control_config *config = &control->config;
+    const tt_allocator allocator = {.allocate = take, .release = give, .user = control->platform};
+    tt_pacer_init(&control->pace.pacer, config->is_fifo, &allocator);
+    tt_pacer_set_credit(&control->pace.pacer, config->is_paced ? config->credit_bytes : 0);
 }
 
 void tt_pace_fini(tt_control *control)
 {
-    TT_ASSERT(control->pace.held.count == 0);
-    tt_heap_fini(&control->pace.held);
-}
-
-static uint64_t credit_of(const tt_control *control)
-{
-    const uint64_t credit = control->config.credit_bytes;
-    return credit > 0 && control->config.is_paced ? credit : UINT64_MAX;
+    TT_ASSERT(!tt_pacer_has_waiting(&control->pace.pacer) && control->pace.top_count == 0);
+    tt_pacer_fini(&control->pace.pacer);
 }
 
 /* What is scheduled: exchanges of data that nobody needs at once. */
@@ -80,21 +62,18 @@ static bool is_gradient(const tt_op *op)
            op->request->urgency < TT_URGENCY_ACTIVATION / 2;
 }
 
+static uint64_t bytes_of(const tt_op *op)
+{
+    return op->request->count * tt_dtype_bytes(op->request->dtype);
+}
+
+/* The clock was read at its submission, or just now. */
 static void charge(tt_op *op)
 {
-    tt_control *control = op->control;
-    tt_pace *pace = &control->pace;
-    if (!is_gradient(op)) {
-        return;
+    TT_DEBUG_ASSERT(op->phase != OP_FREE);
+    if (is_gradient(op) && (op->recipe->traits & TRAIT_BRIEF) == 0 && op->weight > 0) {
+        tt_pacer_charge(&op->control->pace.pacer, &op->paced, bytes_of(op), op->begun_ns);
     }
-    const uint64_t bytes = op->request->count * tt_dtype_bytes(op->request->dtype);
-    op->charge_bytes = tt_max_u64(bytes, 1);
-    pace->used_bytes += op->charge_bytes;
-    if (pace->flight_count++ == 0) {
-        pace->busy_since_ns = op->begun_ns; /* now: the clock was read at its submission */
-    }
-    control->counters.overtaken += op->age < pace->newest_begun ? 1 : 0;
-    pace->newest_begun = tt_max_u64(pace->newest_begun, op->age);
 }
 
 /* Is it more urgent than everything in flight? */
@@ -106,17 +85,15 @@ static bool passes(const tt_op *op)
 
 int32_t tt_pace_urgency(tt_op *op)
 {
-    const tt_control *control = op->control;
-    tt_pace *pace = &op->control->pace;
     const tt_request *request = op->request;
-    const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
-    if (op->short_bytes == 0 && is_gradient(op) && !control->config.is_fifo && bytes > 0 &&
-        bytes <= tt_short_bytes(request->segment_bytes) &&
-        pace->short_bytes + bytes <= request->segment_bytes) {
-        op->short_bytes = bytes;
-        pace->short_bytes += bytes;
+    const uint64_t bytes = bytes_of(op);
+    bool is_short = op->paced.short_bytes > 0;
+    if (!is_short && is_gradient(op) && !op->control->config.is_fifo &&
+        bytes <= tt_short_bytes(request->segment_bytes)) {
+        is_short = tt_pacer_pass_short(&op->control->pace.pacer, &op->paced, bytes,
+                                       request->segment_bytes);
     }
-    return request->urgency + (op->short_bytes > 0 ? TT_URGENCY_SHORT : 0);
+    return request->urgency + (is_short ? TT_URGENCY_SHORT : 0);
 }
 
 void tt_pace_run(tt_op *op)
@@ -128,6 +105,7 @@ void tt_pace_run(tt_op *op)
         control->flow.urgency_top = urgency;
         control->pace.top_count = 0;
     }
+    TT_DEBUG_ASSERT(urgency <= control->flow.urgency_top);
     control->pace.top_count += urgency == control->flow.urgency_top ? 1 : 0;
 }
 
@@ -139,6 +117,9 @@ static void rest(tt_op *op)
         return;
     }
     op->is_running = false;
+    TT_DEBUG_ASSERT(op->request->urgency <= control->flow.urgency_top);
+    TT_DEBUG_ASSERT(op->request->urgency < control->flow.urgency_top ||
+                    control->pace.top_count > 0);
     if (op->request->urgency < control->flow.urgency_top || --control->pace.top_count > 0) {
         return;
     }
@@ -152,110 +133,98 @@ static void rest(tt_op *op)
 
 static bool is_held_back(const tt_op *op)
 {
-    tt_control *control = op->control;
-    const tt_pace *pace = &control->pace;
-    if (credit_of(control) == UINT64_MAX || !is_gradient(op) || tt_engine_can_take(op)) {
+    const tt_control *control = op->control;
+    if (!tt_pacer_is_short_of_credit(&control->pace.pacer) || !is_gradient(op) ||
+        (op->recipe->traits & (TRAIT_ENGINE | TRAIT_BRIEF)) != 0) {
         return false;
     }
-    const bool has_credit = pace->used_bytes < credit_of(control) && pace->held.count == 0;
     const tt_head key = tt_op_arriving_key(op);
-    return !has_credit && !passes(op) && !tt_flow_knows(&control->flow, &key, op->peer);
+    return !passes(op) && !tt_flow_knows(&control->flow, &key, op->peer);
 }
 
 bool tt_pace_hold(tt_op *op)
 {
+    TT_DEBUG_ASSERT(!op->is_running);
     tt_control *control = op->control;
-    if (!is_held_back(op) || tt_heap_push(&control->pace.held, &op->held) != TT_OK) {
+    tt_pacer *pacer = &control->pace.pacer;
+    if (!is_held_back(op) ||
+        !tt_pacer_hold(pacer, &op->paced, op->request->urgency, tt_now(control->platform))) {
         charge(op);
         return false;
     }
     tt_op_set_phase(op, OP_HELD);
-    control->counters.held++;
-    if (control->pace.held.count == 1) {
-        control->pace.moved_ns = tt_now(control->platform);
-        tt_control_due(control, control->pace.moved_ns + PATIENCE_NS);
+    if (pacer->waiting.count == 1) {
+        tt_control_due(control, tt_pacer_due_ns(pacer));
     }
     return true;
 }
 
 static void begin(tt_op *op)
 {
-    op->control->pace.moved_ns = tt_now(op->control->platform);
+    TT_ASSERT(op->phase == OP_HELD || op->phase == OP_DISPUTED);
+    tt_pacer_moved(&op->control->pace.pacer, tt_now(op->control->platform));
     charge(op);
     tt_op_begin_now(op);
 }
 
 void tt_pace_patrol(tt_control *control)
 {
-    tt_pace *pace = &control->pace;
-    if (pace->held.count == 0) {
+    tt_pacer *pacer = &control->pace.pacer;
+    if (!tt_pacer_has_waiting(pacer)) {
         return;
     }
-    if (tt_now(control->platform) - pace->moved_ns >= PATIENCE_NS && !TT_PLANT(CREDIT_KEPT)) {
+    tt_paced *next = tt_pacer_next_overdue(pacer, tt_now(control->platform));
+    if (next != NULL) {
         control->counters.demanded++;
-        begin(op_of(tt_heap_pop(&pace->held)));
+        begin(op_of(next));
     }
-    if (pace->held.count > 0) {
-        tt_control_due(control, pace->moved_ns + PATIENCE_NS);
+    if (tt_pacer_has_waiting(pacer)) {
+        tt_control_due(control, tt_pacer_due_ns(pacer));
     }
 }
 
 void tt_pace_demand(tt_op *op)
 {
     TT_ASSERT(op->phase == OP_HELD);
-    tt_heap_remove(&op->control->pace.held, &op->held);
+    tt_pacer_withdraw(&op->control->pace.pacer, &op->paced);
     op->control->counters.demanded++;
     begin(op);
 }
 
 void tt_pace_withdraw(tt_op *op)
 {
-    if (tt_heap_has_node(&op->held)) {
-        tt_heap_remove(&op->control->pace.held, &op->held);
-    }
+    tt_pacer_withdraw(&op->control->pace.pacer, &op->paced);
 }
 
 void tt_pace_over(tt_op *op)
 {
-    tt_control *control = op->control;
-    tt_pace *pace = &control->pace;
+    tt_pacer *pacer = &op->control->pace.pacer;
+    const bool had_credit = op->paced.charge_bytes > 0;
     rest(op);
-    TT_ASSERT(pace->short_bytes >= op->short_bytes);
-    pace->short_bytes -= op->short_bytes;
-    op->short_bytes = 0;
-    tt_pace_withdraw(op);
-    if (op->charge_bytes == 0) {
-        return;
-    }
-    TT_ASSERT(pace->used_bytes >= op->charge_bytes);
-    TT_ASSERT(pace->flight_count > 0);
-    pace->used_bytes -= op->charge_bytes;
-    pace->moved_ns = pace->held.count > 0 ? tt_now(control->platform) : pace->moved_ns;
-    control->counters.gradient_bytes += op->charge_bytes;
-    op->charge_bytes = 0;
-    if (--pace->flight_count == 0) {
-        /* It was read at its end too, if it ended well. */
-        control->counters.busy_ns +=
-            tt_max_u64(op->begun_ns, pace->busy_since_ns) - pace->busy_since_ns;
+    TT_DEBUG_ASSERT(!op->is_running);
+    tt_pacer_over(pacer, &op->paced, op->begun_ns); /* read at its end too, if it ended well */
+    if (had_credit && tt_pacer_has_waiting(pacer)) {
+        tt_pacer_moved(pacer, tt_now(op->control->platform));
     }
 }
 
 void tt_pace_pump(tt_control *control)
 {
-    tt_pace *pace = &control->pace;
-    if (pace->is_pumping) {
+    tt_paced *next;
+    if (control->pace.is_pumping) {
         return; /* the outermost call goes on, so that the stack does not grow */
     }
-    pace->is_pumping = true;
-    while (pace->held.count > 0 && pace->used_bytes < credit_of(control)) {
-        begin(op_of(tt_heap_pop(&pace->held)));
+    control->pace.is_pumping = true;
+    while ((next = tt_pacer_next(&control->pace.pacer)) != NULL) {
+        begin(op_of(next));
     }
-    pace->is_pumping = false;
+    control->pace.is_pumping = false;
 }
 
 void tt_control_set_credit(tt_control *control, uint64_t credit_bytes)
 {
     control->config.credit_bytes = credit_bytes;
+    tt_pacer_set_credit(&control->pace.pacer, control->config.is_paced ? credit_bytes : 0);
     if (control->shut_down == TT_OK) {
         tt_pace_pump(control);
     }

@@ -4,25 +4,17 @@
  *
  * Layer:   control, private.
  * Threads: as control.h.
- * Memory:  a heap of pointers from the platform, grown when an op is first held.
+ * Memory:  as schedule/pacer.h, from the platform.
  */
 #ifndef TUTTI_CONTROL_PACE_H
 #define TUTTI_CONTROL_PACE_H
 
-#include "base/alloc.h"
-#include "base/heap.h"
 #include "control/control.h"
+#include "schedule/schedule.h"
 
 typedef struct tt_pace {
-    tt_allocator allocator; /* the platform's */
-    tt_heap held;
-    uint64_t used_bytes;
-    uint32_t flight_count;
-    uint64_t busy_since_ns;
-    uint64_t moved_ns; /* while something is held: when one last began or ended */
-    uint64_t next_age, newest_begun;
-    uint32_t top_count;   /* ops that run with flow.urgency_top */
-    uint64_t short_bytes; /* of ops that run in TT_URGENCY_SHORT */
+    tt_pacer pacer;
+    uint32_t top_count; /* ops that run with flow.urgency_top */
     bool is_pumping;
 } tt_pace;
 

@@ -7,6 +7,7 @@
  * unlike tags never, and nothing but numbers is compared. Most programs use no tag: these numbers
  * lie in the set. Those of other tags are found by a hash, and stay as long as the set does, since
  * the peer counts on. */
+#include "base/assert.h"
 #include "base/base.h"
 #include "base/hash64.h"
 #include "control/control_internal.h"
@@ -33,6 +34,7 @@ static tt_tagged **bucket_of(tt_tags *tags, uint32_t pair_index, uint32_t tag)
 /* How many there were; NULL: none yet. */
 static uint64_t *find(const tt_set *set, uint32_t pair_index, uint32_t tag)
 {
+    TT_ASSERT(pair_index < 2 * (uint64_t)set->size);
     if (tag == 0) {
         return &set->pair_next[pair_index];
     }
@@ -46,6 +48,8 @@ static uint64_t *find(const tt_set *set, uint32_t pair_index, uint32_t tag)
 static uint64_t *add(tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     tt_platform *platform = set->control->platform;
+    TT_ASSERT(tag > 0); /* the set has the others */
+    TT_ASSERT(tag <= TT_TAG_MAX);
     if (set->tags == NULL) {
         set->tags = tt_platform_allocate(platform, sizeof(*set->tags));
     }
@@ -68,6 +72,7 @@ bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag)
 static uint64_t take(tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     uint64_t *count = find(set, pair_index, tag);
+    TT_ASSERT(*count < UINT64_C(1) << NUMBER_BITS); /* or it would run into the tag */
     return (uint64_t)tag << NUMBER_BITS | (*count)++;
 }
 
@@ -81,11 +86,15 @@ void tt_pair_place(tt_op *op, uint32_t member)
 {
     tt_set *set = op->set;
     const tt_request *request = op->request;
+    TT_ASSERT(op->is_pair);
+    TT_ASSERT(member < set->size);
+    TT_ASSERT(member != set->self);
     op->peer = set->members[member];
     op->pair_members[op->is_sender ? 0 : 1] = op->control->world.rank;
     op->pair_members[op->is_sender ? 1 : 0] = op->peer;
     op->pair_index = 2 * member + (op->is_sender ? 0 : 1);
     op->sequence = take(set, op->pair_index, request->tag);
+    TT_ASSERT(tt_pair_tag(op->sequence) == request->tag);
     if (!op->is_sender && request->source_out != NULL) {
         *request->source_out = (int)member;
     }

@@ -16,9 +16,7 @@ typedef enum tt_op_phase {
     OP_FREE,
     OP_QUEUED,   /* no place in the set's order window yet */
     OP_HELD,     /* has its place, waits for credit */
-    OP_FACTS,    /* stage 0: counts or places are exchanged */
-    OP_DATA,     /* stage 1, or its place is being looked for */
-    OP_ENGINE,   /* agreed; waits for its turn to be launched, or for the engine */
+    OP_RUNNING,  /* in one of its stages, or its place is being looked for */
     OP_DISPUTED, /* descriptors differ; waits for the verdict */
     OP_STOPPING, /* failed; waits until no peer touches its memory */
 } tt_op_phase;
@@ -29,21 +27,17 @@ static inline bool tt_op_phase_follows(tt_op_phase from, tt_op_phase to)
     enum {
         QUEUED = 1 << OP_QUEUED,
         HELD = 1 << OP_HELD,
-        FACTS = 1 << OP_FACTS,
-        DATA = 1 << OP_DATA,
-        ENGINE = 1 << OP_ENGINE,
+        RUNNING = 1 << OP_RUNNING,
         DISPUTED = 1 << OP_DISPUTED,
         STOPPING = 1 << OP_STOPPING,
         ENDS = DISPUTED | STOPPING | 1 << OP_FREE,
     };
     static const uint8_t after[] = {
-        [OP_FREE] = DATA | FACTS,
-        [OP_QUEUED] = HELD | DATA | ENDS,
-        [OP_HELD] = DATA | ENDS,
-        [OP_FACTS] = DATA | ENGINE | ENDS,
-        [OP_DATA] = QUEUED | HELD | FACTS | DATA | ENGINE | ENDS,
-        [OP_ENGINE] = ENDS,
-        [OP_DISPUTED] = DATA | ENDS, /* DATA: one that was held, when credit comes */
+        [OP_FREE] = RUNNING,
+        [OP_QUEUED] = QUEUED | HELD | RUNNING | ENDS, /* QUEUED: its turn has come, not its place */
+        [OP_HELD] = RUNNING | ENDS,
+        [OP_RUNNING] = QUEUED | HELD | RUNNING | ENDS,
+        [OP_DISPUTED] = RUNNING | ENDS, /* RUNNING: one that was held, when credit comes */
         [OP_STOPPING] = 1 << OP_FREE,
     };
     return (after[from] >> to & 1) != 0;

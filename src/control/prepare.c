@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prepare.c - from a request to a problem: checks, descriptor, facts, offsets, buffers. */
+ * prepare.c - from a request to what its stages need: checks, problem, facts, offsets, buffers. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "base/reduce.h"
 #include "control/control_internal.h"
 #include "control/engine.h"
-#include "control/quick.h"
 
 #define COUNT_MAX (UINT64_C(1) << 48) /* elements of any buffer: no sum of bytes overflows */
 
@@ -34,12 +34,13 @@ static uint64_t sum_of(const uint64_t *counts, uint32_t size)
     for (uint32_t i = 0; i < size; i++) {
         sum = counts[i] > COUNT_MAX - sum ? COUNT_MAX : sum + counts[i];
     }
+    TT_DEBUG_ASSERT(sum <= COUNT_MAX);
     return sum;
 }
 
-/* Elements this rank gives. */
-static uint64_t input_count(const tt_request *request, uint32_t self, uint32_t size)
+uint64_t tt_request_input_count(const tt_request *request, uint32_t self, uint32_t size)
 {
+    TT_DEBUG_ASSERT(size > 0);
     switch (request->collective) {
     case TT_RECEIVE:
     case TT_BARRIER:
@@ -61,6 +62,7 @@ static uint64_t input_count(const tt_request *request, uint32_t self, uint32_t s
 
 uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint32_t size)
 {
+    TT_DEBUG_ASSERT(size > 0);
     switch (request->collective) {
     case TT_SEND:
     case TT_BARRIER:
@@ -101,6 +103,7 @@ static bool overlaps_badly(const tt_request *request, uint64_t in_count, uint64_
 static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t size,
                               tt_text *text)
 {
+    TT_DEBUG_ASSERT(size > 0);
     const bool is_root = !is_rooted(request->collective) || request->root == self;
     const bool has_counts = request->collective == TT_REDUCESCATTER ||
                             request->collective == TT_ALLTOALL ||
@@ -109,11 +112,12 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
         tt_text_add(text, "input_counts is NULL");
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (request->count > COUNT_MAX / size || input_count(request, self, size) >= COUNT_MAX) {
+    if (request->count > COUNT_MAX / size ||
+        tt_request_input_count(request, self, size) >= COUNT_MAX) {
         tt_text_add(text, "count is too large");
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (request->input == NULL && input_count(request, self, size) > 0) {
+    if (request->input == NULL && tt_request_input_count(request, self, size) > 0) {
         tt_text_add(text, "input is NULL");
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -127,7 +131,7 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
                     (unsigned long long)request->output_capacity, (unsigned long long)output_count);
         return TT_ERR_BAD_ARGUMENT;
     }
-    const uint64_t in_count = input_count(request, self, size);
+    const uint64_t in_count = tt_request_input_count(request, self, size);
     if (overlaps_badly(request, in_count, output_count, self * in_count)) {
         tt_text_add(text, "input and output overlap");
         return TT_ERR_BAD_ARGUMENT;
@@ -137,6 +141,7 @@ static tt_status check_counts(const tt_request *request, uint32_t self, uint32_t
 
 static tt_status check_adasum(const tt_request *request, uint32_t size, tt_text *text)
 {
+    TT_DEBUG_ASSERT(size > 0);
     if (request->collective != TT_ALLREDUCE) {
         tt_text_add(text, "op adasum exists for allreduce only");
         return TT_ERR_BAD_ARGUMENT;
@@ -199,247 +204,137 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
     return check_counts(request, self, size, text);
 }
 
-void tt_op_describe(tt_op *op)
-{
-    const tt_request *request = op->request;
-    const uint32_t seed = op->is_pair ? 2 : op->set->size;
-    tt_claim claim;
-    tt_claim_make(&claim, request, op->set->size);
-    claim.salt = tt_op_salt(op->control, claim.salt, request->segment_bytes);
-    if (request->name != NULL) {
-        const size_t length = tt_min_u64(strlen(request->name), sizeof(claim.name) - 1);
-        memcpy(claim.name, request->name, length);
-        claim.name[length] = 0;
-    }
-    /* Calls repeat: an op taken for the same claim as last time has its hash already. */
-    if (op->descriptor_seed != seed || !tt_claim_equals(&op->claim, &claim)) {
-        tt_claim_copy(&op->claim, &claim);
-        op->descriptor = tt_claim_hash(&claim, seed);
-        op->descriptor_seed = seed;
-    }
-}
-
-/* ---- buffers for facts, counts and offsets ---- */
-
-static tt_status facts_reserve(tt_op *op)
-{
-    const size_t size = tt_op_size(op);
-    const size_t facts = size * sizeof(tt_fact);
-    const size_t offsets = 2 * (size + 1) * sizeof(uint64_t);
-    const size_t counts = 2 * size * sizeof(uint64_t);
-    const size_t bits = (size + 63) / 64 * sizeof(uint64_t);
-    const size_t bytes = facts + offsets + counts + bits;
-    if (op->facts_bytes < bytes) {
-        tt_platform_release(op->control->platform, op->facts, op->facts_bytes);
-        op->facts_bytes = 0;
-        op->facts = tt_platform_allocate(op->control->platform, bytes);
-        if (op->facts == NULL) {
-            return TT_ERR_NO_MEMORY;
-        }
-        op->facts_bytes = bytes;
-    }
-    uint8_t *at = (uint8_t *)op->facts;
-    op->offsets = (void *)(at + facts);
-    op->counts = (void *)(at + facts + offsets);
-    op->stopped = (void *)(at + facts + offsets + counts);
-    memset(op->stopped, 0, bits);
-    return TT_OK;
-}
+/* ---- the program of a call ---- */
 
 /* The algorithm that is configured, else the one that costs least; NULL: the built-in one. Of
  * uneven parts a rank knows its own only: costs, which depend on bytes, have no say there. */
-static const char *preferred(const tt_op *op, const tt_problem *problem)
+static const char *preferred(const tt_control *control, const tt_set *set,
+                             const tt_problem *problem)
 {
-    const char *forced = op->control->config.algorithm;
-    if (forced != NULL || op->is_pair || problem->is_uneven) {
+    const char *forced = control->config.algorithm;
+    if (forced != NULL || problem->topology == NULL || problem->is_uneven) {
         return forced;
     }
-    const tt_algorithm *algorithm = tt_choice_find(&op->set->choice, problem);
+    const tt_algorithm *algorithm = tt_choice_find(&set->choice, problem);
     if (algorithm != NULL && problem->is_steady &&
         !(algorithm->is_by_rank && tt_algorithm_choose(problem, NULL)->is_by_rank)) {
         return NULL;
     }
+    TT_ASSERT(algorithm == NULL || algorithm->fits(problem));
     return algorithm != NULL ? algorithm->name : NULL;
 }
 
 /* May it be exchanged together with others: by the threshold of now, or by another one (see
  * TT_STEADY_BYTES)? */
-static bool may_be_fused(const tt_op *op)
+static bool may_be_fused(const tt_control *control, const tt_set *set, const tt_request *request)
 {
-    const tt_request *request = op->request;
-    const tt_topology *topology = &op->set->topology;
-    const uint64_t fuse_bytes = op->control->config.fuse_bytes;
+    const tt_topology *topology = &set->topology;
+    const uint64_t fuse_bytes = control->config.fuse_bytes;
     const size_t width = tt_dtype_bytes(request->dtype);
-    if (topology->host_count > 2 && topology->host_count < tt_op_size(op)) {
+    if (topology->host_count > 2 && topology->host_count < set->size) {
         return (request->count <= fuse_bytes / width) != request->is_tuned;
     }
     return request->count <= tt_max_u64(fuse_bytes, TT_STEADY_BYTES) / width;
 }
 
 /* What may be exchanged together with others, now or another time, must not tell by its bits. */
-static bool is_steady(const tt_op *op)
+static bool is_steady(const tt_control *control, const tt_set *set, const tt_request *request,
+                      uint16_t traits)
 {
-    const tt_request *request = op->request;
     return request->collective == TT_ALLREDUCE && tt_redop_is_elementwise(request->redop) &&
-           (op->space == SPACE_AGREED || op->space == SPACE_PLANNED) &&
-           (request->salt != 0 || may_be_fused(op));
+           (traits & TRAIT_NAMED) != 0 &&
+           (request->salt != 0 || may_be_fused(control, set, request));
 }
 
-void tt_op_choose(tt_op *op)
+static bool exchanges_counts(const tt_request *request)
 {
-    const tt_request *request = op->request;
-    const tt_control_config *config = &op->control->config;
-    const size_t element_bytes = tt_dtype_bytes(request->dtype);
+    return request->is_uneven && request->collective != TT_REDUCESCATTER;
+}
+
+uint32_t tt_op_program(const tt_control *control, const tt_set *set, const tt_request *request,
+                       uint16_t traits, tt_stage stages[TT_STAGES_MAX])
+{
+    const tt_control_config *config = &control->config;
+    const bool is_pair = (traits & TRAIT_PAIR) != 0;
     const bool is_barrier = request->collective == TT_BARRIER;
-    const tt_problem problem = {
-        .collective = request->collective,
-        .dtype = request->dtype,
-        .redop = request->redop,
-        .self = tt_op_self(op),
-        .size = tt_op_size(op),
-        .root = op->is_pair ? 0 : request->root,
-        .element_bytes = is_barrier ? 1 : (uint32_t)element_bytes,
-        .segment_bytes =
-            request->segment_bytes > 0 ? request->segment_bytes : config->segment_bytes,
-        .bytes = is_barrier ? 0 : request->count * element_bytes,
-        .postscale = is_reduction(request->collective) ? request->postscale : 1.0,
-        .is_in_place = request->input == request->output,
-        .is_uneven = request->is_uneven,
-        .is_steady = is_steady(op),
-        .topology = op->is_pair ? NULL : &op->set->topology,
+    const uint32_t element_bytes = is_barrier ? 1 : (uint32_t)tt_dtype_bytes(request->dtype);
+    tt_program_input input = {
+        .problem =
+            {
+                .collective = request->collective,
+                .dtype = request->dtype,
+                .redop = request->redop,
+                .self = is_pair ? ((traits & TRAIT_SENDS) != 0 ? 0 : 1) : set->self,
+                .size = is_pair ? 2 : set->size,
+                .root = is_pair ? 0 : request->root,
+                .element_bytes = element_bytes,
+                .segment_bytes =
+                    request->segment_bytes > 0 ? request->segment_bytes : config->segment_bytes,
+                .bytes = is_barrier ? 0 : request->count * element_bytes,
+                .postscale = is_reduction(request->collective) ? request->postscale : 1.0,
+                .is_in_place = request->input == request->output,
+                .is_uneven = request->is_uneven,
+                .is_steady = is_steady(control, set, request, traits),
+                .topology = is_pair ? NULL : &set->topology,
+            },
+        .eager_bytes_max = control->flow.eager_bytes_max,
+        .by_engine = !is_pair && tt_engine_takes(set, request, traits),
+        .exchanges_counts = exchanges_counts(request),
+        .program = request->program,
     };
-    tt_exec_pose(&op->exec, &problem, preferred(op, &problem));
-    op->exec.divisor =
-        is_reduction(request->collective) && request->redop == TT_AVERAGE ? op->divisor : 1;
+    TT_ASSERT(input.problem.self < input.problem.size);
+    input.preferred = preferred(control, set, &input.problem);
+    return tt_program_build(&input, stages);
 }
 
-static bool exchanges_counts(const tt_op *op)
-{
-    return op->request->is_uneven && op->request->collective != TT_REDUCESCATTER;
-}
+/* ---- memory of a run ---- */
 
-bool tt_op_needs_facts(const tt_op *op)
+static tt_status room_reserve(tt_op *op)
 {
-    return op->by_engine || exchanges_counts(op) || op->exec.algorithm->needs_facts;
-}
-
-static bool scales(const tt_request *request)
-{
-    return is_reduction(request->collective) && request->prescale != 1.0 && !request->is_identity;
-}
-
-static bool copies(const tt_request *request)
-{
-    return request->collective == TT_ALLTOALL && request->input == request->output;
-}
-
-/* Where the input lies once it is prepared. */
-static const uint8_t *prepared_input(const tt_op *op)
-{
-    const tt_request *request = op->request;
-    if (!scales(request) && !copies(request)) {
-        return request->input;
-    }
-    return request->collective == TT_ALLREDUCE ? request->output : op->prescaled;
-}
-
-/* Scale the input before anything is sent: into the output where that is as long, else apart.
- * In-place all-to-all needs a copy too: parts would overwrite what was not yet sent. */
-static tt_status prepare_input(tt_op *op)
-{
-    const tt_request *request = op->request;
-    op->exec.input = request->input;
-    op->exec.output = request->output;
-    if (!scales(request) && !copies(request)) {
-        return TT_OK;
-    }
-    const uint64_t count = input_count(request, tt_op_self(op), tt_op_size(op));
-    const size_t bytes = count * tt_dtype_bytes(request->dtype);
-    if (bytes == 0) {
-        return TT_OK; /* there may be no memory to scale into */
-    }
-    if (request->collective != TT_ALLREDUCE && op->prescaled_bytes < bytes) {
-        tt_platform_release(op->control->platform, op->prescaled, op->prescaled_bytes);
-        op->prescaled_bytes = 0;
-        op->prescaled = tt_platform_allocate(op->control->platform, bytes);
-        if (op->prescaled == NULL) {
+    const size_t size = tt_op_size(op);
+    const size_t facts = size * sizeof(tt_fact);
+    const size_t offsets = 2 * (size + 1) * sizeof(uint64_t);
+    const size_t counts = 2 * size * sizeof(uint64_t);
+    const size_t stopped = (size + 63) / 64 * sizeof(uint64_t);
+    const size_t first = tt_round_up(sizeof(tt_room), 64);
+    const size_t bytes = first + facts + offsets + counts + stopped;
+    tt_room *room = op->room;
+    if (room == NULL || room->bytes < bytes) {
+        room = tt_platform_allocate(op->control->platform, bytes);
+        if (room == NULL) {
             return TT_ERR_NO_MEMORY;
         }
-        op->prescaled_bytes = bytes;
+        if (op->room != NULL) {
+            TT_ASSERT(op->exec.laid_out != &op->room->late);
+            tt_platform_release(op->control->platform, op->room, op->room->bytes);
+        }
+        room->bytes = bytes;
+        op->room = room;
     }
-    uint8_t *target = request->collective == TT_ALLREDUCE ? request->output : op->prescaled;
-    tt_scale(request->dtype, target, request->input, count,
-             scales(request) ? request->prescale : 1.0);
-    op->exec.input = target;
+    TT_DEBUG_ASSERT(op->room == room && room->bytes >= bytes);
+    uint8_t *at = (uint8_t *)room + first;
+    room->facts = (void *)at;
+    room->offsets = (void *)(at + facts);
+    room->counts = (void *)(at + facts + offsets);
+    room->stopped = (void *)(at + facts + offsets + counts);
+    memset(room->stopped, 0, stopped);
     return TT_OK;
 }
 
-/* Of the buffers that peers read or write: do they lie in the arena? What nobody reaches need not,
- * and counts as beside the other. */
-static bool locate_shared(const tt_op *op, tt_place *input_out, tt_place *output_out)
+static tt_status work_reserve(tt_op *op, size_t bytes)
 {
+    TT_DEBUG_ASSERT((op->work != NULL) == (op->work_bytes > 0));
     tt_platform *platform = op->control->platform;
-    const tt_request *request = op->request;
-    const uint32_t self = tt_op_self(op), size = tt_op_size(op);
-    const size_t element_bytes = op->exec.problem.element_bytes;
-    const bool is_given = request->collective == TT_ALLGATHER || request->collective == TT_GATHER ||
-                          request->collective == TT_ALLTOALL;
-    const bool is_taken =
-        request->collective == TT_SCATTER || request->collective == TT_REDUCESCATTER;
-    const size_t input_bytes = is_given ? 0 : input_count(request, self, size) * element_bytes;
-    const size_t output_bytes =
-        is_taken ? 0 : tt_request_output_count(request, self, size) * element_bytes;
-    *input_out = *output_out = (tt_place){0};
-    if (input_bytes > 0 &&
-        !platform->ops->locate(platform, op->exec.input, input_bytes, input_out)) {
-        return false;
+    if (op->work_bytes < bytes) {
+        tt_platform_release(platform, op->work, op->work_bytes);
+        op->work_bytes = 0;
+        op->work = tt_platform_allocate(platform, bytes);
+        if (op->work == NULL) {
+            return TT_ERR_NO_MEMORY;
+        }
+        op->work_bytes = bytes;
     }
-    if (output_bytes == 0) {
-        output_out->region = input_out->region;
-        return true;
-    }
-    return platform->ops->locate(platform, op->exec.output, output_bytes, output_out) &&
-           (input_bytes == 0 || input_out->region == output_out->region);
-}
-
-bool tt_op_locate(tt_op *op)
-{
-    tt_place input, output;
-    if (!locate_shared(op, &input, &output)) {
-        return false;
-    }
-    op->fact = (tt_fact){.is_shared = 1,
-                         .input_offset = input.offset,
-                         .output_offset = output.offset,
-                         .region = output.region};
-    return true;
-}
-
-/* Where the own buffers lie in the arena, or where they will be staged. */
-static tt_status locate_buffers(tt_op *op)
-{
-    tt_platform *platform = op->control->platform;
-    tt_exec *exec = &op->exec;
-    tt_place slots;
-    op->fact = (tt_fact){0};
-    if (tt_op_locate(op)) {
-        return TT_OK;
-    }
-    exec->algorithm->plan(&exec->problem, &exec->plan);
-    if (exec->plan.slot_bytes == 0) {
-        return TT_OK;
-    }
-    TT_TRY(tt_exec_reserve_slots(exec, exec->plan.slot_bytes));
-    tt_order *order = tt_order_of(op->set, op->space);
-    if (order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
-        op->is_counted = true;
-        order->staged_count++;
-    }
-    if (!platform->ops->locate(platform, exec->slots, exec->slots_bytes, &slots)) {
-        return TT_ERR_NO_RESOURCE;
-    }
-    op->fact.input_offset = op->fact.output_offset = slots.offset;
-    op->fact.region = slots.region;
+    TT_DEBUG_ASSERT(op->work_bytes >= bytes);
     return TT_OK;
 }
 
@@ -462,46 +357,149 @@ static tt_status output_reserve(tt_op *op, uint64_t count, tt_text *text)
     return TT_OK;
 }
 
-static void facts_problem(tt_op *op, tt_collective collective, uint64_t bytes)
+/* ---- the input ---- */
+
+static bool scales(const tt_request *request)
 {
-    tt_problem problem = op->exec.problem;
-    problem.collective = collective;
-    problem.dtype = TT_U8;
-    problem.element_bytes = 1;
-    problem.bytes = bytes;
-    tt_exec_pose(&op->exec, &problem, "pairwise");
+    return is_reduction(request->collective) && request->prescale != 1.0 && !request->is_identity;
 }
 
-tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
+static bool copies(const tt_request *request)
+{
+    return request->collective == TT_ALLTOALL && request->input == request->output;
+}
+
+/* Where the input lies once it is prepared. */
+static const uint8_t *prepared_input(const tt_op *op)
 {
     const tt_request *request = op->request;
-    if (op->by_engine) {
-        return tt_engine_prepare(op, text);
+    if (!scales(request) && !copies(request)) {
+        return request->input;
     }
-    TT_TRY(facts_reserve(op));
-    if (!exchanges_counts(op)) {
-        if (request->output == NULL) {
-            TT_TRY(output_reserve(
-                op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)), text));
-        }
-        TT_TRY(prepare_input(op));
-        TT_TRY(locate_buffers(op));
-        op->has_views = true;
-        facts_problem(op, TT_ALLGATHER, sizeof(tt_fact));
-        op->has_views = true; /* who has all places may store here from now on */
-        op->exec.input = (const uint8_t *)&op->fact;
-        op->exec.output = (uint8_t *)op->facts;
+    return request->collective == TT_ALLREDUCE ? request->output : op->work;
+}
+
+/* Scale the input before anything is sent: into the output where that is as long, else apart.
+ * In-place all-to-all needs a copy too: parts would overwrite what was not yet sent. */
+static tt_status prepare_input(tt_op *op)
+{
+    const tt_request *request = op->request;
+    const bool is_apart = request->collective != TT_ALLREDUCE;
+    if (!scales(request) && !copies(request)) {
         return TT_OK;
     }
-    op->exec.output = (uint8_t *)op->counts;
-    if (request->collective == TT_ALLTOALL || request->collective == TT_SCATTER) {
-        facts_problem(op, request->collective, sizeof(uint64_t));
-        op->exec.input = (const uint8_t *)request->input_counts;
+    const uint64_t count = tt_request_input_count(request, tt_op_self(op), tt_op_size(op));
+    const size_t bytes = count * tt_dtype_bytes(request->dtype);
+    TT_DEBUG_ASSERT(count < COUNT_MAX);
+    if (bytes == 0) {
+        return TT_OK; /* there may be no memory to scale into */
+    }
+    if (is_apart) {
+        TT_TRY(work_reserve(op, bytes));
+    }
+    TT_DEBUG_ASSERT(!is_apart || op->work_bytes >= bytes);
+    tt_scale(request->dtype, is_apart ? op->work : request->output, request->input, count,
+             scales(request) ? request->prescale : 1.0);
+    return TT_OK;
+}
+
+/* Before the first stage that gives anybody the input, or the place of the output. */
+static tt_status prepare_buffers(tt_op *op, tt_text *text)
+{
+    const tt_request *request = op->request;
+    if (request->output == NULL) {
+        TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
+                              text));
+    }
+    return prepare_input(op);
+}
+
+/* ---- places ---- */
+
+/* Of the buffers that peers read or write: do they lie in the arena? What nobody reaches need not,
+ * and counts as beside the other. */
+static bool locate_shared(tt_op *op)
+{
+    tt_platform *platform = op->control->platform;
+    const tt_recipe *recipe = op->recipe;
+    const tt_collective collective = op->request->collective;
+    const bool is_given =
+        collective == TT_ALLGATHER || collective == TT_GATHER || collective == TT_ALLTOALL;
+    const bool is_taken = collective == TT_SCATTER || collective == TT_REDUCESCATTER;
+    const size_t input_bytes = is_given ? 0 : recipe->input_bytes;
+    const size_t output_bytes = is_taken ? 0 : recipe->output_bytes;
+    tt_place input = {0}, output = {0};
+    if (input_bytes > 0 &&
+        !platform->ops->locate(platform, prepared_input(op), input_bytes, &input)) {
+        return false;
+    }
+    if (output_bytes == 0) {
+        output.region = input.region;
+    } else if (!platform->ops->locate(platform, op->request->output, output_bytes, &output) ||
+               (input_bytes > 0 && input.region != output.region)) {
+        return false;
+    }
+    op->room->own = (tt_fact){.is_shared = 1,
+                              .input_offset = input.offset,
+                              .output_offset = output.offset,
+                              .region = output.region};
+    return true;
+}
+
+/* Where the own buffers lie in the arena, or where they will be staged. */
+static tt_status locate_buffers(tt_op *op)
+{
+    TT_ASSERT(op->stage + 1 < op->recipe->stage_count);
+    tt_platform *platform = op->control->platform;
+    tt_exec *exec = &op->exec;
+    const size_t slot_bytes = op->recipe->stages[op->stage + 1].plan.slot_bytes;
+    tt_place slots;
+    op->room->own = (tt_fact){0};
+    if (locate_shared(op) || slot_bytes == 0) {
         return TT_OK;
     }
-    facts_problem(op, TT_ALLGATHER, sizeof(uint64_t));
-    op->fact.is_shared = request->count;
-    op->exec.input = (const uint8_t *)&op->fact.is_shared;
+    TT_TRY(tt_exec_reserve_slots(exec, slot_bytes));
+    tt_order *order = tt_order_of(op->set, op->space);
+    if (order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
+        TT_ASSERT(!op->is_counted);
+        op->is_counted = true;
+        order->staged_count++;
+    }
+    if (!platform->ops->locate(platform, exec->slots, exec->slots_bytes, &slots)) {
+        return TT_ERR_NO_RESOURCE;
+    }
+    TT_ASSERT(op->room->own.is_shared == 0);
+    op->room->own.input_offset = op->room->own.output_offset = slots.offset;
+    op->room->own.region = slots.region;
+    return TT_OK;
+}
+
+static tt_status prepare_places(tt_op *op, tt_text *text)
+{
+    const tt_stage *next = &op->recipe->stages[op->stage + 1];
+    TT_ASSERT(!op->has_views);
+    if (op->room == NULL || op->room->late_of != next) { /* else it is as the last run left it */
+        TT_TRY(room_reserve(op));
+    }
+    TT_TRY(prepare_buffers(op, text));
+    TT_TRY(locate_buffers(op));
+    op->has_views = true; /* who has all places may store here from now on */
+    op->exec.input = (const uint8_t *)&op->room->own;
+    op->exec.output = (uint8_t *)op->room->facts;
+    return TT_OK;
+}
+
+/* ---- counts ---- */
+
+static tt_status prepare_counts(tt_op *op)
+{
+    const tt_request *request = op->request;
+    TT_ASSERT(request->is_uneven && request->collective != TT_REDUCESCATTER);
+    const bool is_dealt = request->collective == TT_ALLTOALL || request->collective == TT_SCATTER;
+    TT_TRY(room_reserve(op));
+    op->room->own_count = request->count;
+    op->exec.input = (const uint8_t *)(is_dealt ? request->input_counts : &op->room->own_count);
+    op->exec.output = (uint8_t *)op->room->counts;
     return TT_OK;
 }
 
@@ -509,6 +507,7 @@ tt_status tt_op_prepare_facts(tt_op *op, tt_text *text)
 static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t size,
                          uint64_t element_bytes)
 {
+    TT_DEBUG_ASSERT(element_bytes > 0);
     offsets[0] = 0;
     for (uint32_t i = 0; i < size; i++) {
         if (counts[i] >= COUNT_MAX || offsets[i] / element_bytes + counts[i] >= COUNT_MAX) {
@@ -523,11 +522,12 @@ static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t siz
 static bool is_unexpected(const tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
+    const tt_room *room = op->room;
     const bool has_all = request->collective == TT_ALLGATHER || request->collective == TT_ALLTOALL;
-    for (uint32_t i = 0; request->is_expected && has_all && i < op->exec.problem.size; i++) {
-        if (op->counts[i] != request->output_counts[i]) {
+    for (uint32_t i = 0; request->is_expected && has_all && i < tt_op_size(op); i++) {
+        if (room->counts[i] != request->output_counts[i]) {
             tt_text_add(text, "rank %u gives %llu elements, %llu are expected",
-                        tt_op_member_rank(op, i), (unsigned long long)op->counts[i],
+                        tt_op_member_rank(op, i), (unsigned long long)room->counts[i],
                         (unsigned long long)request->output_counts[i]);
             return true;
         }
@@ -539,25 +539,29 @@ static bool is_unexpected(const tt_op *op, tt_text *text)
 static tt_status apply_counts(tt_op *op, tt_text *text)
 {
     tt_request *request = op->request;
-    tt_problem *problem = &op->exec.problem;
+    tt_problem *problem = &op->room->late.problem;
+    tt_room *room = op->room;
     const uint32_t size = problem->size, self = problem->self;
     const bool is_root = request->root == self;
-    const uint64_t *inner = op->counts; /* of part_offsets */
+    TT_ASSERT(size == tt_op_size(op) && self < size);
+    const uint64_t *inner = room->counts; /* of part_offsets */
     uint64_t output_count = 0;
     if (request->collective == TT_ALLTOALL || request->collective == TT_REDUCESCATTER ||
         (request->collective == TT_SCATTER && is_root)) {
         inner = request->input_counts;
     } else if (request->collective == TT_SCATTER) { /* only the own part is known */
-        const uint64_t own = op->counts[0];
-        memset(op->counts, 0, size * sizeof(uint64_t));
-        op->counts[self] = own;
+        const uint64_t own = room->counts[0];
+        memset(room->counts, 0, size * sizeof(uint64_t));
+        room->counts[self] = own;
     }
-    uint64_t *output_offsets = op->offsets + size + 1;
-    bool is_good = offsets_from(op->offsets, inner, size, problem->element_bytes);
-    problem->part_offsets = op->offsets;
+    TT_ASSERT(request->is_uneven && problem->facts == NULL);
+    uint64_t *output_offsets = room->offsets + size + 1;
+    bool is_good = offsets_from(room->offsets, inner, size, problem->element_bytes);
+    problem->part_offsets = room->offsets;
     switch (request->collective) {
     case TT_ALLTOALL:
-        is_good = is_good && offsets_from(output_offsets, op->counts, size, problem->element_bytes);
+        is_good =
+            is_good && offsets_from(output_offsets, room->counts, size, problem->element_bytes);
         problem->output_offsets = output_offsets;
         output_count = is_good ? output_offsets[size] / problem->element_bytes : 0;
         break;
@@ -568,7 +572,7 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
     default:
         output_count = request->collective == TT_GATHER && !is_root
                            ? 0
-                           : op->offsets[size] / problem->element_bytes;
+                           : room->offsets[size] / problem->element_bytes;
         break;
     }
     if (!is_good) {
@@ -582,37 +586,114 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
         if (request->collective == TT_SCATTER || request->collective == TT_REDUCESCATTER) {
             request->output_counts[0] = output_count;
         } else if (request->collective != TT_GATHER || is_root) {
-            memcpy(request->output_counts, op->counts, size * sizeof(uint64_t));
+            memcpy(request->output_counts, room->counts, size * sizeof(uint64_t));
         }
     }
-    if (overlaps_badly(request, input_count(request, self, size), output_count,
-                       op->offsets[self] / problem->element_bytes)) {
+    if (overlaps_badly(request, tt_request_input_count(request, self, size), output_count,
+                       room->offsets[self] / problem->element_bytes)) {
         tt_text_add(text, "input and output overlap");
         return TT_ERR_BAD_ARGUMENT;
     }
     return output_reserve(op, output_count, text);
 }
 
-tt_status tt_op_prepare_data(tt_op *op, tt_text *text)
+/* ---- data ---- */
+
+static bool all_are_shared(const tt_room *room, uint32_t size)
 {
-    tt_request *request = op->request;
-    const bool has_facts = op->phase == OP_FACTS;
-    if (has_facts &&
-        !op->by_engine) { /* else it was chosen when the op began, or is the engine's */
-        tt_op_choose(op);
+    bool is_shared = true;
+    for (uint32_t i = 0; i < size && is_shared; i++) {
+        is_shared = room->facts[i].is_shared != 0;
     }
-    if (request->is_uneven) {
-        TT_TRY(facts_reserve(op));
-        TT_TRY(apply_counts(op, text));
-    } else if (request->output == NULL) {
-        TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
-                              text));
+    return is_shared;
+}
+
+/* Complete the stage for this run. Where all buffers are shared, its plan does not depend on where
+ * they lie: then it is that of the last run, and its workspace still laid out. */
+static tt_status complete_late(tt_op *op, const tt_stage *stage, tt_text *text)
+{
+    TT_ASSERT(stage->is_late && !op->exec.is_running);
+    tt_exec *exec = &op->exec;
+    const bool has_places = stage->algorithm->needs_facts;
+    if (!has_places) {
+        TT_TRY(room_reserve(op));
     }
-    if (has_facts && !op->by_engine && op->exec.algorithm->needs_facts) {
-        op->exec.problem.facts = op->facts;
-        op->exec.output = request->output;
-        op->exec.input = prepared_input(op);
+    tt_room *room = op->room;
+    const bool is_shared = has_places && all_are_shared(room, stage->problem.size);
+    exec->stage = &room->late;
+    if (room->late_of == stage && (is_shared || TT_PLANT(PLACES_NOT_ASKED_AGAIN))) {
         return TT_OK;
     }
-    return prepare_input(op);
+    exec->laid_out = exec->laid_out == &room->late ? NULL : exec->laid_out;
+    room->late = *stage;
+    room->late_of = NULL;
+    if (has_places) {
+        room->late.problem.facts = room->facts;
+        room->late_of = is_shared ? stage : NULL;
+    } else {
+        room->late.problem.bytes = op->request->count * stage->problem.element_bytes;
+        TT_TRY(apply_counts(op, text));
+    }
+    TT_ASSERT(room->late.executor == stage->executor || room->late.is_late);
+    tt_stage_plan(&room->late, op->control->flow.eager_bytes_max);
+    return TT_OK;
+}
+
+static void *buffer_of(const tt_op *op, uint8_t which)
+{
+    switch ((tt_stage_buffer)which) {
+    case TT_RUN_INPUT: /* never written through */
+        return (void *)(uintptr_t)prepared_input(op);
+    case TT_RUN_OUTPUT:
+        return op->request->output;
+    case TT_RUN_WORK:
+        return op->work;
+    case TT_RUN_NONE:
+        break;
+    }
+    TT_ASSERT(false); /* the kind of the stage has its own */
+    return NULL;
+}
+
+static tt_status prepare_data(tt_op *op, const tt_stage *stage, tt_text *text)
+{
+    if (stage->is_late) {
+        TT_TRY(complete_late(op, stage, text));
+    }
+    TT_DEBUG_ASSERT((op->exec.stage == stage) == !stage->is_late);
+    if (op->stage == 0 || op->recipe->stages[0].kind == TT_STAGE_COUNTS ||
+        stage->kind == TT_STAGE_LAUNCH) { /* else it was done before the first stage */
+        TT_TRY(prepare_buffers(op, text));
+    }
+    if (stage->from == TT_RUN_WORK || stage->to == TT_RUN_WORK) {
+        TT_TRY(work_reserve(op, stage->problem.bytes));
+    }
+    op->exec.input = buffer_of(op, stage->from);
+    op->exec.output = buffer_of(op, stage->to);
+    return TT_OK;
+}
+
+tt_status tt_op_prepare(tt_op *op, tt_text *text)
+{
+    const tt_stage *stage = &op->recipe->stages[op->stage];
+    const tt_request *request = op->request;
+    TT_ASSERT(op->stage < op->recipe->stage_count);
+    TT_DEBUG_ASSERT(op->phase == OP_RUNNING && !op->exec.is_running);
+    op->exec.stage = stage;
+    op->exec.divisor = 1;
+    switch ((tt_stage_kind)stage->kind) {
+    case TT_STAGE_PLACES:
+        return prepare_places(op, text);
+    case TT_STAGE_COUNTS:
+        return prepare_counts(op);
+    case TT_STAGE_AGREE:
+        return tt_engine_prepare(op, text);
+    case TT_STAGE_EXCHANGE:
+    case TT_STAGE_LAUNCH:
+    case TT_STAGE_LOCAL:
+        break;
+    }
+    const bool is_average = is_reduction(request->collective) && stage->problem.redop == TT_AVERAGE;
+    op->exec.divisor = is_average ? op->divisor : 1;
+    return prepare_data(op, stage, text);
 }

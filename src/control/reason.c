@@ -8,6 +8,7 @@
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text)
 {
     if (control->reasons == NULL) {
+        TT_ASSERT(control->reason_count == 0);
         control->reasons =
             tt_platform_allocate(control->platform, REASONS_KEPT * sizeof(*control->reasons));
     }
@@ -22,6 +23,7 @@ void tt_agree_reason(tt_control *control, const tt_head *key, const char *text)
 
 const char *tt_agree_reason_of(const tt_control *control, const tt_head *key)
 {
+    TT_ASSERT((key->flags & TT_FLAG_PAIR) == 0); /* other pairs have the same numbers */
     const uint32_t kept = control->reasons != NULL ? REASONS_KEPT : 0;
     for (uint32_t i = 0; i < kept && i < control->reason_count; i++) {
         const tt_head *other = &control->reasons[i].key;

@@ -6,16 +6,17 @@
  * When this rank has none open, it makes one last call on the set, the farewell: a barrier of which
  * no user knows. Once that is over, no member has a call open, so none will need this rank's word
  * about one, and the set's memory is released.
- *  (1) Frames of the set that come later (duplicates, replies to questions nobody asks any more)
- *      find no set and are dropped: its number is not used again, so it is not one to come.
- *  (2) A farewell that fails ends the set, too: a member is gone, and with it all that the set
- * could have decided. (3) Who is not a member has nothing to wait for. */
+ *  (1) Frames of the set that come later (duplicates, replies to questions nobody asks any
+ *      more) find no set and are dropped: its number is not used again, so it is not one to come.
+ *  (2) A farewell that fails ends the set, too: a member is gone, and with it all that the
+ *      set could have decided.
+ *  (3) Who is not a member has nothing to wait for.
+ */
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
-#include "control/named.h"
-#include "control/quick.h"
+#include "control/name.h"
 
 /* One after the other; a set that this rank is no member of has no farewell. */
 static void set_set_phase(tt_set *set, tt_set_phase phase)
@@ -28,8 +29,8 @@ static bool has_named(const tt_control *control, const tt_set *set)
 {
     const tt_names *names = control->names;
     for (uint32_t i = 0; names != NULL && i < NAME_BUCKETS; i++) {
-        for (const tt_named *named = names->buckets[i]; named != NULL; named = named->next) {
-            if (named->set == set && !named->is_resting) {
+        for (const tt_name *name = names->buckets[i]; name != NULL; name = name->next) {
+            if (name->set == set && name->phase != NAME_IDLE) {
                 return true;
             }
         }
@@ -53,36 +54,18 @@ static bool has_op(const tt_control *control, const tt_set *set)
     return false;
 }
 
-/* The record of an op that is over may serve a call that repeats it, by the set's plan. */
-static void forget_records(tt_control *control, const tt_set *set)
-{
-    if (control->resting != NULL && control->resting->set == set) {
-        tt_quick_release(control);
-    }
-    for (uint32_t i = 0; i < control->op_count; i++) {
-        tt_op *op = control->ops[i];
-        if (op->set == set) {
-            if (op->idle.is_in) {
-                tt_idle_drop(control, op);
-            }
-            op->set = NULL;
-            op->is_quick = false;
-            tt_exec_forget(&op->exec);
-        }
-    }
-}
-
 static void retire(tt_control *control, tt_set *set)
 {
     TT_ASSERT(set->id != 0);
+    TT_ASSERT(set->phase == SET_OVER);
     TT_ASSERT(!has_op(control, set));
-    forget_records(control, set);
+    TT_ASSERT(control->removed_count > 0);
     tt_agree_forget_set(control, set->id);
     tt_fate_forget_set(control, set->id);
     tt_flow_purge_set(&control->flow, set->id);
     tt_any_forget_set(control, set->id);
     tt_set_unlink(control, set);
-    tt_named_release_set(set);
+    tt_host_release_set(set);
     tt_set_destroy(control, set);
     control->removed_count--;
 }
@@ -90,28 +73,30 @@ static void retire(tt_control *control, tt_set *set)
 static void farewell_over(tt_request *request)
 {
     tt_set *set = request->owner;
+    TT_ASSERT(request == set->farewell);
     set_set_phase(set, SET_OVER); /* its op is not yet through with it: released in the next step */
 }
 
 static void farewell(tt_control *control, tt_set *set)
 {
     const tt_standing standing = {.space = SPACE_CALLS};
+    TT_ASSERT(set->self != UINT32_MAX); /* (3) */
     set_set_phase(set, SET_FAREWELL);
     set->late = TT_OK; /* nobody is left to be told */
-    set->farewell = (tt_request){.collective = TT_BARRIER,
-                                 .set = set->id,
-                                 .salt = UINT64_MAX, /* no user's barrier */
-                                 .prescale = 1.0,
-                                 .postscale = 1.0,
-                                 .segment_bytes = control->config.segment_bytes,
-                                 .finished = farewell_over,
-                                 .owner = set};
-    tt_op_submit(control, set, &set->farewell, &standing, NULL);
+    *set->farewell = (tt_request){.collective = TT_BARRIER,
+                                  .set = set->id,
+                                  .salt = UINT64_MAX, /* no user's barrier */
+                                  .prescale = 1.0,
+                                  .postscale = 1.0,
+                                  .segment_bytes = control->config.segment_bytes,
+                                  .finished = farewell_over,
+                                  .owner = set};
+    tt_op_submit(control, set, set->farewell, &standing, NULL);
 }
 
 bool tt_removal_is_farewell(const tt_op *op)
 {
-    return op->request == &op->set->farewell;
+    return op->request == op->set->farewell;
 }
 
 void tt_removal_step(tt_control *control)

@@ -6,16 +6,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/any.h"
-#include "control/named.h"
-
-tt_set *tt_set_find(const tt_control *control, uint32_t id)
-{
-    tt_set *set = control->set_buckets[id % SET_BUCKETS];
-    while (set != NULL && set->id != id) {
-        set = set->next_in_bucket;
-    }
-    return set;
-}
+#include "control/name.h"
 
 bool tt_set_is_future(const tt_control *control, uint32_t id)
 {
@@ -25,6 +16,7 @@ bool tt_set_is_future(const tt_control *control, uint32_t id)
 static void set_link(tt_control *control, tt_set *set)
 {
     tt_set **bucket = &control->set_buckets[set->id % SET_BUCKETS];
+    TT_ASSERT(tt_set_find(control, set->id) == NULL);
     set->next_in_bucket = *bucket;
     *bucket = set;
     set->next = control->sets;
@@ -37,6 +29,7 @@ static void set_link(tt_control *control, tt_set *set)
 void tt_set_unlink(tt_control *control, tt_set *set)
 {
     tt_set **link = &control->set_buckets[set->id % SET_BUCKETS];
+    TT_ASSERT((set->previous == NULL) == (control->sets == set));
     while (*link != set) {
         link = &(*link)->next_in_bucket;
     }
@@ -79,9 +72,11 @@ static void topology_build(const tt_control *control, tt_set *set)
         host_count++;
     }
     host_first[host_count] = placed;
+    TT_ASSERT(placed == set->size);
     if (control->world.rail_max > 0) {
         rails = (uint32_t)tt_min_u64(rails, control->world.rail_max);
     }
+    TT_ASSERT(rails > 0);
     set->topology = (tt_topology){.host_count = host_count,
                                   .rail_count = rails,
                                   .host_of = host_of,
@@ -112,8 +107,9 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
     set->topology_memory = tt_platform_allocate(platform, topology_bytes(size));
     set->pair_next = tt_platform_allocate(platform, 2 * (size_t)size * sizeof(uint64_t));
     set->pair_open = tt_platform_allocate(platform, 2 * (size_t)size * sizeof(uint32_t));
-    if (set->pair_open == NULL || set->members == NULL || set->member_of == NULL ||
-        set->topology_memory == NULL || set->pair_next == NULL) {
+    set->farewell = tt_platform_allocate(platform, sizeof(*set->farewell));
+    if (set->pair_open == NULL || set->farewell == NULL || set->members == NULL ||
+        set->member_of == NULL || set->topology_memory == NULL || set->pair_next == NULL) {
         tt_set_destroy(control, set);
         return TT_ERR_NO_MEMORY;
     }
@@ -124,9 +120,14 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
 void tt_set_destroy(tt_control *control, tt_set *set)
 {
     tt_platform *platform = control->platform;
+    TT_ASSERT(set->pairs == NULL);
+    TT_ASSERT(set->calls.queue == NULL);
+    TT_ASSERT(set->join == NULL);
     tt_planned_release_all(control, set);
     tt_bid_forget_all(control, set);
-    tt_order_destroy(platform, set->agreed);
+    tt_order_destroy(control, set->agreed);
+    tt_order_forget(control, &set->calls);
+    tt_recipe_forget_set(control, set);
     tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));
@@ -134,6 +135,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_any_release_set(set);
     tt_platform_release(platform, set->pair_next, 2 * (size_t)set->size * sizeof(uint64_t));
     tt_platform_release(platform, set->pair_open, 2 * (size_t)set->size * sizeof(uint32_t));
+    tt_platform_release(platform, set->farewell, sizeof(*set->farewell));
     tt_platform_release(platform, set, sizeof(*set));
 }
 
@@ -155,6 +157,7 @@ tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uin
         set->member_of[ranks[i]] = i;
     }
     set->self = set->member_of[control->world.rank];
+    TT_ASSERT(set->self == UINT32_MAX || set->self < rank_count);
     topology_build(control, set);
     set->is_host_wide = set->topology.host_count == 1 && set->topology.has_views &&
                         set->size == control->world.size;
@@ -165,11 +168,13 @@ tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uin
 
 void tt_control_set_drop(tt_control *control, tt_set *set)
 {
+    TT_ASSERT(tt_set_find(control, set->id) != set); /* prepared, and not committed */
     tt_set_destroy(control, set);
 }
 
 static void commit(tt_control *control, tt_set *set, uint32_t id)
 {
+    TT_ASSERT(set->phase == SET_OPEN);
     set->id = id;
     set_link(control, set);
     for (uint32_t i = 0; i < set->size; i++) {
@@ -183,7 +188,7 @@ static void commit(tt_control *control, tt_set *set, uint32_t id)
     }
     if (control->is_starved) {
         tt_text text = {0};
-        tt_named_say_starved(control, &text);
+        tt_name_say_starved(control, &text);
         set->broken = TT_ERR_NO_MEMORY;
         memcpy(set->broken_text, text.bytes, sizeof(set->broken_text));
     }
@@ -194,6 +199,7 @@ uint32_t tt_control_set_commit(tt_control *control, tt_set *set)
 {
     TT_ASSERT(control->next_set < TT_SET_KEYED);
     commit(control, set, control->next_set++);
+    TT_ASSERT(!tt_set_is_future(control, set->id));
     return set->id;
 }
 

@@ -68,7 +68,7 @@ struct tt_set {
     uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
     tt_status broken;     /* a member is gone: nothing works here any more */
     tt_set_phase phase;
-    tt_request farewell;
+    tt_request *farewell; /* its last call: removal.c */
     char broken_text[TT_ERROR_BYTES];
     tt_status late; /* an op that had succeeded here failed elsewhere */
     char late_text[TT_ERROR_BYTES];
@@ -77,8 +77,9 @@ struct tt_set {
     char engine_text[TT_ERROR_BYTES];
 };
 
+_Static_assert(sizeof(struct tt_set) <= 29000, "groups are sets, and jobs have many");
+
 /* set.c */
-tt_set *tt_set_find(const tt_control *control, uint32_t id);
 /* Is it a set that is still to be created here? */
 bool tt_set_is_future(const tt_control *control, uint32_t id);
 void tt_set_unlink(tt_control *control, tt_set *set);

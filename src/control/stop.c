@@ -4,15 +4,19 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/base.h"
 #include "base/plant.h"
 #include "control/engine.h"
-#include "control/named.h"
+#include "control/name.h"
 
 /* Peers of this host may still be writing into this op's buffers: ask them to say when not. */
 static void ask_to_stop(tt_op *op)
 {
     const tt_topology *topology = &op->set->topology;
     const tt_head head = tt_op_identity(op, TT_FRAME_STOP);
+    TT_ASSERT(op->phase == OP_STOPPING);
+    TT_ASSERT(op->request->status < 0);
+    TT_ASSERT(!op->is_pair); /* bits are of members of the set */
     op->stops_open = 0;
     for (uint32_t member = 0; member < op->set->size; member++) {
         const uint32_t rank = op->set->members[member];
@@ -20,7 +24,7 @@ static void ask_to_stop(tt_op *op)
             topology->host_of[member] == topology->host_of[op->set->self]) {
             op->stops_open++;
         } else {
-            op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+            op->room->stopped[member / 64] |= UINT64_C(1) << member % 64;
         }
     }
     tt_text why = {0}; /* as the peers are to see it */
@@ -32,7 +36,7 @@ static void ask_to_stop(tt_op *op)
         tt_text_add(&why, "%s", op->request->error);
     }
     for (uint32_t member = 0; member < op->set->size; member++) {
-        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+        if ((op->room->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_head stop = head;
             stop.argument = (uint64_t)(int64_t)status;
             tt_letter_send(op->control, op->set->members[member], stop, why.bytes, why.length);
@@ -42,10 +46,11 @@ static void ask_to_stop(tt_op *op)
 
 void tt_op_stopped(tt_op *op, uint32_t member)
 {
-    if (op->phase != OP_STOPPING || (op->stopped[member / 64] >> member % 64 & 1) != 0) {
+    TT_ASSERT(member < op->set->size);
+    if (op->phase != OP_STOPPING || (op->room->stopped[member / 64] >> member % 64 & 1) != 0) {
         return;
     }
-    op->stopped[member / 64] |= UINT64_C(1) << member % 64;
+    op->room->stopped[member / 64] |= UINT64_C(1) << member % 64;
     TT_ASSERT(op->stops_open > 0);
     if (--op->stops_open == 0) {
         tt_op_end(op, op->request->status);
@@ -54,10 +59,11 @@ void tt_op_stopped(tt_op *op, uint32_t member)
 
 static void abandon(tt_op *op)
 {
+    TT_ASSERT(op->stops_open > 0);
     tt_text text = {0};
     tt_text_add(&text, "a call has failed; its memory is set aside, because no word came from");
     for (uint32_t member = 0; member < op->set->size; member++) {
-        if ((op->stopped[member / 64] >> member % 64 & 1) == 0) {
+        if ((op->room->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_text_add(&text, " rank %u", op->set->members[member]);
         }
     }
@@ -73,7 +79,7 @@ void tt_op_patrol_stops(tt_control *control)
     const uint64_t patience_ns = control->config.stop_ns;
     for (uint32_t i = 0; patience_ns > 0 && i < control->op_count; i++) {
         tt_op *op = control->ops[i];
-        if (op->phase == OP_STOPPING && now - op->stopping_ns >= patience_ns) {
+        if (op->phase == OP_STOPPING && tt_elapsed_ns(now, op->troubled_ns) >= patience_ns) {
             abandon(op);
         }
     }
@@ -113,7 +119,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     tt_text_add(&error, "%s", text);
     memcpy(request->error, error.bytes, sizeof(request->error));
     request->status = status;
-    if (op->phase == OP_FACTS || op->phase == OP_DATA) {
+    if (op->phase == OP_RUNNING) {
         tt_exec_stop(&op->exec);
     }
     if (op->phase == OP_HELD) { /* the end of another part of its group frees credit for it */
@@ -123,7 +129,7 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
     tt_engine_failed(op);
     if (is_shared && !TT_PLANT(STORES_NOT_AWAITED)) {
         tt_op_set_phase(op, OP_STOPPING);
-        op->stopping_ns = tt_now(op->control->platform);
+        op->troubled_ns = tt_now(op->control->platform);
         ask_to_stop(op);
     }
     if (op->space == SPACE_PLANNED) { /* before another part of its group gets a verdict */

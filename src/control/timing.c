@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * timing.c - when a call was made, what its stages took, and when a peer was first seen at it. */
+#include <string.h>
+
 #include "base/base.h"
 #include "control/control_internal.h"
 
 void tt_op_date(tt_op *op, uint64_t now_ns)
 {
+    TT_DEBUG_ASSERT(op->phase != OP_FREE);
     const tt_control_config *config = &op->control->config;
     const uint64_t patience =
         op->request->deadline_ns > 0 ? op->request->deadline_ns : config->deadline_ns;
@@ -18,16 +21,17 @@ void tt_op_date(tt_op *op, uint64_t now_ns)
 
 enum { NOW = 0 };
 
-void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
+void tt_op_clock(tt_op *op, tt_span_kind span, uint64_t end_ns, uint64_t *sum_io)
 {
     if (op->weight == 0 && op->control->tracer == NULL) {
         return;
     }
     const uint64_t now = end_ns == NOW ? tt_now(op->control->platform) : end_ns;
+    TT_DEBUG_ASSERT(now >= op->begun_ns);
     *sum_io += op->weight * (now - op->begun_ns);
     if (op->control->tracer != NULL) {
         const tt_trace_event event = {
-            .request = op->request, .stage = stage, .begin_ns = op->begun_ns, .end_ns = now};
+            .request = op->request, .span = span, .begin_ns = op->begun_ns, .end_ns = now};
         op->control->tracer->took(op->control->tracer->owner, &event);
     }
     op->begun_ns = now;
@@ -35,6 +39,7 @@ void tt_op_clock(tt_op *op, tt_stage stage, uint64_t end_ns, uint64_t *sum_io)
 
 void tt_op_hear(tt_op *op, uint32_t member)
 {
+    TT_DEBUG_ASSERT(member < tt_op_size(op));
     const uint64_t bit = UINT64_C(1) << member % 64;
     if ((op->heard & bit) == 0) {
         op->heard |= bit;
@@ -42,11 +47,39 @@ void tt_op_hear(tt_op *op, uint32_t member)
     }
 }
 
-void tt_op_clock_data(tt_op *op)
+void tt_op_clock_stage(tt_op *op, const tt_stage *stage)
 {
+    TT_DEBUG_ASSERT(op->weight > 0 || op->control->tracer != NULL);
     tt_control_counters *counters = &op->control->counters;
-    if (op->heard_ns > op->begun_ns) {
-        tt_op_clock(op, TT_STAGE_WAIT, op->heard_ns, &counters->waiting_ns);
+    const bool is_wait = stage->kind == TT_STAGE_COUNTS || stage->kind == TT_STAGE_PLACES ||
+                         stage->kind == TT_STAGE_AGREE;
+    /* A brief one that lasted until a patrol saw it has waited for somebody's only frame. */
+    const bool has_waited = (op->recipe->traits & TRAIT_BRIEF) != 0 && op->weight == 1;
+    if (is_wait || has_waited) {
+        tt_op_clock(op, TT_SPAN_WAIT, NOW, &counters->waiting_ns);
+        op->heard = UINT64_MAX; /* that was the wait for all of them */
+        return;
     }
-    tt_op_clock(op, TT_STAGE_EXCHANGE, NOW, &counters->exchange_ns);
+    if (op->heard_ns > op->begun_ns) {
+        tt_op_clock(op, TT_SPAN_WAIT, op->heard_ns, &counters->waiting_ns);
+    }
+    tt_op_clock(op, TT_SPAN_EXCHANGE, NOW, &counters->exchange_ns);
+}
+
+void tt_op_tell_stall(tt_op *op, const char *who)
+{
+    TT_ASSERT(op->phase != OP_FREE);
+    tt_text text = {0};
+    if (op->stall_text == NULL) {
+        op->stall_text = tt_platform_allocate(op->control->platform, TT_ERROR_BYTES);
+    }
+    if (op->stall_text != NULL) {
+        tt_text_add(&text, "%s", who);
+        memcpy(op->stall_text, text.bytes, TT_ERROR_BYTES);
+    }
+}
+
+const char *tt_op_stall(const tt_op *op)
+{
+    return op->stall_text != NULL ? op->stall_text : "";
 }

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/hash64.h"
-#include "control/named.h"
+#include "control/batch.h"
 
 static bool is_group(const tt_agreement *item)
 {
@@ -17,9 +17,10 @@ static bool is_group(const tt_agreement *item)
     return tt_bid_part(NULL, item->claim, item->claim_bytes, 0, &part) > 0;
 }
 
-static void add_common(const tt_set *set, const tt_agreement *item, const tt_named *rival,
+static void add_common(const tt_set *set, const tt_agreement *item, const tt_name *rival,
                        tt_text *text)
 {
+    TT_ASSERT(rival->set == set);
     if (!is_group(item)) {
         tt_text_add_quoted(text, item->name, item->name_bytes);
         return;
@@ -64,8 +65,11 @@ static void add_where(tt_text *text, bool is_grouped, const char *name)
 /* What peers have begun as planned, this rank has in another ticket. */
 void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item)
 {
-    tt_named *rival = item->rival->owner;
+    tt_name *rival = item->rival->owner;
+    TT_ASSERT(rival->phase == NAME_WAITING && rival->member_count > 0);
+    TT_ASSERT(item->ticket == NULL && item->rival == &rival->ticket);
     tt_text text = {0};
+    TT_ASSERT(rival->set == set && set->control == control);
     tt_text_add(&text, "ranks disagree about the group of tensor ");
     add_common(set, item, rival, &text);
     tt_text_add(&text, ": rank %u: ", control->world.rank);
@@ -81,5 +85,5 @@ void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item)
     if (rival->member_max > 0) {
         tt_bid_make(control, rival, &torn);
     }
-    tt_bundle_refuse(control, set, item, &objection);
+    tt_run_refuse(control, set, item, &objection);
 }

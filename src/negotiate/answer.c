@@ -64,7 +64,7 @@ static tt_status take_agreed(tt_negotiator *self, const answer_view *view)
         tt_entry_release(self, number);
         return TT_ERR_BAD_WIRE;
     }
-    tt_agreement *item = tt_batch_add(self);
+    tt_agreement *item = tt_told_add(self);
     if (item == NULL) {
         return TT_ERR_NO_MEMORY;
     }
@@ -222,7 +222,7 @@ static tt_status take_joined(tt_negotiator *self, const answer_view *view)
         if (!self->is_join_told) {
             return TT_ERR_BAD_WIRE;
         }
-        tt_batch_tell(self);
+        tt_told_tell(self);
         self->active = size;
         self->is_joining = self->is_join_told = self->is_joined = false;
         tt_entries_forgive(self);
@@ -260,8 +260,8 @@ static tt_status take(tt_negotiator *self, const answer_view *view)
 tt_status tt_answers_apply(tt_negotiator *self)
 {
     tt_status status = TT_OK;
-    tt_agreement near[TT_BATCH_NEAR];
-    tt_batch_open(self, near);
+    tt_agreement near[TT_TOLD_NEAR];
+    tt_told_open(self, near);
     self->torn.count = 0;
     for (uint32_t i = 0; i < self->turn.answer_count && status == TT_OK; i++) {
         const uint8_t *bytes = self->turn.answers[i].bytes;
@@ -274,6 +274,6 @@ tt_status tt_answers_apply(tt_negotiator *self)
             }
         }
     }
-    tt_batch_close(self, status);
+    tt_told_close(self, status);
     return status;
 }

@@ -37,6 +37,7 @@ void tt_combine_destroy(tt_negotiator *self, tt_combine *combine)
 
 void tt_combine_reset(tt_negotiator *self, tt_combine *combine, uint64_t round)
 {
+    TT_ASSERT(round > combine->round);
     if (combine->locals_seen != NULL) {
         memset(combine->locals_seen, 0, (self->place.local_count + 63) / 64 * sizeof(uint64_t));
     }
@@ -139,6 +140,8 @@ static void send_value(tt_negotiator *self, const tt_combine *combine, uint32_t 
 static void finish(tt_negotiator *self, tt_combine *combine)
 {
     const tt_place *place = &self->place;
+    TT_ASSERT(combine->is_begun); /* without this member's value it is not that of all */
+    TT_ASSERT(!combine->is_over);
     combine->is_over = true;
     if (place->local > 0) {
         return;
@@ -217,6 +220,7 @@ static tt_status admit(tt_negotiator *self, tt_combine *combine, uint32_t member
         *is_new_out = (*seen >> (local & 63) & 1) == 0;
         *seen |= UINT64_C(1) << (local & 63);
         combine->locals_in += *is_new_out;
+        TT_ASSERT(combine->locals_in < place->local_count);
         return TT_OK;
     }
     const uint32_t turn = tt_place_turn(self, member);

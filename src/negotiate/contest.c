@@ -242,6 +242,8 @@ static bool repeat(const mentions *all, uint32_t contest, tt_text *text)
 static void explain(tt_negotiator *self, const mentions *all, uint32_t contest, tt_text *text)
 {
     tt_text_clear(text);
+    TT_ASSERT(contest > 0);
+    TT_ASSERT(contest <= all->count);
     if (repeat(all, contest, text)) {
         return;
     }

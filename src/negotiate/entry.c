@@ -28,6 +28,7 @@ static tt_status index_grow(tt_negotiator *self)
     if (index == NULL) {
         return TT_ERR_NO_MEMORY;
     }
+    TT_ASSERT(entries->live < capacity); /* a search ends at a free place */
     for (uint32_t i = 0; i < capacity; i++) {
         index[i].entry = TT_NONE;
     }
@@ -70,6 +71,7 @@ static uint32_t index_place(const tt_entries *entries, uint32_t tag, const char 
 static void index_remove(tt_entries *entries, uint32_t at)
 {
     const uint32_t mask = entries->index_capacity - 1;
+    TT_ASSERT(entries->index[at].entry != TT_NONE);
     for (uint32_t next = (at + 1) & mask; entries->index[next].entry != TT_NONE;
          next = (next + 1) & mask) {
         const uint32_t home = entries->index[next].tag & mask;
@@ -226,6 +228,8 @@ void tt_entry_release(tt_negotiator *self, uint32_t number)
         entry->debt != NULL || entry->row != NULL) {
         return;
     }
+    TT_ASSERT(entry->wait == TT_WAIT_NONE);
+    TT_ASSERT(entry->wish == 0);
     const uint32_t tag = tag_of(entry->name, entry->name_bytes);
     index_remove(entries, index_place(entries, tag, entry->name, entry->name_bytes));
     entry_free(self, entry);
@@ -260,6 +264,7 @@ void tt_entry_begin(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
     tt_entries *entries = &self->entries;
     tt_entry *entry = &entries->items[number];
     TT_ASSERT(entry->ticket == NULL);
+    TT_ASSERT(entry->wait == TT_WAIT_NONE);
     ticket->entry = number;
     ticket->asked_ns = 0;
     ticket->is_given_up = false;
@@ -295,15 +300,18 @@ void tt_entry_wait(tt_negotiator *self, uint32_t number, tt_wait wait)
 {
     tt_entry *entry = &self->entries.items[number];
     const uint64_t bit = entry->slot == TT_NONE ? 0 : UINT64_C(1) << (entry->slot & 63);
+    TT_ASSERT(entry->ticket != NULL);
     switch ((tt_wait)entry->wait) {
     case TT_WAIT_VECTOR:
         TT_ASSERT(entry->slot != TT_NONE);
         self->cache.pending[entry->slot / 64] &= ~bit;
         break;
     case TT_WAIT_UNTOLD:
+        TT_ASSERT(self->untold_count > 0);
         self->untold_count--;
         break;
     case TT_WAIT_CHANGED:
+        TT_ASSERT(self->changed_count > 0);
         self->changed_count--;
         break;
     case TT_WAIT_NONE:
@@ -334,6 +342,7 @@ tt_ticket *tt_entry_end(tt_negotiator *self, uint32_t number)
         tt_survey_forget(self, ticket);
     }
     leave_waiting(&self->entries, entry);
+    TT_ASSERT(self->waiting_count > 0);
     self->waiting_count--;
     self->count.waiting_ns += self->host.now(self->host.owner) - entry->submitted_ns;
     return ticket;
@@ -389,6 +398,7 @@ void tt_entry_drop_debt(tt_negotiator *self, uint32_t number)
     tt_entry *entry = &self->entries.items[number];
     tt_debt *debt = entry->debt;
     entry->debt = debt->next;
+    TT_ASSERT(self->contested_count >= (debt->is_contest ? 1 : 0));
     self->contested_count -= debt->is_contest;
     tt_release(&self->memory, debt, 1, sizeof(*debt));
 }

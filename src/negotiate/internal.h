@@ -147,7 +147,7 @@ struct tt_negotiator {
     uint64_t *scratch;     /* a vector and the slots to erase */
     uint32_t scratch_words;
     uint32_t frozen_count; /* slots whose cut is being agreed */
-    tt_batch batch;
+    tt_told batch;
 
     uint64_t order;
     uint64_t step;

@@ -234,6 +234,7 @@ static bool has_debt(const tt_entry *entry)
 static void pay_debt(tt_negotiator *self, uint32_t number, tt_ticket *ticket)
 {
     tt_debt *debt = self->entries.items[number].debt;
+    TT_ASSERT(debt->count > 0);
     refuse(self, ticket, debt->status, &debt->text);
     if (--debt->count == 0) {
         tt_entry_drop_debt(self, number);
@@ -386,6 +387,7 @@ static tt_status take_combined(tt_negotiator *self, uint32_t member, const tt_no
     }
     tt_combine *combine =
         notice->kind == TT_NOTICE_CUT ? &self->cut : &self->vectors[notice->round & 1];
+    TT_ASSERT(combine->round == notice->round);
     return tt_combine_notice(self, combine, member, notice);
 }
 
@@ -476,6 +478,7 @@ void tt_negotiator_shut(tt_negotiator *self, tt_status status, const char *text)
     while (self->entries.oldest != TT_NONE) {
         tt_entry_fail(self, self->entries.oldest, self->shut, self->shut_text.bytes);
     }
+    TT_ASSERT(self->waiting_count == 0);
 }
 
 const tt_negotiate_counters *tt_negotiator_count(const tt_negotiator *self)

@@ -89,6 +89,8 @@ static tt_status places_reserve(tt_negotiator *self)
 static void place_free(tt_cache *cache, uint32_t at)
 {
     const uint32_t mask = cache->part_capacity - 1;
+    TT_ASSERT(cache->part_count > 0);
+    TT_ASSERT(cache->parts[at].slot != TT_NONE);
     for (uint32_t next = (at + 1) & mask; cache->parts[next].slot != TT_NONE;
          next = (next + 1) & mask) {
         const uint32_t home = (uint32_t)cache->parts[next].hash & mask;

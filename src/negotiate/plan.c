@@ -56,6 +56,7 @@ static void note_neighbours(tt_negotiator *self, uint32_t number)
 void tt_plan_saw(tt_negotiator *self, uint32_t number)
 {
     tt_slot *slot = &self->cache.slots[number];
+    TT_ASSERT(slot->last_step <= self->step);
     if (slot->last_step == self->step) {
         self->step++;
         self->is_boundary = true;
@@ -125,6 +126,8 @@ static void pay(tt_negotiator *self, uint32_t number, tt_ticket *ticket, const t
 {
     tt_entry *entry = &self->entries.items[number];
     tt_owed *owed = entry->owed;
+    TT_ASSERT(owed->begun < owed->limit);
+    TT_ASSERT(self->owed_count > 0);
     owed->begun++;
     tell(self, &(tt_agreement){.ticket = ticket,
                                .name = entry->name,
@@ -244,6 +247,7 @@ static void promote(tt_negotiator *self, uint32_t number, uint32_t index)
     slot->generation = self->generation;
     slot->index = index;
     slot->begun = 0;
+    TT_ASSERT(self->cache.planned <= PLANNED_MAX);
 }
 
 static bool is_promoted(const tt_negotiator *self, const tt_slot *slot)
@@ -305,6 +309,7 @@ static void place_in_bundle(tt_negotiator *self, uint32_t number, uint32_t *inde
         slot->bundle_size = last->bundle_size;
         slot->bundle_place = last->bundle_place++;
     }
+    TT_ASSERT(slot->bundle_place < slot->bundle_size);
 }
 
 static void begin_planned(tt_negotiator *self, uint32_t number)
@@ -389,6 +394,7 @@ uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all)
             }
         }
     }
+    TT_ASSERT(self->frozen_count <= cache->planned);
     return self->frozen_count;
 }
 
@@ -485,6 +491,7 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         }
         uint32_t limit;
         memcpy(&limit, limits + sizeof(limit) * k++, sizeof(limit));
+        TT_ASSERT(limit >= slot->begun); /* the highest of all, this member among them */
         self->upset_count -= slot->is_upset;
         slot->is_upset = slot->is_frozen = false;
         slot->streak = 0;

@@ -77,10 +77,12 @@ tt_status tt_ranges_add(tt_ranges *ranges, const tt_allocator *allocator, tt_ran
         range.last = old.last > range.last ? old.last : range.last;
         ranges->total -= length_of(old);
     }
+    TT_ASSERT(at == 0 || (uint64_t)ranges->items[at - 1].last + 1 < range.first);
     memmove(ranges->items + at + 1, ranges->items + end, (ranges->count - end) * sizeof(tt_range));
     ranges->items[at] = range;
     ranges->count = ranges->count - (end - at) + 1;
     ranges->total += length_of(range);
+    TT_ASSERT(ranges->count <= ranges->capacity);
     return TT_OK;
 }
 

@@ -33,6 +33,8 @@ void tt_cache_init(tt_negotiator *self, uint32_t capacity)
 static void unlink_slot(tt_cache *cache, uint32_t number)
 {
     const tt_slot *slot = &cache->slots[number];
+    TT_ASSERT((slot->older == TT_NONE) == (cache->oldest == number));
+    TT_ASSERT((slot->newer == TT_NONE) == (cache->newest == number));
     if (slot->older == TT_NONE) {
         cache->oldest = slot->newer;
     } else {
@@ -137,6 +139,7 @@ void tt_cache_touch(tt_negotiator *self, uint32_t slot)
 
 void tt_cache_pin(tt_negotiator *self, uint32_t slot)
 {
+    TT_ASSERT(!self->cache.slots[slot].is_planned);
     unlink_slot(&self->cache, slot);
     self->cache.slots[slot].is_planned = true;
     self->cache.planned++;
@@ -146,6 +149,8 @@ void tt_cache_pin(tt_negotiator *self, uint32_t slot)
 
 void tt_cache_unpin(tt_negotiator *self, uint32_t slot)
 {
+    TT_ASSERT(self->cache.slots[slot].is_planned);
+    TT_ASSERT(self->cache.planned > 0);
     self->cache.slots[slot].is_planned = false;
     link_newest(&self->cache, slot);
     self->cache.planned--;
@@ -158,6 +163,8 @@ void tt_cache_erase(tt_negotiator *self, uint32_t number)
     tt_slot *slot = &self->cache.slots[number];
     TT_ASSERT(slot->entry != TT_NONE && !slot->is_planned);
     const uint32_t entry = slot->entry;
+    TT_ASSERT(!slot->is_frozen);
+    TT_ASSERT(self->entries.items[entry].slot == number);
     if (self->entries.items[entry].ticket != NULL) {
         tt_entry_wait(self, entry, TT_WAIT_UNTOLD);
     }
@@ -181,6 +188,8 @@ void tt_cache_erase_all(tt_negotiator *self, uint64_t seed)
             tt_cache_erase(self, i);
         }
     }
+    TT_ASSERT(cache->oldest == TT_NONE);
+    TT_ASSERT(cache->planned == 0);
     cache->used = 0;
     cache->first_free = TT_NONE;
     cache->digest = seed;

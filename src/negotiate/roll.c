@@ -132,9 +132,11 @@ tt_status tt_roll_add(tt_negotiator *self, const tt_request_view *view)
 void tt_roll_remove(tt_negotiator *self, tt_row *row)
 {
     const uint32_t entry = row->entry;
+    TT_ASSERT(self->entries.items[entry].row == row);
     while (row->claims != NULL) {
         tt_row_claim *claim = row->claims;
         row->claims = claim->next;
+        TT_ASSERT(self->turn.groups >= (claim->has_parts ? 1 : 0));
         self->turn.groups -= claim->has_parts;
         tt_ranges_release(&claim->members, &self->memory);
         tt_release(&self->memory, claim, 1, sizeof(*claim) + claim->bytes);

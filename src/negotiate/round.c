@@ -25,6 +25,8 @@
 static void call(tt_negotiator *self, uint64_t round, uint32_t except)
 {
     const tt_notice notice = {.kind = TT_NOTICE_CALL, .round = round, .digest = self->cache.digest};
+    TT_ASSERT(round > self->done);
+    TT_ASSERT(round > self->called);
     self->called = round;
     const uint32_t parent = tt_place_parent(self);
     if (parent != TT_NONE && parent != except) {
@@ -140,6 +142,7 @@ tt_status tt_round_start(tt_negotiator *self)
     self->has_news = self->is_urgent = self->is_useful = false;
     self->entries.run_expected = self->entries.run;
     self->entries.run = 0;
+    TT_ASSERT(self->vectors[round & 1].round == round);
     return tt_combine_begin(self, &self->vectors[round & 1], &own);
 }
 
@@ -179,7 +182,7 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
     const uint32_t entry = slot->entry;
     const tt_entry *known = &self->entries.items[entry];
     TT_ASSERT(known->ticket != NULL || self->is_joined);
-    tt_agreement *item = tt_batch_add(self);
+    tt_agreement *item = tt_told_add(self);
     if (item == NULL) {
         return TT_ERR_NO_MEMORY;
     }
@@ -224,8 +227,9 @@ static tt_status agree_common(tt_negotiator *self)
 {
     const tt_combine *vector = &self->vectors[(self->done + 1) & 1];
     tt_status status = TT_OK;
-    tt_agreement near[TT_BATCH_NEAR];
-    tt_batch_open(self, near);
+    tt_agreement near[TT_TOLD_NEAR];
+    TT_ASSERT(vector->size == 8 * tt_cache_words(&self->cache));
+    tt_told_open(self, near);
     for (uint32_t at = 0; at < vector->size && status == TT_OK; at += 8) {
         uint64_t word;
         memcpy(&word, vector->bytes + at, sizeof(word));
@@ -237,7 +241,7 @@ static tt_status agree_common(tt_negotiator *self)
             }
         }
     }
-    tt_batch_close(self, status);
+    tt_told_close(self, status);
     return status;
 }
 
@@ -252,6 +256,7 @@ static tt_status begin_cut(tt_negotiator *self)
     self->scratch = scratch;
     uint8_t *counts = (uint8_t *)self->scratch;
     for (uint32_t i = 0, k = 0; k < self->frozen_count; i++) {
+        TT_ASSERT(i < cache->used);
         if (cache->slots[i].is_frozen) {
             memcpy(counts + 4 * k++, &cache->slots[i].begun, 4);
         }
@@ -264,6 +269,7 @@ static tt_status begin_cut(tt_negotiator *self)
 
 static void end_round(tt_negotiator *self)
 {
+    TT_ASSERT(self->frozen_count == 0);
     self->done++;
     tt_combine_reset(self, &self->vectors[self->done & 1], self->done + 2);
     tt_combine_reset(self, &self->cut, self->done + 1);
@@ -309,6 +315,7 @@ static tt_status end_cut(tt_negotiator *self)
     if ((self->cut.flags & TT_FLAG_DIVERGED) != 0) {
         return TT_ERR_MISMATCH;
     }
+    TT_ASSERT(self->cut.size == 4 * self->frozen_count);
     const bool had_plans = self->frozen_count > 0;
     if (had_plans) {
         self->is_useful = true;

@@ -9,19 +9,19 @@
 #include "base/assert.h"
 #include "negotiate/internal.h"
 
-void tt_batch_open(tt_negotiator *self, tt_agreement *near)
+void tt_told_open(tt_negotiator *self, tt_agreement *near)
 {
-    tt_batch *batch = &self->batch;
+    tt_told *batch = &self->batch;
     TT_ASSERT(batch->items == NULL);
     batch->items = near;
-    batch->capacity = TT_BATCH_NEAR;
+    batch->capacity = TT_TOLD_NEAR;
     batch->count = 0;
 }
 
 /* Behind those that are there already. */
 static tt_status move_far(tt_negotiator *self)
 {
-    tt_batch *batch = &self->batch;
+    tt_told *batch = &self->batch;
     const bool was_near = batch->items != batch->far;
     void *far = batch->far;
     TT_TRY(tt_negotiator_grow(self, &far, &batch->far_capacity, sizeof(tt_agreement),
@@ -35,9 +35,9 @@ static tt_status move_far(tt_negotiator *self)
     return TT_OK;
 }
 
-tt_agreement *tt_batch_add(tt_negotiator *self)
+tt_agreement *tt_told_add(tt_negotiator *self)
 {
-    tt_batch *batch = &self->batch;
+    tt_told *batch = &self->batch;
     TT_ASSERT(batch->items != NULL);
     if (batch->count == batch->capacity && move_far(self) != TT_OK) {
         return NULL;
@@ -45,9 +45,9 @@ tt_agreement *tt_batch_add(tt_negotiator *self)
     return &batch->items[batch->count++];
 }
 
-void tt_batch_tell(tt_negotiator *self)
+void tt_told_tell(tt_negotiator *self)
 {
-    tt_batch *batch = &self->batch;
+    tt_told *batch = &self->batch;
     const uint32_t count = batch->count;
     if (count == 0) {
         return;
@@ -62,7 +62,7 @@ void tt_batch_tell(tt_negotiator *self)
  * told. */
 static void fail_all(tt_negotiator *self, tt_status status)
 {
-    tt_batch *batch = &self->batch;
+    tt_told *batch = &self->batch;
     for (uint32_t i = 0; i < batch->count; i++) {
         if (batch->items[i].ticket != NULL) {
             self->count.failed++;
@@ -73,10 +73,10 @@ static void fail_all(tt_negotiator *self, tt_status status)
     batch->count = 0;
 }
 
-void tt_batch_close(tt_negotiator *self, tt_status status)
+void tt_told_close(tt_negotiator *self, tt_status status)
 {
     if (status == TT_OK) {
-        tt_batch_tell(self);
+        tt_told_tell(self);
     } else {
         fail_all(self, status);
     }

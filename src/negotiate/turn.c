@@ -104,6 +104,7 @@ tt_status tt_turn_requests(tt_negotiator *self, uint32_t member, const tt_notice
     if (child->part_count > 0 && child->parts.total >= child->part_count) {
         child->is_over = true;
         self->turn.children_over++;
+        TT_ASSERT(self->turn.children_over <= self->place.child_count);
     }
     return TT_OK;
 }
@@ -261,10 +262,12 @@ tt_status tt_turn_keep(tt_negotiator *self, uint32_t part, bool is_last, const v
                        uint32_t count)
 {
     tt_turn *turn = &self->turn;
+    TT_ASSERT(part < TT_NOTICE_PARTS_MAX);
     turn->is_used = true;
     void *answers = turn->answers;
     TT_TRY(tt_negotiator_grow(self, &answers, &turn->answer_capacity, sizeof(tt_part), part + 1));
     turn->answers = answers;
+    TT_ASSERT(turn->answers[part].bytes == NULL);
     uint8_t *copy = tt_allocate(&self->memory, (size_t)count + 1, 1);
     if (copy == NULL) {
         return TT_ERR_NO_MEMORY;

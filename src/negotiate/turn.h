@@ -101,22 +101,22 @@ tt_status tt_turn_keep(tt_negotiator *self, uint32_t part, bool is_last, const v
 
 /* answer.c: what the coordinator said takes effect. */
 tt_status tt_answers_apply(tt_negotiator *self);
-/* batch.c: what is agreed in one go, told to the host in one call */
-enum { TT_BATCH_NEAR = 64 };
+/* told.c: what is agreed in one go, told to the host in one call */
+enum { TT_TOLD_NEAR = 64 };
 
-typedef struct tt_batch {
+typedef struct tt_told {
     tt_agreement *items; /* NULL: none is open */
     uint32_t count, capacity;
     tt_agreement *far; /* [far_capacity], kept from batch to batch */
     uint32_t far_capacity;
-} tt_batch;
+} tt_told;
 
-/* `near`: room for TT_BATCH_NEAR items, until the batch is closed. */
-void tt_batch_open(tt_negotiator *self, tt_agreement *near);
+/* `near`: room for TT_TOLD_NEAR items, until the batch is closed. */
+void tt_told_open(tt_negotiator *self, tt_agreement *near);
 /* A place for one more, to be filled; NULL: memory is out. */
-tt_agreement *tt_batch_add(tt_negotiator *self);
-void tt_batch_tell(tt_negotiator *self);
+tt_agreement *tt_told_add(tt_negotiator *self);
+void tt_told_tell(tt_negotiator *self);
 /* Tells what is left; `status` negative: it is not whole, and its tickets fail. */
-void tt_batch_close(tt_negotiator *self, tt_status status);
+void tt_told_close(tt_negotiator *self, tt_status status);
 
 #endif

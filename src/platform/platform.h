@@ -38,7 +38,7 @@ enum {
 typedef struct tt_head {
     uint8_t kind;
     uint8_t flags;
-    uint16_t stage;         /* phase of a compound op: 0 facts, 1 the data */
+    uint16_t stage;         /* of the op's stages, from 0 (aggregate/stage.h) */
     uint32_t set;           /* process set */
     uint64_t op;            /* sequence number within the set */
     uint32_t lane;          /* chunk of the op */
@@ -50,18 +50,6 @@ typedef struct tt_head {
 } tt_head;
 
 _Static_assert(sizeof(tt_head) == 48, "tt_head is a wire format");
-
-/* Every field: there is no padding. */
-static inline bool tt_head_equals(const tt_head *a, const tt_head *b)
-{
-    uint64_t x[6], y[6], differ = 0;
-    memcpy(x, a, sizeof(x));
-    memcpy(y, b, sizeof(y));
-    for (int i = 0; i < 6; i++) {
-        differ |= x[i] ^ y[i];
-    }
-    return differ == 0;
-}
 
 enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of all data */
 

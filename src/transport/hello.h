@@ -24,12 +24,12 @@
 
 #include "base/status.h"
 
-/* 3: any member may ask who has a named tensor; claims have a shape. 4: ASK. Raised with every
- * change of what peers put on the wire: heads, claims, and the notices and records of
- * negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two builds that share no
- * version refuse each other and name both. */
-#define TT_PROTOCOL_VERSION_MIN 4
-#define TT_PROTOCOL_VERSION_MAX 4
+/* 3: any member may ask who has a named tensor; claims have a shape. 4: ASK. 5: stages count from
+ * 0. Raised with every change of what peers put on the wire: heads, claims, and the notices and
+ * records of negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two builds
+ * that share no version refuse each other and name both. */
+#define TT_PROTOCOL_VERSION_MIN 5
+#define TT_PROTOCOL_VERSION_MAX 5
 
 #define TT_HELLO_FINGERPRINT_BYTES 16
 #define TT_HELLO_OPENING_BYTES 32

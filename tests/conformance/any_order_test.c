@@ -20,7 +20,7 @@
 #include "base/base.h"
 #include "conformance/world.h"
 
-enum { RANKS = 4, MESSAGES_MAX = 64, COUNT = 50, SEEDS = 12, SETTLED = 3000 };
+enum { RANKS = 4, MESSAGES_MAX = 640, COUNT = 50, SEEDS = 12, SETTLED = 3000 };
 
 #define SECOND UINT64_C(1000000000)
 
@@ -36,6 +36,7 @@ typedef struct job {
     message messages[MESSAGES_MAX];
     int count;
     uint64_t send_count; /* elements of the next message */
+    uint32_t tag_further;
 } job;
 
 static void on_finished(tt_request *request)
@@ -56,7 +57,7 @@ static message *submit(job *self, uint32_t rank, tt_collective collective, uint3
     one->request = (tt_request){.collective = collective,
                                 .dtype = TT_I32,
                                 .root = peer,
-                                .tag = 9,
+                                .tag = 9 + self->tag_further,
                                 .source_out = &one->source,
                                 .input = one->values,
                                 .output = one->values,
@@ -417,6 +418,74 @@ static void test_an_unlike_message_fails_only_its_receive(void **state)
     run_all(unlike);
 }
 
+/* From rank 1, without memory to receive to. */
+static message *receive_wrong(job *self)
+{
+    assert_true(self->count < MESSAGES_MAX);
+    message *one = &self->messages[self->count++];
+    *one = (message){.request = {.collective = TT_RECEIVE,
+                                 .dtype = TT_I32,
+                                 .root = 1,
+                                 .tag = 9,
+                                 .count = COUNT,
+                                 .prescale = 1.0,
+                                 .postscale = 1.0,
+                                 .finished = on_finished,
+                                 .owner = one}};
+    world_submit(self->world, 0, &one->request);
+    return one;
+}
+
+/* A wrong receive waits for its turn, and fails then. */
+static void wrong(job *self)
+{
+    const message *any = receive(self, TT_ANY_SOURCE);
+    const message *behind = receive_wrong(self);
+    settle(self);
+    assert_int_equal(behind->ends, 0);
+    (void)send(self, 2, 20);
+    settle(self);
+    expect_message(any, 20, 2);
+    const message *sent = send(self, 1, 10);
+    assert_true(world_run(self->world));
+    assert_int_equal(sent->ends, 1);
+    assert_int_equal(behind->request.status, TT_ERR_BAD_ARGUMENT);
+    assert_non_null(strstr(behind->request.error, "output is NULL"));
+}
+
+static void test_a_wrong_receive_fails_at_its_turn(void **state)
+{
+    (void)state;
+    run_all(wrong);
+}
+
+/* Its turn comes when the pair has no place left. */
+static void crowded(job *self)
+{
+    enum { PAIRS_AHEAD = 256 };
+    const message *any = receive(self, TT_ANY_SOURCE);
+    self->tag_further = 1;
+    for (int i = 0; i < PAIRS_AHEAD; i++) {
+        (void)receive(self, 1);
+    }
+    self->tag_further = 0;
+    (void)send(self, 1, 10);
+    settle(self);
+    assert_int_equal(any->ends, 0);
+    self->tag_further = 1;
+    for (int i = 0; i < PAIRS_AHEAD; i++) {
+        (void)send(self, 1, i);
+    }
+    assert_true(world_run(self->world));
+    expect_message(any, 10, 1);
+}
+
+static void test_a_receive_waits_for_its_turn_and_its_place(void **state)
+{
+    (void)state;
+    run_all(crowded);
+}
+
 static void a_member_dies(job *self)
 {
     message *any = receive(self, TT_ANY_SOURCE), *behind = receive(self, 1);
@@ -482,6 +551,52 @@ static void test_no_allocation_is_taken_for_granted(void **state)
     }
 }
 
+/* Wrong ones that wait, when memory is out from some allocation on. */
+static bool starve_wrong(world_config config)
+{
+    job self = {.world = world_create(&config), .send_count = COUNT};
+    if (self.world == NULL) {
+        return true;
+    }
+    for (int i = 0; i < 8; i++) {
+        (void)receive(&self, 1);
+    }
+    for (int i = 0; i < 8; i++) {
+        (void)send(&self, 1, i);
+    }
+    settle(&self);
+    (void)receive(&self, TT_ANY_SOURCE);
+    for (int i = 0; i < 3; i++) {
+        (void)receive_wrong(&self);
+    }
+    settle(&self);
+    const bool has_failed = world_allocations(self.world) >= config.fail_at;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        tt_control_shut_down(world_control(self.world, rank), TT_ERR_SHUT_DOWN, "over");
+    }
+    for (int i = 0; i < self.count; i++) {
+        assert_int_equal(self.messages[i].ends, 1);
+    }
+    assert_true(world_destroy(self.world));
+    return has_failed;
+}
+
+static void test_wrong_receives_need_no_memory_to_fail(void **state)
+{
+    (void)state;
+    bool has_failed = true;
+    for (uint64_t fail_at = 1; has_failed; fail_at++) {
+        has_failed = starve_wrong((world_config){.driver = WORLD_SHUFFLE,
+                                                 .size = RANKS,
+                                                 .host_count = 2,
+                                                 .seed = 3,
+                                                 .segment_bytes = 64,
+                                                 .eager_bytes_max = 4096,
+                                                 .fail_at = fail_at,
+                                                 .fails_forever = true});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,8 +610,11 @@ int main(void)
         cmocka_unit_test(test_a_send_that_was_cancelled_keeps_its_place),
         cmocka_unit_test(test_a_deadline_takes_no_message),
         cmocka_unit_test(test_an_unlike_message_fails_only_its_receive),
+        cmocka_unit_test(test_a_wrong_receive_fails_at_its_turn),
+        cmocka_unit_test(test_a_receive_waits_for_its_turn_and_its_place),
         cmocka_unit_test(test_a_death_is_named),
         cmocka_unit_test(test_no_allocation_is_taken_for_granted),
+        cmocka_unit_test(test_wrong_receives_need_no_memory_to_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

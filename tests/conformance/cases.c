@@ -5,12 +5,15 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/registry.h"
+#include "base/assert.h"
 #include "base/base.h"
 #include "base/half.h"
 #include "base/hash64.h"
+#include "conformance/programs.h"
 
 static bool is_reduction(tt_collective collective)
 {
@@ -111,12 +114,13 @@ void cases_for_each_algorithm(uint32_t size, case_fn *call, void *owner)
 
 void case_describe(const collective_case *one, char *text, size_t bytes)
 {
-    (void)snprintf(text, bytes, "%s %s %s of %llu%s%s root %u on %u ranks, scaled %g %g, by %s",
-                   tt_collective_name(one->collective), tt_dtype_name(one->dtype),
-                   tt_redop_name(one->redop), (unsigned long long)one->count,
-                   one->is_uneven ? " uneven" : "", one->is_in_place ? " in place" : "", one->root,
-                   one->size, one->prescale, one->postscale,
-                   one->algorithm != NULL ? one->algorithm : "choice");
+    (void)snprintf(text, bytes, "%s%s%s %s %s of %llu%s%s root %u on %u ranks, scaled %g %g, by %s",
+                   one->program != NULL ? program_name(one->program) : "",
+                   one->program != NULL ? ": " : "", tt_collective_name(one->collective),
+                   tt_dtype_name(one->dtype), tt_redop_name(one->redop),
+                   (unsigned long long)one->count, one->is_uneven ? " uneven" : "",
+                   one->is_in_place ? " in place" : "", one->root, one->size, one->prescale,
+                   one->postscale, one->algorithm != NULL ? one->algorithm : "choice");
 }
 
 /* ---- lengths ---- */
@@ -375,8 +379,32 @@ static void fill_gathered(const collective_case *one, uint32_t rank, uint8_t *ou
     }
 }
 
+static void fill_of_program(const collective_case *one, void *output)
+{
+    const program_oracle what = {.program = one->program,
+                                 .dtype = one->dtype,
+                                 .size = one->size,
+                                 .count = one->count,
+                                 .prescale = one->prescale,
+                                 .postscale = one->postscale};
+    const size_t bytes = one->count * tt_dtype_bytes(one->dtype);
+    const void *inputs[CASE_SIZE_MAX];
+    uint8_t *memory = malloc(one->size * bytes + 1);
+    TT_ASSERT(memory != NULL);
+    for (uint32_t rank = 0; rank < one->size; rank++) {
+        case_fill_input(one, rank, memory + rank * bytes);
+        inputs[rank] = memory + rank * bytes;
+    }
+    program_expect(&what, inputs, output);
+    free(memory);
+}
+
 void case_fill_expected(const collective_case *one, uint32_t rank, void *output)
 {
+    if (one->program != NULL) {
+        fill_of_program(one, output);
+        return;
+    }
     const uint64_t count = case_output_count(one, rank);
     uint64_t offset = 0;
     uint32_t source = one->root;

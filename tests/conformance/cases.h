@@ -25,8 +25,9 @@ typedef struct collective_case {
     bool is_uneven;
     bool is_rounding; /* a sum of floats whose bits depend on the order of adding */
     double prescale, postscale;
-    const char *algorithm; /* NULL: chosen */
-    uint64_t salt;         /* of the values */
+    const char *algorithm;     /* NULL: chosen */
+    uint64_t salt;             /* of the values */
+    const tt_program *program; /* of an all-reduce: its steps; NULL: one exchange */
 } collective_case;
 
 typedef void case_fn(const collective_case *one, void *owner);

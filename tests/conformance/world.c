@@ -12,7 +12,16 @@
 #include "platform/shuffle.h"
 #include "platform/sim.h"
 
+/* One request that is to be submitted; kept as long as the world. */
+typedef struct submission {
+    struct submission *next;
+    test_world *world;
+    uint32_t rank;
+    tt_request *request;
+} submission;
+
 struct test_world {
+    submission *submissions;
     world_config config;
     tt_shuffle *shuffle;
     tt_sim *sim;
@@ -108,6 +117,11 @@ bool world_destroy(test_world *world)
     }
     const bool is_clean =
         world->sim != NULL ? tt_sim_destroy(world->sim) : tt_shuffle_destroy(world->shuffle);
+    while (world->submissions != NULL) {
+        submission *next = world->submissions->next;
+        free(world->submissions);
+        world->submissions = next;
+    }
     free(world);
     return is_clean;
 }
@@ -146,25 +160,20 @@ void world_give(test_world *world, uint32_t rank, void *memory, size_t bytes)
     platform->ops->release(platform, TT_MEMORY_SHARED, memory, bytes);
 }
 
-typedef struct submission {
-    test_world *world;
-    uint32_t rank;
-    tt_request *request;
-} submission;
-
 static void do_submit(void *argument)
 {
-    submission *what = argument;
+    const submission *what = argument;
     what->world->submits_open--;
     tt_control_submit(what->world->controls[what->rank], what->request);
-    free(what);
 }
 
 void world_submit(test_world *world, uint32_t rank, tt_request *request)
 {
     submission *what = malloc(sizeof(*what));
     TT_ASSERT(what != NULL);
-    *what = (submission){.world = world, .rank = rank, .request = request};
+    *what =
+        (submission){.next = world->submissions, .world = world, .rank = rank, .request = request};
+    world->submissions = what;
     world->submits_open++;
     if (world->sim != NULL) {
         tt_sim_call(world->sim, rank, tt_sim_now(world->sim), do_submit, what);
@@ -204,6 +213,16 @@ void world_lose(test_world *world, uint32_t rank)
             tell_down(world, rank, i);
         }
     }
+}
+
+void world_kill(test_world *world, uint32_t rank)
+{
+    tt_sim_kill(world->sim, rank);
+}
+
+void world_stop(test_world *world, uint32_t rank, uint64_t duration_ns)
+{
+    tt_sim_stop(world->sim, rank, tt_sim_now(world->sim) + duration_ns);
 }
 
 bool world_run(test_world *world)
@@ -307,6 +326,7 @@ static void add_request(case_run *run, uint32_t member, uint32_t set, tt_collect
         .is_uneven = one->is_uneven,
         .prescale = one->prescale,
         .postscale = one->postscale,
+        .program = one->program,
         .finished = on_finished,
         .owner = run,
         .status = TT_IN_PROGRESS,

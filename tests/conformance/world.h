@@ -52,6 +52,9 @@ bool world_run(test_world *world);
 bool world_step(test_world *world);
 /* `rank` and the others lose each other: each learns that the other is down. */
 void world_lose(test_world *world, uint32_t rank);
+/* sim: its process is gone; or gets no upcalls for so long. */
+void world_kill(test_world *world, uint32_t rank);
+void world_stop(test_world *world, uint32_t rank, uint64_t duration_ns);
 
 /* One case on all members of `set` (a member number is a rank's number in the case). */
 typedef struct case_run case_run;

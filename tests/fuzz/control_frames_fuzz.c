@@ -2,8 +2,9 @@
  *
  * control_frames_fuzz.c - a rank's machine against peers that send anything.
  *
- * The input is a list of events: calls of this rank, and frames of two peers whose heads are any
- * bytes (half of the time with fields that nearly fit, so that the search gets deep). The driver
+ * The input is a list of events: calls of this rank, some of them of several stages, and frames of
+ * two peers whose heads are any bytes (half of the time with fields that nearly fit, so that the
+ * search gets deep). The driver
  * keeps the promises of platform.h; the peers keep none. Whatever comes, every call must end
  * exactly once, and all memory must come back.
  *
@@ -14,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "conformance/programs.c"
 #include "control/control.h"
 
 enum { RANKS = 3, REQUESTS_MAX = 64, BUFFER_BYTES = 8192, EVENTS_MAX = 512 };
@@ -168,6 +170,30 @@ static void finished(tt_request *request)
     TT_ASSERT(call->finish_count == 1);
 }
 
+static fuzz_call *submit_program(tt_control *control, fuzz_input *input)
+{
+    static const tt_program *const programs[] = {&program_max_sum, &program_two_sums,
+                                                 &program_max_often};
+    fuzz_call *call = calloc(1, sizeof(*call));
+    TT_ASSERT(call != NULL);
+    const uint64_t choice = take(input, 2);
+    call->request = (tt_request){
+        .collective = TT_ALLREDUCE,
+        .dtype = TT_F32,
+        .redop = TT_SUM,
+        .input = call->input,
+        .output = (choice >> 2 & 1) != 0 ? call->input : call->output,
+        .count = (choice >> 3) % 300,
+        .program = programs[(choice & 3) % TT_ARRAY_COUNT(programs)],
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .finished = finished,
+        .owner = call,
+    };
+    tt_control_submit(control, &call->request);
+    return call;
+}
+
 static fuzz_call *submit(tt_control *control, fuzz_input *input)
 {
     fuzz_call *call = calloc(1, sizeof(*call));
@@ -205,22 +231,26 @@ static fuzz_call *submit(tt_control *control, fuzz_input *input)
 
 /* ---- frames of the peers ---- */
 
+enum { EPOCH = 7 };
+
+/* `has_stage`: any stage, else one of the first two. */
 static void deliver(const tt_machine *machine, const fuzz_driver *driver, fuzz_input *input,
-                    uint32_t epoch)
+                    bool has_stage)
 {
+    const uint16_t stage = has_stage ? (uint16_t)take(input, 2) : 0;
     static const uint8_t kinds[] = {1, 1, 1, 2, 3, 4, 16, 17, 18, 19, 20, 21, 22, 23, 24, 99};
     const uint64_t shape = take(input, 2);
     uint8_t payload[TT_INLINE_BYTES_MAX];
     tt_head head = {.kind = kinds[shape & 15],
                     .flags = (uint8_t)(shape >> 4 & 7),
-                    .stage = (uint16_t)(shape >> 7 & 1),
+                    .stage = has_stage ? stage : (uint16_t)(shape >> 7 & 1),
                     .set = (uint32_t)(shape >> 8 & 1),
                     .op = take(input, 1) % 80,
                     .lane = (uint32_t)(take(input, 1) % 12),
                     .round = (uint32_t)(take(input, 1) % 8),
                     .descriptor = driver->last_descriptor,
                     .payload_bytes = (uint32_t)(take(input, 2) % 3000),
-                    .epoch = epoch,
+                    .epoch = EPOCH,
                     .argument = take(input, 2)};
     if ((shape >> 11 & 1) != 0) {
         head.kind = head.kind == 99 ? TT_FRAME_ASK : head.kind;
@@ -233,7 +263,7 @@ static void deliver(const tt_machine *machine, const fuzz_driver *driver, fuzz_i
         head.round = (uint32_t)take(input, 4);
         head.descriptor = take(input, 8);
         head.argument = take(input, 8);
-        head.epoch = (shape >> 10 & 1) != 0 ? epoch : (uint32_t)take(input, 4);
+        head.epoch = (shape >> 10 & 1) != 0 ? EPOCH : (uint32_t)take(input, 4);
         head.payload_bytes = (uint32_t)(take(input, 4) % TT_PAYLOAD_BYTES_MAX);
     }
     const uint32_t peer = 1 + (uint32_t)(shape >> 15 & 1);
@@ -268,8 +298,10 @@ static void play(tt_control *control, fuzz_driver *driver, fuzz_input *input)
         } else if (choice == 255) {
             machine.ops->peer(machine.self, 1 + (uint32_t)take(input, 1) % 2,
                               (tt_peer_event)(take(input, 1) % 4), "fuzzed");
+        } else if (choice == 252 && call_count < REQUESTS_MAX) {
+            calls[call_count++] = submit_program(control, input);
         } else {
-            deliver(&machine, driver, input, 7);
+            deliver(&machine, driver, input, choice == 253);
         }
         for (int i = 0; i < 64 && machine.ops->step(machine.self); i++) {
         }
@@ -293,7 +325,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
     const uint64_t choice = take(&input, 1);
     const tt_world world = {.rank = 0,
                             .size = RANKS,
-                            .epoch = 7,
+                            .epoch = EPOCH,
                             .host_of = hosts[choice & 1],
                             .has_views = (choice >> 1 & 1) != 0};
     tt_control_config config;

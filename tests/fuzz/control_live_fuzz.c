@@ -3,10 +3,10 @@
  * control_live_fuzz.c - three ranks that negotiate and exchange, over links that forge.
  *
  * The machines are the library's; the input says what they submit (names, groups, joins, plain
- * calls), in which order links deliver, and which frames are changed on the way: a bit, the kind,
- * the length, twice, or not at all. So every decoder sees frames that were right a moment ago, in
- * the state in which they are expected. Whatever comes, every call ends exactly once, no payload is
- * read beyond its length, and all memory comes back.
+ * calls, calls of several stages), in which order links deliver, and which frames are changed on
+ * the way: a bit, the kind, the stage, the length, twice, or not at all. So every decoder sees
+ * frames that were right a moment ago, in the state in which they are expected. Whatever comes,
+ * every call ends exactly once, no payload is read beyond its length, and all memory comes back.
  *
  * Labels: control negotiate */
 #include <stdint.h>
@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "conformance/programs.c"
 #include "control/control.h"
 
 enum {
@@ -221,6 +222,35 @@ static void submit(live_world *world, live_rank *self)
     tt_control_submit(self->control, &call->request);
 }
 
+/* All ranks make one; the last may make another. */
+static void submit_program(live_world *world)
+{
+    static const tt_program *const programs[] = {&program_max_sum, &program_two_sums,
+                                                 &program_max_often};
+    static const uint64_t counts[] = {0, 4, 4, ELEMENTS};
+    const uint64_t choice = take(world, 1);
+    for (uint32_t i = 0; i < RANKS && world->call_count < CALLS_MAX; i++) {
+        live_call *call = calloc(1, sizeof(*call));
+        TT_ASSERT(call != NULL);
+        world->calls[world->call_count++] = call;
+        call->control = world->ranks[i].control;
+        const uint64_t number = (choice & 3) + (i == 2 ? choice >> 4 & 1 : 0);
+        call->request = (tt_request){
+            .collective = TT_ALLREDUCE,
+            .dtype = TT_F32,
+            .count = counts[choice >> 2 & 3],
+            .program = programs[number % TT_ARRAY_COUNT(programs)],
+            .input = call->input,
+            .output = call->output,
+            .prescale = 1.0,
+            .postscale = 1.0,
+            .finished = finished,
+            .owner = call,
+        };
+        tt_control_submit(call->control, &call->request);
+    }
+}
+
 /* ---- frames ---- */
 
 static void hand_over(live_world *world, const live_frame *frame)
@@ -276,6 +306,8 @@ static void forge(live_world *world, uint32_t number)
     } else if (choice % 4 == 1 && choice >> 2 < 8) {
         frame.head.kind = (uint8_t)(value % 32);
         frame.head.argument = value >> 5;
+    } else if (choice % 4 == 1 && choice >> 2 == 8) {
+        frame.head.stage = (uint16_t)value;
     }
     frame.head.payload_bytes =
         choice % 4 == 2 && bytes > 0 ? (uint32_t)(value % bytes) : bytes; /* cut short */
@@ -328,6 +360,8 @@ static void play(live_world *world)
             }
         } else if (what == 6) {
             pass_time(world, choice / 16 + 20);
+        } else if (choice == 239) {
+            submit_program(world);
         } else if (choice == 255) {
             const tt_machine *machine = &world->ranks[take(world, 1) % RANKS].machine;
             const live_rank *other = &world->ranks[take(world, 1) % RANKS];

@@ -24,9 +24,14 @@ search() {
     HINT_* | SETTING_NOT_* | IDLE_*) # calls in rotation
         set -- "$1" "--first 6000000 --seeds 900"
         ;;
+    TUNED_*) set -- "$1" "--named --first 7000000 --seeds 900" ;;
+    BATCH_*) set -- "$1" "--named --first 8000000 --seeds 900" ;; # callbacks submit
+    STAGE_*) # frames of a stage to come: many stages, then two
+        set -- "$1" "--first 9000000 --seeds 900" "--named --seeds 900" "--seeds 5000"
+        ;;
     STARVED_*) set -- "$1" "--named --first 5000000 --seeds 900" ;;
     SET_RELEASED_*) set -- "$1" "--first 4000000 --seeds 3000" ;;
-    QUICK_* | MEET_* | PLACES_* | REPEAT_*) # calls that repeat
+    FLAT_* | PLACES_* | RECIPE_*) # calls that repeat
         set -- "$1" "--first 2000000 --seeds 600"
         ;;
     *) set -- "$1" "--named --seeds 900" "--seeds 5000" ;;

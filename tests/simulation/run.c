@@ -11,6 +11,7 @@
 #include "aggregate/frame.h"
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/hash64.h"
 #include "simulation/run_internal.h"
 
 #define SECONDS UINT64_C(1000000000)
@@ -45,6 +46,58 @@ static void report(void *owner, int level, const char *text)
     }
 }
 
+/* ---- a machine that knows when its callbacks may submit ---- */
+
+static void *nest_frame(void *self, uint32_t peer, const tt_head *head, const void *payload)
+{
+    sim_rank_state *rank = self;
+    rank->is_in_data = head->kind == TT_FRAME_DATA;
+    void *sink = rank->machine.ops->frame(rank->machine.self, peer, head, payload);
+    rank->is_in_data = false;
+    return sink;
+}
+
+static void nest_payload(void *self, uint32_t peer, const tt_head *head)
+{
+    sim_rank_state *rank = self;
+    rank->is_in_data = true;
+    rank->machine.ops->payload(rank->machine.self, peer, head);
+    rank->is_in_data = false;
+}
+
+static void nest_sent(void *self, uint64_t token)
+{
+    const sim_rank_state *rank = self;
+    rank->machine.ops->sent(rank->machine.self, token);
+}
+
+static void nest_timer(void *self)
+{
+    const sim_rank_state *rank = self;
+    rank->machine.ops->timer(rank->machine.self);
+}
+
+static void nest_peer(void *self, uint32_t peer, tt_peer_event event, const char *why)
+{
+    const sim_rank_state *rank = self;
+    rank->machine.ops->peer(rank->machine.self, peer, event, why);
+}
+
+static bool nest_step(void *self)
+{
+    const sim_rank_state *rank = self;
+    return rank->machine.ops->step(rank->machine.self);
+}
+
+static const tt_machine_ops nest_ops = {
+    .frame = nest_frame,
+    .payload = nest_payload,
+    .sent = nest_sent,
+    .timer = nest_timer,
+    .peer = nest_peer,
+    .step = nest_step,
+};
+
 static void rank_create(simulation *run, uint32_t number)
 {
     const scenario *what = run->what;
@@ -68,7 +121,12 @@ static void rank_create(simulation *run, uint32_t number)
         status = tt_control_set_create(rank->control, what->members[set], what->set_size[set], &id);
         TT_ASSERT(status == TT_OK && id == set);
     }
-    tt_sim_attach(run->sim, number, tt_control_machine(rank->control));
+    rank->machine = tt_control_machine(rank->control);
+    tt_sim_attach(run->sim, number,
+                  what->nests ? (tt_machine){.ops = &nest_ops, .self = rank} : rank->machine);
+    if (what->has_steps) {
+        stepping_create(rank);
+    }
 }
 
 /* The same frame once more, though drivers promise that none comes twice. Not early ones: a credit
@@ -179,6 +237,11 @@ static bool is_finished(const simulation *run)
 
 static void report_hang(simulation *run)
 {
+    for (uint32_t i = 0; i < run->what->size; i++) {
+        if (!run->ranks[i].is_dead && run->ranks[i].is_ending) {
+            run_fault(run, "rank %u never ended a step", i);
+        }
+    }
     for (uint32_t i = 0; i < run->slot_count; i++) {
         const call_slot *slot = &run->slots[i];
         if (!run->ranks[slot->rank].is_dead && slot->finished_count == 0) {
@@ -243,6 +306,7 @@ static void clean_up(simulation *run)
             tt_control_shut_down(control, TT_ERR_SHUT_DOWN, "swept up");
             tt_control_shut_down(control, TT_ERR_SHUT_DOWN, "swept up");
         }
+        stepping_destroy(&run->ranks[i]);
         tt_control_destroy(control);
     }
     slots_release(run);
@@ -276,6 +340,7 @@ run_result run_scenario(const scenario *what, const run_options *options)
         judge_poison(&run);
     }
     run.result.hash = tt_sim_hash(run.sim);
+    run.result.bits_hash = tt_hash64(run.bits, sizeof(run.bits), 0);
     run.result.event_count = tt_sim_events(run.sim);
     clean_up(&run);
     return run.result;

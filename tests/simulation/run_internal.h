@@ -20,6 +20,7 @@ typedef struct call_slot {
     const scenario_call *call;
     uint32_t call_index, member, rank;
     bool is_receive; /* the second leg of send and receive */
+    bool ends_step;  /* the last one of its rank in a step */
     bool is_join;    /* no call: the rank joins */
     char name[16], group[16];
     tt_request request, twin; /* twin: of the same name, refused */
@@ -38,7 +39,9 @@ typedef struct sim_rank_state {
     simulation *simulation;
     uint32_t rank;
     tt_control *control;
-    call_slot *next; /* to submit */
+    tt_machine machine; /* the control's */
+    bool is_in_data;    /* an upcall with data is under way, which no negotiator is part of */
+    call_slot *next;    /* to submit */
     uint32_t in_flight, unfinished;
     bool is_dead;    /* killed */
     bool is_severed; /* lost a link for good */
@@ -47,8 +50,16 @@ typedef struct sim_rank_state {
     bool is_changed; /* its settings, see scenario.change_at */
     uint64_t left_ns;
     bool is_pump_due;
-    bool has_joined;                             /* the slot last submitted is a join */
+    bool has_joined;     /* the slot last submitted is a join */
+    tt_stepper *stepper; /* see stepping.c; NULL: it ends no steps */
+    bool is_ending;      /* a step: nothing is submitted meanwhile */
+    tt_request carrier;
     const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that are not over */
+    struct {
+        uint32_t set;
+        struct tt_name *hint;
+        uint64_t stamp;
+    } hints[SCENARIO_TENSORS_MAX]; /* as the last request of the tensor has them */
 } sim_rank_state;
 
 struct simulation {
@@ -60,8 +71,9 @@ struct simulation {
     call_slot *slots;
     uint32_t slot_count;
     uint32_t
-        joined_last[SCENARIO_PHASES_MAX]; /* + 1: who joined last, as the first rank was told */
-    uint64_t bits[SCENARIO_CALLS_MAX];    /* of all-reduces: hash of what the first rank got */
+        joined_last[SCENARIO_PHASES_MAX];  /* + 1: who joined last, as the first rank was told */
+    uint64_t bits[SCENARIO_CALLS_MAX];     /* of all-reduces: hash of what the first rank got */
+    uint64_t settings[SCENARIO_CALLS_MAX]; /* hash of what its first rank made the call under */
     bool is_over; /* requests that end now do so because they are swept up */
     run_result result;
 };
@@ -74,6 +86,19 @@ void slots_make(simulation *run);
 void slots_release(simulation *run);
 /* Submit what may be submitted now; as a call event of the rank. */
 void slot_pump(void *rank_state);
+/* The same soon, if there is anything to submit. */
+void slot_pump_later(sim_rank_state *rank, uint64_t delay_ns);
+/* One thing less that the rank is to end; it may leave after the last. */
+void slot_count_off(sim_rank_state *rank);
+
+/* stepping.c */
+void stepping_create(sim_rank_state *rank);
+void stepping_destroy(sim_rank_state *rank);
+/* The call is about to be submitted: its urgency, and whether all ranks make it under one setting.
+ */
+void stepping_submit(call_slot *slot);
+/* The rank ends a step. */
+void stepping_end(sim_rank_state *rank);
 
 /* judge_values.c */
 /* A request has ended well: is its output right? */

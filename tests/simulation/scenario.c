@@ -312,6 +312,9 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     } else if (seed >= SCENARIO_ANY) {
         scenario_add_any(drawn);
     }
+    if (seed >= SCENARIO_PROGRAMS) {
+        scenario_add_programs(drawn);
+    }
 }
 
 /* ---- named tensors ---- */
@@ -522,6 +525,12 @@ static void bound_frames(scenario *drawn)
     }
 }
 
+/* Not beside callbacks that submit: steps end between the same two calls on all ranks. */
+static bool has_steps(uint64_t seed)
+{
+    return seed >= SCENARIO_STEPS && seed < SCENARIO_NESTS;
+}
+
 void scenario_draw_named(scenario *drawn, uint64_t seed)
 {
     tt_random random;
@@ -532,7 +541,7 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     draw_config(drawn, &random);
     draw_negotiation(drawn, &random);
     draw_named_program(drawn, &random);
-    if (is_special(seed, SCENARIO_ALIKE_FIRST)) {
+    if (is_special(seed, SCENARIO_ALIKE_FIRST) || (seed >= SCENARIO_NESTS && seed % 4 < 2)) {
         draw_alike(drawn, &random);
     }
     draw_groups(drawn);
@@ -546,8 +555,21 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     if (seed >= SCENARIO_WIDE) {
         scenario_widen(drawn);
     }
+    if (has_steps(seed)) {
+        scenario_add_steps(drawn);
+    }
     bound_frames(drawn);
+    if (has_steps(seed)) {
+        scenario_add_ranges(drawn);
+    }
     drawn->removes_sets = seed >= SCENARIO_REMOVES;
+    if (seed >= SCENARIO_NESTS) {
+        drawn->control.spread_bytes = 512;
+        drawn->nests = drawn->control.groups == 0; /* a group's name is taken until all are told */
+        for (uint32_t i = 0; i < drawn->call_count; i++) {
+            drawn->nests = drawn->nests && drawn->calls[i].group_size == 0;
+        }
+    }
 }
 
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)
@@ -675,6 +697,14 @@ void scenario_describe(const scenario *what)
             printf("  from step %u on fused to %llu\n", what->tuned_step,
                    (unsigned long long)what->tuned_bytes);
         }
+    }
+    if (what->has_steps) {
+        printf("  steps:%s%s%s%s, %u + %u to %u steps a setting, chunk %llu to %llu\n",
+               what->steps.learns ? " learning" : "", what->steps.tunes ? " tuning" : "",
+               what->steps.is_auto ? " auto" : "", what->has_uses ? " uses" : "",
+               what->steps.warmup_steps, what->steps.sample_steps_min, what->steps.sample_steps_max,
+               (unsigned long long)what->steps.min.chunk_bytes,
+               (unsigned long long)what->steps.max.chunk_bytes);
     }
     if (what->change_at > 0) {
         printf("  from call %u on segment %u, algorithm %s\n", what->change_at,

@@ -10,6 +10,7 @@
 #include "conformance/cases.h"
 #include "control/control.h"
 #include "platform/sim.h"
+#include "schedule/schedule.h"
 
 enum {
     SCENARIO_SIZE_MAX = 9,
@@ -25,6 +26,11 @@ enum {
     SCENARIO_ANY = 5000000,     /* from this seed on receives are from any source: scenario_any.c */
     SCENARIO_STARVES = 5000000, /* from this seed on named programs, too, lack memory */
     SCENARIO_ROTATES = 6000000, /* from this seed on several calls repeat: scenario_rotate.c */
+    SCENARIO_STEPS = 7000000,   /* from this seed to SCENARIO_NESTS named programs end steps */
+    /* From this seed on the callback of a named call submits the next, and results are spread in
+     * small steps. */
+    SCENARIO_NESTS = 8000000,
+    SCENARIO_PROGRAMS = 9000000, /* from this seed on calls have stages: scenario_programs.c */
 };
 
 /* How one member's call differs from the others'. */
@@ -94,6 +100,7 @@ typedef struct scenario {
     /* Named programs: steps of tensors, each rank in an order of its own. A rank that has made its
      * steps of a phase joins. */
     bool is_named, has_joins;
+    bool nests; /* callbacks submit */
     uint32_t tensor_count, steps_per_phase, phase_count;
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
     uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
@@ -102,6 +109,12 @@ typedef struct scenario {
     uint32_t change_at;
     uint32_t changed_segment_bytes;
     const char *changed_algorithm;
+    /* Ranks end steps, after the calls of each: what is learnt and tuned there holds from then on.
+     */
+    bool has_steps;
+    bool has_uses;           /* the program tells which tensor it uses */
+    tt_step_config steps;    /* rank and size are each rank's own */
+    uint64_t forecast_ns;    /* of a byte, by the table of costs; 0: there is none */
     uint64_t starve_after;   /* allocations, from the start on, before one that fails; 0: none */
     uint64_t starve_further; /* of the same rank, after that one, that fail, too */
     scenario_fault faults[SCENARIO_FAULTS_MAX];
@@ -118,6 +131,12 @@ void scenario_widen(scenario *drawn);
 void scenario_add_any(scenario *drawn);
 /* What those of them that repeat calls have from SCENARIO_ROTATES on. */
 void scenario_rotate(scenario *drawn);
+/* What unnamed seeds from SCENARIO_PROGRAMS on have in place of some of the rest. */
+void scenario_add_programs(scenario *drawn);
+/* What named seeds from SCENARIO_STEPS on have beside the rest. */
+void scenario_add_steps(scenario *drawn);
+/* And, when the chunk is known, between which bounds it is tuned. */
+void scenario_add_ranges(scenario *drawn);
 /* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
  * them together, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);
@@ -125,6 +144,9 @@ void scenario_draw_named(scenario *drawn, uint64_t seed);
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step);
 /* Does the call, or another of its group, differ on some rank? */
 bool scenario_is_flawed(const scenario *what, uint32_t index);
+/* Is what is learnt and tuned all that changes between its calls, and can it change no bit
+ * (docs/decisions/032)? */
+bool scenario_is_steady(const scenario *what);
 /* A small fixed one, for kills at every event. */
 void scenario_small(scenario *drawn);
 /* The same with named tensors that are planned, changed, and planned again. */

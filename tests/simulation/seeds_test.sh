@@ -17,4 +17,7 @@ set -eu
 "$TEST_BIN/tutti-simulate" --salts 4 --first 5000000 --seeds 500 # receives from any source
 "$TEST_BIN/tutti-simulate" --salts 4 --first 6000000 --seeds 500 # several calls in rotation
 "$TEST_BIN/tutti-simulate" --salts 4 --named --first 5000000 --seeds 400 # and memory is short
+"$TEST_BIN/tutti-simulate" --salts 4 --named --first 7000000 --seeds 400 # ends of steps, tuning
+"$TEST_BIN/tutti-simulate" --salts 4 --named --first 8000000 --seeds 400 # callbacks submit
+"$TEST_BIN/tutti-simulate" --salts 4 --first 9000000 --seeds 400 # calls of several stages
 "$TEST_BIN/tutti-simulate" --kills

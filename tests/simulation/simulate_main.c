@@ -45,6 +45,8 @@ typedef struct totals {
     uint32_t modes[TT_NEGOTIATE_ORIGINAL + 1]; /* runs of named tensors in each */
     uint32_t faults[FAULT_KIND_COUNT];         /* and runs with such a fault */
     uint32_t dropping, late, reordered;
+    uint64_t changes; /* of settings, at the ends of steps */
+    uint64_t untuned; /* programs whose bits were compared with those without */
 } totals;
 
 enum { RECIPE_BYTES = 48 };
@@ -96,6 +98,7 @@ static void add_result(totals *sum, const run_result *result, const recipe *what
     sum->runs++;
     sum->events += result->event_count;
     sum->simulated_ns += result->simulated_ns;
+    sum->changes += result->change_count;
     if (!result->is_good) {
         sum->failures++;
         printf("seed %s%s failed: %s (events %016" PRIx64 ")\n", recipe_text(what, seed), extra,
@@ -125,6 +128,24 @@ static void print_named(const totals *sum)
         sum->modes[TT_NEGOTIATE_ORIGINAL], sum->dropping, sum->late, sum->reordered,
         sum->faults[FAULT_CUT], sum->faults[FAULT_SEVER], sum->faults[FAULT_STOP],
         sum->faults[FAULT_KILL]);
+    if (sum->changes > 0) {
+        printf("steps: settings changed %" PRIu64 " times; %" PRIu64 " programs have the same bits "
+               "without\n",
+               sum->changes, sum->untuned);
+    }
+}
+
+/* Without learning and tuning: the same bits. */
+static void run_untuned(const recipe *what, scenario *drawn, const run_result *tuned, totals *sum)
+{
+    drawn->steps.learns = drawn->steps.tunes = false;
+    sum->untuned++;
+    const run_result plain = run_scenario(drawn, &(run_options){.salt = what->salt});
+    if (!plain.is_good || plain.bits_hash != tuned->bits_hash) {
+        char seed[RECIPE_BYTES];
+        sum->failures++;
+        printf("seed %s failed: other bits without tuning\n", recipe_text(what, seed));
+    }
 }
 
 static void run_seed(const recipe *what, bool is_verbose, totals *sum)
@@ -150,6 +171,9 @@ static void run_seed(const recipe *what, bool is_verbose, totals *sum)
             sum->failures++;
             printf("seed %s failed: two runs differ\n", recipe_text(what, seed));
         }
+    }
+    if (result.is_good && result.change_count > 0 && scenario_is_steady(&drawn)) {
+        run_untuned(what, &drawn, &result, sum);
     }
 }
 

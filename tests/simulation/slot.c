@@ -90,6 +90,7 @@ static void request_fill(call_slot *slot)
     }
     request->prescale = one->prescale;
     request->postscale = one->postscale;
+    request->program = one->program;
     request->finished = on_finished;
     request->owner = slot;
     request->status = TT_IN_PROGRESS;
@@ -162,6 +163,7 @@ static void flaw_apply(call_slot *slot)
     case FLAW_KIND:
         request->collective = request->collective == TT_BARRIER ? TT_ALLREDUCE : TT_BARRIER;
         request->count = 1;
+        request->program = NULL;
         break;
     case FLAW_ARGUMENT:
         request->collective = TT_ALLREDUCE;
@@ -176,15 +178,26 @@ static void flaw_apply(call_slot *slot)
     }
 }
 
-/* Every other call that asks for nothing special says so; told by its place, for the run's own
- * numbers are those that seeds are known by. */
-static bool is_said_plain(const call_slot *slot)
+/* Every other named call finds the record of its name as a handle that is started again does; told
+ * by its place, too. */
+static void take_hint(call_slot *slot)
 {
-    const tt_request *request = &slot->request;
-    return request->set == 0 && request->tag == 0 && request->name == NULL &&
-           request->group == NULL && !request->is_uneven && request->output_capacity == 0 &&
-           request->prescale == 1.0 && request->postscale == 1.0 && request->deadline_ns == 0 &&
-           tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0;
+    const sim_rank_state *rank = &slot->simulation->ranks[slot->rank];
+    const uint32_t tensor = slot->call->tensor;
+    if (rank->hints[tensor].set == slot->call->set &&
+        tt_hash64_mix(slot->call_index, slot->rank) % 2 == 0) {
+        slot->request.name_hint = rank->hints[tensor].hint;
+        slot->request.name_stamp = rank->hints[tensor].stamp;
+    }
+}
+
+static void keep_hint(const call_slot *slot)
+{
+    sim_rank_state *rank = &slot->simulation->ranks[slot->rank];
+    const uint32_t tensor = slot->call->tensor;
+    rank->hints[tensor].set = slot->call->set;
+    rank->hints[tensor].hint = slot->request.name_hint;
+    rank->hints[tensor].stamp = slot->request.name_stamp;
 }
 
 static void do_cancel(void *argument)
@@ -226,11 +239,13 @@ static void submit(call_slot *slot)
     if (is_culprit) {
         flaw_apply(slot);
     }
-    slot->request.is_plain = is_said_plain(slot);
     slot->is_submitted = true;
     slot->submitted_ns = tt_sim_now(run->sim);
     rank->in_flight++;
-    if (slot->call->is_named) {
+    if (rank->stepper != NULL) {
+        stepping_submit(slot);
+    } else if (slot->call->is_named) {
+        take_hint(slot);
         const scenario *what = run->what;
         const bool is_tuned = what->tuned_step > 0 && slot->call->step >= what->tuned_step;
         tt_control_set_fuse(rank->control, is_tuned ? what->tuned_bytes : what->control.fuse_bytes);
@@ -271,7 +286,7 @@ static void do_again(void *argument)
     tt_control_submit(slot->simulation->ranks[slot->rank].control, &slot->request);
 }
 
-static void pump_later(sim_rank_state *rank, uint64_t delay_ns)
+void slot_pump_later(sim_rank_state *rank, uint64_t delay_ns)
 {
     simulation *run = rank->simulation;
     if (!rank->is_pump_due && rank->next != NULL) {
@@ -286,6 +301,9 @@ static bool may_submit(const sim_rank_state *rank)
     const bool is_limited = what->windowless == 0 || rank->rank < what->windowless;
     const uint32_t window = is_limited ? what->window : 0;
     const call_slot *next = rank->next;
+    if (rank->is_ending) {
+        return false;
+    }
     if (next != NULL && (next->is_join || rank->has_joined) && rank->in_flight > 0) {
         return false;
     }
@@ -328,9 +346,12 @@ void slot_pump(void *rank_state)
         rank->next = slot->next;
         rank->has_joined = slot->is_join;
         submit(slot);
+        if (slot->ends_step) {
+            stepping_end(rank);
+        }
         const uint64_t gap = run->what->gap_ns;
         if (gap > 0 && rank->next != NULL && !rank->next->is_receive) {
-            pump_later(rank, tt_random_below(&run->random, gap));
+            slot_pump_later(rank, tt_random_below(&run->random, gap));
             return;
         }
     }
@@ -343,6 +364,23 @@ static void do_leave(void *argument)
     rank->has_left = true;
     rank->left_ns = tt_sim_now(rank->simulation->sim);
     tt_sim_leave(rank->simulation->sim, rank->rank);
+}
+
+void slot_count_off(sim_rank_state *rank)
+{
+    simulation *run = rank->simulation;
+    TT_ASSERT(rank->unfinished > 0);
+    rank->unfinished--;
+    if (run->what->nests && rank->is_in_data) {
+        rank->is_in_data = false; /* what ends in there may be part of the negotiation */
+        slot_pump(rank);
+        rank->is_in_data = true;
+    } else {
+        slot_pump_later(rank, 0);
+    }
+    if (rank->unfinished == 0 && run->what->leaves_early) {
+        tt_sim_call(run->sim, rank->rank, tt_sim_now(run->sim) + 1, do_leave, rank);
+    }
 }
 
 static void on_finished(tt_request *request)
@@ -371,6 +409,9 @@ static void on_finished(tt_request *request)
     }
     if (slot->is_join) {
         judge_join(slot);
+        if (rank->stepper != NULL && request->status == TT_OK) {
+            tt_stepper_joined(rank->stepper);
+        }
     } else if (request->status == TT_OK) {
         judge_output(slot);
     }
@@ -379,13 +420,10 @@ static void on_finished(tt_request *request)
     }
     if (!slot->is_join && slot->call->is_named && rank->busy[slot->call->tensor] == slot) {
         rank->busy[slot->call->tensor] = NULL;
+        keep_hint(slot);
     }
     rank->in_flight--;
-    rank->unfinished--;
-    pump_later(rank, 0);
-    if (rank->unfinished == 0 && run->what->leaves_early) {
-        tt_sim_call(run->sim, rank->rank, tt_sim_now(run->sim) + 1, do_leave, rank);
-    }
+    slot_count_off(rank);
 }
 
 /* ---- the list ---- */
@@ -485,6 +523,7 @@ void slots_make(simulation *run)
         } else {
             order_calls(run, order);
         }
+        call_slot *last = NULL; /* of this step */
         for (uint32_t i = 0; i < what->call_count; i++) {
             const scenario_call *call = &what->calls[order[i]];
             uint32_t member;
@@ -492,9 +531,15 @@ void slots_make(simulation *run)
             if (scenario_is_member(what, call->set, rank, &member) &&
                 scenario_takes_part(what, rank, call->step)) {
                 slot_add(run, rank, order[i], false, &end);
+                last = &run->slots[run->slot_count - 1];
                 if (call->one.collective == TT_SEND) {
                     slot_add(run, rank, order[i], true, &end);
                 }
+            }
+            if (what->has_steps && last != NULL && (i + 1) % what->tensor_count == 0) {
+                last->ends_step = true;
+                run->ranks[rank].unfinished++;
+                last = NULL;
             }
             if (what->has_joins && (i + 1) % tensors == 0) {
                 join_add(run, rank, call->step, &end);

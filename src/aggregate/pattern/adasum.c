@@ -14,9 +14,10 @@
  *
  * Scratch: products (own and arriving, per level and exchange), then arrivals, per level.
  */
-#include "base/adasum_math.h"
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/adasum_math.h"
+#include "base/assert.h"
 
 enum { PRODUCTS_BYTES = sizeof(tt_products) };
 
@@ -113,6 +114,8 @@ static uint64_t products_at(const tt_problem *problem, uint32_t level, uint32_t 
                             bool is_arriving)
 {
     const uint32_t levels = log2_floor(problem->size);
+    TT_ASSERT(level < levels);
+    TT_ASSERT(exchange <= level + 1);
     const uint64_t own_count = (uint64_t)levels * (levels + 1);
     const uint64_t index = (uint64_t)level * (levels + 1) + exchange;
     return (index + (is_arriving ? own_count : 0)) * PRODUCTS_BYTES;
@@ -122,6 +125,7 @@ static uint64_t products_at(const tt_problem *problem, uint32_t level, uint32_t 
 static uint64_t slot_of(const tt_problem *problem, uint32_t level)
 {
     const uint32_t levels = log2_floor(problem->size);
+    TT_ASSERT(level <= levels);
     uint64_t slot = 2 * (uint64_t)levels * (levels + 1) * PRODUCTS_BYTES;
     for (uint32_t i = 0; i < level; i++) {
         slot += half_bytes_max(problem, i);
@@ -131,6 +135,7 @@ static uint64_t slot_of(const tt_problem *problem, uint32_t level)
 
 static void adasum_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(adasum_fits(problem));
     const uint32_t levels = log2_floor(problem->size);
     uint32_t rounds = 2;
     for (uint32_t level = 0; level < levels; level++) {
@@ -159,6 +164,7 @@ static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t tu
         range.first += half.first;
         range.bytes = half.bytes;
     }
+    TT_ASSERT(range.first + range.bytes <= problem->bytes);
     return range;
 }
 
@@ -168,6 +174,7 @@ static bool exchange_move(const tt_problem *problem, place at, uint32_t index, t
 {
     const bool is_down = at.phase == PHASE_HALVE, is_send = index == 0;
     const uint32_t partner = problem->self ^ (UINT32_C(1) << at.level);
+    TT_ASSERT(partner < problem->size);
     const tt_span range =
         range_after(problem, is_send == is_down ? partner : problem->self, at.level + 1);
     const uint64_t done = at.step * segment_bytes(problem);
@@ -192,6 +199,7 @@ static bool add_move(const tt_problem *problem, place at, uint32_t index, tt_mov
     if (index > 2) {
         return false;
     }
+    TT_ASSERT(at.step <= at.level); /* partners inside the block of 2^(level + 1) */
     move_out->kind = kinds[index];
     move_out->work = TT_WORK_ADD;
     move_out->peer = problem->self ^ (UINT32_C(1) << at.step);
@@ -233,7 +241,8 @@ static bool part_move(const tt_problem *problem, place at, uint32_t index, tt_mo
 static bool adasum_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {
-    (void)plan;
+    TT_ASSERT(at.round < plan->round_count);
+    TT_ASSERT(at.lane == 0);
     const place where = place_of(problem, at.round);
     switch (where.phase) {
     case PHASE_COPY:

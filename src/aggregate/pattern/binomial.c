@@ -8,6 +8,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool binomial_fits(const tt_problem *problem)
 {
@@ -17,6 +18,7 @@ static bool binomial_fits(const tt_problem *problem)
 
 static void binomial_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(binomial_fits(problem));
     const uint32_t depth = log2_ceil(problem->size);
     const uint64_t segment = problem->segment_bytes;
     const uint64_t frame_bytes = problem->bytes < segment ? problem->bytes : segment;
@@ -46,11 +48,13 @@ static void binomial_plan(const tt_problem *problem, tt_plan *plan_out)
 /* This rank's number when the root is 0, and back. */
 static uint32_t number_of(const tt_problem *problem)
 {
+    TT_ASSERT(problem->root < problem->size);
     return (problem->self + problem->size - problem->root) % problem->size;
 }
 
 static uint32_t member_of(const tt_problem *problem, uint32_t number)
 {
+    TT_ASSERT(number < problem->size);
     return (number + problem->root) % problem->size;
 }
 
@@ -58,6 +62,7 @@ static uint32_t member_of(const tt_problem *problem, uint32_t number)
 static bool up_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
     const uint32_t number = number_of(problem);
+    TT_ASSERT(turn < log2_ceil(problem->size));
     const uint32_t bit = UINT32_C(1) << turn;
     if (at.index > 0 || number % bit != 0) {
         return false;
@@ -81,6 +86,7 @@ static bool down_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt
     if (!up_move(problem, turn, at, move_out)) {
         return false;
     }
+    TT_ASSERT(move_out->peer != problem->self);
     move_out->kind = move_out->kind == TT_MOVE_SEND ? TT_MOVE_STORE : TT_MOVE_SEND;
     return true;
 }
@@ -109,6 +115,7 @@ static bool broadcast_move(const tt_problem *problem, const tt_plan *plan, tt_cu
 static bool binomial_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                           tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint32_t depth = log2_ceil(problem->size);
     const tt_spot output = spot_at(TT_OUTPUT, at.lane * plan->lane_bytes);
     const bool is_allreduce = problem->collective == TT_ALLREDUCE;
@@ -123,6 +130,7 @@ static bool binomial_move(const tt_problem *problem, const tt_plan *plan, tt_cur
     }
     if (at.round <= depth) {
         move_out->slot = (uint64_t)at.round * plan->frame_bytes;
+        TT_ASSERT(move_out->slot + move_out->bytes <= plan->scratch_bytes);
         return up_move(problem, at.round - 1, at, move_out);
     }
     if (at.round == depth + 1) {

@@ -6,6 +6,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool direct_fits(const tt_problem *problem)
 {
@@ -14,6 +15,7 @@ static bool direct_fits(const tt_problem *problem)
 
 static void direct_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(direct_fits(problem));
     const bool is_allreduce = problem->collective == TT_ALLREDUCE;
     const uint64_t segment = problem->segment_bytes;
     const uint64_t bytes = is_allreduce ? problem->bytes : tt_part_bytes_max(problem);
@@ -45,12 +47,14 @@ static uint64_t owned(const tt_problem *problem, const tt_plan *plan, uint64_t l
     const tt_span span = tt_slice(lane_length(problem->bytes, plan->lane_bytes, lane),
                                   problem->element_bytes, problem->size, owner);
     *bytes_out = span.bytes;
+    TT_ASSERT(span.bytes <= plan->frame_bytes); /* it fits into its slot in scratch */
     return lane * plan->lane_bytes + span.first;
 }
 
 static bool direct_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint32_t self = problem->self, size = problem->size, others = size - 1;
     uint64_t own_bytes;
     const uint64_t own = owned(problem, plan, at.lane, self, &own_bytes);

@@ -11,6 +11,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 enum { ROUND_COPY = 0, ROUND_FOLD = 1, ROUND_EXCHANGE = 2 };
 
@@ -21,6 +22,7 @@ static bool doubling_fits(const tt_problem *problem)
 
 static void doubling_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(doubling_fits(problem));
     if (problem->collective == TT_BARRIER) {
         const uint32_t rounds = log2_ceil(problem->size);
         *plan_out = (tt_plan){.lane_count = 1,
@@ -50,6 +52,7 @@ static bool barrier_move(const tt_problem *problem, tt_cursor at, tt_move *move_
         return false;
     }
     const uint32_t distance = UINT32_C(1) << at.round;
+    TT_ASSERT(distance < problem->size); /* else a rank would meet itself, or one twice */
     const uint32_t back = problem->size - distance % problem->size;
     move_out->kind = at.index == 0 ? TT_MOVE_SEND : TT_MOVE_STORE;
     move_out->peer = (problem->self + (at.index == 0 ? distance : back)) % problem->size;
@@ -66,6 +69,7 @@ static bool exchange_move(const tt_problem *problem, uint32_t turn, tt_cursor at
     }
     const uint32_t rank = problem->self < 2 * rest ? problem->self / 2 : problem->self - rest;
     const uint32_t partner = rank ^ (UINT32_C(1) << turn);
+    TT_ASSERT(partner + rest < problem->size); /* one of the 2^k that are left after the fold */
     move_out->kind = at.index == 0 ? TT_MOVE_SEND : TT_MOVE_REDUCE;
     move_out->peer = partner < rest ? 2 * partner + 1 : partner + rest;
     return true;
@@ -74,6 +78,7 @@ static bool exchange_move(const tt_problem *problem, uint32_t turn, tt_cursor at
 static bool doubling_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                           tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     if (problem->collective == TT_BARRIER) {
         return barrier_move(problem, at, move_out);
     }
@@ -95,6 +100,7 @@ static bool doubling_move(const tt_problem *problem, const tt_plan *plan, tt_cur
     }
     const uint32_t turn = at.round - ROUND_EXCHANGE;
     move_out->slot = (uint64_t)(turn + 1) * plan->frame_bytes;
+    TT_ASSERT(move_out->slot + move_out->bytes <= plan->scratch_bytes);
     return exchange_move(problem, turn, at, move_out);
 }
 

@@ -8,6 +8,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool flat_fits(const tt_problem *problem)
 {
@@ -16,6 +17,7 @@ static bool flat_fits(const tt_problem *problem)
 
 static void flat_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(flat_fits(problem));
     const uint64_t lane_bytes = problem->segment_bytes;
     const uint64_t frame_bytes = problem->bytes < lane_bytes ? problem->bytes : lane_bytes;
     *plan_out = (tt_plan){
@@ -34,6 +36,7 @@ static void flat_plan(const tt_problem *problem, tt_plan *plan_out)
 static bool flat_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                       tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint32_t others = problem->size - 1;
     const uint64_t first = at.lane * plan->lane_bytes;
     move_out->bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);

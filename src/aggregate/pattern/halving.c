@@ -10,6 +10,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 enum { ROUND_COPY = 0, ROUND_FOLD = 1, ROUND_HALVE = 2, LANE_SEGMENTS = 2 };
 
@@ -20,6 +21,7 @@ static bool halving_fits(const tt_problem *problem)
 
 static void halving_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(halving_fits(problem));
     const uint32_t exchanges = log2_floor(problem->size);
     const uint64_t lane_bytes = (uint64_t)problem->segment_bytes * LANE_SEGMENTS;
     const uint64_t frame_bytes = problem->bytes < lane_bytes ? problem->bytes : lane_bytes;
@@ -45,6 +47,7 @@ static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t tu
         range.first += half.first;
         range.bytes = half.bytes;
     }
+    TT_ASSERT(range.first + range.bytes <= bytes);
     return range;
 }
 
@@ -67,6 +70,7 @@ static void exchange_move(const tt_problem *problem, uint32_t turn, bool is_halv
     const uint32_t rest = problem->size - (UINT32_C(1) << log2_floor(problem->size));
     const uint32_t rank = problem->self < 2 * rest ? problem->self / 2 : problem->self - rest;
     const uint32_t partner = rank ^ (UINT32_C(1) << turn);
+    TT_ASSERT(partner + rest < problem->size); /* one of the 2^k that are left after the fold */
     const uint32_t owner = is_send == is_halving ? partner : rank;
     const tt_span range = range_after(problem, owner, turn + 1, move_out->bytes);
     move_out->peer = partner < rest ? 2 * partner + 1 : partner + rest;
@@ -106,6 +110,7 @@ static bool work_move(const tt_problem *problem, const tt_plan *plan, tt_cursor 
 static bool halving_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                          tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint32_t exchanges = log2_floor(problem->size);
     const uint32_t rest = problem->size - (UINT32_C(1) << exchanges);
     const uint32_t round_finish = ROUND_HALVE + exchanges;
@@ -127,6 +132,7 @@ static bool halving_move(const tt_problem *problem, const tt_plan *plan, tt_curs
         is_halving ? at.round - ROUND_HALVE : exchanges - 1 - (at.round - round_finish - 1);
     move_out->slot = slot_of(problem, plan, turn);
     exchange_move(problem, turn, is_halving, move_out, at.index == 0);
+    TT_ASSERT(move_out->slot + move_out->bytes <= plan->scratch_bytes);
     return true;
 }
 

@@ -13,6 +13,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 enum { ROUND_IN, ROUND_IN_READY, ROUND_SUM, ROUND_RING };
 
@@ -21,6 +22,7 @@ enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, a frame's own cost shows 
 /* Rails share a segment: lanes stay short, however many rails there are, and so overlap better. */
 static uint32_t rail_segment(const tt_problem *problem)
 {
+    TT_ASSERT(problem->topology->rail_count > 0);
     const uint32_t shared = problem->segment_bytes / problem->topology->rail_count;
     const uint32_t least = problem->segment_bytes < RAIL_SEGMENT_BYTES_MIN ? problem->segment_bytes
                                                                            : RAIL_SEGMENT_BYTES_MIN;
@@ -36,6 +38,7 @@ static bool hierarchical_fits(const tt_problem *problem)
 
 static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(hierarchical_fits(problem));
     const tt_topology *topology = problem->topology;
     const uint32_t host_count = topology->host_count;
     const uint64_t rail_bytes = (uint64_t)rail_segment(problem) * host_count;
@@ -66,6 +69,7 @@ static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_o
     const uint32_t local = (topology->local_of[problem->self] + 1 + at.index % others) % count;
     move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
     move_out->peer = topology->host_members[first + local];
+    TT_ASSERT(move_out->peer != problem->self);
     move_out->bytes = 0;
     move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
     return true;
@@ -98,6 +102,7 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
 static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                               tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const tt_topology *topology = problem->topology;
     const uint32_t local = topology->local_of[problem->self];
     const uint32_t round_spread = ROUND_RING + tt_ring_round_count(topology->host_count);
@@ -114,6 +119,7 @@ static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt
         return false;
     }
     const tt_span rail = tt_slice(chunk_bytes, problem->element_bytes, topology->rail_count, local);
+    TT_ASSERT(2 * rail.bytes <= plan->scratch_bytes);
     if (at.round == ROUND_SUM || at.round == round_spread) {
         move_out->kind = TT_MOVE_WORK;
         move_out->work = at.round == ROUND_SUM ? TT_WORK_VIEWS : TT_WORK_SPREAD;

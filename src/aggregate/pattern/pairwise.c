@@ -10,6 +10,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool pairwise_fits(const tt_problem *problem)
 {
@@ -28,20 +29,24 @@ static bool pairwise_fits(const tt_problem *problem)
 
 static uint64_t output_part_offset(const tt_problem *problem, uint32_t index)
 {
+    TT_ASSERT(index < problem->size);
     return problem->output_offsets != NULL ? problem->output_offsets[index]
                                            : index * problem->bytes;
 }
 
 static uint64_t output_part_bytes(const tt_problem *problem, uint32_t index)
 {
+    TT_ASSERT(index < problem->size);
     if (problem->output_offsets == NULL) {
         return problem->bytes;
     }
+    TT_ASSERT(problem->output_offsets[index] <= problem->output_offsets[index + 1]);
     return problem->output_offsets[index + 1] - problem->output_offsets[index];
 }
 
 static void pairwise_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(pairwise_fits(problem));
     const uint64_t segment = problem->segment_bytes;
     uint64_t bytes_max = tt_part_bytes_max(problem);
     for (uint32_t i = 0; problem->output_offsets != NULL && i < problem->size; i++) {
@@ -58,6 +63,7 @@ static void pairwise_plan(const tt_problem *problem, tt_plan *plan_out)
         .fan = problem->size,
         .partner_max = problem->size,
         .sends_alike = problem->collective == TT_ALLGATHER,
+        .is_flat = problem->collective == TT_ALLGATHER && problem->part_offsets == NULL,
         .frame_bytes = (uint32_t)(bytes_max < segment && !is_private ? bytes_max : segment),
     };
 }
@@ -72,6 +78,7 @@ static bool has_edge(const tt_problem *problem, uint32_t from, uint32_t to)
         return from == problem->root;
     case TT_SEND:
     case TT_RECEIVE:
+        TT_ASSERT(problem->size == 2);
         return from == 0;
     default:
         return true;
@@ -129,6 +136,7 @@ static void own_move(const tt_problem *problem, const tt_plan *plan, uint64_t la
 static bool pairwise_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                           tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint32_t self = problem->self, size = problem->size, others = size - 1;
     const uint64_t skip = at.lane * plan->lane_bytes;
     if (at.index == 0) {

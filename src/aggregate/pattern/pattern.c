@@ -3,6 +3,8 @@
  * pattern.c - moves that several algorithms share. */
 #include "aggregate/pattern/pattern.h"
 
+#include "base/assert.h"
+
 bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out)
 {
     const uint32_t rest = problem->size - (UINT32_C(1) << log2_floor(problem->size));
@@ -11,6 +13,7 @@ bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out)
     }
     const bool is_even = problem->self % 2 == 0;
     move_out->peer = is_even ? problem->self + 1 : problem->self - 1;
+    TT_ASSERT(move_out->peer < problem->size);
     if (is_even != is_unfold) {
         move_out->kind = TT_MOVE_SEND;
     } else {
@@ -32,6 +35,7 @@ bool tt_all_shared(const tt_problem *problem)
 bool tt_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out)
 {
     const uint32_t others = problem->size - 1;
+    TT_ASSERT(others > 0);
     move_out->kind = index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
     move_out->peer = (problem->self + 1 + index % others) % problem->size;
     move_out->bytes = 0;
@@ -52,6 +56,7 @@ bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t la
                      tt_move *move_out)
 {
     const uint64_t first = lane * plan->lane_bytes;
+    TT_ASSERT(plan->lane_bytes <= plan->slot_bytes); /* the chunk fits into the slot */
     move_out->kind = TT_MOVE_WORK;
     move_out->work = TT_WORK_COPY;
     move_out->source = is_in ? spot_at(TT_INPUT, first) : spot_at(TT_SLOT, 0);

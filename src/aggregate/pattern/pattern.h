@@ -10,6 +10,7 @@
 #define TUTTI_AGGREGATE_PATTERN_PATTERN_H
 
 #include "aggregate/algorithm.h"
+#include "base/assert.h"
 
 /* `spot` moved by `bytes`. */
 static inline tt_spot spot_plus(tt_spot spot, uint64_t bytes)
@@ -25,6 +26,7 @@ static inline tt_spot spot_at(tt_buffer buffer, uint64_t offset)
 /* ceil(a / b), and at least 1: an empty vector still has one lane, so that it synchronises. */
 static inline uint64_t lanes_for(uint64_t bytes, uint64_t lane_bytes)
 {
+    TT_ASSERT(lane_bytes > 0);
     const uint64_t count = bytes / lane_bytes + (bytes % lane_bytes != 0);
     return count > 0 ? count : 1;
 }
@@ -32,6 +34,7 @@ static inline uint64_t lanes_for(uint64_t bytes, uint64_t lane_bytes)
 /* Bytes of [0, total) that fall into lane `lane`. */
 static inline uint64_t lane_length(uint64_t total, uint64_t lane_bytes, uint64_t lane)
 {
+    TT_DEBUG_ASSERT(lane_bytes > 0);
     const uint64_t first = lane * lane_bytes;
     if (first >= total) {
         return 0;
@@ -52,6 +55,7 @@ static inline uint32_t log2_ceil(uint32_t value)
 /* Largest k with 2^k <= value, value > 0. */
 static inline uint32_t log2_floor(uint32_t value)
 {
+    TT_ASSERT(value > 0);
     uint32_t log2 = 0;
     while ((UINT64_C(2) << log2) <= value) {
         log2++;

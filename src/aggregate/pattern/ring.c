@@ -16,6 +16,7 @@ enum { LINE_SLICE_BYTES_MIN = 4096 }; /* slices so long begin on cache lines */
 
 uint32_t tt_ring_round_count(uint32_t count)
 {
+    TT_ASSERT(count > 0);
     return 2 * (count - 1) + 1;
 }
 
@@ -31,6 +32,7 @@ static uint64_t ring_slice(const tt_ring *ring, uint32_t shift, uint64_t *bytes_
 {
     const tt_span span =
         slice_of(ring, (uint32_t)(((uint64_t)ring->position + shift) % ring->count));
+    TT_ASSERT(span.first + span.bytes <= ring->bytes);
     *bytes_out = lane_length(span.bytes, ring->piece_bytes, ring->lane);
     return *bytes_out > 0 ? span.first + ring->lane * ring->piece_bytes : span.first;
 }
@@ -56,6 +58,7 @@ static void ring_receive(const tt_ring *ring, uint32_t shift, tt_move_kind kind,
 bool tt_ring_move(const tt_ring *ring, uint32_t round, uint32_t index, tt_move *move_out)
 {
     const uint32_t count = ring->count;
+    TT_ASSERT(ring->position < count);
     TT_ASSERT(round < tt_ring_round_count(count));
     if (round == count - 1) { /* the own slice is complete: finish it before it travels on */
         const uint64_t offset = ring_slice(ring, 1, &move_out->bytes);
@@ -97,11 +100,13 @@ static uint64_t slice_bytes_max(const tt_problem *problem)
     const tt_ring ring = {
         .count = problem->size, .element_bytes = problem->element_bytes, .bytes = problem->bytes};
     const uint64_t first = slice_of(&ring, 0).bytes, last = slice_of(&ring, ring.count - 1).bytes;
+    TT_ASSERT((first > last ? first : last) * ring.count >= ring.bytes); /* nothing is left out */
     return first > last ? first : last;
 }
 
 static void ring_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(ring_fits(problem));
     const uint64_t segment = problem->segment_bytes;
     *plan_out = (tt_plan){
         .fan = 1, .partner_max = 2, .frame_bytes = problem->segment_bytes, .reduce_early = true};
@@ -153,6 +158,7 @@ static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t l
 static bool allgather_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                            tt_move *move_out)
 {
+    TT_ASSERT(at.round < problem->size);
     const uint32_t size = problem->size, self = problem->self;
     const uint64_t own_first = at.lane * plan->lane_bytes;
     if (at.round == 0) {
@@ -176,6 +182,7 @@ static bool allgather_move(const tt_problem *problem, const tt_plan *plan, tt_cu
 static bool reducescatter_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                                tt_move *move_out)
 {
+    TT_ASSERT(at.round < problem->size);
     const uint32_t size = problem->size, self = problem->self;
     const uint64_t lane_first = at.lane * plan->lane_bytes;
     if (at.round == size - 1) {
@@ -190,6 +197,7 @@ static bool reducescatter_move(const tt_problem *problem, const tt_plan *plan, t
     const uint32_t part = (self + 2 * size - at.round - (at.index == 0 ? 1 : 2)) % size;
     const uint64_t offset = piece(problem, plan, at.lane, part, &move_out->bytes);
     const tt_spot held = spot_at(TT_SCRATCH, plan->lane_bytes * (1 + part));
+    TT_ASSERT(held.offset + move_out->bytes <= plan->scratch_bytes);
     move_out->peer = (self + (at.index == 0 ? 1 : size - 1)) % size;
     if (at.index == 0) {
         move_out->kind = TT_MOVE_SEND;

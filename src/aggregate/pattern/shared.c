@@ -13,6 +13,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool shared_fits(const tt_problem *problem)
 {
@@ -23,6 +24,7 @@ static bool shared_fits(const tt_problem *problem)
 
 static void shared_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(shared_fits(problem));
     const bool is_staged = problem->facts == NULL || !tt_all_shared(problem);
     const uint64_t slot_bytes = problem->segment_bytes;
     const uint64_t lane_bytes = is_staged ? slot_bytes : (problem->bytes > 0 ? problem->bytes : 1);
@@ -46,34 +48,38 @@ static void sum_move(tt_span own, tt_move *move_out)
     move_out->target = spot_at(TT_OUTPUT, 0);
 }
 
+enum { IN_BEFORE, IN_AFTER, IN_READY, SUM, OUT_READY, OUT_BEFORE, OUT_AFTER };
+
+/* Copies and the sum: one piece of work in a round. */
+static bool work_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t phase,
+                      tt_move *move_out)
+{
+    const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, lane);
+    const tt_span own = tt_line_slice(chunk_bytes, problem->size, problem->self);
+    TT_ASSERT(own.first + own.bytes <= chunk_bytes);
+    if (phase == SUM) {
+        sum_move(own, move_out);
+        return true;
+    }
+    const bool is_before = phase == IN_BEFORE || phase == OUT_BEFORE;
+    const uint64_t skipped = is_before ? 0 : own.first + own.bytes;
+    move_out->bytes = is_before ? own.first : chunk_bytes - skipped;
+    const bool is_in = phase == IN_BEFORE || phase == IN_AFTER;
+    const bool is_staged = tt_staging_move(problem, plan, lane, is_in, move_out);
+    move_out->source = spot_plus(move_out->source, skipped);
+    move_out->target = spot_plus(move_out->target, skipped);
+    return is_staged;
+}
+
 static bool shared_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {
-    enum { IN_BEFORE, IN_AFTER, IN_READY, SUM, OUT_READY, OUT_BEFORE, OUT_AFTER };
-    const uint64_t chunk_bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
     const uint32_t phase = plan->slot_bytes > 0 ? at.round : at.round + SUM;
-    const tt_span own = tt_line_slice(chunk_bytes, problem->size, problem->self);
-    switch (phase) {
-    case IN_BEFORE:
-    case OUT_BEFORE:
-        move_out->bytes = own.first;
-        return at.index == 0 &&
-               tt_staging_move(problem, plan, at.lane, phase == IN_BEFORE, move_out);
-    case IN_AFTER:
-    case OUT_AFTER:
-        move_out->bytes = chunk_bytes - own.first - own.bytes;
-        if (!tt_staging_move(problem, plan, at.lane, phase == IN_AFTER, move_out)) {
-            return false;
-        }
-        move_out->source = spot_plus(move_out->source, own.first + own.bytes);
-        move_out->target = spot_plus(move_out->target, own.first + own.bytes);
-        return at.index == 0;
-    case SUM:
-        sum_move(own, move_out);
-        return at.index == 0;
-    default:
+    TT_ASSERT(at.round < plan->round_count);
+    if (phase == IN_READY || phase == OUT_READY) {
         return tt_notify_move(problem, at.index, move_out);
     }
+    return at.index == 0 && work_move(problem, plan, at.lane, phase, move_out);
 }
 
 const tt_algorithm tt_algorithm_shared = {

@@ -8,6 +8,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool star_fits(const tt_problem *problem)
 {
@@ -17,6 +18,7 @@ static bool star_fits(const tt_problem *problem)
 
 static void star_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(star_fits(problem));
     const uint64_t lane_bytes = problem->segment_bytes;
     const uint64_t frame_bytes = problem->bytes < lane_bytes ? problem->bytes : lane_bytes;
     const bool is_center = problem->self == 0;
@@ -58,6 +60,7 @@ static bool center_move(const tt_problem *problem, const tt_plan *plan, tt_curso
 static bool star_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                       tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     const uint64_t first = at.lane * plan->lane_bytes;
     move_out->bytes = lane_length(problem->bytes, plan->lane_bytes, at.lane);
     move_out->source = spot_at(TT_INPUT, first);

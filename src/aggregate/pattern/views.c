@@ -17,6 +17,7 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
+#include "base/assert.h"
 
 static bool views_fits(const tt_problem *problem)
 {
@@ -38,6 +39,7 @@ static bool views_fits(const tt_problem *problem)
 
 static void views_plan(const tt_problem *problem, tt_plan *plan_out)
 {
+    TT_ASSERT(views_fits(problem));
     if (problem->facts != NULL && !tt_all_shared(problem)) {
         tt_algorithm_framed(problem)->plan(problem, plan_out);
         return;
@@ -66,6 +68,7 @@ static void slice_move(const tt_problem *problem, tt_work work, tt_move *move_ou
 static void part_move(const tt_problem *problem, tt_work work, uint32_t peer, tt_move *move_out)
 {
     const uint64_t own = problem->self * problem->bytes, theirs = peer * problem->bytes;
+    TT_ASSERT(peer < problem->size);
     const bool gives = problem->collective == TT_ALLGATHER || problem->collective == TT_GATHER;
     const bool is_alltoall = problem->collective == TT_ALLTOALL;
     move_out->work = work;
@@ -77,6 +80,7 @@ static void part_move(const tt_problem *problem, tt_work work, uint32_t peer, tt
 
 static void work_move(const tt_problem *problem, uint32_t round, tt_move *move_out)
 {
+    TT_ASSERT(problem->part_offsets == NULL); /* parts are alike */
     move_out->kind = TT_MOVE_WORK;
     switch (problem->collective) {
     case TT_BROADCAST:
@@ -106,6 +110,7 @@ static void work_move(const tt_problem *problem, uint32_t round, tt_move *move_o
 static bool views_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                        tt_move *move_out)
 {
+    TT_ASSERT(at.round < plan->round_count);
     if (!tt_all_shared(problem)) {
         return tt_algorithm_framed(problem)->move(problem, plan, at, move_out);
     }

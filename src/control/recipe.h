@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recipe.h - a call as it was prepared once: what it claims, and the stages that run it.
+ *
+ * An op is one run of a recipe. Calls find theirs by a hint of their request, or in a table; a
+ * setting that was changed is another key, so what was prepared under the old one ages out.
+ *
+ * Invariants:
+ *  (1) A recipe does not change, but for `uses`, `idle` and its place in lists.
+ *  (2) It lives while the table, an op that is not over, or the memory of what is over refers
+ *      to it. An idle op uses its recipe, too. The block stays until the machine ends: a stale
+ *      hint reads a stamp that is not its own.
+ *  (3) `idle` is an op that ended well and is laid out for this recipe; it is in no other
+ *      list. At most IDLE_MAX ops are idle, each with at most IDLE_BYTES_MAX of memory. Others go
+ *      back to the free ops by turns: with more calls in rotation nothing is gained by a better
+ *      choice.
+ *  (4) One block is always kept for a call that there is no memory for. It has no stages:
+ *      such a call ends at once, and tells the others why.
+ *
+ * Layer:   control, private.
+ * Threads: as control.h.
+ * Memory:  blocks from the platform, in lists by size, kept for reuse.
+ */
+#ifndef TUTTI_CONTROL_RECIPE_H
+#define TUTTI_CONTROL_RECIPE_H
+
+#include "aggregate/aggregate.h"
+#include "control/control.h"
+#include "control/order.h"
+
+enum {
+    RECIPES_MAX = 1024,       /* in the table, without a name */
+    NAMED_RECIPES_MAX = 4096, /* with one */
+    RECIPE_BUCKETS = 1024,
+    RECIPE_SIZES = 6, /* of blocks: by stages and length of the name */
+    IDLE_MAX = 128,
+    IDLE_BYTES_MAX = 8 * 1024,
+};
+
+/* NAMED to PLANNED are part of the key, the others follow from it. */
+enum {
+    TRAIT_NAMED = 1, /* its sums have one order of additions, whatever travels with them */
+    TRAIT_IN_PLACE = 2,
+    TRAIT_PAIR = 4,
+    TRAIT_SENDS = 8,    /* of a pair */
+    TRAIT_PLANNED = 16, /* no engine takes it: see engine.c (2) */
+    TRAIT_ENGINE = 32,
+    TRAIT_BRIEF = 64,     /* one short frame to all: it is not held, nor does it work in steps */
+    TRAIT_SAMPLED = 128,  /* so short that one call in many is timed */
+    TRAIT_STRAIGHT = 256, /* one exchange of its buffers as they are given */
+    TRAIT_SHAPED = 512,   /* its claim has a shape, */
+    TRAIT_TITLED = 1024,  /* a name */
+    TRAIT_BARREN = 2048,  /* has no stages: this rank objects to the call */
+    TRAITS_OF_KEY = TRAIT_NAMED | TRAIT_IN_PLACE | TRAIT_PAIR | TRAIT_SENDS | TRAIT_PLANNED,
+};
+
+/* What a recipe is found by, beside its set, name, shape and settings. */
+typedef struct tt_recipe_key {
+    uint64_t kind; /* all that is short */
+    uint64_t count;
+    uint64_t prescale, postscale; /* their bits */
+    uint64_t cut;                 /* root above, segment below */
+} tt_recipe_key;
+
+/* What every run reads comes first, in two lines of cache. */
+typedef struct tt_recipe {
+    tt_recipe_key key;
+    tt_set *set;
+    uint64_t settings;
+    const tt_program *program;
+    uint64_t salt;                      /* that was asked for */
+    uint64_t stamp;                     /* never given twice; 0: free */
+    uint64_t input_bytes, output_bytes; /* on this rank; uneven: unknown */
+    uint64_t descriptor;
+    tt_op *idle; /* or NULL */
+    tt_stage *stages;
+    uint32_t uses;
+    uint16_t traits;
+    uint8_t stage_count;
+    bool is_in; /* the table */
+
+    struct tt_recipe *next;       /* in its bucket, or among the free ones of its size */
+    struct tt_recipe *next_block; /* of all */
+    uint64_t hash;                /* of the key */
+    uint8_t size;   /* which of RECIPE_SIZES */
+    tt_claim claim; /* the name takes no more room than it needs */
+} tt_recipe;
+
+_Static_assert(offsetof(tt_recipe, next) == 128, "see above");
+
+typedef struct tt_recipes {
+    tt_recipe *buckets[RECIPE_BUCKETS];
+    tt_recipe *last;    /* of the table, that was found last; or NULL */
+    uint32_t counts[2]; /* in the table: without a name, with one */
+    uint32_t hand;      /* bucket from which on one leaves for another */
+    uint32_t idle_count;
+    uint32_t idle_hand; /* index of an op: the next to go back is looked for from there on */
+    uint64_t next_stamp;
+    tt_recipe *free[RECIPE_SIZES];
+    tt_recipe *spare;
+    tt_recipe *blocks;
+} tt_recipes;
+
+tt_status tt_recipes_init(tt_control *control);
+void tt_recipes_fini(tt_control *control);
+
+/* The recipe of such a call on this set, made if need be. NULL: no memory. Who does not use it at
+ * once may lose it. */
+tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space);
+/* One without stages, for a call that is not to run. There always is one. */
+tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *request,
+                            tt_space space);
+/* The recipe of such a call by the order of calls, if there is one and the request needs nothing
+ * else looked at; NULL: it does. */
+tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request);
+static inline void tt_recipe_use(tt_recipe *recipe)
+{
+    TT_DEBUG_ASSERT(recipe->stamp != 0);
+    recipe->uses++;
+}
+/* One use less. */
+void tt_recipe_release(tt_control *control, tt_recipe *recipe);
+/* The set is no more, and nothing of it is remembered. */
+void tt_recipe_forget_set(tt_control *control, const tt_set *set);
+
+/* Of an op that is over: keep it for the next call like its own; false: it is not kept. */
+bool tt_idle_keep(tt_op *op);
+/* Give one back to the free ops; false: none is idle. */
+bool tt_idle_drop_one(tt_control *control);
+
+#endif

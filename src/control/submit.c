@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * submit.c - from a request to an op: what was prepared for such a call, and its place. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/plant.h"
+#include "control/any.h"
+#include "control/name.h"
+
+enum { TIMED_ONE_IN = 16 }; /* of short calls one is timed, and counted for the others */
+
+/* How many calls its time counts for; 0: it is not timed. */
+static uint32_t weight_of(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    if ((op->recipe->traits & TRAIT_SAMPLED) == 0 || op->control->times_all ||
+        request->deadline_ns > 0 ||
+        (request->named != NULL && request->named->deadline_ns != UINT64_MAX)) {
+        return 1;
+    }
+    return op->paced.age % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
+}
+
+/* Does the time until its partners were heard of tell more than the end of its first stage? */
+static bool hears(const tt_recipe *recipe)
+{
+    TT_DEBUG_ASSERT((recipe->traits & TRAIT_BARREN) != 0 || recipe->stage_count > 0);
+    return (recipe->traits & (TRAIT_BRIEF | TRAIT_BARREN)) == 0 &&
+           recipe->stages[0].kind == TT_STAGE_EXCHANGE;
+}
+
+/* It was submitted now. */
+static void date(tt_op *op)
+{
+    TT_DEBUG_ASSERT(op->submitted_ns == 0);
+    const tt_request *request = op->request;
+    op->heard_ns = 0;
+    op->heard = op->weight > 0 && hears(op->recipe) ? 0 : UINT64_MAX;
+    tt_op_date(op, tt_now(op->control->platform));
+    if (request->named != NULL) { /* the time until it could begin counts */
+        op->deadline_ns = tt_min_u64(op->deadline_ns, request->named->deadline_ns);
+        op->waiting_ns = request->named->submitted_ns;
+    }
+}
+
+/* From now on the request runs as this op, which was free. */
+static void run(tt_op *op, tt_request *request)
+{
+    TT_DEBUG_ASSERT(op->recipe->idle != op);
+    tt_control *control = op->control;
+    op->request = request;
+    tt_op_set_phase(op, OP_RUNNING);
+    op->stage = 0;
+    tt_pacer_enter(&control->pace.pacer, &op->paced);
+    request->has_strays = false;
+    request->op = op;
+    control->pending++;
+}
+
+/* The op has its number. Of many short calls one is timed. */
+static void watch(tt_op *op)
+{
+    TT_DEBUG_ASSERT(op->phase == OP_RUNNING);
+    tt_control *control = op->control;
+    op->weight = weight_of(op);
+    op->submitted_ns = 0;
+    op->heard = UINT64_MAX;
+    if (op->weight > 0 || control->tracer != NULL) {
+        date(op);
+    }
+    if (control->patrol_ns == UINT64_MAX) {
+        tt_control_watch(control);
+    }
+}
+
+/* The op's place: in an order, or per pair and direction, or of a planned tensor. */
+static void take_place(tt_op *op, const tt_standing *standing)
+{
+    TT_DEBUG_ASSERT(op->set == op->recipe->set);
+    tt_set *set = op->set;
+    op->space = op->is_pair ? SPACE_PAIR : standing->space;
+    op->divisor = standing->active > 0 ? standing->active : set->size;
+    op->planned = NULL;
+    op->tensor = (tt_upset){.generation = standing->generation, .index = standing->index};
+    if (op->space == SPACE_PLANNED) {
+        op->sequence = standing->sequence;
+        op->planned = tt_planned_begin(op->control, set, op->sequence);
+    } else if (!op->is_pair) {
+        op->sequence = tt_order_of(set, op->space)->next++;
+    } else if (tt_any_waits(set, op->request)) {
+        tt_any_place(op);
+    } else {
+        tt_pair_place(op, op->request->root);
+    }
+}
+
+static void refuse_starved(tt_op *op)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "rank %u is out of memory", op->control->world.rank);
+    tt_op_refuse(op, TT_ERR_NO_MEMORY, text.bytes);
+}
+
+/* A failure that the set's next call is to tell. */
+static void refuse_late(tt_op *op)
+{
+    const tt_status late = op->set->late;
+    TT_DEBUG_ASSERT(late < 0);
+    op->set->late = TT_OK;
+    tt_op_refuse(op, late, op->set->late_text);
+}
+
+static void submit(tt_recipe *recipe, tt_request *request, const tt_standing *standing,
+                   const tt_failure *objection)
+{
+    bool is_last;
+    tt_set *set = recipe->set;
+    TT_DEBUG_ASSERT((recipe->traits & TRAIT_BARREN) == 0 || recipe->stage_count == 0);
+    tt_control *control = set->control;
+    tt_op *op = tt_op_take(control, recipe, &is_last);
+    run(op, request);
+    const bool waits = op->is_pair && tt_any_waits(set, request);
+    take_place(op, standing);
+    watch(op);
+    if (control->asks.count > 0 && op->is_sender) {
+        tt_any_answer(op);
+    }
+    const bool has_no_room =
+        op->space == SPACE_PLANNED &&
+        (op->planned == NULL || !tt_planned_claim(control, op->planned, op->sequence, recipe));
+    /* The block that is kept for this is for calls that end at once. */
+    const bool has_no_recipe = (recipe->traits & TRAIT_BARREN) != 0 &&
+                               (objection == NULL || control->recipes.spare == NULL);
+    if (objection != NULL && !waits) {
+        tt_op_refuse(op, objection->status, objection->text);
+    } else if (is_last || has_no_room || has_no_recipe || set->broken == TT_ERR_NO_MEMORY) {
+        refuse_starved(op);
+    } else if (set->late < 0) {
+        refuse_late(op);
+    } else if (waits) {
+        tt_any_wait(op, objection);
+    } else {
+        tt_op_place(op);
+    }
+}
+
+void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
+                  const tt_standing *standing, const tt_failure *objection)
+{
+    TT_DEBUG_ASSERT(objection == NULL || objection->status < 0);
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    const tt_space space = is_pair ? SPACE_PAIR : standing->space;
+    if (is_pair && !tt_any_has_room(set, request)) {
+        return;
+    }
+    tt_recipe *recipe = objection == NULL ? tt_recipe_of(control, set, request, space) : NULL;
+    if (recipe == NULL) {
+        recipe = tt_recipe_barren(control, set, request, space);
+    }
+    submit(recipe, request, standing, objection);
+}
+
+/* What is wrong with a request here, as all ranks are to read it. All parts of a group tell the
+ * same words, whichever of them a peer meets first. */
+static void add_blame(const tt_control *control, const tt_request *request, tt_text *text_io)
+{
+    const tt_text words = *text_io;
+    tt_text_clear(text_io);
+    tt_text_add(text_io, "rank %u: %s: %s", control->world.rank, tt_request_what(request),
+                words.bytes);
+}
+
+void tt_request_submit_again(tt_control *control, tt_request *request)
+{
+    tt_set *set = tt_set_find(control, request->set);
+    tt_text text;
+    tt_text_clear(&text);
+    request->named = NULL;
+    if (TT_PLANT(SETTING_TAKEN_ANEW)) {
+        request->is_tuned = tt_request_is_tuned(control, request);
+    }
+    if (control->shut_down < 0) {
+        tt_request_refuse(request, control->shut_down, control->shut_down_text);
+        return;
+    }
+    if (set == NULL || set->self == UINT32_MAX) {
+        tt_text_add(
+            &text, set == NULL ? "process set %u does not exist" : "not a member of process set %u",
+            request->set);
+        tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+        return;
+    }
+    if (request->is_join) {
+        tt_host_join(control, set, request);
+        return;
+    }
+    const tt_standing standing = {.space = SPACE_CALLS};
+    tt_status status = request->objection;
+    if (status < 0) {
+        tt_text_add(&text, "%s", request->error);
+    } else {
+        status = tt_request_check(request, set->self, set->size, &text);
+    }
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
+        tt_request_refuse(request, status, text.bytes); /* no peer to tell */
+        return;
+    }
+    if (status != TT_OK) {
+        add_blame(control, request, &text);
+    }
+    const tt_failure objection = {.status = status, .text = text.bytes};
+    if (request->name != NULL && !is_pair) {
+        tt_name_submit(control, set, request, status != TT_OK ? &objection : NULL);
+        return;
+    }
+    tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
+}
+
+/* An op of one short frame that nothing keeps from beginning: its frame goes out before anything is
+ * noted down. False: it may have to wait. */
+static bool post_first(tt_op *op, const tt_request *request)
+{
+    const tt_control *control = op->control;
+    const tt_order *order = &op->set->calls;
+    tt_exec *exec = &op->exec;
+    if (!exec->is_host_wide || request->output == NULL || order->queue != NULL ||
+        order->ops[op->sequence % OPS_AHEAD_MAX] != NULL ||
+        order->staged_count >= control->config.staged_max || control->fates != NULL ||
+        exec->laid_out != exec->stage) {
+        return false;
+    }
+    exec->identity.op = op->sequence;
+    exec->input = request->input;
+    exec->output = request->output;
+    exec->urgency = request->urgency;
+    exec->age = control->pace.pacer.next_age; /* which it is given next */
+    tt_exec_post(exec);
+    return true;
+}
+
+/* A call that was prepared before, and needs nothing but its buffers checked: it may take the op
+ * that is kept for it, whose standing is the same every time. */
+static bool submit_known(tt_control *control, tt_set *set, tt_request *request)
+{
+    static const tt_standing calls = {.space = SPACE_CALLS};
+    tt_recipe *known = tt_recipe_known(control, set, request);
+    if (known == NULL) {
+        return false;
+    }
+    TT_DEBUG_ASSERT(known->set == set && (known->traits & TRAIT_BARREN) == 0);
+    if (known->idle == NULL || set->broken < 0 || set->late < 0) {
+        submit(known, request, &calls, NULL);
+        return true;
+    }
+    tt_op *op = tt_idle_take(control, known);
+    TT_ASSERT(op->space == SPACE_CALLS && op->divisor == set->size);
+    op->sequence = set->calls.next++;
+    const uint16_t plain = TRAIT_BRIEF | TRAIT_STRAIGHT;
+    const bool begins = (known->traits & plain) == plain && post_first(op, request);
+    run(op, request);
+    watch(op);
+    if (begins) {
+        tt_op_begin_posted(op);
+        return true;
+    }
+    tt_op_place(op);
+    return true;
+}
+
+static void refuse_removed(tt_request *request)
+{
+    tt_text text = {0};
+    tt_text_add(&text, "process set %u does not exist", request->set);
+    tt_request_refuse(request, TT_ERR_BAD_ARGUMENT, text.bytes);
+}
+
+void tt_control_submit(tt_control *control, tt_request *request)
+{
+    if (request->name != NULL && tt_name_repeat(control, request)) {
+        return;
+    }
+    if (control->names != NULL && control->names->later != NULL) {
+        tt_group_flush(control);
+        tt_name_submit_later(control); /* none of their names may be passed */
+    }
+    request->segment_bytes = control->config.segment_bytes;
+    request->due_ns = 0;
+    request->is_tuned = tt_request_is_tuned(control, request);
+    tt_set *set = tt_set_find(control, request->set);
+    if (set == NULL || set->self == UINT32_MAX || control->shut_down < 0) {
+        tt_request_submit_again(control, request); /* to be refused */
+    } else if (set->phase != SET_OPEN) {           /* what was submitted before may go on */
+        refuse_removed(request);
+    } else if (!submit_known(control, set, request)) {
+        tt_request_submit_again(control, request);
+    }
+}
