@@ -93,6 +93,21 @@ class Kill(unittest.TestCase):
     def test_a_forked_child_does_not_hide_the_death(self):
         self.kill_many(KILLS, KILLS - KILLS * 7 // 8, forks=True)
 
+    def check_joining(self, job, victim):
+        """Every survivor's init or call failed, and names the victim. A rank that had joined before
+        the victim died may instead name one that could not: that one has exited, too."""
+        survivors = [number for number in range(len(job.ranks)) if number != victim]
+        ends = {number: job[number].expect(r"^(failed|init) (-\d+) (.*)$")
+                for number in survivors}
+        not_joined = [number for number in survivors if ends[number][1] == "init"]
+        for number in survivors:
+            rank, (end, status, text) = job[number], ends[number].groups()
+            self.assertIn(int(status), (PEER_DOWN, MISSED), rank.story())
+            culprits = [victim] if end == "init" else [victim, *not_joined]
+            self.assertRegex(text, rf"(\branks?|did not join .*\(joined:) (\d+, )*"
+                                   rf"({'|'.join(map(str, culprits))})\b", rank.story())
+            self.assertIn(rank.code(), (0, 3), rank.story())
+
     def test_a_death_while_joining_is_named_or_waited_out(self):
         """Before all have met, a dead rank and a late one look alike: then time runs out. On a slow
         machine it may do so for a rank that lives, while the dead one has joined."""
@@ -106,12 +121,7 @@ class Kill(unittest.TestCase):
                                 variables=variables) as job:
                 time.sleep(chance.uniform(0.0, 0.03))
                 ranks.kill(job[victim].pid)
-                for rank in (rank for number, rank in enumerate(job) if number != victim):
-                    match = rank.expect(r"^(?:failed|init) (-\d+) (.*)$")
-                    self.assertIn(int(match[1]), (PEER_DOWN, MISSED), rank.story())
-                    self.assertRegex(match[2], rf"(\branks?|did not join .*\(joined:) (\d+, )*"
-                                               rf"{victim}\b", rank.story())
-                    self.assertIn(rank.code(), (0, 3), rank.story())
+                self.check_joining(job, victim)
 
     @classmethod
     def tearDownClass(cls):
