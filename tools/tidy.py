@@ -50,7 +50,7 @@ PURE_LAYERS = {"control", "negotiate", "schedule", "aggregate", "sync", "codec",
 PHASED_LAYERS = {"control", "aggregate", "negotiate", "schedule"}
 PURE_FILES = {"src/platform/platform.h"}
 PURE_HEADERS = {"stdbool.h", "stddef.h", "stdint.h", "stdarg.h", "string.h", "limits.h", "math.h",
-                "stdalign.h", "float.h"}
+                "stdalign.h", "float.h", "immintrin.h"}
 PURE_BANNED = ("malloc calloc realloc free aligned_alloc posix_memalign strdup strndup printf "
                "fprintf dprintf puts perror time clock clock_gettime gettimeofday nanosleep usleep "
                "sleep random srandom drand48 getenv exit abort signal syscall").split()

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * codec.h - gradients in fewer bytes: codecs, their options, and how values become bytes.
+ *
+ * A codec is chosen by a text, "int8:block=512". It turns values of a tensor into wire bytes, block
+ * by block, and back. The codecs here are local: the wire bytes follow from the number of elements
+ * alone, and blocks are coded independently of each other. So a tensor can be cut at any multiple
+ * of the block, and its pieces coded by different threads at different times.
+ *
+ * What a codec promises (codec_test.c checks each of them over all that are registered):
+ *  (1) Encoding and decoding give the same bits on every instruction set and architecture.
+ *  (2) Wire bytes are tt_codec_wire_bytes(spec, count), whatever the values are.
+ *  (3) UNBIASED: the mean of what is decoded is the value, for any value. CONTRACTION: the squared
+ *      error of a block is below the square of the block itself (for UNBIASED ones: of what is
+ *      decoded, divided by 1 + omega; for fp16: of magnitudes from 2^-14 on).
+ *  (4) A block that has a NaN or an infinity is decoded as NaN in all of its elements (casts: in
+ *      those elements alone), and leaves the residual as it was: nothing else is spoilt by it.
+ *  (5) All zeros are decoded as zeros, and so may be a block whose magnitudes are all below 2^-100
+ *      (natural: 2^-94). No elements are no bytes.
+ *
+ * Error feedback (Seide et al. 2014, Karimireddy et al. 2019): what was not sent is kept in a
+ * residual and added to the next gradient, so that sent + residual = all gradients so far. The
+ * caller owns the residual and gives the old and the new one apart: a call that fails drops the new
+ * one, and nothing is lost. An UNBIASED codec under error feedback divides by 1 + omega, as it
+ * diverges otherwise.
+ *
+ * Layer:   codec; a leaf, pure.
+ * Threads: pure; parts of one tensor may be coded by several threads at once.
+ * Memory:  at most TT_CODEC_STACK_BYTES of stack.
+ */
+#ifndef TUTTI_CODEC_CODEC_H
+#define TUTTI_CODEC_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/text.h"
+
+enum {
+    TT_CODEC_LOCAL = 1,       /* wire bytes follow from the count; blocks are independent */
+    TT_CODEC_UNBIASED = 2,    /* draws random numbers */
+    TT_CODEC_CONTRACTION = 4, /* may stand under error feedback */
+    TT_CODEC_CAST = 8,        /* another float type: no error feedback unless it is asked for */
+};
+
+enum {
+    TT_CODEC_BLOCK_MIN = 16,
+    TT_CODEC_BLOCK_MAX = 4096,
+    TT_CODEC_STACK_BYTES = 64 * 1024,
+    TT_CODEC_TEXT_BYTES = 64, /* of a codec as text, its zero included */
+};
+
+typedef struct tt_codec tt_codec;
+
+/* A codec with its options. */
+typedef struct tt_codec_spec {
+    const tt_codec *codec;
+    uint32_t block;    /* elements that share a head, and are coded together */
+    uint32_t bits;     /* of one element, where that can be chosen */
+    bool has_feedback; /* keeps a residual */
+} tt_codec_spec;
+
+/* What random numbers depend on, beside the element: the same on one rank for one occurrence of a
+ * tensor, so that a run can be repeated. Ranks should differ in `seed`. */
+typedef struct tt_codec_draw {
+    uint64_t seed;
+    uint32_t tensor, occurrence;
+} tt_codec_draw;
+
+/* What to encode: elements [first, first + count) of a tensor; `first` is a multiple of the block.
+ * All pointers are to the first of them. */
+typedef struct tt_codec_source {
+    const void *values;
+    tt_dtype dtype; /* F32, F16 or BF16 */
+    float factor;   /* values are multiplied by it */
+    uint64_t first;
+    size_t count;
+    const float *residual; /* NULL: none */
+    float *residual_out;   /* may be `residual`; NULL: it is not wanted */
+    tt_codec_draw draw;
+} tt_codec_source;
+
+/* Where decoded values go. */
+typedef struct tt_codec_target {
+    void *values;
+    tt_dtype dtype; /* F32, F16 or BF16 */
+    float factor;   /* they are multiplied by it */
+    size_t count;
+} tt_codec_target;
+
+/* The codec that `text` asks for: NAME[:KEY=VALUE[,KEY=VALUE...]]. BAD_ARGUMENT: `why` says what is
+ * wrong with it, and what could have been meant. */
+tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why);
+
+/* The text of a spec, every option spelt out: equal specs have equal texts. */
+void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES]);
+
+const char *tt_codec_name(const tt_codec_spec *spec);
+uint32_t tt_codec_traits(const tt_codec_spec *spec);
+
+/* Bound of E |C(x) - x|^2 / |x|^2 of an UNBIASED codec, for any block; else 0. */
+double tt_codec_omega(const tt_codec_spec *spec);
+
+uint64_t tt_codec_wire_bytes(const tt_codec_spec *spec, uint64_t count);
+
+/* Wire bytes of the source, and its new residual. Returns how many of its elements could not be
+ * coded: NaN, infinite, or in a block whose sum is. */
+uint64_t tt_codec_encode(const tt_codec_spec *spec, const tt_codec_source *source, uint8_t *wire);
+
+/* Are these bytes what encoding `count` elements could have given? BAD_WIRE: they are not. Nothing
+ * that is decoded unchecked reads or writes beyond its bounds, but it may give any values. */
+tt_status tt_codec_check(const tt_codec_spec *spec, const uint8_t *wire, size_t wire_bytes,
+                         uint64_t count);
+
+/* target[i] += what element i was decoded to. */
+void tt_codec_decode_add(const tt_codec_spec *spec, const uint8_t *wire, float *target,
+                         size_t count);
+
+/* values[i] of the target = what element i was decoded to, multiplied and rounded. */
+void tt_codec_decode(const tt_codec_spec *spec, const uint8_t *wire, const tt_codec_target *target);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parse.c - codecs as text: "int8:block=512,ef=on". */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/nearest.h"
+#include "codec/registry.h"
+
+enum { WORD_BYTES = 32 };
+
+/* Copy what comes before `stop` or the end; false: it is too long. Moves `text_io` behind it. */
+static bool take_word(const char **text_io, const char *stops, char word[WORD_BYTES])
+{
+    const size_t length = strcspn(*text_io, stops);
+    if (length >= WORD_BYTES) {
+        return false;
+    }
+    memcpy(word, *text_io, length);
+    word[length] = '\0';
+    *text_io += length;
+    return true;
+}
+
+static tt_status unknown_codec(const char *name, tt_text *why)
+{
+    tt_nearest nearest;
+    tt_nearest_init(&nearest, "", name);
+    for (size_t i = 0; tt_codec_at(i) != NULL; i++) {
+        tt_nearest_offer(&nearest, tt_codec_at(i)->name);
+    }
+    tt_text_add(why, "there is no codec ");
+    tt_text_add_quoted(why, name, WORD_BYTES);
+    if (nearest.best[0] != '\0') {
+        tt_text_add(why, "; did you mean '%s'?", nearest.best);
+    } else {
+        tt_text_add(why, "; there are");
+        for (size_t i = 0; tt_codec_at(i) != NULL; i++) {
+            tt_text_add(why, "%s %s", i > 0 ? "," : "", tt_codec_at(i)->name);
+        }
+    }
+    return TT_ERR_BAD_ARGUMENT;
+}
+
+/* A number without sign, at most nine digits. */
+static bool read_number(const char *text, uint32_t *number_out)
+{
+    const size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 9 || text[digits] != '\0') {
+        return false;
+    }
+    uint32_t number = 0;
+    for (size_t i = 0; i < digits; i++) {
+        number = 10 * number + (uint32_t)(text[i] - '0');
+    }
+    *number_out = number;
+    return true;
+}
+
+static tt_status read_block(tt_codec_spec *spec, const char *value, tt_text *why)
+{
+    if (!read_number(value, &spec->block) || spec->block < TT_CODEC_BLOCK_MIN ||
+        spec->block > TT_CODEC_BLOCK_MAX || (spec->block & (spec->block - 1)) != 0) {
+        tt_text_add(why, "codec %s: block=%s is not a power of two from %d to %d",
+                    spec->codec->name, value, (int)TT_CODEC_BLOCK_MIN, (int)TT_CODEC_BLOCK_MAX);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
+static tt_status read_bits(tt_codec_spec *spec, const char *value, tt_text *why)
+{
+    const tt_codec *codec = spec->codec;
+    if (!read_number(value, &spec->bits) ||
+        (spec->bits != codec->bits_min && spec->bits != codec->bits_max)) {
+        tt_text_add(why, "codec %s: bits=%s is neither %u nor %u", codec->name, value,
+                    codec->bits_min, codec->bits_max);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
+}
+
+static tt_status read_feedback(tt_codec_spec *spec, const char *value, tt_text *why)
+{
+    const bool is_on = strcmp(value, "on") == 0;
+    if (!is_on && strcmp(value, "off") != 0) {
+        tt_text_add(why, "codec %s: ef=%s is neither on nor off", spec->codec->name, value);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (is_on && (spec->codec->traits & TT_CODEC_CONTRACTION) == 0) {
+        tt_text_add(why, "codec %s loses nothing: leave out ef=on", spec->codec->name);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    spec->has_feedback = is_on;
+    return TT_OK;
+}
+
+static bool has_bits(const tt_codec *codec)
+{
+    return codec->bits_min != codec->bits_max;
+}
+
+static tt_status read_option(tt_codec_spec *spec, const char *key, const char *value, tt_text *why)
+{
+    const tt_codec *codec = spec->codec;
+    if (strcmp(key, "block") == 0 && codec->has_block) {
+        return read_block(spec, value, why);
+    }
+    if (strcmp(key, "bits") == 0 && has_bits(codec)) {
+        return read_bits(spec, value, why);
+    }
+    if (strcmp(key, "ef") == 0) {
+        return read_feedback(spec, value, why);
+    }
+    tt_text_add(why, "codec %s has no option ", codec->name);
+    tt_text_add_quoted(why, key, WORD_BYTES);
+    tt_text_add(why, "; it has%s%s ef", codec->has_block ? " block," : "",
+                has_bits(codec) ? " bits," : "");
+    return TT_ERR_BAD_ARGUMENT;
+}
+
+tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why)
+{
+    char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
+    tt_text_clear(why);
+    if (!take_word(&text, ":", name)) {
+        tt_text_add(why, "the name of a codec has at most %d letters", (int)WORD_BYTES - 1);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    const tt_codec *codec = tt_codec_find(name);
+    if (codec == NULL) {
+        return unknown_codec(name, why);
+    }
+    tt_codec_spec spec = {.codec = codec, .block = codec->block, .bits = codec->bits};
+    spec.has_feedback = (codec->traits & TT_CODEC_CONTRACTION) != 0 &&
+                        (codec->traits & (TT_CODEC_CAST | TT_CODEC_UNBIASED)) == 0;
+    while (*text != '\0') {
+        text++; /* ':' or ',' */
+        if (!take_word(&text, "=,", key) || *text != '=') {
+            tt_text_add(why, "codec %s: options are KEY=VALUE, with a comma between two", name);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        text++;
+        if (!take_word(&text, ",", value)) {
+            tt_text_add(why, "codec %s: the value of %s is too long", name, key);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        TT_TRY(read_option(&spec, key, value, why));
+    }
+    *spec_out = spec;
+    return TT_OK;
+}
+
+void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES])
+{
+    const tt_codec *codec = spec->codec;
+    tt_text text = {.length = 0};
+    tt_text_add(&text, "%s:", codec->name);
+    if (codec->has_block) {
+        tt_text_add(&text, "block=%u,", spec->block);
+    }
+    if (has_bits(codec)) {
+        tt_text_add(&text, "bits=%u,", spec->bits);
+    }
+    tt_text_add(&text, "ef=%s", spec->has_feedback ? "on" : "off");
+    TT_ASSERT(text.length < TT_CODEC_TEXT_BYTES);
+    memcpy(text_out, text.bytes, text.length + 1);
+}
