@@ -20,7 +20,7 @@ LINK = re.compile(r"(\[[^\]]*\])\(([^)\s]+)\)")
 NAVIGATION = (
     ("Start", (("Overview", "README.md"), ("Install", "docs/installing.md"),
                ("Run jobs", "docs/running.md"), ("Settings", "docs/settings.md"),
-               ("What is there", "docs/features.md"), ("Examples", "examples/README.md"),
+               ("Features", "docs/features.md"), ("Examples", "examples/README.md"),
                ("Changes", "CHANGELOG.md"))),
     ("Python", (("Python and PyTorch", "docs/python.md"),
                 ("From Horovod and DDP", "docs/migrating.md"))),
@@ -221,10 +221,7 @@ def write_pages(folder):
         "validation:", "  omitted_files: ignore", "  links:", "    anchors: warn",
         "    absolute_links: warn", "    unrecognized_links: warn",
         "nav:", *navigation(pages), ""]), encoding="utf-8")
-    (folder / "pages/site.css").write_text(
-        ".rst-content table.docutils td, .rst-content table td, .rst-content table th "
-        "{ white-space: normal; }\n.rst-content img { max-width: 100%; }\n"
-        ".wy-nav-content { max-width: 1000px; }\n", encoding="utf-8")
+    shutil.copy(ROOT / "tools/site.css", folder / "pages/site.css")
 
 
 # ---- what came out ------------------------------------------------------------------------------
