@@ -45,6 +45,8 @@ static inline int cmocka_run(const char *name, const struct CMUnitTest *tests, s
 #define assert_ptr_equal(a, b) assert_true((const void *)(a) == (const void *)(b))
 #define assert_null(a) assert_true((a) == NULL)
 #define assert_non_null(a) assert_true((a) != NULL)
+#define assert_string_equal(a, b) assert_true(strcmp(a, b) == 0)
+#define fail_msg(...) ((void)fprintf(stderr, __VA_ARGS__), assert_true(0))
 #define assert_memory_equal(a, b, bytes) assert_true(memcmp(a, b, bytes) == 0)
 #define cmocka_unit_test(function) \
     {                              \
