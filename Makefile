@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A thin front: CMake knows how to build, CMakePresets.json knows the kinds of build.
+# A thin front: CMake does the work, CMakePresets.json has the kinds of build.
 # Packages that are missing are installed first (tools/packages.txt).
 
 PREFIX ?= /usr/local
@@ -24,7 +24,7 @@ all: ## build library, command, examples and plugins into build/ (the default)
 demo: all ## train a small language model on four ranks of this machine
 	@tools/demo
 
-tests: ## build the tests, too
+tests: ## also build the tests
 	@tools/install-deps build test
 	@$(CONFIGURE) -DTUTTI_TESTS=ON
 	@cmake --build build -j $(JOBS) --target all tests
@@ -33,11 +33,11 @@ test: tests ## build and run the tests
 	@tools/run-tests build -LE '^check$$' --timeout $(TEST_TIMEOUT) -j $(TEST_JOBS); code=$$?; \
 	tools/python-env --report /usr/bin/python3; exit $$code
 
-check: ## slow tests of what was changed, and a share of the others (at most 30 minutes)
+check: ## run slow tests of changed parts, and a share of the others (at most 30 minutes)
 	@tools/install-deps build test check
 	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check
 
-check-all: ## all slow tests: sanitizers, cross-compile, fuzzers, many seeds
+check-all: ## run all slow tests: sanitizers, cross-compile, fuzzers, many seeds
 	@tools/install-deps build test check
 	@JOBS=$(JOBS) TEST_JOBS=$(TEST_JOBS) tools/check --all
 
@@ -45,10 +45,10 @@ bench: all ## build the benchmark programs and list them
 	@cmake --build build -j $(JOBS) --target benches
 	@tools/bench
 
-figures: ## make tables and pictures of the documents anew from bench/results
+figures: ## regenerate tables and pictures of the documents from bench/results
 	@tools/figures.py
 
-docs: ## make the documents into a site with search, build/site
+docs: ## build a site from the documents, with search, in build/site
 	@tools/install-deps docs
 	@tools/make-site
 
@@ -57,7 +57,7 @@ install: all ## install below PREFIX (default /usr/local); DESTDIR is put before
 	@awk '{ print "$(STAGE)" $$0 }' build/install_manifest.txt >build/installed.txt
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-uninstall: ## remove what the last install from this tree wrote, where it was put
+uninstall: ## remove the files of the last install from this tree
 	@tools/uninstall build/installed.txt
 
 format: ## format C sources in place

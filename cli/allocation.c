@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * allocation.c - one reader per batch system; the first whose variable is there counts. */
+ * allocation.c - one reader per batch system; the first whose variable is set is used. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static tt_status read_lsf(reading *read, const char *pairs)
         int slots, used = 0;
         if (sscanf(pairs, " %255s %d%n", host, &slots, &used) != 2) {
             snprintf(read->error, read->error_bytes,
-                     "LSB_MCPU_HOSTS is no list of names and numbers at '%.60s'", pairs);
+                     "LSB_MCPU_HOSTS is not a list of names and slots at '%.60s'", pairs);
             return TT_ERR_BAD_ARGUMENT;
         }
         TT_TRY(add(read, "LSB_MCPU_HOSTS", host, slots));

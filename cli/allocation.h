@@ -18,7 +18,7 @@
 
 #include "hostfile.h"
 
-/* Where variables and files come from: the process, or a test's. */
+/* Source of variables and files: the process, or a test. */
 typedef struct tt_allocation_source {
     const char *(*lookup)(const char *name); /* NULL when not set */
     char *(*read)(const char *path);         /* NULL with a message; the caller frees */
@@ -30,11 +30,11 @@ typedef struct tt_allocation {
 } tt_allocation;
 
 /* Append the nodes to `hosts`, each with its slots or, if it has any, `hosts->slots_default`.
- * TT_OK without an allocation, too. TT_ERR_BAD_ARGUMENT: `error` names the culprit. */
+ * TT_OK also without an allocation. TT_ERR_BAD_ARGUMENT: `error` names the culprit. */
 tt_status tt_allocation_find(const tt_allocation_source *source, tt_hosts *hosts,
                              tt_allocation *found_out, char *error, size_t error_bytes);
 
-/* More ranks than slots are wanted: as many slots on every node as makes them fit. */
+/* For more ranks than slots: raise the slots of the nodes, evenly, until the ranks fit. */
 void tt_allocation_widen(tt_hosts *hosts, int rank_count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * as_horovod.c - find the Python modules that lie beside this program. */
+ * as_horovod.c - find the Python modules that are installed beside this program. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

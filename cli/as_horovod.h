@@ -13,7 +13,7 @@
 
 #include "option.h"
 
-/* Among a rank's variables: it also gets HOROVOD_RANK and its kin. */
+/* A rank with this variable also gets HOROVOD_RANK and Horovod's other variables. */
 #define TT_AS_HOROVOD_MARK "TUTTI_AS_HOROVOD=1"
 
 typedef struct tt_as_horovod {

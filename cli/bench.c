@@ -2,7 +2,7 @@
  *
  * bench.c - `tutti bench`: time collectives over a range of sizes and check every result.
  *
- * Without a launcher in the environment it starts itself anew as the ranks of a job. */
+ * Without a launcher in the environment it restarts itself as the ranks of a job. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ static const tt_option options[] = {
      0, 0},
     {'e', "max", TT_OPTION_BYTES, AT(bytes_max), "BYTES", "largest size", "64M", NULL, "--maxbytes",
      0, 0},
-    {'f', "factor", TT_OPTION_INT, AT(factor), "N", "from one size to the next", "2", NULL,
+    {'f', "factor", TT_OPTION_INT, AT(factor), "N", "ratio of successive sizes", "2", NULL,
      "--stepfactor", 2, 1 << 20},
     {'d', "dtype", TT_OPTION_CHOICE, AT(dtype), NULL, "element type", "f32",
      "u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool", "--datatype", 0, 0},
@@ -75,12 +75,13 @@ static const tt_option options[] = {
     {'\0', "touch", TT_OPTION_FLAG, AT(is_touched), NULL,
      "rewrite the buffers before each timed call, as a backward pass does", NULL, NULL, NULL, 0, 0},
     {'\0', "model", TT_OPTION_FLAG, AT(has_model), NULL,
-     "also show the algorithm, and the time the table of costs gives it", NULL, NULL, NULL, 0, 0},
-    {'\0', "transport", TT_OPTION_CHOICE, AT(transport), NULL, "how bytes move", "auto",
+     "also show the algorithm and the time that the table of costs predicts", NULL, NULL, NULL, 0,
+     0},
+    {'\0', "transport", TT_OPTION_CHOICE, AT(transport), NULL, "transport between ranks", "auto",
      "auto|shm|tcp", NULL, 0, 0},
     {'\0', "engine", TT_OPTION_STRING, AT(engine), "NAME",
-     "outside engine for the collectives: mpi (starts by mpirun), or a plugin's name", NULL, NULL,
-     NULL, 0, 0},
+     "outside engine for the collectives: mpi (uses mpirun), or a plugin's name", NULL, NULL, NULL,
+     0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json_path), "FILE", "also write one JSON object per size",
      NULL, NULL, "-J", 0, 0},
     {'i', "iterations", TT_OPTION_INT, AT(iteration_count), "N",
@@ -131,8 +132,8 @@ static tutti_status time_call(tt_bench_case *item, double *time_s_out)
     return TUTTI_OK;
 }
 
-/* As given, or as many as outlast a job's first milliseconds, in which the kernel still moves its
- * ranks about; the same on all ranks. */
+/* As given, or enough to outlast a job's first milliseconds, in which the kernel still migrates its
+ * ranks between cores; the same on all ranks. */
 static tutti_status choose_iterations(tt_bench_case *item, double call_s)
 {
     item->iteration_count = item->plan->iteration_count;
@@ -145,7 +146,7 @@ static tutti_status choose_iterations(tt_bench_case *item, double call_s)
 
 static tutti_status time_calls(tt_bench_case *item, double *times)
 {
-    const int least = item->plan->iteration_count == 0 ? 1 : 0; /* who chooses must have seen one */
+    const int least = item->plan->iteration_count == 0 ? 1 : 0; /* to choose the iterations by */
     const int warmup_count = item->plan->warmup_count > least ? item->plan->warmup_count : least;
     double last_s = 0;
     for (int i = 0; i < warmup_count; i++) {
@@ -317,7 +318,7 @@ static int core_count(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* MPI knows its ranks only if its own mpirun started them. Never returns but on failure. */
+/* MPI knows its ranks only if its own mpirun started them. Returns only on failure. */
 static int become_mpirun(const bench_values *values, char **words, int rank_count)
 {
     enum { MPIRUN_WORDS = 8 };
@@ -360,7 +361,7 @@ static int launch_self(const bench_values *values)
     int code = 1;
     if (path[0] == '\0' || !read_own_arguments(text, words) ||
         tt_hosts_parse_list(&hosts, "localhost", NULL, 0) != TT_OK) {
-        fputs("tutti bench: cannot start itself anew; use: tutti run -n 4 tutti bench ...\n",
+        fputs("tutti bench: cannot restart itself as ranks; use: tutti run -n 4 tutti bench ...\n",
               stderr);
     } else if (values->engine != NULL && strncmp(values->engine, "mpi", 3) == 0) {
         words[0] = path;
@@ -386,7 +387,8 @@ static int run(const void *raw_values, int operand_count, char **operands)
     const bench_values *values = raw_values;
     tutti_collective collective;
     if (operand_count != 1 || !tt_bench_find(operands[0], &collective)) {
-        fputs("tutti bench: name one of allreduce, broadcast, allgather, reducescatter, alltoall\n",
+        fputs("tutti bench: no known collective; give one of allreduce, broadcast, allgather, "
+              "reducescatter, alltoall\n",
               stderr);
         return EXIT_USAGE;
     }
@@ -398,18 +400,19 @@ static int run(const void *raw_values, int operand_count, char **operands)
     }
     if (values->bytes_min > values->bytes_max) {
         fprintf(stderr,
-                "tutti bench: no size is at least --min %" PRIu64 " and at most --max %" PRIu64
+                "tutti bench: --min %" PRIu64 " is larger than --max %" PRIu64
                 "; lower one or raise the other\n",
                 values->bytes_min, values->bytes_max);
         return EXIT_USAGE;
     }
     if (values->is_arena && values->is_foreign) {
-        fputs("tutti bench: --arena and --foreign exclude each other\n", stderr);
+        fputs("tutti bench: --arena and --foreign exclude each other; leave one out\n", stderr);
         return EXIT_USAGE;
     }
     if (values->is_in_place && collective != TUTTI_ALLREDUCE && collective != TUTTI_BROADCAST &&
         collective != TUTTI_ALLTOALL) {
-        fprintf(stderr, "tutti bench: %s has no in-place form\n", operands[0]);
+        fprintf(stderr, "tutti bench: %s has no in-place form; leave out --in-place\n",
+                operands[0]);
         return EXIT_USAGE;
     }
     tt_library_place place;
@@ -426,22 +429,22 @@ static int run(const void *raw_values, int operand_count, char **operands)
 static const tt_note environment[] = {
     {"TUTTI_*", "As in any job; for example TUTTI_ALGORITHM=ring."},
     {"variables of launchers",
-     "If one started this process, it is a rank of that job; otherwise ranks are started here."},
+     "If a launcher started this process, it is a rank of that job; otherwise bench starts ranks."},
     {NULL, NULL},
 };
 
 static const tt_note exit_status[] = {
-    {"0", "Every element was right."},
-    {"1", "Some were wrong, or a call failed."},
+    {"0", "Every element was correct."},
+    {"1", "An element was wrong, or a call failed."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
 static const tt_note examples[] = {
-    {"tutti bench -n 2 allreduce", "Two ranks here, from 8 bytes to 64 MB:"},
+    {"tutti bench -n 2 allreduce", "Two ranks on this host, from 8 bytes to 64 MiB:"},
     {"tutti run -H node1:1,node2:1 tutti bench allreduce -b 1M -e 1G", "Between two hosts:"},
     {"tutti bench -n 4 allreduce --touch --json result.json",
-     "As after a backward pass, kept as JSON:"},
+     "As after a backward pass, saved as JSON:"},
     {NULL, NULL},
 };
 

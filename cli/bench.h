@@ -2,9 +2,9 @@
  *
  * bench.h - one measured collective: its data, its result, its report.
  *
- * Values are small integers that every type holds exactly, so the expected result is known exactly
- * too. The value of element i from rank r repeats with a prime period; a table of one period makes
- * filling and checking one pass each.
+ * Values are small integers that every type holds exactly, so the expected result is exact, too.
+ * The value of element i from rank r repeats with a prime period; with a table of one period,
+ * filling and checking take one pass each.
  *
  * Layer:   cli.
  * Threads: one.
@@ -52,10 +52,10 @@ typedef struct tt_bench_result {
     double bus_bandwidth;
     uint64_t wrong_count; /* on all ranks */
     const char *algorithm;
-    double model_s; /* what the table of costs says; 0: nothing */
+    double model_s; /* predicted by the table of costs; 0: no prediction */
 } tt_bench_result;
 
-/* Place of `name` among the collectives that can be measured; false if it is none. */
+/* The collective called `name`; false if there is none that can be measured. */
 bool tt_bench_find(const char *name, tutti_collective *collective_out);
 const char *tt_bench_name(tutti_collective collective);
 bool tt_bench_reduces(tutti_collective collective);
@@ -65,7 +65,7 @@ tutti_status tt_bench_open(tt_bench_case *item, const tt_bench_plan *plan, uint6
 void tt_bench_close(tt_bench_case *item);
 void tt_bench_fill(tt_bench_case *item);
 tutti_status tt_bench_call(tt_bench_case *item);
-/* Elements of this rank's output that differ from what they must be. */
+/* Number of elements of this rank's output that differ from the expected ones. */
 uint64_t tt_bench_check(const tt_bench_case *item);
 /* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it. */
 double tt_bench_bus_factor(tutti_collective collective, int size);

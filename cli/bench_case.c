@@ -179,7 +179,7 @@ static void fill_run(const tt_bench_plan *plan, const value_table *table, uint8_
     }
 }
 
-/* The library may multiply by 1/P: the last bit of a wide float average is not ours to demand. */
+/* The library may multiply by 1/P: the last bit of an f32 or f64 average may differ. */
 static bool is_close(const tt_bench_plan *plan, const uint8_t *found, const uint8_t *expected)
 {
     float found_single;

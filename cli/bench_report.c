@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_report.c - the columns nccl-tests has made familiar, and JSON lines. */
+ * bench_report.c - the columns of nccl-tests, and JSON lines. */
 #include <inttypes.h>
 #include <jansson.h>
 

@@ -24,7 +24,7 @@ typedef struct tt_buffer {
 void *tt_cli_allocate(size_t count, size_t bytes);
 
 void tt_buffer_fini(tt_buffer *buffer);
-/* Room for `bytes` more; returns where they go. tt_buffer_fill then says how many came. */
+/* Room for `bytes` more; returns where they go. tt_buffer_fill then adds those written there. */
 uint8_t *tt_buffer_reserve(tt_buffer *buffer, size_t bytes);
 void tt_buffer_fill(tt_buffer *buffer, size_t bytes);
 void tt_buffer_append(tt_buffer *buffer, const void *source, size_t bytes);

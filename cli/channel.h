@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * channel.h - one end of the launcher-supervisor conversation: two descriptors, two queues.
+ * channel.h - one end of the launcher-supervisor protocol: two descriptors, two queues.
  *
  * Layer:   cli.
  * Threads: one at a time. Nothing here blocks.

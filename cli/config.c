@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.c - `tutti config`: every TUTTI_* variable, its value here, and what it means. */
+ * config.c - `tutti config`: every TUTTI_* variable, its value here, and its meaning. */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -16,7 +16,7 @@ static const tt_option options[] = {
     {'\0', "set", TT_OPTION_FLAG, offsetof(config_values, has_changed_only), NULL,
      "show only variables that are set", NULL, NULL, NULL, 0, 0},
     {'a', "all", TT_OPTION_FLAG, offsetof(config_values, has_launcher), NULL,
-     "show those that launchers set, too", NULL, NULL, NULL, 0, 0},
+     "also show variables that launchers set", NULL, NULL, NULL, 0, 0},
 };
 
 static void complain(void *user, const char *sentence)
@@ -55,8 +55,8 @@ static const tt_note exit_status[] = {
 };
 
 static const tt_note examples[] = {
-    {"tutti config", "Every variable, its meaning and what is accepted:"},
-    {"tutti config --set", "What differs from the default:"},
+    {"tutti config", "Every variable, its meaning and its accepted values:"},
+    {"tutti config --set", "Only variables that are set:"},
     {NULL, NULL},
 };
 
@@ -65,8 +65,8 @@ const tt_command tt_command_config = {
     .summary = "List the configuration: every TUTTI_* variable, its value and meaning.",
     .operands = "",
     .description = "The library reads its configuration from variables that begin with TUTTI_. "
-                   "Each is shown with its meaning, what is accepted, and its value here or the "
-                   "default. A value that tutti_init would refuse is named.",
+                   "Each is shown with its meaning, its accepted values, and its value here or "
+                   "its default. A value that tutti_init would refuse is reported.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(config_values),

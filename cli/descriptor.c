@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * descriptor.c - where passed descriptors lie, and what to say when there are none left. */
+ * descriptor.c - numbers of passed descriptors, and the message when descriptors run out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -65,7 +65,7 @@ static void check_memfd(const tt_machine *machine, finding *found)
                                   : "memfd_create does not work here");
     if (!machine->has_memfd) {
         advise(found, VERDICT_FAIL,
-               "allow memfd_create in the container's seccomp profile; kernel 3.17 or newer");
+               "allow memfd_create in the container's seccomp profile; use kernel 3.17 or newer");
     }
 }
 
@@ -109,11 +109,11 @@ static void check_locked(const tt_machine *machine, finding *found)
 
 static void check_pidfd(const tt_machine *machine, finding *found)
 {
-    say(found, machine->has_pidfd ? "exits of peers are seen at once (pidfd)"
+    say(found, machine->has_pidfd ? "exits of peers are detected at once (pidfd)"
                                   : "pidfd_open does not work here");
     if (!machine->has_pidfd) {
         advise(found, VERDICT_WARN,
-               "a dead peer is then noticed by its socket only; kernel 5.3 or newer helps");
+               "use kernel 5.3 or newer: without pidfd only sockets show that a peer died");
     }
 }
 
@@ -154,7 +154,7 @@ static void check_proc(const tt_machine *machine, finding *found)
         say(found, "/proc is not mounted");
         advise(found, VERDICT_WARN,
                "mount it: without it 'tutti run' cannot find processes that left their rank's "
-               "process group, 'tutti bench' needs 'tutti run', and 'tutti info' knows less");
+               "process group, 'tutti bench' needs 'tutti run', and 'tutti info' shows less");
     }
 }
 
@@ -196,7 +196,7 @@ static void check_key_file(const tt_machine *machine, finding *found)
         }
     } else if (status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
         say(found, "key file %.300s can be read by others", path);
-        advise(found, VERDICT_FAIL, "make it yours alone: chown it to you and chmod 600");
+        advise(found, VERDICT_FAIL, "make it private: chown it to your user and chmod 600");
     } else {
         say(found, "key file %.300s is private", path);
     }
@@ -213,13 +213,13 @@ static void add_passed_over(void *user, const tt_library_plugin *plugin)
     snprintf(found->text + used, sizeof(found->text) - used, " %s", plugin->path);
 }
 
-/* A plugin that others can replace is their code in our process; the library passes it over. */
+/* A plugin that others can replace is their code in our process; the library skips it. */
 static void check_plugins(const tt_machine *machine, finding *found)
 {
     (void)machine;
     tt_library_plugins_passed_over(add_passed_over, found);
     if (found->verdict == VERDICT_OK) {
-        say(found, "no plugin lies where others can write");
+        say(found, "no plugin is in a place where others can write");
     }
 }
 
@@ -288,7 +288,7 @@ static void check_clock(const tt_machine *machine, finding *found)
     const int64_t built = INT64_C(1735689600); /* 2025-01-01: older than any release */
     struct timespec resolution;
     if (time(NULL) < built) {
-        say(found, "the clock stands before 2025");
+        say(found, "the clock shows a date before 2025");
         advise(found, VERDICT_WARN, "set it (NTP): traces of several hosts will not line up");
     } else if (clock_getres(CLOCK_MONOTONIC, &resolution) != 0 || resolution.tv_sec > 0 ||
                resolution.tv_nsec > 1000) {
@@ -351,7 +351,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
 }
 
 static const tt_note environment[] = {
-    {"TUTTI_*", "Judged by the code that tutti_init runs."},
+    {"TUTTI_*", "Checked by the code that tutti_init runs."},
     {NULL, NULL},
 };
 
@@ -363,7 +363,7 @@ static const tt_note exit_status[] = {
 };
 
 static const tt_note examples[] = {
-    {"tutti doctor", "What is wrong here, and the cure:"},
+    {"tutti doctor", "Problems of this machine, and their cures:"},
     {"TUTTI_RING=3000 tutti doctor", "Would this value be accepted?"},
     {"tutti run -H node1:1,node2:1 tutti doctor", "On every host:"},
     {NULL, NULL},
@@ -371,10 +371,10 @@ static const tt_note examples[] = {
 
 const tt_command tt_command_doctor = {
     .name = "doctor",
-    .summary = "Check this machine and environment; name the cure for what is wrong.",
+    .summary = "Check this machine and environment; name a cure for every problem.",
     .operands = "",
     .description = "Every check ends in ok, warn or fail. The exit code is 1 if one failed: jobs "
-                   "will not run well, or not at all, before it is cured.",
+                   "will not run well, or not at all, until it is cured.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(doctor_values),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.c - `tutti env`: which launcher's variables decide who this process is. */
+ * env.c - `tutti env`: the rank of this process, and the launcher whose variables give it. */
 #include <jansson.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static const tt_option options[] = {
     {'\0', "json", TT_OPTION_FLAG, offsetof(env_values, is_json), NULL, "print one JSON object",
      NULL, NULL, NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, offsetof(env_values, has_list), NULL,
-     "list the launchers that are known, in the order in which they win", NULL, NULL, NULL, 0, 0},
+     "list the known launchers, in order of precedence", NULL, NULL, NULL, 0, 0},
 };
 
 static void put_number(json_t *object, const char *name, int value)
@@ -105,24 +105,24 @@ static const tt_note environment[] = {
 };
 
 static const tt_note exit_status[] = {
-    {"0", "The variables make sense."},
-    {"1", "They do not; standard output says why."},
+    {"0", "The variables are valid."},
+    {"1", "They are not; standard output names the cause."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
 static const tt_note examples[] = {
-    {"srun -n 2 tutti env", "What Slurm tells its tasks:"},
-    {"tutti env --json", "The same for programs:"},
+    {"srun -n 2 tutti env", "Ranks as Slurm assigns them:"},
+    {"tutti env --json", "The same as JSON:"},
     {NULL, NULL},
 };
 
 const tt_command tt_command_env = {
     .name = "env",
-    .summary = "Show who this process is in a job, and which launcher said so.",
+    .summary = "Show the rank of this process, and the launcher that assigned it.",
     .operands = "",
     .description = "Reads the variables that a job started here would read. TUTTI_LAUNCHER=NAME "
-                   "forces one launcher. Exits with 1 where they make no sense.",
+                   "forces one launcher. Exits with 1 if they are invalid.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(env_values),

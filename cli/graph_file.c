@@ -20,7 +20,7 @@ enum {
     SHOWN = 80, /* bytes of a name in a message */
 };
 
-static const double bytes_an_element = 4; /* gradients travel as float32 */
+static const double bytes_an_element = 4; /* gradients are sent as float32 */
 
 __attribute__((format(printf, 2, 3))) static tt_status refuse(tt_text *why, const char *format, ...)
 {
@@ -61,8 +61,8 @@ static tt_status tensors_read(const json_t *list, tt_graph *graph, tt_text *why)
     return TT_OK;
 }
 
-/* The place of a word in a list that ends in NULL; -1: it is none of them. An absent member is the
- * first word. */
+/* The place of a word in a list that ends in NULL; -1: it is not in the list. An absent member is
+ * the first word. */
 static int word_of(const json_t *object, const char *name, const char *const *words)
 {
     const json_t *value = json_object_get(object, name);
@@ -284,8 +284,8 @@ static tt_status tensor_add(trace_state *trace, const char *name, tt_tensor tens
     return TT_OK;
 }
 
-/* A time was moved to an edge of its pass. Measured ones often lie a little outside, where a hook
- * runs after the end of the pass was noted: no error, but not what the file says either. */
+/* A time was moved to an edge of its pass. Measured times often lie a little outside, where a hook
+ * runs after the end of the pass was recorded: not an error, but worth a remark. */
 static void move_note(trace_state *trace, const char *what, double told_us, double taken_us)
 {
     if (fabs(told_us - taken_us) <= 1e-9 * told_us) {
@@ -297,7 +297,8 @@ static void move_note(trace_state *trace, const char *what, double told_us, doub
     }
 }
 
-/* Frameworks give no time for what they do not see: then the earliest use, the latest readiness. */
+/* Frameworks record no time for tensors that they do not see: assume the earliest use, the latest
+ * readiness. */
 static tt_status line_read(trace_state *trace, char *line)
 {
     char *fields[4];

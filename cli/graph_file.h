@@ -9,7 +9,7 @@
  * kind is compute (the default), recv or send; phase is forward (the default) or backward.
  *
  * Traces: lines of name, elements, first use and readiness in microseconds, separated by tabs,
- * after two comments that tell forward_us= and backward_us=.
+ * after two comments with forward_us= and backward_us=.
  *
  * Layer:   cli.
  * Threads: pure, but for the reading of files.
@@ -22,8 +22,8 @@
 
 #include "model/model.h"
 
-/* What the bytes of such a file say. On failure `why` says what is wrong, and where; on success it
- * may hold a remark: that times of a trace lay outside their pass and were moved to its edge. */
+/* Parse the bytes of such a file. On failure `why` names cause and place; on success it may hold a
+ * remark: that times of a trace lay outside their pass and were moved to its edge. */
 tt_status tt_graph_read_json(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 
@@ -34,7 +34,7 @@ tt_status tt_graph_load(const char *name, bool is_forward, tt_text *why, tt_grap
 /* As JSON. False if it could not be written. */
 bool tt_graph_write_json(const tt_graph *graph, FILE *stream);
 
-/* All of a file, ended by a zero; NULL with a word in `why`. The caller frees. */
+/* All of a file, ended by a zero; NULL with the cause in `why`. The caller frees. */
 char *tt_file_read(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "graph_file.h"
 
-static void test_wrong_json_is_refused_in_words(void **state)
+static void test_wrong_json_is_refused_with_the_cause(void **state)
 {
     (void)state;
     static const struct {
@@ -104,7 +104,7 @@ static void test_a_trace_becomes_a_chain(void **state)
     assert_int_equal(3, workload.tensor_count);
     assert_int_equal(400, workload.tensors[0].bytes);
     assert_true(fabs(workload.tensors[0].first_use_us - 0.5) < 1e-9);
-    assert_true(fabs(workload.tensors[1].first_use_us) < 1e-9); /* not told: the earliest */
+    assert_true(fabs(workload.tensors[1].first_use_us) < 1e-9); /* not given: the earliest */
     assert_true(fabs(workload.tensors[1].ready_us - 30) < 1e-9);
     assert_true(fabs(workload.tensors[2].first_use_us - 10) < 1e-9); /* beyond forward: its end */
     assert_true(fabs(workload.tensors[2].ready_us - 15) < 1e-9);
@@ -112,7 +112,7 @@ static void test_a_trace_becomes_a_chain(void **state)
     tt_graph_destroy(graph);
 }
 
-static void test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_word(void **state)
+static void test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_remark(void **state)
 {
     (void)state;
     static const char text[] = "# forward_us=0.1 backward_us=0.2\na\t1\t0.1\t0.3\nb\t1\t\t0.1\n";
@@ -173,10 +173,10 @@ static void test_an_unknown_network_is_refused_with_a_guess(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_json_is_refused_in_words),
+        cmocka_unit_test(test_wrong_json_is_refused_with_the_cause),
         cmocka_unit_test(test_a_graph_is_read_as_it_was_written),
         cmocka_unit_test(test_a_trace_becomes_a_chain),
-        cmocka_unit_test(test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_word),
+        cmocka_unit_test(test_a_trace_whose_times_lie_within_their_passes_is_read_without_a_remark),
         cmocka_unit_test(test_wrong_traces_are_refused_by_line),
         cmocka_unit_test(test_an_unknown_network_is_refused_with_a_guess),
     };

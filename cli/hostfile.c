@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hostfile.c - pure parsing of host lists; reading the file is the caller's business. */
+ * hostfile.c - pure parsing of host lists; the caller reads the file. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static text_span trim(text_span span)
     return span;
 }
 
-/* 0 if `span` is no number from 1 to TT_HOST_SLOTS_MAX. */
+/* 0 if `span` is not a number from 1 to TT_HOST_SLOTS_MAX. */
 static int parse_slots(text_span span)
 {
     int slots = 0;
@@ -168,7 +168,7 @@ static text_span take_word(text_span *rest)
     return word;
 }
 
-/* Whether `word` is `key` and a number, which may be 0 for a bad one. */
+/* Whether `word` begins with `key`; the number after it is 0 if it is bad. */
 static bool is_setting(text_span word, const char *key, int *number_out)
 {
     const size_t length = strlen(key);

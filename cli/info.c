@@ -24,9 +24,10 @@ static const tt_option options[] = {
     {'\0', "json", TT_OPTION_FLAG, offsetof(info_values, is_json), NULL, "print one JSON object",
      NULL, NULL, NULL, 0, 0},
     {'\0', "engines", TT_OPTION_FLAG, offsetof(info_values, has_engines), NULL,
-     "show engines and transports that plugins bring, and which is used", NULL, NULL, NULL, 0, 0},
+     "show engines and transports, also those of plugins, and which is used", NULL, NULL, NULL, 0,
+     0},
     {'\0', "costs", TT_OPTION_FLAG, offsetof(info_values, has_costs), NULL,
-     "print the table of costs by which algorithms are chosen, as TUTTI_COSTS=FILE reads it", NULL,
+     "print the table of costs that selects algorithms, in the format of TUTTI_COSTS=FILE", NULL,
      NULL, NULL, 0, 0},
 };
 
@@ -36,8 +37,8 @@ static void print_line(void *user, const char *line)
     puts(line);
 }
 
-/* Facts go to a JSON object, or to the screen when there is none: names in a column that the
- * longest of them fits. */
+/* Facts go to a JSON object, or to the screen without one: names in a column as wide as the longest
+ * of them. */
 static int name_width(void)
 {
     tt_library_variable variable;
@@ -87,7 +88,7 @@ static void put_machine(json_t *object, const tt_machine *machine)
     put(object, "instructions", "%s", machine->features);
     put(object, "cores", "%d (%d allowed)", machine->core_count, machine->allowed_core_count);
     if (machine->node_count > 0) {
-        put(object, "memory nodes", "%d, %d of them near the allowed cores; a rank's arena lies %s",
+        put(object, "memory nodes", "%d, %d of them near the allowed cores; a rank's arena is %s",
             machine->node_count, machine->own_node_count,
             machine->node_count > 1 ? "on the node of the thread that calls tutti_alloc"
                                     : "on the only one");
@@ -97,7 +98,7 @@ static void put_machine(json_t *object, const tt_machine *machine)
             strcmp(machine->huge_pages, "never") != 0 && strcmp(machine->huge_pages, "deny") != 0;
         put(object, "huge pages", "%s for shared memory; %s", machine->huge_pages,
             is_given ? "arena blocks use them"
-                     : "arena blocks of 512 KiB and more ask for theirs one by one (Linux 6.1)");
+                     : "arena blocks of 512 KiB and more request them one by one (Linux 6.1)");
     }
     put(object, "memory", "%.1f GiB (%.1f GiB available)", gib(machine->memory_bytes),
         gib(machine->memory_free_bytes));
@@ -141,16 +142,16 @@ static void put_plugin(void *user, const tt_library_plugin *found)
     }
 }
 
-/* Why it is this MPI and not another. */
+/* Why this MPI was chosen and not another. */
 static const char *mpi_reason(void)
 {
     if (tt_environment_get("OMPI_COMM_WORLD_SIZE") != NULL) {
-        return "TUTTI_ENGINE=mpi, and Open MPI's mpirun started this";
+        return "TUTTI_ENGINE=mpi, and Open MPI's mpirun started this process";
     }
     if (tt_environment_get("PMI_RANK") != NULL || tt_environment_get("PMI_FD") != NULL) {
-        return "TUTTI_ENGINE=mpi, and a launcher that speaks PMI, as MPICH's, started this";
+        return "TUTTI_ENGINE=mpi, and a PMI launcher, such as MPICH's, started this process";
     }
-    return "TUTTI_ENGINE=mpi; mpirun decides, here it is the first that is there";
+    return "TUTTI_ENGINE=mpi; mpirun decides, without it the first one installed";
 }
 
 static void put_engine(json_t *object, const char *name)
@@ -186,10 +187,10 @@ static void put_transport(json_t *object, const char *name)
     }
 }
 
-/* What is there, and what a job started from here would use. */
+/* Engines and transports that are installed, and those that a job started here would use. */
 static void put_engines(json_t *object)
 {
-    put(object, "built in", "transports shm and tcp, with algorithms of our own");
+    put(object, "built in", "transports shm and tcp, with Tutti's own algorithms");
     tt_library_plugins(put_plugin, object);
     put_engine(object, tt_environment_get("TUTTI_ENGINE"));
     put_transport(object, tt_environment_get("TUTTI_TRANSPORT"));
@@ -230,13 +231,13 @@ static int run(const void *raw_values, int operand_count, char **operands)
 }
 
 static const tt_note environment[] = {
-    {"TUTTI_*", "Shown; the secret by its source and a fingerprint only."},
+    {"TUTTI_*", "Shown; of the secret only its source and a fingerprint."},
     {NULL, NULL},
 };
 
 static const tt_note examples[] = {
     {"tutti info", "For a bug report:"},
-    {"tutti info --engines", "Plugins that are found, and which would be used:"},
+    {"tutti info --engines", "Plugins that were found, and which would be used:"},
     {"tutti info --costs > costs", "The table of costs, for TUTTI_COSTS=costs:"},
     {NULL, NULL},
 };
@@ -245,7 +246,7 @@ const tt_command tt_command_info = {
     .name = "info",
     .summary = "Show the machine, the library and its configuration.",
     .operands = "",
-    .description = "Prints what a bug report should contain. It holds no secrets.",
+    .description = "Prints what a bug report should contain. The output contains no secrets.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(info_values),

@@ -26,7 +26,7 @@
 enum {
     FIXED_POLLS = 4, /* signals, stdin, stdout, stderr */
     HOST_POLLS = 2,
-    FORWARDED_GRACE_S = 30, /* ranks told to stop by the user may still save their state */
+    FORWARDED_GRACE_S = 30, /* after the user's signal ranks may still save their state */
     GIVE_UP_S = 5,          /* from SIGKILL to leaving without the host */
     LINGER_S = 5,
 };
@@ -84,7 +84,7 @@ static void kill_all(tt_launch_job *job)
     set_deadline(job, GIVE_UP_S);
 }
 
-/* First failure: remember its code and bring the rest down. */
+/* First failure: remember its code and stop the other ranks. */
 static void fail(tt_launch_job *job, int exit_code)
 {
     if (job->has_failed) {
@@ -94,7 +94,7 @@ static void fail(tt_launch_job *job, int exit_code)
     job->exit_code = exit_code;
     job->is_stopping = true;
     if (job->fatal_count > 0) {
-        return; /* they have been told by the user, and their time runs */
+        return; /* the user's signal stopped them already; their deadline is set */
     }
     signal_all(job, SIGTERM);
     for (int i = 0; i < job->host_count; i++) {
@@ -252,7 +252,7 @@ static bool handle_frame(tt_launch_job *job, tt_launch_host *host, const tt_wire
     }
 }
 
-/* Whatever the remote shell said before the supervisor's greeting is the user's to read. */
+/* Output of the remote shell before the supervisor's greeting is shown to the user. */
 static bool skip_greeting(tt_launch_host *host)
 {
     enum { NOISE_BYTES_MAX = 64 << 10 };
@@ -319,7 +319,9 @@ static void read_host(tt_launch_job *job, tt_launch_host *host)
         }
     }
     if (!is_sound || status == TT_ERR_BAD_WIRE) {
-        tt_launch_say(job, "host %s answers with something that is not Tutti's protocol",
+        tt_launch_say(job,
+                      "host %s sent bytes that are not Tutti's protocol; install the same version "
+                      "of Tutti there",
                       host->name);
         fail(job, 1);
         host_gone(host);
@@ -330,7 +332,7 @@ static void flush_host(tt_launch_job *job, tt_launch_host *host)
 {
     (void)job;
     if (host->phase != TT_LAUNCH_GONE) {
-        (void)tt_channel_flush(&host->channel); /* a lost host shows on the reading side */
+        (void)tt_channel_flush(&host->channel); /* the reading side detects a lost host */
     }
 }
 
@@ -379,7 +381,10 @@ static void on_deadline(tt_launch_job *job)
     if (job->is_killing) {
         for (int i = 0; i < job->host_count; i++) {
             if (job->hosts[i].phase != TT_LAUNCH_GONE) {
-                tt_launch_say(job, "host %s did not end its ranks; leaving it", job->hosts[i].name);
+                tt_launch_say(job,
+                              "host %s did not stop its ranks within %d s; check it for leftover "
+                              "processes",
+                              job->hosts[i].name, GIVE_UP_S);
                 host_gone(&job->hosts[i]);
             }
         }
@@ -428,7 +433,7 @@ static void flush_output(tt_launch_job *job)
     for (int stream = 0; stream < TT_OUTPUT_STREAMS; stream++) {
         if (tt_output_has_pending(job->output, stream) &&
             tt_output_flush(job->output, stream) == TT_ERR_PEER_LEFT) {
-            if (!job->has_failed) { /* as a shell pipeline does: nobody listens, so stop */
+            if (!job->has_failed) { /* the reader is gone: stop, as a shell pipeline does */
                 job->has_failed = true;
                 job->exit_code = 128 + SIGPIPE;
             }
@@ -493,7 +498,7 @@ static void loop(tt_launch_job *job)
     }
 }
 
-/* Unfinished lines last: leftovers of a rank may have written until the supervisor ended. */
+/* Unfinished lines last: leftover processes of a rank may write until the supervisor ends. */
 static void flush_rest(tt_launch_job *job)
 {
     for (int rank = 0; rank < job->launch->rank_count; rank++) {
@@ -513,8 +518,8 @@ static void flush_rest(tt_launch_job *job)
     }
 }
 
-/* Under nohup, or in the background of a script, whoever started us has decided that hang-ups or
- * interrupts do not concern us; the ranks inherit that decision. */
+/* Under nohup, or in the background of a script, hang-ups or interrupts are ignored on purpose; the
+ * ranks inherit that. */
 static bool is_ignored(int number)
 {
     struct sigaction action;
@@ -561,7 +566,7 @@ static bool make_secrets(tt_launch_job *job)
     uint64_t id;
     if (getrandom(job->secret, sizeof(job->secret), 0) != (ssize_t)sizeof(job->secret) ||
         getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
-        tt_launch_say(job, "the kernel gives no random bytes: %s", strerror(errno));
+        tt_launch_say(job, "cannot get random bytes from the kernel: %s", strerror(errno));
         return false;
     }
     snprintf(job->job_id, sizeof(job->job_id), "%016llx", (unsigned long long)id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch.h - start a job on one or many hosts, show its output, and see that it ends.
+ * launch.h - start a job on one or many hosts, show its output, and make sure that it ends.
  *
  * Layer:   cli.
  * Threads: one; it blocks signals and takes over the process until the job is over.
@@ -24,9 +24,9 @@ typedef struct tt_launch {
     const char *remote_tutti;        /* path of this program on remote hosts; NULL: as here */
     const char *interface;           /* NULL: choose */
     const char *output_folder;
-    const char *folder; /* of the ranks; NULL: this process's */
+    const char *folder; /* working folder of the ranks; NULL: this process's */
     double start_timeout_s;
-    double grace_s; /* from asking the others to stop to killing them */
+    double grace_s; /* after a failure, from SIGTERM to SIGKILL of the other ranks */
     bool binds_cores;
     bool wants_stdin;
     bool has_prefix;

@@ -39,7 +39,7 @@ bool tt_launch_host_is_local(const char *name)
            strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0 || is_same_host(name, own);
 }
 
-/* The remote side hands the words to a shell: quote the one that may hold anything. */
+/* The remote side passes the words to a shell: quote the path, which may hold any character. */
 static void quote(const char *text, char *quoted, size_t quoted_bytes)
 {
     size_t used = 0;
@@ -88,7 +88,8 @@ static _Noreturn void become_remote_shell(const tt_launch *launch, const char *h
 static _Noreturn void become_supervisor(const tt_launch *launch)
 {
     char path[4096];
-    (void)execl("/proc/self/exe", "tutti", "supervise", (char *)NULL); /* also if it was replaced */
+    (void)execl("/proc/self/exe", "tutti", "supervise",
+                (char *)NULL); /* works even if the file was replaced */
     (void)execl(tt_self_path(path, sizeof(path)), "tutti", "supervise", (char *)NULL);
     fprintf(stderr, "%s: cannot start the supervisor: %s\n", launch->title, strerror(errno));
     _exit(127);
@@ -192,7 +193,7 @@ static void add_requested(const tt_launch *launch, tt_wire_list *list, char **st
     }
 }
 
-/* A folder that is not absolute lies below this process's. */
+/* A relative folder is relative to this process's. */
 static const char *rank_folder(const tt_launch *launch, char *path, size_t path_bytes)
 {
     const char *wanted = launch->folder != NULL ? launch->folder : "";

@@ -17,7 +17,7 @@
 #include "output.h"
 
 typedef enum tt_launch_phase {
-    TT_LAUNCH_GREETING, /* waiting for the supervisor's first word */
+    TT_LAUNCH_GREETING, /* waiting for the supervisor's greeting */
     TT_LAUNCH_SPEC,     /* waiting for READY */
     TT_LAUNCH_READY,    /* waiting for the other hosts */
     TT_LAUNCH_RUNNING,
@@ -33,7 +33,7 @@ typedef struct tt_launch_host {
     int rank_first;
     int rank_count;
     int rank_left;
-    char real_name[256]; /* as the host calls itself */
+    char real_name[256]; /* the host's own name */
 } tt_launch_host;
 
 typedef struct tt_launch_job {
@@ -48,13 +48,13 @@ typedef struct tt_launch_job {
     uint8_t secret[TT_WIRE_SECRET_BYTES];
     char job_id[17];
     int signal_fd;
-    int64_t deadline_ns; /* of what comes next: start, kill or giving up; 0: none */
+    int64_t deadline_ns; /* of the next event: start, kill or giving up; 0: none */
     int fatal_count;     /* SIGINT, SIGTERM, SIGHUP seen */
-    bool is_stopping;    /* a rank failed: the rest was asked to stop */
+    bool is_stopping;    /* a rank failed: the others were asked to stop */
     bool is_killing;
     bool has_failed;
     int exit_code;     /* of the first failure */
-    bool awaits_taken; /* a chunk of input is under way */
+    bool awaits_taken; /* a chunk of input was sent and not taken yet */
     bool has_input_ended;
 } tt_launch_job;
 

@@ -235,7 +235,7 @@ static bool is_own_transport(const char *name)
     return strcmp(name, "auto") == 0 || strcmp(name, "shm") == 0 || strcmp(name, "tcp") == 0;
 }
 
-/* What no single value is to blame for, or what lies outside: files, plugins. */
+/* Errors of several values together, or of files and plugins that values name. */
 static bool check_whole(const tt_settings *settings, tt_text *why)
 {
     tt_text inner = {0};

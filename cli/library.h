@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * library.h - what the program knows about the library's TUTTI_* variables, in one place.
+ * library.h - all that the program knows about the library's TUTTI_* variables.
  *
  * Layer:   cli.
  * Threads: const.
@@ -34,32 +34,32 @@ void tt_library_secret(char *text, size_t text_bytes);
 typedef void tt_library_report(void *user, const char *name, const char *nearest);
 /* Every TUTTI_* variable of this process that the library does not know; `nearest` may be NULL. */
 void tt_library_find_unknown(tt_library_report *report, void *user);
-/* Every value of this process that tutti_init would refuse, in its words. Returns how many. */
+/* Report every value in this process that tutti_init would refuse. Returns how many. */
 size_t tt_library_find_bad(void (*report)(void *user, const char *sentence), void *user);
 
-/* What the library would make of the environment. */
+/* The rank that the library would derive from the environment. */
 typedef struct tt_library_place {
-    bool is_launched; /* some launcher gave this process a rank */
-    bool is_broken;   /* the variables make no sense; `text` says why and how to cure it */
+    bool is_launched; /* a launcher gave this process a rank */
+    bool is_broken;   /* the variables are invalid; `text` has the cause and the cure */
     char text[1024];
     char warning[1024]; /* "" if there is none */
 } tt_library_place;
 
 void tt_library_place_find(tt_library_place *place_out);
 
-/* The same in parts. Numbers are -1 where nothing tells; texts last as long as the program. */
+/* The same in parts. Numbers are -1 if unknown; texts last as long as the program. */
 typedef struct tt_library_identity {
     int rank, size, local_rank, local_size, cross_rank, cross_size;
     const char *family, *evidence;
     const char *ignored[32]; /* other launchers whose variables are set */
     size_t ignored_count;
     char rendezvous[1100], job_id[256];
-    char why[1024];     /* "" or what is wrong, and the cure: then the rest says nothing */
+    char why[1024];     /* "", or cause and cure: then the other fields are not set */
     char warning[1024]; /* "" if there is none */
 } tt_library_identity;
 
 void tt_library_identity_find(tt_library_identity *identity_out);
-/* The index-th launcher that is known, in the order in which they win; NULL beyond the last. */
+/* The index-th known launcher, in order of precedence; NULL beyond the last. */
 const char *tt_library_launcher_at(size_t index, const char **evidence_out);
 
 /* Node `index` of Slurm's lists of names and of counts, which may be NULL. False beyond the last,
@@ -84,20 +84,20 @@ typedef struct tt_library_plugin {
 
 typedef void tt_library_plugin_visit(void *user, const tt_library_plugin *found);
 void tt_library_plugins(tt_library_plugin_visit *visit, void *user);
-/* Only those passed over because others could have written them; loads nothing. */
+/* Only those skipped because others could have written them; loads nothing. */
 void tt_library_plugins_passed_over(tt_library_plugin_visit *visit, void *user);
 /* What TUTTI_ENGINE=mpi means here: "mpi-openmpi". */
 const char *tt_library_mpi(void);
-/* The plugin that a job started here would load by this name. NULL: `why` says why it would be
- * refused. */
+/* The plugin that a job started here would load by this name. NULL: it would be refused; `why` has
+ * the cause. */
 const char *tt_library_plugin_choose(const char *name, bool is_engine, char *why, size_t why_bytes);
 /* The user's own folder of plugins; false: there is no home. */
 bool tt_library_plugin_home(char *path, size_t path_bytes);
 
-/* The table of costs a job started here would go by, line by line. */
+/* The table of costs that a job started here would use, line by line. */
 void tt_library_costs(void (*print)(void *user, const char *line), void *user);
 
-/* The algorithm a call would run and the time the table of costs gives it; 0: it says nothing.
+/* The algorithm that a call would run, and its time by the table of costs; 0: no prediction.
  * `bytes`: of the vector, or of one rank's part. */
 typedef struct tt_library_model {
     const char *algorithm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * listen.h - the socket that rank 0 receives its peers on, bound before anyone is told its port.
+ * listen.h - the socket on which rank 0 accepts its peers, bound before its port is published.
  *
  * Layer:   cli.
  * Threads: any.
@@ -10,8 +10,8 @@
 
 #include "wire.h"
 
-/* Beside the port so many further on, which is free too: for torch.distributed's store. Linux gives
- * outgoing connections even ports first, and listeners odd ones. */
+/* The port at this offset is free, too: for torch.distributed's store. Linux gives outgoing
+ * connections even ports first, and listeners odd ones. */
 enum { TT_LISTEN_STORE_OFFSET = 2 };
 
 /* Listen on a free port: on loopback if the whole job is here, else on `spec->interface`, else on

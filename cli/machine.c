@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * machine.c - reads /proc, the limits, and tries what cannot be read. */
+ * machine.c - reads /proc and the limits; tries features that cannot be read. */
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -37,7 +37,7 @@ static void read_memory(tt_machine *machine)
     }
 }
 
-/* Keep of `line` the words we know. */
+/* Keep the known words of `line`. */
 static void pick_features(const char *line, char *features, size_t features_bytes)
 {
     static const char *const known[] = {"sse4_2",      "avx",         "f16c",     "fma",

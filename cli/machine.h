@@ -21,7 +21,7 @@ typedef struct tt_machine {
     int allowed_core_count; /* in this process's affinity mask */
     int node_count;         /* of memory; 0: unknown */
     int own_node_count;     /* of those, near a core of the affinity mask */
-    char huge_pages[32];    /* the kernel's word on huge pages of shared memory; "": none */
+    char huge_pages[32];    /* the kernel's setting for huge pages of shared memory; "": none */
     uint64_t memory_bytes;
     uint64_t memory_free_bytes;
     uint64_t shm_bytes;

@@ -66,7 +66,7 @@ static const tt_note common_environment[] = {
 
 static const tt_note common_exit_status[] = {
     {"0", "Success."},
-    {"1", "Failure; standard error says what failed, and the cure."},
+    {"1", "Failure; standard error names the cause and the cure."},
     {"2", "Wrong usage: an unknown option, a bad value, a surplus argument."},
     {NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nodes.c - the kernel has a folder for each node of memory, with a list of the cores near it. */
+ * nodes.c - the kernel has a folder for each NUMA node, with a list of its cores. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nodes.h - how many nodes of memory a machine has, and how many of them are near some cores.
+ * nodes.h - how many NUMA nodes a machine has, and how many of them are near some cores.
  *
  * Layer: cli.
  * Threads: any.
@@ -20,7 +20,7 @@ typedef struct tt_nodes {
 #define TT_NODES_FOLDER "/sys/devices/system/node"
 tt_nodes tt_nodes_read(const char *folder, const cpu_set_t *cores);
 
-/* Is one of the cores in a list like "0-3,8,10-11"? Stops at the first thing that is no list. */
+/* Is one of the cores in a list like "0-3,8,10-11"? Stops at the first malformed item. */
 bool tt_nodes_list_meets(const char *list, const cpu_set_t *cores);
 
 #endif

@@ -26,7 +26,7 @@ static void test_a_list_meets_the_cores_it_names(void **state)
     assert_true(tt_nodes_list_meets("0,2,9", &cores));
     assert_true(tt_nodes_list_meets("0-3,8-11\n", &cores));
     assert_false(tt_nodes_list_meets("0-4,6-8,10-4096\n", &cores));
-    assert_false(tt_nodes_list_meets("", &cores)); /* a node of memory without cores */
+    assert_false(tt_nodes_list_meets("", &cores)); /* a NUMA node without cores */
     assert_false(tt_nodes_list_meets("\n", &cores));
     assert_false(tt_nodes_list_meets("x5", &cores));
     assert_false(tt_nodes_list_meets("99999999999999999999-1,7", &cores));

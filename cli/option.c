@@ -152,7 +152,7 @@ static tt_status set_value(option_parser *parser, const tt_option *option, const
         return TT_OK;
     case TT_OPTION_CHOICE:
         if (!word_find(option->choices, '|', text, value)) {
-            return fail(parser, "--%s: '%s' is none of %s", option->name, text, option->choices);
+            return fail(parser, "--%s: '%s' is not one of %s", option->name, text, option->choices);
         }
         return TT_OK;
     case TT_OPTION_LIST:
@@ -362,5 +362,5 @@ void tt_option_print_help(const tt_command *command, int width, FILE *stream)
     for (size_t i = 0; i < command->option_count; i++) {
         print_option(&command->options[i], width, stream);
     }
-    fprintf(stream, "\n'tutti man %s | man -l -' says more.\n", command->name);
+    fprintf(stream, "\n'tutti man %s | man -l -' shows the manual page.\n", command->name);
 }

@@ -63,7 +63,7 @@ typedef struct tt_command {
     const tt_option *options;
     size_t option_count;
     size_t values_bytes;
-    bool options_first; /* what follows the first operand is not ours */
+    bool options_first; /* words after the first operand are not parsed */
     bool is_internal;   /* not listed */
     /* Exit status of the program. `operands` has `operand_count` entries, then NULL. */
     int (*run)(const void *values, int operand_count, char **operands);
@@ -76,7 +76,7 @@ typedef struct tt_option_result {
 } tt_option_result;
 
 /* Set defaults, then parse argv[0..argc) (without program and subcommand name).
- * TT_ERR_BAD_ARGUMENT: result_out->error says what and how to cure it. Release in both cases. */
+ * TT_ERR_BAD_ARGUMENT: result_out->error has the cause and the cure. Release in both cases. */
 tt_status tt_option_parse(const tt_command *command, void *values, int argc, char **argv,
                           tt_option_result *result_out);
 void tt_option_release(const tt_command *command, void *values);

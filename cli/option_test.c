@@ -159,7 +159,7 @@ static void test_errors_name_culprit_and_cure(void **state)
     expect_error("--bytes -1", "is not a size");
     expect_error("--wait -1", "is not a number of seconds");
     expect_error("--wait nan", "is not a number of seconds");
-    expect_error("--bind socket", "'socket' is none of none|core");
+    expect_error("--bind socket", "'socket' is not one of none|core");
     expect_error("--verbose=yes", "--verbose takes no value");
 }
 

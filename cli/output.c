@@ -187,7 +187,7 @@ bool tt_output_has_pending(const tt_output *output, int stream)
     return tt_buffer_bytes(&output->pending[stream]) > 0;
 }
 
-/* The descriptor is shared with whoever started us, so it is not ours to make non-blocking. */
+/* The descriptor is shared with the parent process, so it must not be made non-blocking. */
 static bool can_write(int fd)
 {
     struct pollfd item = {.fd = fd, .events = POLLOUT};

@@ -3,12 +3,12 @@
  * output.h - ranks' output, line by line, each line with its rank in front.
  *
  * Lines of one rank keep their order; a line is never mixed with another's. Lines longer than
- * TT_OUTPUT_LINE_BYTES_MAX are cut. Nothing here blocks: what the terminal or pipe does not take
- * stays queued, and tt_output_is_full tells the caller to stop reading from the ranks.
+ * TT_OUTPUT_LINE_BYTES_MAX are cut. Nothing here blocks: bytes that the terminal or pipe does not
+ * take stay queued; while tt_output_is_full the caller must not read from the ranks.
  *
  * Layer:   cli.
  * Threads: one at a time.
- * Memory:  grows with the number of ranks; the queue is bounded by the caller's restraint.
+ * Memory:  grows with the number of ranks; the queue is bounded if the caller obeys that rule.
  */
 #ifndef TUTTI_CLI_OUTPUT_H
 #define TUTTI_CLI_OUTPUT_H
@@ -41,7 +41,7 @@ void tt_output_end(tt_output *output, int rank);
 
 bool tt_output_is_full(const tt_output *output);
 bool tt_output_has_pending(const tt_output *output, int stream);
-/* Write a little; call when the descriptor is writable. TT_ERR_PEER_LEFT: nobody reads us. */
+/* Write a little; call when the descriptor is writable. TT_ERR_PEER_LEFT: the reader is gone. */
 tt_status tt_output_flush(tt_output *output, int stream);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plugin.c - `tutti plugin build`: compile a packaged plugin with the site's own compiler wrapper,
- * so that those who installed a binary package have it too. */
+ * for users of a binary package. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +27,15 @@ typedef struct plugin_values {
 
 static const tt_option options[] = {
     {'\0', "compiler", TT_OPTION_STRING, AT(compiler), "COMMAND",
-     "compiler wrapper of the library; default: mpicc, else cc and what pkg-config says", NULL,
-     NULL, "--mpicc --cc", 0, 0},
+     "compiler wrapper of the library; default: mpicc, else cc with pkg-config's flags", NULL, NULL,
+     "--mpicc --cc", 0, 0},
     {'o', "output", TT_OPTION_STRING, AT(output), "FOLDER",
      "where to put it; default: the user's own plugin folder", NULL, NULL, NULL, 0, 0},
-    {'\0', "dry-run", TT_OPTION_FLAG, AT(is_dry), NULL, "print the command, run nothing", NULL,
+    {'\0', "dry-run", TT_OPTION_FLAG, AT(is_dry), NULL, "print the command, do not run it", NULL,
      NULL, NULL, 0, 0},
 };
 
-/* What can be built: its source below the plugins' folder, and what it is linked with. */
+/* Plugins that can be built: source below the plugins' folder, and libraries to link with. */
 static const struct {
     const char *name, *source, *more, *compiler, *link, *package, *variable;
 } recipes[] = {
@@ -45,9 +45,8 @@ static const struct {
     {"pmix", "pmix/pmix_engine.c", NULL, "pmixcc", "-lpmix", "libpmix-dev", "TUTTI_RENDEZVOUS"},
 };
 
-/* Where pkg-config says a library's headers and objects are: -I, -L and -l; a run path, which it
- * may name too, is not ours to set. Returns how many words were cut from `text`; 0: it is not
- * known. */
+/* The -I, -L and -l of pkg-config for a library; a run path, which it may print too, is dropped.
+ * Returns how many words were cut from `text`; 0: the library is not known. */
 static size_t ask_pkg_config(const char *name, char *text, size_t text_bytes, char **words_out)
 {
     char command[PATH_BYTES];
@@ -102,7 +101,7 @@ static int run_words(char *const *words)
     return WEXITSTATUS(status);
 }
 
-/* Which MPI a wrapper belongs to: its header says so. NULL: the wrapper does not work. */
+/* The MPI that a wrapper belongs to, from its header. NULL: the wrapper does not work. */
 static const char *mpi_name(const char *compiler)
 {
     char command[PATH_BYTES];
@@ -168,7 +167,9 @@ static int build(const plugin_values *values, size_t recipe)
     if (!find_file(sources, recipes[recipe].source, source) ||
         (recipes[recipe].more != NULL && !find_file(sources, recipes[recipe].more, more)) ||
         !find_file(headers, "tutti/plugin.h", header)) {
-        fprintf(stderr, "tutti plugin: the source of %s is not installed beside this program\n",
+        fprintf(stderr,
+                "tutti plugin: the source of %s is not installed beside this program; reinstall "
+                "Tutti\n",
                 name);
         return 1;
     }
@@ -231,12 +232,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
             }
         }
     }
-    fputs("tutti plugin: say 'tutti plugin build mpi', or ucx, or pmix\n", stderr);
+    fputs("tutti plugin: nothing to build; use: tutti plugin build mpi|ucx|pmix\n", stderr);
     return EXIT_USAGE;
 }
 
 static const tt_note environment[] = {
-    {"XDG_DATA_HOME, HOME", "Where the user's own plugins lie."},
+    {"XDG_DATA_HOME, HOME", "Where the user's own plugins are."},
     {NULL, NULL},
 };
 

@@ -80,7 +80,7 @@ static void set_horovod_variables(tt_environment *environment, const rank_setup 
     set_variable(environment, "HOROVOD_CPU_OPERATIONS", "gloo");
 }
 
-/* A rank's number in an outer job, or in this shell, is nobody's here: only -x has a say. */
+/* Rank numbers of an outer job or of this shell are not valid here: only -x overrides. */
 static bool is_asked_for(const tt_wire_spec *spec, const char *name)
 {
     const size_t length = strlen(name);
@@ -101,9 +101,9 @@ static void set_number(tt_environment *environment, const tt_wire_spec *spec, co
     }
 }
 
-/* What torch.distributed's env:// reads, and what trainers read beside it: some count nodes by
- * GROUP_RANK. Its store listens on rank 0's host, beside the port on
- * which rank 0 meets the others; a user's own place for it is left alone. */
+/* Variables that torch.distributed's env:// reads, and those that trainers read, too: some count
+ * nodes by GROUP_RANK. The store listens on rank 0's host, TT_LISTEN_STORE_OFFSET above the
+ * rendezvous port; an address that the user has set is kept. */
 static void set_torch_variables(tt_environment *environment, const rank_setup *start)
 {
     const tt_rank_plan *plan = start->plan;
@@ -129,7 +129,7 @@ static void set_torch_variables(tt_environment *environment, const rank_setup *s
     }
 }
 
-/* Variables of an outer job would confuse this one: what we do not set, we remove. */
+/* Variables of an outer job must not reach this one: those that are not set here are removed. */
 static char **build_variables(const rank_setup *start)
 {
     const tt_rank_plan *plan = start->plan;
@@ -178,8 +178,8 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child. A rank must not outlive its supervisor, not even for an instant between fork and
- * prctl; hence the second look at the parent. */
+/* In the child. A rank must not outlive its supervisor, not even if that dies between fork and
+ * prctl; hence the parent is checked again. */
 static _Noreturn void become_program(const rank_setup *start)
 {
     (void)setpgid(0, 0);
@@ -206,7 +206,7 @@ static _Noreturn void become_program(const rank_setup *start)
     _exit(127);
 }
 
-/* The pipe closes by itself when exec succeeds; an errno in it says that it did not. */
+/* The pipe closes by itself when exec succeeds; an errno in it means that exec failed. */
 static int await_exec(tt_rank *rank, int failure_fd)
 {
     int error = 0;
@@ -241,7 +241,7 @@ static int fork_program(tt_rank *rank, rank_setup *start)
     return error;
 }
 
-/* Pipes for the standard streams: ours stay in `rank`, theirs go to `start`. */
+/* Pipes for the standard streams: the supervisor's ends in `rank`, the program's in `start`. */
 static int open_streams(tt_rank *rank, rank_setup *start)
 {
     const tt_wire_spec *spec = start->plan->spec;

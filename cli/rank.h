@@ -32,8 +32,8 @@ typedef struct tt_rank_plan {
     uint32_t thread_count; /* OMP_NUM_THREADS; 0: leave it */
 } tt_rank_plan;
 
-/* Start local rank `index` in a process group of its own. Returns 0, or the errno of the exec (or
- * of what had to precede it); then nothing runs. */
+/* Start local rank `index` in a process group of its own. Returns 0, or the errno of the exec or of
+ * a step before it; then nothing runs. */
 int tt_rank_start(tt_rank *rank, const tt_rank_plan *plan, uint32_t index);
 void tt_rank_close(tt_rank *rank);
 

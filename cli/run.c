@@ -53,12 +53,12 @@ static const tt_option options[] = {
      "file with a host per line: 'host', 'host:4' or 'host slots=4 max_slots=8'", NULL, NULL,
      "-hostfile --host-file -machinefile", 0, 0},
     {'\0', "nproc-per-node", TT_OPTION_STRING, AT(per_host), "N|auto",
-     "slots of a host that names none; auto: one for each core of this host", NULL, NULL,
+     "slots of a host given without them; auto: one for each core of this host", NULL, NULL,
      "--nproc_per_node --slots-per-host -ppn", 0, 0},
     {'\0', "rsh", TT_OPTION_STRING, AT(rsh), "COMMAND", "remote shell", "ssh -x -o BatchMode=yes",
      NULL, NULL, 0, 0},
     {'\0', "remote-tutti", TT_OPTION_STRING, AT(remote_tutti), "PATH",
-     "this program on remote hosts; default: the same path as here", NULL, NULL, NULL, 0, 0},
+     "path of this program on remote hosts; default: as here", NULL, NULL, NULL, 0, 0},
     {'\0', "interface", TT_OPTION_STRING, AT(interface), "NAME",
      "network interface for rank 0 to listen on; default: the one that leads to the peers", NULL,
      NULL, "--network-interface --network-interfaces", 0, 0},
@@ -77,13 +77,13 @@ static const tt_option options[] = {
     {'\0', "timeout-start", TT_OPTION_SECONDS, AT(start_timeout_s), "SECONDS",
      "longest wait for all hosts to answer", "60", NULL, "--start-timeout", 0, 0},
     {'\0', "grace", TT_OPTION_SECONDS, AT(grace_s), "SECONDS",
-     "after a failure, from asking the other ranks to stop to killing them", "1", NULL, NULL, 0, 0},
+     "after a failure, time from SIGTERM to SIGKILL of the other ranks", "1", NULL, NULL, 0, 0},
     {'\0', "stdin", TT_OPTION_FLAG, AT(wants_stdin), NULL, "connect standard input to rank 0", NULL,
      NULL, NULL, 0, 0},
     {'\0', "as-horovod", TT_OPTION_FLAG, AT(is_as_horovod), NULL,
-     "make 'import horovod' in Python mean Tutti, and set HOROVOD_RANK and its kin", NULL, NULL,
+     "make Python's 'import horovod' load Tutti, and set HOROVOD_RANK and the like", NULL, NULL,
      NULL, 0, 0},
-    {'q', "quiet", TT_OPTION_FLAG, AT(is_quiet), NULL, "say nothing unless something fails", NULL,
+    {'q', "quiet", TT_OPTION_FLAG, AT(is_quiet), NULL, "print nothing unless something fails", NULL,
      NULL, NULL, 0, 0},
 };
 
@@ -166,7 +166,7 @@ static int per_host_count(const char *text)
     return *end == '\0' && count >= 1 && count <= TT_HOST_SLOTS_MAX ? (int)count : -1;
 }
 
-/* `is_allocation`: no user wrote these slots, and one who asks for more ranks gets them. */
+/* `is_allocation`: the slots come from a batch system; more ranks than slots are allowed. */
 static bool choose_ranks(const run_values *values, tt_hosts *hosts, bool is_allocation,
                          int *rank_count_out)
 {
@@ -211,7 +211,7 @@ static void tell_allocation(const tt_allocation *allocation, const tt_hosts *hos
             allocation->job);
 }
 
-/* A name that this shell does not have would silently not be set. */
+/* Warn about names that are not set in this shell: the ranks would silently lack them. */
 static void tell_unset(const tt_option_list *variables)
 {
     for (size_t i = 0; i < variables->count; i++) {
@@ -263,7 +263,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
     }
     tt_hosts hosts = {.slots_default = per_host_count(values->per_host)};
     if (hosts.slots_default < 0) {
-        return complain("--nproc-per-node wants a number or 'auto'");
+        return complain("--nproc-per-node needs a number from 1 to 4096, or 'auto'");
     }
     tt_allocation allocation;
     int rank_count;
@@ -281,7 +281,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
 
 static const tt_note environment[] = {
     {"TUTTI_*",
-     "Passed on to the ranks on every host, but for secrets; tutti-config(1) explains each."},
+     "Passed on to the ranks on every host, except secrets; tutti-config(1) explains each."},
     {"SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE, SLURM_JOB_CPUS_PER_NODE, SLURM_STEP_NUM_TASKS, "
      "SLURMD_NODENAME",
      "The nodes and slots of a Slurm job, used without -H and --hostfile."},
@@ -291,8 +291,8 @@ static const tt_note environment[] = {
      "Set for the ranks unless -x does, so that torch.distributed's env:// finds its job; GROUP_* "
      "number the hosts."},
     {"MASTER_ADDR, MASTER_PORT",
-     "Left alone if set; otherwise a free port of rank 0's host, for torch.distributed's store."},
-    {"OMP_NUM_THREADS", "Left alone if set; otherwise the ranks get their share of the cores."},
+     "Kept if set; otherwise a free port of rank 0's host, for torch.distributed's store."},
+    {"OMP_NUM_THREADS", "Kept if set; otherwise each rank gets its share of the cores."},
     {"PATH, LD_LIBRARY_PATH, PYTHON*, VIRTUAL_ENV, CONDA_*, OMP_*, MKL_*",
      "Passed on to other hosts; name more with -x."},
     {NULL, NULL},
@@ -323,15 +323,15 @@ const tt_command tt_command_run = {
     .operands = "PROGRAM [ARGUMENT...]",
     .description =
         "Starts PROGRAM once for each rank, on this host or, through a remote shell, on others. "
-        "Inside a job of Slurm, PBS or LSF these are its nodes, unless -H or --hostfile say "
-        "otherwise. "
-        "Every rank learns its place from TUTTI_RANK, TUTTI_SIZE and their kin, finds the others "
-        "through TUTTI_RENDEZVOUS, and proves that it belongs to the job by a random secret that "
-        "is passed as an open descriptor.\n"
-        "Each line of output carries its rank. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are "
-        "passed on; a second SIGINT or SIGTERM kills. When a rank fails it is named, the others "
-        "are stopped, and its exit code (or 128 + signal) becomes that of tutti run. Nothing that "
-        "the ranks started outlives the job, even if tutti run itself is killed.",
+        "Inside a job of Slurm, PBS or LSF it uses the nodes of that job, unless -H or --hostfile "
+        "is given. "
+        "Every rank gets its number from TUTTI_RANK, TUTTI_SIZE and similar variables, finds the "
+        "others through TUTTI_RENDEZVOUS, and authenticates with a random secret that is passed "
+        "as an open descriptor.\n"
+        "Each line of output begins with its rank. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
+        "are passed on; a second SIGINT or SIGTERM kills. When a rank fails, tutti run names it, "
+        "stops the others, and returns its exit code (or 128 + signal). No process that the ranks "
+        "started outlives the job, even if tutti run itself is killed.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(run_values),

@@ -69,19 +69,19 @@ static tt_status object_read(reader_state *reader, const json_t *object)
     const char *op = json_string_value(json_object_get(object, "op"));
     if (op == NULL || !json_is_integer(bytes) || !json_is_number(time_us) ||
         !json_is_integer(ranks) || json_integer_value(ranks) < 2) {
-        return line_refuse(reader, "is no line of tutti bench --json on two or more ranks");
+        return line_refuse(reader, "is not a line of tutti bench --json on two or more ranks");
     }
     if (strcmp(op, "allreduce") != 0) {
-        (void)line_refuse(reader, "has a time of ");
+        (void)line_refuse(reader, "has the time of ");
         tt_text_add_quoted(reader->why, op, WORD_BYTES_SHOWN);
         tt_text_add(reader->why, "; measure allreduce");
         return TT_ERR_BAD_ARGUMENT;
     }
     if (json_integer_value(json_object_get(object, "wrong")) != 0) {
-        return line_refuse(reader, "its results were wrong");
+        return line_refuse(reader, "its results were wrong; measure again");
     }
     if (reader->rank_count != 0 && reader->rank_count != json_integer_value(ranks)) {
-        return line_refuse(reader, "is of %lld ranks, others of %lld",
+        return line_refuse(reader, "was measured with %lld ranks, earlier lines with %lld",
                            (long long)json_integer_value(ranks), (long long)reader->rank_count);
     }
     reader->rank_count = json_integer_value(ranks);
@@ -100,7 +100,7 @@ static tt_status sample_line_read(reader_state *reader, const char *line)
     json_error_t error;
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
     if (object == NULL) {
-        (void)line_refuse(reader, "is no JSON: ");
+        (void)line_refuse(reader, "is not JSON: ");
         tt_text_add_quoted(reader->why, error.text, WORD_BYTES_SHOWN);
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -126,7 +126,7 @@ tt_status tt_samples_read(const char *text, tt_text *why, tt_samples *samples_ou
     }
     tt_samples samples = {.count = reader.count, .rank_count = reader.rank_count};
     if (tt_linear_fit(reader.samples, reader.count, &samples.line) != TT_OK) {
-        tt_text_add(why, "a line needs samples of at least two sizes");
+        tt_text_add(why, "too few samples: a fit needs at least two sizes");
         return TT_ERR_BAD_ARGUMENT;
     }
     *samples_out = samples;

@@ -4,7 +4,7 @@
  *
  * A line of text is 'bytes microseconds', or an object as `tutti bench allreduce --json` writes it,
  * of which "op", "bytes", "time_us", "ranks" and "wrong" are read. Empty lines and lines that begin
- * with '#' say nothing.
+ * with '#' are ignored.
  *
  * Layer:   cli.
  * Threads: pure, but for the reading of files.
@@ -22,14 +22,14 @@
 typedef struct tt_samples {
     tt_linear line;
     size_t count;
-    int64_t rank_count; /* that measured; 0: the text does not say */
+    int64_t rank_count; /* of the measurement; 0: not in the text */
 } tt_samples;
 
-/* `text` ends in a zero. TT_ERR_BAD_ARGUMENT: `why` has the number of the line that is wrong, or
- * what all of them lack. */
+/* `text` ends in a zero. TT_ERR_BAD_ARGUMENT: `why` has the number of the wrong line, or what is
+ * missing. */
 tt_status tt_samples_read(const char *text, tt_text *why, tt_samples *samples_out);
 
-/* The same of a file. */
+/* The same for a file. */
 tt_status tt_samples_load(const char *path, tt_text *why, tt_samples *samples_out);
 
 #endif

@@ -51,14 +51,15 @@ static void test_wrong_lines_are_refused_by_number(void **state)
         {"1000 -5\n", "line 1: bytes and microseconds"},
         {"1000 nan\n", "line 1: bytes and microseconds"},
         {"1000 1e300\n", "line 1: bytes and microseconds"},
-        {"{\"op\":\n", "line 1: is no JSON"},
-        {"{\"bytes\":1000,\"time_us\":5}\n", "line 1: is no line of tutti bench"},
+        {"{\"op\":\n", "line 1: is not JSON"},
+        {"{\"bytes\":1000,\"time_us\":5}\n", "line 1: is not a line of tutti bench"},
         {"{\"op\":\"allreduce\",\"bytes\":1000,\"ranks\":1,\"time_us\":5}\n", "two or more ranks"},
         {"{\"op\":\"alltoall\",\"bytes\":1000,\"ranks\":2,\"time_us\":5}\n",
-         "a time of \"alltoall\""},
+         "the time of \"alltoall\""},
         {"{\"op\":\"allreduce\",\"bytes\":1000,\"ranks\":2,\"time_us\":5,\"wrong\":3}\n",
          "were wrong"},
-        {OBJECT("1000", "5", "2") OBJECT("2000", "6", "4"), "line 2: is of 4 ranks, others of 2"},
+        {OBJECT("1000", "5", "2") OBJECT("2000", "6", "4"),
+         "line 2: was measured with 4 ranks, earlier lines with 2"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         tt_text why = {0};

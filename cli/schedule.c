@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule.c - `tutti schedule`: what a policy would do with a graph, without running anything. */
+ * schedule.c - `tutti schedule`: the plan of a policy for a graph, without running anything. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -49,35 +49,35 @@ static const tt_option options[] = {
      "a dataflow graph (.json), a trace of tensors (.tsv), or the name of a known network", NULL,
      NULL, NULL, 0, 0},
     {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME",
-     "the policy that plans, see --list; default: priority", NULL, NULL, NULL, 0, 0},
-    {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "who sums", "allreduce", "allreduce|server",
-     NULL, 0, 0},
+     "scheduling policy, see --list; default: priority", NULL, NULL, NULL, 0, 0},
+    {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "how gradients are summed", "allreduce",
+     "allreduce|server", NULL, 0, 0},
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N",
-     "workers; default: those that measured --samples, else 4", NULL, NULL, NULL, 2, 1 << 20},
-    {'\0', "mbit", TT_OPTION_INT, AT(mbit), "MBIT", "speed of a link each way, in Mbit/s", "10000",
-     NULL, NULL, 1, 10000000},
+     "number of ranks; default: as in --samples, else 4", NULL, NULL, NULL, 2, 1 << 20},
+    {'\0', "mbit", TT_OPTION_INT, AT(mbit), "MBIT",
+     "bandwidth of a link in each direction, in Mbit/s", "10000", NULL, NULL, 1, 10000000},
     {'\0', "overhead", TT_OPTION_INT, AT(overhead_us), "US",
-     "time a transfer holds the wire beside its bytes, in microseconds", "50", NULL, NULL, 0,
-     1000000000},
+     "time that a transfer occupies the wire in addition to its bytes, in microseconds", "50", NULL,
+     NULL, 0, 1000000000},
     {'\0', "latency", TT_OPTION_INT, AT(latency_us), "US",
      "time until a transfer is acknowledged, in microseconds", "100", NULL, NULL, 0, 1000000000},
     {'\0', "samples", TT_OPTION_STRING, AT(samples), "FILE",
-     "measured transfers, to which f(d) = a + b d is fitted: what tutti bench allreduce --json "
-     "FILE writes, or 'bytes microseconds' a line; instead of --mbit, --overhead and --latency",
+     "measured transfers, to which f(d) = a + b d is fitted: output of tutti bench allreduce "
+     "--json FILE, or lines 'bytes microseconds'; replaces --mbit, --overhead and --latency",
      NULL, NULL, NULL, 0, 0},
     {'c', "chunk", TT_OPTION_BYTES, AT(chunk_bytes), "BYTES",
-     "size of chunks, or of buckets; 0 lets the cost model choose; fifo stays whole", "0", NULL,
+     "size of chunks, or of buckets; 0 lets the cost model choose; fifo cuts nothing", "0", NULL,
      NULL, 0, 0},
     {'\0', "credit", TT_OPTION_BYTES, AT(credit_bytes), "BYTES",
      "bytes in flight; less than a chunk is stop-and-wait, 0 is four chunks", "0", NULL, NULL, 0,
      0},
     {'\0', "ops", TT_OPTION_CHOICE, AT(ops), NULL,
-     "order the operators: towards the nearest gradient, or by cost of all a gradient depends on",
+     "order of operators: towards the nearest gradient, or the one with the cheapest dependencies",
      "free", "free|nearest|cheapest", NULL, 0, 0},
     {'o', "order", TT_OPTION_STRING, AT(order), "FILE", "write the order, for TUTTI_ORDER", NULL,
      NULL, "--output", 0, 0},
     {'\0', "edges", TT_OPTION_STRING, AT(edges), "FILE",
-     "write the control edges that leave one order of operators; with --ops", NULL, NULL, NULL, 0,
+     "write the control edges that enforce one order of operators; with --ops", NULL, NULL, NULL, 0,
      0},
     {'\0', "plot", TT_OPTION_STRING, AT(plot), "FILE", "draw computation and communication (SVG)",
      NULL, NULL, NULL, 0, 0},
@@ -86,10 +86,11 @@ static const tt_option options[] = {
     {'\0', "barrier", TT_OPTION_FLAG, AT(keeps_barrier), NULL,
      "the next forward waits for every transfer", NULL, NULL, NULL, 0, 0},
     {'\0', "forward", TT_OPTION_FLAG, AT(is_forward), NULL,
-     "orders of receiving (priority, tic, tac), of a known network only its forward pass", NULL,
-     NULL, NULL, 0, 0},
+     "orders of receiving parameters (priority, tic, tac); of a known network the forward pass "
+     "only",
+     NULL, NULL, NULL, 0, 0},
     {'\0', "compare", TT_OPTION_FLAG, AT(compares), NULL,
-     "one line for every policy, and no order, picture or file of one", NULL, NULL, NULL, 0, 0},
+     "one line for every policy, instead of the plan of one", NULL, NULL, NULL, 0, 0},
     {'v', "verbose", TT_OPTION_FLAG, AT(is_verbose), NULL, "print the whole order", NULL, NULL,
      NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list policies and known networks", NULL, NULL,
@@ -98,12 +99,12 @@ static const tt_option options[] = {
 
 enum {
     EXIT_USAGE = 2,
-    RANKS = 4, /* unless told */
+    RANKS = 4, /* default */
     ORDER_SHOWN = 10,
     RANDOM_RUNS = 100,
 };
 
-/* Everything a run holds. */
+/* State of one run. */
 typedef struct job_state {
     const schedule_values *values;
     const char *culprit; /* the file or name that is being read */
@@ -142,7 +143,7 @@ static void print_bytes(const char *before, uint64_t bytes, const char *after)
     }
 }
 
-/* A name of a file must not command the terminal. */
+/* Control characters in names from a file must not reach the terminal. */
 static void print_name(const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -218,7 +219,7 @@ static void print_wire(const job_state *job)
 /* ---- input -------------------------------------------------------------------------------------
  */
 
-/* Times of a bench are those of its ranks, and of all-reduce. */
+/* Times of tutti bench hold for its number of ranks and for all-reduce. */
 static tt_status samples_check(job_state *job)
 {
     const schedule_values *values = job->values;
@@ -228,11 +229,11 @@ static tt_status samples_check(job_state *job)
     }
     if (values->form == TT_FORM_SERVER) {
         tt_text_add(&job->why, "has times of all-reduce; for --form server give those of a push, "
-                               "'bytes microseconds' a line");
+                               "in lines 'bytes microseconds'");
         return TT_ERR_BAD_ARGUMENT;
     }
     if (values->rank_count != 0 && values->rank_count != measured) {
-        tt_text_add(&job->why, "was measured by %lld ranks, and --ranks says %lld",
+        tt_text_add(&job->why, "was measured with %lld ranks, but --ranks is %lld",
                     (long long)measured, (long long)values->rank_count);
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -293,7 +294,8 @@ static tt_status evaluate(job_state *job, const tt_policy *policy, tt_plot_panel
     return status;
 }
 
-/* Of a tensor: the transfer's priority where there is one, else its place in the plan. */
+/* Place of each tensor: its transfer's priority if the plan has priorities, else its order in the
+ * plan. */
 static tt_status places_of(job_state *job, const tt_timetable *plan, uint32_t **places_out)
 {
     uint32_t *places =
@@ -334,7 +336,8 @@ static uint32_t *sorted_by(job_state *job, const uint32_t *places)
     return order;
 }
 
-/* When the tensors are ready: operators in any order, and in the one chosen; NULL: none is. */
+/* When the tensors are ready, with operators in any order or in the chosen one; NULL: no order was
+ * chosen. */
 static tt_ready_stats *ready_of(job_state *job, const uint32_t *compute_places)
 {
     const uint32_t count = tt_graph_tensor_count(job->graph);
@@ -384,7 +387,7 @@ static int name_refuse(const char *path, const char *what, const char *name)
     tt_text why = {.length = 0};
     tt_text_add(&why, "%s ", what);
     tt_text_add_quoted(&why, name, TT_GRAPH_NAME_BYTES_MAX);
-    tt_text_add(&why, " has control characters in its name and cannot stand in this file");
+    tt_text_add(&why, " has control characters in its name and cannot be written to this file");
     return complain(path, why.bytes);
 }
 
@@ -503,7 +506,7 @@ static void print_ready(job_state *job)
         const tt_ready_stats after = tt_ready_mean(each_after, count);
         printf("ready       ");
         print_change(&before, &after);
-        printf(" (operators in any order -> in one; of each tensor below)\n");
+        printf(" (operators in any order -> in the chosen one; per tensor below)\n");
     }
 }
 
@@ -681,7 +684,7 @@ static bool has_conflict(const conflict *conflicts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (conflicts[i].is_there) {
-            fprintf(stderr, "tutti schedule: %s and %s do not go together: %s\n",
+            fprintf(stderr, "tutti schedule: %s and %s cannot be combined: %s\n",
                     conflicts[i].first, conflicts[i].second, conflicts[i].why);
             return true;
         }
@@ -693,11 +696,11 @@ static bool has_forward_conflict(const schedule_values *values, const tt_policy 
 {
     static const char *const one = "--forward";
     const conflict conflicts[] = {
-        {values->plot != NULL, one, "--plot", "a picture is of training steps"},
-        {values->compares, one, "--compare", "it has a line for every order of receiving already"},
-        {values->ops != 0, one, "--ops", "it orders towards gradients, and forward makes none"},
-        {values->edges != NULL, one, "--edges", "they are of --ops, which is for training steps"},
-        {values->keeps_barrier, one, "--barrier", "it lies between training steps"},
+        {values->plot != NULL, one, "--plot", "pictures show training steps"},
+        {values->compares, one, "--compare", "--forward compares all orders already"},
+        {values->ops != 0, one, "--ops", "it orders by gradients, and a forward pass has none"},
+        {values->edges != NULL, one, "--edges", "they need --ops, which is for training steps"},
+        {values->keeps_barrier, one, "--barrier", "the barrier is between training steps"},
         {values->chunk_bytes != 0, one, "--chunk", "tensors are received whole"},
         {values->credit_bytes != 0, one, "--credit", "tensors are received one by one"},
         {policy != &tt_policy_priority && policy != &tt_policy_tic && policy != &tt_policy_tac, one,
@@ -709,7 +712,7 @@ static bool has_forward_conflict(const schedule_values *values, const tt_policy 
 static bool has_compare_conflict(const schedule_values *values)
 {
     static const char *const one = "--compare";
-    static const char *const why = "it is of one policy: leave out --compare";
+    static const char *const why = "it is for one policy: leave out --compare";
     const conflict conflicts[] = {
         {values->policy != NULL, one, "--policy", "all of them are compared"},
         {values->order != NULL, one, "--order", why},
@@ -719,7 +722,7 @@ static bool has_compare_conflict(const schedule_values *values)
     return values->compares && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
 }
 
-/* What would have no effect is refused, so that nobody takes a figure for another one. */
+/* Options without effect are refused, so that no figure is mistaken for another one. */
 static bool is_contradictory(const schedule_values *values, const tt_policy *policy)
 {
     if (has_forward_conflict(values, policy) || has_compare_conflict(values)) {
@@ -732,7 +735,7 @@ static bool is_contradictory(const schedule_values *values, const tt_policy *pol
     const bool is_chunk = values->chunk_bytes != 0 && !policy->takes_chunk;
     const bool is_credit = values->credit_bytes != 0 && !policy->takes_credit;
     if (!values->compares && (is_chunk || is_credit)) {
-        fprintf(stderr, "tutti schedule: --%s has no effect with --policy %s\n",
+        fprintf(stderr, "tutti schedule: --%s has no effect with --policy %s; leave it out\n",
                 is_chunk ? "chunk" : "credit", policy->name);
         return true;
     }
@@ -748,7 +751,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return print_list();
     }
     if (values->graph == NULL) {
-        fprintf(stderr, "tutti schedule: which graph? give --graph FILE, or a network of --list\n");
+        fprintf(stderr, "tutti schedule: no graph; give --graph FILE, or a network of --list\n");
         return EXIT_USAGE;
     }
     const tt_policy *policy = policy_find(values->policy != NULL ? values->policy : "priority");
@@ -764,7 +767,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
 }
 
 static const tt_note examples[] = {
-    {"tutti schedule --list", "The networks and policies that are known:"},
+    {"tutti schedule --list", "Known policies and networks:"},
     {"tutti schedule --graph resnet50-v1 --policy priority", "Plan ResNet-50:"},
     {NULL, NULL},
 };
@@ -777,14 +780,14 @@ const tt_command tt_command_schedule = {
         "Reads a dataflow graph or a trace, or takes a known network, lets a policy plan its "
         "communication, and evaluates the plan on a model of the wire. Every figure is computed, "
         "none is measured here; give measured transfers with --samples.\n\n"
-        "With a step of T that computes for C and keeps its busiest wire for N: rho = N / C; "
-        "alpha = (N + C - T) / min(N, C), the share of the smaller one that is hidden behind the "
-        "other, below 0 where even a serial step would be shorter; U = C / T, the share of time "
-        "that computes. E, the efficiency of the order, is (S - T) / (S - L), where S is the sum "
-        "and L the largest of what computation and each wire take: 1 where the busiest of them "
-        "never waits, 0 where nothing overlaps. With all-reduce there is one wire, and E is alpha; "
-        "with a server push and pull are two. With --forward T is the time of that pass, and the "
-        "wire the one that parameters arrive on.\n\n"
+        "For a step of time T that computes for C and occupies its busiest wire for N: "
+        "rho = N / C; alpha = (N + C - T) / min(N, C), the share of the smaller one that is hidden "
+        "behind the other, below 0 where even a serial step would be shorter; U = C / T, the share "
+        "of time spent computing. E, the efficiency of the order, is (S - T) / (S - L), where S is "
+        "the sum and L the largest of the times of computation and of each wire: 1 where the "
+        "busiest of them never waits, 0 where nothing overlaps. With all-reduce there is one wire, "
+        "and E is alpha; with a server, push and pull are two. With --forward, T is the time of "
+        "that pass, and the wire is the one on which parameters arrive.\n\n"
         "A graph in JSON has \"tensors\" with \"name\" and \"bytes\", and \"ops\" with \"id\", "
         "\"kind\" (compute, recv, send), \"phase\" (forward, backward), \"time_us\", \"tensor\" "
         "and "

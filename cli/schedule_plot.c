@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule_plot.c - two settled steps a panel: a row for computation and one for each wire in use.
- * Communication is coloured by first use, so that order is seen: dark is needed first. Neighbouring
- * chunks of one transfer are one bar. */
+ * schedule_plot.c - two settled steps per panel: a row for computation and one for each wire in
+ * use. Communication is coloured by first use, so that the order is visible: dark is needed first.
+ * Neighbouring chunks of one transfer are one bar. */
 #include "schedule_plot.h"
 
 #include <math.h>

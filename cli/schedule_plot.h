@@ -4,7 +4,7 @@
  *
  * Layer:   cli.
  * Threads: one at a time.
- * Memory:  grows with the spans that are noted; freed by tt_plot_fini.
+ * Memory:  grows with the recorded spans; freed by tt_plot_fini.
  */
 #ifndef TUTTI_CLI_SCHEDULE_PLOT_H
 #define TUTTI_CLI_SCHEDULE_PLOT_H
@@ -13,7 +13,7 @@
 
 #include "model/model.h"
 
-/* One panel: a plan and what its evaluation told. */
+/* One panel: a plan and the spans of its evaluation. */
 typedef struct tt_plot_panel {
     char title[160];
     const tt_timetable *plan;
@@ -22,7 +22,7 @@ typedef struct tt_plot_panel {
     size_t span_capacity;
 } tt_plot_panel;
 
-/* A tt_span_fn: note spans of the steps that are shown; `user` is a panel. */
+/* A tt_span_fn: record spans of the steps that are shown; `user` is a panel. */
 void tt_plot_note(void *user, const tt_interval *span);
 void tt_plot_fini(tt_plot_panel *panel);
 

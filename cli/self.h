@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * self.h - where this program lies.
+ * self.h - the path of this program.
  *
  * Layer:   cli.
  * Threads: any.
@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-/* The path of this program: by /proc, or without it as it was executed. Call before any chdir.
- * Returns `path`; "" where nothing tells. */
+/* The path of this program: from /proc, else as it was executed. Call before any chdir.
+ * Returns `path`; "" if it is unknown. */
 const char *tt_self_path(char *path, size_t path_bytes);
 
 #endif

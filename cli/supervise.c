@@ -76,7 +76,7 @@ static void read_cores(supervisor *self)
     }
 }
 
-/* Without this every rank would start a thread per core, and local_size of them would fight. */
+/* Without this every rank would start a thread per core, and the ranks would compete for cores. */
 static uint32_t choose_threads(const supervisor *self)
 {
     for (size_t i = 0; i < self->spec.variables.count; i++) {
@@ -98,7 +98,8 @@ static void on_spec(supervisor *self, const tt_wire_frame *frame)
                                 .payload = tt_buffer_data(&self->spec_memory),
                                 .payload_bytes = frame->payload_bytes};
     if (self->has_spec || tt_wire_get_spec(&kept, &self->spec) != TT_OK) {
-        refuse(self, "the launcher sent a job description that makes no sense");
+        refuse(self, "the launcher sent an invalid job description; install the same version of "
+                     "Tutti on all hosts");
         return;
     }
     self->has_spec = true;
@@ -139,7 +140,8 @@ static void on_start(supervisor *self, const tt_wire_frame *frame)
 {
     const char *rendezvous;
     if (!self->has_spec || self->is_started || tt_wire_get_text(frame, &rendezvous) != TT_OK) {
-        refuse(self, "the launcher asked to start out of turn");
+        refuse(self, "the launcher sent an unexpected START; install the same version of Tutti on "
+                     "all hosts");
         return;
     }
     const tt_rank_plan plan = {.spec = &self->spec,
@@ -199,7 +201,7 @@ static void on_input(supervisor *self, const tt_wire_frame *frame)
     tt_buffer_append(&self->input, frame->payload, frame->payload_bytes);
 }
 
-/* Pass input on to rank 0 as far as it takes it. A rank that closed its input has had enough. */
+/* Pass input on to rank 0 as far as it takes it. A rank may close its input early. */
 static void pass_input(supervisor *self)
 {
     tt_rank *rank = &self->ranks[0];
@@ -241,7 +243,7 @@ static void handle_frame(supervisor *self, const tt_wire_frame *frame)
         on_input(self, frame);
         break;
     default:
-        self->has_launcher = false; /* a launcher never says this: it is none */
+        self->has_launcher = false; /* no launcher sends this */
         break;
     }
 }
@@ -462,7 +464,7 @@ static int run(const void *values, int operand_count, char **operands)
     (void)operand_count;
     (void)operands;
     if (isatty(STDIN_FILENO)) {
-        fputs("tutti supervise: started by 'tutti run', not by hand\n", stderr);
+        fputs("tutti supervise: for internal use; run 'tutti run' instead\n", stderr);
         return 2;
     }
     (void)setsid(); /* (3); fails where the launcher's fork did it already */
@@ -487,7 +489,7 @@ const tt_command tt_command_supervise = {
     .name = "supervise",
     .summary = "Start and watch the ranks of one host (used by 'tutti run').",
     .operands = "",
-    .description = "Speaks the protocol of cli/wire.h on its standard input and output.",
+    .description = "Uses the protocol of cli/wire.h on its standard input and output.",
     .is_internal = true,
     .run = run,
 };

@@ -33,7 +33,7 @@ void tt_tree_adopt(void)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
 }
 
-/* The parent's id stands after the name, which is in parentheses and may contain anything. */
+/* The parent's id follows the name, which is in parentheses and may contain anything. */
 static bool read_parent(const char *id_text, pid_t *parent_out)
 {
     char path[64];

@@ -4,7 +4,7 @@
  *
  * A caller that made itself the subreaper of its descendants (tt_tree_adopt) inherits every orphan
  * below it, also those that left their session or process group. So "no child left" means
- * "nothing left". Who they are is read from /proc; without it only the process groups that the
+ * "nothing left". They are found in /proc; without it only the process groups that the
  * caller knows can be killed.
  *
  * Layer:   cli.
@@ -20,14 +20,14 @@
 /* From now on orphaned descendants become children of this process. */
 void tt_tree_adopt(void);
 
-/* Process groups of which this process started the leaders; an item <= 0 is passed over. */
+/* Process groups of which this process started the leaders; an item <= 0 is skipped. */
 typedef struct tt_tree_groups {
     pid_t (*leader_at)(void *user, size_t index);
     void *user;
     size_t count;
 } tt_tree_groups;
 
-/* Kill every descendant seen now. New ones may be born meanwhile: call until none is left.
+/* Kill every descendant seen now. New ones may start meanwhile: call until none is left.
  * False: there is no /proc, and only `known` were killed. */
 bool tt_tree_kill(const tt_tree_groups *known);
 

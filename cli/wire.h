@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wire.h - what launcher and supervisor say to each other, over the supervisor's stdin and stdout.
+ * wire.h - the protocol of launcher and supervisor, over the supervisor's stdin and stdout.
  *
  * A frame is [u32 payload bytes][u16 type][u16 zero][payload]. A string is [u32 bytes][bytes][0],
  * a list is [u32 count][string]... Little-endian. Before its first frame a supervisor sends
- * TT_WIRE_GREETING: whatever a remote login shell prints first can so be told apart.
+ * TT_WIRE_GREETING, which separates its frames from the output of a remote login shell.
  *
  * Layer:   cli.
  * Threads: pure.
@@ -41,7 +41,7 @@ typedef enum tt_wire_type {
     TT_WIRE_STARTED = 6, /* supervisor: rank has a process */
     TT_WIRE_OUTPUT = 7,  /* supervisor: bytes of a rank's stdout or stderr */
     TT_WIRE_EXIT = 8,    /* supervisor: rank is over; its output so far was sent before */
-    TT_WIRE_REFUSED = 9, /* supervisor: cannot go on; carries the reason */
+    TT_WIRE_REFUSED = 9, /* supervisor: cannot continue; carries the reason */
     TT_WIRE_TAKEN = 10,  /* supervisor: the last STDIN was passed on */
 } tt_wire_type;
 
@@ -95,8 +95,8 @@ typedef enum tt_wire_outcome {
     TT_WIRE_NOT_BEGUN = 2, /* detail: errno of the exec */
 } tt_wire_outcome;
 
-/* The first frame of `bytes`. TT_IN_PROGRESS: more bytes are needed. TT_ERR_BAD_WIRE: no such
- * frame exists; the length is checked before anyone waits for or allocates it. */
+/* The first frame of `bytes`. TT_IN_PROGRESS: more bytes are needed. TT_ERR_BAD_WIRE: not a valid
+ * frame; the length is checked before the payload is awaited or allocated. */
 tt_status tt_wire_next(const uint8_t *bytes, size_t byte_count, tt_wire_frame *frame_out,
                        size_t *used_out);
 

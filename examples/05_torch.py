@@ -3,9 +3,9 @@
 
     tutti run -n 4 python examples/05_torch.py
 
-The data is made here: points in a plane, of which each class lies on an arm of a spiral. Every rank
-sees its own share; the gradients are averaged while backward runs. The lines with `hvd` are all
-that tells this script from one for a single process."""
+The data is generated: points in a plane, of which each class lies on an arm of a spiral. Every rank
+trains on its own share; the gradients are averaged while backward runs. Only the lines with `hvd`
+differ from a script for a single process."""
 
 import argparse
 import math
@@ -52,7 +52,7 @@ def main():
     right = (model(points[share]).argmax(1) == labels[share]).float().sum()
     right = hvd.allreduce(right, op=hvd.Sum, name="right").item()
     if hvd.rank() == 0:
-        print(f"{hvd.size()} ranks: {100 * right / POINTS:.1f} % of the points are right")
+        print(f"{hvd.size()} ranks: {100 * right / POINTS:.1f} % of the points are correct")
     hvd.shutdown()
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image classifier trained by several ranks: a convolutional network on pictures made here.
+"""An image classifier trained by several ranks: a convolutional network on generated pictures.
 
     tutti run -n 4 python examples/06_images.py
 
-Each picture is 16 x 16 with a bar, a cross, a ring or a disc somewhere in noise. What is new after
-05_torch.py: SyncBatchNorm over all ranks' batches, a sampler of one's own share, fp16 on the wire,
-and metrics averaged over ranks."""
+Each picture is 16 x 16 with a bar, a cross, a ring or a disc somewhere in noise. New compared with
+05_torch.py: SyncBatchNorm over all ranks' batches, a sampler of each rank's share, fp16 on the
+wire, and metrics averaged over ranks."""
 
 import argparse
 
@@ -72,7 +72,7 @@ def main():
             right = (model(tests[share]).argmax(1) == wanted[share]).float().sum()
         right = hvd.allreduce(right, op=hvd.Sum, name="right").item()
         if hvd.rank() == 0:
-            print(f"epoch {epoch}: {100 * right / len(wanted):.1f} % of the pictures are right",
+            print(f"epoch {epoch}: {100 * right / len(wanted):.1f} % of the pictures are correct",
                   flush=True)
     hvd.shutdown()
 

@@ -3,8 +3,8 @@
 
     tutti run -n 4 python examples/07_char_gpt.py [TEXT...]
 
-It learns the files given, or the licence that lies beside this folder. What is new: nothing but
-`init_process_group("tutti")` tells this script from one on Gloo."""
+It learns the given files, or the licence beside this folder. Only `init_process_group("tutti")`
+differs from a script on Gloo."""
 
 import argparse
 import os

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Count the asserts per function of each folder of src/, tests left out.
+"""Count the asserts per function of each folder of src/, without tests.
 
-usage: asserts.py [--files] [root]      --files: of each file, too.
+usage: asserts.py [--files] [root]      --files: also per file.
 
-Exits 1 when a folder has fewer per function than FLOOR says.
+Exits 1 when a folder has fewer per function than FLOOR.
 """
 import pathlib
 import re

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which slow tests `make check` runs: a function of changed paths, commit count and durations.
 
-A path touches the labels that tools/check-areas.txt gives it, and
-a test is touched when it carries one of them, or when the path is its own file. Of the rest a share
-is run that moves on with every commit, so that each test is run once in so many commits whatever is
-touched. Both stay within a budget; what does not fit is left out, and is part of the answer.
+A path touches the labels that tools/check-areas.txt gives it; a test is touched when it has one of
+them, or when the path is its own file. Of the other tests a share is run, another one at every
+commit, so that each test is run regularly. Both stay within a budget; tests that do not fit are
+left out, and are part of the result.
 """
 import dataclasses
 import math
 import re
 
-SHARES_MIN = 4  # the rest is run once in so many commits, or more rarely where it is long
+SHARES_MIN = 4  # the other tests are run once in this many commits, or more rarely if they are long
 UNKNOWN_SECONDS = 10.0  # of a test that was never timed
 BUILD = "(build)"  # the name under which building a kind is timed
 EVERYTHING = "*"
@@ -28,7 +28,7 @@ class Test:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is run, in order of importance within each kind, and what is not."""
+    """The tests to run, in order of importance within each kind, and those left out."""
     chosen: tuple
     left_out: tuple
     touched: frozenset  # those of both that are touched
@@ -38,7 +38,7 @@ class Plan:
 
 
 class Clock:
-    """What tests are expected to take: wall-clock seconds with `jobs` side by side."""
+    """Expected duration of tests: wall-clock seconds with `jobs` in parallel."""
 
     def __init__(self, durations, jobs, slowness=1.0):
         self.durations = durations  # {(kind, name): seconds}
@@ -75,7 +75,7 @@ def write_durations(durations):
 
 
 def own_test(path):
-    """The test whose own file this is, or whose first inputs; else None."""
+    """The test that this file defines or gives inputs to; else None."""
     match = (re.fullmatch(r"tests/(fuzz)/corpus/(\w+)/.*", path) or
              re.fullmatch(r"tests/(fuzz)/(\w+)_fuzz\.c", path) or
              re.fullmatch(r"tests/(\w+)/(\w+)_test\.\w+", path))
@@ -87,7 +87,7 @@ def own_test(path):
 
 def touched_labels(paths, areas):
     """The labels and names of tests that these paths touch; EVERYTHING among them: all."""
-    if paths is None:  # nobody knows what was changed
+    if paths is None:  # the changes are unknown
         return {EVERYTHING}
     touched = set()
     for path in paths:
@@ -147,7 +147,7 @@ def plan(tests, touched, count, budget, clock):
     in_turn = sorted(range(len(tests)), key=lambda i: ((numbers[i] - share) % shares, i))
     due = [tests[i] for i in in_turn if numbers[i] == share]
     kept = take(due, budget / 2, clock)
-    # More touched tests than fit: those whose turn is next come first, others at later commits.
+    # If not all touched tests fit, those whose turn is next are run first, others at later commits.
     chosen = take([tests[i] for i in in_turn if tests[i] in all_touched], budget, clock, kept)
     left_out = set(tests).difference(chosen)
     return Plan(tuple(sorted(chosen, key=lambda test: test not in all_touched)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fail where the documents do not say what the tree has.
+"""Fail where the documents contradict the tree.
 
 usage: docs_check.py [root]      prints "file: [check] message" and exits 1 on any finding.
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 COLUMNS, WORDS, RESULT_FILES = 120, 1200, 20
-# Not ours to wrap: READMEs of the layers keep to STYLE.md.
+# Not checked for columns: READMEs of the layers follow STYLE.md.
 WIDE = ("src/",)
 MISSPELT = {"TUTTI_TRANPORT"}  # an example of a misspelt one
 NO_COMMANDS = {"tutti order 1", "tutti job fingerprint"}  # a file's first line, a key
@@ -38,7 +38,7 @@ def read(root, path):
 
 
 def documents(root):
-    """All Markdown files that git has, or would take."""
+    """All Markdown files that git tracks, or does not ignore."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root,
                             capture_output=True, text=True, check=False)
     if listed.returncode == 0:
@@ -68,7 +68,7 @@ def enum_values(text, prefix):
                 try:
                     value = int(eval(match[2], {"__builtins__": {}}))  # numbers, *, <<
                 except (NameError, SyntaxError, TypeError):
-                    continue  # made of others
+                    continue  # computed from others
             if match[1].startswith(prefix):
                 found[match[1][len(prefix):]] = value
     return found

@@ -95,7 +95,7 @@ def table_peers():
 
 
 def table_many():
-    """Both Tutti's figures over Open MPI's, a core for each rank; not rewritten: no other run."""
+    """Tutti over Open MPI, a core for each rank; of runs that do not rewrite buffers."""
     counts, records = (2, 4, 8, 12, 16), peers("peers-16cores", None)
     body = []
     for own, place in (("tutti-arena", "arena"), ("tutti-foreign", "private")):
@@ -121,7 +121,7 @@ def share(value):
 
 
 def table_limits():
-    """What physics allows beside what was reached."""
+    """Limits of the hardware, and how closely they were reached."""
     shm, many = peers("peers-2cores", "rewritten"), peers("peers-16cores", None)
     star, kernels = rows("links-2cores", "star"), rows("kernels-2cores")
     both = [row["median_us"]["both"] / row["ideal_us"] for topic in SCHEDULES
@@ -265,7 +265,7 @@ def extent_text(values):
 
 
 def table_readme():
-    """Tutti beside those whom it would replace."""
+    """Tutti compared with the libraries that it would replace."""
     found, shm = torch_ratios(), peers("peers-2cores", "rewritten")
     hook = [found[case + (way,)] for case in CASES
             for way in ("tutti, DDP hook", "tutti, DDP hook, gradients in buckets")]
@@ -366,7 +366,7 @@ def draw_control(folder):
 
 
 def draw_schedule(folder):
-    """By two cores, but what was measured on 16 alone or last there."""
+    """Measured on two cores, except topics measured only, or last, on 16."""
     def of(topic, section):
         return [row for row in rows(topic, "all") if row.get("section") == section]
     picture.draw_all(folder, rows("schedule-2cores", "all"))

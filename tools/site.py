@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Gather the pages of the documents' site, and check what came out; `make docs` runs both.
+"""Gather the pages of the documents' site, and check the built site; `make docs` runs both.
 
 usage: site.py pages FOLDER     write all pages, with mkdocs.yml beside them
        site.py check FOLDER     fail where a page of the built site would load from another host
 
 Pages are the Markdown files of the tree at their own places, and one page for each public header,
-made from its comments as they are. A link to a file that is no page leads to a copy of it."""
+made from its comments as they are. A link to a file that is not a page leads to a copy of it."""
 import html
 import pathlib
 import re
@@ -51,7 +51,7 @@ def comment_text(comment):
 
 
 def escaped(text):
-    """For Markdown: what is in the text means itself, but for code in backquotes."""
+    """Escape the text for Markdown, except code in backquotes."""
     parts = re.split(r"(`[^`]*`)", text)
     def plain(part):
         return re.sub(r"([*_#\[\]])", r"\\\1", html.escape(part, quote=False))
@@ -152,7 +152,7 @@ def documents():
 
 def with_links(path, text, pages, copied):
     """Links to headers lead to their pages, to folders to their READMEs, to other files to copies;
-    what is none of these becomes plain text."""
+    all others become plain text."""
     def change(match):
         target, hash_, anchor = match[2].partition("#")
         if not target or re.match(r"[a-z]+:", target):
@@ -224,7 +224,7 @@ def write_pages(folder):
     shutil.copy(ROOT / "tools/site.css", folder / "pages/site.css")
 
 
-# ---- what came out ------------------------------------------------------------------------------
+# ---- the built site -----------------------------------------------------------------------------
 
 def check_site(folder):
     """Scripts, styles, fonts and pictures are the site's own."""

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "api": BELOW_API,
     "cli": BELOW_API | {"api", "cli", "model"},
 }
-# Files that may cross a line their layer may not: (layer, file name, layers).
+# Files that may include layers that their own may not: (layer, file name, layers).
 MAY_ALSO_INCLUDE = [
     ("platform", r"real\w*\.[ch]", {"transport"}),  # the driver under the seam
 ]
@@ -72,7 +72,7 @@ SPDX_SUFFIXES = {".c", ".h", ".py", ".sh", ".cmake", ".map"}
 TEXT_SUFFIXES = SPDX_SUFFIXES | {".md", ".txt", ".json", ".in", ".cff", ".toml", ".cfg", ""}
 TEMPLATE = "No include guard: a template"  # in the first comment of a header that is included bare
 MARKERS = re.compile(r"\b(?:FIX" r"ME|XX" r"X|TO" r"DO)\b")
-# Paths and hosts of one machine mean nothing on another.
+# Paths and hosts of one machine are meaningless on another.
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:work|farm|root|home/\w+)/|bash_" r"jobs"
                        r"|\b(?:deb\.debian|pypi)\.org\b")
 
@@ -83,7 +83,7 @@ DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M | re.S)
 
 
 def blank(match):
-    """The same number of lines and columns, with nothing in them but a literal's quotes."""
+    """The same number of lines and columns, blank except for the quotes of literals."""
     text = match.group(0)
     inner = re.sub(r"[^\n]", " ", text)
     return text[0] + inner[1:-1] + text[-1] if text[0] in "\"'" else inner
@@ -335,7 +335,7 @@ def check_header(source):
 
 
 def check_shape(name, text):
-    """Rules for every text file of ours, whatever its language."""
+    """Rules for every text file of the tree, in any language."""
     suffix = pathlib.PurePath(name).suffix
     lines = text.split("\n")
     is_template = suffix == ".h" and TEMPLATE in text.split("*/")[0]  # code, so long as code
@@ -399,7 +399,7 @@ def files_below(root):
 
 
 def compiles_alone(root, name):
-    """What the compiler says first of a file that includes only this header; None: nothing."""
+    """The first error of a file that includes only this header; None: it compiles."""
     command = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Isrc",
                "-Iinclude", "-Itests", "-I.", "-x", "c", "-"]
     run = subprocess.run(command, input=f'#include "{root / name}"\n', cwd=root, text=True,

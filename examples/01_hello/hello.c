@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hello.c - the smallest program that uses Tutti: every rank gives a number, every rank gets the
- * sum.     tutti run -n 4 build/bin/hello
+ * hello.c - the smallest program that uses Tutti: every rank contributes a number and gets the sum.
+ *
+ *     tutti run -n 4 build/bin/hello
  */
 #include <stdio.h>
 

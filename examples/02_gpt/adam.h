@@ -2,7 +2,7 @@
  *
  * adam.h - the Adam optimizer.
  *
- * Layer:   example; knows nothing of Tutti. The same gradients give the same parameters, so ranks
+ * Layer:   example; does not use Tutti. The same gradients give the same parameters, so ranks
  *          that start equal and average their gradients stay equal bit by bit.
  * Threads: one optimizer belongs to one thread.
  * Memory:  two floats per parameter, freed by gpt_adam_fini.

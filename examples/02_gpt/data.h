@@ -2,7 +2,7 @@
  *
  * data.h - text to train on: read, turned into tokens, drawn at random.
  *
- * Layer:   example; knows nothing of Tutti.
+ * Layer:   example; does not use Tutti.
  * Threads: a text does not change once encoded.
  * Memory:  gpt_text_fini frees what gpt_text_encode took; raw characters are the caller's.
  */
@@ -22,8 +22,8 @@ typedef struct gpt_text {
     size_t alphabet_count;
 } gpt_text;
 
-/* Read the files one after another, keeping printable ASCII and line ends, less
- * indentation. The caller frees. NULL after a message on stderr. */
+/* Read the files one after another, keeping printable ASCII and line ends, without indentation. The
+ * caller frees. NULL after a message on stderr. */
 char *gpt_text_read(char *const *paths, int path_count, size_t *count_out);
 
 /* False when memory is short. */

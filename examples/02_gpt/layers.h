@@ -2,10 +2,10 @@
  *
  * layers.h - the layers of the model, each a forward and a backward function.
  *
- * Every backward adds to the gradients of its parameters and OVERWRITES the gradient of its
- * input, except where it says so.
+ * Every backward adds to the gradients of its parameters and OVERWRITES the gradient of its input,
+ * unless its comment says otherwise.
  *
- * Layer:   example; knows nothing of Tutti.
+ * Layer:   example; does not use Tutti.
  * Threads: none.
  * Memory:  everything is the caller's.
  */
@@ -44,7 +44,7 @@ void gpt_gelu_forward(gpt_matrix x, gpt_matrix gate, gpt_matrix y);
 void gpt_gelu_backward(gpt_matrix x, gpt_matrix gate, gpt_matrix dy);
 
 /* Causal attention of one head in one sequence. All four are views of context rows. `chances` is
- * context x context: how much each character looks at each earlier one; kept for backward. */
+ * context x context: the attention of each character to each earlier one; kept for backward. */
 typedef struct gpt_head {
     gpt_matrix query;
     gpt_matrix key;

@@ -3,8 +3,8 @@
  * matrix.c - a blocked matrix product, fast enough without a BLAS.
  *
  * b is copied, panel by panel (DEPTH rows of LANES columns), to a buffer that fits the
- * first-level cache; with b packed, any strides are as good as any other, so one function serves
- * x W, x^T dy and dy W^T. A tile of TILE_ROWS x LANES sums then stays in registers over the depth.
+ * first-level cache; with b packed, strides do not matter, so one function computes x W, x^T dy and
+ * dy W^T. A tile of TILE_ROWS x LANES sums then stays in registers over the depth.
  */
 #include "matrix.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matrix.h - views of float matrices, and the one product that the whole model is made of.
+ * matrix.h - views of float matrices, and the one product that the whole model uses.
  *
- * Layer:   example; knows nothing of Tutti.
+ * Layer:   example; does not use Tutti.
  * Threads: none; a product writes only its first argument.
  * Memory:  a view owns nothing.
  */

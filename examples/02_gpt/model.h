@@ -6,9 +6,9 @@
  *     x += attention(norm(x)),  x += mlp(norm(x))
  * then a last norm and the head. The parameters form SEGMENTS in the order of the forward pass:
  * the embeddings, one per block, the head. Backward finishes the gradient of a segment at a time,
- * last segment first, and says so: that is where communication can begin.
+ * last segment first, and calls `done`, in which communication can begin.
  *
- * Layer:   example; knows nothing of Tutti.
+ * Layer:   example; does not use Tutti.
  * Threads: one model belongs to one thread.
  * Memory:  parameters and gradients are the caller's; activations are the model's.
  */

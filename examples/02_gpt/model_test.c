@@ -107,7 +107,7 @@ static void test_every_tensor_has_the_gradient_of_the_loss(void **state)
             }
             strongest = fmax(strongest, fabs(slope));
         }
-        assert_true(strongest > 1e-3); /* or the comparison above says nothing */
+        assert_true(strongest > 1e-3); /* or the comparison above is void */
     }
 }
 

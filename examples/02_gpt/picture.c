@@ -3,8 +3,8 @@
  * picture.c - a few lines of SVG per element, and two scales.
  *
  * Upper panel: loss against steps, every step in pale, a running average in dark.
- * Lower panel: one step on every rank. The bar is what the rank's thread did; the thin lines under
- * it are the all-reduces, one line per segment, the segment that is ready first on top.
+ * Lower panel: one step on every rank. The bar shows the work of the rank's thread; the thin lines
+ * under it are the all-reduces, one line per segment, the segment that is ready first on top.
  */
 #include "picture.h"
 
@@ -151,7 +151,7 @@ static void span_draw(FILE *svg, const gpt_picture *picture, const gpt_span *spa
     const size_t line = picture->segment_count - 1 - span->segment;
     const int is_exchange = span->kind == GPT_EXCHANGE;
     const double y = is_exchange ? top + bar_height + 4.0 + line_height * (double)line : top;
-    /* Every second layer a little lighter, so that the layers of backward can be told apart. */
+    /* Every second layer a little lighter, to separate the layers of backward. */
     const double opacity = span->kind == GPT_BACKWARD && span->segment % 2 == 1 ? 0.75 : 1.0;
     fprintf(svg,
             "<rect x='%.2f' y='%.1f' width='%.2f' height='%.1f' fill='%s' opacity='%.2f'>"

@@ -2,7 +2,7 @@
  *
  * picture.h - the loss curve and one step of every rank, as one SVG file.
  *
- * Layer:   example; knows the timelines of train.h, does not communicate.
+ * Layer:   example; uses the timelines of train.h, does not communicate.
  * Threads: none.
  * Memory:  everything is the caller's.
  */

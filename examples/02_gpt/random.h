@@ -2,7 +2,7 @@
  *
  * random.h - a small seeded source of random numbers (SplitMix64).
  *
- * Layer:   example; knows nothing of Tutti.
+ * Layer:   example; does not use Tutti.
  * Threads: one source belongs to one thread.
  * Memory:  none.
  */
@@ -23,7 +23,7 @@ static inline uint64_t gpt_random_next(gpt_random *random)
     return z ^ (z >> 31);
 }
 
-/* Even in [0, 1). */
+/* Uniform in [0, 1). */
 static inline double gpt_random_uniform(gpt_random *random)
 {
     return (double)(gpt_random_next(random) >> 11) * 0x1p-53;

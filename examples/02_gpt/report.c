@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * report.c - words for the people who watch.
+ * report.c - messages for the user.
  */
 #include "report.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * report.h - what a run says: a live line while it trains, and words at the end. Rank 0 only.
+ * report.h - messages of a run: a live line while it trains, and a report at the end. Rank 0 only.
  *
  * Layer:   example; does not communicate.
  * Threads: none.
@@ -25,7 +25,7 @@ typedef struct gpt_progress {
     double left_s;
 } gpt_progress;
 
-/* On a terminal one line that is drawn anew each time; elsewhere a line every few seconds. */
+/* On a terminal one line that is redrawn each time; elsewhere a line every few seconds. */
 typedef struct gpt_reporter {
     bool is_terminal;
     double spoken_s; /* when the last plain line was printed */
@@ -35,7 +35,7 @@ void gpt_reporter_init(gpt_reporter *reporter);
 void gpt_reporter_show(gpt_reporter *reporter, const gpt_progress *progress, double now_s);
 void gpt_reporter_end(const gpt_reporter *reporter);
 
-/* Print `count` characters that the model makes up, drawn at temperature 0.8. */
+/* Print `count` characters that the model generates, drawn at temperature 0.8. */
 void gpt_report_sample(gpt_model *model, const gpt_shape *shape, const gpt_text *text,
                        size_t count);
 /* Print every rank's hash; true if all are equal. */
@@ -46,7 +46,7 @@ typedef struct gpt_speed {
     double cores_busy;       /* processor time they got, by wall time */
 } gpt_speed;
 
-/* Compare what `workers` workers did with what one did `alone`. `cores`: of all hosts together. */
+/* Compare the speed of `workers` workers with that of one `alone`. `cores`: of all hosts. */
 void gpt_report_speed(const gpt_speed *together, const gpt_speed *alone, int workers, int cores);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "adam.h"
 
-/* The average of one segment's gradient, under way. */
+/* The average of one segment's gradient, in flight. */
 typedef struct exchange {
     tutti_handle *handle;
     double begin_s;
@@ -116,7 +116,7 @@ static void span_add(gpt_trainer *trainer, gpt_span span)
     }
 }
 
-/* What began at the last mark ends now. Returns how long it took. */
+/* The span that began at the last mark ends now. Returns its duration. */
 static double span_mark(gpt_trainer *trainer, gpt_span_kind kind, size_t segment)
 {
     const double begin_s = trainer->mark_s;
@@ -170,7 +170,7 @@ static void gradients_wait(gpt_trainer *trainer)
             exit(1);
         }
         double end_s = atomic_load(&pending->end_s);
-        if (end_s == 0.0) { /* the wait came back before the report */
+        if (end_s == 0.0) { /* the wait returned before the callback ran */
             end_s = gpt_now();
         }
         span_add(trainer, (gpt_span){pending->begin_s, end_s, GPT_EXCHANGE, (uint32_t)(i - 1)});

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.h - data-parallel training steps: this is where Tutti comes in.
+ * train.h - data-parallel training steps: this part uses Tutti.
  *
  * Every rank holds the whole model. A step computes gradients of the rank's own batch; as soon as
  * backward has finished a segment its average over the ranks is started, and backward goes on with
@@ -39,7 +39,7 @@ typedef struct gpt_span {
     uint32_t segment;
 } gpt_span;
 
-/* What one rank did in one step. Plain memory: ranks send it to each other. */
+/* The timeline of one rank in one step. Plain memory: ranks send it to each other. */
 typedef struct gpt_timeline {
     uint64_t span_count;
     gpt_span spans[GPT_SPAN_MAX];
@@ -49,7 +49,7 @@ typedef struct gpt_trainer gpt_trainer;
 
 typedef struct gpt_step_result {
     double loss;   /* of this rank's batch, in nats per character */
-    double wait_s; /* time in which this rank stood still */
+    double wait_s; /* time in which this rank waited for gradients */
 } gpt_step_result;
 
 /* End the process with a message unless `status` is TUTTI_OK. */
@@ -58,7 +58,7 @@ void gpt_must(tutti_context *context, tutti_status status, const char *what);
 /* Seconds on a clock that only moves forward. */
 double gpt_now(void);
 
-/* Collective: parameters are rank 0's on every rank. NULL when memory is short. */
+/* Collective: copies rank 0's parameters to every rank. NULL when memory is short. */
 gpt_trainer *gpt_trainer_create(tutti_context *context, const gpt_shape *shape, uint64_t seed);
 void gpt_trainer_destroy(gpt_trainer *trainer);
 

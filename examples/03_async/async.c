@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * async.c - several calls under way at once, and an event loop that hears of each end.
+ * async.c - several calls in flight at once, and an event loop that is notified of each end.
  *
  *     tutti run -n 4 build/bin/async
  *
- * Starting a call takes no time worth naming; the sums run while the program does other things.
+ * Starting a call takes almost no time; the sums run while the program does other things.
  * The descriptor of tutti_event_fd fits any poll or epoll loop, beside sockets and timers.
  */
 #include <poll.h>
@@ -80,7 +80,7 @@ int main(void)
         tensors[i] = tensor_create(context, i);
         tutti_call call = TUTTI_CALL_INIT;
         call.input = tensors[i];
-        call.output = tensors[i]; /* in place; ours again when the call is over */
+        call.output = tensors[i]; /* in place; borrowed until the call is over */
         call.count = tensor_count(i);
         must(context, tutti_start(context, &call, &handles[i]));
     }
@@ -92,7 +92,7 @@ int main(void)
             fprintf(stderr, "rank %d: cannot poll: %s\n", rank, tutti_last_error(context));
             return 1;
         }
-        must(context, tutti_event_clear(context)); /* first clear, then look: no end is missed */
+        must(context, tutti_event_clear(context)); /* first clear, then poll: no end is missed */
         over_count += handles_reap(handles, tensors, rank);
     }
     if (rank == 0) {

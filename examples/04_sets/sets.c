@@ -4,8 +4,8 @@
  *
  *     tutti run -n 4 build/bin/sets
  *
- * Every rank creates both sets, in the same order, member or not; afterwards a set's calls concern
- * its members only. The same way model-parallel training has one set per part of the model.
+ * Every rank, member or not, creates both sets in the same order; after that only members make
+ * calls on a set. Model-parallel training has one set per part of the model in the same way.
  */
 #include <stdio.h>
 #include <stdlib.h>

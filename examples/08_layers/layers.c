@@ -4,10 +4,10 @@
  *
  *     tutti run -n 4 build/bin/layers
  *
- * Backward starts the sum of each layer's gradient as soon as it is there, last layer first;
+ * Backward starts the sum of each layer's gradient as soon as it is ready, last layer first;
  * forward needs the first layer first. So the priority of a sum is minus the place of its layer,
- * and each layer of the next forward waits for its own sum alone: there is no barrier between
- * steps. What remains of waiting is what tutti_step counts.
+ * and each layer of the next forward waits only for its own sum: there is no barrier between
+ * steps. tutti_step measures the waiting that remains.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { LAYERS = 8, COUNT = 1 << 18, STEPS = 20 };
 
 typedef struct layer {
     float *gradient;
-    tutti_handle *sum; /* under way from backward to the next forward */
+    tutti_handle *sum; /* in flight from backward to the next forward */
     char name[32];
 } layer;
 
@@ -41,7 +41,7 @@ static void compute(float *values, float with)
 static void forward(tutti_context *context, layer *layers)
 {
     for (int i = 0; i < LAYERS; i++) {
-        must(context, tutti_use(context, layers[i].name)); /* tells the order, in the first step */
+        must(context, tutti_use(context, layers[i].name)); /* sets the order, in the first step */
         if (layers[i].sum != NULL) {
             must(context, tutti_wait_all(&layers[i].sum, 1, -1.0));
             tutti_handle_free(layers[i].sum);
@@ -58,7 +58,7 @@ static void backward(tutti_context *context, layer *layers)
         tutti_call call = TUTTI_CALL_INIT;
         call.op = TUTTI_AVERAGE;
         call.name = layers[i].name;
-        call.priority = -i; /* of no meaning once the order is learnt; right until then */
+        call.priority = -i; /* until the order is learnt; ignored after that */
         call.input = call.output = layers[i].gradient;
         call.count = COUNT;
         must(context, tutti_start(context, &call, &layers[i].sum));
@@ -91,7 +91,7 @@ int main(void)
     must(context, tutti_count(context, TUTTI_WORLD, &counters));
     for (int i = 1; i < LAYERS; i++) {
         if (layers[i].gradient[COUNT - 1] != layers[0].gradient[0]) {
-            fprintf(stderr, "%s went another way than %s\n", layers[i].name, layers[0].name);
+            fprintf(stderr, "%s differs from %s\n", layers[i].name, layers[0].name);
             return 1;
         }
     }

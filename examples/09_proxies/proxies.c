@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proxies.c - the scheduler below an engine that knows nothing of it.
+ * proxies.c - the scheduler below an engine that was written without it.
  *
  *     build/bin/proxies
  *
@@ -8,12 +8,12 @@
  * ends with a barrier that waits for all of them. The communication stack is foreign too, and FIFO:
  * one thread that carries chunks in the order it gets them. Two operators a layer are added:
  *
- *     backward i --> post i     the layer owes a sum; its task is ready; the operator ends at once
+ *     backward i --> post i     a sum is outstanding; its task is ready; the operator ends at once
  *     enter i --> forward i     deferred: complete when the sum has arrived
  *
- * So the barrier is crossed while sums are under way, the scheduler lets them go in the order of
- * use, and each layer of the next forward is held back by its own sum alone. The printed order of
- * chunks shows it: layer 0, ready last, overtakes what had not yet begun.
+ * So the barrier is crossed while sums are in flight, the scheduler starts them in the order of
+ * use, and each layer of the next forward waits only for its own sum. The printed order of chunks
+ * shows it: layer 0, ready last, overtakes chunks that have not begun.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ typedef struct entry {
     int layer;
 } entry;
 
-/* The engine's own completion of an operator that had returned without. */
+/* The engine's own completion of an operator that returned before it was complete. */
 static void engine_complete(void *user, tutti_status status)
 {
     const entry *which = user;
@@ -125,7 +125,7 @@ static void job_create(job *it)
 {
     tutti_scheduler_config config = TUTTI_SCHEDULER_INIT;
     config.chunk_bytes = CHUNK_BYTES;
-    config.credit_bytes = 1; /* what the stack has got can no more be overtaken */
+    config.credit_bytes = 1; /* chunks inside the stack can no longer be overtaken */
     config.start = job_start;
     config.finished = task_finished;
     config.user = it;
@@ -143,7 +143,7 @@ static void job_create(job *it)
 
 static void forward(job *it)
 {
-    for (int i = 0; i < LAYERS; i++) { /* the operators before each layer are begun at once */
+    for (int i = 0; i < LAYERS; i++) { /* start the operators before all layers at once */
         it->engine.is_complete[i] = 0;
         if (tutti_proxy_defer(it->proxies[i], engine_complete, &it->entries[i]) == TUTTI_OK) {
             engine_complete(&it->entries[i], TUTTI_OK);

@@ -2,12 +2,12 @@
  *
  * zmq_engine.c - the example of docs/plugins.md: sums of floats by push and pull over ZeroMQ.
  *
- * Rank 0 is the server. Every rank pushes its vectors to it; when all ranks' next one is there, the
- * server adds them in rank order and sends the sum back. Vectors need no names: Tutti launches ops
- * only when all ranks have them, and in one order, so that the n-th of every rank belong together.
+ * Rank 0 is the server. Every rank pushes its vectors to it; when every rank's next one has come,
+ * the server adds them in rank order and sends the sum back. Vectors need no names: Tutti launches
+ * ops only when all ranks have them, and in one order: the n-th of every rank belong together.
  *
- * ZMQ_ENGINE_ADDRESS says where the server is: two digits (the rank; 50 more for named ops) are put
- * behind it, as in ipc:///tmp/sums or tcp://node1:55 (ports 5500, 5501, ...). Set it on all ranks.
+ * ZMQ_ENGINE_ADDRESS, the same on all ranks, is the server's address without two digits (the rank;
+ * 50 more for named ops): ipc:///tmp/sums, or tcp://node1:55 (ports 5500, 5501, ...).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 enum { SIZE_MAX_HERE = 50, ADDRESS_BYTES = 256 };
 
-typedef struct op { /* launched, its sum not back */
+typedef struct op { /* launched, its sum not yet received */
     struct op *next;
     uint64_t token;
     void *output;
@@ -41,7 +41,7 @@ struct tutti_engine {
     order orders[2]; /* of unnamed ops, of named ones */
 };
 
-/* Of the server: is the next vector of every rank here? */
+/* On the server: has the next vector of every rank arrived? */
 static bool gather(order *it)
 {
     int count = 0;
@@ -67,7 +67,7 @@ static void serve(order *it)
             }
         }
         for (int rank = it->size - 1; rank >= 0; rank--) { /* the total is in that of rank 0 */
-            (void)zmq_send(it->server[rank], total, bytes, ZMQ_DONTWAIT); /* never for a dead one */
+            (void)zmq_send(it->server[rank], total, bytes, ZMQ_DONTWAIT); /* a rank may be dead */
             (void)zmq_msg_close(&it->next[rank]);
             it->has_next[rank] = false;
         }
@@ -154,7 +154,7 @@ static int zmq_open(const tutti_plugin_host *host, tutti_engine **engine_out, ch
 
 static void zmq_close_engine(tutti_engine *engine)
 {
-    const int patience_ms = 1000; /* for the last sums to get out */
+    const int patience_ms = 1000; /* for the last sums to be sent */
     for (int i = 0; i < 2 * (engine->size + 1); i++) {
         const order *it = &engine->orders[i % 2];
         void *socket = i / 2 < engine->size ? it->server[i / 2] : it->client;

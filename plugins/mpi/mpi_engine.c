@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi_engine.c - collectives by the site's MPI.
+ * mpi_engine.c - collectives of the site's MPI.
  *
  * One source for both ABIs: compiled by the mpicc of Open MPI it is tutti-mpi-openmpi.so, by that
  * of MPICH (MVAPICH, Intel MPI) tutti-mpi-mpich.so. Needs nothing but MPI 3 and tutti/plugin.h.
  *
- * Ops run on copies of MPI_COMM_WORLD, one communicator per process set, so that the program's own
- * MPI calls are never mixed up with ours. They are non-blocking; where every member only waits,
- * the blocking function is used: Open MPI's is about twice as fast. Who waits in MPICH's does not
- * give its core away, so there it is used only where every rank has one.
+ * Ops run on copies of MPI_COMM_WORLD, one communicator per process set, so that they never match
+ * the program's own MPI calls. They are non-blocking; where every member only waits, the blocking
+ * function is used: Open MPI's is about twice as fast. MPICH's spins while it waits, so there it is
+ * used only if every rank has a core.
  *
- * MPI starts once in a process and never again after its end. So whoever starts it here leaves it
- * running when a context is closed, and ends it when the process exits in order.
+ * MPI can be started only once in a process, and not again after its end. So the plugin leaves it
+ * running when a context is closed, and ends it when the process exits normally.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -63,7 +63,7 @@ struct tutti_engine {
 
 /* ---- life ---- */
 
-/* Who started MPI ends it, unless something of ours is still under way. */
+/* The plugin ends MPI if it has started it, unless an op of ours is still in flight. */
 static struct {
     pid_t owner; /* 0: not started by us */
     int open;    /* engines that are not closed */
@@ -97,7 +97,7 @@ static const char *level_name(int level)
     }
 }
 
-/* Modules of MPI look for its symbols among those of the whole process. */
+/* MPI's modules search its symbols among those of the whole process. */
 static void make_global(void)
 {
     Dl_info info;
@@ -109,10 +109,11 @@ static void make_global(void)
     }
 }
 
-/* Of the longest text of any MPI: another may answer than this was compiled for. */
+/* Room for the longest text of any MPI: the one in the process may differ from the one that this
+ * was compiled for. */
 enum { VERSION_BYTES = 8192 };
 
-/* "Open MPI v4.1.4": the first words of what the library says of itself. */
+/* "Open MPI v4.1.4": the first words of the library's version text. */
 static void library_version(char text[VERSION_BYTES])
 {
     int length = 0;
@@ -142,7 +143,7 @@ static int check_library(char *why)
             (void)snprintf(
                 why, TUTTI_PLUGIN_WHY_BYTES,
                 "this process has %.64s, but the plugin is for %s; set TUTTI_ENGINE=mpi, "
-                "which takes the plugin of the MPI that is there",
+                "which selects the plugin for the MPI of the process",
                 text, PLUGIN_PACKAGE);
             return TUTTI_ERR_MISMATCH;
         }
@@ -150,8 +151,8 @@ static int check_library(char *why)
     (void)MPI_Get_version(&version, &subversion);
     if (version < 3) {
         (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES,
-                       "%.64s is of MPI %d.%d, but its non-blocking collectives are needed: use an "
-                       "MPI of version 3 or later",
+                       "%.64s implements MPI %d.%d, without non-blocking collectives; use an MPI "
+                       "of version 3 or later",
                        text, version, subversion);
         return TUTTI_ERR_UNSUPPORTED;
     }
@@ -184,9 +185,9 @@ int tt_mpi_start(char *why)
     }
     if (level < MPI_THREAD_SERIALIZED) {
         (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES,
-                       "MPI was initialised with thread level %s, but Tutti's threads take turns: "
-                       "%s MPI_Init_thread with MPI_THREAD_SERIALIZED or more, or let Tutti "
-                       "initialise MPI",
+                       "MPI was initialised with thread level %s, but Tutti calls it from several "
+                       "threads in turn; %s MPI_Init_thread with MPI_THREAD_SERIALIZED or more, or "
+                       "let Tutti initialise MPI",
                        level_name(level), is_started ? "call" : "this MPI must offer");
         return TUTTI_ERR_UNSUPPORTED;
     }
@@ -215,7 +216,7 @@ static int check_world(const tutti_plugin_host *host, const mpi_set *world, char
     if ((host->size >= 0 && host->size != world->size) ||
         (host->rank >= 0 && host->rank != world->rank)) {
         (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES,
-                       "MPI says rank %d of %d, but this is rank %d of %d of the job; start the "
+                       "this is rank %d of %d in MPI, but rank %d of %d of the job; start the "
                        "job with mpirun or srun --mpi=..., not with another launcher",
                        world->rank, world->size, host->rank, host->size);
         return TUTTI_ERR_MISMATCH;
@@ -223,8 +224,8 @@ static int check_world(const tutti_plugin_host *host, const mpi_set *world, char
     return TUTTI_OK;
 }
 
-/* Where the job outlives a rank, a call that blocks would wait for it for ever. The launcher gives
- * these variables to all ranks alike. */
+/* Where the job outlives a rank, a blocking call would wait for it for ever. The launcher sets
+ * these variables to the same values on all ranks. */
 static bool outlives_ranks(void)
 {
     const char *recovery = getenv("OMPI_MCA_orte_enable_recovery");
@@ -233,9 +234,9 @@ static bool outlives_ranks(void)
            (cleanup != NULL && strcmp(cleanup, "0") == 0);
 }
 
-/* Would who waits in a blocking call keep its core from those it waits for? Open MPI yields where
- * its launcher counts more ranks than cores; MPICH and its kin spin on. Every member of `world`
- * asks, and all get the same answer: blocking calls match only each other. */
+/* Would a rank in a blocking call occupy the core of a rank that it waits for? Open MPI yields if
+ * its launcher counts more ranks than cores; MPICH and its derivatives keep spinning. Called by
+ * every member of `world` with the same result: blocking calls match only each other. */
 static bool waits_in_the_way(MPI_Comm world)
 {
 #ifdef OPEN_MPI
@@ -258,7 +259,7 @@ static bool waits_in_the_way(MPI_Comm world)
 #endif
 }
 
-/* Hydra tells the others of a death by SIGUSR1, which ends who does not expect it. */
+/* Hydra reports a death to the other ranks by SIGUSR1, which would kill them by default. */
 static void survive_news_of_deaths(void)
 {
     struct sigaction action;
@@ -320,7 +321,7 @@ static void mpi_close(tutti_engine *engine)
     }
     process.open--;
     if (engine->count > 0) {
-        return; /* MPI still uses what belongs to its ops */
+        return; /* MPI still uses the memory of its ops */
     }
     free(engine->sets);
     free(engine->requests);
@@ -336,7 +337,7 @@ static void mpi_describe(const tutti_engine *engine, char *text)
     char version[VERSION_BYTES];
     int level = 0;
     library_version(version);
-    if (engine == NULL) { /* asked before it was opened */
+    if (engine == NULL) { /* called before it was opened */
         (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "%.128s", version);
         return;
     }
@@ -462,8 +463,8 @@ static int mpi_supports(const tutti_engine *engine, const tutti_engine_op *op)
     if (!is_reduction(op->collective)) {
         return 1;
     }
-    /* MPI leaves open what the smaller of a number and no number is, and MPICH 4.0 compares
-     * unsigned bytes as if they had a sign. */
+    /* MPI does not define min and max with NaN, and MPICH 4.0 compares unsigned bytes as if they
+     * were signed. */
     const bool is_order = op->op == TUTTI_MIN || op->op == TUTTI_MAX;
     const bool has_order = op->dtype == TUTTI_I8 || op->dtype == TUTTI_I16 ||
                            op->dtype == TUTTI_I32 || op->dtype == TUTTI_I64;
@@ -617,8 +618,8 @@ static void lengths(const tutti_engine_op *op, const mpi_set *set, size_t *in_ou
     }
 }
 
-/* MPI forbids buffers that overlap, but for its own word for "in place", which not every layout
- * has: then the input is copied. False: no memory. */
+/* MPI forbids buffers that overlap, except by MPI_IN_PLACE, which does not exist for every layout:
+ * then the input is copied. False: no memory. */
 static bool set_buffers(const tutti_engine_op *op, const mpi_set *set, mpi_call *call,
                         void **copy_out)
 {
@@ -744,7 +745,7 @@ TUTTI_PLUGIN_DEFINE = {
     .struct_bytes = sizeof(tutti_plugin),
     .name = PLUGIN_NAME,
     .tag = PLUGIN_TAG,
-    .summary = "collectives by the site's MPI",
+    .summary = "collectives of the site's MPI",
     .package = PLUGIN_PACKAGE,
     .engine = &mpi_ops,
     .transport = &tt_mpi_links,

@@ -3,13 +3,14 @@
  * mpi_links.c - frames as messages of MPI, on a communicator of their own.
  *
  * A frame is one message: its head, the payload's length and a short payload. A long payload is a
- * second message, received straight to where the machine wants it. MPI keeps the order of messages
- * between two ranks, so that the n-th long payload belongs to the n-th frame that announces one.
+ * second message, received directly into the memory that Tutti gives for it. MPI keeps the order of
+ * messages between two ranks, so the n-th long payload belongs to the n-th frame that announces
+ * one.
  *
- * MPI has no descriptor to sleep on: Tutti looks again and again, ever less often.
+ * MPI has no descriptor to sleep on: Tutti polls, at growing intervals.
  *
- * Two ranks that recall at the same time wait for each other to receive: so who waits receives all
- * that was announced, into memory of its own.
+ * Two ranks that recall at the same time wait for each other to receive: so a rank that waits
+ * receives all announced payloads, into memory of its own.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ typedef struct mpi_send {
 _Static_assert(offsetof(mpi_send, copy) == offsetof(mpi_send, head) + sizeof(mpi_head),
                "head and copy are one piece");
 
-/* A frame that has come; `data` is its payload, or where a long one is being received. */
+/* A frame that has arrived; `data` is its payload, or where a long one is being received. */
 typedef struct mpi_message {
     struct mpi_message *next;
     mpi_head head;
@@ -52,12 +53,12 @@ struct tutti_link {
     tutti_link *next;
     int peer;
     bool is_broken, is_mute;
-    bool is_asking; /* where a long payload is to go: those behind it must be posted after it */
+    bool is_asking; /* in the upcall for a long payload's place: later ones are posted after it */
     tutti_link_upcalls upcalls;
     void *user;
     mpi_send *flying;
     mpi_message *messages, **messages_end;
-    mpi_message *receiving; /* told, its long payload goes to `sink`; not in the list */
+    mpi_message *receiving; /* reported, its long payload goes to `sink`; not in the list */
     void *sink;
 };
 
@@ -86,7 +87,7 @@ static void free_message(mpi_message *message)
     }
 }
 
-/* Keep the frame of `bytes` that lies in the transport's room. */
+/* Keep the frame of `bytes` in the transport's receive buffer. */
 static void keep_frame(tutti_transport *transport, tutti_link *link, int bytes)
 {
     mpi_message *message = calloc(1, sizeof(*message));
@@ -110,7 +111,7 @@ static void keep_frame(tutti_transport *transport, tutti_link *link, int bytes)
     link->messages_end = &message->next;
 }
 
-/* Take frames that have come; true if there was one. */
+/* Take frames that have arrived; true if there was one. */
 static bool take_frames(tutti_transport *transport)
 {
     bool moved = false;
@@ -146,7 +147,7 @@ static void post(tutti_link *link, mpi_message *message, void *target)
     }
 }
 
-/* Receive it to memory of ours. */
+/* Receive it to the link's own memory. */
 static void post_aside(tutti_link *link, mpi_message *message)
 {
     message->data = malloc(message->head.payload_bytes);
@@ -166,7 +167,7 @@ static bool is_here(mpi_message *message)
     return is_over != 0;
 }
 
-/* Tell a message whose payload is here. */
+/* Report a message whose payload is here. */
 static void tell(tutti_link *link, mpi_message *message)
 {
     const tutti_link_upcalls *up = &link->upcalls;
@@ -273,7 +274,7 @@ static int links_send(tutti_link *link, const tutti_frame *frame)
                          TAG_PAYLOAD, comm, &send->requests[1]);
     }
     if (code != MPI_SUCCESS) {
-        link->is_broken = true; /* what was started stays with MPI */
+        link->is_broken = true; /* started requests are left to MPI */
         return TUTTI_ERR_PEER_DOWN;
     }
     send->next = link->flying;
@@ -328,7 +329,7 @@ static bool is_received(tutti_link *link, uint64_t token)
     return link->receiving == NULL || is_here(link->receiving);
 }
 
-/* Without calls up, until `is_over` or too long. */
+/* Make progress without upcalls, until `is_over` or for WAIT_MS. */
 static bool wait_quietly(tutti_link *link, bool (*is_over)(tutti_link *, uint64_t), uint64_t token)
 {
     tutti_transport *transport = link->transport;
@@ -346,7 +347,7 @@ static bool wait_quietly(tutti_link *link, bool (*is_over)(tutti_link *, uint64_
         }
         is_done = is_over(link, token);
     }
-    link->is_mute = !is_done; /* one that does not answer is waited for once */
+    link->is_mute = !is_done; /* an unresponsive peer is waited for only once */
     return is_done;
 }
 
@@ -457,7 +458,7 @@ static void links_close(tutti_transport *transport)
 static void links_describe(const tutti_transport *transport, char *text)
 {
     (void)transport;
-    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "messages of MPI");
+    (void)snprintf(text, TUTTI_PLUGIN_WHY_BYTES, "MPI messages");
 }
 
 static int links_address(tutti_transport *transport, void *bytes, size_t *byte_count)
@@ -513,7 +514,7 @@ static void links_disconnect(tutti_link *link)
         free_message(message);
     }
     if (link->flying == NULL && link->receiving == NULL && link->messages == NULL) {
-        free(link); /* else MPI may still use what it holds */
+        free(link); /* else MPI may still use its memory */
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * pmix_engine.c - joining by PMIx: srun --mpi=pmix, PRRTE, Open MPI's mpirun.
  *
- * It runs no collectives. Its launcher's key-value store says who we are and carries rank 0's
+ * It runs no collectives. The launcher's key-value store gives rank and size, and carries rank 0's
  * address and secret to the others (TUTTI_RENDEZVOUS=pmix).
  */
 #include <pmix.h>
@@ -37,7 +37,7 @@ static int pmix_open(const tutti_plugin_host *host, tutti_engine **engine_out, c
     PMIX_LOAD_PROCID(&engine->job, engine->self.nspace, PMIX_RANK_WILDCARD);
     status = PMIx_Get(&engine->job, PMIX_JOB_SIZE, NULL, 0, &value);
     if (status != PMIX_SUCCESS || value->type != PMIX_UINT32) {
-        (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES, "PMIx does not tell the number of ranks: %s",
+        (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES, "PMIx does not give the number of ranks: %s",
                        PMIx_Error_string(status));
         (void)PMIx_Finalize(NULL, 0);
         free(engine);

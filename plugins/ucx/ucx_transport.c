@@ -3,19 +3,19 @@
  * ucx_transport.c - frames as active messages of UCP: RDMA, shared memory or TCP, as UCX finds
  * them.
  *
- * A label (the frame's head, the receiver's cookie, the sender's rank) travels with the payload.
+ * A label (the frame's head, the receiver's cookie, the sender's rank) is sent with the payload.
  * Short payloads follow it in one piece, which UCX copies at once; long ones have it as the
- * message's header and are the caller's until UCX has done with them.
+ * message's header and are borrowed until UCX has completed them.
  *
- * UCX is never entered twice: what it brings is put in a list of its link, and told when
+ * UCX is never re-entered: arriving messages are put in a list of their link and reported when
  * ucp_worker_progress has returned. So an upcall may recall and discard, which make progress
- * themselves, quietly: what arrives meanwhile stays in the list.
+ * themselves, without upcalls: messages that arrive meanwhile stay in the list.
  *
- * Two ranks that recall at the same time wait for each other to fetch: so who waits quietly fetches
- * all long messages that have been announced, into memory of its own.
+ * Two ranks that recall at the same time wait for each other to fetch: so a rank that waits without
+ * upcalls fetches all announced long messages, into memory of its own.
  *
  * Between ranks of one host endpoints have no error handling, because UCX's shared memory has none;
- * Tutti watches the processes itself. Between hosts peer failures are UCX's to report, too.
+ * Tutti watches the processes itself. Between hosts UCX reports peer failures, too.
  */
 #include "ucx_transport.h"
 
@@ -48,7 +48,7 @@ static void add_news(tutti_link *link)
     }
 }
 
-/* The link of a label that is good; NULL: a stranger's. */
+/* The link of a valid label; NULL: it is not from a peer. */
 static tutti_link *link_of(const tutti_transport *transport, const ucx_label *label)
 {
     const bool is_known =
@@ -84,7 +84,7 @@ static ucx_message *take_message(tutti_link *link, const ucx_label *label)
     return message;
 }
 
-/* Put the payload where it can stay; returns what UCX is to be told. */
+/* Put the payload where it can stay; returns the status for UCX. */
 static ucs_status_t keep(ucx_message *message, void *held, void *data, uint64_t attributes)
 {
     message->held = held;
@@ -146,7 +146,7 @@ static ucs_status_t on_message(void *user, const void *header, size_t header_byt
     return answer;
 }
 
-/* The payload of a message that was fetched is here, or never will be. */
+/* The fetch of a message's payload has completed or failed. */
 static void arrived(ucx_message *message, ucs_status_t status)
 {
     message->where = AT_COPY;
@@ -180,7 +180,7 @@ static void fetch(ucx_message *message, void *target)
     }
 }
 
-/* Fetch it to memory of ours, to be told later. */
+/* Fetch it to the transport's own memory, to be reported later. */
 static void fetch_aside(ucx_message *message)
 {
     void *memory = malloc(message->bytes > 0 ? message->bytes : 1);
@@ -191,7 +191,7 @@ static void fetch_aside(ucx_message *message)
     fetch(message, memory);
 }
 
-/* Tell a message whose payload is here. */
+/* Report a message whose payload is here. */
 static void tell(tutti_link *link, ucx_message *message)
 {
     const tutti_link_upcalls *up = &link->upcalls;
@@ -208,7 +208,7 @@ static void tell(tutti_link *link, ucx_message *message)
     release_message(message);
 }
 
-/* Begin with an announced message: ask where it is to go. */
+/* Begin with an announced message: the upcall gives the memory for it. */
 static void announce(tutti_link *link, ucx_message *message)
 {
     const bool is_inline = message->bytes <= link->upcalls.inline_bytes_max;
@@ -216,7 +216,7 @@ static void announce(tutti_link *link, ucx_message *message)
                            : link->upcalls.frame(link->user, message->label.head, NULL,
                                                  (uint32_t)message->bytes);
     if (sink == NULL && !is_inline) {
-        release_message(message); /* the sender is told that it is over */
+        release_message(message); /* notifies the sender that it is over */
         return;
     }
     link->receiving = message;
@@ -235,7 +235,7 @@ static void finish_fetch(tutti_link *link)
     link->receiving = NULL;
     link->sink = NULL;
     if (sink == NULL && !link->is_broken) {
-        tell(link, message); /* a short one that was fetched, or nobody wants it any more */
+        tell(link, message); /* a short one that was fetched, or one that was discarded */
         return;
     }
     if (!link->is_broken) {
@@ -245,7 +245,7 @@ static void finish_fetch(tutti_link *link)
     release_message(message);
 }
 
-/* True if anything was told. */
+/* True if anything was reported. */
 static bool tell_link(tutti_link *link)
 {
     bool moved = false;
@@ -388,12 +388,12 @@ static int ucx_send_frame(tutti_link *link, const tutti_frame *frame)
     return TUTTI_OK;
 }
 
-/* Progress without calls up until `is_over`, or too long. */
+/* Progress without upcalls until `is_over`, or for WAIT_MS. */
 static void wait_quietly(tutti_transport *transport, bool (*is_over)(tutti_link *, uint64_t),
                          tutti_link *link, uint64_t token)
 {
     const double until = now_s() + (link->is_mute ? 0.0 : WAIT_MS * 1e-3);
-    link->is_mute = true; /* one that does not answer is waited for once */
+    link->is_mute = true; /* an unresponsive peer is waited for only once */
     while (!is_over(link, token) && !link->is_broken && now_s() < until) {
         (void)ucp_worker_progress(transport->worker);
         for (tutti_link *other = transport->links; other != NULL; other = other->next) {
@@ -451,13 +451,13 @@ static void ucx_discard(tutti_link *link)
     }
     wait_quietly(link->transport, is_received, link, 0);
     link->sink = NULL;
-    if (message->where != ON_THE_WAY) { /* told to nobody */
+    if (message->where != ON_THE_WAY) { /* not reported */
         link->receiving = NULL;
         message->where = AT_SMALL;
         release_message(message);
     } else {
-        /* Nothing of a peer that is gone comes after what has come; whose endpoint is closed, the
-         * fabric stores no more. */
+        /* A dead peer sends nothing after what has arrived; once its endpoint is closed, the fabric
+         * stores no more. */
         break_link(link, UCS_ERR_TIMED_OUT);
     }
 }
@@ -488,7 +488,7 @@ static int ucx_poll(tutti_transport *transport)
     for (int i = 0; i < POLLS_MAX && ucp_worker_progress(transport->worker) != 0; i++) {
         moved = true;
         if (transport->news != NULL) {
-            break; /* told at once */
+            break; /* report them at once */
         }
     }
     if (transport->done != NULL) {
@@ -541,7 +541,7 @@ static int fail(char *why, const char *what, ucs_status_t status)
 static void ucx_close(tutti_transport *transport)
 {
     if (transport->worker != NULL) {
-        ucp_worker_destroy(transport->worker); /* may end requests that nobody waited for */
+        ucp_worker_destroy(transport->worker); /* may end requests that were not waited for */
     }
     if (transport->context != NULL) {
         ucp_cleanup(transport->context);
@@ -585,7 +585,7 @@ static int ucx_open(const tutti_plugin_host *host, tutti_transport **transport_o
     ucp_get_version(&major, &minor, &release);
     if (major != UCP_API_MAJOR || minor < UCP_API_MINOR) {
         (void)snprintf(why, TUTTI_PLUGIN_WHY_BYTES,
-                       "UCX is version %u.%u, the plugin was built for %d.%d; build it anew: tutti "
+                       "UCX is version %u.%u, the plugin was built for %d.%d; rebuild it: tutti "
                        "plugin build ucx",
                        major, minor, UCP_API_MAJOR, UCP_API_MINOR);
         return TUTTI_ERR_UNSUPPORTED;
@@ -696,7 +696,7 @@ static void ucx_attach(tutti_link *link, const tutti_link_upcalls *upcalls, void
     link->user = user;
 }
 
-/* Close the endpoint; true when UCX has done with it. */
+/* Close the endpoint; true when UCX has completed that. */
 static bool close_endpoint(tutti_link *link, uint32_t flags, double patience_s)
 {
     const double until = now_s() + patience_s;
@@ -751,7 +751,7 @@ static void ucx_disconnect(tutti_link *link)
     if (link->messages == NULL) {
         link->messages_end = &link->messages;
     }
-    /* What was sent must get out: a forced end would lose it. */
+    /* Frames in flight must be sent: a forced end would lose them. */
     const bool is_forced = link->is_broken && link->has_error_mode;
     const bool is_over = close_endpoint(link, is_forced ? UCP_EP_CLOSE_FLAG_FORCE : 0, 0.5);
     forget(link);
@@ -785,7 +785,7 @@ TUTTI_PLUGIN_DEFINE = {
     .struct_bytes = sizeof(tutti_plugin),
     .name = "ucx",
     .tag = {'u', 'c', 'x'},
-    .summary = "our algorithms over UCX: RDMA, shared memory, TCP",
+    .summary = "Tutti's algorithms over UCX: RDMA, shared memory, TCP",
     .package = "UCX (Debian: libucx0)",
     .transport = &ucx_ops,
 };

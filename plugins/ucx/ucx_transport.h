@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ucx_transport.h - what the UCX transport is made of: labels, sends, messages, links.
+ * ucx_transport.h - parts of the UCX transport: labels, sends, messages, links.
  *
- * Layer:   plugin; tutti/plugin.h is all it knows of Tutti.
+ * Layer:   plugin; uses only tutti/plugin.h of Tutti.
  * Threads: as plugin.h: one at a time.
- * Memory:  sends and messages are kept for reuse; at most two long frames of a link are under way.
+ * Memory:  sends and messages are kept for reuse; at most two long frames of a link are in flight.
  */
 #ifndef TUTTI_UCX_TRANSPORT_H
 #define TUTTI_UCX_TRANSPORT_H
@@ -19,13 +19,13 @@ enum {
     AM_ID = 7,
     COPY_BYTES_MAX = 16 * 1024,
     SMALL_BYTES_MAX = 192, /* payloads kept without another allocation */
-    WAIT_MS = 400,         /* for a peer to take what it was sent, or to give what it announced */
+    WAIT_MS = 400,         /* for a peer to fetch a payload, or to send one that it announced */
     POLLS_MAX = 16,
 };
 
 typedef struct ucx_label {
     uint8_t head[TUTTI_FRAME_HEAD_BYTES];
-    uint64_t cookie; /* of the receiver: who does not know it is not heard */
+    uint64_t cookie; /* of the receiver: messages with another one are dropped */
     uint32_t rank;   /* of the sender */
     uint32_t zero;
 } ucx_label;
@@ -44,13 +44,13 @@ _Static_assert(offsetof(ucx_send, copy) == offsetof(ucx_send, label) + sizeof(uc
 
 typedef enum ucx_where {
     AT_SMALL,   /* in `small` */
-    AT_COPY,    /* in memory of ours */
+    AT_COPY,    /* in memory of the transport */
     AT_UCX,     /* in UCX's, to be released */
     AT_SENDER,  /* `data` describes it; to be fetched */
     ON_THE_WAY, /* being fetched to `data`, or to the link's sink */
 } ucx_where;
 
-/* A message that has come, or been announced. */
+/* A message that has arrived, or been announced. */
 typedef struct ucx_message {
     struct ucx_message *next;
     tutti_link *link;
@@ -86,7 +86,7 @@ struct tutti_transport {
     tutti_link *links;
     tutti_link **by_rank;
     int by_rank_count;
-    tutti_link *news; /* links with something to tell */
+    tutti_link *news; /* links with something to report */
     ucx_send *spare;
     ucx_send *done; /* finished, `sent` still to be called */
     ucx_message *spare_messages;

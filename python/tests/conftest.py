@@ -18,7 +18,7 @@ def torch_version():
 
 
 def needs_torch(major, minor, why):
-    """Marks a test of what older versions of PyTorch, 1.13 among them, do not have."""
+    """Marks a test of a feature that older versions of PyTorch, 1.13 among them, do not have."""
     return pytest.mark.skipif(torch_version() < (major, minor), reason=f"this torch: {why}")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of a GPU: `tutti run -n 2 python python/tests/gpu.py`, on a machine that has one.
 
-No part of `make test`, which must not need a GPU. Every rank may use the same one. It needs torch
+Not part of `make test`, which must not need a GPU. All ranks may use the same one. It needs torch
 and nothing else."""
 
 import sys
@@ -42,7 +42,8 @@ def check_collectives():
 
 
 def check_order_with_the_stream():
-    """The exchange sees what was put on the stream before it, and what follows sees its result."""
+    """The exchange reads the results of earlier work on the stream, and later work reads its
+    result."""
     for _ in range(20):
         tensor = torch.zeros(1 << 20, device="cuda")
         for _ in range(50):

@@ -90,7 +90,7 @@ def test_broadcast_fills_everyone(job):
     assert (mine == job.size - 1).all()
 
 
-def test_receive_any_tells_who_sent(job):
+def test_receive_any_returns_the_sender(job):
     if job.size == 1:
         with pytest.raises(errors.BadArgument, match="no other rank"):
             job.receive_any(np.zeros(1))
@@ -107,7 +107,7 @@ def test_receive_any_tells_who_sent(job):
     job.barrier()
 
 
-def test_send_and_receive_go_round(job):
+def test_send_and_receive_in_a_ring(job):
     if job.size == 1:
         pytest.skip("needs two ranks")
     there, back = (job.rank + 1) % job.size, (job.rank - 1) % job.size
@@ -159,7 +159,7 @@ def test_complex_numbers_are_moved_and_summed(job, dtype):
             "16", "8") if dtype == "c16" else "f4"))
 
 
-def test_results_go_where_out_says(job):
+def test_results_go_to_out(job):
     mine = np.full(2 * job.size, float(job.rank))
     out = np.empty(2 * job.size)
     for call in (lambda: job.allreduce(mine, out=out), lambda: job.broadcast(mine, 0, out=out),
@@ -207,7 +207,7 @@ def test_dlpack_producers_are_read_without_a_copy(job):
     assert (result == job.size).all()
 
 
-def test_dlpack_and_buffers_say_what_they_cannot_do(job):
+def test_unsupported_arrays_are_refused_with_the_cause(job):
     class Producer:
         def __init__(self, source, kind=1):
             self.source, self.kind = source, kind
@@ -219,7 +219,7 @@ def test_dlpack_and_buffers_say_what_they_cannot_do(job):
             return (self.kind, 0)
 
     result = np.zeros(2, "f4")
-    for bad, text in [(Producer(np.zeros(2, "f4"), 2), "lies on a device"),
+    for bad, text in [(Producer(np.zeros(2, "f4"), 2), "is on a device"),
                       (Producer(np.zeros((4, 4), "f4")[:, ::2]), "not contiguous"),
                       (Producer(np.zeros(2, "u4")), "not supported"),
                       (memoryview(bytearray(8))[::2], "not contiguous"),
@@ -232,7 +232,7 @@ def test_dlpack_and_buffers_say_what_they_cannot_do(job):
     job.broadcast(word, 0)
     assert word == b"from 0"
     if job.rank == 0:
-        assert job.broadcast(b"fixed", 0) == b"fixed"  # whoever sends may be read-only
+        assert job.broadcast(b"fixed", 0) == b"fixed"  # the sender's buffer may be read-only
     else:
         assert job.broadcast(bytearray(5), 0) == b"fixed"
 
@@ -270,7 +270,7 @@ def test_mismatch_is_the_same_error_everywhere_and_the_job_goes_on(job):
     assert job.allreduce(np.ones(1))[0] == job.size
 
 
-def test_unlike_shapes_are_told(job):
+def test_different_shapes_are_an_error_that_names_them(job):
     if job.size == 1:
         pytest.skip("needs two ranks")
     other = job.rank == job.size - 1
@@ -280,7 +280,7 @@ def test_unlike_shapes_are_told(job):
               "swap": lambda name: job.alltoall(
                   np.zeros((job.size, 6) if other else (job.size, 3)), name=name)}
     for name, call in unlike.items():
-        for given in (name, None) if name != "all" else (name,):  # a root may be through already
+        for given in (name, None) if name != "all" else (name,):  # a root may have returned already
             with pytest.raises(errors.Mismatch) as caught:
                 call(given)
             assert re.search(r"shape \((3, 4|any, 3)\)", str(caught.value))
@@ -292,10 +292,10 @@ def test_unlike_shapes_are_told(job):
 def test_other_threads_run_while_one_is_inside_the_library(job):
     assert isinstance(library, ctypes.CDLL) and not isinstance(library, ctypes.PyDLL)
     if job.size == 1:
-        pytest.skip("needs somebody to wait for")
+        pytest.skip("needs two ranks")
     go = threading.Event()
 
-    def other():  # the others answer the first thread's call only after this one's
+    def other():  # the other ranks make the first thread's call only after this one
         go.wait()
         job.allreduce(np.ones(1), name="from another thread")
 
@@ -304,7 +304,7 @@ def test_other_threads_run_while_one_is_inside_the_library(job):
         handle = job.start_allreduce(np.ones(1), name="waited for")
         thread.start()
         go.set()
-        assert library.tutti_wait(handle._pointer, 30.0) == 0  # one call, no look-up in between
+        assert library.tutti_wait(handle._pointer, 30.0) == 0  # one call, no return to Python
         assert handle.wait()[0] == job.size
         thread.join()
     else:
@@ -315,7 +315,7 @@ def test_other_threads_run_while_one_is_inside_the_library(job):
 
 def test_a_dropped_call_goes_on_and_keeps_its_name(job):
     if job.size == 1:
-        pytest.skip("nobody to wait for")
+        pytest.skip("needs two ranks")
     if job.rank == 0:
         job.start_allreduce(np.ones(100_000), name="dropped")  # must not wait for the others
         with pytest.raises(ValueError, match="'dropped' has the same name"):
@@ -400,7 +400,7 @@ def test_arrays_outlive_the_job():
     assert mine.sum() == 6.0
 
 
-def test_calls_after_shutdown_say_so():
+def test_calls_after_shutdown_raise_shut_down():
     # A job of one, beside the one of this test run.
     alone = tutti.init(0, 1, rendezvous=None)
     alone.shutdown()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a script for Horovod imports and reads; run under `tutti run --as-horovod`."""
+"""Modules and variables that a script for Horovod uses; run under `tutti run --as-horovod`."""
 
 import importlib
 import importlib.metadata
@@ -128,7 +128,7 @@ def test_modules_are_found(module):
     importlib.import_module(module)
 
 
-def test_helpers_that_scripts_import_do_what_their_names_say(monkeypatch):
+def test_helpers_that_scripts_import_work(monkeypatch):
     from horovod.common import util
     from horovod.torch.mpi_ops import handle_average_backwards_compatibility as meant
 
@@ -146,7 +146,7 @@ def test_helpers_that_scripts_import_do_what_their_names_say(monkeypatch):
             function(hvd.Sum, True)
 
 
-def test_helpers_of_the_launcher_do_what_their_names_say():
+def test_helpers_of_the_launcher_work():
     from horovod.runner import run
     from horovod.runner.common.util import codec, hosts, secret, timeout
     from horovod.runner.launch import parse_args
@@ -182,7 +182,7 @@ def test_inner_parts_of_the_launcher_name_the_cure(name):
         importlib.import_module(f"horovod.runner.{name}")
 
 
-def test_adasums_users_are_not_turned_away():
+def test_scripts_that_check_for_mpi_or_gloo_go_on():
     assert hvd.mpi_enabled() and hvd.mpi_built() and hvd.gloo_built()
     assert not hvd.mpi_threads_supported() and not hvd.nccl_built()
 
@@ -198,7 +198,7 @@ def test_a_bad_variable_is_blamed_by_its_own_name(monkeypatch):
     assert os.environ["TUTTI_FUSE_BATCH"] == "1048576"
     hvd.shutdown()
     monkeypatch.delenv("HOROVOD_FUSION_THRESHOLD")
-    hvd.init()  # what was carried over is not carried on
+    hvd.init()  # settings made from variables end with the job
     assert "TUTTI_FUSE_BATCH" not in os.environ
 
 
@@ -233,7 +233,7 @@ def test_data_loaders_read_ahead_and_stop():
         if batch == 30:
             break
     endless.close_async_loader()
-    assert endless.read <= 8  # no further than the queue, and nobody reads on
+    assert endless.read <= 8  # no further than the queue, and the thread has stopped
     with pytest.raises(LookupError, match="no such batch"):
         list(Ahead(2, False, 5, bad=3))
 
@@ -257,7 +257,7 @@ def test_optimizers_have_horovods_methods_and_options():
     optimizer.set_backward_passes_per_step(1)
     assert optimizer.backward_passes_per_step == 1
     model(torch.ones(1, 2)).sum().backward()
-    optimizer.load_state_dict(optimizer.state_dict())  # forgets what was begun
+    optimizer.load_state_dict(optimizer.state_dict())  # discards started exchanges
     optimizer.zero_grad()
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
@@ -282,7 +282,7 @@ def test_reduce_operators_have_horovods_numbers():
     assert [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product] == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_version_answers():
+def test_the_version_is_that_of_horovod():
     assert importlib.metadata.version("horovod") == "0.28.1"
 
 
@@ -311,7 +311,7 @@ def test_variables_of_horovod_are_honoured_ignored_or_refused(monkeypatch, capsy
     monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "1048576")
     monkeypatch.setenv("HOROVOD_LOG_LEVEL", "WARNING")
     monkeypatch.setenv("HOROVOD_CYCLE_TIME", "5")
-    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "1")  # says nothing of ranks that are late
+    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "1")  # not a limit on late ranks
     hvd.shutdown()
     hvd.init()
     assert os.environ["TUTTI_FUSE_BATCH"] == "1048576" and os.environ["TUTTI_LOG"] == "warn"
@@ -379,7 +379,7 @@ def sides(page, needle):
 
 
 def followed(script):
-    """What the script trains, from the same start on the same data."""
+    """The script's variables after its run, from the same start on the same data."""
     torch.manual_seed(5)
     names = {"torch": torch, "Model": lambda: torch.nn.Linear(4, 2), "__name__": "__main__"}
     names["model"] = names["Model"]()
@@ -392,7 +392,7 @@ def followed(script):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_guides_are_followed_to_the_letter(tmp_path, monkeypatch):
+def test_scripts_changed_as_the_guides_say_train_alike(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # they save what they trained
     before, after = sides("migrating.md", "import tutti.torch as hvd\n hvd.init()")
     assert "import horovod.torch as hvd" in before and "import tutti.torch as hvd" in after
@@ -434,7 +434,7 @@ def test_elastic_state_is_kept_restored_and_sent():
 
     assert train(state) == 5 and not resets
     assert model.weight.eq(5.0).all() and not begun.eq(5.0).all()
-    state.model = torch.nn.Linear(2, 2)  # another object is kept from now on
+    state.model = torch.nn.Linear(2, 2)  # the state handles another object from now on
     state.restore()
     from horovod.common.elastic import ObjectState, State
 
@@ -467,7 +467,7 @@ def test_elastic_training_goes_on_from_the_last_commit():
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
-def test_what_elastic_training_cannot_do_is_said():
+def test_elastic_training_names_what_it_cannot_do():
     from tutti import errors
 
     @hvd.elastic.run
@@ -489,7 +489,7 @@ def test_what_elastic_training_cannot_do_is_said():
     assert len(calls) == 3
 
 
-def test_a_sampler_shares_out_what_is_left():
+def test_a_sampler_divides_the_remaining_samples():
     sampler = hvd.elastic.ElasticSampler(range(11), shuffle=False)
     shares = hvd.allgather_object(list(sampler))
     assert sorted({i for share in shares for i in share}) == list(range(11))

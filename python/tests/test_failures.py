@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that raise, are interrupted, fork or come too late: everyone hears why, nobody hangs.
+"""Ranks that raise, are interrupted, fork or come too late: all ranks get the cause, none hangs.
 
 Each test starts a job of its own; run outside of one."""
 
@@ -24,7 +24,7 @@ def said(rank):
     return os.path.join(HERE, f"said.{rank}")
 
 def await_others():
-    # `tutti run` stops a job whose rank fails: stay until the others have told what they heard
+    # `tutti run` stops a job whose rank fails: stay until the others have written their errors
     for other in range(int(os.environ["TUTTI_SIZE"])):
         end = time.monotonic() + 30
         while other != ME and not os.path.exists(said(other)) and time.monotonic() < end:
@@ -53,7 +53,7 @@ if ME == CULPRIT:
 
 
 def run(tmp_path, body, ranks=2, culprit=1, environment=None, options=()):
-    """The exit code, and what each rank but the culprit heard."""
+    """The ended process, and the error text of each rank but the culprit."""
     script = tmp_path / "script.py"
     script.write_text(f"HERE = {str(tmp_path)!r}\nCULPRIT = {culprit}\n" + PRELUDE
                       + textwrap.dedent(body))
@@ -79,10 +79,10 @@ def test_an_uncaught_exception_reaches_every_rank(tmp_path):
     for text in heard.values():
         assert text == "rank 1 is down: it raised ValueError: the batch is empty"
         assert f"`{text}`" in " ".join(guide.read_text().split())  # as it is printed there
-    assert "Traceback" in done.stderr  # the older hook still speaks
+    assert "Traceback" in done.stderr  # the previous hook still runs
 
 
-def test_words_survive_two_jobs_strange_hooks_and_other_languages(tmp_path):
+def test_the_text_survives_two_jobs_foreign_hooks_and_non_ascii(tmp_path):
     done, heard = run(tmp_path, """
         import tutti
         older = sys.excepthook
@@ -100,10 +100,10 @@ def test_words_survive_two_jobs_strange_hooks_and_other_languages(tmp_path):
 
 @pytest.mark.parametrize("end", ["raise ValueError('no more')", "os.kill(os.getpid(), 9)"])
 def test_a_death_is_one_error_of_each_process(tmp_path, end):
-    """However many contexts of a process see it, also where its rank has another number."""
+    """However many contexts of a process detect it, also if its rank has another number there."""
     done, heard = run(tmp_path, f"""
         import array, signal, tutti
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all are to see it in every context
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all must detect it in every context
         jobs = [tutti.init(), tutti.init(rank=(ME + 1) % 3, size=3, job_id="another",
                                          rendezvous="file://" + HERE)]
         value = array.array("f", [1.0])
@@ -123,7 +123,7 @@ def test_a_death_is_one_error_of_each_process(tmp_path, end):
     assert sorted(heard) == [0, 2], done.stderr
     seen = [line for line in done.stderr.splitlines() if " is down: " in line and "tutti[" in line]
     assert len([line for line in seen if " error: " in line]) == 2, done.stderr
-    assert not re.search("error: rank . is counted as down", done.stderr)  # by its own word
+    assert not re.search("error: rank . is counted as down", done.stderr)  # it reported itself
     assert len([line for line in seen if " info: " in line]) == 4, done.stderr
 
 
@@ -217,7 +217,7 @@ def test_a_rank_that_raises_under_ddp_ends_the_others_backward(tmp_path, hooked)
         loss = model(torch.ones(2, 4)).sum()
         begun = os.path.join(HERE, "begun")
         if ME == CULPRIT:
-            while not os.path.exists(begun):  # so that the other's exchange is under way
+            while not os.path.exists(begun):  # so that the other's exchange is in flight
                 time.sleep(0.01)
             raise ValueError("no more data")
         model.module.weight.register_hook(lambda _: open(begun, "w").close())
@@ -278,7 +278,7 @@ def test_forked_workers_of_a_data_loader_do_not_disturb_the_job(tmp_path):
     assert heard == {0: "2.0", 1: "2.0"}
 
 
-def test_calls_before_init_and_after_shutdown_say_so(tmp_path):
+def test_calls_before_init_and_after_shutdown_raise(tmp_path):
     done, heard = run(tmp_path, """
         hvd.shutdown()
         problems = []

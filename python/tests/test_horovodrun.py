@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What needs no job: horovodrun's flags, torchrun itself, types, what importing costs."""
+"""Tests that need no job: horovodrun's flags, torchrun itself, types, imports."""
 
 import importlib.metadata
 import importlib.util
@@ -53,7 +53,7 @@ def test_every_flag_of_horovodrun_is_known():
 @pytest.mark.parametrize("flag, text", [
     ("-v", "0.28.1\n"), ("--version", "0.28.1\n"), ("-cb", "PyTorch"),
     ("--check-build", "PyTorch")])
-def test_what_there_is_is_told_wherever_it_is_asked(flag, text, capsys):
+def test_version_and_build_flags_print_and_exit_wherever_they_stand(flag, text, capsys):
     with pytest.raises(SystemExit) as caught:
         horovodrun.translate(["--verbose", "-np", "2", flag])
     assert caught.value.code == 0 and text in capsys.readouterr().out and flag in horovodrun.usage()
@@ -94,7 +94,7 @@ hvd.shutdown()
 
 
 @needs_torch(2, 0, "its torchrun does not run on Python 3.11")
-def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path):
+def test_torchruns_store_carries_the_secret_and_its_port_is_not_bound(tmp_path):
     """No home folder, so no key file; the agent listens on the master port."""
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
@@ -111,7 +111,7 @@ def test_torchruns_store_carries_the_secret_and_its_port_is_left_alone(tmp_path)
         f"rank {rank} of 2 2.0 2.0 True" for rank in range(2)]
 
 
-def test_types_are_written_down():
+def test_public_functions_have_type_annotations():
     import tutti
 
     assert (pathlib.Path(tutti.__file__).parent / "py.typed").exists()
@@ -122,7 +122,7 @@ def test_types_are_written_down():
         import tutti.torch as hvd
         public += [member for name, member in vars(hvd).items() if inspect.isfunction(member)
                    and not name.startswith("_") and member.__module__.startswith("tutti.")
-                   and name != "ddp_hook"]  # DDP takes none but its own types, written so
+                   and name != "ddp_hook"]  # DDP accepts a hook only with its own annotations
     for function in public:
         signature = inspect.signature(function)
         assert signature.return_annotation is not signature.empty, function
@@ -138,14 +138,14 @@ def has_mypy():
 
 
 @pytest.mark.skipif(not has_mypy(), reason="no mypy of 1.8 or later")
-def test_types_are_right(tmp_path):
+def test_mypy_accepts_the_annotations(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
                           cwd=pathlib.Path(__file__).parents[2], capture_output=True, text=True,
                           timeout=150)
     assert done.returncode == 0, done.stdout
 
 
-def test_importing_brings_no_framework():
+def test_importing_tutti_imports_no_framework():
     done = subprocess.run([sys.executable, "-c", "import sys, tutti; print([name for name in "
                            "('numpy', 'torch', 'asyncio', 'mypy') if name in sys.modules])"],
                           capture_output=True, text=True, timeout=60, check=True)

@@ -139,7 +139,7 @@ def test_tags_are_honoured():
     there, back = (rank() + 1) % size(), (rank() - 1) % size()
     sending = [dist.isend(torch.full((3,), float(10 * rank() + tag)), there, tag=tag)
                for tag in (1, 2, 7)]
-    for tag in (7, 1, 2):  # not as they were sent
+    for tag in (7, 1, 2):  # not in the order of the sends
         tensor = torch.zeros(3)
         dist.recv(tensor, back, tag=tag)
         assert tensor.tolist() == [10 * back + tag] * 3
@@ -257,7 +257,7 @@ def _address_space():
 
 
 def _place(group):
-    return getattr(group, "tutti", group).place  # older torches have the backend for a group
+    return getattr(group, "tutti", group).place  # in older torches the group is the backend
 
 
 @needs_torch(2, 0, "tells a backend no ranks of a group, so that each is a job")
@@ -272,7 +272,7 @@ def test_groups_are_process_sets_of_one_job():
         tensor = torch.full((3,), float(index))
         dist.all_reduce(tensor, group=group)
         assert tensor.tolist() == [index * size()] * 3
-    assert len(os.listdir("/proc/self/fd")) <= descriptors  # what tests before left may close
+    assert len(os.listdir("/proc/self/fd")) <= descriptors  # those of earlier tests may close
     assert _address_space() - bytes_before < 1 << 30
     numbers = [place.set for place in places]
     for group in groups:
@@ -352,7 +352,7 @@ def test_ddps_gradients_lie_in_shared_memory_as_long_as_they_stay(views, drops):
     hooked.register_comm_hook(None, hvd.ddp_hook)
     models = [(model, torch.optim.SGD(model.parameters(), lr=0.1)) for model in (plain, hooked)]
     kept = []
-    for step in range(5):  # DDP forms its buckets anew before the second
+    for step in range(5):  # DDP rebuilds its buckets before the second
         inputs = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(step + 9 * rank()))
         for model, optimizer in models:
             if step == 3:  # added up before they are exchanged
@@ -365,7 +365,7 @@ def test_ddps_gradients_lie_in_shared_memory_as_long_as_they_stay(views, drops):
             assert mine.grad.stride() == theirs.grad.stride()
             stays = views or not drops or step < 2
             assert size() == 1 or lies_in_shared_memory(mine.grad) == stays, step
-        if not views:  # nobody writes into what the user keeps
+        if not views:  # gradients that the user keeps are not written to
             for gradient, copy in kept if drops else ():
                 assert torch.equal(gradient, copy)
             kept += [(p.grad, p.grad.clone()) for p in hooked.parameters()]
@@ -384,7 +384,7 @@ def test_ddps_hook_leaves_unused_parameters_as_ddp_does():
             model.zero_grad(set_to_none=step == 1)
             inputs = torch.full((2, 3, 6, 6), 1.0 + rank())
             layers = model.module
-            if step % 2:  # the first layer is used by nobody
+            if step % 2:  # no rank uses the first layer
                 layers.forward = lambda x, layers=layers: layers[2](x.flatten()[:128])
             model(inputs).tanh().mean().backward()
             layers.__dict__.pop("forward", None)
@@ -487,7 +487,7 @@ def test_an_error_in_ddps_backward_raises_and_does_not_crash():
     model = torch.nn.parallel.DistributedDataParallel(small_model(), process_group=group)
     loss = model(_batch()).sum()
     stray = dist.all_reduce(torch.ones(3), group=group, async_op=True) if rank() == 0 else None
-    with pytest.raises(RuntimeError, match="disagree"):  # each meets another call than it should
+    with pytest.raises(RuntimeError, match="disagree"):  # each call matches a different one
         if rank() != 0:
             loss.backward()
         stray.wait()
@@ -502,7 +502,7 @@ def test_an_error_in_ddps_backward_raises_and_does_not_crash():
 
 
 @pytest.mark.skipif(not hasattr(dist, "_make_nccl_premul_sum"), reason="torch has only the others")
-def test_an_operator_that_is_not_there_is_told_by_its_name():
+def test_an_unsupported_operator_is_named():
     with pytest.raises(Exception, match="PREMUL_SUM.*SUM, AVG") as caught:
         dist.all_reduce(torch.ones(2), op=dist._make_nccl_premul_sum(2.0))
     assert " at 0x" not in str(caught.value)

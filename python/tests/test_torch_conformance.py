@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed on Tutti beside Gloo: the same calls on both give the same bits.
 
-What Gloo does not have is compared with what it must be: inputs are known of all ranks."""
+Where Gloo lacks a call, the result is compared with the expected one: inputs of all ranks are
+known."""
 
 import datetime
 import time
@@ -53,14 +54,14 @@ def assert_same(mine, others):
 
 
 def finish(work, is_async):
-    """An asynchronous call's end is seen by whoever asks."""
+    """Every query of an asynchronous call reports its end."""
     if is_async:
         work.wait(datetime.timedelta(seconds=60))
         assert work.is_completed()
 
 
 def over_gloo(form, *arguments):
-    """What Gloo gives; the test is skipped where this torch's Gloo does not have it."""
+    """Gloo's result; the test is skipped if this torch's Gloo lacks the call."""
     try:
         return form(*arguments, False, groups["gloo"])
     except RuntimeError as problem:
@@ -69,7 +70,7 @@ def over_gloo(form, *arguments):
         pytest.skip(str(problem))
 
 
-# ---- moves: each gives outputs, and what they must be ----
+# ---- moves: each returns outputs, and the expected ones ----
 
 def broadcast(kind, shape, is_async, group):
     root = size() - 1
@@ -298,7 +299,7 @@ def test_a_wait_keeps_its_timeout():
             dist.send(torch.full((1,), 5.0), 1)
 
 
-def test_a_monitored_barrier_names_who_is_missing():
+def test_a_monitored_barrier_names_the_missing_ranks():
     if not hasattr(dist.distributed_c10d._get_default_group(), "tutti") or size() == 1:
         pytest.skip("needs two ranks, and c10d's Backend")
     dist.monitored_barrier()
@@ -320,7 +321,7 @@ def test_a_group_can_be_split():
     assert total.item() == len(halves[rank() >= size() // 2])
 
 
-def test_leaving_ends_what_is_pending():
+def test_leaving_ends_pending_calls():
     if size() == 1:
         pytest.skip("needs two ranks")
     group = dist.new_group(list(range(size())))
@@ -359,7 +360,7 @@ def test_groups_and_objects():
 # ---- futures ----
 
 def test_callbacks_may_start_calls_and_wait_for_them():
-    """Order does not hang on which thread is quicker: chained calls match on all ranks."""
+    """The order does not depend on the timing of threads: chained calls match on all ranks."""
     for turn in range(30):
         totals = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CrossBarrier: the same training, with the exchange under the next forward pass."""
+"""CrossBarrier: the same training, with the exchange overlapping the next forward pass."""
 
 import copy
 import importlib
@@ -256,7 +256,7 @@ def test_hyper_parameters_are_those_of_the_step():
 
 
 @pytest.mark.parametrize("look", ["state_dict", "eval", "part", "optimizer"])
-def test_whoever_reads_the_state_sees_the_updates(look):
+def test_readers_of_the_state_see_the_updates(look):
     model = torch.nn.Sequential(torch.nn.Linear(4, 1, bias=False))
     torch.nn.init.zeros_(model[0].weight)
     optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5))
@@ -313,7 +313,7 @@ def test_one_pass_too_many_is_an_error():
     optimizer.flush()
 
 
-def test_a_parameter_read_behind_its_modules_back_is_an_error():
+def test_a_parameter_read_without_its_module_is_an_error():
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
     optimizer = hvd.CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
     model(torch.ones(1, 8)).sum().backward()
@@ -324,7 +324,7 @@ def test_a_parameter_read_behind_its_modules_back_is_an_error():
     optimizer.flush()
 
 
-def test_what_cannot_cross_is_refused():
+def test_unsupported_optimizers_and_models_are_refused():
     model = made("plain")
     with pytest.raises(ValueError, match="LBFGS"):
         hvd.CrossBarrier(model, torch.optim.LBFGS(model.parameters()))
@@ -343,7 +343,7 @@ def test_what_cannot_cross_is_refused():
 
 
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch does not compile")
-def test_a_compiled_model_is_told_that_nothing_can_overlap():
+def test_a_compiled_model_warns_that_nothing_can_overlap():
     model = torch.compile(made("plain"), backend="eager")
     with pytest.warns(UserWarning, match="nothing can overlap"):
         optimizer = hvd.CrossBarrier(model, OPTIMIZERS["sgd"](list(model.parameters())))
@@ -378,7 +378,7 @@ def test_a_model_is_saved_and_copied_with_its_updates(tmp_path):
                  lambda model: pickle.loads(pickle.dumps(model))):
         model(torch.ones(2, 8)).sum().backward()
         optimizer.step()
-        taken = take(model)  # before anybody waited for the updates
+        taken = take(model)  # before any wait for the updates
         optimizer.flush()
         for mine, its in zip(model.state_dict().values(), taken.state_dict().values()):
             assert torch.equal(mine, its)

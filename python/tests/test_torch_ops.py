@@ -64,7 +64,7 @@ def adasum(vectors):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [1, 5, 1000, 70001])
-def test_adasum_is_the_oracles(dtype, count):
+def test_adasum_equals_the_oracle(dtype, count):
     inputs = [torch.randn(count, generator=torch.Generator().manual_seed(r)).to(dtype)
               for r in ranks()]
     expected = adasum([tensor.double() for tensor in inputs])
@@ -277,7 +277,7 @@ def test_what_is_not_differentiated_carries_no_gradient():
 
 
 @pytest.mark.skipif(not hasattr(torch, "uint16"), reason="this torch has no uint16")
-def test_sixteen_bits_without_a_sign_are_reduced_as_such():
+def test_uint16_is_reduced_as_unsigned():
     tensor = torch.tensor([0, 40000 // hvd.size()], dtype=torch.int32).to(torch.uint16)
     summed = hvd.allreduce(tensor, op=hvd.Sum)
     assert summed.dtype == torch.uint16
@@ -287,7 +287,7 @@ def test_sixteen_bits_without_a_sign_are_reduced_as_such():
     assert hvd.allgather(high).tolist() == [n for r in ranks() for n in (r, 65535 - r)]
 
 
-def test_views_that_negate_or_conjugate_are_sent_as_what_they_show():
+def test_negated_and_conjugated_views_are_sent_as_their_values():
     tensor = torch.tensor([1 + 2j])
     assert hvd.allreduce(tensor.conj(), op=hvd.Average).tolist() == [1 - 2j]
     assert hvd.allreduce(tensor.conj().imag, op=hvd.Average).tolist() == [-2.0]
@@ -301,7 +301,7 @@ def test_compression_halves_and_returns_the_type():
         assert result.dtype == torch.float64 and torch.equal(result, torch.ones(10).double())
 
 
-def test_objects_go_everywhere():
+def test_objects_reach_every_rank():
     assert hvd.broadcast_object({"rank": hvd.rank()}, 0) == {"rank": 0}
     # Names come from the order of calls, not from types: those need not be alike.
     assert hvd.broadcast_object([1, 2] if hvd.rank() == 0 else None, 0) == [1, 2]
@@ -327,7 +327,7 @@ def test_process_sets():
 
 
 def elsewhere():
-    """A tensor on a device that is not there: only torch's stand-in for tensors can make one."""
+    """A tensor on a device that this machine lacks: only torch's fake tensors can have one."""
     fake = pytest.importorskip("torch._subclasses.fake_tensor")
     try:
         with fake.FakeTensorMode():
@@ -344,8 +344,8 @@ def elsewhere():
     (lambda: hvd.allreduce_(torch.ones(2, device="meta"), name="nowhere"), "meta"),
     (lambda: hvd.broadcast_(torch.ones(2, device="meta"), 0), "meta"),
     (lambda: hvd.grouped_allreduce([torch.ones(2), torch.ones(2, device="meta")]), "meta"),
-    (lambda: hvd.allreduce(elsewhere()), "lies on xpu"),
-    (lambda: hvd.allgather_async(elsewhere()), "lies on xpu"),
+    (lambda: hvd.allreduce(elsewhere()), "is on xpu"),
+    (lambda: hvd.allgather_async(elsewhere()), "is on xpu"),
     (lambda: hvd.allreduce(torch.ones(2, 2).to_sparse_csr()), "layout torch.sparse_csr"),
     (lambda: hvd.allreduce(3.0), "torch.Tensor"),
     (lambda: hvd.allreduce(torch.ones(2), average=True, op=hvd.Sum), "supersedes"),
@@ -383,11 +383,11 @@ def start_group(tensor, name):
 @pytest.mark.parametrize("start", [hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather_async,
                                    start_group])
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_a_name_that_is_under_way_is_refused_and_the_first_call_goes_on(start, again, is_dropped):
+def test_a_name_in_flight_is_refused_and_the_first_call_goes_on(start, again, is_dropped):
     if again is not None and start not in (hvd.allreduce_async, hvd.allreduce_async_):
         pytest.skip("names of other kinds are apart")
     name, first = f"twice.{start.__name__}", None
-    for _ in range(2):  # the second time it is known
+    for _ in range(2):  # the second time its Kept exists
         if hvd.size() > 1 and hvd.rank() == 0:  # the others have not called it: it cannot be over
             first = start(torch.ones(2), name=name)
             first = None if is_dropped else first  # which does not wait
@@ -401,7 +401,7 @@ def test_a_name_that_is_under_way_is_refused_and_the_first_call_goes_on(start, a
         hvd.barrier()
         if not is_dropped:
             hvd.synchronize(first)
-    # The name is free once the call is over, which nobody waits for where it was dropped.
+    # The name is free once the call is over; a dropped call has no handle to wait for.
     end = time.monotonic() + 30
     while True:
         try:
@@ -430,7 +430,7 @@ def test_dropped_calls_keep_their_memory_until_they_are_over():
             assert torch.all(hvd.synchronize(gathered) == float(i))
     hvd.barrier()
     end = time.monotonic() + 30
-    while tutti.handle._dropped and time.monotonic() < end:  # as whoever starts a call does
+    while tutti.handle._dropped and time.monotonic() < end:  # as every start of a call does
         tutti.handle.sweep()
         time.sleep(0.001)
     assert not tutti.handle._dropped
@@ -443,7 +443,7 @@ def test_splits_that_are_no_integers_fail_on_every_rank(splits):
         hvd.alltoall(torch.ones(2 * hvd.size()), splits if hvd.rank() == 0 else None)
     assert "splits must be integers" in str(caught.value)
     assert hvd.rank() == 0 or "rank 0" in str(caught.value)
-    hvd.alltoall(torch.ones(2 * hvd.size()))  # calls without a name still meet
+    hvd.alltoall(torch.ones(2 * hvd.size()))  # calls without a name still match
 
 
 class Unpicklable:
@@ -479,7 +479,7 @@ def test_a_timeline_is_on_disk_while_the_job_runs(tmp_path):
     hvd.stop_timeline()
 
 
-def test_unlike_shapes_are_told():
+def test_different_shapes_are_an_error_that_names_them():
     if hvd.size() == 1:
         pytest.skip("needs two ranks")
     other = hvd.rank() == 0
@@ -534,7 +534,7 @@ def test_a_timeline_has_the_stages_of_every_tensor(tmp_path):
     hvd.barrier()
 
 
-def test_calls_outside_of_a_job_say_so():
+def test_calls_outside_of_a_job_name_the_cure():
     hvd.shutdown()
     assert not hvd.is_initialized()
     with pytest.raises(ValueError, match="hvd.init"):
@@ -543,7 +543,7 @@ def test_calls_outside_of_a_job_say_so():
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
 
 
-def test_a_known_tensor_that_changed_in_place_is_looked_at_anew():
+def test_a_known_tensor_that_changed_in_place_is_checked_again():
     tensor = torch.ones(4)
     for _ in range(3):  # declared, seen in its place, then known
         hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum, name="known"))
@@ -624,7 +624,7 @@ def test_threads_may_poll_and_wait_for_one_handle(start):
     assert seen == [True] * 2 * count
 
 
-def test_names_that_come_once_are_not_kept_for_ever(monkeypatch):
+def test_names_used_once_are_not_kept_for_ever(monkeypatch):
     from tutti.torch import kept, ops
     monkeypatch.setattr(kept, "_AGE_MAX", 20)
     monkeypatch.setattr(kept, "_SWEEP", 10)

@@ -12,7 +12,7 @@ import tutti.torch as hvd  # noqa: E402
 
 DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool",
           "complex64", "bfloat16", *(["uint16"] if hasattr(torch, "uint16") else [])]
-# What every type has, as NumPy computes it; a bool is summed and multiplied by or and and.
+# Reductions of every type, as NumPy computes them; for bool, sum is "or" and product is "and".
 OPS = {hvd.Sum: numpy.sum, hvd.Min: numpy.min, hvd.Max: numpy.max, hvd.Product: numpy.prod,
        hvd.Average: lambda arrays, axis: (
            numpy.sum(arrays, axis=axis, dtype="int64") // len(arrays) if arrays.dtype.kind in "iu"
@@ -30,7 +30,7 @@ def started():
 
 
 def numpys(dtype):
-    """NumPy's type that holds its numbers; it has no bfloat16."""
+    """The NumPy type that holds its numbers; NumPy has no bfloat16."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
@@ -43,7 +43,7 @@ def array_of(shape, dtype, seed, rank, most=3):
 
 
 def inputs(shape, dtype, seed):
-    """Everyone's array; small whole numbers, so that sums are exact in every type."""
+    """The arrays of all ranks; small whole numbers, so that sums are exact in every type."""
     return [array_of(shape, dtype, seed, rank) for rank in range(hvd.size())]
 
 

@@ -178,7 +178,7 @@ def test_passes_are_added_up_before_the_exchange():
     optimizer.zero_grad()
     model(inputs).sum().backward()
     model(inputs).sum().backward()
-    if hvd.size() > 1:  # alone there is nobody to exchange with
+    if hvd.size() > 1:  # a single rank exchanges nothing
         with pytest.raises(AssertionError, match="backward_passes_per_step"):
             model(inputs).sum().backward()
     optimizer.synchronize()
@@ -246,9 +246,9 @@ def test_ranks_with_less_data_join():
     calls = [hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() for _ in range(1 + hvd.rank())]
     assert calls == [float(hvd.size() - i) for i in range(1 + hvd.rank())]
     assert hvd.join() == hvd.size() - 1
-    assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()  # names meet again
+    assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()  # names match again
     for op, expected in ((hvd.Average, 3.0 / hvd.size()), (hvd.Min, 3.0), (hvd.Product, 3.0)):
-        if hvd.rank() == 0:  # divided by all ranks; otherwise as if the others were not there
+        if hvd.rank() == 0:  # divided by the number of all ranks, the others contributing zeros
             assert hvd.allreduce(torch.tensor([3.0]), op=op).item() == pytest.approx(expected)
         hvd.join()
     model = model_of()
@@ -303,7 +303,7 @@ def test_parameters_that_are_added_or_unfrozen_are_reduced():
     assert not torch.equal(before, frozen.weight)
 
 
-def test_what_a_closure_computes_is_reduced_before_the_step():
+def test_gradients_of_a_closure_are_reduced_before_the_step():
     model = model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
                                          model.named_parameters())
@@ -315,7 +315,7 @@ def test_what_a_closure_computes_is_reduced_before_the_step():
             return loss
 
         if number == 1:
-            closure()  # what was begun before is not in the way
+            closure()  # exchanges started before do no harm
         assert optimizer.step(closure).item() > 0
         assert_equal_everywhere(model)
     with pytest.raises(ValueError, match="LBFGS"):
@@ -324,7 +324,7 @@ def test_what_a_closure_computes_is_reduced_before_the_step():
 
 @pytest.mark.parametrize("options", [{}, {"compression": hvd.Compression.fp16}, {"groups": 2},
                                      {"backward_passes_per_step": 2}])
-def test_who_looks_at_a_gradient_waits_for_it(options):
+def test_reading_a_gradient_waits_for_it(options):
     model = model_of()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
                                          model.named_parameters(), **options)
@@ -335,7 +335,7 @@ def test_who_looks_at_a_gradient_waits_for_it(options):
         if number == 2:
             assert float(model[0].weight.grad.norm()) == max(hvd.allgather_object(
                 float(model[0].weight.grad.norm())))
-            continue  # a step that is skipped, as a scaler's
+            continue  # a skipped step, as by a scaler
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         assert all(torch.equal(norm, other) for other in hvd.allgather_object(norm))
         clipped = [p.grad.clone() for p in model.parameters()]
@@ -361,7 +361,7 @@ def test_a_sparse_gradient_stays_sparse(as_dense, unused):
     before = table.weight.detach().clone()
     if loss is not None:
         loss.backward()
-    optimizer.step()  # SparseAdam takes nothing else
+    optimizer.step()  # SparseAdam takes sparse gradients only
     touched = (table.weight.detach() != before).any(1).nonzero().flatten().tolist()
     assert touched == [rank for rank in range(hvd.size()) if rank != unused]
     assert_equal_everywhere(table)
@@ -370,7 +370,7 @@ def test_a_sparse_gradient_stays_sparse(as_dense, unused):
 def test_a_large_table_that_a_rank_does_not_use_is_an_error_on_all():
     if hvd.size() == 1:
         pytest.skip("needs two ranks")
-    for unused in (0, None):  # afterwards the job goes on
+    for unused in (0, None):  # after the error the job goes on
         table, loss = embeddings(500_000, unused)
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0),
                                              table.named_parameters())
@@ -444,7 +444,7 @@ def test_the_state_of_a_new_optimizer_is_made_and_nothing_moves(kind, is_distrib
         assert optimizer.state[model[0].weight][key] is value
 
 
-def test_what_is_dropped_is_freed():
+def test_dropped_models_and_optimizers_are_freed():
     alive = []
     for wrap in (distributed, hvd.CrossBarrier):
         for is_finished in (True, False):
@@ -583,7 +583,7 @@ def test_gradients_outlive_the_job():
         p.grad.zero_()
     assert gathered.sum().item() == len(gathered)
     hvd.init()
-    model(next(batches(1))[0]).sum().backward()  # and the optimizer serves the next job
+    model(next(batches(1))[0]).sum().backward()  # and the optimizer works in the next job
     optimizer.step()
     assert_equal_everywhere(model)
 

@@ -45,7 +45,7 @@ def guarded(count, dtype, fill=7):
 
 
 class Case:
-    """What one call needs: numbers that all ranks draw alike, and which rank errs."""
+    """Parameters of one call: random numbers, the same on all ranks, and the rank that errs."""
 
     def __init__(self, kind, number):
         self.random = random.Random(f"{kind} {number}")
@@ -152,7 +152,7 @@ def all_to_all_single_with_splits(case):
     if what == "sum":
         given[0] += case.delta
     elif what == "output":
-        taken[-1] += case.delta  # agrees with the tensor, not with what comes
+        taken[-1] += case.delta  # agrees with the tensor, not with the received data
     elif what == "swapped":
         taken[0], taken[1] = taken[0] + 1, taken[1] - 1
     return lambda: dist.all_to_all_single(output, tensor, taken, given)
@@ -197,7 +197,7 @@ KINDS = [all_reduce, all_reduce_into_expanded_memory, all_gather_into_tensor, al
 
 
 def outcome(call):
-    """None, or the words it failed with."""
+    """None, or the text of its error."""
     try:
         call()
     except (tutti.TuttiError, RuntimeError, NotImplementedError) as problem:
@@ -254,4 +254,4 @@ def test_the_shapes_are_in_the_text_of_every_rank():
         torch.zeros(3 if rank() == 1 else 2 * size(), 2),
         torch.zeros(2, 2)))
     assert "(3, 2) of float32" in words and "(2, 2) of float32" in words, words
-    dist.barrier()  # who objects is told at once, and would leave before the others have heard
+    dist.barrier()  # the rank in error fails at once, and must not leave before the others fail

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tutti sums and moves tensors between the ranks of a data-parallel job.
+"""Tutti reduces and moves tensors between the ranks of a data-parallel job.
 
     import tutti
 

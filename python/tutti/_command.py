@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tutti` command of an installed wheel: the C program that lies beside the library."""
+"""The `tutti` command of an installed wheel: the C program beside the library."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Become the packaged program."""
+    """Replace this process by the packaged program."""
     program = pathlib.Path(__file__).resolve().parent / "bin" / "tutti"
     if not program.exists():
         sys.exit(f"tutti: {program} is missing; the wheel is incomplete, install it again")

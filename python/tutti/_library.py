@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C library through ctypes: where it is found, its structs and its functions.
+"""The C library through ctypes: its path, its structs and its functions.
 
 Every function that may wait is called through CDLL, which lets other Python threads run meanwhile.
 """
@@ -78,7 +78,7 @@ def _dims(shape: Tuple[int, ...]) -> Any:
 
 
 def set_shape(call: Call, shape: Sequence[int]) -> None:
-    """Let the ranks compare `shape`; one without dimensions is left out."""
+    """Set the shape, which the ranks compare; a scalar has none."""
     call.ndim = len(shape)
     if call.ndim:
         call.dims = _dims(tuple(shape))
@@ -139,11 +139,11 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
 }
 
 
-SONAME = "libtutti.so.0.1"  # of the header that is told here; tests/install compares it
+SONAME = "libtutti.so.0.1"  # of the header that this file describes; tests/install compares it
 
 
 def candidates() -> List[str]:
-    """Where the shared object may lie, best first."""
+    """Paths of the shared object, in order of preference."""
     chosen = os.environ.get("TUTTI_LIBRARY")
     if chosen:
         return [chosen]

@@ -29,8 +29,8 @@ _READ_ONLY = 1
 
 
 class Buffer:
-    """Where an object's elements lie. `owner` keeps them alive. A complex number has `width` 2: it
-    is two elements of `dtype`, and `count` counts both."""
+    """Address, shape and type of an object's elements. `owner` keeps them alive. A complex number
+    has `width` 2: it is two elements of `dtype`, and `count` counts both."""
 
     __slots__ = ("address", "count", "dtype", "shape", "is_writable", "owner", "source", "width")
 
@@ -101,7 +101,7 @@ def _from_numpy(array: Any) -> Buffer:
 def _from_dlpack(source: Any) -> Buffer:
     device, _ = source.__dlpack_device__()
     if device not in _HOST_DEVICES:
-        raise Unsupported(f"{type(source).__name__} lies on a device; copy it to the host first")
+        raise Unsupported(f"{type(source).__name__} is on a device; copy it to the host first")
     try:
         capsule = source.__dlpack__(max_version=(1, 0))
     except TypeError:  # a producer from before version 1
@@ -131,8 +131,8 @@ def _from_protocol(source: Any) -> Buffer:
     try:
         view = memoryview(source)
     except TypeError:
-        raise BadArgument(f"{type(source).__name__} is no array: it has neither DLPack nor the "
-                          "buffer protocol") from None
+        raise BadArgument(f"{type(source).__name__} is not an array: it supports neither DLPack "
+                          "nor the buffer protocol") from None
     text = view.format.lstrip("@=<")
     dtype, width = _FORMATS.get(text, _COMPLEX.get(text)), 2 if text in _COMPLEX else 1
     if dtype is None or c.ITEM_BYTES[dtype] * width != view.itemsize:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job, as one of its ranks sees it."""
+"""The membership of one rank in a job, and its collectives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-# What start and run take: the call, what must live, how the result is made, the name.
+# Arguments of start and run: the call, objects to keep alive, what makes the result, the name.
 _Prepared = Tuple[c.Call, object, Optional[Callable[[], Any]], Optional[str]]
 
 
@@ -39,19 +39,19 @@ def _op(op: Union[str, int]) -> int:
 def _op_for(source: Buffer, op: Union[str, int]) -> int:
     number = _op(op)
     if source.width > 1 and number not in (c.SUM, c.AVERAGE):
-        raise BadArgument("complex numbers have sum and average only")
+        raise BadArgument("complex numbers support sum and average only")
     return number
 
 
 class _Arena:
-    """The memory that arrays of a job lie in. It stays as long as one of them does, even when the
-    job was left."""
+    """Keeps the memory of a job's arrays as long as one of them lives, even after the job was
+    left."""
 
     def __init__(self, pointer: int) -> None:
         self._hold = c.library.tutti_arena_hold(pointer)
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():  # the process's end gives everything back
+        if not sys.is_finalizing():  # the end of the process frees everything
             c.library.tutti_arena_drop(self._hold)
 
 
@@ -63,17 +63,17 @@ def _counts(counts: Iterable[Any], size: int, what: str) -> ctypes.Array[ctypes.
 
 
 class Context:
-    """Membership of a job; made by tutti.init(). Leaves the job at the end of a with block.
+    """Membership in a job; created by tutti.init(). Leaves the job at the end of a with block.
 
-    Collectives take any array of the host: NumPy, DLPack, buffer protocol. `out` is where the
-    result goes; without it a new NumPy array is returned for NumPy input. Calls with a `name` match
-    by name, others by order. `start_*` forms return a Handle at once."""
+    Collectives take any array in host memory: NumPy, DLPack, buffer protocol. `out` receives the
+    result; without it a new NumPy array is returned for NumPy input. Calls with a `name` match by
+    name, others by order. `start_*` forms return a Handle at once."""
 
     def __init__(self, pointer: int, log: object) -> None:
         self._pointer: Optional[int] = pointer
-        self._log = log  # the C library calls it for as long as it lives
+        self._log = log  # kept alive: the C library calls it
         self._process = os.getpid()
-        self._is_gone = False  # nothing of this job writes into memory any more
+        self._is_gone = False  # True: no call of this job writes into memory any more
         self._lock = threading.Lock()
         self._named: weakref.WeakValueDictionary[Tuple[int, str], Union[Handle, Dropped]] = (
             weakref.WeakValueDictionary())  # calls with a name that may still run, by set
@@ -111,7 +111,8 @@ class Context:
             raise from_status(status, c.library.tutti_status_text(status).decode(), self.rank)
 
     def abort(self, why: str) -> None:
-        """This rank cannot go on: everyone's calls fail, with a text that names it and says why."""
+        """Report that this rank cannot continue: the calls of all ranks fail with a text that
+        names it and quotes `why`."""
         if self._pointer is not None:
             c.library.tutti_abort(self._pointer, why.encode(errors="replace"))
 
@@ -136,7 +137,7 @@ class Context:
         return bell
 
     def describe(self) -> str:
-        """What is known about this membership, as text."""
+        """A description of this membership: rank, transports, choices."""
         pointer = self._checked()
         need = c.library.tutti_describe(pointer, None, 0)
         text = ctypes.create_string_buffer(need + 1)
@@ -144,20 +145,20 @@ class Context:
         return text.value.decode(errors="replace")
 
     def start_trace(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Write the stages of calls to `path` from now on, in Chrome's trace format."""
+        """From now on write the stages of calls to `path`, in Chrome's trace format."""
         status = c.library.tutti_trace_start(self._checked(), os.fsencode(path))
         if status < 0:
             raise self._error(status)
 
     def stop_trace(self) -> None:
-        """Close the trace's file; nothing happens where none is written."""
+        """Close the trace's file; does nothing without a trace."""
         status = c.library.tutti_trace_stop(self._checked())
         if status < 0:
             raise self._error(status)
 
     def step(self) -> None:
-        """A step of training is over; every rank calls it once a step, or none does. Orders are
-        learnt from it, and TUTTI_TUNE=1 tunes by it."""
+        """Marks the end of a training step; every rank calls it once per step, or none does. It
+        teaches Tutti the order of tensors, and drives the tuning of TUTTI_TUNE=1."""
         status = c.library.tutti_step(self._checked())
         if status < 0:
             raise self._error(status)
@@ -179,7 +180,7 @@ class Context:
         return numpy.frombuffer(memoryview(memory), dtype, count).reshape(shape)
 
     def allocate(self, nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
-        """`nbytes` of shared memory as a writable buffer, freed with its last user."""
+        """`nbytes` of shared memory as a writable buffer, freed with its last reference."""
         pointer = self._checked()
         address = c.library.tutti_alloc(pointer, nbytes)
         if not address:
@@ -187,7 +188,7 @@ class Context:
         return self._owned(address, nbytes)
 
     def _owned(self, address: int, nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
-        """Memory of the C library as a buffer that gives it back when it is used no more."""
+        """Memory of the C library as a buffer, which frees it with its last reference."""
         array = (ctypes.c_uint8 * nbytes).from_address(address)
         weakref.finalize(array, _release, weakref.ref(self), address, self._arena).atexit = False
         return array
@@ -195,9 +196,10 @@ class Context:
     # ---- process sets ----
 
     def create_set(self, ranks: Iterable[int], key: Optional[int] = None) -> int:
-        """A process set of these world ranks, its number; every rank of the job calls it. With a
-        `key` only the members do, and without a message: it is the same on all of them and never
-        another set's, and they have all created the set before one of them calls on it."""
+        """Create a process set of these world ranks and return its number; every rank of the job
+        calls it. With a `key` only the members call it, without communication: the key is the same
+        on all of them and differs from that of every other set, and all must have created the set
+        before any of them makes a call on it."""
         ranks = [int(rank) for rank in ranks]
         number, packed = ctypes.c_uint32(), (ctypes.c_int * len(ranks))(*ranks)
         if key is None:
@@ -211,13 +213,13 @@ class Context:
         return number.value
 
     def remove_set(self, number: int) -> None:
-        """End a process set; every rank of the job calls it, of one with a key every member."""
+        """Remove a process set; every rank of the job calls it, for one with a key every member."""
         status = c.library.tutti_set_remove(self._checked(), number)
         if status < 0:
             raise self._error(status)
 
     def set_rank(self, number: int) -> int:
-        """This rank's number in the set, -1 if it is no member."""
+        """This rank's number in the set, -1 if it is not a member."""
         return int(c.library.tutti_set_rank(self._checked(), number))
 
     def set_size(self, number: int) -> int:
@@ -230,7 +232,7 @@ class Context:
     # ---- calls ----
 
     def check_free(self, name: Optional[str], process_set: int) -> None:
-        """NameInUse if a call of this name is under way."""
+        """Raise NameInUse if a call of this name is in flight."""
         if _dropped:
             sweep()
         if name is None or not self._named:
@@ -246,7 +248,8 @@ class Context:
 
     def start(self, call: c.Call, keep: object = None,
               finish: Optional[Callable[[], Any]] = None, name: Optional[str] = None) -> Handle:
-        """Start a _library.Call; `keep` lives until it is over, then finish() makes the result."""
+        """Start a _library.Call; `keep` is kept alive until it is over, then finish() makes the
+        result."""
         pointer = self._checked()
         self.check_free(name, call.set)
         slot = ctypes.c_void_p()
@@ -257,7 +260,7 @@ class Context:
 
     def run(self, call: c.Call, keep: object = None, finish: Optional[Callable[[], Any]] = None,
             name: Optional[str] = None) -> Any:
-        """Start a _library.Call and wait for its result. Looks up now and then, for Ctrl-C."""
+        """Start a _library.Call and wait for its result. Ctrl-C interrupts the wait."""
         pointer = self._checked()
         self.check_free(name, call.set)
         slot = ctypes.c_void_p()
@@ -269,8 +272,8 @@ class Context:
         return self._note(Handle(self, slot.value, keep, finish, name, call.set)).wait()
 
     def refuse(self, call: c.Call, why: str) -> TuttiError:
-        """In place of a _library.Call that this rank cannot make: it fails on all ranks, with a
-        text that says why. The exception to raise here."""
+        """Replaces a _library.Call that this rank cannot make: it fails on all ranks with a text
+        that quotes `why`. Returns the exception to raise on this rank."""
         status = c.library.tutti_refuse(self._checked(), call, why.encode(errors="replace"))
         return self._error(status)
 
@@ -391,16 +394,16 @@ class Context:
         return call, buffer, lambda: array, name
 
     def start_broadcast(self, array: Any, *arguments: Any, **options: Any) -> Handle:
-        """Start sending root's `array` into everyone's."""
+        """Start copying root's `array` into that of every rank."""
         return self.start(*self._broadcast(array, *arguments, **options))
 
     def broadcast(self, array: Any, root: int = 0, **options: Any) -> Any:
-        """Root's `array` in everyone's, in place; with `out` there instead."""
+        """Copy root's `array` into that of every rank, in place; with `out`, into `out`."""
         return self.run(*self._broadcast(array, root, **options))
 
     def _gathered(self, collective: int, array: Any, root: Optional[int], out: Any,
                   options: Dict[str, Any]) -> _Prepared:
-        """What allgather and gather have in common."""
+        """The common part of allgather and gather."""
         source = as_buffer(array)
         if not source.shape:
             raise BadArgument("a scalar cannot be gathered; give it one axis", -4, self.rank)
@@ -443,11 +446,11 @@ class Context:
         return self._gathered(c.GATHER, array, root, out, _known(options))
 
     def start_gather(self, array: Any, *arguments: Any, **options: Any) -> Handle:
-        """Start joining everyone's arrays on one rank; lengths may differ."""
+        """Start joining the arrays of all ranks on one rank; lengths may differ."""
         return self.start(*self._gather(array, *arguments, **options))
 
     def gather(self, array: Any, root: int = 0, **options: Any) -> Any:
-        """Everyone's arrays joined along the first axis, on `root`; None elsewhere."""
+        """The arrays of all ranks joined along the first axis, on `root`; None elsewhere."""
         return self.run(*self._gather(array, root, **options))[0]
 
     def _scatter(self, array: Any, root: int = 0, *, out: Any, name: Optional[str] = None,
@@ -477,16 +480,16 @@ class Context:
         return self.start(*self._scatter(array, *arguments, **options))
 
     def scatter(self, array: Any, root: int = 0, *, out: Any, **options: Any) -> Any:
-        """This rank's part of root's `array`, in `out`; all parts are alike. Elsewhere `array` is
-        not looked at and may be None."""
+        """This rank's part of root's `array`, in `out`; all parts have the same size. On other
+        ranks than root `array` is ignored and may be None."""
         return self.run(*self._scatter(array, root, out=out, **options))
 
     def start_allgather(self, array: Any, *arguments: Any, **options: Any) -> Handle:
-        """Start joining everyone's arrays along the first axis; lengths may differ."""
+        """Start joining the arrays of all ranks along the first axis; lengths may differ."""
         return self.start(*self._allgather(array, *arguments, **options))
 
     def allgather(self, array: Any, **options: Any) -> numpy.ndarray[Any, Any]:
-        """Everyone's arrays joined along the first axis, in rank order."""
+        """The arrays of all ranks joined along the first axis, in rank order."""
         joined: numpy.ndarray[Any, Any] = self.run(*self._allgather(array, **options))[0]
         return joined
 
@@ -513,7 +516,7 @@ class Context:
 
     def start_reducescatter(self, array: Any, *arguments: Any, **options: Any) -> Handle:
         """Start a reduction of which every rank gets its part of the first axis; the first ranks
-        get one row more where they do not divide evenly."""
+        get one row more where rows do not divide evenly."""
         return self.start(*self._reducescatter(array, *arguments, **options))
 
     def reducescatter(self, array: Any, op: Union[str, int] = "sum", **options: Any) -> Any:
@@ -558,7 +561,8 @@ class Context:
 
     def alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, **options: Any
                  ) -> Tuple[numpy.ndarray[Any, Any], List[int]]:
-        """What every rank sent to this one, joined along the first axis, and their splits."""
+        """The rows that all ranks sent to this one, joined along the first axis, and how many
+        came from each."""
         received, lengths = self.run(*self._alltoall(array, splits, **options))
         return received, lengths
 
@@ -573,13 +577,14 @@ class Context:
 
     def receive(self, array: Any, peer: int, *, tag: int = 0, process_set: int = 0,
                 timeout: Optional[float] = None) -> Any:
-        """Fill `array` with what `peer` sends under this tag."""
+        """Fill `array` with the next message of `peer` with this tag."""
         self._receive(array, peer, tag, process_set, timeout, ctypes.c_int())
         return array
 
     def receive_any(self, array: Any, *, tag: int = 0, process_set: int = 0,
                     timeout: Optional[float] = None) -> int:
-        """Fill `array` with what any member of the set sends under this tag; the member."""
+        """Fill `array` with a message with this tag from any member of the set; returns the
+        member."""
         source = ctypes.c_int()
         self._receive(array, c.ANY_SOURCE, tag, process_set, timeout, source)
         return source.value
@@ -596,7 +601,7 @@ class Context:
 
     def barrier(self, *, process_set: int = 0, name: Optional[str] = None,
                 timeout: Optional[float] = None) -> None:
-        """Wait until every rank of the set is here."""
+        """Wait until every rank of the set has made this call."""
         self.run(self.new_call(c.BARRIER, name, process_set, 0, timeout), name=name)
 
     def _adopt(self, result: Result, source: Buffer, shape: Tuple[int, ...]
@@ -653,11 +658,12 @@ def init(rank: Optional[int] = None, size: Optional[int] = None, *,
          secret: Optional[bytes] = None, transport: Optional[str] = None,
          timeout: Optional[float] = None, listen_fd: int = 0,
          log: Optional[Callable[[int, str], object]] = None) -> Context:
-    """Join the job and return a Context, when every rank has joined.
+    """Join the job and return a Context when every rank has joined.
 
-    Everything is found in the environment that `tutti run` (or mpirun, srun, torchrun) sets;
-    outside of a launcher the job has one rank. `log(level, text)` gets the library's messages,
-    which go to stderr otherwise. `listen_fd`: on rank 0, a socket that listens at `rendezvous`."""
+    Arguments that are left out come from the environment that `tutti run` (or mpirun, srun,
+    torchrun) sets; outside of a launcher the job has one rank. `log(level, text)` gets the
+    library's messages, which go to stderr otherwise. `listen_fd`: on rank 0, a socket that listens
+    at `rendezvous`."""
     options = c.Options()
     options.struct_bytes = ctypes.sizeof(c.Options)
     options.rank = -1 if rank is None else rank

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong. Every exception carries the status, the rank and the tensor's name."""
+"""Exceptions. Each carries the status, the rank and the tensor's name."""
 
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TuttiError(RuntimeError):
 
 
 class OutOfMemory(TuttiError, MemoryError):
-    """No memory, here or on a peer."""
+    """Out of memory, on this rank or a peer."""
 
 
 class BadConfig(TuttiError):
@@ -38,11 +38,11 @@ class BadWire(TuttiError):
 
 
 class BadArgument(TuttiError, ValueError):
-    """This call's arguments are wrong. The peers' calls fail too."""
+    """An argument of this call is wrong. The peers' calls fail, too."""
 
 
 class NameInUse(BadArgument):
-    """A call of this name is under way on this rank. Only this call fails."""
+    """Another call of this name is in flight on this rank. Only the new call fails."""
 
     def __init__(self, name: str, rank: Optional[int] = None) -> None:
         super().__init__(f"tensor '{name}' has the same name as another tensor that is currently "
@@ -53,15 +53,15 @@ class NameInUse(BadArgument):
 
 
 class Mismatch(TuttiError):
-    """The ranks disagree about a call; the text says who asked for what."""
+    """The ranks disagree about a call; the text gives the arguments of each rank."""
 
 
 class PeerDown(TuttiError):
-    """A process or host is gone; the text names the rank."""
+    """A process or host died; the text names the rank."""
 
 
 class PeerLeft(TuttiError):
-    """A rank has left the job while others still call it."""
+    """A rank has left the job while others still make calls."""
 
 
 class TimedOut(TuttiError, TimeoutError):
@@ -69,11 +69,11 @@ class TimedOut(TuttiError, TimeoutError):
 
 
 class Cancelled(TuttiError):
-    """The call was taken back, here or on a peer."""
+    """The call was cancelled, on this rank or a peer."""
 
 
 class ShutDown(TuttiError):
-    """The job was left meanwhile."""
+    """The job was left before the call was over."""
 
 
 class NoResource(TuttiError, OSError):
@@ -85,11 +85,11 @@ class Refused(TuttiError, ConnectionError):
 
 
 class Unsupported(TuttiError, NotImplementedError):
-    """This combination does not exist."""
+    """This combination of arguments is not supported."""
 
 
 class SystemFailure(TuttiError, OSError):
-    """A system call failed; the text has its name."""
+    """A system call failed; the text names it."""
 
 
 class Forked(TuttiError):

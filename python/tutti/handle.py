@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """Where the C library puts the address of memory that it allocates for a call's result. Freed
-    with this object unless it is taken."""
+    """Receives the address of memory that the C library allocates for a call's result. The memory
+    is freed with this object unless it is taken."""
 
     __slots__ = ("_context", "_slot")
 
@@ -33,7 +33,7 @@ class Result:
 
     @property
     def address(self) -> Optional[int]:
-        """Where the elements are; None where there are none."""
+        """Address of the elements; None if there are none."""
         return self._slot.value
 
     def take(self) -> Optional[int]:
@@ -42,7 +42,7 @@ class Result:
         return address
 
     def free(self) -> None:
-        """Give the memory back. May be repeated."""
+        """Free the memory. May be repeated."""
         address = self.take()
         if address and self._context._pointer is not None:
             c.library.tutti_free(self._context._pointer, address)
@@ -53,7 +53,7 @@ class Result:
 
 
 class Dropped:
-    """A call that goes on although nobody holds its handle, with the memory that it uses."""
+    """A call in flight whose handle was dropped, with the memory that it uses."""
 
     __slots__ = ("_context", "_pointer", "_keep", "__weakref__")
 
@@ -61,9 +61,9 @@ class Dropped:
         self._context, self._pointer, self._keep = context, pointer, keep
 
     def poll(self) -> bool:
-        """Is the call over? Its memory is given back then."""
+        """Is the call over? If so, its memory is released."""
         if self._pointer is not None and not self._context._is_gone:
-            if self._context._pointer is None:  # it is being left just now
+            if self._context._pointer is None:  # the job is being left right now
                 return False
             if c.library.tutti_poll(self._pointer) == c.IN_PROGRESS:
                 return False
@@ -79,7 +79,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_dropped))
 
 def drop(context: Context, pointer: Any, keep: object,
          _dropped: Deque[Dropped] = _dropped) -> Optional[Dropped]:
-    """Give up a handle of the C library without waiting for its call. None if that is over."""
+    """Drop a handle of the C library without waiting for its call. None if the call is over."""
     dropped = Dropped(context, pointer, keep)
     if dropped.poll():
         return None
@@ -88,7 +88,7 @@ def drop(context: Context, pointer: Any, keep: object,
 
 
 def sweep() -> None:
-    """Look at two of the dropped calls: who starts calls does this, so that memory comes back."""
+    """Poll two of the dropped calls. Starting a call does this, so that memory is released."""
     for _ in range(min(2, len(_dropped))):
         try:
             dropped = _dropped.popleft()
@@ -123,7 +123,7 @@ class Handle:
         self.process_set = process_set
 
     def _settle(self, status: int) -> None:
-        with self._settling:  # finish() may take what can be taken only once
+        with self._settling:  # finish() may take a result, which works only once
             if self._is_over:
                 return
             if status < 0:
@@ -140,12 +140,12 @@ class Handle:
         return self._result
 
     def _check_alive(self) -> None:
-        if self._context._pointer is None:  # the handle went with its context
+        if self._context._pointer is None:  # the handle was freed with its context
             raise ShutDown("the job was left before this call was waited for", -10, None, self.name)
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """The result, once the call is over; TimeoutError after `timeout` seconds (the call goes
-        on). Ctrl-C is answered at once; the call goes on."""
+        on). Ctrl-C interrupts the wait at once; the call goes on."""
         while not self._is_over:
             self._check_alive()
             slice_s = 0.25 if timeout is None else min(timeout, 0.25)
@@ -168,7 +168,7 @@ class Handle:
         return self._is_over
 
     def cancel(self) -> bool:
-        """Take the call back, on every rank; False if it has begun already."""
+        """Cancel the call on every rank; False if it has begun already."""
         if self._is_over:
             return False
         self._check_alive()
@@ -186,7 +186,7 @@ class Handle:
         if pointer is None or c is None:
             return
         if self._is_over:
-            if self._context._pointer is not None:  # else it went with its context
+            if self._context._pointer is not None:  # else it was freed with its context
                 c.library.tutti_handle_free(pointer)
         else:
             dropped = drop(self._context, pointer, self._keep)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """horovod.run: call a function on every rank of a job that is started for it.
 
-The function travels in a file of a folder that only this user can read, and its results come back
-there. cloudpickle, where it is installed, carries functions of scripts and notebooks too."""
+The function and its results are passed in files of a folder that only this user can read.
+cloudpickle, where it is installed, also pickles functions of scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (),
         mpi_args: Optional[str] = None, network_interfaces: Optional[str] = None,
         executable: Optional[str] = None, np: Optional[int] = None, min_np: Optional[int] = None,
         max_np: Optional[int] = None, network_interface: Optional[str] = None) -> List[Any]:
-    """func(*args, **kwargs) on num_proc ranks; the list of what they returned, by rank. With hosts
-    the working folder must be shared. What needs an elastic job is refused; use_mpi, mpi_args,
-    disable_cache and verbose change nothing."""
+    """Call func(*args, **kwargs) on num_proc ranks; returns the list of their results, by rank.
+    With hosts the working folder must be shared. Options of elastic jobs are refused; use_mpi,
+    mpi_args, disable_cache and verbose have no effect."""
     if np is not None:
         warnings.warn("np is deprecated, use num_proc instead", DeprecationWarning, stacklevel=2)
         num_proc = np if num_proc == 1 else num_proc
@@ -91,13 +91,13 @@ def _run_in(folder: pathlib.Path, work: Tuple[Any, ...], num_proc: int,
         if not is_result:
             raise RuntimeError(f"horovod.run: {value}")
     if status != 0 or len(told) < num_proc:
-        raise RuntimeError(f"horovod.run: the job ended with {status}, before every rank had "
-                           "answered; its words are above")
+        raise RuntimeError(f"horovod.run: the job ended with code {status} before every rank had "
+                           "returned a result; its output is above")
     return [value for _, value in told]
 
 
 def main(folder: str) -> None:
-    """One rank: do the work and leave the answer."""
+    """One rank: call the function and write its result."""
     place = pathlib.Path(folder)
     own = os.environ["HOROVOD_RANK"]
     answer: Tuple[bool, Any]

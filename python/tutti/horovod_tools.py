@@ -85,25 +85,25 @@ def execute_function_multithreaded(fn: Callable[..., Any], args_list: Sequence[S
 
 
 class TimeoutException(Exception):
-    """The time of a Timeout is over."""
+    """The deadline of a Timeout has passed."""
 
 
 class Timeout:
-    """So many seconds from now on."""
+    """A deadline `timeout` seconds from now."""
 
     def __init__(self, timeout: float, message: str) -> None:
         self._end, self._timeout, self._message = time.monotonic() + timeout, timeout, message
 
     def remaining(self) -> float:
-        """Seconds that are left; not below 0."""
+        """Seconds left; not below 0."""
         return max(0.0, self._end - time.monotonic())
 
     def timed_out(self) -> bool:
-        """Are they over?"""
+        """Has the deadline passed?"""
         return self.remaining() == 0.0
 
     def check_time_out_for(self, activity: str) -> None:
-        """TimeoutException, if they are."""
+        """Raise TimeoutException if the deadline has passed."""
         if self.timed_out():
             raise TimeoutException(self._message.format(activity=activity, timeout=self._timeout))
 
@@ -127,7 +127,7 @@ def parse_hosts(hosts_string: str) -> List[HostInfo]:
 
 def get_host_assignments(hosts: Sequence[HostInfo], min_num_proc: int,
                          max_num_proc: Optional[int] = None) -> List[SlotInfo]:
-    """Which rank is where: hosts in order, all slots of one before the next."""
+    """Placement of the ranks: hosts in order, all slots of one before the next."""
     places = [(host, slot) for host in hosts for slot in range(host.slots)]
     if len(places) < min_num_proc:
         raise ValueError(f"Requested more processes ({min_num_proc}) than there are available "
@@ -151,7 +151,7 @@ def dumps_base64(obj: Any, to_ascii: bool = True) -> Any:
 
 
 def loads_base64(encoded: Any) -> Any:
-    """What dumps_base64 was given. Only for text of this job's own ranks: it is unpickled."""
+    """The object of dumps_base64. Only for text of this job's own ranks: it is unpickled."""
     return pickle.loads(base64.b64decode(encoded))
 
 
@@ -167,7 +167,7 @@ def host_hash(salt: Optional[str] = None) -> str:
 
 
 class Arguments:
-    """The launcher's flags as attributes, under argparse's names; None where one was not given."""
+    """The launcher's flags as attributes, under argparse's names; None if one was not given."""
 
     def __init__(self, values: Dict[str, Any]) -> None:
         self.__dict__.update(values)
@@ -193,7 +193,7 @@ def _attributes() -> List[str]:
 
 
 def parse_args(arguments: Optional[Sequence[str]] = None) -> Arguments:
-    """horovodrun's command line, checked as it checks it; `command` is the program's."""
+    """Parse horovodrun's command line, with its checks; `command` is that of the program."""
     import sys
 
     rest = list(sys.argv[1:] if arguments is None else arguments)

@@ -6,7 +6,7 @@ old job scripts work:
 
     ln -s "$(command -v tutti-horovodrun)" ~/bin/horovodrun
 
-Every flag of horovodrun is honoured, ignored with a word, or refused."""
+Every flag of horovodrun is honoured, ignored with a message, or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import sys
 from typing import List, Sequence, Tuple
 
 HOROVOD_VERSION = "0.28.1"  # whose flags these are
-# flag: (how many values, what it becomes). A name with a dash is an option of tutti run, a name in
+# flag: (number of values, replacement). A name with a dash is an option of tutti run, a name in
 # capitals a variable of the ranks, which tutti.torch reads.
 HONOURED = {
     "-np": (1, "-n"), "--num-proc": (1, "-n"), "-H": (1, "-H"), "--hosts": (1, "-H"),
@@ -59,7 +59,7 @@ REFUSED["--config-file"] = "give the flags themselves"
 
 
 def translate(arguments: Sequence[str]) -> Tuple[List[str], str]:
-    """The command line of tutti run and what to say; SystemExit for what is refused."""
+    """The command line of tutti run and the message to print; SystemExit for refused flags."""
     options: List[str] = []
     ssh: List[str] = []
     ignored: List[str] = []
@@ -98,19 +98,19 @@ def translate(arguments: Sequence[str]) -> Tuple[List[str], str]:
     if ssh:
         options += ["--rsh", " ".join(["ssh -x -o BatchMode=yes", *ssh])]
     if not rest:
-        sys.exit("horovodrun: no program was given")
+        sys.exit("horovodrun: no program was given; add its command after the flags")
     words = f"horovodrun: ignored: {', '.join(ignored)}" if ignored else ""
     return ["run", "--as-horovod", *options, *rest], words
 
 
 def usage() -> str:
-    """What every flag does."""
+    """The help text: the effect of every flag."""
     lines = [__doc__, "Honoured:"]
     lines += [f"  {flag:<38}{becomes}" for flag, (_, becomes) in HONOURED.items()]
     lines += [f"  {flag:<38}{becomes}" for flag, becomes in SWITCHES.items()]
     lines += [f"  {flag:<38}ssh {becomes}" for flag, becomes in SSH.items()]
     lines += [f"  {'-v --version':<38}{HOROVOD_VERSION}",
-              f"  {'-cb --check-build':<38}what there is"]
+              f"  {'-cb --check-build':<38}available frameworks and operations"]
     lines += ["Ignored, with one line:", "  " + " ".join(IGNORED), "Refused:"]
     lines += [f"  {flag:<38}{why}" for flag, why in REFUSED.items()]
     return "\n".join(lines)
@@ -129,13 +129,13 @@ def program() -> str:
 
 
 def check_build(verbose: bool = False) -> None:
-    """Say what there is."""
-    print("Tutti in Horovod's place\n\nAvailable Frameworks:\n    [X] PyTorch\n\n"
-          "Available Controllers and Operations:\n    [X] Tutti (asked for as Gloo)")
+    """Print the available frameworks and operations."""
+    print("Tutti in place of Horovod\n\nAvailable Frameworks:\n    [X] PyTorch\n\n"
+          "Available Controllers and Operations:\n    [X] Tutti (selected as Gloo)")
 
 
 def main() -> None:
-    """Become tutti run."""
+    """Replace this process by tutti run."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first uncaught exception of a rank reaches all ranks.
+"""Reports the first uncaught exception of a rank to all ranks.
 
-sys.excepthook and threading.excepthook are wrapped when a job is joined. What they are called with
-goes to the peers, whose pending calls fail with it at once; the older hook then does its work."""
+sys.excepthook and threading.excepthook are wrapped when a job is joined. The exception is sent to
+the peers, whose pending calls fail with it at once; then the previous hook runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TEXT_BYTES_MAX = 180
 
 
 def watch(context: Context) -> None:
-    """Tell this job's ranks of uncaught exceptions, as long as it is open. Somebody else's hook
-    that came after ours stays, and may call ours: an exception is told once."""
+    """Report uncaught exceptions to this job's ranks, as long as it is open. A hook that was
+    installed after ours stays, and may call ours: an exception is reported once."""
     _contexts.add(context)
     if sys.excepthook is not _hooks.get("main"):
         _hooks["main"] = sys.excepthook = _for_main(sys.excepthook)
@@ -33,7 +33,7 @@ def watch(context: Context) -> None:
 
 
 def _is_echo(problem: Optional[BaseException]) -> bool:
-    """Another rank's end, which everyone hears of from that rank."""
+    """Was it caused by the end of another rank? That rank reports the cause itself."""
     while problem is not None:
         if isinstance(problem, (PeerDown, PeerLeft)):
             return True
@@ -42,7 +42,7 @@ def _is_echo(problem: Optional[BaseException]) -> bool:
 
 
 def tell(context: Context, kind: Type[BaseException], problem: Optional[BaseException]) -> None:
-    """Tell this job's ranks why this one cannot go on."""
+    """Report to this job's ranks why this one cannot continue."""
     if problem is not None and _is_echo(problem):
         return
     text = str(problem).strip().split("\n")[0] if problem is not None else ""
@@ -52,7 +52,7 @@ def tell(context: Context, kind: Type[BaseException], problem: Optional[BaseExce
 
 
 def _cut(text: str) -> str:
-    """At most so many bytes of it, whole characters."""
+    """At most _TEXT_BYTES_MAX bytes of it, in whole characters."""
     return text.encode(errors="replace")[:_TEXT_BYTES_MAX].decode(errors="ignore")
 
 
@@ -65,7 +65,7 @@ def _tell_all(kind: Type[BaseException], problem: Optional[BaseException]) -> No
 
 
 def _for_main(older: Any) -> Any:
-    """A sys.excepthook in front of an older one."""
+    """A sys.excepthook in front of the previous one."""
 
     def on_exception(kind: Type[BaseException], problem: BaseException,
                      trace: Optional[TracebackType]) -> None:
@@ -78,13 +78,13 @@ def _for_main(older: Any) -> Any:
 
 
 def _for_threads(older: Any) -> Any:
-    """A threading.excepthook in front of an older one."""
+    """A threading.excepthook in front of the previous one."""
 
     def on_exception(arguments: threading.ExceptHookArgs) -> None:
         try:
             if arguments.exc_type is not SystemExit:
                 _tell_all(arguments.exc_type, arguments.exc_value)
-                _hooks["told"] = None  # the process goes on: keep nothing of it
+                _hooks["told"] = None  # the process goes on: keep no reference to it
         finally:
             older(arguments)
 

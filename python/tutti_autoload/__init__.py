@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import torch` calls from 2.5 on, where Tutti's wheel is installed: the backend's name
-becomes known, so that init_process_group("tutti") needs no import. Nothing of Tutti is imported
-before a process group asks for it: importing torch must neither take longer nor fail because of it.
+"""The hook that `import torch` (2.5 or later) calls where Tutti's wheel is installed: it registers
+the backend's name, so that init_process_group("tutti") needs no import. Tutti itself is imported
+only when a process group uses it: importing torch must neither take longer nor fail because of it.
 
-TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches this off, as all of torch's extensions."""
+TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches this off, as it does for all of torch's extensions."""
 
 import os
 

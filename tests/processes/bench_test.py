@@ -74,7 +74,7 @@ class Bench(unittest.TestCase):
         self.assertIn("broadcast: 2 ranks on 1 host", result.stdout)
 
     def test_meaningless_combinations_are_refused(self):
-        for arguments, text in ((["scatter"], "name one of"), ([], "name one of"),
+        for arguments, text in ((["scatter"], "give one of"), ([], "give one of"),
                                 (["allreduce", "--op", "xor"], "xor is not defined for f32"),
                                 (["allgather", "--in-place"], "no in-place form"),
                                 (["allreduce", "--arena", "--foreign"], "exclude each other")):

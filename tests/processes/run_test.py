@@ -480,7 +480,7 @@ class Scarcity(unittest.TestCase):
             self.assertEqual(result.returncode, 1)
             self.assertIn("no descriptor left", result.stderr)
             self.assertIn("ulimit -n", result.stderr)
-            self.assertNotIn("did not end", result.stderr)
+            self.assertNotIn("did not stop", result.stderr)
 
     def test_a_host_without_ipv4(self):
         result = self.isolated("-n",

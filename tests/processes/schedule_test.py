@@ -136,7 +136,7 @@ class Schedule(unittest.TestCase):
         result = schedule("-g", "vgg16", "--samples", times)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("fitted to 7 samples of 2 ranks\n", result.stdout)
-        for arguments, word in ((["-n", 4], "--ranks says 4"),
+        for arguments, word in ((["-n", 4], "--ranks is 4"),
                                 (["--form", "server"], "has times of all-reduce")):
             refused = schedule("-g", "vgg16", "--samples", times, *arguments)
             self.assertEqual(refused.returncode, 1)
@@ -148,7 +148,7 @@ class Schedule(unittest.TestCase):
         cyclic.write_text('{"tensors": [{"name": "w", "bytes": 1}], "ops": ['
                           '{"id": "a", "after": ["b"]}, {"id": "b", "after": ["a"]}]}')
         for arguments, code, word in (
-                ([], 2, "which graph"), (["-g", "vgg17"], 1, "did you mean"),
+                ([], 2, "no graph"), (["-g", "vgg17"], 1, "did you mean"),
                 (["-g", "vgg16", "-p", "prioritty"], 2, "did you mean priority"),
                 (["-g", cyclic], 1, "cycle"), (["-g", "missing.tsv"], 1, "cannot open"),
                 (["-g", "vgg16", "-p", "dear", "--form", "server"], 1, "made for all-reduce"),

@@ -29,7 +29,7 @@ class RunTests(unittest.TestCase):
         code, output = run({"steady": "true", "stalls": ONCE}, again=True)
         self.assertEqual(code, 0, output)
         self.assertIn("a stall", output)
-        self.assertIn("UNSTEADY, failed beside others and passed alone: stalls\n", output)
+        self.assertIn("UNSTEADY, failed in parallel and passed alone: stalls\n", output)
 
     def test_a_test_that_fails_twice_fails(self):
         code, output = run({"broken": "exit 1", "stalls": ONCE}, again=True)

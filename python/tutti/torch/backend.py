@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tutti as a backend of torch.distributed: init_process_group("tutti").
 
-DDP, FSDP2, HSDP and DCP run on it unmodified. The first group is a job, whose ranks meet through
-torch's store, which also carries the job's secret; other groups are process sets of it. Calls match
-by order, as c10d's do; sends and receives by order per pair and tag.
+DDP, FSDP2, HSDP and DCP run on it unmodified. The first group is a job, whose ranks find each other
+through torch's store, which also carries the job's secret; other groups are process sets of it.
+Calls match by order, as c10d's do; sends and receives by order per pair and tag.
 
-A method checks its tensors first and makes a plan: calls, and what is stored when they are over.
-What is wrong on one rank fails the call on all of them."""
+A method checks its tensors first and makes a plan: calls, and functions that store their results.
+An invalid argument on one rank fails the call on all ranks."""
 
 import atexit
 import ctypes
@@ -35,7 +35,7 @@ _OP_NAMES = {number: name for name, number in _REDUCE.items()}
 
 
 class _NamedGroup(dist.ProcessGroup):
-    """A process group made in Python, which torch leaves without the names that meshes ask for."""
+    """A process group written in Python, with the names that meshes need and torch does not set."""
 
     def _set_group_name(self, name):
         self._name = name
@@ -48,7 +48,7 @@ class _NamedGroup(dist.ProcessGroup):
 
 
 def _find_base():
-    """c10d's Backend, where this torch lets Python derive from it; else a process group."""
+    """c10d's Backend, if this torch lets Python derive from it; else a process group."""
     base = getattr(torch._C._distributed_c10d, "Backend", None)
     try:
         type("Probe", (base,), {})(0, 1)
@@ -61,7 +61,7 @@ _Base = _find_base()
 
 
 def _told(op):
-    """The operator's name: what c10d prints is an address."""
+    """The operator's name; c10d prints an address instead."""
     kinds = getattr(getattr(dist.ReduceOp, "RedOpType", None), "__members__", {})
     return next((name for name, kind in kinds.items() if op == kind), "operator")
 
@@ -72,14 +72,15 @@ def _op(opts):
     op = opts.reduceOp
     number = _OPS.get(getattr(op, "op", op))
     if number is None:
-        raise NotImplementedError(f"torch.distributed's {_told(op)} is not there; the backend has "
+        raise NotImplementedError(f"torch.distributed's {_told(op)} is not supported; use one of "
                                   f"{', '.join(_REDUCE)}")
     return number
 
 
 class _Plan:
-    """Calls to start, each (collective, source, target, fields); what to store when they are over;
-    the tensors that c10d calls the result; whose message a receive takes, if that is asked."""
+    """Calls to start, each (collective, source, target, fields); functions that store results when
+    they are over; the tensors that c10d calls the result; where a receive from any source reports
+    its sender, else None."""
 
     __slots__ = ("calls", "stores", "result", "source")
 
@@ -93,8 +94,8 @@ class _Plan:
 
 
 def _collective(number, places=None):
-    """A method that makes a plan, as one that starts it. Where it raises, the call fails on all
-    ranks; `places` tells of its arguments how many calls that is, else it is one."""
+    """Turns a method that makes a plan into one that starts it. If it raises, the call fails on all
+    ranks; `places` computes from its arguments how many calls fail (default: one)."""
 
     def decorate(method):
         @functools.wraps(method)
@@ -114,12 +115,12 @@ def _collective(number, places=None):
 
 def _tag(tag):
     if not 0 <= tag <= c.TAG_MAX:
-        raise ValueError(f"tag {tag} is not one of 0 to {c.TAG_MAX}")
+        raise ValueError(f"tag {tag} is not between 0 and {c.TAG_MAX}")
     return tag
 
 
 def _each(tensors, *_):
-    """Places of a call for each tensor; a sparse one is indices and values."""
+    """Number of calls: one for each tensor, two for a sparse one (indices and values)."""
     return sum(2 if tensor.is_sparse else 1 for tensor in tensors)
 
 
@@ -130,7 +131,7 @@ def _all(tensors, *_):
 class TuttiBackend(_Base):
     """One process group."""
 
-    has_all_ranks = False  # those of torch's default group, numbered alike
+    has_all_ranks = False  # of torch's default group, with the same numbers
 
     def __init__(self, place, rank, size, timeout_s):
         super().__init__(rank, size)
@@ -140,7 +141,7 @@ class TuttiBackend(_Base):
         self.chains = []  # works with futures whose callbacks may start calls
         self.place, self.job = place, place.job
 
-    # ---- what c10d asks about ----
+    # ---- properties that c10d reads ----
 
     def getBackendName(self):
         return "tutti"
@@ -164,14 +165,14 @@ class TuttiBackend(_Base):
         if self in _groups:
             _groups.remove(self)
         for work in self._works if self.job.is_open else ():
-            work.cancel()  # the job goes on, and would let them wait
+            work.cancel()  # the job stays open, so they would wait for ever
         self.place.leave()
         completion.ring()
 
     abort = shutdown
 
     def _set_sequence_number_for_group(self):
-        """c10d counts for itself."""
+        """Not needed: c10d has a count of its own."""
 
     def _get_sequence_number_for_group(self):
         return 0
@@ -201,19 +202,19 @@ class TuttiBackend(_Base):
         handles = [self.job.start(self._call(*call), plan) for call in plan.calls]
         work = Work(self, handles, plan.result, plan.stores, plan.source)
         self._works = [other for other in self._works if not other.is_over]
-        self._works.append(work)  # C++ may hold it without its Python half
+        self._works.append(work)  # C++ may hold it without a reference to the Python object
         return work
 
     def _wait_for_callbacks(self, plan):
-        """Callbacks start calls, too. The next collective comes after them on every rank: no
-        matter which thread is quicker, the order is the same."""
+        """Callbacks start calls, too. The next collective comes after them on every rank, so that
+        the order does not depend on the timing of threads."""
         if plan.calls[0][0] not in (c.SEND, c.RECEIVE):
             chains, self.chains = self.chains, []
             for work in chains:
                 work.wait_for_callbacks()
 
     def _refuse(self, collective, places, arguments, problem):
-        """Fail the call on all ranks; the exception to raise here."""
+        """Fail the call on all ranks; returns the exception to raise on this one."""
         call = self.job.new_call(collective, None, self.place.set, 0, self._timeout_s)
         if collective in (c.SEND, c.RECEIVE):
             call.root = arguments[1]
@@ -240,7 +241,7 @@ class TuttiBackend(_Base):
     allreduce_coalesced = _collective(c.ALLREDUCE, _each)(_allreduce)
 
     def allreduce(self, tensors, opts=None):
-        """What is small, and waited for here, goes the shortest way."""
+        """Fast path for one plain tensor in a call that waits."""
         if len(tensors) == 1 and not getattr(opts, "asyncOp", True) and not self.chains:
             tensor, op = tensors[0], _OPS.get(opts.reduceOp.op)
             dtype = views.dtype_of_plain(tensor)
@@ -254,8 +255,8 @@ class TuttiBackend(_Base):
         return self.allreduce_coalesced(tensors, opts)
 
     def _gather_rows(self, plan, rows):
-        """Everyone's rows, of which each rank may have another number; what takes them when they
-        are there."""
+        """Gather the rows of all ranks, whose numbers may differ; returns the function that takes
+        them when the call is over."""
         view, counts, result = View(rows), (ctypes.c_uint64 * self._size)(), ctypes.c_void_p()
         plan.add(c.ALLGATHER, view, None, output_counts=counts, result_out=ctypes.pointer(result))
 
@@ -274,10 +275,11 @@ class TuttiBackend(_Base):
         """Indices and values of all ranks, joined; equal indices are added up."""
         plan = _Plan(tensors)
         if op not in (c.SUM, c.AVERAGE):
-            raise NotImplementedError("sparse tensors have sum and average only")
+            raise NotImplementedError("sparse tensors support sum and average only")
         for tensor in tensors:
             if not tensor.is_sparse:
-                raise NotImplementedError("sparse and dense tensors in one call")
+                raise NotImplementedError("sparse and dense tensors in one call are not supported; "
+                                          "make a call for each")
             own = tensor.detach().coalesce()
             take_indices = self._gather_rows(plan, own.indices().t().contiguous())
             take_values = self._gather_rows(plan, own.values().contiguous())
@@ -350,7 +352,7 @@ class TuttiBackend(_Base):
         plan.add(c.ALLGATHER, view, into, lambda: _spread(joined, targets), **fields)
 
     def _expected(self, counts, into):
-        """Fields of a call whose parts must be so long, here and there."""
+        """Fields of a call whose parts must have these counts on all ranks."""
         return {"output_counts": (ctypes.c_uint64 * self._size)(*counts), "flags": c.EXPECTED,
                 "output_capacity": into.count}
 
@@ -474,8 +476,8 @@ class TuttiBackend(_Base):
             self._exchange(plan, view, into, given, taken, into.store)
             return plan
         if input.numel() != output.numel():
-            raise ValueError(f"input {views.told(input)} and output {views.told(output)} are not "
-                             f"equally long; give split sizes")
+            raise ValueError(f"input {views.told(input)} and output {views.told(output)} differ in "
+                             f"length; give split sizes")
         plan.add(c.ALLTOALL, view, into, into.store, count=view.count // self._size)
         return plan
 
@@ -545,25 +547,25 @@ def _joined(tensors):
 
 
 def _spread(joined, tensors):
-    """`joined`, piece by piece, into these."""
+    """Copy the parts of `joined` into these tensors."""
     parts = joined.split([tensor.numel() for tensor in tensors])
     for tensor, part in zip(tensors, parts):
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-_groups = []  # in the order of their making; c10d keeps no reference to a Python backend
+_groups = []  # in order of creation; c10d keeps no reference to a Python backend
 
 
 @atexit.register
 def _leave():
-    """Scripts that end without destroy_process_group leave in order too."""
+    """Scripts that end without destroy_process_group leave the job properly, too."""
     for backend in reversed(_groups[:]):
         backend.shutdown()
 
 
 def _common_place():
-    """The place of the first group of all ranks, as every rank finds it; None where there is none:
-    beside a default group of another backend."""
+    """The place of the first group of all ranks, the same on every rank; None if there is none,
+    because the default group has another backend."""
     for backend in _groups:
         if backend.has_all_ranks and backend.job.is_open:
             return backend.place
@@ -571,7 +573,7 @@ def _common_place():
 
 
 def create(store, rank, size, timeout, place=None, ranks=()):
-    """A group. It is of these members of `place`, else a job of its own."""
+    """Create a group: of these members of `place`, else a job of its own."""
     timeout_s = timeout.total_seconds() if timeout is not None else 0.0
     if place is None:
         place = meeting.Place(meeting.join(store, rank, size, timeout_s))
@@ -583,12 +585,12 @@ def create(store, rank, size, timeout, place=None, ranks=()):
         return backend
     try:
         return TuttiGroup(store, backend, _DEVICES, create)
-    except (AttributeError, TypeError):  # a torch whose groups are made otherwise
+    except (AttributeError, TypeError):  # a torch whose groups are created otherwise
         return backend
 
 
 def _create_extended(options, _):
-    """`options.global_ranks_in_group`: of the default group, none."""
+    """`options.global_ranks_in_group` is empty for the default group."""
     ranks, size = list(options.global_ranks_in_group), options.group_size
     place = _common_place() if ranks else None
     group = create(options.store, options.group_rank, size, options.timeout, place, ranks)
@@ -602,7 +604,7 @@ def register():
     launchers.serve()
     if "tutti" in getattr(dist.Backend, "backend_list", []):
         return
-    # torch's flight recorder takes 12 ms a group, to see calls that pass its dispatcher: not ours.
+    # torch's flight recorder costs 12 ms per group and records dispatched calls only: not ours.
     recorded = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", None)
     if isinstance(recorded, set):
         recorded.add("tutti")

@@ -32,12 +32,12 @@ def job() -> tutti.Context:
 
 
 class ProcessSet:
-    """A group of ranks that calls collectives on its own. Numbered by init or add_process_set."""
+    """A group of ranks that call collectives together. Numbered by init or add_process_set."""
 
     def __init__(self, ranks):
         if not isinstance(ranks, (list, tuple, range)):
-            raise ValueError("a process set takes a list of ranks; MPI communicators are not used "
-                             "here, give their ranks")
+            raise ValueError("a process set takes a list of ranks; for an MPI communicator give "
+                             "its ranks")
         self.ranks = sorted(int(rank) for rank in ranks)
         self.mpi_comm = None
         if len(set(self.ranks)) != len(self.ranks):
@@ -148,7 +148,7 @@ atexit.register(shutdown)
 
 
 def step_is_over() -> None:
-    """A step of training is over: tuning, where it is asked for, looks at the time it took."""
+    """Marks the end of a training step; tuning, if it is on, uses its time."""
     if _is_tuned and _job is not None:
         _job.step()
 
@@ -214,7 +214,7 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """End the set; every rank calls it. False where it cannot be removed."""
+    """Remove the set; every rank calls it. False if it cannot be removed."""
     with _lock:
         number = process_set.process_set_id
         if number is None or number == 0 or number not in _sets:
@@ -248,13 +248,13 @@ def process_sets() -> List[ProcessSet]:
 
 
 def is_alone(process_set: ProcessSet) -> bool:
-    """Has this rank nobody to exchange with: it is the only member, or none?"""
+    """Is there no other rank to exchange with: is this rank the only member, or not a member?"""
     return process_set.size() == 1 or process_set.included() is False
 
 
 def next_name(kind: str, process_set: ProcessSet) -> str:
-    """Horovod's name for a call without one; counted per kind and process set, so that calls in
-    the same order meet."""
+    """Horovod's name for a call without one; counted per kind and process set, so that calls match
+    by order."""
     with _lock:
         key = (kind, process_set._number())
         number = _names.get(key, 0)
@@ -264,7 +264,7 @@ def next_name(kind: str, process_set: ProcessSet) -> str:
 
 
 def restart_names():
-    """Count calls without a name from 0 again, where all ranks stand at the same place."""
+    """Count calls without a name from 0 again; all ranks do so at the same point."""
     with _lock:
         for key in [key for key in _names if key[1] == 0]:
             del _names[key]
@@ -278,22 +278,22 @@ def mpi_threads_supported() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """True: what Horovod does with MPI, as Adasum, is done here, without MPI."""
+    """True: Tutti does without MPI what Horovod needs MPI for, such as Adasum."""
     return True
 
 
 def mpi_built() -> bool:
-    """True: what Horovod does with MPI, as Adasum, is done here, without MPI."""
+    """True: Tutti does without MPI what Horovod needs MPI for, such as Adasum."""
     return True
 
 
 def gloo_enabled() -> bool:
-    """True: what Horovod does with Gloo is done here, without Gloo."""
+    """True: Tutti does without Gloo what Horovod needs Gloo for."""
     return True
 
 
 def gloo_built() -> bool:
-    """True: what Horovod does with Gloo is done here, without Gloo."""
+    """True: Tutti does without Gloo what Horovod needs Gloo for."""
     return True
 
 
@@ -323,8 +323,9 @@ def rocm_built() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Record what calls spend their time on, in Chrome's trace format. Rank 0 writes `file_path`,
-    the others write beside it, with their number appended. There are no cycles to mark."""
+    """Record the time that calls spend in each stage, in Chrome's trace format. Rank 0 writes
+    `file_path`, the others write beside it, with their number appended. There are no cycles to
+    mark."""
     own = job()
     try:
         own.start_trace(file_path if own.rank == 0 else f"{file_path}.{own.rank}")

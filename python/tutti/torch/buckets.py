@@ -3,8 +3,8 @@
 
 A bucket is a piece of the forward pass: parameters in the order of their first reader, whole
 readers only. It has one optimizer, and a layer waits for all of its bucket, so small readers share
-one and large ones have their own. Its gradients leave in smaller pieces: the wire is not idle
-until a bucket is whole."""
+one and large ones have their own. Its gradients are sent in smaller pieces, so that the wire is
+not idle until a bucket is complete."""
 
 import collections
 import itertools
@@ -15,23 +15,23 @@ import tutti
 
 from . import basics
 
-# Neighbours in the forward pass share a bucket where that costs least, until there are no more
-# than this many and none would be joined for next to nothing, a share of all bytes.
+# Neighbours in the forward pass are merged where that costs least, until there are at most
+# _MOST_BUCKETS and no merge costs less than _NEXT_TO_NOTHING of all bytes.
 _MOST_BUCKETS, _NEXT_TO_NOTHING = 20, 1 / 200
-# Bytes that a layer's forward pass is worth, for each byte of its parameters: a third of the
+# Time of a layer's forward pass, in bytes sent, per byte of its parameters: a third of the
 # computation is forward, and crossing pays where the exchange takes as long as the computation.
 _FORWARD_SHARE = 1 / 3
-# What is lost at the ends of the forward pass is not made up for elsewhere: the first layers'
-# gradients come last and are needed first. What is this share of all bytes away from the nearer
-# end counts half as much as what is at it.
+# Time lost at the ends of the forward pass cannot be made up for: the first layers' gradients are
+# ready last and needed first. A loss at this share of all bytes from the nearer end counts half as
+# much as one at the end.
 _END_SHARE = 1 / 5
-# A gradient does not leave with fewer bytes than this share of all, unless its bucket has fewer.
+# The smallest piece, as a share of all bytes, unless its bucket is smaller.
 _PIECE_SHARE = 1 / 100
 
 
 class Slot:
     """A parameter and the place of its gradient. `shown` is the place as users see it while the
-    exchange is under way."""
+    exchange is in flight."""
 
     __slots__ = ("parameter", "name", "passes_left", "bucket", "piece", "place", "address",
                  "shown", "is_in", "__weakref__")
@@ -43,7 +43,7 @@ class Slot:
 
 
 class Piece:
-    """Gradients that leave together, side by side in one piece of memory, shared with the other
+    """Gradients that are sent together, side by side in one block of memory, shared with the other
     ranks of the host where that is possible."""
 
     __slots__ = ("slots", "flat", "missing", "kept", "label")
@@ -76,7 +76,7 @@ class Bucket:
         for slot in self.slots:
             slot.bucket = self
         self.optimizer = self.update = self.sources = None
-        self.is_prompt = False  # has no reader that announces itself: updated inside step()
+        self.is_prompt = False  # no module is known to read it: updated inside step()
         self.handles = []
         self.begin()
 
@@ -87,7 +87,7 @@ class Bucket:
             piece.missing = len(piece.slots)
         for slot in self.slots:
             slot.is_in = False
-        self.absent = []  # parameters that take part with zeros
+        self.absent = []  # parameters that contribute zeros
         self.is_due = False
         self.zero = None
 
@@ -97,8 +97,8 @@ class Bucket:
         return self.missing < len(self.slots)
 
     def take_in(self, slot):
-        """Move the gradient to its place; zeros where there is none. Users see it as unfinished.
-        True if its piece is whole now."""
+        """Move the gradient to its place; zeros if there is none. Users see it as unfinished.
+        True if its piece is complete now."""
         p, piece = slot.parameter, slot.piece
         gradient = p.grad
         if gradient is None:
@@ -120,7 +120,7 @@ class Bucket:
                 slot.parameter.grad = slot.place
 
     def clear(self, set_to_none):
-        """What zero_grad does."""
+        """Clear the gradients, as zero_grad does."""
         for piece in self.pieces:
             if set_to_none:
                 for slot in piece.slots:
@@ -142,7 +142,7 @@ def _alike(slots):
 
 
 def shared_memory(count, dtype, device):
-    """Zeros where the ranks of this host can see them, if that is possible."""
+    """Zeros, in memory that the ranks of this host share if that is possible."""
     if device.type == "cpu" and count > 0:
         try:
             shared = basics.job().allocate(count * torch.empty((), dtype=dtype).element_size())
@@ -153,8 +153,9 @@ def shared_memory(count, dtype, device):
 
 
 def _cost(sizes):
-    """Bytes' worth of time that one bucket of these readers loses beside a bucket for each: what
-    could have arrived while the first ones computed already, or have been computed meanwhile."""
+    """Time, in bytes sent, that one bucket of these readers loses compared with a bucket for each:
+    transfers that could have overlapped with the first readers' computation, or computation that
+    could have started earlier."""
     before, after, least = 0, sum(sizes), float("inf")
     for size in sizes:
         after -= size
@@ -187,8 +188,8 @@ def _join(sizes):
 
 
 def _cut(sizes, least):
-    """How many readers each piece of a bucket has. Gradients come last reader first, so that what
-    is too small to leave waits for an earlier reader's."""
+    """How many readers each piece of a bucket has. Gradients are ready last reader first, so a
+    piece that is too small waits for the gradients of an earlier reader."""
     counts, count, held = [], 0, 0
     for size in reversed(sizes):
         count, held = count + 1, held + size
@@ -226,8 +227,8 @@ class Readers:
         self._place.setdefault(module, len(self._place))
 
     def of(self, p):
-        """Modules that wait for p: its owners, and where none of them ran (some modules hand their
-        children's parameters to a function), the nearest one around it that did."""
+        """Modules that wait for p: its owners; if none of them ran (some modules pass their
+        children's parameters to a function), also the nearest enclosing module that did."""
         owners = [self._modules[path] for path in self._owners[p]]
         if any(module in self._place for module in owners):
             return owners
@@ -245,7 +246,7 @@ class Readers:
         for p in self._names:
             first = min((self._place.get(module, last) for module in self.of(p)), default=last)
             by_reader.setdefault(first, []).append(p)
-        unread = by_reader.pop(last, None)  # nobody announces that these are read
+        unread = by_reader.pop(last, None)  # no module is known to read these
         readers = [by_reader[first] for first in sorted(by_reader)]
         sizes = [sum(p.numel() * p.element_size() for p in members) for members in readers]
         counts, least = _join(sizes), _PIECE_SHARE * sum(sizes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started calls as torch futures: a thread sleeps until some of them end.
 
-The futures of one group are completed in the order in which they were asked for. Callbacks run in
-that thread, and may wait for calls that they start: futures that are asked for in a callback are
+The futures of one group are completed in the order in which they were requested. Callbacks run in
+that thread, and may wait for calls that they start: futures that are requested in a callback are
 completed by another thread, one level further down."""
 
 import atexit
@@ -41,8 +41,8 @@ class Completer:
 
     def future(self, key, context, handle, finish, done):
         """A future whose value is finish(), called once `handle` is over and the futures of `key`
-        that were asked for before are complete; done() is called after its callbacks. Neither
-        raises."""
+        that were requested before are complete; done() is called after its callbacks. finish() and
+        done() must not raise."""
         future = torch.futures.Future()
         with self._lock:
             self._queues.setdefault(key, collections.deque()).append(
@@ -60,7 +60,7 @@ class Completer:
             os.write(self._bell, b"x")
 
     def stop(self):
-        """End the thread after the callbacks that run now; gives up after _EXIT_S."""
+        """Stop the thread after the callbacks that run now; waits at most _EXIT_S seconds."""
         self._is_stopping = True
         self.ring()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -74,14 +74,14 @@ class Completer:
                 pass
             try:
                 readable, _, _ = select.select([self._ear, *descriptors], [], [])
-            except OSError:  # a context was left, and its descriptor with it
+            except OSError:  # a context was left, which closed its descriptor
                 continue
             if self._ear in readable:
                 os.read(self._ear, 4096)
             for descriptor in readable:
                 if descriptor in descriptors and descriptors[descriptor].is_open:
                     c.library.tutti_event_clear(descriptors[descriptor]._pointer)
-                    for other in _levels:  # they sleep on the same one
+                    for other in _levels:  # they sleep on the same descriptor
                         if other is not self:
                             other.ring()
 
@@ -92,7 +92,7 @@ class Completer:
                 for context in contexts if context.is_open}
 
     def _collect(self):
-        """Complete what is due; False: nothing was."""
+        """Complete the futures that are due; False: none was."""
         with self._lock:
             due = [(key, queue[0]) for key, queue in self._queues.items()]
         any_over = False
@@ -113,7 +113,7 @@ class Completer:
 
 
 def future(key, context, handle, finish, done):
-    """See Completer; by the thread for futures that are asked for here."""
+    """As Completer.future, by the thread for the level of this code."""
     level = getattr(_here, "level", 0)
     with _lock:
         while len(_levels) <= level:
@@ -123,7 +123,7 @@ def future(key, context, handle, finish, done):
 
 
 def ring():
-    """A call is over that the threads may not have noticed: it was waited for, or its job left."""
+    """Wake the threads: a call ended without an event, since it was waited for or its job left."""
     for completer in _levels:
         completer.ring()
 

@@ -19,7 +19,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Sends what it gets."""
+    """Sends the tensor unchanged."""
 
     @staticmethod
     def compress(tensor):

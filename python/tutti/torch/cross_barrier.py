@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CrossBarrier: the exchange of one step goes on under the next step's forward pass.
+"""CrossBarrier: the exchange of one step overlaps with the next step's forward pass.
 
-ByteScheduler's idea (SOSP'19), with a dependency proxy per module. A gradient leaves when backward
-has made it; step() only says that updates are due, with the hyper-parameters of that moment; the
-forward pre-hook of the first module that reads a parameter waits for its exchange and applies the
-update. The layers that come first in forward are the most urgent in the exchange."""
+ByteScheduler's idea (SOSP'19), with a dependency proxy per module. A gradient is sent when backward
+has computed it; step() only marks updates as due, with the current hyper-parameters; the forward
+pre-hook of the first module that reads a parameter waits for its exchange and applies the update.
+The layers that come first in forward are the most urgent in the exchange."""
 
 import collections
 import copy
@@ -31,7 +31,7 @@ _models = weakref.WeakKeyDictionary()
 
 
 class _Crossing:
-    """What a user's optimizer gains. Mixed in front of its class by CrossBarrier."""
+    """Methods that CrossBarrier adds to the user's optimizer, as a mixin in front of its class."""
 
     def _cross_prepare(self, model, original, options):
         self._original, self._options = original, options
@@ -50,7 +50,7 @@ class _Crossing:
         self._watch(model)
 
     def _watch(self, model):
-        """Hooks hold this optimizer weakly, and copies of the model are free of it."""
+        """Hooks hold weak references to this optimizer, and copies of the model hold none."""
         me = weakref.ref(self)
         for module in model.modules():
             if not self._is_whole:
@@ -87,15 +87,15 @@ class _Crossing:
             self._submit(bucket, slot.piece)
 
     def _settling(self, slot, gradient):
-        """What an unfinished gradient calls when somebody looks at it. Weak, because the parameter
-        refers to it."""
+        """The function that an unfinished gradient calls when it is read. It holds weak references,
+        because the parameter refers to it."""
         me, reference = weakref.ref(self), weakref.ref(slot)
         return lambda: gradient if me() is None else me()._settle(reference())
 
     def _submit(self, bucket, piece):
         if self._is_outside:
             return
-        if piece.flat.device.type != "cpu":  # its elements as they are now, in host memory
+        if piece.flat.device.type != "cpu":  # its current elements are copied to host memory
             handle = ops._start(*self._call(bucket, piece))
         else:
             handle = self._restart(bucket, piece)
@@ -107,23 +107,23 @@ class _Crossing:
         if kept is None or kept.job is not basics._job:
             call, _, _, name = self._call(bucket, piece)
             kept = piece.kept = Declared(basics.job(), call, piece.flat, name, None)
-        elif kept.started is not None:  # somebody's waiting for it was interrupted
+        elif kept.started is not None:  # an earlier wait for it was interrupted
             kept.started.wait()
         return kept.start(piece.flat, kept.address) or ops._start(*self._call(bucket, piece))
 
     def _call(self, bucket, piece):
-        """What starts the exchange of one piece of memory."""
+        """The arguments that start the exchange of one piece."""
         options, name = self._options, f"{self._prefix}.{piece.label}"
         call, keep, finish = ops._allreduce_call(piece.flat, piece.flat, options["op"], name,
                                                  options["process_set"], (1.0, 1.0))
-        # Not held up by less urgent ones.
+        # Never fused, so that less urgent pieces do not delay it.
         call.priority, call.flags = len(self._buckets) - bucket.number, c.ALONE
         return call, keep, finish, name
 
     # ---- layout ----
 
     def _build(self):
-        """Buckets as the first member saw the forward pass; all members must use the same."""
+        """Buckets from the forward pass of the first member; all members must use the same."""
         process_set = self._options["process_set"]
         layout = self._readers.layout()
         if not self._is_outside:
@@ -152,7 +152,7 @@ class _Crossing:
             self._submit(slot.bucket, slot.piece)
 
     def _adopt(self, bucket):
-        """Readers and the optimizer of a new bucket."""
+        """Find the readers and make the optimizer of a new bucket."""
         for slot in bucket.slots:
             readers = [] if self._is_whole else self._readers.of(slot.parameter)
             bucket.is_prompt = bucket.is_prompt or not readers
@@ -186,7 +186,7 @@ class _Crossing:
                 self._finish(bucket)
 
     def _settle(self, slot):
-        """Somebody looks at the gradient: the tensor to look at."""
+        """The gradient is read: returns the final tensor."""
         if slot.bucket is not None and slot.bucket.is_due:
             self._finish(slot.bucket)
         else:
@@ -205,7 +205,7 @@ class _Crossing:
         dropped = [slot for slot in bucket.slots if slot.parameter.grad is None]
         for slot in dropped:
             slot.parameter.grad = slot.place
-        if is_alone(self._options["process_set"]):  # nobody has a gradient where there is none
+        if is_alone(self._options["process_set"]):  # no other rank can have these gradients
             for p in bucket.absent:
                 p.grad = None
         zero = bucket.zero
@@ -222,8 +222,8 @@ class _Crossing:
             slot.passes_left = self._options["passes"]
 
     def _complete(self):
-        """Every bucket under way; parameters without a gradient take part with zeros, because
-        other ranks may have one."""
+        """Start every bucket; parameters without a gradient contribute zeros, because other ranks
+        may have one."""
         if self._buckets is None:
             self._build()
         for bucket in self._buckets:
@@ -232,8 +232,8 @@ class _Crossing:
                     self._take_in(slot)
 
     def synchronize(self):
-        """Wait until the gradients of this backward pass are reduced, as for clipping them.
-        Nothing happens before a backward pass."""
+        """Wait until the gradients of this backward pass are reduced, for example to clip them.
+        Does nothing before a backward pass."""
         if self._early or any(b.has_begun and not b.is_due for b in self._buckets or ()):
             self.flush()
             self._complete()
@@ -249,8 +249,8 @@ class _Crossing:
     # ---- the optimizer's methods ----
 
     def step(self, closure=None):
-        """The updates are due, with the present hyper-parameters. Each is applied when the next
-        forward pass reaches the first module that reads the parameter."""
+        """Mark the updates as due, with the current hyper-parameters. Each is applied when the
+        next forward pass reaches the first module that reads the parameter."""
         if closure is not None:
             raise ValueError("CrossBarrier: step(closure) would have to wait for everything; "
                              "use DistributedOptimizer")
@@ -293,12 +293,12 @@ class _Crossing:
             bucket.optimizer.state = self.state
 
     def add_param_group(self, group):
-        """Refused: make CrossBarrier when all parameters are there."""
+        """Refused: the optimizer must have all parameters when CrossBarrier is created."""
         raise ValueError("CrossBarrier: add parameters to the optimizer before CrossBarrier is "
-                         "made, or call remove() and make it anew")
+                         "created, or call remove() and create it again")
 
     def remove(self):
-        """Apply what is due and take all hooks off the model."""
+        """Apply the updates that are due and remove all hooks from the model."""
         self.flush()
         for hook in self._hooks:
             (hook[1] if isinstance(hook, tuple) else hook).remove()
@@ -310,7 +310,8 @@ class _Crossing:
 
 
 def _telling(slot, me):
-    """Weak, because the parameter refers to it: dropped optimizers and models must be freed."""
+    """Holds weak references, because the parameter refers to it: dropped optimizers and models must
+    be freed."""
     reference = weakref.ref(slot)
 
     def ready(p):
@@ -321,8 +322,8 @@ def _telling(slot, me):
 
 
 class _Watch:
-    """A hook of a module. Whoever copies or saves the module gets one that does nothing, and sees
-    the updates that are due: torch.save writes tensors after all objects."""
+    """A hook of a module. Copying or saving the module applies the updates that are due (torch.save
+    writes tensors after all objects); the hook of the copy does nothing."""
 
     def __init__(self, me=None, method=None):
         self._me, self._method = me, method
@@ -340,7 +341,7 @@ class _Watch:
 
 
 class _Methods:
-    """Methods of a model that CrossBarrier watches, in front of its class's own."""
+    """Methods of a model with CrossBarrier, in front of those of its class."""
 
     NAMES = ("train", "__deepcopy__")
 
@@ -410,17 +411,17 @@ def _names_of(model, optimizer):
     strange = sum(1 for p in trained if p not in names)
     if strange:
         raise ValueError(f"CrossBarrier: {strange} parameters of the optimizer are not in the "
-                         f"model; nobody could tell when they are read")
+                         f"model, so it is unknown when they are read; optimize the model's only")
     return names
 
 
 def CrossBarrier(model: torch.nn.Module, optimizer: Any, op: int = Average,
                  backward_passes_per_step: int = 1, process_set: Any = global_process_set) -> Any:
-    """The optimizer, with gradients reduced over all ranks and updates that wait for nobody who
-    does not need them: instead of a barrier in step(), each layer of the next forward pass waits
-    for its own parameters. Made for slow links, where the exchange takes about as long as the
-    computation. It works with every optimizer that treats parameters independently of each other,
-    and gives the same bits as the same exchange without it."""
+    """The optimizer, with gradients reduced over all ranks and without a barrier in step(): each
+    layer of the next forward pass waits for its own parameters only. Made for slow links, where the
+    exchange takes about as long as the computation. It works with every optimizer that treats
+    parameters independently of each other, and gives the same bits as the same exchange without
+    it."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("CrossBarrier: LBFGS needs all gradients at once, and the same loss on "
                          "all ranks; use another optimizer")

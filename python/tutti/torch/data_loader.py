@@ -12,16 +12,16 @@ _readers = weakref.WeakSet()
 
 
 class BaseDataLoader:
-    """Batches, from what `_iterate()` of a derived class yields."""
+    """Batches, as `_iterate()` of a derived class yields them."""
 
     def __len__(self):
-        raise NotImplementedError("a data loader tells how many batches it has: define __len__")
+        raise NotImplementedError("a data loader must define __len__, the number of its batches")
 
     def _iterate(self):
-        raise NotImplementedError("a data loader yields its batches in _iterate")
+        raise NotImplementedError("a data loader must define _iterate, which yields its batches")
 
     def _process_batch(self, batch):
-        """What becomes of a batch before it is given out."""
+        """Transform a batch before it is yielded."""
         return batch
 
     def __iter__(self):
@@ -30,7 +30,7 @@ class BaseDataLoader:
 
 
 class _Reader:
-    """A thread that reads one pass ahead, at most so many batches."""
+    """A thread that reads one pass, at most `ahead` batches ahead."""
 
     def __init__(self, batches, ahead):
         self._queue, self._is_closed = queue.Queue(ahead), threading.Event()
@@ -53,7 +53,7 @@ class _Reader:
                 self._put((batch, None))
                 if self._is_closed.is_set():
                     return
-        except Exception as problem:  # it belongs to whoever iterates
+        except Exception as problem:  # raised again in the thread that iterates
             self._put((None, problem))
         self._put((_END, None))
 
@@ -67,7 +67,7 @@ class _Reader:
             yield batch
 
     def close(self, timeout=None):
-        """Read no further; the thread has ended then, unless `timeout` seconds passed before."""
+        """Stop reading and wait for the end of the thread, at most `timeout` seconds."""
         self._is_closed.set()
         self._thread.join(timeout)
 
@@ -81,8 +81,9 @@ def _close_all():
 
 
 class AsyncDataLoaderMixin:
-    """Goes in front of a BaseDataLoader: a thread reads up to `async_loader_queue_size` batches
-    ahead; with 0 none does. An exception in _iterate() is raised where batches are taken."""
+    """Mixin in front of a BaseDataLoader: a thread reads up to `async_loader_queue_size` batches
+    ahead; with 0 there is no thread. An exception in _iterate() is raised in the iterating
+    thread."""
 
     def __init__(self, async_loader_queue_size=64, debug_data_loader=False, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
@@ -91,7 +92,7 @@ class AsyncDataLoaderMixin:
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self):
-        """End the pass that is under way, if one is."""
+        """End the current pass, if there is one."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()

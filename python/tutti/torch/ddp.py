@@ -4,8 +4,8 @@
     model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     model.register_comm_hook(None, tutti.torch.ddp_hook)
 
-DDP forms and fills its buckets; Tutti averages them. They are started as they come and waited for
-in the call of the last one, by the thread of backward itself: who waits drives the exchange."""
+DDP forms and fills its buckets; Tutti averages them. Each is started when DDP passes it to the
+hook; the call for the last one waits for all, so that the thread of backward drives progress."""
 
 import itertools
 import threading
@@ -23,13 +23,13 @@ _waiting = threading.local()
 
 
 class _Bucket:
-    """What is known of one of DDP's buckets.
+    """State of one of DDP's buckets.
 
-    Its gradients move into memory that the ranks of this host share, where sums copy nothing. With
+    Its gradients move into memory that the ranks of this host share, where sums need no copy. With
     gradient_as_bucket_view=True they are DDP's views of its bucket: views and bucket move together,
-    and DDP copies nothing either. Otherwise DDP copies every gradient into its bucket and would
-    copy the sums back: those of gradients that live in `flat` already are where they belong. A loop
-    that drops its gradients has new ones every time; for it DDP's own memory serves."""
+    and DDP makes no copy either. Otherwise DDP copies every gradient into its bucket and would copy
+    the sums back; sums of gradients in `flat` are in their place already. A loop that drops its
+    gradients has new ones every time; then DDP's own memory is used."""
 
     __slots__ = ("number", "address", "flat", "places")
 
@@ -40,7 +40,7 @@ class _Bucket:
     def memory(self, bucket, parameters):
         """The elements to average."""
         buffer = bucket.buffer()
-        if buffer.data_ptr() != self.address:  # new, or formed anew by DDP
+        if buffer.data_ptr() != self.address:  # new, or rebuilt by DDP
             for former in filter(None, (_buckets.get(id(p)) for p in parameters)):
                 former.address, former.flat = 0, None
             self.address = buffer.data_ptr()
@@ -82,7 +82,7 @@ def _lie_at(parameters, places):
 
 
 def _can_move(buffer, parameters, gradients):
-    """Can these gradients lie side by side in other memory?"""
+    """Can these gradients be moved to other memory, side by side?"""
     return (buffer.layout is torch.strided and buffer.is_cpu and buffer.numel() > 0 and all(
         gradient is not None and gradient.layout is torch.strided
         and gradient.dtype is buffer.dtype and not gradient.requires_grad
@@ -91,14 +91,14 @@ def _can_move(buffer, parameters, gradients):
 
 
 def _is_dense(p):
-    """Do the elements lie side by side, in whatever order of the dimensions?"""
+    """Are the elements dense in memory, in any order of the dimensions?"""
     last = sum((extent - 1) * stride for extent, stride in zip(p.size(), p.stride()))
     return p.numel() == last + 1
 
 
 def _known(parameters):
-    """The bucket with this first parameter. It has the same number on every rank: the how-manieth
-    that was ever seen. Several models may be on the way at once."""
+    """The bucket with this first parameter. Buckets are numbered in the order in which they are
+    first seen, which is the same on every rank. Several models may be in use at once."""
     first = parameters[0]
     known = _buckets.get(id(first))
     if known is None:
@@ -108,8 +108,8 @@ def _known(parameters):
 
 
 def _settle(pending):
-    """Wait for all of them. The first problem is raised here, in backward: an exception that is
-    set into the future would reach DDP as a value that is no tensor, and its text would be lost."""
+    """Wait for all of them. The first error is raised here, in backward: DDP would take an
+    exception in the future for a value that is not a tensor, and its text would be lost."""
     problem = None
     for handle, future in pending:
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's elastic names, as far as a job of fixed size goes: state that is saved, restored and
-sent from rank 0; a loop that goes back to the last commit and joins again after a failed call; a
-sampler that remembers how far it came. A job cannot yet grow or shrink: what would need that ends
-with an error that says so."""
+"""Horovod's elastic interface for a job of fixed size: state that is saved, restored and broadcast
+from rank 0; a loop that returns to the last commit and joins again after a failed call; a sampler
+that remembers its position. A job cannot grow or shrink yet: features that need it raise an
+error."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TRIES = 3  # failures in a row, without a commit between them
 
 
 def reset() -> None:
-    """Leave the job and join it again: the same ranks, since there are no others."""
+    """Leave the job and join it again, with the same ranks."""
     basics.shutdown()
     basics.init()
 
 
 def run_fn(func, reset):
-    """func(state, ...) with rank 0's state on every rank; after a failed call from the last commit
-    on, after a change of hosts from where it stands."""
+    """Call func(state, ...) with rank 0's state on every rank; after a failed call again, from the
+    last commit; after a change of hosts again, from the current state."""
 
     @functools.wraps(func)
     def wrapper(state, *arguments, **options):
@@ -56,8 +56,8 @@ def run_fn(func, reset):
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates func(state, ...). Horovod would go on with fewer or more ranks; here all of them
-    must be there, and the loss of one is raised, with what the script can do."""
+    """Decorates func(state, ...). Horovod would continue with fewer or more ranks; here all of them
+    are needed, and the loss of one is raised as an error that names the cure."""
     return run_fn(func, reset)
 
 
@@ -72,7 +72,7 @@ def _check_that_all_are_left(problem, state):
 
 
 class State:
-    """What is kept in memory and is to be the same on all ranks."""
+    """State that is kept in memory and must be the same on all ranks."""
 
     def __init__(self, bcast_object, get_rank):
         self._bcast_object, self._rank = bcast_object, get_rank
@@ -92,7 +92,7 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp, update_res=None):
-        """Whoever knows that hosts have changed says it here, on every rank."""
+        """To be called on every rank when hosts have changed."""
         self._has_new_hosts = True
 
     def commit(self):
@@ -102,14 +102,14 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self):
-        """HostsUpdatedInterrupt if on_hosts_updated was called. Tutti itself never does: the
-        hosts of a job do not change."""
+        """Raise HostsUpdatedInterrupt if on_hosts_updated was called. Tutti itself never calls it:
+        the hosts of a job do not change."""
         if self._has_new_hosts:
             self._has_new_hosts = False
             raise HostsUpdatedInterrupt()
 
     def save(self):
-        """Remember the present state."""
+        """Save the current state."""
         raise NotImplementedError
 
     def restore(self):
@@ -117,7 +117,7 @@ class State:
         raise NotImplementedError
 
     def sync(self):
-        """Rank 0's state on every rank."""
+        """Copy rank 0's state to every rank."""
         raise NotImplementedError
 
     def reset(self):
@@ -158,20 +158,20 @@ class StateHandler:
         self.save()
 
     def save(self):
-        """Remember its state."""
+        """Save its state."""
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self):
-        """Go back to it."""
+        """Go back to the saved state."""
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self):
-        """Rank 0's, on every rank."""
+        """Copy rank 0's state to every rank."""
         self.value.load_state_dict(broadcast_object(self.value.state_dict()))
         self.save()
 
     def set_value(self, value):
-        """Another object from now on."""
+        """Handle another object from now on."""
         self.value = value
         self.save()
 
@@ -205,8 +205,8 @@ _SCHEDULER = getattr(torch.optim.lr_scheduler, "LRScheduler", None) or \
 
 
 class ElasticSampler(Sampler):
-    """Each rank's share of a data set, less what was already seen in this epoch. Call record_batch
-    after each batch, and set_epoch when an epoch is over."""
+    """Each rank's share of a data set, without the samples already seen in this epoch. Call
+    record_batch after each batch, and set_epoch when an epoch is over."""
 
     def __init__(self, dataset, shuffle=True, seed=0):
         self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
@@ -215,7 +215,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch):
-        """A new epoch: nothing is seen yet."""
+        """Begin a new epoch: no sample is seen yet."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
@@ -225,7 +225,7 @@ class ElasticSampler(Sampler):
         self.processed_num += batch_size * self.num_replicas
 
     def reset(self):
-        """Share out what is left over the ranks of now."""
+        """Divide the remaining samples among the current ranks."""
         self.num_replicas, self.rank = basics.size(), basics.rank()
         order = list(range(len(self.dataset)))
         if self.shuffle:
@@ -235,11 +235,11 @@ class ElasticSampler(Sampler):
         self.total_size = self.num_samples * self.num_replicas
 
     def state_dict(self):
-        """What restores this sampler elsewhere."""
+        """The state from which load_state_dict restores a sampler."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict):
-        """The state of state_dict()."""
+        """Restore the state of state_dict()."""
         self.epoch, self.processed_num = state_dict["epoch"], state_dict["processed_num"]
         self.reset()
 
@@ -267,7 +267,7 @@ def get_handler_registry() -> Any:
 
 
 def set_handler_registry(registry: Any) -> None:
-    """Other pairs from now on."""
+    """Replace these pairs."""
     global _handler_registry
     _handler_registry = registry
 
@@ -304,7 +304,7 @@ class TorchState(ObjectState):
         super().sync()
 
     def reset(self):
-        """Samplers share out anew what is left."""
+        """Samplers divide the remaining samples again."""
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()

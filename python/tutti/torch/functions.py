@@ -71,7 +71,7 @@ def broadcast_object_fn(root_rank: int = 0, name: Optional[str] = None,
 
 def allgather_object(obj: Any, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Everyone's objects as a list, in rank order."""
+    """The objects of all ranks as a list, in rank order."""
     basics.job()
     name = name or basics.next_name("allgather_object", process_set)
     payload, mark = _packed(obj)
@@ -85,8 +85,8 @@ def allgather_object(obj: Any, name: Optional[str] = None,
 
 
 def _packed(obj):
-    """The pickled object and its length; where it cannot be pickled, why not, and the length of
-    that, negative. The others wait for something: they are to be told."""
+    """The pickled object and its length; if it cannot be pickled, the cause and its length,
+    negated. The other ranks wait for an object: they get the cause instead."""
     try:
         payload = bytearray(_dumps(obj))
         return payload, len(payload)
@@ -97,8 +97,8 @@ def _packed(obj):
 
 
 def _unsendable(rank, text):
-    return ValueError(f"rank {rank}: {bytes(text.tolist()).decode(errors='replace')}; send what "
-                      f"it is made of instead")
+    return ValueError(f"rank {rank}: {bytes(text.tolist()).decode(errors='replace')}; send its "
+                      f"parts instead")
 
 
 def _dumps(obj):
@@ -121,9 +121,9 @@ def _has_numpy():
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
                               model: Optional[torch.nn.Module] = None) -> None:
-    """Root's optimizer state on every rank: tensors, options and all else, in place. An optimizer
-    that has not made a step has its state made first, as by a step with zeros; parameters and
-    gradients stay as they are."""
+    """Root's optimizer state on every rank: tensors, options and all else, in place. If an
+    optimizer has made no step, its state is created first, as by a step with zero gradients;
+    parameters and gradients are not changed."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     if not optimizer.state_dict()["state"]:
@@ -144,7 +144,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
 
 
 def _make_state(optimizer):
-    """What a step with zeros leaves in the state; nothing else of it stays."""
+    """Create the state that a step with zero gradients leaves, and undo its other effects."""
     trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     before = [(p.detach().clone(), p.grad) for p in trained]
     for p in trained:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process group that torch.distributed hands out.
+"""The process group that torch.distributed returns to users.
 
-c10d wraps what a backend in Python returns into a Work of its own, which never learns that it is
-over, and its dispatcher takes longer than a small exchange. So Python's calls go to the backend
-itself, except where somebody looks at what is dispatched: a profiler, a mode, a subclass of
-Tensor. C++ callers (DDP, functional collectives) come here through c10d's trampolines."""
+c10d wraps the Work of a Python backend into one of its own, which is never marked as completed, and
+its dispatcher takes longer than a small exchange. So calls from Python go to the backend directly,
+except where dispatched calls are observed: by a profiler, a mode, a subclass of Tensor. C++ callers
+(DDP, functional collectives) come here through c10d's trampolines."""
 
 import torch
 import torch.distributed as dist
 
 from .tensors import PLAIN
 
-# Leading arguments of the methods that pass by: lists, or tensors.
+# Leading arguments of the methods that bypass the dispatcher: lists (L), or tensors (T).
 _FORMS = {"allreduce": "L", "allreduce_coalesced": "L", "broadcast": "L", "reduce": "L",
           "send": "L", "recv": "L", "barrier": "",
           "allgather": "LL", "allgather_coalesced": "LL", "gather": "LL", "scatter": "LL",
@@ -21,7 +21,7 @@ _FORMS = {"allreduce": "L", "allreduce_coalesced": "L", "broadcast": "L", "reduc
           "_allgather_base": "TT", "reduce_scatter_single": "TT", "_reduce_scatter_base": "TT",
           "gather_single": "TT", "gather_into_tensor": "TT", "alltoall_base": "TT",
           "all_to_all_single": "TT"}
-# What may follow them. Other types belong to forms that c10d alone knows.
+# Types of the arguments that may follow. Calls with other types are left to c10d.
 _FOLLOWING = {int, list, *(getattr(torch._C._distributed_c10d, f"{name}Options") for name in (
     "Allreduce", "AllreduceCoalesced", "Allgather", "AllToAll", "Barrier", "Broadcast", "Gather",
     "Reduce", "ReduceScatter", "Scatter"))}
@@ -53,8 +53,8 @@ def _fits(arguments, named, form):
 
 
 def _direct(name, form):
-    """The method of that name. c10d's own form of it comes back here, unless the code that calls
-    it has the method's name: so pybind11 knows that it was called from its override."""
+    """The method of that name. c10d's own method would call it again, unless the calling code has
+    the method's name: by it pybind11 recognises a call from the override."""
     dispatched = getattr(dist.ProcessGroup, name)
 
     def method(self, *arguments, **named):
@@ -85,16 +85,16 @@ class TuttiGroup(dist.ProcessGroup):
         self.tutti.abort()
 
     def recv_anysource(self, tensors, tag=0):
-        """Never by c10d: its own Work does not know the sender."""
+        """Bypasses c10d, whose own Work does not know the sender."""
         return self.tutti.recv_anysource(tensors, tag)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """A barrier that says who did not come in time."""
+        """A barrier whose error names the ranks that did not arrive in time."""
         self.tutti.wait_for_all(timeout)
 
     def split_group(self, ranks, timeout=None, opts=None, group_name=None, group_desc=None,
                     device_types=None):
-        """A group of these of its ranks; None where this rank is not among them."""
+        """A group of these of its ranks; None if this rank is not among them."""
         if self.rank() not in ranks:
             return None
         store = dist.PrefixStore(f"{group_name}/", self._store)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named reductions in place, declared once and started again every step: one crossing into C per
-tensor, which learns nothing but an address."""
+"""Named reductions in place, declared once and started again every step: one call into C per
+tensor, which passes an address and nothing else."""
 
 import ctypes
 import threading
@@ -16,7 +16,7 @@ from . import basics
 from .exceptions import HorovodInternalError
 from .tensors import DTYPES, PLAIN, reduce_op, set_of
 
-# Starting never blocks, so these two keep the interpreter's lock: giving it up and taking it again
+# Starting never blocks, so these two keep the interpreter's lock: releasing it and taking it again
 # costs more than the call. tutti_restart gets a ready pointer and nothing to convert.
 _restart = c.without_release("tutti_restart", None)
 _restart_at = c.without_release("tutti_restart_at", [ctypes.c_void_p] * 3)
@@ -28,17 +28,17 @@ _LOCK_S = 0.01
 
 
 class Keeper(dict):
-    """What is kept for calls that come again, by name and options. One that has not come while
-    _AGE_MAX new ones came is given up: names that number the steps come only once."""
+    """Repeated calls, by name and options. An entry that was not used while _AGE_MAX new ones were
+    added is dropped: names that contain the number of the step are used only once."""
 
     __slots__ = ("age",)
 
     def __init__(self):
         super().__init__()
-        self.age = 0  # new ones so far
+        self.age = 0  # entries added so far
 
     def add(self, key, kept):
-        """Keep a new one."""
+        """Add an entry."""
         self.age += 1
         kept.used = self.age
         self[key] = kept
@@ -58,9 +58,9 @@ def _nobody():
 
 
 class Kept:
-    """A named reduction in place, declared once and started again every step: one crossing into C,
-    which learns nothing but an address, and only where that has changed. The C library's handle is
-    freed with this object: no thread can be inside a call on it then."""
+    """A named reduction in place, declared once and started again every step: one call into C,
+    which passes the address only if it has changed. The C library's handle is freed with this
+    object: no thread can be inside a call on it then."""
 
     __slots__ = ("job", "pointer", "call", "dtype", "shape", "tensor", "started", "name", "options",
                  "address", "seen", "used", "lock")
@@ -74,26 +74,26 @@ class Kept:
         self.job, self.pointer, self.call, self.name = job, slot, call, name
         self.dtype, self.shape, self.options = tensor.dtype, tensor.shape, options
         self.address, self.seen = tensor.data_ptr(), _nobody
-        self.tensor = self.started = None  # while it runs: its memory, and who is to wait
+        self.tensor = self.started = None  # while it runs: its memory, and its handle
         self.used = 0  # see Keeper
-        self.lock = threading.Lock()  # held inside C: it is not restarted under a waiting thread
+        self.lock = threading.Lock()  # held inside C: no restart while a thread waits
 
     def __del__(self):
         if c is not None and getattr(self, "job", None):
             drop(self.job, self.pointer, self.tensor)
 
     def is_running(self):
-        """Is its last start under way?"""
+        """Is its last start in flight?"""
         started = self.started
         return started is not None and self.job._pointer is not None and not started.poll()
 
     def forget(self, name):
-        """It is not kept any more, under this name of its caller's."""
+        """The Keeper has dropped it; `name` is the caller's name of it."""
         if _latest.get(name) is self:
             _latest.pop(name, None)
 
     def start(self, tensor, address):
-        """A handle; or None where it cannot be started."""
+        """A handle; or None if it cannot be started."""
         if address == self.address:
             status = _restart(self.pointer)
         else:
@@ -107,7 +107,7 @@ class Kept:
 
 
 class Declared(Kept):
-    """One that goes with its owner, whether it runs or not."""
+    """One that is dropped with its owner, in flight or not."""
 
     __slots__ = ("memory",)
 
@@ -126,7 +126,7 @@ class KeptHandle:
     __slots__ = ("_kept", "_result", "_error")
 
     def _settle(self, kept, status):
-        """With the lock; it was not settled before."""
+        """Called with the lock, once."""
         self._result, self._error = kept.tensor, None
         if status < 0:
             text = c.library.tutti_handle_error(kept.pointer).decode(errors="replace")
@@ -135,7 +135,7 @@ class KeptHandle:
         self._kept = None  # last: other threads take the result from here on
 
     def poll(self):
-        """Is it over? Not before a thread that waits for it has seen that."""
+        """Is it over? While another thread waits for it: has that thread seen its end?"""
         kept = self._kept
         if kept is not None and kept.lock.acquire(False):
             try:
@@ -149,7 +149,7 @@ class KeptHandle:
         return self._kept is None
 
     def wait(self):
-        """The tensor, once it is over. Looks up now and then, for Ctrl-C."""
+        """The tensor, once it is over. Ctrl-C interrupts the wait."""
         kept = self._kept
         while self._kept is not None:
             lock = kept.lock
@@ -173,8 +173,8 @@ def _check_alive(kept):
 
 
 def _keep(key, tensor, process_set):
-    """The Kept of `key` for a tensor like this one, made if need be; None where the tensor needs
-    more than an address, or where the one of this name still runs."""
+    """The Kept of `key` for a tensor like this one, created if necessary; None if the tensor needs
+    more than an address, or if the one of this name still runs."""
     name, (op, prescale, postscale, _) = key
     job = basics._job
     if job is None or not tensor.is_cpu or tensor.dtype not in DTYPES:
@@ -186,7 +186,7 @@ def _keep(key, tensor, process_set):
             return None
         _kept.pop(key, None)
     elif old is not None:
-        _kept.clear()  # of a job that was left; its handles went with it
+        _kept.clear()  # of a job that was left, which freed its handles
         _latest.clear()
     _latest.pop(name, None)
     call = job.new_call(c.ALLREDUCE, f"allreduce.{name}", set_of(process_set))
@@ -216,7 +216,7 @@ def find_kept(tensor, name, options, process_set):
 
 
 def check_free(name, set_number):
-    """NameInUse, a ValueError as in Horovod, if a reduction in place of this name is under way."""
+    """Raise NameInUse (a ValueError, as in Horovod) if a reduction of this name is in flight."""
     kept = _latest.get(name)
     started = kept.started if kept is not None else None
     if (started is not None and kept.options[3] == set_number and kept.job is basics._job
@@ -225,7 +225,7 @@ def check_free(name, set_number):
 
 
 def _start_found(tensor, name, options, process_set):
-    """A handle for a tensor that nothing is known of yet; None as find_kept."""
+    """A handle for a tensor that does not match the latest Kept; None as find_kept."""
     check_free(name, options[3])
     kept = find_kept(tensor, name, options, process_set)
     if kept is None:
@@ -236,10 +236,10 @@ def _start_found(tensor, name, options, process_set):
 
 
 def start_kept(tensor, name, options, process_set):
-    """A handle of the call that is kept for such a tensor; None where there cannot be one. Its
-    first half is the way of nearly every gradient: it asks torch for as little as it can. A tensor
-    that is the same object in the same place still is strided and in host memory; all else may
-    have been changed in place."""
+    """A handle of the call that is kept for such a tensor; None if there cannot be one. The first
+    half is the path of nearly every gradient: it calls torch as little as possible. A tensor that
+    is the same object in the same place still is strided and in host memory; all else may have been
+    changed in place."""
     kept = _latest.get(name)
     if (kept is None or kept.started is not None or kept.options != options
             or kept.job is not basics._job):
@@ -274,11 +274,11 @@ class KeptGroup:
         self.used = 0  # see Keeper
 
     def is_running(self):
-        """Is a call of it under way?"""
+        """Is a call of it in flight?"""
         return self.job._pointer is not None and not all(handle.poll() for handle in self.started)
 
     def forget(self, name):
-        """It is not kept any more: nothing else knows of it."""
+        """The Keeper has dropped it; there is no other reference."""
 
     def fits(self, tensors):
         """Are these tensors like the ones it was made for, with nothing to copy?"""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's env:// where a launcher set no variables of torchrun (mpirun, srun): Tutti knows who is
-who, and carries to all ranks where rank 0 serves torch's store."""
+"""torch's env:// under launchers that do not set torchrun's variables (mpirun, srun): Tutti finds
+the ranks, and broadcasts the address at which rank 0 serves torch's store."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ _PLACE_BYTES = 512
 
 
 def _running_job():
-    """hvd's job, where there is one: MPICH's launcher tells a process only once who it is."""
+    """hvd's job, if there is one: under MPICH's launcher a process can get its rank only once."""
     return contextlib.nullcontext(basics.job()) if basics.is_initialized() else tutti.init()
 
 
 def _open_store(job, options):
-    """torch's store, served by rank 0, whose address and port the job carries to the others."""
+    """torch's store, served by rank 0; the job broadcasts its address and port."""
     place = bytearray(_PLACE_BYTES)
     store = None
     if job.rank == 0:
@@ -36,8 +36,8 @@ def _open_store(job, options):
 
 
 def env(older):
-    """torch's env://, which any launcher that Tutti knows may serve. Where torch's variables are
-    set, or no launcher is found, torch's own way is taken."""
+    """torch's env:// for every launcher that Tutti knows. If torch's variables are set, or no
+    launcher is found, torch's own handler is used."""
     def meet(url, timeout=None, **options):
         options = options if timeout is None else {"timeout": timeout, **options}
         store = None
@@ -56,7 +56,7 @@ def env(older):
 
 
 def serve():
-    """init_process_group("tutti") without an address works under mpirun and srun, too."""
+    """Make init_process_group("tutti") without an address work under mpirun and srun, too."""
     handlers = getattr(dist.rendezvous, "__globals__", {}).get("_rendezvous_handlers", {})
     older = handlers.get("env")
     if older is not None and not hasattr(older, "serves_launchers"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of torch.distributed's first group meet: at the host of its first rank, as the
-others reach it; torch's store tells them where, and the job's secret. Other groups are process sets
-of the first one's job, and need no meeting."""
+"""Rendezvous of torch.distributed's first group: at the host of its first rank, at an address that
+the others can reach; torch's store carries that address and the job's secret. Other groups are
+process sets of the first one's job and need no rendezvous."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ import tutti
 
 
 def _first_host():
-    """The host of the job's first rank, as its launcher wrote it; "" where nobody did."""
+    """The host of the job's first rank, as its launcher gives it; "" if it does not."""
     place = os.environ.get("MASTER_ADDR") or os.environ.get("TUTTI_RENDEZVOUS", "")
     if place.startswith("tcp://"):
         place = place[len("tcp://"):].rpartition(":")[0]
@@ -21,8 +21,8 @@ def _first_host():
 
 
 def own_address():
-    """This host's address on the way to the job's first one: what ranks of other hosts can reach.
-    A group's first rank need not be on the job's first host."""
+    """This host's address on the route to the job's first host, which ranks of other hosts can
+    reach. A group's first rank need not be on the job's first host."""
     first = _first_host()
     try:
         kind, _, _, _, target = socket.getaddrinfo(first, 9, type=socket.SOCK_DGRAM)[0]
@@ -34,8 +34,8 @@ def own_address():
 
 
 def _listen(size):
-    """A socket that listens at this host's address. The others are told of it when it does, so
-    that none has to call twice."""
+    """A socket that listens at this host's address. The address is published only then, so that no
+    rank has to retry."""
     host = own_address()
     kind, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(kind, socket.SOCK_STREAM)
@@ -55,13 +55,13 @@ class Place:
         self._made = 0
 
     def _new_key(self):
-        """One that no other rank gives out, and this one never again."""
+        """A key that no other rank creates, and this one never again."""
         self._made += 1
         return self._made * self.job.size + self.job.rank
 
     def group(self, store, rank, ranks):
         """The place of a group of these members, of which this rank is number `rank`. The group's
-        first rank chooses the set's key; the store tells when all have made the set."""
+        first rank chooses the set's key; the store signals when all have created the set."""
         owner = self._owner or self
         if rank == 0:
             store.set("tutti/set", str(owner._new_key()))
@@ -81,7 +81,7 @@ class Place:
 
 
 def join(store, rank, size, timeout_s):
-    """Join the job of this group; what its ranks must know goes through torch's store."""
+    """Join the job of this group; address, job id and secret go through torch's store."""
     if size == 1:
         return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32))
     timeout_s = min(timeout_s or 60.0, 300.0)

@@ -26,8 +26,7 @@ from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of
 
 
 class TensorHandle:
-    """A started call on one tensor, or on the tensors of a group. Give it to poll and
-    synchronize."""
+    """A started call on one tensor, or on the tensors of a group, for poll and synchronize."""
 
     __slots__ = ("_handles", "_finish", "_result", "_finishing")
 
@@ -75,7 +74,8 @@ def _start(call, keep, finish, name):
 # ---- allreduce ----
 
 def _allreduce_call(tensor, output, op, name, process_set, scales):
-    """The call, what it needs kept, and how its result is made. `output` None: a new tensor."""
+    """The call, the objects to keep alive, and the function that makes the result. `output` None: a
+    new tensor."""
     staged = Staged(tensor)
     source = staged.host
     is_in_place = output is tensor
@@ -127,7 +127,7 @@ def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None,
 
 
 def _in_place(tensor, name, options, process_set):
-    """What _start and _run take, for a reduction in place."""
+    """The arguments of _start and _run for a reduction in place."""
     check_free(name, options[3])
     kept = find_kept(tensor, name, options, process_set)
     if kept is not None:
@@ -139,7 +139,7 @@ def _in_place(tensor, name, options, process_set):
 
 
 def _run(call, keep, finish, name):
-    """One call, waited for."""
+    """Start one call and wait for it."""
     try:
         result = basics.job().run(call, keep, finish, name)
     except errors.NameInUse:
@@ -297,7 +297,7 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
 
 def start_in_place(tensor, name, scales, process_set):
     """Start a reduction in place under the library's own name; `scales` is operator, factor before
-    and factor after. The way of gradients that are not in pieces."""
+    and factor after. For gradients that are not in pieces."""
     prefix = "allreduce."
     if name.startswith(prefix):
         handle = start_kept(tensor, name[len(prefix):], (*scales, process_set.process_set_id),
@@ -313,7 +313,7 @@ def start_sparse(tensor, name, op, process_set):
     if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
         raise ValueError("sparse_allreduce_async takes a sparse tensor")
     if op not in (Average, Sum):
-        raise ValueError("sparse_allreduce_async: sparse tensors have sum and average only")
+        raise ValueError("sparse_allreduce_async: sparse tensors support sum and average only")
     tensor = tensor.coalesce()
     indices = _start(*_gather_call(tensor.indices().transpose(0, 1).contiguous(), name,
                                    process_set), name)
@@ -321,7 +321,7 @@ def start_sparse(tensor, name, op, process_set):
 
     def result():
         all_indices = synchronize(indices)
-        # Only then: a rank whose tensor is not sparse has failed, and would never call this.
+        # Started only now: a rank whose tensor is not sparse has failed, and never makes this call.
         values = _start(*_gather_call(tensor.values(), f"{name}.values", process_set),
                         f"{name}.values")
         all_values = synchronize(values)
@@ -336,12 +336,12 @@ def start_sparse(tensor, name, op, process_set):
 def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
                            process_set: ProcessSet = global_process_set
                            ) -> Callable[[], torch.Tensor]:
-    """Start the reduction of a sparse tensor; the answer is a function that waits and returns it.
+    """Start the reduction of a sparse tensor; returns a function that waits for it and returns it.
     Indices and values are gathered from all ranks and added up."""
     return start_sparse(tensor, name_of(name, "sparse_allreduce", process_set), op, process_set)
 
 
-# ---- allgather, alltoall: results whose length is known only then ----
+# ---- allgather, alltoall: results whose length is known only at the end ----
 
 def _take(result, like, lengths, row_shape):
     """A tensor of the elements that the library allocated, which are freed."""
@@ -368,7 +368,7 @@ def _gather_call(tensor, name, process_set):
     def finish():
         if row:
             lengths = [count // row for count in counts]
-        else:  # rows without elements: their number must be asked for
+        else:  # rows without elements: their number must be exchanged
             mine = torch.tensor([source.shape[0]])
             lengths = synchronize(allgather_async(mine, f"{name}.rows", process_set)).tolist()
         return staged.back(_take(result, source, lengths, source.shape[1:]))
@@ -378,7 +378,7 @@ def _gather_call(tensor, name, process_set):
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Any:
-    """Start joining everyone's tensors along the first dimension, which may differ."""
+    """Start joining the tensors of all ranks along the first dimension, which may differ."""
     check_rows(tensor, "allgather")
     name = name_of(name, "allgather", process_set)
     return _start(*_gather_call(tensor, name, process_set), name)
@@ -400,7 +400,7 @@ class _Allgather(torch.autograd.Function):
 
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Everyone's tensors joined along the first dimension. Differentiable."""
+    """The tensors of all ranks joined along the first dimension. Differentiable."""
     check_rows(tensor, "allgather")
     return _Allgather.apply(tensor, name, process_set)
 
@@ -515,7 +515,8 @@ class _Alltoall(torch.autograd.Function):
 
 def alltoall(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Sequence[int]] = None,
              name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    """What all ranks sent to this one; with splits also the received splits. Differentiable."""
+    """The rows that all ranks sent to this one; with splits also the received splits.
+    Differentiable."""
     check_rows(tensor, "alltoall")
     received, lengths = _Alltoall.apply(tensor, splits, name, process_set)
     return received if splits is None else (received, lengths)
@@ -546,7 +547,7 @@ def _broadcast_call(tensor, output, root_rank, name, process_set):
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Any:
-    """Start sending root's tensor (a world rank) to everyone, into a new tensor."""
+    """Start sending root's tensor (a world rank) to all ranks, into a new tensor."""
     check(tensor, "broadcast")
     name = name_of(name, "broadcast", process_set)
     return _start(*_broadcast_call(tensor, None, root_rank, name, process_set), name)
@@ -562,7 +563,7 @@ def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] =
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Root's tensor in everyone's, in place."""
+    """Copy root's tensor into that of every rank, in place."""
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
 
 
@@ -690,7 +691,7 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
 def poll(handle: Any) -> bool:
     """Is the started call over?"""
     if not isinstance(handle, (TensorHandle, KeptHandle)):
-        raise ValueError("poll takes what an *_async call returned")
+        raise ValueError("poll takes the handle of an *_async call")
     return handle.poll()
 
 
@@ -701,22 +702,22 @@ def synchronize(handle: Any) -> Any:
     if handle is None:
         return None
     if not isinstance(handle, TensorHandle):
-        raise ValueError("synchronize takes what an *_async call returned")
+        raise ValueError("synchronize takes the handle of an *_async call")
     return handle.wait()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Wait until every rank of the set is here."""
+    """Wait until every rank of the set has made this call."""
     name = basics.next_name("barrier", process_set)
     call = basics.job().new_call(c.BARRIER, name, set_of(process_set))
     _start(call, None, None, name).wait()
 
 
 def join(device: int = -1) -> int:
-    """This rank has no more data: it takes part in the others' reductions until all have joined.
-    Returns the rank that joined last."""
+    """This rank has no more data: it contributes the identity element to the others' reductions
+    until all have joined. Returns the rank that joined last."""
     if c.library.tutti_join is None:
-        raise NotImplementedError("this libtutti has no join")
+        raise NotImplementedError("this libtutti has no join; install a newer Tutti")
     last = ctypes.c_int()
     status = c.library.tutti_join(basics.job()._pointer, 0, ctypes.byref(last))
     if status < 0:

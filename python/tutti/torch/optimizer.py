@@ -54,14 +54,15 @@ class _Options:
 
 
 class _Mixin(_Options):
-    """What a user's optimizer gains. Mixed in front of its class by DistributedOptimizer."""
+    """Methods that DistributedOptimizer adds to the user's optimizer, as a mixin in front of its
+    class."""
 
     def _tutti_prepare(self, named_parameters, options):
         self._tutti = options
         self._is_alone = is_alone(options["process_set"])  # then this is the plain optimizer
         self._is_synchronized, self._should_synchronize = False, True
-        self._is_settled = False  # reduced already, because somebody looked at a gradient
-        self._started = []  # what is to be waited for: functions
+        self._is_settled = False  # reduced already, because a gradient was read
+        self._started = []  # functions that wait for started exchanges
         parameters = [p for group in self.param_groups for p in group["params"]]
         self._names = _names_of(named_parameters, parameters)
         self._scales = self._factors()
@@ -78,7 +79,7 @@ class _Mixin(_Options):
     # ---- which parameters there are ----
 
     def _take_up(self, parameters):
-        """New slots, of those parameters that are trained. The others may be, later."""
+        """New slots for the parameters that are trained. The others may be unfrozen later."""
         slots = []
         for p in parameters:
             if p in self._slots:
@@ -101,7 +102,7 @@ class _Mixin(_Options):
         return [slot for slot in slots if slot.group is None]
 
     def _lay_out(self, slots):
-        """Pieces for these slots; for others groups of small ones, or none."""
+        """Pieces for these slots; those that cannot be in pieces form groups if they are small."""
         options = self._tutti
         if self._is_alone or options["groups"] is not None:
             return
@@ -116,7 +117,7 @@ class _Mixin(_Options):
                 self._slots[p].group = number
 
     def _thaw(self):
-        """Parameters that are trained now although they were not."""
+        """Take up parameters that were frozen and are trained now."""
         if any(p.requires_grad for p in self._frozen):
             frozen, self._frozen = self._frozen, []
             self._lay_out(self._take_up(frozen))
@@ -172,9 +173,9 @@ class _Mixin(_Options):
         return Sum, 1.0 / divide, divide / options["process_set"].size()
 
     def _start_one(self, slot, name=None):
-        """Start the exchange of one gradient; the answer is a function that waits for it. `name`
-        is what the library calls it: the same whether the gradient is sparse or not, so that ranks
-        that do not agree about that are told."""
+        """Start the exchange of one gradient; returns a function that waits for it. `name` is the
+        library's name of the call: the same for sparse and dense gradients, so that ranks that
+        disagree get an error."""
         options, gradient = self._tutti, slot.plain
         name = name or f"allreduce.{slot.name}"
         op, before, after = self._scales
@@ -226,7 +227,7 @@ class _Mixin(_Options):
     # ---- waiting ----
 
     def _finish(self):
-        """Wait for what was started, all of it, so that no memory is in use any more."""
+        """Wait for all started exchanges, so that no memory is in use any more."""
         started, self._started = self._started, []
         problem = None
         for wait in started:
@@ -249,8 +250,8 @@ class _Mixin(_Options):
         self._is_settled = False
 
     def _exchange(self):
-        """Reduce every gradient. Parameters without one take part with zeros, because other ranks
-        may have one."""
+        """Reduce every gradient. Parameters without one contribute zeros, because other ranks may
+        have one."""
         if self._is_settled or self._is_alone:
             return
         self._thaw()
@@ -260,7 +261,7 @@ class _Mixin(_Options):
         self._finish()
 
     def _settle(self):
-        """Somebody looks at a gradient that is under way: it must be final, as all are then."""
+        """A gradient in flight is read: wait until it, and with it all others, are final."""
         if not self._is_settled and any(slot.is_in for slot in self._slots.values()):
             self._exchange()
             self._is_settled = True
@@ -289,8 +290,8 @@ class _Mixin(_Options):
             self._should_synchronize = True
 
     def step(self, closure=None):
-        """Synchronize, then the optimizer's own step. What a closure computes is synchronized
-        before it is used."""
+        """Synchronize, then the optimizer's own step. Gradients that a closure computes are
+        synchronized before they are used."""
         if closure is not None:
             return super().step(self._reducing(closure))
         if self._should_synchronize:
@@ -321,14 +322,14 @@ class _Mixin(_Options):
         return reduced
 
     def load_state_dict(self, *arguments, **options):
-        """The optimizer's own; what was begun is forgotten."""
+        """The optimizer's own; started exchanges are discarded."""
         self._finish()
         self._begin()
         self._is_synchronized, self._should_synchronize = False, True
         return super().load_state_dict(*arguments, **options)
 
     def zero_grad(self, *arguments, **options):
-        """The optimizer's own, refused while gradients are under way."""
+        """The optimizer's own, refused while gradients are in flight."""
         if self._is_settled:
             self._begin()
         if any(slot.is_in for slot in self._slots.values()):
@@ -337,8 +338,8 @@ class _Mixin(_Options):
 
 
 class _AdasumMixin(_Options):
-    """Adasum works on steps, not on gradients: each rank steps by itself, and what its parameters
-    moved by is what is combined."""
+    """Adasum works on steps, not on gradients: each rank steps by itself, and the changes of its
+    parameters are combined."""
 
     def _tutti_prepare(self, named_parameters, options):
         self._tutti = options
@@ -360,8 +361,8 @@ class _AdasumMixin(_Options):
         yield
 
     def step(self, closure=None):
-        """The optimizer's own step; then every parameter goes where all ranks' steps together
-        lead."""
+        """The optimizer's own step; then every parameter moves by the Adasum of all ranks'
+        steps."""
         options = self._tutti
         basics.step_is_over()
         parameters = [p for p in self._parameter_names if p.requires_grad]
@@ -383,7 +384,7 @@ class _AdasumMixin(_Options):
 
 
 def _store(p, gradient):
-    """The reduced gradient where the optimizer looks for it."""
+    """Store the reduced gradient where the optimizer reads it."""
     if p.grad is None or p.grad.is_sparse or p.grad.shape != gradient.shape:
         p.grad = gradient
     elif p.grad.data_ptr() != gradient.data_ptr():
@@ -391,7 +392,8 @@ def _store(p, gradient):
 
 
 def _telling(slot):
-    """Weak, because the parameter refers to it: dropped optimizers and models must be freed."""
+    """Holds a weak reference, because the parameter refers to it: dropped optimizers and models
+    must be freed."""
     reference = weakref.ref(slot)
 
     def ready(_):
@@ -412,7 +414,7 @@ def _on_gradient(p, ready):
 
 
 def _remove_all(hooks):
-    """Take hooks off their parameters."""
+    """Remove hooks from their parameters."""
     for hook in hooks:
         (hook[1] if isinstance(hook, tuple) else hook).remove()
     hooks.clear()
@@ -495,8 +497,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     """The optimizer, with gradients averaged over all ranks before each step. It is an instance
     of a subclass of the given optimizer's class, with the same parameters and state."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("DistributedOptimizer: LBFGS searches along each rank's own loss, which "
-                         "leads every rank elsewhere; use another optimizer")
+        raise ValueError("DistributedOptimizer: LBFGS searches along each rank's own loss, so the "
+                         "ranks would diverge; use another optimizer")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if backward_passes_per_step <= 0:

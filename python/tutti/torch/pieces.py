@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pieces of DistributedOptimizer: gradients that are exchanged together.
 
-A piece is one piece of memory, shared with the other ranks of the host where that is possible. Its
+A piece is one block of memory, shared with the other ranks of the host where that is possible. Its
 gradients lie there side by side, are summed there without a copy, and stay there as long as the
 training loop keeps them (zero_grad(set_to_none=False)); new ones are copied in. Which parameters
-share a piece follows from names and sizes alone, so it is the same on every rank, whatever a rank
-has seen so far. Every parameter takes part in every step, so a piece becomes whole on every rank.
+share a piece depends on names and sizes alone, so it is the same on every rank. Every parameter
+takes part in every step, so a piece becomes complete on every rank.
 
-Behind the gradients lies one element for each of them, which is not 0 where some rank's gradient
-was sparse: ranks that have none learn from it that the others' are."""
+After the gradients there is one element for each of them, which is not 0 if some rank's gradient
+was sparse: a rank without a gradient learns from it that the others' are."""
 
 import re
 import weakref
@@ -21,7 +21,7 @@ from .kept import Declared
 from .tensors import DTYPES
 from .unfinished import unfinished
 
-# Fewer bytes than this do not travel by themselves; more are a piece of their own.
+# Smaller gradients share pieces of up to this size; larger ones have a piece of their own.
 _PIECE_BYTES = 4 * 1024 * 1024
 _ALIGNED_BYTES = 64
 
@@ -35,13 +35,13 @@ class Slot:
     def __init__(self, parameter, name, owner, passes):
         self.parameter, self.name, self.passes_left = parameter, name, passes
         self.owner = weakref.ref(owner)
-        self.is_in = False  # the gradient was handed over to the exchange
+        self.is_in = False  # the gradient was passed to the exchange
         self.piece = self.group = self.place = None
         self.shown = self.plain = None  # what users see meanwhile, and afterwards
         self.sparse_dims = 0
 
     def settled(self):
-        """The gradient for whoever looks at it: waits until it is final."""
+        """The gradient, for its reader: waits until it is final."""
         owner, p = self.owner(), self.parameter
         if owner is not None:
             owner._settle()
@@ -64,13 +64,14 @@ class Slot:
 
 
 def _settling(slot):
-    """Weak, because the parameter refers to it: both would never be freed."""
+    """Holds a weak reference, because the parameter refers to it: both would never be freed."""
     reference, plain = weakref.ref(slot), slot.plain
     return lambda: plain if reference() is None else reference().settled()
 
 
 def can_be_in_piece(p):
-    """Are the parameter's gradients numbers in host memory that can lie beside others?"""
+    """Are the parameter's gradients floating-point numbers in host memory, which can share a
+    piece?"""
     return (p.device.type == "cpu" and p.layout is torch.strided and p.dtype in DTYPES
             and p.dtype.is_floating_point)
 
@@ -91,7 +92,7 @@ class Piece:
 
     @property
     def is_large(self):
-        """Is it one gradient that is too large to be sent whole where it is sparse?"""
+        """Is it one gradient that is too large to be sent dense if it is sparse?"""
         p = self.slots[0].parameter
         return len(self.slots) == 1 and p.numel() * p.element_size() > _PIECE_BYTES
 
@@ -100,7 +101,7 @@ class Piece:
         self.missing, self.handle = len(self.slots), None
 
     def settle_in(self):
-        """Memory of the present job, and the call that is started every step."""
+        """Take memory of the current job, and declare the call that is started every step."""
         op, before, after, process_set = self.options
         first = self.slots[0].parameter
         step = _ALIGNED_BYTES // first.element_size()
@@ -118,7 +119,7 @@ class Piece:
         self.job, self.flat, self.flags = basics.job(), flat, flat[at:]
 
     def take_in(self, slot):
-        """Move the gradient to its place; zeros where there is none. True if the piece is whole."""
+        """Move the gradient to its place; zeros if there is none. True if the piece is complete."""
         if self.job is not basics._job:
             self.settle_in()
         if self.missing == len(self.slots):
@@ -138,20 +139,20 @@ class Piece:
             self.flags[self.slots.index(slot)] = 1.0
         else:
             place.copy_(gradient)
-            if gradient.stride() != place.stride():  # the optimizer wants it like the parameter
+            if gradient.stride() != place.stride():  # the optimizer needs the parameter's strides
                 slot.plain, slot.shown = gradient, None
 
     def start(self):
-        """Exchange it."""
+        """Start its exchange."""
         kept = self.kept
-        if kept.started is not None:  # somebody's waiting for it was interrupted
+        if kept.started is not None:  # an earlier wait for it was interrupted
             kept.started.wait()
         self.handle = kept.start(self.flat, kept.address)
         if self.handle is None:
             self.handle = ops._start(kept.call, self.flat, None, kept.name)
 
     def wait(self):
-        """Wait until its elements are final, and bring them where the optimizer looks."""
+        """Wait until its elements are final, and put them where the optimizer reads them."""
         self.handle.wait()
         for slot, flag in zip(self.slots, self.flags.tolist()):
             if flag:
@@ -164,7 +165,7 @@ class Piece:
 
 
 def _natural(slot):
-    """Names in the order of their layers: numbers count as numbers."""
+    """Sort key: numbers in names compare as numbers, so that layers come in order."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part)
             for part in re.split(r"(\d+)", slot.name)]
 

@@ -9,7 +9,7 @@ from . import basics, ops
 
 class SyncBatchNorm(_BatchNorm):
     """As torch.nn.BatchNorm, with mean and variance over all ranks while training. Ranks may have
-    batches of different length, and none."""
+    batches of different length, or none."""
 
     def _check_input_dim(self, input):
         if input.dim() < 2:

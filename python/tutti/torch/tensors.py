@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors on their way into a call: types, checks, staging in host memory."""
+"""Tensors as arguments of calls: types, checks, staging in host memory."""
 
 import warnings
 
@@ -28,9 +28,9 @@ def check(tensor, what):
     if tensor.is_sparse:
         raise ValueError(f"{what}: the tensor is sparse; use sparse_allreduce_async")
     if tensor.device.type == "meta":
-        raise ValueError(f"{what}: the tensor lies on the meta device and holds no data")
+        raise ValueError(f"{what}: the tensor is on the meta device and has no data")
     if tensor.device.type not in DEVICES:
-        raise ValueError(f"{what}: the tensor lies on {tensor.device}, which is out of reach; "
+        raise ValueError(f"{what}: the tensor is on {tensor.device}, which is not supported; "
                          f"move it to the CPU first")
     if tensor.layout is not torch.strided:
         raise ValueError(f"{what}: the layout {tensor.layout} is not supported; "
@@ -77,7 +77,7 @@ class Staged:
         event.synchronize()
 
     def back(self, host):
-        """`host` where and as the caller's tensor is."""
+        """`host` on the device and with the type of the caller's tensor."""
         tensor = host if self.device is None else host.to(self.device)
         return torch.view_as_complex(tensor) if self.is_complex else tensor
 
@@ -104,11 +104,11 @@ def reduce_op(op, dtype, is_complex, what):
     if op not in OPS:
         raise ValueError(f"{what}: op {op} does not exist")
     if is_complex and op not in (Sum, Average):
-        raise ValueError(f"{what}: complex tensors have sum and average only")
+        raise ValueError(f"{what}: complex tensors support sum and average only")
     if op == Adasum and what != "allreduce":
-        raise NotImplementedError(f"{what}: Adasum exists for allreduce only")
+        raise NotImplementedError(f"{what}: Adasum is supported by allreduce only")
     if op == Adasum and not dtype.is_floating_point:
-        raise ValueError(f"{what}: Adasum exists for allreduce of floating-point tensors only")
+        raise ValueError(f"{what}: Adasum is supported for floating-point tensors only")
     if dtype == torch.bool and op == Average:
         raise ValueError(f"{what}: the average of bool is not defined")
     return OPS[op]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients that are still under way: whoever looks at one waits for it first."""
+"""Gradients in flight: reading one waits for it first."""
 
 import torch
 
 _plainly = getattr(torch._C, "DisableTorchFunctionSubclass", torch._C.DisableTorchFunction)
 
-# What says nothing about the elements.
+# Functions that do not read the elements.
 _HARMLESS = {
     torch.Tensor.size, torch.Tensor.dim, torch.Tensor.numel, torch.Tensor.nelement,
     torch.Tensor.element_size, torch.Tensor.is_contiguous, torch.Tensor.shape.__get__,
@@ -16,8 +16,8 @@ _HARMLESS = {
 
 
 class Unfinished(torch.Tensor):
-    """A gradient as users see it meanwhile. Any operation on it (clipping, unscaling, a norm, a
-    copy) is done on what `settle` gives, which waits until the elements are final."""
+    """A gradient in flight, as users see it. Any operation on it (clipping, unscaling, a norm, a
+    copy) is done on the tensor of `settle`, which waits until the elements are final."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -30,7 +30,7 @@ class Unfinished(torch.Tensor):
 
 
 def unfinished(place, settle):
-    """`place` as a tensor that gives way to settle() when it is used."""
+    """`place` as a tensor that is replaced by settle() when it is used."""
     tensor = place.as_subclass(Unfinished)
     tensor.settle = settle
     return tensor

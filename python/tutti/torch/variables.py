@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horovod's variables, read when a job is joined: scripts set them just before.
 
-Each is honoured (it becomes a TUTTI_* setting, unless that is set already), ignored with a word, or
-refused. Who this process is (HOROVOD_RANK and its kin) is read by the C library."""
+Each is honoured (it becomes a TUTTI_* setting, unless that is set already), ignored with a message,
+or refused. Ranks and sizes (HOROVOD_RANK and the like) are read by the C library."""
 
 import os
 import re
@@ -40,9 +40,9 @@ HONOURED = {
 
 _BY_ITSELF = "the algorithm is chosen by size, placement and cost"
 _NO_MPI = "no MPI, NCCL or CCL is used"
-_NO_SAMPLES = "tuning here takes 15 samples at most; TUTTI_PROFILE=FILE keeps what it found"
+_NO_SAMPLES = "tuning takes 15 samples at most; TUTTI_PROFILE=FILE saves its result"
 _NOTHING_BUILT = "nothing is built against a framework or a communication library"
-_NO_SPARK = "Spark is not served; start the ranks with tutti run"
+_NO_SPARK = "Spark is not supported; start the ranks with tutti run"
 IGNORED = {
     "HOROVOD_CYCLE_TIME": "there is no cycle: work starts when it is submitted",
     "HOROVOD_HIERARCHICAL_ALLREDUCE": _BY_ITSELF,
@@ -54,7 +54,7 @@ IGNORED = {
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": _NO_SAMPLES,
     "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE": _NO_SAMPLES,
     "HOROVOD_TIMELINE_MARK_CYCLES": "there is no cycle: work starts when it is submitted",
-    "HOROVOD_GLOO_TIMEOUT_SECONDS": "a rank may be late here; TUTTI_TIMEOUT bounds calls",
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": "ranks may be late; TUTTI_TIMEOUT sets a deadline for calls",
     "HOROVOD_MPI_THREADS_DISABLE": _NO_MPI,
     "HOROVOD_NUM_NCCL_STREAMS": _NO_MPI,
     "HOROVOD_CCL_CACHE": _NO_MPI,
@@ -62,16 +62,16 @@ IGNORED = {
     "HOROVOD_ADASUM_MPI_CHUNK_SIZE": _NO_MPI,
     "HOROVOD_BATCH_D2D_MEMCOPIES": "device tensors go through host memory",
     "HOROVOD_ENABLE_ASYNC_COMPLETION": "device tensors go through host memory",
-    "HOROVOD_ENABLE_XLA_OPS": "TensorFlow is not served",
+    "HOROVOD_ENABLE_XLA_OPS": "TensorFlow is not supported",
     "HOROVOD_DISABLE_GROUP_FUSION": "groups are exchanged by themselves anyway",
     "HOROVOD_DYNAMIC_PROCESS_SETS": "process sets can always be added",
-    "HOROVOD_THREAD_AFFINITY": "set TUTTI's by tutti run --bind",
-    "HOROVOD_LOG_HIDE_TIME": "lines carry no time",
-    "HOROVOD_DISABLE_NVTX_RANGES": "there are none",
+    "HOROVOD_THREAD_AFFINITY": "use tutti run --bind",
+    "HOROVOD_LOG_HIDE_TIME": "log lines have no timestamps",
+    "HOROVOD_DISABLE_NVTX_RANGES": "there are no NVTX ranges",
     "HOROVOD_ELASTIC_TIMEOUT": "a job does not grow or shrink",
     "HOROVOD_SECRET_KEY": "a job has a secret of its own",
 }
-# What says the same as the default, and is set by launchers: nothing to tell.
+# Values that equal the default and are set by launchers: no message.
 SILENT = {"HOROVOD_CONTROLLER": ("gloo",), "HOROVOD_CPU_OPERATIONS": ("gloo",)}
 BY_PREFIX = {
     "HOROVOD_CONTROLLER": _NO_MPI,
@@ -100,7 +100,7 @@ REFUSED = {
 
 
 def why_ignored(name):
-    """What is said of a variable that has no effect; None for those that have one."""
+    """Why a variable has no effect; None for those that have one."""
     if name in HONOURED or name in READ_ELSEWHERE or name in REFUSED:
         return None
     if name in IGNORED:
@@ -111,11 +111,11 @@ def why_ignored(name):
     return "Horovod does not document it"
 
 
-_carried = {}  # TUTTI_* settings that were made of Horovod's variables: their names and values
+_carried = {}  # TUTTI_* settings made from Horovod's variables: their names and values
 
 
 def forget():
-    """Take back what apply() has set, so that it is read anew the next time."""
+    """Remove the settings of apply(), so that the variables are read again next time."""
     for setting, (_, value) in _carried.items():
         if os.environ.get(setting) == value:
             del os.environ[setting]
@@ -130,7 +130,7 @@ def blame(text):
 
 
 def apply():
-    """Carry Horovod's variables over. Returns what to tell people, as one line or ''."""
+    """Turn Horovod's variables into settings. Returns a message for the user: one line, or ''."""
     forget()
     words = []
     for name, why in REFUSED.items():
@@ -153,11 +153,11 @@ def apply():
 
 
 def is_tuned():
-    """Is tuning asked for, so that steps must be counted?"""
+    """Is tuning on, so that steps must be counted?"""
     return os.environ.get("TUTTI_TUNE", "").lower() in ("1", "yes", "true", "on")
 
 
 def tell(words, rank):
-    """Rank 0 says it, once."""
+    """Rank 0 prints the message."""
     if words and rank == 0:
         print(f"tutti: {words}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as a call sees them: an address in host memory, a count and a type; and the checks that
-come before anything moves."""
+"""Tensors as a call needs them: an address in host memory, a count and a type; and the checks
+before any data moves."""
 
 import torch
 
@@ -8,7 +8,8 @@ from tutti import _library as c
 
 from .tensors import DEVICES, DTYPES
 
-# How an element travels: the C library's type, how many of them, and what can be done to it.
+# How an element is sent: the C library's type, how many of them, and the supported reductions
+# (None: all).
 _SUMS = (c.SUM, c.AVERAGE)
 _KINDS = {dtype: (number, 1, None) for dtype, number in DTYPES.items()}
 _KINDS.update({dtype: (number, 2, _SUMS) for dtype, number in (
@@ -20,8 +21,7 @@ _KINDS.update({getattr(torch, name): (number, 1, ()) for name, number in (
 
 
 def dtype_of_plain(tensor):
-    """The C library's type of a tensor that is summed where it lies; None: it has to be looked at
-    more closely."""
+    """The C library's type of a tensor that can be summed in place; None: it needs a View."""
     if tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous() and \
             not tensor.is_neg():
         return DTYPES.get(tensor.dtype)
@@ -49,13 +49,14 @@ class View:
 
     def _stage(self, is_output):
         if self.tensor.device.type not in DEVICES:
-            raise NotImplementedError(f"a tensor on {self.tensor.device} is out of reach")
+            raise NotImplementedError(f"a tensor on {self.tensor.device} is not supported; move it "
+                                      f"to the CPU first")
         plain = self.tensor.detach()
         if is_output:
             self.host = torch.empty(plain.shape, dtype=plain.dtype)
         else:
             self.host = plain.resolve_conj().resolve_neg().to("cpu").contiguous()
-            if self.host.data_ptr() == plain.data_ptr():  # an array of one element, say
+            if self.host.data_ptr() == plain.data_ptr():  # for example of one element
                 self.host = self.host.clone()
 
     @property
@@ -75,20 +76,21 @@ class View:
 
 def _refuse_kind(tensor):
     if tensor.layout is not torch.strided:
-        raise NotImplementedError(f"a tensor of layout {tensor.layout} is out of reach; of sparse "
-                                  f"ones there is all_reduce only")
-    raise NotImplementedError(f"tensor type {tensor.dtype} is not there")
+        raise NotImplementedError(f"a tensor of layout {tensor.layout} is not supported; sparse "
+                                  f"ones are supported by all_reduce only")
+    raise NotImplementedError(f"tensor type {tensor.dtype} is not supported")
 
 
 def told(tensor):
-    """Shape and type, for people."""
+    """Shape and type, for messages."""
     return f"{tuple(tensor.shape)} of {str(tensor.dtype).replace('torch.', '')}"
 
 
 def _check_written(tensor, what):
-    """One element of it must not be two."""
+    """Several elements must not share one address."""
     if any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape)):
-        raise ValueError(f"{what} {told(tensor)} is expanded: several of its elements are one")
+        raise ValueError(f"{what} {told(tensor)} is expanded: several of its elements share memory"
+                         f"; clone it first")
 
 
 def output(tensor):
@@ -106,16 +108,16 @@ def both(tensor):
 
 
 def check_reduction(tensor, op, names):
-    """Does this type know this operation?"""
+    """Does this type support this operation?"""
     allowed = _KINDS[tensor.dtype][2]
     if allowed is not None and op not in allowed:
         has = "sum and average only" if allowed else "no arithmetic: it can be moved, not reduced"
-        raise NotImplementedError(f"{names[op]} of {tensor.dtype}: it has {has}")
+        raise NotImplementedError(f"{names[op]} of {tensor.dtype}: this type supports {has}")
 
 
 def check_dtype(target, source):
     if target.dtype != source.dtype:
-        raise TypeError(f"output {told(target)} is of another type than input {told(source)}")
+        raise TypeError(f"output {told(target)} and input {told(source)} have different types")
 
 
 def check_gathered(target, source, size):
@@ -136,11 +138,11 @@ def check_scattered(target, source, size):
 
 def check_list(tensors, size, what):
     if len(tensors) != size:
-        raise ValueError(f"{what} is a list of {len(tensors)} tensors, there are {size} ranks")
+        raise ValueError(f"{what} is a list of {len(tensors)} tensors; {size} are needed")
 
 
 def check_alike(tensors, other, what):
-    """Tensors that each hold what `other` does."""
+    """Each tensor must have the type and the count of `other`."""
     for index, tensor in enumerate(tensors):
         if tensor.dtype != other.dtype or tensor.numel() != other.numel():
             raise ValueError(f"{what}[{index}] is {told(tensor)}, the other side {told(other)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Started calls, as torch.distributed sees them."""
+"""Started calls as Work objects of torch.distributed."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ _Base = torch._C._distributed_c10d.Work
 
 
 def _check(future):
-    """The result, or the exception that the call ended with: c10d's own way crashes DDP."""
+    """The result; raises the exception with which the call failed. c10d's own way crashes DDP."""
     value = future.value()
     if isinstance(value, BaseException):
         raise value
@@ -23,15 +23,15 @@ def _check(future):
 
 
 class Work(_Base):
-    """Who waits drives the calls; a future is made only if it is asked for. `stores` run, once,
-    when all calls have ended well."""
+    """The waiting thread drives progress; a future is created only on request. `stores` run once,
+    when all calls have succeeded."""
 
     def __init__(self, backend, handles, result, stores=(), source=None):
         super().__init__()
         self._backend, self._handles = backend, handles
         self._result, self._stores = result, stores
         self._source = source  # of a receive from any rank: written by the call
-        self._lock = threading.Lock()  # one thread at a time looks at the handles
+        self._lock = threading.Lock()  # one thread at a time uses the handles
         self._problem = self._future = None
         self._called = threading.Event()  # the future's callbacks have run
         self.is_over = False
@@ -73,7 +73,7 @@ class Work(_Base):
         return True
 
     def cancel(self):
-        """End what has not begun; a thread that waits for it hears of that."""
+        """Cancel the calls that have not begun; a thread that waits for them gets the error."""
         for handle in list(self._handles):
             handle.cancel()
 
@@ -103,7 +103,7 @@ class Work(_Base):
         self.wait()
 
     def _source_rank(self):
-        """Who sent what was received from any rank, numbered in the group."""
+        """The sender of a message received from any rank, numbered in the group."""
         if self._source is None:
             raise RuntimeError("only a receive without a source has a source rank")
         self.wait()
@@ -121,7 +121,7 @@ class Work(_Base):
     def _value(self):
         try:
             self.wait()
-        except BaseException as problem:  # whatever it is, the future's owner must hear of it
+        except BaseException as problem:  # every error must reach the future's owner
             return problem
         return self._result
 
@@ -131,7 +131,7 @@ class Work(_Base):
 
 def _is_asked_in_python():
     """Is get_future called by Python code, which may add callbacks that start calls? DDP's own
-    hook asks from C++, and adds none."""
+    hook calls it from C++, and adds none."""
     try:
         return "get_future" in sys._getframe(2).f_code.co_names
     except ValueError:  # a thread without Python code
@@ -139,7 +139,7 @@ def _is_asked_in_python():
 
 
 class Finished(_Base):
-    """What was waited for where it was called; its caller looks at no result."""
+    """The Work of a call that has waited already; its caller does not use the result."""
 
     is_over = True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passed on from tutti.torch.basics."""
+"""Re-exported from tutti.torch.basics."""
 
 from tutti.torch.basics import (ProcessSet, add_process_set,  # noqa: F401
                                 get_process_set_ids_and_ranks, global_process_set,

@@ -81,7 +81,7 @@ def num_rank_is_power_2(num_rank):
 
 @contextlib.contextmanager
 def env(**variables):
-    """The environment with these variables, inside; those that are None stay as they are."""
+    """Set these environment variables inside the block; None leaves one unchanged."""
     variables = {name: value for name, value in variables.items() if value is not None}
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -96,9 +96,9 @@ def env(**variables):
 
 
 def check_installed_version(name, version, exception=None):
-    """Nothing was compiled against a framework's version, so none can be the wrong one."""
+    """Nothing to check: nothing was compiled against a framework's version."""
 
 
 def get_average_backwards_compatibility_fun(reduce_ops):
-    """A function of op and average, the older parameter: the operator that is meant."""
+    """A function that selects the operator from op and average, the older parameter."""
     return tensors.reduction

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passed on from tutti.torch.optimizer."""
+"""Re-exported from tutti.torch.optimizer."""
 
 from tutti.torch.optimizer import *  # noqa: F401,F403
 from tutti.torch.optimizer import _AdasumMixin as _DistributedAdasumOptimizer  # noqa: F401

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passed on from tutti.torch.elastic."""
+"""Re-exported from tutti.torch.elastic."""
 
 from tutti.torch.elastic import (ElasticSampler, ObjectState, TorchState,  # noqa: F401
                                  get_handler_registry, reset, run, set_handler_registry)

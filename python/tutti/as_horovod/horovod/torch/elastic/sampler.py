@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passed on from tutti.torch.elastic."""
+"""Re-exported from tutti.torch.elastic."""
 
 from tutti.torch.elastic import ElasticSampler  # noqa: F401
