@@ -45,7 +45,7 @@ bench: all ## build the benchmark programs and list them
 	@cmake --build build -j $(JOBS) --target benches
 	@tools/bench
 
-figures: ## make tables and pictures of the documents anew from bench/results
+figures: ## make tables and pictures of the documents anew from the results in bench/
 	@tools/figures.py
 
 docs: ## make the documents into a site with search, build/site
