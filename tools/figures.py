@@ -19,9 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs/figures"
 DOCUMENTS = ("docs/performance.md", "README.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-KB, MB = 1 << 10, 1 << 20
 
 sys.path.insert(0, str(ROOT))
+from bench.common.picture import COLOURS, Axes, Bars, scale  # noqa: E402
+from bench.common.units import KB, MB, size_text  # noqa: E402
 from bench.peers import report  # noqa: E402
 from bench.scale import plot as scale_plot  # noqa: E402
 from bench.schedule import picture  # noqa: E402
@@ -92,7 +93,7 @@ def table_peers():
             for ranks, name in ((2, "2 ranks"), (4, "4 ranks"), (8, "8 ranks"))]
     body.append(["2 ranks, private buffers"] +
                 [times(faster(records, 2, size, own="tutti-foreign")) for size in sizes])
-    return table(["2 cores"] + [report.size_text(size) for size in sizes], body)
+    return table(["2 cores"] + [size_text(size) for size in sizes], body)
 
 
 def table_many():
@@ -103,7 +104,7 @@ def table_many():
         for size in (4, KB, 64 * KB, 64 * MB):
             cells = [records.cell(("shm", ranks, "allreduce", False), size) for ranks in counts]
             if all(own in cell for cell in cells) and (own == "tutti-arena" or size > KB):
-                body.append([f"{report.size_text(size)}, {place}"] + [
+                body.append([f"{size_text(size)}, {place}"] + [
                     times(cell["openmpi"][0] / cell[own][0]) for cell in cells])
     return table(["16 cores, ranks"] + list(counts), body)
 
@@ -241,7 +242,7 @@ def table_engines():
     body = [[name] + [over(case, size) for size in sizes] + [
         group(f"{case}-model", tensors) for tensors in (109, 161)]
         for case, name in (("openmpi", "Open MPI"), ("mpich", "MPICH"))]
-    return table(["over the direct call"] + [report.size_text(size) for size in sizes] +
+    return table(["over the direct call"] + [size_text(size) for size in sizes] +
                  ["109 small tensors", "all 161"], body)
 
 
@@ -304,14 +305,14 @@ TABLES = {"peers": table_peers, "many": table_many, "collectives": table_collect
 def draw_peers(path):
     sizes = (4, KB, 64 * KB, MB, 16 * MB, 64 * MB)
     records = peers("peers/2cores", "rewritten")
-    axes = picture.Axes("All-reduce in shared memory: times as fast as the fastest other library",
-                        (sizes[0], sizes[-1]), (0, 7), log_x=True)
+    axes = Axes("All-reduce in shared memory: times as fast as the fastest other library",
+                (sizes[0], sizes[-1]), (0, 7), log_x=True)
     axes.ticks(list(zip(sizes, ("4 B", "1 K", "64 K", "1 M", "16 M", "64 M"))),
-               picture.scale(0, 7, 7), "bytes per rank",
+               scale(0, 7, 7), "bytes per rank",
                "f32 sum, buffers rewritten; beside Open MPI, MPICH, Gloo, torch.distributed")
     axes.line([(sizes[0], 1), (sizes[-1], 1)], "#999999", dashed=True)
     key = []
-    for ranks, colour in zip((2, 4, 8), picture.COLOURS):
+    for ranks, colour in zip((2, 4, 8), COLOURS):
         points = [(size, faster(records, ranks, size)) for size in sizes]
         axes.line(points, colour)
         axes.dots(points, colour)
@@ -323,9 +324,9 @@ def draw_peers(path):
 def draw_bars(path, title, groups, series, unit, below, above):
     """groups: {name: {series: value}}"""
     most = max(value for own in groups.values() for value in own.values())
-    colours = {name: (colour, False) for name, colour in zip(series, picture.COLOURS)}
-    axes = picture.Bars(title, most * 1.15, list(groups), colours)
-    axes.begin(picture.scale(0, most), below, above)
+    colours = {name: (colour, False) for name, colour in zip(series, COLOURS)}
+    axes = Bars(title, most * 1.15, list(groups), colours)
+    axes.begin(scale(0, most), below, above)
     for group, own in groups.items():
         for name, value in own.items():
             axes.bar(group, name, value, unit(value))
@@ -336,7 +337,7 @@ def draw_links(path):
     star = rows("links/2cores", "star")
     jobs = {"tutti": "Tutti", "tutti aead": "Tutti, encrypted", "openmpi": "Open MPI",
             "openmpi links 2": "Open MPI, 2 links", "gloo": "Gloo"}
-    groups = {report.size_text(size): {
+    groups = {size_text(size): {
         name: 100 * one(star, job=job, bytes=size)["share"] for job, name in jobs.items()}
         for size in (MB, 16 * MB, 64 * MB)}
     draw_bars(path, "All-reduce between 4 hosts at 1 Gbit/s", groups, jobs.values(),

@@ -2,14 +2,7 @@
 """Tables, ratios and the figures wanted, from records alone: also of a file written before."""
 import dataclasses
 
-KB, MB = 1 << 10, 1 << 20
-
-
-def size_text(count):
-    for unit, name in ((MB, "MB"), (KB, "KB")):
-        if count >= unit and count % unit == 0:
-            return f"{count // unit} {name}"
-    return f"{count} B"
+from bench.common.units import KB, MB, size_text
 
 
 def time_text(us):

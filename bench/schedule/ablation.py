@@ -21,8 +21,14 @@ descriptor it takes for computation: it sees no rho above 1.)
 """
 import contextlib
 import math
+import statistics
 
-from bench.schedule import common
+from bench.common.namespaces import ScaledHosts
+from bench.common.rounds import in_turn
+from bench.common.steps import model
+from bench.schedule.cores import Watch
+from bench.schedule.ranks import Job
+from bench.schedule.trace import read_trace
 
 TRACES = ["vgg16", "resnet50", "bert-large", "transformer-base"]
 RHOS = [0.1, 0.5, 0.75, 1, 1.5, 2, 5]
@@ -48,7 +54,7 @@ def run(bench):
     traces = bench.options.trace or (["resnet50"] if bench.quick else TRACES)
     rhos = bench.options.rho or ([1] if bench.quick else RHOS)
     segment = bench.options.segment or SEGMENT
-    with common.Hosts(4, bench.folder, MBIT, gso=int(segment[:-1]) << 10) as hosts:
+    with ScaledHosts(4, bench.folder, MBIT, gso=int(segment[:-1]) << 10) as hosts:
         with contextlib.ExitStack() as stack:
             jobs = {schedule: begin(bench, hosts, stack, TUTTI_SEGMENT=segment,
                                     TUTTI_SCHEDULE=schedule) for schedule in SCHEDULES}
@@ -56,7 +62,7 @@ def run(bench):
                 for rho in rhos:
                     for _ in range(1 if bench.quick else TRIES):
                         if not bench.quick:
-                            common.Machine.calm()
+                            Watch.calm()
                         row = case(bench, hosts, jobs, trace, rho)
                         if row["idle"] >= IDLE_MIN and row["wire_share"] >= SHARE_MIN:
                             break
@@ -64,7 +70,7 @@ def run(bench):
 
 
 def begin(bench, hosts, stack, **settings):
-    job = common.Job(f"ablation-{settings['TUTTI_SCHEDULE']}", 4, bench.folder)
+    job = Job(f"ablation-{settings['TUTTI_SCHEDULE']}", 4, bench.folder)
     stack.callback(job.end)
     return job.begin(hosts, **settings)
 
@@ -78,18 +84,18 @@ def wire_byte_us(hosts, job):
 def case(bench, hosts, jobs, trace, rho):
     byte_us = wire_byte_us(hosts, jobs["priority"])
     compute_us = COMPUTE_US[trace]
-    step = common.read_trace(trace).scaled(compute_us, rho * compute_us / byte_us)
+    step = read_trace(trace).scaled(compute_us, rho * compute_us / byte_us)
     table = step.write(bench.folder / "table")
     for job in jobs.values():
         job.ask(f"table {table}")
-    plain_us, ideal_us, crossing_us = common.model("step", table, byte_us)["step"]
-    machine, before = common.Machine(), hosts.counters()
+    plain_us, ideal_us, crossing_us = model("step", table, byte_us)["step"]
+    machine, before = Watch(), hosts.counters()
     times, spent = ({name: [] for name in VARIANTS} for _ in range(2))
     seen = []
     rounds, steps = bench.options.rounds or (2 if bench.quick else 7), bench.options.steps
     names = list(VARIANTS)
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in in_turn(names, turn):
             flags, schedule, warm = VARIANTS[name]
             found = jobs[schedule].slowest(f"steps {flags} {warm} {steps}")
             told = jobs[schedule].ask("spent")
@@ -100,15 +106,15 @@ def case(bench, hosts, jobs, trace, rho):
     row = {"section": "ablation", "trace": trace, "rho": rho, "mbit": MBIT,
            "segment": bench.options.segment or SEGMENT,
            "bytes": step.bytes(), "tensors": len(step.rows), "compute_us": round(compute_us),
-           "shrunk": round(common.read_trace(trace).bytes() / step.bytes(), 1),
+           "shrunk": round(read_trace(trace).bytes() / step.bytes(), 1),
            "wire_share": round(1.5 / hosts.payload_bytes_a_us() / byte_us, 4),
            "computed_plain_us": plain_us, "computed_crossing_us": crossing_us,
            "ideal_us": ideal_us, "idle": round(machine.idle(), 3),
            "tc": passed, "rounds": rounds, "steps": steps,
            "times_us": {name: [round(time) for time in found] for name, found in times.items()},
-           "median_us": {name: round(common.median(found)) for name, found in times.items()},
-           "cpu_us": {name: round(common.median(found)) for name, found in spent.items()},
-           "auto_rho": round(common.median(seen), 3)}
+           "median_us": {name: round(statistics.median(found)) for name, found in times.items()},
+           "cpu_us": {name: round(statistics.median(found)) for name, found in spent.items()},
+           "auto_rho": round(statistics.median(seen), 3)}
     line = "  ".join(f"{name} {row['median_us'][name] / ideal_us:.3f}" for name in VARIANTS)
     print(f"ablation, {trace:16} rho {rho:<4}: ideal {ideal_us / 1e3:.1f} ms; over it: {line}; "
           f"idle {row['idle']:.2f}; processor of a step (ms): "

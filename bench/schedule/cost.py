@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scheduler itself costs, and the pair on which TAC's printed rule fails."""
-import subprocess
-
-from bench.schedule import common
+from bench.common import tree
+from bench.common.steps import model
 
 
 def run(bench):
-    pair = common.model("pair")["pair"]
-    done = subprocess.run([str(common.BUILT / "bench-scheduler"), "20" if bench.quick else "100"],
-                          capture_output=True, text=True, check=True)
+    pair = model("pair")["pair"]
+    done = tree.run(tree.BIN / "bench-scheduler", "20" if bench.quick else "100")
     print(done.stdout, end="")
     bench.record(section="cost", pair=pair[0], scheduler=done.stdout.splitlines())
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three layers of 3, 6 and 3 units, forward and backward 2 units each: computed, then run."""
-from bench.schedule import common
+import statistics
+
+from bench.common.namespaces import ScaledHosts
+from bench.common.steps import Step, model
+from bench.schedule.ranks import Job
 
 UNIT_US = 40000.0
 MBIT = 250
@@ -8,32 +12,32 @@ SEGMENT = "64K"
 
 
 def run(bench):
-    computed = common.model("golden")
+    computed = model("golden")
     for form, (fifo, ours) in computed.items():
         for order, units in (("fifo", fifo), ("ours", ours)):
             bench.record(section="golden", form=form, order=order, by="computation", units=units)
     rounds = 2 if bench.quick else 7
-    with common.Hosts(2, bench.folder, MBIT) as hosts:
+    with ScaledHosts(2, bench.folder, MBIT) as hosts:
         server(bench, hosts, rounds)
         allreduce(bench, hosts, rounds)
 
 
 def report(bench, form, rows):
-    fifo, ours = (common.median(rows[name]) for name in ("fifo", "ours"))
+    fifo, ours = (statistics.median(rows[name]) for name in ("fifo", "ours"))
     for name, times in rows.items():
         bench.record(section="golden", form=form, order=name, by="run", unit_us=UNIT_US,
-                     rounds=len(times), units=round(common.median(times), 3),
+                     rounds=len(times), units=round(statistics.median(times), 3),
                      least=round(min(times), 3), most=round(max(times), 3))
     print(f"golden, {form}: FIFO {fifo:.2f} units, by first use {ours:.2f}")
 
 
 def server(bench, hosts, rounds):
     """A worker pushes to a server that sums, and pulls."""
-    job = common.Job("golden-server", 2, bench.folder, "bench-schedule-server")
+    job = Job("golden-server", 2, bench.folder, "bench-schedule-server")
     try:
         job.begin(hosts, TUTTI_SEGMENT=SEGMENT)
         sent = 2 * hosts.payload_bytes_a_us() * UNIT_US
-        byte_us = common.median(job.slowest(f"duplex {int(sent)} 3")) / sent
+        byte_us = statistics.median(job.slowest(f"duplex {int(sent)} 3")) / sent
         unit_bytes = int(UNIT_US / byte_us) // 4 * 4
         rows = {"fifo": [], "ours": []}
         for _ in range(rounds):
@@ -47,13 +51,13 @@ def server(bench, hosts, rounds):
 
 def allreduce(bench, hosts, rounds):
     """Two workers sum by all-reduce."""
-    job = common.Job("golden-allreduce", 2, bench.folder)
+    job = Job("golden-allreduce", 2, bench.folder)
     try:
         job.begin(hosts, TUTTI_SEGMENT=SEGMENT)
         sent = int(2 * hosts.payload_bytes_a_us() * UNIT_US) // 4 * 4
-        byte_us = common.median(job.slowest(f"bulk {sent} 3")) / sent
+        byte_us = statistics.median(job.slowest(f"bulk {sent} 3")) / sent
         layers = [(3, 0, 6), (6, 2, 4), (3, 4, 2)]  # units, first use, ready after backward began
-        step = common.Step(6 * UNIT_US, 6 * UNIT_US, [
+        step = Step(6 * UNIT_US, 6 * UNIT_US, [
             {"elements": int(units * UNIT_US / byte_us / 4), "use": use * UNIT_US,
              "ready": ready * UNIT_US} for units, use, ready in layers])
         job.ask(f"table {step.write(bench.folder / 'golden')}")

@@ -10,8 +10,10 @@ calls of a segment each, as many as may be: little credit then leaves the wire i
 without end leaves all to what overtakes on the links.
 """
 import math
+import statistics
 
-from bench.schedule import common
+from bench.common.namespaces import ScaledHosts
+from bench.schedule.ranks import Job
 
 LARGE, SMALL = 256 << 20, 64 << 10
 MBIT = 1000
@@ -35,8 +37,8 @@ def bytes_of(text):
 def run(bench):
     count = 8 if bench.quick else 16
     for ranks in () if bench.options.memory else (2,) if bench.quick else (2, 4):
-        with common.Hosts(ranks, bench.folder, MBIT, burst="256kb", gso=65536,
-                          below=4194304) as hosts:
+        with ScaledHosts(ranks, bench.folder, MBIT, burst="256kb", gso=65536,
+                         below=4194304) as hosts:
             for segment in ["64K"] if bench.quick else ["64K", "256K"] if ranks == 4 else SEGMENTS:
                 over_tcp(bench, hosts, ranks, segment, count)
             for backlog in BACKLOGS if ranks == 2 and not bench.quick else ():
@@ -73,11 +75,11 @@ def alone_on_wire(job):
 
 
 def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
-    job = common.Job(f"preemption-{ranks}-{segment}-{backlog}", ranks, bench.folder)
+    job = Job(f"preemption-{ranks}-{segment}-{backlog}", ranks, bench.folder)
     try:
         job.begin(hosts, TUTTI_SEGMENT=segment, TUTTI_BACKLOG=backlog or "0")
         sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
-        bulk_us = common.median(job.slowest(f"bulk {sent} 3"))
+        bulk_us = statistics.median(job.slowest(f"bulk {sent} 3"))
         alone = alone_on_wire(job)
         behind = urgent(job, LARGE, count, 60000)
     finally:
@@ -89,11 +91,11 @@ def over_tcp(bench, hosts, ranks, segment, count, backlog=None):
 
 
 def under_credit(bench, hosts, credit, count):
-    job = common.Job(f"preemption-credit-{credit}", 2, bench.folder)
+    job = Job(f"preemption-credit-{credit}", 2, bench.folder)
     try:
         job.begin(hosts, TUTTI_SEGMENT=SWEPT, TUTTI_CREDIT="0" if credit == "none" else credit)
         sent = int(hosts.payload_bytes_a_us() * 100e3) // PIECE * PIECE
-        bulk_us = common.median(job.slowest(f"bulk {sent} 3 {PIECE}"))
+        bulk_us = statistics.median(job.slowest(f"bulk {sent} 3 {PIECE}"))
         alone = alone_on_wire(job)
         behind = urgent(job, PIECE * PIECES, count, 25000, PIECE)
     finally:
@@ -108,8 +110,8 @@ def over_memory(bench, where, settings, count):
     """Where the kernel puts two ranks' four threads differs from job to job: several, together."""
     bulk, alone, behind, jobs = [], [], [], []
     for turn in range(1 if bench.quick else JOBS):
-        job = common.Job(f"preemption-{where.replace(', ', '-').replace(' ', '-')}-{turn}", 2,
-                         bench.folder)
+        job = Job(f"preemption-{where.replace(', ', '-').replace(' ', '-')}-{turn}", 2,
+                  bench.folder)
         try:
             job.begin(**settings)
             bulk += job.slowest(f"bulk {LARGE} 3")
@@ -118,8 +120,8 @@ def over_memory(bench, where, settings, count):
         finally:
             job.end()
         behind += found
-        jobs.append(round(common.median(time for time, _ in found), 1))
-    chunk_us = common.median(bulk) * bytes_of("256K") / LARGE
+        jobs.append(round(statistics.median(time for time, _ in found), 1))
+    chunk_us = statistics.median(bulk) * bytes_of("256K") / LARGE
     note(bench, where, 2, "256K", (alone, behind, chunk_us, None), {"jobs_us": jobs})
 
 
@@ -128,10 +130,11 @@ def note(bench, where, ranks, segment, found, more=None):
     times = [time for time, _ in behind]
     row = {"section": "preemption", "where": where, "ranks": ranks, "segment": segment,
            "chunk_us": round(chunk_us, 1),
-           "alone_us": round(common.median(time for time, _ in alone), 1),
-           "behind_us": round(common.median(times), 1), "behind_p90_us": round(p90(times), 1),
+           "alone_us": round(statistics.median(time for time, _ in alone), 1),
+           "behind_us": round(statistics.median(times), 1), "behind_p90_us": round(p90(times), 1),
            "behind_most_us": round(max(times), 1),
-           "late_us": round(common.median(late for _, late in behind), 1), "samples": len(behind)}
+           "late_us": round(statistics.median(late for _, late in behind), 1),
+           "samples": len(behind)}
     row |= more or {}
     if share:
         row["share"] = round(share, 4)

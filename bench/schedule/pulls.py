@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward passes whose parameters are pulled from a server: orders from the graph, or random."""
-from bench.schedule import common
+import statistics
+
+from bench.common.namespaces import ScaledHosts
+from bench.common.steps import model
+from bench.schedule.ranks import Job
 
 MBIT = 250
 FORWARD_US = 60e3
@@ -11,13 +15,13 @@ SEGMENT = "16K"
 
 
 def run(bench):
-    computed = common.model("pulls", 100)
+    computed = model("pulls", 100)
     for name, (operators, tensors, tic, tac, mean, least, most) in computed.items():
         bench.record(section="pulls", network=name, by="computation", operators=int(operators),
                      tensors=int(tensors), tic=tic, tac=tac, random_mean=mean, random_least=least,
                      random_most=most)
-    with common.Hosts(3, bench.folder, MBIT) as hosts:
-        job = common.Job("pulls", 3, bench.folder, "bench-schedule-server")
+    with ScaledHosts(3, bench.folder, MBIT) as hosts:
+        job = Job("pulls", 3, bench.folder, "bench-schedule-server")
         try:
             job.begin(hosts, TUTTI_SEGMENT=SEGMENT)
             for name in bench.options.network or (QUICK if bench.quick else REAL):
@@ -28,7 +32,7 @@ def run(bench):
 
 def real(bench, hosts, job, name, computed):
     sent = int(hosts.payload_bytes_a_us() * 50e3) // 4 * 4
-    byte_us = common.median(job.slowest(f"rate {sent} 3")) / sent
+    byte_us = statistics.median(job.slowest(f"rate {sent} 3")) / sent
     orders = 20 if bench.quick else 100
     total = FORWARD_US / byte_us  # pulling takes as long as the pass
     times = {"tic": [], "tac": [], "random": []}
@@ -42,7 +46,7 @@ def real(bench, hosts, job, name, computed):
         if seed % (orders // 10) == 0:
             once("tic", 0)
             once("tac", 0)
-    tic, tac = common.median(times["tic"]), common.median(times["tac"])
+    tic, tac = statistics.median(times["tic"]), statistics.median(times["tac"])
     mean = sum(times["random"]) / orders
     bench.record(section="pulls", network=name, by="run", operators=int(computed[0]),
                  tensors=int(computed[1]), tic=round(tic, 4), tac=round(tac, 4),

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tuner against an exhaustive grid: on computed steps, and on real links."""
 import itertools
+import statistics
 
-from bench.schedule import ablation, common
+from bench.common.namespaces import ScaledHosts
+from bench.common.steps import model
+from bench.schedule import ablation
+from bench.schedule.cores import Watch
+from bench.schedule.ranks import Job
+from bench.schedule.trace import read_trace
 
 MBIT, MBIT_LATER = 250, 125
 CHUNKS = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10]
@@ -24,9 +30,9 @@ BESIDE_US = 60e3    # of a step beside the defaults, at every link speed
 def run(bench):
     if bench.options.defaults:
         for trace in bench.options.trace or ablation.TRACES:
-            with common.Hosts(4, bench.folder, MBIT) as hosts:
+            with ScaledHosts(4, bench.folder, MBIT) as hosts:
                 for rho in bench.options.rho or ablation.RHOS:
-                    common.Machine.calm()
+                    Watch.calm()
                     Beside(bench, hosts, trace, rho).run()
         return
     if not bench.options.trace:
@@ -35,12 +41,12 @@ def run(bench):
         return
     for trace, rho in REAL.items():
         if not bench.options.trace or trace in bench.options.trace:
-            with common.Hosts(4, bench.folder, MBIT) as hosts:
+            with ScaledHosts(4, bench.folder, MBIT) as hosts:
                 Real(bench, hosts, trace, rho).run()
 
 
 def computed(bench):
-    for name, numbers in common.model("tuner").items():
+    for name, numbers in model("tuner").items():
         samples, found, start, drifted, again, after = numbers
         bench.record(section="tuner", setting=name, by="computation", samples=int(samples),
                      over_grid=found, start_over_grid=start, noticed=bool(drifted),
@@ -65,7 +71,7 @@ class Real:
 
     def begin(self, name, **settings):
         name = f"tuner-{self.trace}-{self.rho}-{name}"  # of one run, no two jobs have the same
-        return common.Job(name, 4, self.bench.folder).begin(self.hosts, **settings)
+        return Job(name, 4, self.bench.folder).begin(self.hosts, **settings)
 
     def fixed(self, name, setting, **others):
         chunk, credit, fuse = (str(int(number)) for number in setting)
@@ -90,7 +96,7 @@ class Real:
         return len(tried) - (len(tried) > 1 and tried[-1] == tried[0]), tried[-1]
 
     def time_us(self, job, count=3):
-        return common.median(time for time, _ in self.train(job, count))
+        return statistics.median(time for time, _ in self.train(job, count))
 
     def grid(self):
         """The best setting of all."""
@@ -124,12 +130,12 @@ class Real:
         tuned itself, and the start. How idle the cores were, and the best one's rounds."""
         jobs = {"best": self.fixed("best", best), "tuned": self.fixed("tuned", tuned),
                 "start": self.fixed("start", START), "live": self.live}
-        machine = common.Machine()
+        machine = Watch()
         times = self.side_by_side(jobs)
-        over = {name: round(common.median(times[name]) / common.median(times["best"]), 4)
+        over = {name: round(statistics.median(times[name]) / statistics.median(times["best"]), 4)
                 for name in ("tuned", "live", "start")}
         over["idle"] = round(machine.idle(), 3)
-        over["spread"] = [round(end(times["best"]) / common.median(times["best"]), 4)
+        over["spread"] = [round(end(times["best"]) / statistics.median(times["best"]), 4)
                           for end in (min, max)]
         return over
 
@@ -138,7 +144,7 @@ class Real:
         byte_us = ablation.wire_byte_us(self.hosts, probe)
         probe.end()
         compute_us = self.step_us / max(1, self.rho)
-        step = common.read_trace(self.trace).scaled(compute_us, self.rho * compute_us / byte_us)
+        step = read_trace(self.trace).scaled(compute_us, self.rho * compute_us / byte_us)
         self.table = step.write(self.bench.folder / f"tuner-{self.trace}")
         self.live = self.fixed("live", self.start, TUTTI_TUNE="yes")
         try:
@@ -190,17 +196,17 @@ class Beside(Real):
         names = [f"defaults{i}" for i in range(DEFAULTS_JOBS)]
         jobs = {name: self.fixed(name, DEFAULTS) for name in names}
         jobs |= {"tuned": self.fixed("tuned", tuned), "live": self.live}
-        machine = common.Machine()
+        machine = Watch()
         times = self.side_by_side(jobs)
         defaults = [time for name in names for time in times[name]]
-        base = common.median(defaults)
+        base = statistics.median(defaults)
         row = {"section": "tuner", "setting": f"{self.trace}, rho {self.rho:g}, beside defaults",
                "by": "run", "samples": samples, "tuned": tuned, "defaults": DEFAULTS, "mbit": MBIT,
                "rounds": ROUNDS, "idle": round(machine.idle(), 3), "defaults_us": round(base),
-               "defaults_jobs_us": [round(common.median(times[name])) for name in names],
+               "defaults_jobs_us": [round(statistics.median(times[name])) for name in names],
                "defaults_spread": [round(end(defaults) / base, 4) for end in (min, max)],
-               "over_defaults": round(common.median(times["tuned"]) / base, 4),
-               "live_over_defaults": round(common.median(times["live"]) / base, 4)}
+               "over_defaults": round(statistics.median(times["tuned"]) / base, 4),
+               "live_over_defaults": round(statistics.median(times["live"]) / base, 4)}
         self.bench.record(**row)
         print(f"tuner, {row}", flush=True)
 

@@ -13,11 +13,15 @@ hide that. So it is also done with waits: the same model on little data, whose l
 they took on all of it; parameters, hooks, updates and exchange are as real as before."""
 import functools
 import os
-import secrets
 import socket
 import statistics
 import sys
 import time
+
+from bench.common.jobs import SHARED_CORES, Job
+from bench.common.namespaces import FRAME_BYTES, PAYLOAD_BYTES, ScaledHosts, why_not
+from bench.common.rounds import in_turn
+from bench.common.steps import Step, model
 
 WIDTH, LAYERS, CONTEXT, BATCH, LETTERS = 96, 6, 128, 20, 65
 LITTLE_CONTEXT, LITTLE_BATCH = 16, 1
@@ -246,73 +250,66 @@ def _answer(hvd, torch, trainers, words):
 
 # ---- all ranks ----
 
-def _job(common, folder, script, hosts):
+def _job(folder, script, hosts):
     """The ranks, one a host."""
-    job = common.Job("torch", len(hosts.names), folder)
-    secret, port = secrets.token_hex(32), common.links.free_port()
-    for rank, name in enumerate(hosts.names):
-        job.start(["ip", "netns", "exec", name, sys.executable, script, "--as-rank", "cross"],
-                  TUTTI_RANK=str(rank), TUTTI_SIZE=str(job.size), TUTTI_JOB_ID="torch",
-                  TUTTI_SECRET=secret, TUTTI_HOSTID=name, TUTTI_SPIN="no", OMP_NUM_THREADS="1",
-                  TUTTI_RENDEZVOUS=f"tcp://{hosts.addresses[0]}:{port}", TUTTI_SEGMENT=SEGMENT)
+    job = Job("torch", len(hosts.names), folder)
+    job.start_tutti([sys.executable, script, "--as-rank", "cross"], hosts, OMP_NUM_THREADS="1",
+                    TUTTI_SEGMENT=SEGMENT, **SHARED_CORES)
     job.meet()
     return job
 
 
 def run(options, folder, script):
     """Rows, one a rho."""
-    from bench.schedule import common
-
-    if os.geteuid() != 0:
-        print("bench/torch/run: cross needs root, for hosts of its own; left out", file=sys.stderr)
+    if why_not():
+        print(f"bench/torch/run: cross is left out: {why_not()}", file=sys.stderr)
         return
-    with common.Hosts(2, folder, PROBE_MBIT, **BELOW) as hosts:
-        job = _job(common, folder, script, hosts)
+    with ScaledHosts(2, folder, PROBE_MBIT, **BELOW) as hosts:
+        job = _job(folder, script, hosts)
         try:
             for way in ([WAITED] if options.quick else [COMPUTED, WAITED]):
                 if way == WAITED:
                     job.ask("pace 4")
                 for rho in RHOS[:1] if options.quick else RHOS:
-                    yield {**_case(options, common, folder, job, hosts, rho), "layers": way}
+                    yield {**_case(options, folder, job, hosts, rho), "layers": way}
         finally:
             job.end()
 
 
-def _layers(common, job, count):
+def _layers(job, count):
     """The step as the schedule layer takes it: the ranks' mean."""
     numbers = [sum(each) / len(each) for each in zip(*job.ask(f"layers {count}"))]
     rows = [{"elements": int(numbers[i]), "use": min(numbers[i + 1], numbers[0]),
              "ready": min(numbers[i + 2], numbers[1])} for i in range(2, len(numbers), 3)]
-    return common.Step(numbers[0], numbers[1], rows)
+    return Step(numbers[0], numbers[1], rows)
 
 
-def _byte_us(common, job, hosts):
+def _byte_us(job, hosts):
     sent = int(hosts.payload_bytes_a_us() * 100e3) // 4 * 4
     return max(job.ask(f"bulk {sent}"))[0] / sent
 
 
-def _case(options, common, folder, job, hosts, rho):
-    step = _layers(common, job, 4 if options.quick else 10)
+def _case(options, folder, job, hosts, rho):
+    step = _layers(job, 4 if options.quick else 10)
     byte_us = step.bytes() / (rho * step.compute_us)  # bytes a microsecond, for a start
-    hosts.shape_anew(round(byte_us * 8 * common.links.FRAME_BYTES / common.links.PAYLOAD_BYTES, 1))
-    byte_us = _byte_us(common, job, hosts)
+    hosts.shape_anew(round(byte_us * 8 * FRAME_BYTES / PAYLOAD_BYTES, 1))
+    byte_us = _byte_us(job, hosts)
     rounds, count = (2, 3) if options.quick else (options.rounds, 6)
     times, processor = ({name: [] for name in WAYS} for _ in range(2))
     for turn in range(rounds):
-        first = turn % len(WAYS)
-        for name in WAYS[first:] + WAYS[:first]:
+        for name in in_turn(WAYS, turn):
             # The ranks' mean, as of their layers: a rank that begins a step late begins the next
             # one late, and counts as long.
             burnt, *took = (statistics.mean(each)
                             for each in zip(*job.ask(f"steps {name} 2 {count}")))
             times[name] += took
             processor[name].append(burnt)
-    after = _layers(common, job, 4 if options.quick else 10)
-    both = common.Step((step.forward_us + after.forward_us) / 2,
-                       (step.backward_us + after.backward_us) / 2,
-                       [{key: (a[key] + b[key]) / 2 for key in a} | {"elements": a["elements"]}
-                        for a, b in zip(step.rows, after.rows)])
-    plain_us, ideal_us, _ = common.model("step", both.write(folder / "table"), byte_us)["step"]
+    after = _layers(job, 4 if options.quick else 10)
+    both = Step((step.forward_us + after.forward_us) / 2,
+                (step.backward_us + after.backward_us) / 2,
+                [{key: (a[key] + b[key]) / 2 for key in a} | {"elements": a["elements"]}
+                 for a, b in zip(step.rows, after.rows)])
+    plain_us, ideal_us, _ = model("step", both.write(folder / "table"), byte_us)["step"]
     median = {name: statistics.median(found) for name, found in times.items()}
     return {"section": "cross", "wanted_rho": rho, "ranks": len(hosts.names),
             "rho": both.bytes() * byte_us / both.compute_us, "mbit": hosts.mbit,

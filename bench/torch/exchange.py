@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 
+from bench.common.rounds import in_turn
 from bench.torch.shapes import MODELS, module_of
 
 ALONE, DROPPED, GLOO, GLOO_VIEWS = ("alone", "alone, gradients dropped", "gloo",
@@ -129,8 +130,7 @@ def _rounds(hvd, steps, rounds):
     times = {name: [] for name in steps}
     names = list(steps)
     for turn in range(-WARM_TURNS, rounds):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in in_turn(names, turn):
             hvd.barrier()
             begin = time.perf_counter()
             steps[name]()
