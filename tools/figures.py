@@ -6,8 +6,6 @@ usage: figures.py [--check]
 
 Rewrites every block between "<!-- figures: NAME -->" and "<!-- end -->" of the documents below,
 and the pictures in docs/figures/. --check writes nothing and exits 1 where something is stale."""
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import re
@@ -23,6 +21,7 @@ BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL
 sys.path.insert(0, str(ROOT))
 from bench.common.picture import COLOURS, Axes, Bars, scale  # noqa: E402
 from bench.common.units import KB, MB, size_text  # noqa: E402
+from bench.control import picture as control_picture  # noqa: E402
 from bench.peers import report  # noqa: E402
 from bench.scale import plot as scale_plot  # noqa: E402
 from bench.schedule import picture  # noqa: E402
@@ -357,13 +356,9 @@ def draw_torch(path):
 
 
 def draw_control(folder):
-    loader = importlib.machinery.SourceFileLoader(
-        "bench_control", str(ROOT / "bench/control/run"))
-    control = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(control)
     for machine in ("2cores", "16cores"):
-        control.plot(rows(f"control/{machine}", "modes"), folder / f"control-{machine}.svg")
+        control_picture.draw(folder / f"control-{machine}.svg",
+                             rows(f"control/{machine}", "modes"))
     (folder / "control-scale.svg").write_text(
         scale_plot.draw(rows("scale/2cores", "modes")), encoding="utf-8")
 

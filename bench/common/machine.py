@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
+import time
 
 CPU = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -36,6 +37,20 @@ def field(path, pattern):
     except OSError:
         return ""
     return match.group(1) if match else ""
+
+
+def head(bench, **more):
+    """The first line of a result: what was measured, on what, and when."""
+    return {"bench": bench, "machine": field("/proc/cpuinfo", r"^model name\s*:\s*(.*)$"),
+            "cores": len(os.sched_getaffinity(0)),
+            "memory": field("/proc/meminfo", r"^MemTotal:\s*(.*)$"), "kernel": platform.release(),
+            "tcp": field("/proc/sys/net/ipv4/tcp_congestion_control", r"(\w+)"), **more,
+            "time": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime())}
+
+
+def head_text(head_row):
+    """The same for people."""
+    return ", ".join(f"{key} {value}" for key, value in head_row.items() if key != "bench")
 
 
 def package_versions():

@@ -6,6 +6,8 @@ usage: horovod_rank.py MODEL STEPS GROUPS SHRINK   (started by bench/control/run
 """
 
 import json
+import math
+import pathlib
 import random
 import resource
 import sys
@@ -14,21 +16,11 @@ import time
 import horovod.torch as hvd
 import torch
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from bench.common import shapes  # noqa: E402
+
 WARM_UP = 8
-
-
-def resnet50():
-    sizes, into = [64 * 3 * 49, 64, 64], 64
-    for stage, blocks in enumerate([3, 4, 6, 3]):
-        width = 64 << stage
-        for block in range(blocks):
-            layers = [(width * into, width), (9 * width * width, width),
-                      (4 * width * width, 4 * width)]
-            layers += [(4 * width * into, 4 * width)] if block == 0 else []
-            for weights, outputs in layers:
-                sizes += [weights, outputs, outputs]
-            into = 4 * width
-    return sizes + [1000 * 2048, 1000]
 
 
 def bert_large():
@@ -67,7 +59,8 @@ def main():
     hvd.init()
     torch.set_num_threads(1)
     shuffled = random.Random(hvd.rank() + 1)
-    sizes = bert_large() if model == "bert-large" else resnet50()
+    sizes = bert_large() if model == "bert-large" else [
+        math.prod(shape) for shape in reversed(shapes.resnet50())]
     tensors = [torch.zeros(size // shrink + 1) for size in sizes]
     samples, cpu = [], 0.0
     for number in range(WARM_UP + steps):

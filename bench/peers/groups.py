@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import pathlib
 import re
 import select
 import shutil
@@ -12,15 +11,14 @@ import socket
 import subprocess
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from bench.common.mpi import AS_ROOT, MALLOC_KEPT
+from bench.common.tree import ROOT
+
 WORKERS = ROOT / "bench/peers/workers"
 COLLECTIVES = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
 START_S = 60
 LEAVE_S = 5
 
-# Above glibc's threshold every temporary is mapped and faulted anew; a fair anchor keeps it.
-MALLOC_KEPT = {"MALLOC_MMAP_THRESHOLD_": "2000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000",
-               "MALLOC_TOP_PAD_": "600000000"}
 # Without the two "any" the component refuses to start on hosts that have no InfiniBand device.
 OMPI_UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
             "opal_common_ucx_devices", "any"]
@@ -155,9 +153,8 @@ class Group:
             return [([str(self.setting.build_folder / "bin/tutti"), "run", "-q", "-n", count,
                       program], {})]
         if self.library.launcher == "openmpi":
-            root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-            return [(["mpirun.openmpi", "-n", count, *root, "--oversubscribe", "--bind-to", "none",
-                      *self.library.flags, program], {})]
+            return [(["mpirun.openmpi", "-n", count, *AS_ROOT, "--oversubscribe", "--bind-to",
+                      "none", *self.library.flags, program], {})]
         if self.library.launcher == "mpich":
             return [(["mpiexec.mpich", "-n", count, program], {})]
         if self.library.program == "torch":

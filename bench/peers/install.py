@@ -45,7 +45,8 @@ def install(programs, warn):
 def python_with(module):
     """A python3 that has the module: this one, else the distribution's; None if neither."""
     for python in (sys.executable, "/usr/bin/python3"):
-        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False,
+                              cwd="/")  # where no folder has its name
         if done.returncode == 0:
             return python
     return None

@@ -2,7 +2,6 @@
 """plot.py JSON PICTURE - times of all-reduce over sizes, one panel per rank count.
 
 Run by bench/peers/run with a python3 that has matplotlib."""
-import json
 import pathlib
 import sys
 
@@ -12,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the choice of the backend)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from bench.common import rows  # noqa: E402
 from bench.peers import report  # noqa: E402
 
 OURS = {"tutti-arena": "#c0392b", "tutti-foreign": "#e67e22", "tutti-nocrc-foreign": "#c0392b"}
@@ -43,13 +43,13 @@ def draw_panel(axes, records, block):
 
 
 def main(json_path, picture_path):
-    lines = pathlib.Path(json_path).read_text().splitlines()
-    records = report.Records(json.loads(line) for line in lines)
+    records = report.Records(rows.read([json_path]))
     blocks = [block for block in records.blocks() if block[2] == "allreduce"]
     transports = {block[0] for block in blocks}
     columns = min(3, max(1, len(blocks)))
-    rows = max(1, -(-len(blocks) // columns))
-    figure, panels = plt.subplots(rows, columns, figsize=(4.6 * columns, 3.8 * rows), squeeze=False)
+    lines = max(1, -(-len(blocks) // columns))
+    figure, panels = plt.subplots(lines, columns, figsize=(4.6 * columns, 3.8 * lines),
+                                  squeeze=False)
     blocks.sort(key=lambda block: (block[0], block[3], block[1]))
     for axes in panels.flat[len(blocks):]:
         axes.set_visible(False)
@@ -63,7 +63,7 @@ def main(json_path, picture_path):
     where = " and ".join("shared memory" if name == "shm" else "loopback TCP"
                          for name in sorted(transports))
     figure.suptitle(f"All-reduce, float32 sum, one host, {where}", fontsize=10)
-    figure.tight_layout(rect=(0, 0.6 / (3.8 * rows), 1, 1))
+    figure.tight_layout(rect=(0, 0.6 / (3.8 * lines), 1, 1))
     figure.savefig(picture_path)
 
 

@@ -4,10 +4,9 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 
-from bench.torch.shapes import MODELS, module_of
+from bench.common.shapes import MODELS, module_of
 
 WANTED = 6
 TURNS = 2
@@ -45,40 +44,6 @@ def rank_main(options, tell):
                  exchange_ms=step - alone, times_ms={
                      name: [round(1e3 * each, 2) for each in times[name]] for name in times})
     hvd.shutdown()
-
-
-def install(folder):
-    """The Python that has Horovod, or None; says why."""
-    python = folder / "bin" / "python"
-    try:
-        subprocess.run([python, "-c", "import horovod.torch"], check=True,
-                       stderr=subprocess.DEVNULL)
-        return python
-    except (OSError, subprocess.CalledProcessError):
-        print(f"bench/torch/run: building Horovod 0.28.1 beside the distribution's torch, in "
-              f"{folder} (minutes)", flush=True)
-    headers = "/usr/include/torch/csrc/api/include"
-    environment = {**os.environ, "HOROVOD_WITH_PYTORCH": "1", "HOROVOD_WITHOUT_TENSORFLOW": "1",
-                   "HOROVOD_WITHOUT_MXNET": "1", "HOROVOD_WITHOUT_MPI": "1",
-                   "HOROVOD_WITH_GLOO": "1"}
-    try:
-        subprocess.run(["/usr/bin/python3", "-c", "import torch"], check=True)
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", folder],
-                       check=True)
-        pip = [python, "-m", "pip", "install", "-q"]
-        subprocess.run([*pip, "setuptools<81", "wheel", "cmake<4", "pybind11", "packaging"],
-                       check=True)
-        found = subprocess.run([python, "-c", "import pybind11; print(pybind11.get_include())"],
-                               check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-        environment["CPATH"] = f"{headers}:{found}"
-        subprocess.run([*pip, "--no-build-isolation", "--no-binary", "horovod", "horovod==0.28.1"],
-                       check=True, env=environment)
-    except (OSError, subprocess.CalledProcessError) as problem:
-        print(f"bench/torch/run: Horovod cannot be built here ({problem}); it needs python3-torch "
-              "and libtorch-dev of the distribution, a compiler, and Python's package index",
-              file=sys.stderr)
-        return None
-    return python
 
 
 def run(options, ranks, python, script, tutti):

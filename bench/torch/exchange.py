@@ -8,7 +8,7 @@ import sys
 import time
 
 from bench.common.rounds import in_turn
-from bench.torch.shapes import MODELS, module_of
+from bench.common.shapes import MODELS, module_of
 
 ALONE, DROPPED, GLOO, GLOO_VIEWS = ("alone", "alone, gradients dropped", "gloo",
                                     "gloo, gradients in buckets")
