@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/common/clock.h"
+#include "bench/common/median.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -45,13 +46,6 @@ struct calls_bench {
     const char *trace_file;
     uint32_t in_rotation; /* of the case that runs */
 };
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static void check(const calls_bench *self, tutti_status status, const char *what)
 {
@@ -201,11 +195,11 @@ static double block_us(calls_bench *self, bench_case *each, uint32_t repeats)
         each->once(self, i);
     }
     check(self, tutti_barrier(self->context), "tutti_barrier");
-    const double begin = now_us();
+    const double begin = bench_now_us();
     for (uint32_t i = 0; i < repeats; i++) {
         each->once(self, i);
     }
-    return (now_us() - begin) / repeats;
+    return (bench_now_us() - begin) / repeats;
 }
 
 /* Rank 0 decides how often all ranks repeat a block. */
@@ -234,18 +228,11 @@ static void take_turns(calls_bench *self, uint32_t passes, double block)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void print(uint32_t passes)
 {
     for (uint32_t i = 0; i < CASES; i++) {
-        qsort(cases[i].sample_us, passes, sizeof(double), by_value);
         printf("%s\"%s\": %.4f", i == 0 ? "{" : ", ", cases[i].name,
-               cases[i].sample_us[passes / 2]);
+               bench_median(cases[i].sample_us, passes));
     }
     printf("}\n");
 }

@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
+#include "bench/common/clock.h"
+#include "bench/common/median.h"
+#include "bench/common/resnet50.h"
+#include "shuffle.h"
 #include "tutti/tutti.h"
 
 enum { TENSORS_MAX = 512, NAME_BYTES = 32, WARM_UP = 8, SMALL_CALLS = 2000 };
@@ -31,21 +33,6 @@ typedef struct rank_bench {
     double *tail_us, *step_us;
 } rank_bench;
 
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static double cpu_us(void)
-{
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e6 +
-           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-}
-
 static void die(const rank_bench *self, const char *what)
 {
     fprintf(stderr, "bench-control-rank: %s: %s\n", what, tutti_last_error(self->context));
@@ -59,27 +46,11 @@ static void add(rank_bench *self, uint64_t elements)
 
 static void add_resnet50(rank_bench *self)
 {
-    static const uint32_t blocks[] = {3, 4, 6, 3};
-    uint64_t in = 64;
-    add(self, 64 * 3 * 49);
-    add(self, 64);
-    add(self, 64);
-    for (int stage = 0; stage < 4; stage++) {
-        const uint64_t width = UINT64_C(64) << stage;
-        for (uint32_t block = 0; block < blocks[stage]; block++) {
-            const uint64_t sizes[4] = {width * in, 9 * width * width, 4 * width * width,
-                                       block == 0 ? 4 * width * in : 0};
-            const uint64_t outs[4] = {width, width, 4 * width, 4 * width};
-            for (int i = 0; i < (block == 0 ? 4 : 3); i++) {
-                add(self, sizes[i]);
-                add(self, outs[i]);
-                add(self, outs[i]);
-            }
-            in = 4 * width;
-        }
+    resnet50_tensor tensors[RESNET50_TENSORS];
+    resnet50_make(tensors);
+    for (int i = 0; i < RESNET50_TENSORS; i++) {
+        add(self, tensors[i].elements);
     }
-    add(self, 1000 * 2048);
-    add(self, 1000);
 }
 
 static void add_bert_large(rank_bench *self)
@@ -121,20 +92,6 @@ static bool add_model(rank_bench *self, const char *name)
     return self->tensor_count > 0;
 }
 
-static void shuffle(rank_bench *self)
-{
-    for (uint32_t i = 0; i < self->tensor_count; i++) {
-        self->order[i] = i;
-    }
-    for (uint32_t i = self->tensor_count; i > 1; i--) {
-        self->random = self->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        const uint32_t j = (uint32_t)((self->random >> 33) % i);
-        const uint32_t swapped = self->order[i - 1];
-        self->order[i - 1] = self->order[j];
-        self->order[j] = swapped;
-    }
-}
-
 static void submit(rank_bench *self, uint32_t tensor)
 {
     char name[NAME_BYTES], group[NAME_BYTES];
@@ -160,33 +117,21 @@ static void submit(rank_bench *self, uint32_t tensor)
 
 static void step(rank_bench *self, double *tail_out, double *step_out)
 {
-    shuffle(self);
+    shuffle(self->order, self->tensor_count, &self->random);
     tutti_barrier(self->context);
-    const double begin = now_us();
+    const double begin = bench_now_us();
     for (uint32_t i = 0; i < self->tensor_count; i++) {
         submit(self, self->order[i]);
     }
-    const double submitted = now_us();
+    const double submitted = bench_now_us();
     for (uint32_t i = 0; i < self->tensor_count; i++) {
         if (tutti_wait(self->handles[i], -1.0) != TUTTI_OK) {
             die(self, tutti_handle_error(self->handles[i]));
         }
         tutti_handle_free(self->handles[i]);
     }
-    *tail_out = now_us() - submitted;
-    *step_out = now_us() - begin;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof(*values), by_value);
-    return values[count / 2];
+    *tail_out = bench_now_us() - submitted;
+    *step_out = bench_now_us() - begin;
 }
 
 /* Median time of a blocking sum of one element, alone on the job. */
@@ -202,16 +147,16 @@ static double small_us(rank_bench *self, const char *name)
         die(self, "tutti_declare");
     }
     for (int i = -SMALL_CALLS / 10; i < SMALL_CALLS; i++) {
-        const double begin = now_us();
+        const double begin = bench_now_us();
         if (tutti_rerun(handle) != TUTTI_OK) {
             die(self, "tutti_rerun");
         }
         if (i >= 0) {
-            samples[i] = now_us() - begin;
+            samples[i] = bench_now_us() - begin;
         }
     }
     tutti_handle_free(handle);
-    return median(samples, SMALL_CALLS);
+    return bench_median(samples, SMALL_CALLS);
 }
 
 static void report(rank_bench *self, const tutti_counters *from, double cpu_per_step_us)
@@ -219,8 +164,8 @@ static void report(rank_bench *self, const tutti_counters *from, double cpu_per_
     tutti_counters to = TUTTI_COUNTERS_INIT;
     tutti_count(self->context, TUTTI_WORLD, &to);
     const double steps = self->steps, calls = steps * self->tensor_count;
-    const double tail = median(self->tail_us, self->steps);
-    const double whole = median(self->step_us, self->steps);
+    const double tail = bench_median(self->tail_us, self->steps);
+    const double whole = bench_median(self->step_us, self->steps);
     const double named = small_us(self, "small"), unnamed = small_us(self, NULL);
     if (tutti_rank(self->context) != 0) {
         return;
@@ -276,11 +221,11 @@ int main(int argc, char **argv)
     }
     tutti_counters from = TUTTI_COUNTERS_INIT;
     tutti_count(self.context, TUTTI_WORLD, &from);
-    const double cpu = cpu_us();
+    const double cpu = bench_cpu_us();
     for (uint32_t i = 0; i < self.steps; i++) {
         step(&self, &self.tail_us[i], &self.step_us[i]);
     }
-    report(&self, &from, (cpu_us() - cpu) / self.steps);
+    report(&self, &from, (bench_cpu_us() - cpu) / self.steps);
     free(self.tail_us);
     free(self.step_us);
     return tutti_shutdown(self.context) == TUTTI_OK ? 0 : 1;

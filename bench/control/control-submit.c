@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/common/clock.h"
+#include "shuffle.h"
 #include "tutti/tutti.h"
 
 enum { NAME_BYTES = 32, WARM_UP = 6 };
@@ -34,37 +35,16 @@ typedef struct worker {
     uint64_t random;
 } worker;
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static void die(const submit_bench *self, const char *what)
 {
     fprintf(stderr, "bench-control-submit: %s: %s\n", what, tutti_last_error(self->context));
     exit(1);
 }
 
-static void shuffle(worker *self, uint32_t *order)
-{
-    for (uint32_t i = 0; i < self->count; i++) {
-        order[i] = i;
-    }
-    for (uint32_t i = self->count; i > 1; i--) {
-        self->random = self->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        const uint32_t j = (uint32_t)((self->random >> 33) % i);
-        const uint32_t kept = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = kept;
-    }
-}
-
 static void step(worker *self, uint32_t *order, float *sample_ns)
 {
     submit_bench *bench = self->bench;
-    shuffle(self, order);
+    shuffle(order, self->count, &self->random);
     (void)pthread_barrier_wait(&bench->barrier);
     for (uint32_t i = 0; i < self->count; i++) {
         const uint32_t own = order[i];
@@ -72,10 +52,10 @@ static void step(worker *self, uint32_t *order, float *sample_ns)
         call.name = self->names[own];
         call.input = call.output = bench->memory + (size_t)16 * (self->first + own);
         call.count = 16;
-        const uint64_t begin = now_ns();
+        const int64_t begin = bench_now_ns();
         const tutti_status status = tutti_start(bench->context, &call, &self->handles[own]);
         if (sample_ns != NULL) {
-            sample_ns[i] = (float)(now_ns() - begin);
+            sample_ns[i] = (float)(bench_now_ns() - begin);
         }
         if (status != TUTTI_OK) {
             die(bench, "tutti_start");
@@ -122,11 +102,11 @@ static int by_value(const void *a, const void *b)
 
 static double clock_cost_ns(void)
 {
-    const uint64_t begin = now_ns();
+    const int64_t begin = bench_now_ns();
     for (int i = 0; i < 1000; i++) {
-        (void)now_ns();
+        (void)bench_now_ns();
     }
-    return (double)(now_ns() - begin) / 1001.0;
+    return (double)(bench_now_ns() - begin) / 1001.0;
 }
 
 static void run_workers(submit_bench *self)

@@ -10,22 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/base.h"
+#include "bench/common/clock.h"
+#include "bench/common/median.h"
 #include "transport/seal.h"
 
 enum { ROUNDS = 41, ROUNDS_QUICK = 9, SAMPLE_BLOCKS = 200 };
 enum { KIND_CRC, KIND_CHACHA, KIND_AES, KIND_COUNT };
 
 static const char *const names[] = {"crc32c", "chacha20-poly1305", "aes-256-gcm"};
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* Seconds for a block there and back. */
 static double sample(int kind, uint8_t *plain, uint8_t *wire)
@@ -37,7 +31,7 @@ static double sample(int kind, uint8_t *plain, uint8_t *wire)
     const tt_seal_cipher cipher = kind == KIND_AES ? TT_SEAL_AES256 : TT_SEAL_CHACHA20;
     bool is_good = tt_seal_init_with(&there, key, cipher) == TT_OK &&
                    tt_seal_init_with(&back, key, cipher) == TT_OK;
-    const double begin_s = now_s();
+    const int64_t begin_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < SAMPLE_BLOCKS; i++) {
         if (kind == KIND_CRC) {
             tt_seal_crc_encode(tt_seal_crc_add(0, plain, TT_SEAL_BLOCK_BYTES_MAX), trailer);
@@ -49,18 +43,12 @@ static double sample(int kind, uint8_t *plain, uint8_t *wire)
                                                        plain) == TT_OK;
         }
     }
-    const double seconds = (now_s() - begin_s) / SAMPLE_BLOCKS;
+    const int64_t end_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (!is_good) {
         (void)fprintf(stderr, "bench-ciphers: %s did not open what it sealed\n", names[kind]);
         exit(1);
     }
-    return seconds;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return (double)(end_ns - begin_ns) * 1e-9 / SAMPLE_BLOCKS;
 }
 
 int main(int argc, char **argv)
@@ -75,7 +63,7 @@ int main(int argc, char **argv)
         }
     }
     for (int kind = 0; kind < kinds; kind++) {
-        qsort(samples[kind], (size_t)rounds, sizeof(double), compare);
+        bench_sort(samples[kind], (size_t)rounds);
     }
     for (int kind = 0; kind < kinds; kind++) {
         const double median_s = samples[kind][rounds / 2];

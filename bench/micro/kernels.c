@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "base/reduce.h"
+#include "bench/common/clock.h"
+#include "bench/common/median.h"
 
 enum { BYTES = 128 * 1024, ROUNDS = 41, ROUNDS_QUICK = 11, SAMPLE_PASSES = 64 };
 
@@ -56,46 +57,27 @@ typedef struct kernel_case {
     double bare_gbs[ROUNDS], kernel_gbs[ROUNDS];
 } kernel_case;
 
-static double now_s(void)
+static double rate(int64_t begin_ns)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof(values[0]), compare);
-    return values[count / 2];
-}
-
-static double rate(double seconds)
-{
-    return 3.0 * BYTES * SAMPLE_PASSES / seconds * 1e-9;
+    return 3.0 * BYTES * SAMPLE_PASSES / (double)(bench_now_ns() - begin_ns);
 }
 
 static double sample_bare(const kernel_case *one, void *target, const void *source)
 {
-    const double begin = now_s();
+    const int64_t begin_ns = bench_now_ns();
     for (int i = 0; i < SAMPLE_PASSES; i++) {
         one->bare(target, source, BYTES);
     }
-    return rate(now_s() - begin);
+    return rate(begin_ns);
 }
 
 static double sample_kernel(const kernel_case *one, void *target, const void *source)
 {
-    const double begin = now_s();
+    const int64_t begin_ns = bench_now_ns();
     for (int i = 0; i < SAMPLE_PASSES; i++) {
         tt_reduce(one->dtype, TT_SUM, target, target, source, BYTES / tt_dtype_bytes(one->dtype));
     }
-    return rate(now_s() - begin);
+    return rate(begin_ns);
 }
 
 static void choose_bare(kernel_case *cases)
@@ -120,8 +102,8 @@ static void report(kernel_case *cases, size_t count, size_t rounds, FILE *json)
 {
     double kernels[3], bounds[3];
     for (size_t i = 0; i < count; i++) {
-        kernels[i] = median(cases[i].kernel_gbs, rounds);
-        bounds[i] = median(cases[i].bare_gbs, rounds);
+        kernels[i] = bench_median(cases[i].kernel_gbs, rounds);
+        bounds[i] = bench_median(cases[i].bare_gbs, rounds);
         printf("%-4s sum   kernel %6.1f GB/s   read-add-write %6.1f GB/s\n", cases[i].name,
                kernels[i], bounds[i]);
     }

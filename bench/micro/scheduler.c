@@ -5,8 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "bench/common/clock.h"
+#include "bench/common/median.h"
 #include "schedule/schedule.h"
 
 enum {
@@ -36,20 +37,6 @@ static void on_finished(void *user, tt_task_id task, tt_status status)
 }
 
 static const tt_scheduler_ops ops = {.start = on_start, .finished = on_finished};
-
-static double now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static tt_scheduler *scheduler_build(wire_state *wire, uint64_t chunk_bytes, uint64_t credit_bytes)
 {
@@ -85,7 +72,7 @@ static tt_scheduler *scheduler_build(wire_state *wire, uint64_t chunk_bytes, uin
  */
 static double round_ns(tt_scheduler *scheduler, wire_state *wire)
 {
-    const double start_ns = now_ns();
+    const int64_t start_ns = bench_now_ns();
     for (uint32_t i = TASKS; i-- > 0;) {
         (void)tt_scheduler_ready(scheduler, i);
     }
@@ -93,7 +80,7 @@ static double round_ns(tt_scheduler *scheduler, wire_state *wire)
         const tt_task_chunk chunk = wire->ring[wire->head++ % wire->capacity];
         (void)tt_scheduler_finish(scheduler, chunk.task, chunk.index, TT_OK);
     }
-    return (now_ns() - start_ns) / TASKS;
+    return (double)(bench_now_ns() - start_ns) / TASKS;
 }
 
 static void measure(const char *name, uint64_t chunk_bytes, uint64_t credit_bytes, int rounds)
@@ -108,7 +95,7 @@ static void measure(const char *name, uint64_t chunk_bytes, uint64_t credit_byte
     for (int i = 0; i < rounds; i++) {
         times_ns[i] = round_ns(scheduler, &wire);
     }
-    qsort(times_ns, (size_t)rounds, sizeof(*times_ns), by_value);
+    bench_sort(times_ns, (size_t)rounds);
     const tt_scheduler_counts counts = tt_scheduler_count(scheduler);
     printf("%-28s %8.1f ns a task (median of %d), %8.1f slowest; %" PRIu64 " chunks a round\n",
            name, times_ns[rounds / 2], rounds, times_ns[rounds - 1],

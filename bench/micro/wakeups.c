@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/common/clock.h"
+
 enum {
     CALLS_MAX = 1000,
     PIECE = 256 * 1024,
@@ -47,13 +49,6 @@ typedef struct process {
     _Atomic int asked, answered, stops;
 } process;
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void sum(process *it, uint64_t bytes)
 {
     it->at = it->at + bytes > HALF ? 0 : it->at;
@@ -76,7 +71,7 @@ static void *work(void *argument)
         while (atomic_load(&it->all->told[1 - it->self][call]) == 0) {
             sum(it, SMALL_PIECE);
         }
-        it->all->met_ns[it->self][call] = now_ns();
+        it->all->met_ns[it->self][call] = bench_now_ns();
         atomic_store(&it->answered, ++call);
         (void)syscall(SYS_futex, &it->answered, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
@@ -88,12 +83,12 @@ static void ask(process *it, int call)
     const int64_t at_ns = atomic_load(&it->all->begin_ns) + (int64_t)(call + 1) * GAP_NS;
     const struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
     (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-    it->all->asked_ns[it->self][call] = now_ns();
+    it->all->asked_ns[it->self][call] = bench_now_ns();
     atomic_store(&it->asked, call + 1);
     while (atomic_load(&it->answered) <= call) {
         (void)syscall(SYS_futex, &it->answered, FUTEX_WAIT_PRIVATE, call, NULL, NULL, 0);
     }
-    it->all->woken_ns[it->self][call] = now_ns();
+    it->all->woken_ns[it->self][call] = bench_now_ns();
 }
 
 static void run(process *it)
@@ -111,7 +106,7 @@ static void run(process *it)
         (void)usleep(1000);
     }
     if (it->self == 0) {
-        atomic_store(&it->all->begin_ns, now_ns());
+        atomic_store(&it->all->begin_ns, bench_now_ns());
     }
     while (atomic_load(&it->all->begin_ns) == 0) {
         (void)usleep(100);

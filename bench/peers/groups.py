@@ -82,7 +82,8 @@ MEMORY = Library("memory", "memory", "plain", (), (), ("arena",), False)
 def build_commands(bin_folder, build):
     """{program: command} that makes it in `bin_folder`."""
     cc, worker, flags = os.environ.get("CC", "cc"), str(WORKERS / "worker.c"), [
-        "-std=c11", "-D_GNU_SOURCE", "-O3", "-march=native", "-Wall", "-Wextra", f"-I{WORKERS}"]
+        "-std=c11", "-D_GNU_SOURCE", "-O3", "-march=native", "-Wall", "-Wextra", f"-I{WORKERS}",
+        f"-I{ROOT}"]
 
     def out(name):
         return ["-o", str(bin_folder / name)]

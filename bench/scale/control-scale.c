@@ -22,8 +22,8 @@
 #include "base/assert.h"
 #include "base/philox.h"
 #include "negotiate/negotiate.h"
-#include "resnet50.h"
 #include "scale_queue.h"
+#include "tensors.h"
 
 enum {
     PER_HOST = 6,
@@ -315,7 +315,7 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
     bench->first_free = UINT32_MAX;
     queue_init(&bench->queue);
     bench->has_cycles = mode == TT_NEGOTIATE_ORIGINAL;
-    make_resnet50(bench->tensors);
+    make_tensors(bench->tensors);
     tt_random_init(&bench->random, size, mode);
     place_members(bench);
     bench->members = calloc(size, sizeof(*bench->members));

@@ -132,7 +132,7 @@ static void compute(rank_state *self, double us)
 
 static void present(rank_state *self)
 {
-    const double now_ns = (double)rank_now_ns();
+    const double now_ns = (double)bench_now_ns();
     self->clock_ns = now_ns > self->clock_ns ? now_ns : self->clock_ns;
 }
 
@@ -203,7 +203,7 @@ static void forward(rank_state *self)
 static void meet(rank_state *self)
 {
     rank_must(self->context, tutti_barrier(self->context), "barrier");
-    self->clock_ns = (double)rank_now_ns();
+    self->clock_ns = (double)bench_now_ns();
 }
 
 /* A step's time is that between the ends of two forward passes, or its own if it is cold. */
@@ -237,7 +237,7 @@ static void spent_tell(rank_state *self)
 static void train_run(rank_state *self, int count)
 {
     self->flags = BY_PRIORITY | CROSSES | NAMED;
-    self->clock_ns = (double)rank_now_ns();
+    self->clock_ns = (double)bench_now_ns();
     for (int i = 0; i < count; i++) {
         const double begin_ns = self->clock_ns;
         tutti_counters now = TUTTI_COUNTERS_INIT;
@@ -315,10 +315,10 @@ static void bulk_run(rank_state *self, uint64_t bytes, int count)
     float *memory = memory_take(self, bytes);
     meet(self);
     for (int i = 0; i < count; i++) {
-        const int64_t begin_ns = rank_now_ns();
+        const int64_t begin_ns = bench_now_ns();
         pieces_start(self, memory, bytes, 0);
         pieces_wait(self);
-        fprintf(self->line.answers, "%lld ", (long long)(rank_now_ns() - begin_ns));
+        fprintf(self->line.answers, "%lld ", (long long)(bench_now_ns() - begin_ns));
     }
     fprintf(self->line.answers, "\n");
     memory_give(self, memory);
@@ -337,7 +337,7 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
     float *urgent = memory_take(self, small);
     int64_t begin_ns[1] = {0};
     meet(self);
-    begin_ns[0] = rank_now_ns();
+    begin_ns[0] = bench_now_ns();
     rank_must(self->context,
               tutti_allreduce(self->context, begin_ns, begin_ns, 1, TUTTI_I64, TUTTI_MAX), "clock");
     pieces_start(self, large, bytes, -1);
@@ -345,11 +345,11 @@ static void urgent_run(rank_state *self, uint64_t bytes, uint64_t small, int cou
         self->clock_ns = (double)begin_ns[0] + (i + 1) * gap_us * 1e3;
         rank_sleep_until((int64_t)self->clock_ns);
         const bool is_behind = !pieces_are_over(self);
-        const int64_t start_ns = rank_now_ns();
+        const int64_t start_ns = bench_now_ns();
         tutti_handle *handle = call_start(self, urgent, small, 1);
         rank_wait(self->context, handle, "urgent call");
         answer_since(self, is_behind ? start_ns : (int64_t)self->clock_ns - 1);
-        answer_since(self, is_behind ? rank_now_ns() : (int64_t)self->clock_ns - 1);
+        answer_since(self, is_behind ? bench_now_ns() : (int64_t)self->clock_ns - 1);
         tutti_handle_free(handle);
     }
     fprintf(self->line.answers, "\n");

@@ -85,7 +85,7 @@ static tutti_handle *message(server_state *self, tutti_collective kind, float *m
 static void meet(server_state *self)
 {
     rank_must(self->context, tutti_barrier(self->context), "barrier");
-    self->clock_ns = (double)rank_now_ns();
+    self->clock_ns = (double)bench_now_ns();
 }
 
 static void compute(server_state *self, double us)
@@ -96,7 +96,7 @@ static void compute(server_state *self, double us)
 
 static void present(server_state *self)
 {
-    const double now_ns = (double)rank_now_ns();
+    const double now_ns = (double)bench_now_ns();
     self->clock_ns = now_ns > self->clock_ns ? now_ns : self->clock_ns;
 }
 
@@ -263,7 +263,7 @@ static void finish_all(server_state *self)
             finish(self, &in->handle);
         }
         while ((said = atomic_load(&in->said)) == NULL) { /* its callback runs */
-            rank_sleep_until(rank_now_ns() + SLACK_NS);
+            rank_sleep_until(bench_now_ns() + SLACK_NS);
         }
         finish(self, &said);
         atomic_store(&in->said, NULL);
@@ -356,7 +356,7 @@ static void rate_run(server_state *self, uint64_t bytes, int count)
         for (uint32_t peer = 0; peer < (is_server ? self->server : 1); peer++) {
             finish(self, &handles[peer]);
         }
-        fprintf(self->line.answers, "%.0f ", (double)rank_now_ns() - self->clock_ns);
+        fprintf(self->line.answers, "%.0f ", (double)bench_now_ns() - self->clock_ns);
     }
     fprintf(self->line.answers, "\n");
     free(memory);
@@ -373,7 +373,7 @@ static void duplex_run(server_state *self, uint64_t bytes, int count)
         tutti_handle *sent = message(self, TUTTI_SEND, out, elements, (int[2]){peer, 0});
         finish(self, &sent);
         finish(self, &received);
-        fprintf(self->line.answers, "%.0f ", (double)rank_now_ns() - self->clock_ns);
+        fprintf(self->line.answers, "%.0f ", (double)bench_now_ns() - self->clock_ns);
     }
     fprintf(self->line.answers, "\n");
     free(out);
@@ -528,7 +528,7 @@ static void pass_run(server_state *server, pass *self)
             continue;
         }
         server->clock_ns += tt_graph_node(self->graph, node)->time_us * self->time_scale * 1e3;
-        if (server->clock_ns > (double)rank_now_ns() + SLACK_NS) {
+        if (server->clock_ns > (double)bench_now_ns() + SLACK_NS) {
             rank_sleep_until((int64_t)server->clock_ns);
         }
         node_done(self, node);

@@ -17,35 +17,24 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "bench/common/clock.h"
+#include "bench/common/line.h"
 #include "tutti/tutti.h"
-
-static inline int64_t rank_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Processor time of all threads of this process, the library's too. */
 static inline int64_t rank_spent_ns(void)
 {
-    struct timespec spent;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-    return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
+    return bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static inline void rank_sleep_until(int64_t deadline_ns)
 {
     const struct timespec deadline = {.tv_sec = deadline_ns / 1000000000,
                                       .tv_nsec = deadline_ns % 1000000000};
-    if (deadline_ns > rank_now_ns()) {
+    if (deadline_ns > bench_now_ns()) {
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) != 0) {
         }
     }
@@ -90,20 +79,9 @@ typedef struct rank_line {
 
 static inline rank_line rank_line_open(void)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = getenv("BENCH_SOCKET");
-    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (path == NULL || strlen(path) >= sizeof(address.sun_path) || fd < 0) {
-        fprintf(stderr, "bench-schedule: BENCH_SOCKET is missing; run bench/schedule/run\n");
-        exit(1);
-    }
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        perror("bench-schedule: BENCH_SOCKET");
-        exit(1);
-    }
-    const rank_line line = {.commands = fdopen(fd, "r"), .answers = fdopen(dup(fd), "w")};
-    if (line.commands == NULL || line.answers == NULL) {
+    rank_line line;
+    if (bench_line_open(&line.commands, &line.answers) != 0) {
+        fprintf(stderr, "bench-schedule: BENCH_SOCKET leads nowhere; run bench/schedule/run\n");
         exit(1);
     }
     return line;

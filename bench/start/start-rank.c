@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
+#include "bench/common/clock.h"
 #include "tutti/tutti.h"
 
 enum { LATE_MS = 10, LATE_COUNT = 50 };
@@ -27,17 +27,12 @@ typedef struct start_bench {
 
 static double now_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return bench_now_us() * 1e-3;
 }
 
 static double cpu_ms(void)
 {
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 +
-           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-3;
+    return bench_cpu_us() * 1e-3;
 }
 
 static void pause_ms(int milliseconds)

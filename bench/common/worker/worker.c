@@ -11,40 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include "bench/common/clock.h"
+#include "bench/common/line.h"
 
 size_t worker_bytes_max(void)
 {
     const char *text = getenv("BENCH_BYTES");
     return text != NULL ? strtoull(text, NULL, 10) : (size_t)64 << 20;
-}
-
-/* A stream of text each way: one of both would have to seek between reading and writing. */
-static int controller_open(FILE **commands_out, FILE **answers_out)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = getenv("BENCH_SOCKET");
-    if (path == NULL || strlen(path) >= sizeof(address.sun_path)) {
-        return 1;
-    }
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-        return 1;
-    }
-    *commands_out = fdopen(fd, "r");
-    *answers_out = fdopen(dup(fd), "w");
-    return *commands_out == NULL || *answers_out == NULL;
 }
 
 static void fill(const worker_library *library, size_t count)
@@ -91,7 +65,7 @@ static void bind_rank(int rank, int size)
 int worker_serve(const worker_library *library)
 {
     FILE *commands = NULL, *answers = NULL;
-    if (controller_open(&commands, &answers) != 0) {
+    if (bench_line_open(&commands, &answers) != 0) {
         fprintf(stderr, "worker: cannot reach BENCH_SOCKET\n");
         return 1;
     }
@@ -115,13 +89,14 @@ int worker_serve(const worker_library *library)
         if (library->barrier(library->self) != 0) {
             return 1;
         }
-        const uint64_t begin_ns = now_ns();
+        const int64_t begin_ns = bench_now_ns();
         for (long i = 0; i < iterations; i++) {
             if (library->allreduce(library->self, library->values, count) != 0) {
                 return 1;
             }
         }
-        fprintf(answers, "%.1f %zu\n", (double)(now_ns() - begin_ns) / (double)iterations, wrong);
+        fprintf(answers, "%.1f %zu\n", (double)(bench_now_ns() - begin_ns) / (double)iterations,
+                wrong);
         fflush(answers);
     }
     fclose(commands);

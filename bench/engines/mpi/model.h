@@ -13,15 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/common/resnet50.h"
 #include "tutti/tutti.h"
 
-enum { TENSORS_MAX = 161, SMALL_BYTES = 64 * 1024 };
+enum { SMALL_BYTES = 64 * 1024 };
 
 typedef struct model {
     tutti_context *context;
     int count;
-    tutti_call calls[TENSORS_MAX];
-    char names[TENSORS_MAX][8];
+    tutti_call calls[RESNET50_TENSORS];
+    char names[RESNET50_TENSORS][8];
 } model;
 
 static void add(model *self, int elements, bool is_small_only)
@@ -41,39 +42,19 @@ static void add(model *self, int elements, bool is_small_only)
     self->calls[i] = call;
 }
 
-/* A convolution without bias, and its normalisation. */
-static void add_layer(model *self, int weights, int channels, bool is_small_only)
-{
-    add(self, weights, is_small_only);
-    add(self, channels, is_small_only);
-    add(self, channels, is_small_only);
-}
-
 static void fill(model *self, bool is_small_only)
 {
-    static const int blocks[] = {3, 4, 6, 3};
-    int input = 64;
+    resnet50_tensor tensors[RESNET50_TENSORS];
+    resnet50_make(tensors);
     self->count = 0;
-    add_layer(self, 64 * 3 * 7 * 7, 64, is_small_only);
-    for (int stage = 0; stage < 4; stage++) {
-        const int width = 64 << stage, output = 4 * width;
-        for (int block = 0; block < blocks[stage]; block++) {
-            add_layer(self, input * width, width, is_small_only);
-            add_layer(self, width * width * 9, width, is_small_only);
-            add_layer(self, width * output, output, is_small_only);
-            if (block == 0) {
-                add_layer(self, input * output, output, is_small_only);
-            }
-            input = output;
-        }
+    for (int i = 0; i < RESNET50_TENSORS; i++) {
+        add(self, (int)tensors[i].elements, is_small_only);
     }
-    add(self, input * 1000, is_small_only);
-    add(self, 1000, is_small_only);
 }
 
 static void step_engine(const model *self)
 {
-    tutti_handle *handles[TENSORS_MAX];
+    tutti_handle *handles[RESNET50_TENSORS];
     tutti_status status = tutti_start_group(self->context, self->calls, self->count, handles);
     for (int i = 0; i < self->count && status == TUTTI_OK; i++) {
         status = tutti_wait(handles[i], -1.0);
@@ -90,12 +71,6 @@ static void empty(model *self)
     for (int i = 0; i < self->count; i++) {
         free(self->calls[i].output);
     }
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
 }
 
 #endif

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "bench/common/median.h"
 #include "model.h"
 
 enum { ROUNDS_MAX = 500, CALLS_MAX = 1000, RECORD_MAX = 512, WAYS = 4 };
@@ -159,7 +160,7 @@ static void sample(const model *self, way *one, int round, int steps)
 
 static double at(double *values, int rounds, int quarter)
 {
-    qsort(values, (size_t)rounds, sizeof(double), compare);
+    bench_sort(values, (size_t)rounds);
     return values[rounds * quarter / 4] * 1e6;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/common/median.h"
 #include "tutti/tutti.h"
 
 enum { ROUNDS_MAX = 1000, CALLS_MAX = 5000 };
@@ -50,12 +51,6 @@ static double sample(const bench *self, void (*call)(const bench *), int calls)
     return slowest;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* How many calls of this time make a sample. */
 static int calls_of(double time_s)
 {
@@ -78,11 +73,10 @@ static void run_size(bench *self, int rounds, int rank)
             direct[i] = sample(self, call_direct, calls);
         }
     }
-    qsort(direct, (size_t)rounds, sizeof(double), compare);
-    qsort(engine, (size_t)rounds, sizeof(double), compare);
     if (rank == 0) {
         (void)printf("%zu %.3f %.3f\n", (size_t)self->count * sizeof(float),
-                     direct[rounds / 2] * 1e6, engine[rounds / 2] * 1e6);
+                     bench_median(direct, (size_t)rounds) * 1e6,
+                     bench_median(engine, (size_t)rounds) * 1e6);
         (void)fflush(stdout);
     }
 }

@@ -8,6 +8,7 @@
  * over the rounds of the slowest rank's time. */
 #include <mpi.h>
 
+#include "bench/common/median.h"
 #include "model.h"
 
 enum { ROUNDS_MAX = 1000, STEPS = 2 };
@@ -53,11 +54,9 @@ static void run(const model *self, int rounds, int rank)
             direct[i] = sample(self, step_direct);
         }
     }
-    qsort(direct, (size_t)rounds, sizeof(double), compare);
-    qsort(engine, (size_t)rounds, sizeof(double), compare);
     if (rank == 0) {
-        (void)printf("%d %.3f %.3f\n", self->count, direct[rounds / 2] * 1e6,
-                     engine[rounds / 2] * 1e6);
+        (void)printf("%d %.3f %.3f\n", self->count, bench_median(direct, (size_t)rounds) * 1e6,
+                     bench_median(engine, (size_t)rounds) * 1e6);
         (void)fflush(stdout);
     }
 }

@@ -20,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <fcntl.h>
+
+#include "bench/common/clock.h"
+#include "bench/common/line.h"
 
 enum { PERIOD = 17, PATTERN_FLOATS = PERIOD * 512, PAGE = 4096, SPIN_MAX = 2000, RANKS_MAX = 64 };
 
@@ -77,13 +77,6 @@ void bench_release(void *memory, int is_arena)
 {
     (void)is_arena;
     free(memory);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static void barrier(worker *self)
@@ -229,10 +222,10 @@ static int time_calls(worker *self, const command *order)
         if (is_fenced) {
             barrier(self);
         }
-        const uint64_t start = now_ns();
+        const int64_t start = bench_now_ns();
         const int result = self->peer->call(self->item);
         if (i >= 0) {
-            self->times[i] = now_ns() - start;
+            self->times[i] = (uint64_t)(bench_now_ns() - start);
         }
         if (result != BENCH_OK) {
             return result;
@@ -303,24 +296,6 @@ static int serve(worker *self)
 
 /* ---- life ---- */
 
-/* Two streams on one socket: a stream that reads cannot turn to writing without a seek. */
-static int connect_driver(worker *self)
-{
-    const char *path = getenv("BENCH_SOCKET");
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (path == NULL || strlen(path) >= sizeof(address.sun_path) || fd < 0) {
-        return BENCH_FAILED;
-    }
-    memcpy(address.sun_path, path, strlen(path));
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        return BENCH_FAILED;
-    }
-    self->orders = fdopen(fd, "r");
-    self->answers = fdopen(dup(fd), "w");
-    return self->orders != NULL && self->answers != NULL ? BENCH_OK : BENCH_FAILED;
-}
-
 static barrier_word *map_barrier(void)
 {
     const char *path = getenv("BENCH_SHARED");
@@ -359,7 +334,8 @@ int bench_worker_run(const bench_peer *peer)
     (void)sched_getaffinity(0, sizeof(allowed), &allowed);
     self.pattern = malloc(sizeof(float) * (PATTERN_FLOATS + PERIOD));
     self.words = map_barrier();
-    if (self.pattern == NULL || self.words == NULL || connect_driver(&self) != BENCH_OK) {
+    if (self.pattern == NULL || self.words == NULL ||
+        bench_line_open(&self.orders, &self.answers) != 0) {
         fprintf(stderr, "bench worker: started by bench/peers/run only\n");
         return 2;
     }
