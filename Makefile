@@ -45,7 +45,7 @@ bench: all ## build the benchmark programs and list them
 	@cmake --build build -j $(JOBS) --target benches
 	@tools/bench
 
-figures: ## regenerate tables and pictures of the documents from bench/results
+figures: ## regenerate tables and pictures of the documents from the results in bench/
 	@tools/figures.py
 
 docs: ## build a site from the documents, with search, in build/site

@@ -59,12 +59,14 @@ foreach(source ${example_sources})
   tutti_program(example_${name} ${name} ${files})
 endforeach()
 
-# Built by `make bench` and, since some tests run them, with the tests.
+# Built by `make bench` and, since some tests run them, with the tests. What lies deeper in a topic
+# needs a peer's compiler: its driver builds it.
 add_custom_target(benches)
-file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*/*.c)
 foreach(source ${bench_sources})
   get_filename_component(name ${source} NAME_WE)
   tutti_program(bench_${name} bench-${name} ${source})
+  target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(bench_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   add_dependencies(benches bench_${name})
 endforeach()

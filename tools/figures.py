@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and pictures of the documents, made from bench/results/*.json.
+"""Tables and pictures of the documents, made from bench/<topic>/results/<machine>.json.
 
 usage: figures.py [--check]
 
 Rewrites every block between "<!-- figures: NAME -->" and "<!-- end -->" of the documents below,
 and the pictures in docs/figures/. --check writes nothing and exits 1 where something is stale."""
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import re
@@ -16,24 +14,27 @@ import tempfile
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench/results"
 PICTURES = ROOT / "docs/figures"
 DOCUMENTS = ("docs/performance.md", "README.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-KB, MB = 1 << 10, 1 << 20
 
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench/peer")]
-import control_scale_plot  # noqa: E402  (of bench/)
-import report  # noqa: E402  (of bench/peer/)
-from schedule_parts import picture  # noqa: E402
+sys.path.insert(0, str(ROOT))
+from bench.common.picture import COLOURS, Axes, Bars, scale  # noqa: E402
+from bench.common.units import KB, MB, size_text  # noqa: E402
+from bench.control import picture as control_picture  # noqa: E402
+from bench.peers import report  # noqa: E402
+from bench.scale import plot as scale_plot  # noqa: E402
+from bench.schedule import picture  # noqa: E402
 
 
 # ---- results ------------------------------------------------------------------------------------
 
-def runs(topic):
-    """[(head, rows)] of one file; a line with "run" starts a run."""
+def runs(name):
+    """[(head, rows)] of one file, "topic/machine"; a line with "run" starts a run."""
+    topic, machine = name.split("/")
+    path = ROOT / "bench" / topic / "results" / f"{machine}.json"
     found = []
-    for line in (RESULTS / f"{topic}.json").read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if "run" in row and "bench" in row:
             found.append((row, []))
@@ -42,9 +43,9 @@ def runs(topic):
     return found
 
 
-def rows(topic, run=None):
+def rows(name, run=None):
     """Rows of all runs of that name."""
-    return [row for head, own in runs(topic) if run in (None, head["run"]) for row in own]
+    return [row for head, own in runs(name) if run in (None, head["run"]) for row in own]
 
 
 def one(items, **wanted):
@@ -62,8 +63,8 @@ def table(head, body):
     return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
-def peers(topic, run):
-    return report.Records(rows(topic, run))
+def peers(name, run):
+    return report.Records(rows(name, run))
 
 
 def faster(records, ranks, size, collective="allreduce", own="tutti-arena", transport="shm",
@@ -86,29 +87,29 @@ def times(value):
 
 def table_peers():
     sizes = (4, KB, 64 * KB, MB, 16 * MB, 64 * MB, 256 * MB)
-    records = peers("peers-2cores", "rewritten")
+    records = peers("peers/2cores", "rewritten")
     body = [[name] + [times(faster(records, ranks, size)) for size in sizes]
             for ranks, name in ((2, "2 ranks"), (4, "4 ranks"), (8, "8 ranks"))]
     body.append(["2 ranks, private buffers"] +
                 [times(faster(records, 2, size, own="tutti-foreign")) for size in sizes])
-    return table(["2 cores"] + [report.size_text(size) for size in sizes], body)
+    return table(["2 cores"] + [size_text(size) for size in sizes], body)
 
 
 def table_many():
     """Tutti over Open MPI, a core for each rank; of runs that do not rewrite buffers."""
-    counts, records = (2, 4, 8, 12, 16), peers("peers-16cores", None)
+    counts, records = (2, 4, 8, 12, 16), peers("peers/16cores", None)
     body = []
     for own, place in (("tutti-arena", "arena"), ("tutti-foreign", "private")):
         for size in (4, KB, 64 * KB, 64 * MB):
             cells = [records.cell(("shm", ranks, "allreduce", False), size) for ranks in counts]
             if all(own in cell for cell in cells) and (own == "tutti-arena" or size > KB):
-                body.append([f"{report.size_text(size)}, {place}"] + [
+                body.append([f"{size_text(size)}, {place}"] + [
                     times(cell["openmpi"][0] / cell[own][0]) for cell in cells])
     return table(["16 cores, ranks"] + list(counts), body)
 
 
 def table_collectives():
-    records = peers("peers-2cores", "rewritten")
+    records = peers("peers/2cores", "rewritten")
     names = ("broadcast", "allgather", "reducescatter", "alltoall")
     body = [[f"{ranks} ranks, 1 MB and 64 MB"] + [
         ", ".join(times(faster(records, ranks, size, name)) for size in (MB, 64 * MB))
@@ -122,8 +123,8 @@ def share(value):
 
 def table_limits():
     """Limits of the hardware, and how closely they were reached."""
-    shm, many = peers("peers-2cores", "rewritten"), peers("peers-16cores", None)
-    star, kernels = rows("links-2cores", "star"), rows("kernels-2cores")
+    shm, many = peers("peers/2cores", "rewritten"), peers("peers/16cores", None)
+    star, kernels = rows("links/2cores", "star"), rows("micro/2cores", "kernels")
     both = [row["median_us"]["both"] / row["ideal_us"] for topic in SCHEDULES
             for row in ablation(topic)]
 
@@ -147,7 +148,7 @@ def table_limits():
 
 
 def table_links():
-    star, pairs = rows("links-2cores", "star"), rows("links-2cores", "pairs")
+    star, pairs = rows("links/2cores", "star"), rows("links/2cores", "pairs")
     jobs = (("tutti", "Tutti, checksums"), ("tutti aead", "Tutti, encrypted"),
             ("openmpi", "Open MPI"), ("openmpi links 2", "Open MPI, two links"), ("gloo", "Gloo"))
 
@@ -165,7 +166,7 @@ def torch_ratios():
     """{(model, ranks, way): times as fast as DDP with Gloo of the same part of a run}"""
     base, found = {}, {}
     for run in ("exchange", "exchange, BERT-base"):
-        for row in rows("torch-2cores", run):
+        for row in rows("torch/2cores", run):
             if row["section"] != "exchange":
                 continue
             case, way = (row["model"], row["ranks"]), row["way"]
@@ -185,7 +186,7 @@ CASES = (("resnet50", 2), ("resnet50", 4), ("bert", 2), ("bert", 4))
 
 def horovod_ratio(model, ranks):
     run = "all, first" if model == "resnet50" else "Horovod, BERT-base"
-    own = [row for row in rows("torch-2cores", run) if row["section"] == "horovod"]
+    own = [row for row in rows("torch/2cores", run) if row["section"] == "horovod"]
     times_ms = [one(own, model=model, ranks=ranks, way=way)["exchange_ms"]
                 for way in ("horovod", "tutti as horovod")]
     return times_ms[0] / times_ms[1]
@@ -200,13 +201,13 @@ def table_torch():
 
 
 def control_ratio(ranks, groups):
-    own = rows("control-2cores", "beside Horovod")
+    own = rows("control/2cores", "beside Horovod")
     step = {asked: one(own, ranks=ranks, groups=groups, asked=asked)["step_us"]
             for asked in ("horovod", "auto")}
     return step["horovod"] / step["auto"]
 
 
-SCHEDULES = ("schedule-2cores", "schedule-16cores")
+SCHEDULES = ("schedule/2cores", "schedule/16cores")
 
 
 def ablation(topic):
@@ -226,7 +227,7 @@ def table_schedule():
 
 
 def table_engines():
-    own = rows("engines-2cores", "engines")
+    own = rows("engines/2cores", "engines")
 
     def over(case, size):
         row = one(own, case=case, ranks=2, bytes=size)
@@ -240,12 +241,12 @@ def table_engines():
     body = [[name] + [over(case, size) for size in sizes] + [
         group(f"{case}-model", tensors) for tensors in (109, 161)]
         for case, name in (("openmpi", "Open MPI"), ("mpich", "MPICH"))]
-    return table(["over the direct call"] + [report.size_text(size) for size in sizes] +
+    return table(["over the direct call"] + [size_text(size) for size in sizes] +
                  ["109 small tensors", "all 161"], body)
 
 
 def table_integrity():
-    own = rows("integrity-16cores")
+    own = rows("integrity/16cores")
 
     def over(ranks, threads):
         us = {kind: one(own, scene="loopback", ranks=ranks, threads=threads, integrity=kind,
@@ -266,10 +267,10 @@ def extent_text(values):
 
 def table_readme():
     """Tutti compared with the libraries that it would replace."""
-    found, shm = torch_ratios(), peers("peers-2cores", "rewritten")
+    found, shm = torch_ratios(), peers("peers/2cores", "rewritten")
     hook = [found[case + (way,)] for case in CASES
             for way in ("tutti, DDP hook", "tutti, DDP hook, gradients in buckets")]
-    star = rows("links-2cores", "star")
+    star = rows("links/2cores", "star")
     mpi = min(one(star, job=job, bytes=64 * MB)["median_us"]
               for job in ("openmpi", "openmpi links 2"))
     wire = mpi / one(star, job="tutti", bytes=64 * MB)["median_us"]
@@ -302,15 +303,15 @@ TABLES = {"peers": table_peers, "many": table_many, "collectives": table_collect
 
 def draw_peers(path):
     sizes = (4, KB, 64 * KB, MB, 16 * MB, 64 * MB)
-    records = peers("peers-2cores", "rewritten")
-    axes = picture.Axes("All-reduce in shared memory: times as fast as the fastest other library",
-                        (sizes[0], sizes[-1]), (0, 7), log_x=True)
+    records = peers("peers/2cores", "rewritten")
+    axes = Axes("All-reduce in shared memory: times as fast as the fastest other library",
+                (sizes[0], sizes[-1]), (0, 7), log_x=True)
     axes.ticks(list(zip(sizes, ("4 B", "1 K", "64 K", "1 M", "16 M", "64 M"))),
-               picture.scale(0, 7, 7), "bytes per rank",
+               scale(0, 7, 7), "bytes per rank",
                "f32 sum, buffers rewritten; beside Open MPI, MPICH, Gloo, torch.distributed")
     axes.line([(sizes[0], 1), (sizes[-1], 1)], "#999999", dashed=True)
     key = []
-    for ranks, colour in zip((2, 4, 8), picture.COLOURS):
+    for ranks, colour in zip((2, 4, 8), COLOURS):
         points = [(size, faster(records, ranks, size)) for size in sizes]
         axes.line(points, colour)
         axes.dots(points, colour)
@@ -322,9 +323,9 @@ def draw_peers(path):
 def draw_bars(path, title, groups, series, unit, below, above):
     """groups: {name: {series: value}}"""
     most = max(value for own in groups.values() for value in own.values())
-    colours = {name: (colour, False) for name, colour in zip(series, picture.COLOURS)}
-    axes = picture.Bars(title, most * 1.15, list(groups), colours)
-    axes.begin(picture.scale(0, most), below, above)
+    colours = {name: (colour, False) for name, colour in zip(series, COLOURS)}
+    axes = Bars(title, most * 1.15, list(groups), colours)
+    axes.begin(scale(0, most), below, above)
     for group, own in groups.items():
         for name, value in own.items():
             axes.bar(group, name, value, unit(value))
@@ -332,10 +333,10 @@ def draw_bars(path, title, groups, series, unit, below, above):
 
 
 def draw_links(path):
-    star = rows("links-2cores", "star")
+    star = rows("links/2cores", "star")
     jobs = {"tutti": "Tutti", "tutti aead": "Tutti, encrypted", "openmpi": "Open MPI",
             "openmpi links 2": "Open MPI, 2 links", "gloo": "Gloo"}
-    groups = {report.size_text(size): {
+    groups = {size_text(size): {
         name: 100 * one(star, job=job, bytes=size)["share"] for job, name in jobs.items()}
         for size in (MB, 16 * MB, 64 * MB)}
     draw_bars(path, "All-reduce between 4 hosts at 1 Gbit/s", groups, jobs.values(),
@@ -355,27 +356,24 @@ def draw_torch(path):
 
 
 def draw_control(folder):
-    loader = importlib.machinery.SourceFileLoader("bench_control", str(ROOT / "bench/control"))
-    control = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(control)
-    for topic in ("control-2cores", "control-16cores"):
-        control.plot(rows(topic, "modes"), folder / f"{topic}.svg")
+    for machine in ("2cores", "16cores"):
+        control_picture.draw(folder / f"control-{machine}.svg",
+                             rows(f"control/{machine}", "modes"))
     (folder / "control-scale.svg").write_text(
-        control_scale_plot.draw(rows("control-scale-2cores", "modes")), encoding="utf-8")
+        scale_plot.draw(rows("scale/2cores", "modes")), encoding="utf-8")
 
 
 def draw_schedule(folder):
     """Measured on two cores, except topics measured only, or last, on 16."""
     def of(topic, section):
         return [row for row in rows(topic, "all") if row.get("section") == section]
-    picture.draw_all(folder, rows("schedule-2cores", "all"))
-    many = of("schedule-16cores", "preemption")
+    picture.draw_all(folder, rows("schedule/2cores", "all"))
+    many = of("schedule/16cores", "preemption")
     picture.draw_use(folder / "schedule-credit-use.svg", [
         (row["where"].split()[-1], row) for row in many
         if "credit" in row["where"] and row["ranks"] == 2])
-    computed = [row for row in of("schedule-2cores", "tuner") if row["by"] != "run"]
-    tuned = of("schedule-16cores", "tuner")
+    computed = [row for row in of("schedule/2cores", "tuner") if row["by"] != "run"]
+    tuned = of("schedule/16cores", "tuner")
     picture.draw_grid(folder / "schedule-tuner.svg", tuned + computed)
     picture.draw_defaults(folder / "schedule-tuner-defaults.svg", tuned)
 

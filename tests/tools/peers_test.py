@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers: its driver measures Tutti alone and the memory bound; its report judges figures.
+"""bench/peers/run: its driver measures Tutti alone and the memory bound; its report judges figures.
 
 Timeout: 400
 """
@@ -14,9 +14,9 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", "."))
-PEERS = str(SOURCE / "bench/peers")
-sys.path.insert(0, str(SOURCE / "bench/peer"))
-import report  # noqa: E402
+PEERS = str(SOURCE / "bench/peers/run")
+sys.path.insert(0, str(SOURCE))
+from bench.peers import report  # noqa: E402
 
 
 def peers(*arguments):
