@@ -15,7 +15,7 @@
 #include "join/family.h"
 #include "join/socket.h"
 
-enum { TT_JOIN_MEETING_SOCKETS_MAX = 4, TT_JOIN_INTERFACES_BYTES = 256 };
+enum { TT_JOIN_MEETING_SOCKETS_MAX = 4 };
 
 /* Rank 0's side of a TCP meeting: one port, on every address by which others may know the host. */
 typedef struct tt_join_meeting {
@@ -23,15 +23,6 @@ typedef struct tt_join_meeting {
     size_t fd_count;
     uint16_t port;
 } tt_join_meeting;
-
-/* NCCL's syntax: "eth,ib" are prefixes, "=eth0,eth1" are names, a leading '^' turns it around. */
-bool tt_join_interface_matches(const char *filter, const char *name);
-
-/* Whether some interface that is up matches `filter`; else `why` names `variable` and what there
- * is. */
-tt_status tt_join_interface_check(const char *variable, const char *filter, tt_join_why *why);
-/* This host's interfaces that have an address, a space before each. */
-void tt_join_interface_names(char names_out[TT_JOIN_INTERFACES_BYTES]);
 
 /* The address to advertise: of the interface that TUTTI_INTERFACE (else NCCL_SOCKET_IFNAME,
  * GLOO_SOCKET_IFNAME, HOROVOD_GLOO_IFACE) chooses; else loopback if the meeting point is on

@@ -13,6 +13,7 @@
 #include "join/deadline.h"
 #include "join/family.h"
 #include "join/file_store.h"
+#include "join/interface.h"
 #include "join/mesh.h"
 #include "join/nodelist.h"
 #include "join/pmi.h"

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "join/address.h"
+#include "join/family.h"
+#include "join/interface.h"
 
 static bool is_launcher(const char *value)
 {
