@@ -52,7 +52,8 @@ done
 echo "static, by pkg-config"
 "$cc" "${strict[@]}" "${cflags[@]}" "$here/consumer.c" -o "$work/by_static" "${static[@]}"
 env -u LD_LIBRARY_PATH "$work/by_static"
-! readelf -d "$work/by_static" | grep 'libtutti' >/dev/null || fail "the static program needs libtutti.so"
+! readelf -d "$work/by_static" | grep 'libtutti' >/dev/null ||
+    fail "the static program needs libtutti.so"
 
 echo "both, by CMake"
 cmake -S "$here" -B "$work/consumer" -G Ninja -DCMAKE_C_COMPILER="$cc" \
