@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 enum { BYTES = 128 * 1024, ROUNDS = 41, ROUNDS_QUICK = 11, SAMPLE_PASSES = 64 };
 

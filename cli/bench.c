@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/dtype.h"
-#include "base/reduce.h"
 #include "bench.h"
 #include "buffer.h"
 #include "commands.h"
 #include "environment.h"
+#include "kernel/dtype.h"
+#include "kernel/reduce.h"
 #include "launch.h"
 #include "library.h"
 #include "self.h"

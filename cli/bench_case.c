@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/half.h"
 #include "bench.h"
+#include "kernel/half.h"
 
 enum { PERIOD_MAX = 17, ELEMENT_BYTES_MAX = 8, POISON = 0x5a };
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <jansson.h>
 
-#include "base/dtype.h"
 #include "bench.h"
+#include "kernel/dtype.h"
 
 static const char *op_name(const tt_bench_plan *plan)
 {

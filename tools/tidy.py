@@ -17,11 +17,13 @@ import sys
 
 # ---- the rules as data --------------------------------------------------------------------------
 
-# layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all.
+# layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all, and kernel/
+# to all but base/.
 BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "negotiate",
              "control", "sync", "sim", "join", "observe", "plugin"}
 MAY_INCLUDE = {
     "base": set(),
+    "kernel": set(),
     "platform": set(),
     "observe": set(),
     "codec": set(),
@@ -224,7 +226,7 @@ def include_problem(name, target):
         return f"layer {layer} is unknown; give it a line in MAY_INCLUDE of tools/tidy.py"
     folder, _, header = target.rpartition("/")
     folder = folder.split("/")[0]
-    if folder in (layer, "base", "tutti", ""):
+    if folder in (layer, "base", "tutti", "") or (folder == "kernel" and layer != "base"):
         return None
     if is_test(name) and folder in ("platform", "support"):  # drivers and tests/support
         return None

@@ -18,7 +18,7 @@
 #include "api/engine_open.h"
 #include "api/measure.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 /* A dead rank is named within a second, even if another that may be storing is stopped. */
 enum { STOP_NS = 400 * 1000 * 1000 };

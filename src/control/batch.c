@@ -9,9 +9,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
-#include "base/reduce.h"
+#include "kernel/hash64.h"
+#include "kernel/reduce.h"
 
 enum {
     ALIGN_BYTES = 64,

@@ -29,10 +29,10 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
 #include "control/cut.h"
 #include "control/name.h"
+#include "kernel/hash64.h"
 
 enum { STEPS_MAX = 64, INDEX_MIN = 64, PATIENT_STEPS = 2 };
 

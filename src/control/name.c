@@ -20,8 +20,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
 
 const tt_policy_row tt_policies[] = {
     [POLICY_ALONE] = {DUE_AT_ONCE, LATE_AT_DEADLINE, THEN_CANCELLED, FAILS_WHOLE},

@@ -10,9 +10,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
 #include "control/batch.h"
+#include "kernel/hash64.h"
 
 enum { ALIGN_BYTES = 64 };
 

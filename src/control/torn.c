@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hash64.h"
 #include "control/batch.h"
+#include "kernel/hash64.h"
 
 static bool is_group(const tt_agreement *item)
 {

@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/crc32c.h"
+#include "kernel/crc32c.h"
 
 enum {
     SUBKEY_HEAD = 1,

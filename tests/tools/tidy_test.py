@@ -31,7 +31,8 @@ def header(path, body=""):
 
 def sound_tree():
     files = {}
-    for layer in ("base", "platform", "transport", "codec", "aggregate", "schedule", "api"):
+    for layer in ("base", "kernel", "platform", "transport", "codec", "aggregate", "schedule",
+                  "api"):
         files[f"src/{layer}/README.md"] = README
         files[f"src/{layer}/{layer}.h"] = header(f"src/{layer}/{layer}.h")
     files["src/codec/registry.h"] = header("src/codec/registry.h")
@@ -84,6 +85,12 @@ class TidyTest(unittest.TestCase):
         self.expect_c(["include"], "src/platform/sim.c", '#include "transport/transport.h"\n')
         self.expect_c([], "src/platform/real_poll.c", '#include "transport/transport.h"\n')
         self.expect_c([], "src/aggregate/a.c", '#include "codec/codec.h"\n')
+
+    def test_base_and_kernel_are_open_and_leaves(self):
+        self.expect_c([], "src/codec/a.c", '#include "base/log.h"\n#include "kernel/dtype.h"\n')
+        self.expect_c([], "src/kernel/a.c", '#include "base/log.h"\n#include "kernel/dtype.h"\n')
+        self.expect_c(["include"], "src/base/a.c", '#include "kernel/dtype.h"\n')
+        self.expect_c(["include"], "src/kernel/a.c", '#include "codec/codec.h"\n')
 
     def test_unknown_layer_is_found(self):
         found = self.findings({"src/magic/a.c": SPDX + '#include "codec/codec.h"\n',

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/half.h"
-#include "base/reduce.h"
-#include "base/reduce_internal.h"
+#include "kernel/half.h"
+#include "kernel/reduce.h"
+#include "kernel/reduce_internal.h"
 
 enum {
     SOURCE_MAX = 9,

@@ -8,11 +8,11 @@
  * The instruction takes 8 bytes every cycle but answers after three. Three lanes of LANE_BYTES
  * run side by side; each is then moved past the lanes that follow it (as many zero bytes) and
  * added. */
-#include "base/crc32c.h"
+#include "kernel/crc32c.h"
 
 #include <string.h>
 
-#include "base/crc32c_internal.h"
+#include "kernel/crc32c_internal.h"
 
 #define BIT(byte, bit, value) (((byte) >> (bit)&1u) != 0 ? UINT32_C(value) : 0u)
 #define ENTRY(b, c0, c1, c2, c3, c4, c5, c6, c7)                                     \

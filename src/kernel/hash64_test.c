@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 static void test_values_never_change(void **state)
 {

@@ -6,11 +6,11 @@
  * NaN stays NaN and becomes quiet, sign and upper payload kept, as the F16C instructions do.
  * Everything is straight-line selects, so that loops over these functions vectorise.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure; the floating-point environment must round to nearest (the C default).
  */
-#ifndef TUTTI_BASE_HALF_H
-#define TUTTI_BASE_HALF_H
+#ifndef TUTTI_KERNEL_HALF_H
+#define TUTTI_KERNEL_HALF_H
 
 #include <stdint.h>
 #include <string.h>

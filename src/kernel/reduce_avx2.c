@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reduce_avx2.c - the reduction kernels for x86-64 with AVX2 and F16C. Empty elsewhere. */
-#include "base/reduce_internal.h"
+#include "kernel/reduce_internal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -31,7 +31,7 @@
 #define TT_VECTOR_BYTES 32
 #define TT_ISA_TABLE tt_reduce_avx2
 #define TT_ISA_NAME "avx2"
-#include "base/reduce_kernel.h"
+#include "kernel/reduce_kernel.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stream.c - see stream.h. Whole lines go past the cache on x86-64, where every processor can. */
-#include "base/stream.h"
+#include "kernel/stream.h"
 
 #include <stdint.h>
 #include <string.h>

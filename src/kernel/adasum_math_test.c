@@ -12,9 +12,9 @@
 
 #include <math.h>
 
-#include "base/adasum_math.h"
-#include "base/half.h"
 #include "base/philox.h"
+#include "kernel/adasum_math.h"
+#include "kernel/half.h"
 
 enum { COUNT_MAX = 1500 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 #include <string.h>
 

@@ -5,17 +5,17 @@
  * reduce.c picks a table, checks arguments and cuts work into blocks; the kernels themselves are
  * the same source, reduce_kernel.h, compiled once per reduce_<isa>.c.
  *
- * Layer:   base, private to reduce*.c and its test.
+ * Layer:   kernel, private to reduce*.c and its test.
  * Threads: tables are const and shared.
  */
-#ifndef TUTTI_BASE_REDUCE_INTERNAL_H
-#define TUTTI_BASE_REDUCE_INTERNAL_H
+#ifndef TUTTI_KERNEL_REDUCE_INTERNAL_H
+#define TUTTI_KERNEL_REDUCE_INTERNAL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
-#include "base/reduce.h"
+#include "kernel/dtype.h"
+#include "kernel/reduce.h"
 
 /* The members of tt_reduce_isa. */
 typedef void tt_scale_fn(void *target, const void *source, size_t count, double factor);

@@ -4,7 +4,7 @@
  *
  * Everything is inlined, so that it is compiled for the instruction set of the including file.
  *
- * Layer:   base, private to reduce_kernel.h. No include guard: a part of that template.
+ * Layer:   kernel, private to reduce_kernel.h. No include guard: a part of that template.
  * Threads: pure.
  */
 

@@ -14,18 +14,18 @@
  * Pointers need no alignment. A target may be exactly one of the sources, never overlap one in
  * part. The pair of type and operator must satisfy tt_redop_allowed.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure; no state, the instruction set is looked up per call (a load and a test).
  * Memory:  some KiB of stack.
  */
-#ifndef TUTTI_BASE_REDUCE_H
-#define TUTTI_BASE_REDUCE_H
+#ifndef TUTTI_KERNEL_REDUCE_H
+#define TUTTI_KERNEL_REDUCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 /* target[i] = a[i] op b[i] */
 void tt_reduce(tt_dtype dtype, tt_redop redop, void *target, const void *a, const void *b,

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "base/crc32c.h"
-#include "base/crc32c_internal.h"
+#include "kernel/crc32c.h"
+#include "kernel/crc32c_internal.h"
 
 enum {
     BYTES = 3 * 1024 * 3 + 129, /* several turns of the three lanes, and a tail */

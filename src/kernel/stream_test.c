@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "base/stream.h"
+#include "kernel/stream.h"
 
 enum { ROOM = 512, LONG_ROOM = 6 * 1024 };
 

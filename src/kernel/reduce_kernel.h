@@ -12,7 +12,7 @@
  * Vectors are the compiler's own (vector_size), which gcc and clang have for every processor.
  * Per element type it includes reduce_type.h or reduce_half.h, which hold the loops.
  *
- * Layer:   base, private to reduce_<isa>.c. No include guard: a template.
+ * Layer:   kernel, private to reduce_<isa>.c. No include guard: a template.
  * Threads: pure.
  */
 #include <math.h>
@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/half.h"
-#include "base/reduce_internal.h"
+#include "kernel/half.h"
+#include "kernel/reduce_internal.h"
 
 /* Elements where they lie: any alignment, any effective type. */
 typedef uint8_t elem_u8 __attribute__((may_alias));
@@ -41,7 +41,7 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 #define TT_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-#include "base/reduce_arith.h"
+#include "kernel/reduce_arith.h"
 
 #define TT_SAME(value) (value)
 
@@ -95,7 +95,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME i8
 #define TT_ELEM elem_i8
@@ -106,7 +106,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME u16
 #define TT_ELEM elem_u16
@@ -117,7 +117,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME i16
 #define TT_ELEM elem_i16
@@ -128,7 +128,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME i32
 #define TT_ELEM elem_i32
@@ -139,7 +139,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME i64
 #define TT_ELEM elem_i64
@@ -150,7 +150,7 @@ enum {
 #define TT_KIND TT_NUMBER
 #define TT_LOAD TT_SAME
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME f32
 #define TT_ELEM elem_f32
@@ -161,7 +161,7 @@ enum {
 #define TT_CLEAN clean_f32
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f32
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME f64
 #define TT_ELEM elem_f64
@@ -172,7 +172,7 @@ enum {
 #define TT_CLEAN clean_f64
 #define TT_LOAD TT_SAME
 #define TT_STORE canonical_f64
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 #define TT_NAME boolean
 #define TT_ELEM elem_u8
@@ -183,7 +183,7 @@ enum {
 #define TT_KIND TT_TRUTH
 #define TT_LOAD truth
 #define TT_STORE TT_SAME
-#include "base/reduce_type.h"
+#include "kernel/reduce_type.h"
 
 /* Halves are folded as pack_f32. */
 typedef uint32_t bits_f32 __attribute__((vector_size(TT_VECTOR_BYTES)));
@@ -247,10 +247,10 @@ TT_INLINE kept_half narrow_bf16(pack_f32 pack)
 }
 
 #define TT_NAME f16
-#include "base/reduce_half.h"
+#include "kernel/reduce_half.h"
 
 #define TT_NAME bf16
-#include "base/reduce_half.h"
+#include "kernel/reduce_half.h"
 
 TT_BITWISE_MAP(TT_DEFINE_FOLD, u8)
 TT_BITWISE_MAP(TT_DEFINE_FOLD, i8)

@@ -2,11 +2,11 @@
  *
  * crc32c.h - CRC-32C (Castagnoli), which guards payloads on the wire against accidents.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure.
  */
-#ifndef TUTTI_BASE_CRC32C_H
-#define TUTTI_BASE_CRC32C_H
+#ifndef TUTTI_KERNEL_CRC32C_H
+#define TUTTI_KERNEL_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,11 +2,11 @@
  *
  * crc32c_internal.h - the variants of tt_crc32c, for the test that proves them equal.
  *
- * Layer:   base, private to crc32c.c and its test.
+ * Layer:   kernel, private to crc32c.c and its test.
  * Threads: pure.
  */
-#ifndef TUTTI_BASE_CRC32C_INTERNAL_H
-#define TUTTI_BASE_CRC32C_INTERNAL_H
+#ifndef TUTTI_KERNEL_CRC32C_INTERNAL_H
+#define TUTTI_KERNEL_CRC32C_INTERNAL_H
 
 #include <stddef.h>
 #include <stdint.h>

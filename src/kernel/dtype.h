@@ -2,12 +2,12 @@
  *
  * dtype.h - element types and reduction operators: numbers, names, sizes, what goes with what.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure.
  * Memory:  none taken; names are string constants.
  */
-#ifndef TUTTI_BASE_DTYPE_H
-#define TUTTI_BASE_DTYPE_H
+#ifndef TUTTI_KERNEL_DTYPE_H
+#define TUTTI_KERNEL_DTYPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ bool tt_dtype_is_integer(tt_dtype dtype); /* bool is neither */
 bool tt_redop_allowed(tt_dtype dtype, tt_redop redop);
 
 /* Does a result's element depend on that element of the inputs alone? Of Adasum it depends on whole
- * vectors, so that they cannot be cut up or folded (base/adasum_math.h). */
+ * vectors, so that they cannot be cut up or folded (kernel/adasum_math.h). */
 bool tt_redop_is_elementwise(tt_redop redop);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reduce.c - choose the instruction set, check arguments, fill identities. */
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/reduce_internal.h"
+#include "kernel/reduce_internal.h"
 
 /* Every processor with AVX2 has F16C, but a hypervisor may hide it. clang cannot ask. */
 #if defined(__clang__)

@@ -9,16 +9,16 @@
  * instruction set and compiler gives the same bits. A vector shorter than TT_ADASUM_TINY (squared)
  * gets the factor 1: zeros change nothing.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure.
  * Memory:  none.
  */
-#ifndef TUTTI_BASE_ADASUM_MATH_H
-#define TUTTI_BASE_ADASUM_MATH_H
+#ifndef TUTTI_KERNEL_ADASUM_MATH_H
+#define TUTTI_KERNEL_ADASUM_MATH_H
 
 #include <stddef.h>
 
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 #define TT_ADASUM_TINY 1.4916681462400413e-154 /* the root of the smallest normal f64 */
 

@@ -5,7 +5,7 @@
  * Expects, and undefines at the end: TT_NAME (f16 or bf16). widen and narrow of that name are
  * defined before: by vectors of 16-bit and 32-bit elements, NaN narrowed to the canonical one.
  *
- * Layer:   base, private to reduce_kernel.h. No include guard: a template.
+ * Layer:   kernel, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
  */
 #define TT_PASTE_(a, b) a##_##b
@@ -24,7 +24,7 @@ TT_INLINE pack_f32 TT_OWN(apply)(tt_redop redop, pack_f32 a, pack_f32 b)
     return apply_f32(redop, a, b);
 }
 
-#include "base/reduce_fold.h"
+#include "kernel/reduce_fold.h"
 
 /* target = source * factor, or / divisor if that is not 0; a pack at a time. */
 TT_INLINE void TT_OWN(rescale)(elem_u16 *target, const elem_u16 *source, size_t count, float factor,

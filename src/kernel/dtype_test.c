@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 static void test_bytes_are_those_of_the_c_types(void **state)
 {

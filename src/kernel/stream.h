@@ -6,13 +6,13 @@
  * larger than the cache is better written past it. It is much slower where the line is cached,
  * so the caller must know (docs/performance.md).
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure. The stores are visible to others once the call has returned and the caller
  *          synchronises as for any store.
  * Memory:  none.
  */
-#ifndef TUTTI_BASE_STREAM_H
-#define TUTTI_BASE_STREAM_H
+#ifndef TUTTI_KERNEL_STREAM_H
+#define TUTTI_KERNEL_STREAM_H
 
 #include <stddef.h>
 

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/half.h"
+#include "kernel/half.h"
 
 typedef struct half_format {
     int exponent_bits;

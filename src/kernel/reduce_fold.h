@@ -8,7 +8,7 @@
  * read once and written once; a step is complete before it is stored, which is what lets targets
  * be sources. What is left over goes through one zero-filled pack.
  *
- * Layer:   base, private to reduce_type.h and reduce_half.h. No include guard: a template.
+ * Layer:   kernel, private to reduce_type.h and reduce_half.h. No include guard: a template.
  * Threads: pure.
  */
 TT_INLINE void TT_OWN(fold_step)(tt_redop redop, const tt_fold *fold, size_t at,

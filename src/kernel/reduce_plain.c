@@ -12,4 +12,4 @@
 #define TT_VECTOR_BYTES 16
 #define TT_ISA_TABLE tt_reduce_plain
 #define TT_ISA_NAME "plain"
-#include "base/reduce_kernel.h"
+#include "kernel/reduce_kernel.h"

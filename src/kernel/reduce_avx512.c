@@ -2,7 +2,7 @@
  *
  * reduce_avx512.c - the reduction kernels for x86-64 with AVX-512 F, BW, DQ and VL. Empty
  * elsewhere. */
-#include "base/reduce_internal.h"
+#include "kernel/reduce_internal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -32,7 +32,7 @@
 #define TT_VECTOR_BYTES 64
 #define TT_ISA_TABLE tt_reduce_avx512
 #define TT_ISA_NAME "avx512"
-#include "base/reduce_kernel.h"
+#include "kernel/reduce_kernel.h"
 
 #if defined(__clang__)
 #pragma clang attribute pop

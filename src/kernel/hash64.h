@@ -5,11 +5,11 @@
  * The value depends on the bytes, their number and the seed alone, on every host: it travels on
  * the wire and never changes meaning.
  *
- * Layer:   base.
+ * Layer:   kernel.
  * Threads: pure.
  */
-#ifndef TUTTI_BASE_HASH64_H
-#define TUTTI_BASE_HASH64_H
+#ifndef TUTTI_KERNEL_HASH64_H
+#define TUTTI_KERNEL_HASH64_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  * divide), TT_CLEAN (of
  * a pack, before it is stored), TT_KIND (TT_NUMBER or TT_TRUTH).
  *
- * Layer:   base, private to reduce_kernel.h. No include guard: a template.
+ * Layer:   kernel, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
  */
 #define TT_PASTE_(a, b) a##_##b
@@ -68,7 +68,7 @@ TT_INLINE TT_OWN(pack) TT_OWN(apply)(tt_redop redop, TT_OWN(pack) a, TT_OWN(pack
     }
 }
 
-#include "base/reduce_fold.h"
+#include "kernel/reduce_fold.h"
 
 static void TT_OWN(scale)(void *target, const void *source, size_t count, double factor)
 {

@@ -5,7 +5,7 @@
  * A fold of (x ^ constant) * (y ^ constant) is cheap and spreads every input bit over the result;
  * 32 bytes are taken per turn, 16 by each lane. The tail is zero-padded; the length, mixed in at
  * the end, tells it from real zeros. */
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 #include <string.h>
 

@@ -2,13 +2,13 @@
  *
  * adasum_math.c - see adasum_math.h. A block is widened to f64 first, so that one loop serves
  * every type. */
-#include "base/adasum_math.h"
+#include "kernel/adasum_math.h"
 
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/half.h"
+#include "kernel/half.h"
 
 enum { BLOCK = 512, PARTIALS = 8 };
 
