@@ -9,7 +9,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "environment.h"
-#include "join/join.h"
+#include "launch/launch.h"
 #include "library.h"
 #include "plugin/plugin.h"
 #include "transport/registry.h"

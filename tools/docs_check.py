@@ -229,7 +229,7 @@ def config_entries(text):
 
 def check_settings(found, root, paths):
     settings = config_entries(read(root, "src/api/settings.c"))
-    variables = config_entries(read(root, "src/join/variables.c"))
+    variables = config_entries(read(root, "src/launch/variables.c"))
     page = read(root, "docs/settings.md")
     told = {row[0].strip("`"): row[1] for row in table_rows(page) if row[0].startswith("`")}
     for name, fallback in {**settings, **variables}.items():

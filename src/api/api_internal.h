@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "join/join.h"
+#include "launch/launch.h"
 #include "platform/registry.h"
 #include "plugin/plugin.h"
 #include "transport/registry.h"

@@ -14,7 +14,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/interface.h"
 
 static const char *const filter_variables[] = {"TUTTI_INTERFACE", "NCCL_SOCKET_IFNAME",
                                                "GLOO_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE"};

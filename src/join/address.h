@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "join/family.h"
-#include "join/socket.h"
+#include "launch/launch.h"
 
 enum { TT_JOIN_MEETING_SOCKETS_MAX = 4 };
 

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "join/address.h"
-#include "join/deadline.h"
 
 enum { TIMEOUT_MS = 20000 };
 

@@ -25,7 +25,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/deadline.h"
 
 enum { NAME_BYTES = 192 };
 static const uint64_t poll_ns_first = 1000000; /* 1 ms: most ranks start together */

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "join/rendezvous.h"
+#include "launch/launch.h"
 
 enum {
     TT_JOIN_BLOB_BYTES_MAX = 1 << 16,

@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "join/deadline.h"
 #include "join/file_store.h"
 
 enum { TIMEOUT_MS = 20000 };

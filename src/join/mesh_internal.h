@@ -22,10 +22,10 @@
 
 #include <sys/un.h>
 
-#include "join/deadline.h"
 #include "join/file_store.h"
 #include "join/mesh.h"
 #include "join/mesh_wire.h"
+#include "launch/launch.h"
 #include "transport/handshake.h"
 
 enum {

@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "join/mesh_internal.h"
-#include "join/reasons.h"
 
 enum { RANKS_LISTED_MAX = 16 };
 

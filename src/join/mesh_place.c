@@ -14,7 +14,6 @@
 
 #include "base/assert.h"
 #include "join/mesh_internal.h"
-#include "join/pmi.h"
 
 enum { RESOLVE_AGAIN_NS = 200 * 1000 * 1000 };
 

@@ -5,11 +5,11 @@
  *
  * Input: lines NAME=value.
  *
- * Labels: join */
+ * Labels: launch */
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/family.h"
+#include "launch/family.h"
 
 enum { TEXT_BYTES = 4096 };
 

@@ -2,12 +2,12 @@
  *
  * Any text as a node list: counting and indexing agree, every host fits, no walk is long.
  *
- * Labels: join */
+ * Labels: launch */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/nodelist.h"
+#include "launch/nodelist.h"
 
 enum { TEXT_BYTES = 512 };
 

@@ -3,13 +3,13 @@
  * Any bytes as a PMI line: fields lie inside it, and a line written anew from plain fields is read
  * back as the same fields.
  *
- * Labels: join */
+ * Labels: launch */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/pmi_line.h"
+#include "launch/pmi_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count);
 

@@ -6,13 +6,13 @@
  *
  * Input: all that the server says, then it closes. First byte: room for values, in 16 bytes.
  *
- * Labels: join */
+ * Labels: launch */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "join/pmi.h"
+#include "launch/pmi.h"
 
 enum { SAID_BYTES_MAX = 32 * 1024, TIMEOUT_MS = 2000, ROOM_MAX = 256 * 16 };
 

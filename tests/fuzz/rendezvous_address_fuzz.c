@@ -2,12 +2,12 @@
  *
  * Any text as a rendezvous: what is accepted is in range and is written back to the same value.
  *
- * Labels: join */
+ * Labels: launch */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/rendezvous.h"
+#include "launch/rendezvous.h"
 
 enum { TEXT_BYTES = 2048 };
 

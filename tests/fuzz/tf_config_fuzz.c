@@ -2,12 +2,12 @@
  *
  * Any text as TF_CONFIG: a rank lies below the size, rank 0's place is terminated.
  *
- * Labels: join */
+ * Labels: launch */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/tf_config.h"
+#include "launch/tf_config.h"
 
 enum { TEXT_BYTES = 2048 };
 

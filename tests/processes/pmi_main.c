@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "join/join.h"
+#include "launch/launch.h"
 
 enum { TIMEOUT_MS = 30000 };
 
