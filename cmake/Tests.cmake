@@ -224,8 +224,8 @@ if(TARGET tutti-simulate)
     PkgConfig::CMOCKA m)
 
   # A unit test of what no simulation has, with the planted file in place of the library's.
-  tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/join/mesh_accept_test.c
-    ${PROJECT_SOURCE_DIR}/src/join/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
+  tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept_test.c
+    ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
   target_compile_definitions(test-mesh-accept-planted PRIVATE TUTTI_PLANTED_BUGS)
 endif()
 

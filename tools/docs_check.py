@@ -123,7 +123,7 @@ def check_protocol(found, root):
     page = read(root, "docs/protocol.md")
     frame, notice = (read(root, path) for path in ("src/aggregate/frame.h",
                                                    "src/negotiate/notice.h"))
-    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/join/mesh_wire.h"))
+    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/mesh/mesh_wire.h"))
     platform = read(root, "src/platform/platform.h")
     compare(found, "protocol", "frame kind", numbered(table_rows(section(page, "Kinds"))),
             enum_values(frame, "TT_FRAME_"))
@@ -182,9 +182,9 @@ def check_sizes(found, root, page):
             read(root, "src/platform/platform.h"), "tt_head"))),
         (r"A claim\s+has (\d+) bytes", claim_bytes(root)),
         (r"\| RECORD \| rank, rank 0 \| (\d+) bytes",
-         constant("src/join/mesh_wire.h", "TT_MESH_RECORD_BYTES")),
+         constant("src/mesh/mesh_wire.h", "TT_MESH_RECORD_BYTES")),
         (r"printable ASCII, up to (\d+) bytes",
-         constant("src/join/mesh_wire.h", "TT_MESH_TEXT_BYTES")),
+         constant("src/mesh/mesh_wire.h", "TT_MESH_TEXT_BYTES")),
         (r"more than (\d+) bytes of payload", constant("src/control/control.h", "TT_ERROR_BYTES")),
         (r"has\s+at most (\d+) KiB", constant(
             "src/negotiate/negotiate.h", "TT_NOTICE_BYTES_MAX") // 1024),

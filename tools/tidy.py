@@ -20,7 +20,7 @@ import sys
 # layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all, and kernel/
 # to all but base/.
 BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "negotiate",
-             "control", "sync", "sim", "launch", "join", "observe", "plugin"}
+             "control", "sync", "sim", "launch", "mesh", "observe", "plugin"}
 MAY_INCLUDE = {
     "base": set(),
     "kernel": set(),
@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "plugin": set(),
     "transport": {"platform"},
     "launch": set(),
-    "join": {"launch", "transport"},
+    "mesh": {"launch", "transport"},
     "aggregate": {"platform", "codec", "tune"},
     "schedule": {"tune"},
     "model": {"schedule", "tune"},

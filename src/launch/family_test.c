@@ -525,8 +525,8 @@ static void test_process_source_reads_the_environment(void **state)
     (void)state;
     char command[256];
     const tt_join_source source = tt_join_source_process(command, sizeof(command));
-    assert_int_equal(setenv("TUTTI_JOIN_PROBE", "seen", 1), 0);
-    assert_string_equal(tt_join_source_get(&source, "TUTTI_JOIN_PROBE"), "seen");
+    assert_int_equal(setenv("TUTTI_LAUNCH_PROBE", "seen", 1), 0);
+    assert_string_equal(tt_join_source_get(&source, "TUTTI_LAUNCH_PROBE"), "seen");
     assert_non_null(strstr(source.command, "family"));
 }
 

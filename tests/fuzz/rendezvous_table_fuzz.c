@@ -6,12 +6,12 @@
  * more is the size the reader expects; the rest is the wire. Whatever is accepted must encode to
  * the very same bytes: the format has one spelling for each meaning.
  *
- * Labels: join */
+ * Labels: mesh */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/mesh_wire.h"
+#include "mesh/mesh_wire.h"
 
 enum { SIZE_MAX_HERE = 64 };
 

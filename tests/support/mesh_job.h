@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "join/mesh.h"
+#include "mesh/mesh.h"
 
 typedef struct member {
     tt_join_identity identity;

@@ -179,15 +179,15 @@ class TidyTest(unittest.TestCase):
         self.expect([], "docs/a.md", "see tests/wo" "rk/x and /usr/lib\n")
 
     def test_slow_tests_and_fuzzers_say_their_area(self):
-        areas = {"tools/check-areas.txt": "src/join/ join\ntests/fuzz/ fuzz\ntests/slow/ slow\n"}
+        areas = {"tools/check-areas.txt": "src/mesh/ mesh\ntests/fuzz/ fuzz\ntests/slow/ slow\n"}
         script = "# SPDX-License-Identifier: Apache-2.0\n# Labels: %s\n"
         comment = "/* SPDX-License-Identifier: Apache-2.0\n *\n * Labels: %s */\n"
         for rules, path, text in (
-                ([], "tests/fuzz/a_fuzz.c", comment % "join"),
+                ([], "tests/fuzz/a_fuzz.c", comment % "mesh"),
                 (["labels"], "tests/fuzz/a_fuzz.c", SPDX),
                 (["labels"], "tests/fuzz/a_fuzz.c", comment % "elsewhere"),
                 ([], "tests/slow/a_test.sh", script % "check"),
-                ([], "tests/other/a_test.sh", script % "check join"),
+                ([], "tests/other/a_test.sh", script % "check mesh"),
                 (["labels"], "tests/other/a_test.sh", script % "check"),
                 ([], "tests/other/a_test.sh", script % "asan")):
             self.assertEqual(self.findings({**areas, path: text}), rules, (path, text))

@@ -2,7 +2,7 @@
  *
  * mesh.c - the loop that drives both phases, and how it ends.
  */
-#include "join/mesh.h"
+#include "mesh/mesh.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 enum {
     LISTENERS_MAX = TT_JOIN_MEETING_SOCKETS_MAX + 1,

@@ -9,7 +9,7 @@
  *  (3) Only regular files of this user or of the directory's owner are read; links are not
  *      followed.
  */
-#include "join/file_store.h"
+#include "mesh/file_store.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,12 +3,12 @@
  * facts.h - what a rank tells the others of the machine it runs on, so that all judge alike how
  * many cores its host has for its ranks and how many of them its network cards need.
  *
- * Layer:   join; reads the affinity mask, the list of interfaces and /sys/class/net.
+ * Layer:   mesh; reads the affinity mask, the list of interfaces and /sys/class/net.
  * Threads: any.
  * Memory:  none that stays.
  */
-#ifndef TUTTI_JOIN_FACTS_H
-#define TUTTI_JOIN_FACTS_H
+#ifndef TUTTI_MESH_FACTS_H
+#define TUTTI_MESH_FACTS_H
 
 #include <stdint.h>
 

@@ -16,7 +16,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 tt_mesh_connection *tt_mesh_connection_create(tt_mesh_work *work)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "join/mesh_wire.h"
+#include "mesh/mesh_wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

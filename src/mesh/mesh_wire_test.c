@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "join/mesh_wire.h"
+#include "mesh/mesh_wire.h"
 
 enum { TABLE_SIZE = 3 };
 

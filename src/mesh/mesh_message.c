@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 bool tt_mesh_out_append(tt_mesh_connection *connection, const void *bytes, size_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * facts.c - affinity, and cards as the kernel lists them. */
-#include "join/facts.h"
+#include "mesh/facts.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -11,7 +11,7 @@
 #include <sched.h>
 
 #include "base/base.h"
-#include "join/facts.h"
+#include "mesh/facts.h"
 
 typedef struct rail_case {
     tt_host_facts host;

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "join/file_store.h"
+#include "mesh/file_store.h"
 
 enum { TIMEOUT_MS = 20000 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "join/address.h"
+#include "mesh/address.h"
 
 enum { TIMEOUT_MS = 20000 };
 

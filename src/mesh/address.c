@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * address.c - which address to advertise, the meeting point's sockets, the host's identity. */
-#include "join/address.h"
+#include "mesh/address.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 enum {
     ACCEPT_BATCH = 32,

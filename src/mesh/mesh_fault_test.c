@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 #include "support/mesh_job.h"
 
 enum { GUESTS_MAX = 300 };

@@ -13,19 +13,19 @@
  * Both ends of a link pass one byte, with a descriptor beside it where memory is shared. Only who
  * has the other's byte knows that the other has the link too: before, the dialler tries again.
  *
- * Layer:   join; private to mesh*.c.
+ * Layer:   mesh; private to mesh*.c.
  * Threads: one thread per work.
  * Memory:  connections come from malloc, at most `connection_max` of them.
  */
-#ifndef TUTTI_JOIN_MESH_INTERNAL_H
-#define TUTTI_JOIN_MESH_INTERNAL_H
+#ifndef TUTTI_MESH_MESH_INTERNAL_H
+#define TUTTI_MESH_MESH_INTERNAL_H
 
 #include <sys/un.h>
 
-#include "join/file_store.h"
-#include "join/mesh.h"
-#include "join/mesh_wire.h"
 #include "launch/launch.h"
+#include "mesh/file_store.h"
+#include "mesh/mesh.h"
+#include "mesh/mesh_wire.h"
 #include "transport/handshake.h"
 
 enum {

@@ -15,20 +15,20 @@
  * (3) Nothing of a peer is believed before the handshake; nothing after it goes unchecked.
  * (4) After the call no socket listens any more.
  *
- * Layer:   join; may include base/ and, of transport/, the handshake and the seal.
+ * Layer:   mesh; may include base/, launch/ and, of transport/, the handshake and the seal.
  * Threads: no state outside the call; any number of ranks may establish in one process.
  * Memory:  what is taken depends on the number of ranks, never on a peer's word.
  */
-#ifndef TUTTI_JOIN_MESH_H
-#define TUTTI_JOIN_MESH_H
+#ifndef TUTTI_MESH_MESH_H
+#define TUTTI_MESH_MESH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/log.h"
-#include "join/address.h"
-#include "join/facts.h"
+#include "mesh/address.h"
+#include "mesh/facts.h"
 #include "transport/seal.h"
 
 enum {

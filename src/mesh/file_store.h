@@ -11,12 +11,12 @@
  * of the same job id and incarnation cannot be told apart here: whoever gets an address must
  * shake hands, and on failure get again until the deadline; rank 0 removes its keys when done.
  *
- * Layer:   join.
+ * Layer:   mesh.
  * Threads: any number of processes and threads; a store is read only after init.
  * Memory:  the caller owns every buffer; nothing allocates.
  */
-#ifndef TUTTI_JOIN_FILE_STORE_H
-#define TUTTI_JOIN_FILE_STORE_H
+#ifndef TUTTI_MESH_FILE_STORE_H
+#define TUTTI_MESH_FILE_STORE_H
 
 #include <stddef.h>
 #include <stdint.h>

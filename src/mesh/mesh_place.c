@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 enum { RESOLVE_AGAIN_NS = 200 * 1000 * 1000 };
 

@@ -2,12 +2,12 @@
  *
  * address.h - which of this host's addresses the others should use, and which host this is.
  *
- * Layer:   join.
+ * Layer:   mesh.
  * Threads: no state.
  * Memory:  plain values.
  */
-#ifndef TUTTI_JOIN_ADDRESS_H
-#define TUTTI_JOIN_ADDRESS_H
+#ifndef TUTTI_MESH_ADDRESS_H
+#define TUTTI_MESH_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/plant.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 enum { CONNECTIONS_MAX = 4, NOBODY = 65534 };
 

@@ -11,17 +11,17 @@
  *     ready, go   empty
  *     failed   text, printable ASCII
  *
- * Layer:   join.
+ * Layer:   mesh.
  * Threads: pure.
  * Memory:  the caller's buffers.
  */
-#ifndef TUTTI_JOIN_MESH_WIRE_H
-#define TUTTI_JOIN_MESH_WIRE_H
+#ifndef TUTTI_MESH_MESH_WIRE_H
+#define TUTTI_MESH_MESH_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "join/mesh.h"
+#include "mesh/mesh.h"
 
 enum {
     TT_MESH_RECORD_BYTES = 152,

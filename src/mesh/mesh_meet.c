@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 enum { RANKS_LISTED_MAX = 16 };
 

@@ -14,7 +14,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "join/mesh_internal.h"
+#include "mesh/mesh_internal.h"
 
 static bool shares_memory(const tt_mesh_work *work, uint32_t peer)
 {
