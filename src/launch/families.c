@@ -27,41 +27,41 @@ enum {
     SLURM_STEP_ID_MAX = 0x7fffffff,
 };
 
-static void set_ports(tt_join_rendezvous *rendezvous, uint32_t first, uint32_t count)
+static void set_ports(tt_launch_rendezvous *rendezvous, uint32_t first, uint32_t count)
 {
-    const uint32_t count_max = TT_JOIN_PORT_MAX - first + 1;
-    rendezvous->kind = TT_JOIN_RENDEZVOUS_TCP;
+    const uint32_t count_max = TT_LAUNCH_PORT_MAX - first + 1;
+    rendezvous->kind = TT_LAUNCH_RENDEZVOUS_TCP;
     rendezvous->port_first = (uint16_t)first;
     rendezvous->port_count = (uint16_t)(count < count_max ? count : count_max);
 }
 
-static tt_status set_host(tt_join_rendezvous *rendezvous, const char *variable, const char *text,
-                          tt_join_why *why)
+static tt_status set_host(tt_launch_rendezvous *rendezvous, const char *variable, const char *text,
+                          tt_launch_why *why)
 {
-    tt_join_why inner;
-    if (tt_join_host_parse(text, strlen(text), rendezvous->host, &inner) != TT_OK) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "%s: %.600s", variable, inner.text);
+    tt_launch_why inner;
+    if (tt_launch_host_parse(text, strlen(text), rendezvous->host, &inner) != TT_OK) {
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s: %.600s", variable, inner.text);
     }
     return TT_OK;
 }
 
-static tt_status needs_rendezvous(const tt_join_identity *identity, const char *because,
-                                  tt_join_why *why)
+static tt_status needs_rendezvous(const tt_launch_identity *identity, const char *because,
+                                  tt_launch_why *why)
 {
-    return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                        "launcher %s: %u ranks need a place to meet, and %s; set "
-                        "TUTTI_RENDEZVOUS=tcp://<host of rank 0>:<port> or file:///<shared path> "
-                        "on every rank",
-                        identity->family, identity->size, because);
+    return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                          "launcher %s: %u ranks need a place to meet, and %s; set "
+                          "TUTTI_RENDEZVOUS=tcp://<host of rank 0>:<port> or file:///<shared path> "
+                          "on every rank",
+                          identity->family, identity->size, because);
 }
 
 /* The host and the ports above the port that the launcher's own store uses (1). */
-static tt_status meet_beside(const tt_join_source *source, const char *host_variable,
-                             const char *port_variable, tt_join_identity *identity,
-                             tt_join_why *why)
+static tt_status meet_beside(const tt_launch_source *source, const char *host_variable,
+                             const char *port_variable, tt_launch_identity *identity,
+                             tt_launch_why *why)
 {
-    const char *host = tt_join_source_get(source, host_variable);
-    const char *port_text = tt_join_source_get(source, port_variable);
+    const char *host = tt_launch_source_get(source, host_variable);
+    const char *port_text = tt_launch_source_get(source, port_variable);
     uint64_t port;
     if (host == NULL || port_text == NULL) {
         char because[128];
@@ -73,50 +73,51 @@ static tt_status meet_beside(const tt_join_source *source, const char *host_vari
         return needs_rendezvous(identity, because, why);
     }
     TT_TRY(set_host(&identity->rendezvous, host_variable, host, why));
-    TT_TRY(tt_join_read_number(source, port_variable, TT_JOIN_PORT_MAX, &port, why));
-    if (port == 0 || port == TT_JOIN_PORT_MAX) {
+    TT_TRY(tt_launch_read_number(source, port_variable, TT_LAUNCH_PORT_MAX, &port, why));
+    if (port == 0 || port == TT_LAUNCH_PORT_MAX) {
         return needs_rendezvous(identity, "there is no port above the launcher's own", why);
     }
     set_ports(&identity->rendezvous, (uint32_t)port + 1, NEIGHBOUR_PORT_RANGE);
     return TT_OK;
 }
 
-static tt_status meet_mlx(const tt_join_source *source, tt_join_identity *identity,
-                          tt_join_why *why)
+static tt_status meet_mlx(const tt_launch_source *source, tt_launch_identity *identity,
+                          tt_launch_why *why)
 {
     return meet_beside(source, "NCCL_HOST_IP", "NCCL_PORT", identity, why);
 }
 
-static tt_status meet_jaxjob(const tt_join_source *source, tt_join_identity *identity,
-                             tt_join_why *why)
+static tt_status meet_jaxjob(const tt_launch_source *source, tt_launch_identity *identity,
+                             tt_launch_why *why)
 {
     return meet_beside(source, "COORDINATOR_ADDRESS", "COORDINATOR_PORT", identity, why);
 }
 
 /* Above the port of "host:port", the first of the list that `variable` holds (1). */
-static tt_status meet_above(const char *place, const char *variable, tt_join_identity *identity,
-                            tt_join_why *why)
+static tt_status meet_above(const char *place, const char *variable, tt_launch_identity *identity,
+                            tt_launch_why *why)
 {
-    char text[TT_JOIN_HOST_BYTES + 16];
-    tt_join_why inner;
+    char text[TT_LAUNCH_HOST_BYTES + 16];
+    tt_launch_why inner;
     const size_t length = strcspn(place, ",");
     const bool is_short = length + sizeof("tcp://") <= sizeof(text);
     (void)snprintf(text, sizeof(text), "tcp://%.*s", is_short ? (int)length : 0, place);
-    if (!is_short || tt_join_rendezvous_parse(text, &identity->rendezvous, &inner) != TT_OK ||
+    if (!is_short || tt_launch_rendezvous_parse(text, &identity->rendezvous, &inner) != TT_OK ||
         identity->rendezvous.port_count != 1) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "%s='%.200s' is no host:port", variable, place);
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s='%.200s' is no host:port", variable,
+                              place);
     }
-    if (identity->rendezvous.port_first == TT_JOIN_PORT_MAX) {
+    if (identity->rendezvous.port_first == TT_LAUNCH_PORT_MAX) {
         return needs_rendezvous(identity, "there is no port above the coordinator's own", why);
     }
     set_ports(&identity->rendezvous, identity->rendezvous.port_first + 1u, NEIGHBOUR_PORT_RANGE);
     return TT_OK;
 }
 
-static tt_status meet_coordinator(const tt_join_source *source, const char *variable,
-                                  tt_join_identity *identity, tt_join_why *why)
+static tt_status meet_coordinator(const tt_launch_source *source, const char *variable,
+                                  tt_launch_identity *identity, tt_launch_why *why)
 {
-    const char *place = tt_join_source_get(source, variable);
+    const char *place = tt_launch_source_get(source, variable);
     char because[128];
     if (place != NULL) {
         return meet_above(place, variable, identity, why);
@@ -125,78 +126,78 @@ static tt_status meet_coordinator(const tt_join_source *source, const char *vari
     return needs_rendezvous(identity, because, why);
 }
 
-static tt_status meet_jax(const tt_join_source *source, tt_join_identity *identity,
-                          tt_join_why *why)
+static tt_status meet_jax(const tt_launch_source *source, tt_launch_identity *identity,
+                          tt_launch_why *why)
 {
     return meet_coordinator(source, "JAX_COORDINATOR_ADDRESS", identity, why);
 }
 
-static tt_status meet_keras(const tt_join_source *source, tt_join_identity *identity,
-                            tt_join_why *why)
+static tt_status meet_keras(const tt_launch_source *source, tt_launch_identity *identity,
+                            tt_launch_why *why)
 {
     return meet_coordinator(source, "KERAS_DISTRIBUTION_JOB_ADDRESSES", identity, why);
 }
 
-static tt_status meet_dmlc(const tt_join_source *source, tt_join_identity *identity,
-                           tt_join_why *why)
+static tt_status meet_dmlc(const tt_launch_source *source, tt_launch_identity *identity,
+                           tt_launch_why *why)
 {
     return meet_beside(source, "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", identity, why);
 }
 
 /* Servers and schedulers of a parameter-server job are no ranks. */
-static bool is_dmlc_worker(const tt_join_source *source)
+static bool is_dmlc_worker(const tt_launch_source *source)
 {
-    const char *role = tt_join_source_get(source, "DMLC_ROLE");
+    const char *role = tt_launch_source_get(source, "DMLC_ROLE");
     return role != NULL && strcmp(role, "worker") == 0;
 }
 
-static tt_status meet_by_hand(const tt_join_source *source, tt_join_identity *identity,
-                              tt_join_why *why)
+static tt_status meet_by_hand(const tt_launch_source *source, tt_launch_identity *identity,
+                              tt_launch_why *why)
 {
     (void)source;
     return needs_rendezvous(identity, "TUTTI_RENDEZVOUS is not set", why);
 }
 
-static tt_status meet_horovod(const tt_join_source *source, tt_join_identity *identity,
-                              tt_join_why *why)
+static tt_status meet_horovod(const tt_launch_source *source, tt_launch_identity *identity,
+                              tt_launch_why *why)
 {
     return meet_beside(source, "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
                        identity, why);
 }
 
-static tt_status meet_master(const tt_join_source *source, tt_join_identity *identity,
-                             tt_join_why *why)
+static tt_status meet_master(const tt_launch_source *source, tt_launch_identity *identity,
+                             tt_launch_why *why)
 {
     return meet_beside(source, "MASTER_ADDR", "MASTER_PORT", identity, why);
 }
 
-static void name_torchrun(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_torchrun(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
     /* The run id is "none" unless given: the port tells two such jobs of a host apart. */
-    const char *run = tt_join_source_get(source, "TORCHELASTIC_RUN_ID");
-    const char *port = tt_join_source_get(source, "MASTER_PORT");
+    const char *run = tt_launch_source_get(source, "TORCHELASTIC_RUN_ID");
+    const char *port = tt_launch_source_get(source, "MASTER_PORT");
     if (run != NULL) {
         (void)snprintf(job_id, job_id_bytes, "%.180s-%.8s", run, port != NULL ? port : "");
     }
 }
 
-static void name_openmpi(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_openmpi(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
-    const char *job = tt_join_source_get(source, "OMPI_MCA_ess_base_jobid");
+    const char *job = tt_launch_source_get(source, "OMPI_MCA_ess_base_jobid");
     if (job == NULL) {
-        job = tt_join_source_get(source, "PMIX_NAMESPACE");
+        job = tt_launch_source_get(source, "PMIX_NAMESPACE");
     }
     if (job != NULL) {
         (void)snprintf(job_id, job_id_bytes, "%s", job);
     }
 }
 
-static tt_status meet_openmpi(const tt_join_source *source, tt_join_identity *identity,
-                              tt_join_why *why)
+static tt_status meet_openmpi(const tt_launch_source *source, tt_launch_identity *identity,
+                              tt_launch_why *why)
 {
-    char job[TT_JOIN_JOB_ID_BYTES] = "";
+    char job[TT_LAUNCH_JOB_ID_BYTES] = "";
     if (identity->local_size != (int32_t)identity->size) {
-        const char *azure = tt_join_source_get(source, "AZ_BATCH_MASTER_NODE");
+        const char *azure = tt_launch_source_get(source, "AZ_BATCH_MASTER_NODE");
         if (azure != NULL) {
             return meet_above(azure, "AZ_BATCH_MASTER_NODE", identity, why);
         }
@@ -211,7 +212,7 @@ static tt_status meet_openmpi(const tt_join_source *source, tt_join_identity *id
         return needs_rendezvous(
             identity, "neither OMPI_MCA_ess_base_jobid nor PMIX_NAMESPACE tells the job", why);
     }
-    const uint64_t hash = tt_join_hash(0, job, strlen(job));
+    const uint64_t hash = tt_launch_hash(0, job, strlen(job));
     (void)snprintf(identity->rendezvous.host, sizeof(identity->rendezvous.host), "127.0.0.1");
     set_ports(&identity->rendezvous,
               DERIVED_PORT_FIRST + (uint32_t)(hash % (DERIVED_PORTS - DERIVED_PORT_RANGE + 1)),
@@ -219,140 +220,140 @@ static tt_status meet_openmpi(const tt_join_source *source, tt_join_identity *id
     return TT_OK;
 }
 
-static tt_status meet_pmi(const tt_join_source *source, tt_join_identity *identity,
-                          tt_join_why *why)
+static tt_status meet_pmi(const tt_launch_source *source, tt_launch_identity *identity,
+                          tt_launch_why *why)
 {
-    if (tt_join_source_get(source, "PMI_FD") == NULL &&
-        tt_join_source_get(source, "PMI_PORT") == NULL) {
+    if (tt_launch_source_get(source, "PMI_FD") == NULL &&
+        tt_launch_source_get(source, "PMI_PORT") == NULL) {
         return needs_rendezvous(identity, "neither PMI_FD nor PMI_PORT leads to a PMI server", why);
     }
-    identity->rendezvous.kind = TT_JOIN_RENDEZVOUS_PMI;
+    identity->rendezvous.kind = TT_LAUNCH_RENDEZVOUS_PMI;
     return TT_OK;
 }
 
-static void name_pmi(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_pmi(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
     static const char *const variables[] = {"PMI_JOBID", "FLUX_JOB_ID", "PALS_APID"};
     for (size_t i = 0; i < TT_ARRAY_COUNT(variables) && job_id[0] == '\0'; i++) {
-        const char *job = tt_join_source_get(source, variables[i]);
+        const char *job = tt_launch_source_get(source, variables[i]);
         (void)snprintf(job_id, job_id_bytes, "%s", job != NULL ? job : "");
     }
 }
 
-static bool is_slurm_rank(const tt_join_source *source)
+static bool is_slurm_rank(const tt_launch_source *source)
 {
-    const char *step = tt_join_source_get(source, "SLURM_STEP_ID");
+    const char *step = tt_launch_source_get(source, "SLURM_STEP_ID");
     uint64_t step_id;
-    return step != NULL && tt_join_parse_number(step, strlen(step), SLURM_STEP_ID_MAX, &step_id);
+    return step != NULL && tt_launch_parse_number(step, strlen(step), SLURM_STEP_ID_MAX, &step_id);
 }
 
-static tt_status meet_slurm(const tt_join_source *source, tt_join_identity *identity,
-                            tt_join_why *why)
+static tt_status meet_slurm(const tt_launch_source *source, tt_launch_identity *identity,
+                            tt_launch_why *why)
 {
     uint64_t job;
     uint64_t step;
-    tt_join_why inner;
-    const char *hosts = tt_join_source_get(source, "SLURM_STEP_NODELIST");
-    if (hosts == NULL || tt_join_source_get(source, "SLURM_JOB_ID") == NULL) {
+    tt_launch_why inner;
+    const char *hosts = tt_launch_source_get(source, "SLURM_STEP_NODELIST");
+    if (hosts == NULL || tt_launch_source_get(source, "SLURM_JOB_ID") == NULL) {
         return needs_rendezvous(identity, "SLURM_JOB_ID and SLURM_STEP_NODELIST are not both set",
                                 why);
     }
-    TT_TRY(tt_join_read_number(source, "SLURM_JOB_ID", UINT32_MAX, &job, why));
-    TT_TRY(tt_join_read_number(source, "SLURM_STEP_ID", SLURM_STEP_ID_MAX, &step, why));
-    if (tt_join_nodelist_host(hosts, 0, identity->rendezvous.host, &inner) != TT_OK) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "SLURM_STEP_NODELIST: %.600s", inner.text);
+    TT_TRY(tt_launch_read_number(source, "SLURM_JOB_ID", UINT32_MAX, &job, why));
+    TT_TRY(tt_launch_read_number(source, "SLURM_STEP_ID", SLURM_STEP_ID_MAX, &step, why));
+    if (tt_launch_nodelist_host(hosts, 0, identity->rendezvous.host, &inner) != TT_OK) {
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "SLURM_STEP_NODELIST: %.600s", inner.text);
     }
     set_ports(&identity->rendezvous, DERIVED_PORT_FIRST + (uint32_t)((job + step) % DERIVED_PORTS),
               DERIVED_PORT_RANGE);
 
-    const char *counts = tt_join_source_get(source, "SLURM_STEP_TASKS_PER_NODE");
+    const char *counts = tt_launch_source_get(source, "SLURM_STEP_TASKS_PER_NODE");
     uint32_t tasks;
-    if (counts != NULL && identity->cross_rank != TT_JOIN_NOT_TOLD &&
-        tt_join_tasks_on_node(counts, (uint32_t)identity->cross_rank, &tasks, &inner) == TT_OK) {
+    if (counts != NULL && identity->cross_rank != TT_LAUNCH_NOT_TOLD &&
+        tt_launch_tasks_on_node(counts, (uint32_t)identity->cross_rank, &tasks, &inner) == TT_OK) {
         identity->local_size = (int32_t)tasks;
     }
     return TT_OK;
 }
 
-static void name_slurm(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_slurm(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
-    const char *job = tt_join_source_get(source, "SLURM_JOB_ID");
-    const char *step = tt_join_source_get(source, "SLURM_STEP_ID");
+    const char *job = tt_launch_source_get(source, "SLURM_JOB_ID");
+    const char *step = tt_launch_source_get(source, "SLURM_STEP_ID");
     if (job != NULL && step != NULL) {
         (void)snprintf(job_id, job_id_bytes, "%.32s.%.32s", job, step);
     }
 }
 
 /* srun --mpi=pmix: PMIx numbers the ranks, Slurm knows how many there are and where. */
-static bool is_pmix_step(const tt_join_source *source)
+static bool is_pmix_step(const tt_launch_source *source)
 {
-    return is_slurm_rank(source) && tt_join_source_get(source, "SLURM_STEP_NODELIST") != NULL;
+    return is_slurm_rank(source) && tt_launch_source_get(source, "SLURM_STEP_NODELIST") != NULL;
 }
 
 /* False where the text is broken: the row is then present, and reading it says what is wrong. */
-static bool is_tf_bystander(const tt_join_source *source)
+static bool is_tf_bystander(const tt_launch_source *source)
 {
-    const char *text = tt_join_source_get(source, "TF_CONFIG");
-    tt_join_tf_config config;
-    tt_join_why why;
+    const char *text = tt_launch_source_get(source, "TF_CONFIG");
+    tt_launch_tf_config config;
+    tt_launch_why why;
     return text == NULL ||
-           (tt_join_tf_config_parse(text, &config, &why) == TT_OK && !config.is_rank);
+           (tt_launch_tf_config_parse(text, &config, &why) == TT_OK && !config.is_rank);
 }
 
-static bool is_tf_rank(const tt_join_source *source)
+static bool is_tf_rank(const tt_launch_source *source)
 {
     return !is_tf_bystander(source);
 }
 
-static tt_status parse_tf_config(const tt_join_source *source, tt_join_tf_config *config,
-                                 tt_join_why *why)
+static tt_status parse_tf_config(const tt_launch_source *source, tt_launch_tf_config *config,
+                                 tt_launch_why *why)
 {
-    const char *text = tt_join_source_get(source, "TF_CONFIG");
-    tt_join_why inner = {.text = "it is not set"};
-    if (text == NULL || tt_join_tf_config_parse(text, config, &inner) != TT_OK) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "TF_CONFIG: %.600s", inner.text);
+    const char *text = tt_launch_source_get(source, "TF_CONFIG");
+    tt_launch_why inner = {.text = "it is not set"};
+    if (text == NULL || tt_launch_tf_config_parse(text, config, &inner) != TT_OK) {
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "TF_CONFIG: %.600s", inner.text);
     }
     return TT_OK;
 }
 
-static tt_status read_tf_config(const tt_join_source *source, tt_join_identity *identity,
-                                tt_join_why *why)
+static tt_status read_tf_config(const tt_launch_source *source, tt_launch_identity *identity,
+                                tt_launch_why *why)
 {
-    tt_join_tf_config config;
+    tt_launch_tf_config config;
     TT_TRY(parse_tf_config(source, &config, why));
     if (!config.is_rank) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "TF_CONFIG: this task is neither chief nor worker of a cluster");
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                              "TF_CONFIG: this task is neither chief nor worker of a cluster");
     }
     identity->rank = config.rank;
     identity->size = config.size;
     return TT_OK;
 }
 
-static tt_status meet_tf_config(const tt_join_source *source, tt_join_identity *identity,
-                                tt_join_why *why)
+static tt_status meet_tf_config(const tt_launch_source *source, tt_launch_identity *identity,
+                                tt_launch_why *why)
 {
-    tt_join_tf_config config;
+    tt_launch_tf_config config;
     TT_TRY(parse_tf_config(source, &config, why));
     return meet_above(config.first, "TF_CONFIG", identity, why);
 }
 
-static void name_pmix(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_pmix(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
-    const char *space = tt_join_source_get(source, "PMIX_NAMESPACE");
+    const char *space = tt_launch_source_get(source, "PMIX_NAMESPACE");
     (void)snprintf(job_id, job_id_bytes, "%s", space != NULL ? space : "");
 }
 
-static void name_jsrun(const tt_join_source *source, char *job_id, size_t job_id_bytes)
+static void name_jsrun(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
-    const char *job = tt_join_source_get(source, "LSB_JOBID");
-    const char *step = tt_join_source_get(source, "PMIX_NAMESPACE");
+    const char *job = tt_launch_source_get(source, "LSB_JOBID");
+    const char *step = tt_launch_source_get(source, "PMIX_NAMESPACE");
     if (job != NULL && step != NULL) {
         (void)snprintf(job_id, job_id_bytes, "%.100s.%.100s", job, step);
     }
 }
 
-const tt_join_family tt_join_families[] = {
+const tt_launch_family tt_launch_families[] = {
     {
         .name = "tutti",
         .evidence = "TUTTI_*",
@@ -548,14 +549,14 @@ const tt_join_family tt_join_families[] = {
     },
 };
 
-const size_t tt_join_family_count = TT_ARRAY_COUNT(tt_join_families);
+const size_t tt_launch_family_count = TT_ARRAY_COUNT(tt_launch_families);
 
 static const char use_torchrun[] = "start it with torchrun, which reads the PET_* variables";
 static const char use_run[] = "start the ranks of all nodes with tutti run -H, from one of them";
 static const char set_by_hand[] =
     "for one rank on each node set TUTTI_RANK, TUTTI_SIZE and TUTTI_RENDEZVOUS from them";
 
-const tt_join_scheduler tt_join_schedulers[] = {
+const tt_launch_scheduler tt_launch_schedulers[] = {
     {"Kubeflow", "PET_NODE_RANK", "PET_NNODES", use_torchrun},
     {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", set_by_hand},
     {"SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", use_run},
@@ -565,13 +566,13 @@ const tt_join_scheduler tt_join_schedulers[] = {
     {"Volcano", "VK_TASK_INDEX", NULL, set_by_hand},
 };
 
-const size_t tt_join_scheduler_count = TT_ARRAY_COUNT(tt_join_schedulers);
+const size_t tt_launch_scheduler_count = TT_ARRAY_COUNT(tt_launch_schedulers);
 
-const char *tt_join_family_at(size_t index, const char **evidence_out)
+const char *tt_launch_family_at(size_t index, const char **evidence_out)
 {
-    if (index >= tt_join_family_count) {
+    if (index >= tt_launch_family_count) {
         return NULL;
     }
-    *evidence_out = tt_join_families[index].evidence;
-    return tt_join_families[index].name;
+    *evidence_out = tt_launch_families[index].evidence;
+    return tt_launch_families[index].name;
 }

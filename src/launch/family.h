@@ -19,26 +19,26 @@
 #include "launch/rendezvous.h"
 
 enum {
-    TT_JOIN_SIZE_MAX = 1 << 20,
-    TT_JOIN_FAMILIES_MAX = 24,
-    TT_JOIN_JOB_ID_BYTES = 256,
-    TT_JOIN_WARNING_BYTES = 768,
-    TT_JOIN_DESCRIPTION_BYTES = 512,
-    TT_JOIN_NOT_TOLD = -1,
+    TT_LAUNCH_SIZE_MAX = 1 << 20,
+    TT_LAUNCH_FAMILIES_MAX = 24,
+    TT_LAUNCH_JOB_ID_BYTES = 256,
+    TT_LAUNCH_WARNING_BYTES = 768,
+    TT_LAUNCH_DESCRIPTION_BYTES = 512,
+    TT_LAUNCH_NOT_TOLD = -1,
 };
 
 /* Where variables come from: the process, or a test's list. */
-typedef struct tt_join_source {
+typedef struct tt_launch_source {
     const char *(*lookup)(void *context, const char *variable); /* NULL when not set */
     void *context;
     const char *command; /* this program's command line, for advice; may be NULL */
-} tt_join_source;
+} tt_launch_source;
 
-typedef struct tt_join_identity {
+typedef struct tt_launch_identity {
     uint32_t rank;
     uint32_t size;
 
-    /* What the launcher said, or TT_JOIN_NOT_TOLD. Hints: the truth is computed from host ids. */
+    /* What the launcher said, or TT_LAUNCH_NOT_TOLD. Hints: the truth is computed from host ids. */
     int32_t local_rank;
     int32_t local_size;
     int32_t cross_rank;
@@ -46,33 +46,34 @@ typedef struct tt_join_identity {
 
     const char *family;   /* "torchrun", ..., or "none" */
     const char *evidence; /* the variables it was known by: "TORCHELASTIC_*" */
-    const char *ignored[TT_JOIN_FAMILIES_MAX];
+    const char *ignored[TT_LAUNCH_FAMILIES_MAX];
     size_t ignored_count;
 
-    tt_join_rendezvous rendezvous;
+    tt_launch_rendezvous rendezvous;
     /* The same text on every rank, never empty. Where a PMI server is met that names no job in the
-     * environment (MPICH), tt_join_pmi_job tells jobs of one user apart. */
-    char job_id[TT_JOIN_JOB_ID_BYTES];
-    uint32_t incarnation;                /* restart count, 0 when not told */
-    char warning[TT_JOIN_WARNING_BYTES]; /* empty, or one line to log */
-} tt_join_identity;
+     * environment (MPICH), tt_launch_pmi_job tells jobs of one user apart. */
+    char job_id[TT_LAUNCH_JOB_ID_BYTES];
+    uint32_t incarnation;                  /* restart count, 0 when not told */
+    char warning[TT_LAUNCH_WARNING_BYTES]; /* empty, or one line to log */
+} tt_launch_identity;
 
 /* getenv, and the command line of this process. `command_out` holds the latter. */
-tt_join_source tt_join_source_process(char *command_out, size_t command_bytes);
+tt_launch_source tt_launch_source_process(char *command_out, size_t command_bytes);
 
 /* The variable's value; NULL when it is not set or empty. */
-const char *tt_join_source_get(const tt_join_source *source, const char *variable);
+const char *tt_launch_source_get(const tt_launch_source *source, const char *variable);
 
 /* Find out. TT_ERR_BAD_CONFIG, with culprit and cure in `why`, for half sets, numbers that are
  * none, a rank beyond the size, or a size above 1 without a meeting point.
  * `*identity_out` is set only on TT_OK. */
-tt_status tt_join_identify(const tt_join_source *source, tt_join_identity *identity_out,
-                           tt_join_why *why);
+tt_status tt_launch_identify(const tt_launch_source *source, tt_launch_identity *identity_out,
+                             tt_launch_why *why);
 
 /* Name and evidence of the index-th row, in the order in which they win; NULL beyond the last. */
-const char *tt_join_family_at(size_t index, const char **evidence_out);
+const char *tt_launch_family_at(size_t index, const char **evidence_out);
 
 /* "joined by torchrun (TORCHELASTIC_*); ignored: slurm" */
-void tt_join_describe(const tt_join_identity *identity, char text_out[TT_JOIN_DESCRIPTION_BYTES]);
+void tt_launch_describe(const tt_launch_identity *identity,
+                        char text_out[TT_LAUNCH_DESCRIPTION_BYTES]);
 
 #endif

@@ -26,7 +26,7 @@ static void test_filters(void **state)
         {"=eth", "eth0", false},       {",eth", "ib0", false},    {"eth0", "eth", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (tt_join_interface_matches(cases[i].filter, cases[i].name) != cases[i].matches) {
+        if (tt_launch_interface_matches(cases[i].filter, cases[i].name) != cases[i].matches) {
             fail_msg("'%s' against %s", cases[i].filter, cases[i].name);
         }
     }

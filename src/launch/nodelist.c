@@ -10,7 +10,7 @@
  *
  * Invariants:
  *  (1) Digits keep the width of the range's first number: n[08-10] is n08 n09 n10.
- *  (2) Products saturate above TT_JOIN_NODELIST_HOSTS_MAX and are then refused, never wrapped.
+ *  (2) Products saturate above TT_LAUNCH_NODELIST_HOSTS_MAX and are then refused, never wrapped.
  */
 #include "launch/nodelist.h"
 
@@ -34,15 +34,15 @@ typedef struct range {
 typedef struct name {
     const char *begin;
     const char *end;
-    uint32_t set_counts[TT_JOIN_NODELIST_BRACKETS_MAX];
+    uint32_t set_counts[TT_LAUNCH_NODELIST_BRACKETS_MAX];
     uint32_t set_count;
     uint32_t host_count;
 } name;
 
-static tt_status refuse(const char *list, const char *at, const char *what, tt_join_why *why)
+static tt_status refuse(const char *list, const char *at, const char *what, tt_launch_why *why)
 {
-    return tt_join_fail(why, TT_ERR_BAD_CONFIG, "node list '%.*s': %s at character %zu",
-                        QUOTED_BYTES_MAX, list, what, (size_t)(at - list) + 1);
+    return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "node list '%.*s': %s at character %zu",
+                          QUOTED_BYTES_MAX, list, what, (size_t)(at - list) + 1);
 }
 
 /* Read one range at *at and step over it. */
@@ -50,7 +50,8 @@ static bool range_read(const char **at, range *range_out)
 {
     const size_t first_digits = strspn(*at, "0123456789");
     uint64_t first = 0;
-    if (first_digits > DIGITS_MAX || !tt_join_parse_number(*at, first_digits, UINT32_MAX, &first)) {
+    if (first_digits > DIGITS_MAX ||
+        !tt_launch_parse_number(*at, first_digits, UINT32_MAX, &first)) {
         return false;
     }
     uint64_t last = first;
@@ -59,7 +60,7 @@ static bool range_read(const char **at, range *range_out)
         *at += 1;
         const size_t last_digits = strspn(*at, "0123456789");
         if (last_digits > DIGITS_MAX ||
-            !tt_join_parse_number(*at, last_digits, UINT32_MAX, &last) || last < first) {
+            !tt_launch_parse_number(*at, last_digits, UINT32_MAX, &last) || last < first) {
             return false;
         }
         *at += last_digits;
@@ -79,8 +80,8 @@ static uint64_t set_read(const char **at)
             return 0;
         }
         count += each.count;
-        if (count > TT_JOIN_NODELIST_HOSTS_MAX) {
-            count = TT_JOIN_NODELIST_HOSTS_MAX + 1; /* (2) */
+        if (count > TT_LAUNCH_NODELIST_HOSTS_MAX) {
+            count = TT_LAUNCH_NODELIST_HOSTS_MAX + 1; /* (2) */
         }
     } while (**at == ',');
     if (**at != ']') {
@@ -95,7 +96,7 @@ static bool is_name_character(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
 }
 
-static tt_status name_read(const char *list, const char *begin, name *name_out, tt_join_why *why)
+static tt_status name_read(const char *list, const char *begin, name *name_out, tt_launch_why *why)
 {
     name found = {.begin = begin, .host_count = 1};
     const char *at = begin;
@@ -107,7 +108,7 @@ static tt_status name_read(const char *list, const char *begin, name *name_out, 
             at++;
             continue;
         }
-        if (found.set_count == TT_JOIN_NODELIST_BRACKETS_MAX) {
+        if (found.set_count == TT_LAUNCH_NODELIST_BRACKETS_MAX) {
             return refuse(list, at, "too many brackets in one name", why);
         }
         const char *bracket = at;
@@ -115,7 +116,7 @@ static tt_status name_read(const char *list, const char *begin, name *name_out, 
         if (count == 0) {
             return refuse(list, at, "broken bracket", why);
         }
-        if (count * found.host_count > TT_JOIN_NODELIST_HOSTS_MAX) {
+        if (count * found.host_count > TT_LAUNCH_NODELIST_HOSTS_MAX) {
             return refuse(list, bracket, "too many hosts", why);
         }
         found.set_counts[found.set_count++] = (uint32_t)count;
@@ -140,8 +141,8 @@ static void set_print(const char **at, uint32_t index, char *host, size_t host_b
         const bool is_read = range_read(at, &each);
         TT_ASSERT(is_read); /* name_read saw the same characters */
         if (!printed && index - skipped < each.count) {
-            tt_join_append(host, host_bytes, "%0*" PRIu64, each.width,
-                           each.first + (index - skipped));
+            tt_launch_append(host, host_bytes, "%0*" PRIu64, each.width,
+                             each.first + (index - skipped));
             printed = true;
         }
         skipped += each.count;
@@ -151,10 +152,10 @@ static void set_print(const char **at, uint32_t index, char *host, size_t host_b
 }
 
 /* Host `index` of one name; false if it does not fit. */
-static bool name_print(const name *source, uint32_t index, char host[TT_JOIN_HOST_BYTES])
+static bool name_print(const name *source, uint32_t index, char host[TT_LAUNCH_HOST_BYTES])
 {
     /* One more than a host may have, so that a cut is noticed. */
-    char text[TT_JOIN_HOST_BYTES + 1] = "";
+    char text[TT_LAUNCH_HOST_BYTES + 1] = "";
     uint32_t below = source->host_count; /* hosts that one turn of this bracket stands for */
     uint32_t set_index = 0;
     const char *at = source->begin;
@@ -167,16 +168,16 @@ static bool name_print(const name *source, uint32_t index, char host[TT_JOIN_HOS
             index %= below;
         } else {
             const size_t plain_bytes = strcspn(at, "[,");
-            tt_join_append(text, sizeof(text), "%.*s", (int)plain_bytes, at);
+            tt_launch_append(text, sizeof(text), "%.*s", (int)plain_bytes, at);
             at += plain_bytes;
         }
     }
-    return tt_join_copy(host, TT_JOIN_HOST_BYTES, text, strlen(text));
+    return tt_launch_copy(host, TT_LAUNCH_HOST_BYTES, text, strlen(text));
 }
 
 /* Walk the names until the one that holds `index`; past the end, the name stands for no host. */
 static tt_status walk(const char *list, uint32_t index, name *name_out, uint32_t *before_out,
-                      tt_join_why *why)
+                      tt_launch_why *why)
 {
     uint32_t before = 0;
     const char *at = list;
@@ -190,7 +191,7 @@ static tt_status walk(const char *list, uint32_t index, name *name_out, uint32_t
             break;
         }
         before += found.host_count;
-        if (before > TT_JOIN_NODELIST_HOSTS_MAX) {
+        if (before > TT_LAUNCH_NODELIST_HOSTS_MAX) {
             return refuse(list, at, "too many hosts", why);
         }
         if (*found.end == '\0') {
@@ -204,17 +205,17 @@ static tt_status walk(const char *list, uint32_t index, name *name_out, uint32_t
     return TT_OK;
 }
 
-tt_status tt_join_nodelist_host(const char *list, uint32_t index, char host_out[TT_JOIN_HOST_BYTES],
-                                tt_join_why *why)
+tt_status tt_launch_nodelist_host(const char *list, uint32_t index,
+                                  char host_out[TT_LAUNCH_HOST_BYTES], tt_launch_why *why)
 {
     name found;
     uint32_t before;
     TT_TRY(walk(list, index, &found, &before, why));
     if (found.host_count == 0) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "node list '%.*s' has only %u hosts, not %u",
-                            QUOTED_BYTES_MAX, list, before, index + 1);
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "node list '%.*s' has only %u hosts, not %u",
+                              QUOTED_BYTES_MAX, list, before, index + 1);
     }
-    char host[TT_JOIN_HOST_BYTES];
+    char host[TT_LAUNCH_HOST_BYTES];
     if (!name_print(&found, index - before, host)) {
         return refuse(list, found.begin, "host name too long", why);
     }
@@ -222,7 +223,7 @@ tt_status tt_join_nodelist_host(const char *list, uint32_t index, char host_out[
     return TT_OK;
 }
 
-tt_status tt_join_nodelist_count(const char *list, uint32_t *count_out, tt_join_why *why)
+tt_status tt_launch_nodelist_count(const char *list, uint32_t *count_out, tt_launch_why *why)
 {
     name last;
     uint32_t count;
@@ -231,8 +232,8 @@ tt_status tt_join_nodelist_count(const char *list, uint32_t *count_out, tt_join_
     return TT_OK;
 }
 
-tt_status tt_join_tasks_on_node(const char *counts, uint32_t index, uint32_t *tasks_out,
-                                tt_join_why *why)
+tt_status tt_launch_tasks_on_node(const char *counts, uint32_t index, uint32_t *tasks_out,
+                                  tt_launch_why *why)
 {
     uint64_t before = 0;
     const char *at = counts;
@@ -240,11 +241,11 @@ tt_status tt_join_tasks_on_node(const char *counts, uint32_t index, uint32_t *ta
         uint64_t tasks = 0;
         uint64_t nodes = 1;
         const size_t task_digits = strspn(at, "0123456789");
-        bool parsed = tt_join_parse_number(at, task_digits, INT32_MAX, &tasks);
+        bool parsed = tt_launch_parse_number(at, task_digits, INT32_MAX, &tasks);
         at += task_digits;
         if (parsed && strncmp(at, "(x", 2) == 0) {
             const size_t node_digits = strspn(at + 2, "0123456789");
-            parsed = tt_join_parse_number(at + 2, node_digits, INT32_MAX, &nodes) &&
+            parsed = tt_launch_parse_number(at + 2, node_digits, INT32_MAX, &nodes) &&
                      at[2 + node_digits] == ')';
             at += parsed ? node_digits + 3 : 0;
         }

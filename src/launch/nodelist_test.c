@@ -14,16 +14,16 @@
 
 static void assert_expands(const char *list, const char *const *hosts, uint32_t count)
 {
-    tt_join_why why = {""};
-    char host[TT_JOIN_HOST_BYTES];
+    tt_launch_why why = {""};
+    char host[TT_LAUNCH_HOST_BYTES];
     uint32_t found = 0;
-    assert_int_equal(tt_join_nodelist_count(list, &found, &why), TT_OK);
+    assert_int_equal(tt_launch_nodelist_count(list, &found, &why), TT_OK);
     assert_int_equal(found, count);
     for (uint32_t i = 0; i < count; i++) {
-        assert_int_equal(tt_join_nodelist_host(list, i, host, &why), TT_OK);
+        assert_int_equal(tt_launch_nodelist_host(list, i, host, &why), TT_OK);
         assert_string_equal(host, hosts[i]);
     }
-    assert_int_equal(tt_join_nodelist_host(list, count, host, &why), TT_ERR_BAD_CONFIG);
+    assert_int_equal(tt_launch_nodelist_host(list, count, host, &why), TT_ERR_BAD_CONFIG);
 }
 
 static void test_lists_expand_in_order(void **state)
@@ -61,9 +61,9 @@ static void test_broken_lists_are_refused(void **state)
         "n\n",      "a[1]b[1]c[1]d[1]e[1]f[1]g[1]h[1]i[1]",
     };
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-        tt_join_why why = {""};
+        tt_launch_why why = {""};
         uint32_t count;
-        if (tt_join_nodelist_count(broken[i], &count, &why) != TT_ERR_BAD_CONFIG) {
+        if (tt_launch_nodelist_count(broken[i], &count, &why) != TT_ERR_BAD_CONFIG) {
             fail_msg("'%s' was accepted", broken[i]);
         }
         assert_non_null(strstr(why.text, "node list"));
@@ -77,9 +77,9 @@ static void test_expansion_is_limited(void **state)
                                        "n[0-99999,0-99999]", "n[0-131071],m[0-131071]",
                                        "a[0-9]b[0-9]c[0-9]d[0-9]e[0-9]f[0-9]g[0-9]h[0-9]"};
     for (size_t i = 0; i < sizeof(vast) / sizeof(vast[0]); i++) {
-        tt_join_why why = {""};
+        tt_launch_why why = {""};
         uint32_t count;
-        assert_int_equal(tt_join_nodelist_count(vast[i], &count, &why), TT_ERR_BAD_CONFIG);
+        assert_int_equal(tt_launch_nodelist_count(vast[i], &count, &why), TT_ERR_BAD_CONFIG);
         assert_non_null(strstr(why.text, "too many hosts"));
     }
 }
@@ -87,34 +87,34 @@ static void test_expansion_is_limited(void **state)
 static void test_long_names_are_refused_not_cut(void **state)
 {
     (void)state;
-    char list[TT_JOIN_HOST_BYTES + 16];
-    char host[TT_JOIN_HOST_BYTES];
-    tt_join_why why = {""};
+    char list[TT_LAUNCH_HOST_BYTES + 16];
+    char host[TT_LAUNCH_HOST_BYTES];
+    tt_launch_why why = {""};
     memset(list, 'n', sizeof(list));
-    list[TT_JOIN_HOST_BYTES - 1] = '\0';
-    assert_int_equal(tt_join_nodelist_host(list, 0, host, &why), TT_OK);
+    list[TT_LAUNCH_HOST_BYTES - 1] = '\0';
+    assert_int_equal(tt_launch_nodelist_host(list, 0, host, &why), TT_OK);
     assert_string_equal(host, list);
-    list[TT_JOIN_HOST_BYTES - 1] = 'n';
-    list[TT_JOIN_HOST_BYTES] = '\0';
-    assert_int_equal(tt_join_nodelist_host(list, 0, host, &why), TT_ERR_BAD_CONFIG);
+    list[TT_LAUNCH_HOST_BYTES - 1] = 'n';
+    list[TT_LAUNCH_HOST_BYTES] = '\0';
+    assert_int_equal(tt_launch_nodelist_host(list, 0, host, &why), TT_ERR_BAD_CONFIG);
 }
 
 static void test_tasks_per_node(void **state)
 {
     (void)state;
-    tt_join_why why;
+    tt_launch_why why;
     uint32_t tasks = 0;
-    assert_int_equal(tt_join_tasks_on_node("2(x3),1", 0, &tasks, &why), TT_OK);
+    assert_int_equal(tt_launch_tasks_on_node("2(x3),1", 0, &tasks, &why), TT_OK);
     assert_int_equal(tasks, 2);
-    assert_int_equal(tt_join_tasks_on_node("2(x3),1", 2, &tasks, &why), TT_OK);
+    assert_int_equal(tt_launch_tasks_on_node("2(x3),1", 2, &tasks, &why), TT_OK);
     assert_int_equal(tasks, 2);
-    assert_int_equal(tt_join_tasks_on_node("2(x3),1", 3, &tasks, &why), TT_OK);
+    assert_int_equal(tt_launch_tasks_on_node("2(x3),1", 3, &tasks, &why), TT_OK);
     assert_int_equal(tasks, 1);
     static const char *const broken[] = {"", "2(", "2(x)", "2(x3", "2(x3)1", "x", "2,", "-1"};
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-        assert_int_equal(tt_join_tasks_on_node(broken[i], 9, &tasks, &why), TT_ERR_BAD_CONFIG);
+        assert_int_equal(tt_launch_tasks_on_node(broken[i], 9, &tasks, &why), TT_ERR_BAD_CONFIG);
     }
-    assert_int_equal(tt_join_tasks_on_node("2(x3),1", 4, &tasks, &why), TT_ERR_BAD_CONFIG);
+    assert_int_equal(tt_launch_tasks_on_node("2(x3),1", 4, &tasks, &why), TT_ERR_BAD_CONFIG);
 }
 
 int main(void)

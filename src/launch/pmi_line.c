@@ -15,7 +15,7 @@ static bool is_printable(const char *text, const char *forbidden)
     return text[0] != '\0';
 }
 
-static void append(tt_join_pmi_text *text, const char *bytes)
+static void append(tt_launch_pmi_text *text, const char *bytes)
 {
     const size_t count = strlen(bytes);
     /* Room for the end of line is kept from the start. */
@@ -27,7 +27,7 @@ static void append(tt_join_pmi_text *text, const char *bytes)
     text->count += count;
 }
 
-void tt_join_pmi_text_add(tt_join_pmi_text *text, const char *key, const char *value)
+void tt_launch_pmi_text_add(tt_launch_pmi_text *text, const char *key, const char *value)
 {
     if (!is_printable(key, "=") || !is_printable(value, "")) {
         text->is_good = false;
@@ -41,14 +41,14 @@ void tt_join_pmi_text_add(tt_join_pmi_text *text, const char *key, const char *v
     append(text, value);
 }
 
-void tt_join_pmi_text_start(tt_join_pmi_text *text, const char *command)
+void tt_launch_pmi_text_start(tt_launch_pmi_text *text, const char *command)
 {
     text->count = 0;
     text->is_good = true;
-    tt_join_pmi_text_add(text, "cmd", command);
+    tt_launch_pmi_text_add(text, "cmd", command);
 }
 
-bool tt_join_pmi_text_end(tt_join_pmi_text *text)
+bool tt_launch_pmi_text_end(tt_launch_pmi_text *text)
 {
     TT_ASSERT(text->count < sizeof(text->bytes));
     text->bytes[text->count++] = '\n';
@@ -56,21 +56,21 @@ bool tt_join_pmi_text_end(tt_join_pmi_text *text)
 }
 
 /* Take one word: a new field, or the rest of the last one's value. */
-static tt_status take_word(tt_join_pmi_line *line, const char *word, size_t word_bytes)
+static tt_status take_word(tt_launch_pmi_line *line, const char *word, size_t word_bytes)
 {
     const char *equals = memchr(word, '=', word_bytes);
     if (equals == NULL) {
         if (line->field_count == 0) {
             return TT_ERR_BAD_WIRE;
         }
-        tt_join_pmi_field *last = &line->fields[line->field_count - 1];
+        tt_launch_pmi_field *last = &line->fields[line->field_count - 1];
         last->value_bytes = (size_t)(word + word_bytes - last->value);
         return TT_OK;
     }
-    if (equals == word || line->field_count == TT_JOIN_PMI_FIELDS_MAX) {
+    if (equals == word || line->field_count == TT_LAUNCH_PMI_FIELDS_MAX) {
         return TT_ERR_BAD_WIRE;
     }
-    line->fields[line->field_count++] = (tt_join_pmi_field){
+    line->fields[line->field_count++] = (tt_launch_pmi_field){
         .key = word,
         .key_bytes = (size_t)(equals - word),
         .value = equals + 1,
@@ -79,10 +79,11 @@ static tt_status take_word(tt_join_pmi_line *line, const char *word, size_t word
     return TT_OK;
 }
 
-tt_status tt_join_pmi_line_decode(const char *line, size_t line_bytes, tt_join_pmi_line *line_out)
+tt_status tt_launch_pmi_line_decode(const char *line, size_t line_bytes,
+                                    tt_launch_pmi_line *line_out)
 {
-    tt_join_pmi_line decoded = {.field_count = 0};
-    if (line_bytes >= TT_JOIN_PMI_LINE_BYTES) {
+    tt_launch_pmi_line decoded = {.field_count = 0};
+    if (line_bytes >= TT_LAUNCH_PMI_LINE_BYTES) {
         return TT_ERR_BAD_WIRE;
     }
     for (size_t at = 0; at < line_bytes;) {
@@ -106,11 +107,11 @@ tt_status tt_join_pmi_line_decode(const char *line, size_t line_bytes, tt_join_p
     return TT_OK;
 }
 
-const tt_join_pmi_field *tt_join_pmi_line_find(const tt_join_pmi_line *line, const char *key)
+const tt_launch_pmi_field *tt_launch_pmi_line_find(const tt_launch_pmi_line *line, const char *key)
 {
     const size_t key_bytes = strlen(key);
     for (size_t i = 0; i < line->field_count; i++) {
-        const tt_join_pmi_field *field = &line->fields[i];
+        const tt_launch_pmi_field *field = &line->fields[i];
         if (field->key_bytes == key_bytes && memcmp(field->key, key, key_bytes) == 0) {
             return field;
         }
@@ -118,9 +119,9 @@ const tt_join_pmi_field *tt_join_pmi_line_find(const tt_join_pmi_line *line, con
     return NULL;
 }
 
-bool tt_join_pmi_line_has(const tt_join_pmi_line *line, const char *key, const char *value)
+bool tt_launch_pmi_line_has(const tt_launch_pmi_line *line, const char *key, const char *value)
 {
-    const tt_join_pmi_field *field = tt_join_pmi_line_find(line, key);
+    const tt_launch_pmi_field *field = tt_launch_pmi_line_find(line, key);
     return field != NULL && field->value_bytes == strlen(value) &&
            memcmp(field->value, value, field->value_bytes) == 0;
 }

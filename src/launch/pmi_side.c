@@ -15,7 +15,7 @@
 enum { KEY_BYTES = 32, SIDE_BYTES = 96, TAG_BYTES = 8, LOOKED_AT_MAX = 1024 };
 
 /* Values are printable and have no blanks: "-", or the tag; then a slash and the host. */
-static void side_text(const tt_join_pmi_side *side, char text[SIDE_BYTES])
+static void side_text(const tt_launch_pmi_side *side, char text[SIDE_BYTES])
 {
     char host[64] = "";
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
@@ -33,31 +33,33 @@ static void key_of(uint32_t rank, char key[KEY_BYTES])
     (void)snprintf(key, KEY_BYTES, "tutti-engine-%u", rank);
 }
 
-tt_status tt_join_pmi_announce(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt_join_why *why)
+tt_status tt_launch_pmi_announce(tt_launch_pmi *pmi, const tt_launch_pmi_side *side,
+                                 tt_launch_why *why)
 {
     char key[KEY_BYTES], text[SIDE_BYTES];
     key_of(side->rank, key);
     side_text(side, text);
-    return tt_join_pmi_put(pmi, key, text, why);
+    return tt_launch_pmi_put(pmi, key, text, why);
 }
 
-static tt_status differ(uint32_t rank, const char *root, const char *other, tt_join_why *why)
+static tt_status differ(uint32_t rank, const char *root, const char *other, tt_launch_why *why)
 {
     const int root_bytes = (int)strcspn(root, "/"), other_bytes = (int)strcspn(other, "/");
     const char *host = other[other_bytes] == '/' ? other + other_bytes + 1 : "?";
     char tags[2][TAG_BYTES + 1] = {"", ""};
-    tt_join_tag_text own, theirs;
+    tt_launch_tag_text own, theirs;
     (void)snprintf(tags[0], sizeof(tags[0]), "%.*s", root[0] != '-' ? root_bytes : 0, root);
     (void)snprintf(tags[1], sizeof(tags[1]), "%.*s", other[0] != '-' ? other_bytes : 0, other);
-    tt_join_tag_tell(tags[0], own);
-    tt_join_tag_tell(tags[1], theirs);
-    return tt_join_fail(why, TT_ERR_MISMATCH,
-                        "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
-                        "TUTTI_TRANSPORT, and their plugins to every host (tutti info --engines)",
-                        own, rank, host, theirs);
+    tt_launch_tag_tell(tags[0], own);
+    tt_launch_tag_tell(tags[1], theirs);
+    return tt_launch_fail(why, TT_ERR_MISMATCH,
+                          "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
+                          "TUTTI_TRANSPORT, and their plugins to every host (tutti info --engines)",
+                          own, rank, host, theirs);
 }
 
-tt_status tt_join_pmi_compare(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt_join_why *why)
+tt_status tt_launch_pmi_compare(tt_launch_pmi *pmi, const tt_launch_pmi_side *side,
+                                tt_launch_why *why)
 {
     char key[KEY_BYTES], own[SIDE_BYTES], other[SIDE_BYTES];
     const bool is_root = side->rank == 0;
@@ -65,7 +67,7 @@ tt_status tt_join_pmi_compare(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt
     side_text(side, own);
     for (uint32_t rank = is_root ? 1 : 0; rank < end; rank++) {
         key_of(rank, key);
-        TT_TRY(tt_join_pmi_get(pmi, key, other, sizeof(other), why));
+        TT_TRY(tt_launch_pmi_get(pmi, key, other, sizeof(other), why));
         const size_t bytes = strcspn(own, "/");
         if (strcspn(other, "/") != bytes || memcmp(own, other, bytes) != 0) {
             return is_root ? differ(rank, own, other, why) : differ(side->rank, other, own, why);
@@ -74,18 +76,18 @@ tt_status tt_join_pmi_compare(tt_join_pmi *pmi, const tt_join_pmi_side *side, tt
     return TT_OK;
 }
 
-tt_status tt_join_pmi_meet_before(const tt_join_source *source, uint64_t timeout_ms,
-                                  const tt_join_pmi_side *side, tt_join_why *why)
+tt_status tt_launch_pmi_meet_before(const tt_launch_source *source, uint64_t timeout_ms,
+                                    const tt_launch_pmi_side *side, tt_launch_why *why)
 {
-    tt_join_pmi *pmi = NULL;
-    TT_TRY(tt_join_pmi_create(source, timeout_ms, &pmi, why));
-    tt_status status = tt_join_pmi_announce(pmi, side, why);
+    tt_launch_pmi *pmi = NULL;
+    TT_TRY(tt_launch_pmi_create(source, timeout_ms, &pmi, why));
+    tt_status status = tt_launch_pmi_announce(pmi, side, why);
     if (status == TT_OK) {
-        status = tt_join_pmi_barrier(pmi, why);
+        status = tt_launch_pmi_barrier(pmi, why);
     }
     if (status == TT_OK) {
-        status = tt_join_pmi_compare(pmi, side, why);
+        status = tt_launch_pmi_compare(pmi, side, why);
     }
-    tt_join_pmi_forsake(pmi);
+    tt_launch_pmi_forsake(pmi);
     return status;
 }

@@ -94,21 +94,21 @@ static void test_a_whole_conversation(void **state)
 {
     (void)state;
     server each;
-    tt_join_pmi *pmi = NULL;
-    tt_join_why why = {""};
+    tt_launch_pmi *pmi = NULL;
+    tt_launch_why why = {""};
     char value[64];
     const int fd =
         server_start(&each, SCRIPT("cmd=put_result rc=0 msg=success\n", "cmd=barrier_out rc=0\n",
                                    "cmd=get_result rc=0 msg=success value=tcp://h:1=x\n",
                                    "cmd=finalize_ack rc=0\n"));
-    assert_int_equal(tt_join_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
-    assert_string_equal(tt_join_pmi_job(pmi), "kvs_7");
-    assert_int_equal(tt_join_pmi_value_bytes_max(pmi), 127);
-    assert_int_equal(tt_join_pmi_put(pmi, "a-0", "here", &why), TT_OK);
-    assert_int_equal(tt_join_pmi_barrier(pmi, &why), TT_OK);
-    assert_int_equal(tt_join_pmi_get(pmi, "a-1", value, sizeof(value), &why), TT_OK);
+    assert_int_equal(tt_launch_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
+    assert_string_equal(tt_launch_pmi_job(pmi), "kvs_7");
+    assert_int_equal(tt_launch_pmi_value_bytes_max(pmi), 127);
+    assert_int_equal(tt_launch_pmi_put(pmi, "a-0", "here", &why), TT_OK);
+    assert_int_equal(tt_launch_pmi_barrier(pmi, &why), TT_OK);
+    assert_int_equal(tt_launch_pmi_get(pmi, "a-1", value, sizeof(value), &why), TT_OK);
     assert_string_equal(value, "tcp://h:1=x");
-    tt_join_pmi_destroy(pmi);
+    tt_launch_pmi_destroy(pmi);
     server_stop(&each);
     assert_string_equal(each.heard, "cmd=init pmi_version=1 pmi_subversion=1\n"
                                     "cmd=get_maxes\n"
@@ -123,18 +123,18 @@ static void test_refusal_is_told_and_survived(void **state)
 {
     (void)state;
     server each;
-    tt_join_pmi *pmi = NULL;
-    tt_join_why why = {""};
+    tt_launch_pmi *pmi = NULL;
+    tt_launch_why why = {""};
     char value[8];
     const int fd =
         server_start(&each, SCRIPT("cmd=get_result rc=-1 msg=key not found\n",
                                    "cmd=get_result rc=0 value=12345678\n", "cmd=finalize_ack\n"));
-    assert_int_equal(tt_join_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
-    assert_int_equal(tt_join_pmi_get(pmi, "k", value, sizeof(value), &why), TT_ERR_REFUSED);
+    assert_int_equal(tt_launch_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
+    assert_int_equal(tt_launch_pmi_get(pmi, "k", value, sizeof(value), &why), TT_ERR_REFUSED);
     assert_non_null(strstr(why.text, "key not found"));
     /* Too long for the caller's buffer: refused, not cut. */
-    assert_int_equal(tt_join_pmi_get(pmi, "k", value, sizeof(value), &why), TT_ERR_BAD_WIRE);
-    tt_join_pmi_destroy(pmi);
+    assert_int_equal(tt_launch_pmi_get(pmi, "k", value, sizeof(value), &why), TT_ERR_BAD_WIRE);
+    tt_launch_pmi_destroy(pmi);
     server_stop(&each);
 }
 
@@ -142,18 +142,18 @@ static void test_our_own_limits_are_checked_before_sending(void **state)
 {
     (void)state;
     server each;
-    tt_join_pmi *pmi = NULL;
-    tt_join_why why = {""};
+    tt_launch_pmi *pmi = NULL;
+    tt_launch_why why = {""};
     char value[200];
     memset(value, 'v', sizeof(value));
     value[sizeof(value) - 1] = '\0';
     const int fd = server_start(&each, SCRIPT("cmd=finalize_ack\n"));
-    assert_int_equal(tt_join_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
-    assert_int_equal(tt_join_pmi_put(pmi, "k", value, &why), TT_ERR_BAD_ARGUMENT);
-    assert_int_equal(tt_join_pmi_put(pmi, value, "v", &why), TT_ERR_BAD_ARGUMENT);
-    assert_int_equal(tt_join_pmi_put(pmi, "k", "v v", &why), TT_ERR_BAD_ARGUMENT);
-    assert_int_equal(tt_join_pmi_put(pmi, "k", "v\ncmd=abort", &why), TT_ERR_BAD_ARGUMENT);
-    tt_join_pmi_destroy(pmi);
+    assert_int_equal(tt_launch_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why), TT_OK);
+    assert_int_equal(tt_launch_pmi_put(pmi, "k", value, &why), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_launch_pmi_put(pmi, value, "v", &why), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_launch_pmi_put(pmi, "k", "v v", &why), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(tt_launch_pmi_put(pmi, "k", "v\ncmd=abort", &why), TT_ERR_BAD_ARGUMENT);
+    tt_launch_pmi_destroy(pmi);
     server_stop(&each);
     assert_null(strstr(each.heard, "put"));
 }
@@ -161,7 +161,7 @@ static void test_our_own_limits_are_checked_before_sending(void **state)
 static void test_bad_servers_end_the_conversation(void **state)
 {
     (void)state;
-    static char endless[TT_JOIN_PMI_LINE_BYTES + 2];
+    static char endless[TT_LAUNCH_PMI_LINE_BYTES + 2];
     memset(endless, 'x', sizeof(endless) - 1);
     const char *const scripts[][4] = {
         {NULL},
@@ -178,10 +178,10 @@ static void test_bad_servers_end_the_conversation(void **state)
     };
     for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
         server each;
-        tt_join_pmi *pmi = NULL;
-        tt_join_why why = {""};
+        tt_launch_pmi *pmi = NULL;
+        tt_launch_why why = {""};
         const int fd = server_start(&each, scripts[i]);
-        assert_true(tt_join_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why) < 0);
+        assert_true(tt_launch_pmi_adopt(fd, TIMEOUT_MS, &pmi, &why) < 0);
         assert_null(pmi);
         assert_non_null(strstr(why.text, "PMI server"));
         server_stop(&each);
@@ -192,10 +192,10 @@ static void test_silence_ends_at_the_deadline(void **state)
 {
     (void)state;
     int fds[2];
-    tt_join_pmi *pmi = NULL;
-    tt_join_why why = {""};
+    tt_launch_pmi *pmi = NULL;
+    tt_launch_why why = {""};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    assert_int_equal(tt_join_pmi_adopt(fds[0], 1, &pmi, &why), TT_ERR_TIMED_OUT);
+    assert_int_equal(tt_launch_pmi_adopt(fds[0], 1, &pmi, &why), TT_ERR_TIMED_OUT);
     close(fds[1]);
 }
 
@@ -210,16 +210,16 @@ static const char *lookup_port(void *context, const char *variable)
 static void test_server_over_tcp_is_introduced_first(void **state)
 {
     (void)state;
-    tt_join_address_list list;
-    tt_join_listener listener;
-    tt_join_why why = {""};
-    tt_join_pmi *pmi = NULL;
-    assert_int_equal(tt_join_resolve("127.0.0.1", &list, &why), TT_OK);
-    const tt_join_listen_request request = {.address = list.addresses[0], .port_count = 1};
-    assert_int_equal(tt_join_listen(&request, &listener, &why), TT_OK);
+    tt_launch_address_list list;
+    tt_launch_listener listener;
+    tt_launch_why why = {""};
+    tt_launch_pmi *pmi = NULL;
+    assert_int_equal(tt_launch_resolve("127.0.0.1", &list, &why), TT_OK);
+    const tt_launch_listen_request request = {.address = list.addresses[0], .port_count = 1};
+    assert_int_equal(tt_launch_listen(&request, &listener, &why), TT_OK);
     char port[32];
     (void)snprintf(port, sizeof(port), "127.0.0.1:%u", (unsigned)listener.port);
-    const tt_join_source source = {.lookup = lookup_port, .context = port};
+    const tt_launch_source source = {.lookup = lookup_port, .context = port};
 
     server each = {.script = (const char *const[]){
                        "cmd=initack\ncmd=set size=4\ncmd=set rank=3\ncmd=set debug=0\n",
@@ -230,14 +230,14 @@ static void test_server_over_tcp_is_introduced_first(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         /* The client in a child, so that the server's side can be waited for in order. */
-        const tt_status status = tt_join_pmi_create(&source, TIMEOUT_MS, &pmi, &why);
-        tt_join_pmi_destroy(pmi);
+        const tt_status status = tt_launch_pmi_create(&source, TIMEOUT_MS, &pmi, &why);
+        tt_launch_pmi_destroy(pmi);
         const char verdict = status == TT_OK ? 'y' : 'n';
         _exit(write(fds[1], &verdict, 1) == 1 ? 0 : 1);
     }
     close(fds[1]);
-    assert_int_equal(tt_join_wait_fd(listener.fd, POLLIN, tt_join_deadline_after_ms(TIMEOUT_MS)),
-                     TT_OK);
+    assert_int_equal(
+        tt_launch_wait_fd(listener.fd, POLLIN, tt_launch_deadline_after_ms(TIMEOUT_MS)), TT_OK);
     each.fd = accept(listener.fd, NULL, NULL);
     assert_true(each.fd >= 0);
     (void)serve(&each);
@@ -255,13 +255,13 @@ static void test_missing_server_is_explained(void **state)
 {
     (void)state;
     char port[] = "nocolon";
-    tt_join_source source = {.lookup = lookup_port, .context = port};
-    tt_join_pmi *pmi = NULL;
-    tt_join_why why = {""};
-    assert_int_equal(tt_join_pmi_create(&source, 1, &pmi, &why), TT_ERR_BAD_CONFIG);
+    tt_launch_source source = {.lookup = lookup_port, .context = port};
+    tt_launch_pmi *pmi = NULL;
+    tt_launch_why why = {""};
+    assert_int_equal(tt_launch_pmi_create(&source, 1, &pmi, &why), TT_ERR_BAD_CONFIG);
     assert_non_null(strstr(why.text, "PMI_PORT"));
     source.context = NULL;
-    assert_int_equal(tt_join_pmi_create(&source, 1, &pmi, &why), TT_ERR_BAD_CONFIG);
+    assert_int_equal(tt_launch_pmi_create(&source, 1, &pmi, &why), TT_ERR_BAD_CONFIG);
     assert_non_null(strstr(why.text, "mpiexec"));
 }
 

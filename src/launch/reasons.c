@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-tt_status tt_join_fail(tt_join_why *why, tt_status status, const char *format, ...)
+tt_status tt_launch_fail(tt_launch_why *why, tt_status status, const char *format, ...)
 {
     TT_ASSERT(why != NULL);
     TT_ASSERT(status < 0);
@@ -18,17 +18,17 @@ tt_status tt_join_fail(tt_join_why *why, tt_status status, const char *format, .
     return status;
 }
 
-void tt_join_tag_tell(const char *tag, tt_join_tag_text text_out)
+void tt_launch_tag_tell(const char *tag, tt_launch_tag_text text_out)
 {
-    if (strncmp(tag, TT_JOIN_TAG_MISSING, sizeof(TT_JOIN_TAG_MISSING)) == 0) {
-        (void)snprintf(text_out, sizeof(tt_join_tag_text), "cannot load the plugin it is to use");
+    if (strncmp(tag, TT_LAUNCH_TAG_MISSING, sizeof(TT_LAUNCH_TAG_MISSING)) == 0) {
+        (void)snprintf(text_out, sizeof(tt_launch_tag_text), "cannot load the plugin it is to use");
     } else {
-        (void)snprintf(text_out, sizeof(tt_join_tag_text), "uses %s%.8s",
+        (void)snprintf(text_out, sizeof(tt_launch_tag_text), "uses %s%.8s",
                        tag[0] != '\0' ? "engine " : "no engine", tag);
     }
 }
 
-void tt_join_append(char *text, size_t text_bytes, const char *format, ...)
+void tt_launch_append(char *text, size_t text_bytes, const char *format, ...)
 {
     const size_t used_bytes = strnlen(text, text_bytes);
     TT_ASSERT(used_bytes < text_bytes);
@@ -38,7 +38,7 @@ void tt_join_append(char *text, size_t text_bytes, const char *format, ...)
     va_end(arguments);
 }
 
-bool tt_join_copy(char *target, size_t target_bytes, const char *source, size_t source_bytes)
+bool tt_launch_copy(char *target, size_t target_bytes, const char *source, size_t source_bytes)
 {
     TT_ASSERT(target_bytes > 0);
     target[0] = '\0';
@@ -50,8 +50,8 @@ bool tt_join_copy(char *target, size_t target_bytes, const char *source, size_t 
     return true;
 }
 
-bool tt_join_parse_number(const char *text, size_t text_bytes, uint64_t value_max,
-                          uint64_t *value_out)
+bool tt_launch_parse_number(const char *text, size_t text_bytes, uint64_t value_max,
+                            uint64_t *value_out)
 {
     uint64_t value = 0;
     if (text_bytes == 0) {
@@ -71,7 +71,7 @@ bool tt_join_parse_number(const char *text, size_t text_bytes, uint64_t value_ma
     return true;
 }
 
-uint64_t tt_join_hash(uint64_t seed, const void *bytes, size_t byte_count)
+uint64_t tt_launch_hash(uint64_t seed, const void *bytes, size_t byte_count)
 {
     const unsigned char *source = bytes;
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed;

@@ -21,43 +21,43 @@
 #include "launch/reasons.h"
 
 enum {
-    TT_JOIN_HOST_BYTES = 256,  /* the longest DNS name and its end */
-    TT_JOIN_PATH_BYTES = 1024, /* leaves room for a file name below PATH_MAX */
-    TT_JOIN_PORT_MAX = 65535,
-    TT_JOIN_RENDEZVOUS_TEXT_BYTES = TT_JOIN_PATH_BYTES + 32,
+    TT_LAUNCH_HOST_BYTES = 256,  /* the longest DNS name and its end */
+    TT_LAUNCH_PATH_BYTES = 1024, /* leaves room for a file name below PATH_MAX */
+    TT_LAUNCH_PORT_MAX = 65535,
+    TT_LAUNCH_RENDEZVOUS_TEXT_BYTES = TT_LAUNCH_PATH_BYTES + 32,
 };
 
-typedef enum tt_join_rendezvous_kind {
-    TT_JOIN_RENDEZVOUS_NONE, /* alone: nobody to meet */
-    TT_JOIN_RENDEZVOUS_TCP,
-    TT_JOIN_RENDEZVOUS_FILE,
-    TT_JOIN_RENDEZVOUS_PMI,
-    TT_JOIN_RENDEZVOUS_ENGINE, /* an engine (MPI, PMIx) carries rank 0's address to the others */
-} tt_join_rendezvous_kind;
+typedef enum tt_launch_rendezvous_kind {
+    TT_LAUNCH_RENDEZVOUS_NONE, /* alone: nobody to meet */
+    TT_LAUNCH_RENDEZVOUS_TCP,
+    TT_LAUNCH_RENDEZVOUS_FILE,
+    TT_LAUNCH_RENDEZVOUS_PMI,
+    TT_LAUNCH_RENDEZVOUS_ENGINE, /* an engine (MPI, PMIx) carries rank 0's address to the others */
+} tt_launch_rendezvous_kind;
 
-typedef struct tt_join_rendezvous {
-    tt_join_rendezvous_kind kind;
-    char host[TT_JOIN_HOST_BYTES]; /* TCP: name or literal, without brackets */
-    uint16_t port_first;           /* TCP: never 0 */
-    uint16_t port_count;           /* TCP: at least 1, port_first + port_count <= 65536 */
-    char path[TT_JOIN_PATH_BYTES]; /* FILE: absolute */
-} tt_join_rendezvous;
+typedef struct tt_launch_rendezvous {
+    tt_launch_rendezvous_kind kind;
+    char host[TT_LAUNCH_HOST_BYTES]; /* TCP: name or literal, without brackets */
+    uint16_t port_first;             /* TCP: never 0 */
+    uint16_t port_count;             /* TCP: at least 1, port_first + port_count <= 65536 */
+    char path[TT_LAUNCH_PATH_BYTES]; /* FILE: absolute */
+} tt_launch_rendezvous;
 
 /* A host as it stands in a URL or in MASTER_ADDR: IPv4, host name, IPv6 with or without brackets.
  * Writes it without brackets. */
-tt_status tt_join_host_parse(const char *text, size_t text_bytes, char host_out[TT_JOIN_HOST_BYTES],
-                             tt_join_why *why);
+tt_status tt_launch_host_parse(const char *text, size_t text_bytes,
+                               char host_out[TT_LAUNCH_HOST_BYTES], tt_launch_why *why);
 
 /* "29501" or "29501-29516"; first <= last, 1..65535. */
-tt_status tt_join_port_range_parse(const char *text, size_t text_bytes,
-                                   tt_join_rendezvous *range_out, tt_join_why *why);
+tt_status tt_launch_port_range_parse(const char *text, size_t text_bytes,
+                                     tt_launch_rendezvous *range_out, tt_launch_why *why);
 
 /* Any of the forms at the top of this file. `*rendezvous_out` is set only on TT_OK. */
-tt_status tt_join_rendezvous_parse(const char *text, tt_join_rendezvous *rendezvous_out,
-                                   tt_join_why *why);
+tt_status tt_launch_rendezvous_parse(const char *text, tt_launch_rendezvous *rendezvous_out,
+                                     tt_launch_why *why);
 
 /* The form that parse accepts again. */
-void tt_join_rendezvous_format(const tt_join_rendezvous *rendezvous,
-                               char text_out[TT_JOIN_RENDEZVOUS_TEXT_BYTES]);
+void tt_launch_rendezvous_format(const tt_launch_rendezvous *rendezvous,
+                                 char text_out[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES]);
 
 #endif

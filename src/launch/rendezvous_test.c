@@ -26,13 +26,13 @@ static void test_accepted_forms_round_trip(void **state)
         "none",
     };
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        tt_join_rendezvous rendezvous;
-        tt_join_why why = {""};
-        char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
-        if (tt_join_rendezvous_parse(forms[i], &rendezvous, &why) != TT_OK) {
+        tt_launch_rendezvous rendezvous;
+        tt_launch_why why = {""};
+        char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
+        if (tt_launch_rendezvous_parse(forms[i], &rendezvous, &why) != TT_OK) {
             fail_msg("'%s' refused: %s", forms[i], why.text);
         }
-        tt_join_rendezvous_format(&rendezvous, text);
+        tt_launch_rendezvous_format(&rendezvous, text);
         assert_string_equal(text, forms[i]);
     }
 }
@@ -70,9 +70,9 @@ static void test_broken_forms_are_refused_with_the_cure(void **state)
         "tcp://h: 1",
     };
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        tt_join_rendezvous rendezvous = {.port_first = 7};
-        tt_join_why why = {""};
-        if (tt_join_rendezvous_parse(forms[i], &rendezvous, &why) != TT_ERR_BAD_CONFIG) {
+        tt_launch_rendezvous rendezvous = {.port_first = 7};
+        tt_launch_why why = {""};
+        if (tt_launch_rendezvous_parse(forms[i], &rendezvous, &why) != TT_ERR_BAD_CONFIG) {
             fail_msg("'%s' was accepted", forms[i]);
         }
         assert_string_not_equal(why.text, "");
@@ -83,31 +83,31 @@ static void test_broken_forms_are_refused_with_the_cure(void **state)
 static void test_lengths_are_limited(void **state)
 {
     (void)state;
-    char text[2 * TT_JOIN_PATH_BYTES];
-    tt_join_rendezvous rendezvous;
-    tt_join_why why;
+    char text[2 * TT_LAUNCH_PATH_BYTES];
+    tt_launch_rendezvous rendezvous;
+    tt_launch_why why;
     memset(text, 'a', sizeof(text));
     memcpy(text, "file:///", 8);
     text[sizeof(text) - 1] = '\0';
-    assert_int_equal(tt_join_rendezvous_parse(text, &rendezvous, &why), TT_ERR_BAD_CONFIG);
+    assert_int_equal(tt_launch_rendezvous_parse(text, &rendezvous, &why), TT_ERR_BAD_CONFIG);
     memcpy(text, "tcp://aa", 8);
-    memcpy(text + 6 + TT_JOIN_HOST_BYTES, ":1", 3);
-    assert_int_equal(tt_join_rendezvous_parse(text, &rendezvous, &why), TT_ERR_BAD_CONFIG);
-    memcpy(text + 6 + TT_JOIN_HOST_BYTES - 1, ":1", 3);
-    assert_int_equal(tt_join_rendezvous_parse(text, &rendezvous, &why), TT_OK);
+    memcpy(text + 6 + TT_LAUNCH_HOST_BYTES, ":1", 3);
+    assert_int_equal(tt_launch_rendezvous_parse(text, &rendezvous, &why), TT_ERR_BAD_CONFIG);
+    memcpy(text + 6 + TT_LAUNCH_HOST_BYTES - 1, ":1", 3);
+    assert_int_equal(tt_launch_rendezvous_parse(text, &rendezvous, &why), TT_OK);
 }
 
 static void test_numbers_are_strict(void **state)
 {
     (void)state;
     uint64_t value = 5;
-    assert_true(tt_join_parse_number("18446744073709551615", 20, UINT64_MAX, &value));
+    assert_true(tt_launch_parse_number("18446744073709551615", 20, UINT64_MAX, &value));
     assert_true(value == UINT64_MAX);
-    assert_false(tt_join_parse_number("18446744073709551616", 20, UINT64_MAX, &value));
-    assert_true(tt_join_parse_number("000", 3, 0, &value));
-    assert_false(tt_join_parse_number("5", 1, 4, &value));
-    assert_true(tt_join_parse_number("4", 1, 4, &value));
-    assert_false(tt_join_parse_number("", 0, 4, &value));
+    assert_false(tt_launch_parse_number("18446744073709551616", 20, UINT64_MAX, &value));
+    assert_true(tt_launch_parse_number("000", 3, 0, &value));
+    assert_false(tt_launch_parse_number("5", 1, 4, &value));
+    assert_true(tt_launch_parse_number("4", 1, 4, &value));
+    assert_false(tt_launch_parse_number("", 0, 4, &value));
 }
 
 int main(void)

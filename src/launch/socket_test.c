@@ -18,31 +18,31 @@
 
 enum { TIMEOUT_MS = 20000 };
 
-static tt_join_address loopback(void)
+static tt_launch_address loopback(void)
 {
-    tt_join_address_list list;
-    tt_join_why why = {""};
-    assert_int_equal(tt_join_resolve("127.0.0.1", &list, &why), TT_OK);
+    tt_launch_address_list list;
+    tt_launch_why why = {""};
+    assert_int_equal(tt_launch_resolve("127.0.0.1", &list, &why), TT_OK);
     return list.addresses[0];
 }
 
 static void test_listen_skips_ports_in_use(void **state)
 {
     (void)state;
-    tt_join_listen_request request = {.address = loopback(), .port_count = 1};
-    tt_join_listener first;
-    tt_join_listener second;
-    tt_join_why why = {""};
-    assert_int_equal(tt_join_listen(&request, &first, &why), TT_OK);
+    tt_launch_listen_request request = {.address = loopback(), .port_count = 1};
+    tt_launch_listener first;
+    tt_launch_listener second;
+    tt_launch_why why = {""};
+    assert_int_equal(tt_launch_listen(&request, &first, &why), TT_OK);
     assert_int_not_equal(first.port, 0);
     request.port_first = first.port;
-    assert_int_equal(tt_join_listen(&request, &second, &why), TT_ERR_NO_RESOURCE);
+    assert_int_equal(tt_launch_listen(&request, &second, &why), TT_ERR_NO_RESOURCE);
     assert_non_null(strstr(why.text, "TUTTI_PORT_RANGE"));
     assert_non_null(strstr(why.text, "127.0.0.1"));
     request.port_first = (uint16_t)(first.port - 1);
     request.port_count = 3;
-    tt_join_listener below;
-    if (tt_join_listen(&request, &below, &why) == TT_OK) {
+    tt_launch_listener below;
+    if (tt_launch_listen(&request, &below, &why) == TT_OK) {
         assert_int_not_equal(below.port, first.port);
         close(below.fd);
     }
@@ -52,18 +52,18 @@ static void test_listen_skips_ports_in_use(void **state)
 static void test_listen_refuses_what_was_not_asked_for(void **state)
 {
     (void)state;
-    tt_join_address_list list;
-    tt_join_listener listener;
-    tt_join_why why = {""};
-    assert_int_equal(tt_join_resolve("0.0.0.0", &list, &why), TT_OK);
-    tt_join_listen_request request = {.address = list.addresses[0], .port_count = 1};
-    assert_int_equal(tt_join_listen(&request, &listener, &why), TT_ERR_BAD_CONFIG);
+    tt_launch_address_list list;
+    tt_launch_listener listener;
+    tt_launch_why why = {""};
+    assert_int_equal(tt_launch_resolve("0.0.0.0", &list, &why), TT_OK);
+    tt_launch_listen_request request = {.address = list.addresses[0], .port_count = 1};
+    assert_int_equal(tt_launch_listen(&request, &listener, &why), TT_ERR_BAD_CONFIG);
     request.allow_any = true;
-    assert_int_equal(tt_join_listen(&request, &listener, &why), TT_OK);
+    assert_int_equal(tt_launch_listen(&request, &listener, &why), TT_OK);
     close(listener.fd);
-    assert_int_equal(tt_join_resolve("192.0.2.1", &list, &why), TT_OK);
+    assert_int_equal(tt_launch_resolve("192.0.2.1", &list, &why), TT_OK);
     request.address = list.addresses[0];
-    assert_int_equal(tt_join_listen(&request, &listener, &why), TT_ERR_SYSTEM);
+    assert_int_equal(tt_launch_listen(&request, &listener, &why), TT_ERR_SYSTEM);
     assert_non_null(strstr(why.text, "192.0.2.1"));
     assert_non_null(strstr(why.text, "TUTTI_INTERFACE"));
 }
@@ -71,15 +71,15 @@ static void test_listen_refuses_what_was_not_asked_for(void **state)
 static void test_connect_names_who_did_not_answer(void **state)
 {
     (void)state;
-    tt_join_listen_request request = {.address = loopback(), .port_count = 1};
-    tt_join_listener listener;
-    tt_join_why why = {""};
+    tt_launch_listen_request request = {.address = loopback(), .port_count = 1};
+    tt_launch_listener listener;
+    tt_launch_why why = {""};
     int fd = -1;
-    assert_int_equal(tt_join_listen(&request, &listener, &why), TT_OK);
+    assert_int_equal(tt_launch_listen(&request, &listener, &why), TT_OK);
     close(listener.fd);
-    tt_join_address_set_port(&request.address, listener.port);
+    tt_launch_address_set_port(&request.address, listener.port);
     assert_int_equal(
-        tt_join_connect(&request.address, tt_join_deadline_after_ms(TIMEOUT_MS), &fd, &why),
+        tt_launch_connect(&request.address, tt_launch_deadline_after_ms(TIMEOUT_MS), &fd, &why),
         TT_ERR_SYSTEM);
     char port[16];
     (void)snprintf(port, sizeof(port), "port %u", (unsigned)listener.port);
@@ -108,14 +108,14 @@ static void test_addresses_are_classified(void **state)
         {"2001:db8::1", false, false, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tt_join_address_list list;
-        tt_join_why why = {""};
-        char text[TT_JOIN_ADDRESS_TEXT_BYTES];
-        assert_int_equal(tt_join_resolve(cases[i].text, &list, &why), TT_OK);
-        assert_int_equal(tt_join_address_is_loopback(&list.addresses[0]), cases[i].loopback);
-        assert_int_equal(tt_join_address_is_any(&list.addresses[0]), cases[i].any);
-        assert_int_equal(tt_join_address_is_link_local(&list.addresses[0]), cases[i].link_local);
-        tt_join_address_format(&list.addresses[0], text);
+        tt_launch_address_list list;
+        tt_launch_why why = {""};
+        char text[TT_LAUNCH_ADDRESS_TEXT_BYTES];
+        assert_int_equal(tt_launch_resolve(cases[i].text, &list, &why), TT_OK);
+        assert_int_equal(tt_launch_address_is_loopback(&list.addresses[0]), cases[i].loopback);
+        assert_int_equal(tt_launch_address_is_any(&list.addresses[0]), cases[i].any);
+        assert_int_equal(tt_launch_address_is_link_local(&list.addresses[0]), cases[i].link_local);
+        tt_launch_address_format(&list.addresses[0], text);
         assert_string_equal(text, cases[i].text);
     }
 }

@@ -18,8 +18,8 @@ typedef struct reading {
     const char *at;
     uint32_t chief_count;
     uint32_t worker_count;
-    char first_chief[TT_JOIN_TF_PLACE_BYTES];
-    char first_worker[TT_JOIN_TF_PLACE_BYTES];
+    char first_chief[TT_LAUNCH_TF_PLACE_BYTES];
+    char first_worker[TT_LAUNCH_TF_PLACE_BYTES];
     char type[WORD_BYTES];
     char index[WORD_BYTES]; /* as text: some write "0" */
     bool has_cluster;
@@ -71,7 +71,7 @@ static bool read_word(reading *r, char *out, size_t out_bytes)
     (void)peek(r);
     const size_t bytes =
         strspn(r->at, "+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
-    const bool fits = bytes > 0 && tt_join_copy(out, out_bytes, r->at, bytes);
+    const bool fits = bytes > 0 && tt_launch_copy(out, out_bytes, r->at, bytes);
     r->at += bytes;
     return fits;
 }
@@ -125,15 +125,15 @@ static bool walk_value(reading *r, int depth)
 }
 
 /* A list of places: how many, and the first. */
-static bool read_list(reading *r, uint32_t *count, char first[TT_JOIN_TF_PLACE_BYTES])
+static bool read_list(reading *r, uint32_t *count, char first[TT_LAUNCH_TF_PLACE_BYTES])
 {
     bool is_first = true, is_good = true;
-    char place[TT_JOIN_TF_PLACE_BYTES];
+    char place[TT_LAUNCH_TF_PLACE_BYTES];
     if (!eat(r, '[')) {
         return false;
     }
     while (has_next(r, ']', &is_first, &is_good)) {
-        if (!read_string(r, place, sizeof(place)) || *count >= TT_JOIN_SIZE_MAX) {
+        if (!read_string(r, place, sizeof(place)) || *count >= TT_LAUNCH_SIZE_MAX) {
             return false;
         }
         if ((*count)++ == 0) {
@@ -196,24 +196,25 @@ static bool read_all(reading *r)
     return read_object(r, read_part) && peek(r) == '\0';
 }
 
-tt_status tt_join_tf_config_parse(const char *text, tt_join_tf_config *config_out, tt_join_why *why)
+tt_status tt_launch_tf_config_parse(const char *text, tt_launch_tf_config *config_out,
+                                    tt_launch_why *why)
 {
     reading r = {.at = text};
     uint64_t index = 0;
     if (!read_all(&r)) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "it is broken at byte %zu; it is to be JSON with cluster and task",
-                            (size_t)(r.at - text));
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                              "it is broken at byte %zu; it is to be JSON with cluster and task",
+                              (size_t)(r.at - text));
     }
-    tt_join_tf_config config = {.size = r.chief_count + r.worker_count};
+    tt_launch_tf_config config = {.size = r.chief_count + r.worker_count};
     const uint32_t count = is_chief(r.type) ? r.chief_count : r.worker_count;
     config.is_rank = r.has_cluster && (is_chief(r.type) || strcmp(r.type, "worker") == 0);
     if (config.is_rank &&
-        (!tt_join_parse_number(r.index, strlen(r.index), TT_JOIN_SIZE_MAX, &index) ||
+        (!tt_launch_parse_number(r.index, strlen(r.index), TT_LAUNCH_SIZE_MAX, &index) ||
          index >= count)) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "task %s '%s' is none of the cluster's %u; they count from 0", r.type,
-                            r.index, count);
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                              "task %s '%s' is none of the cluster's %u; they count from 0", r.type,
+                              r.index, count);
     }
     config.rank = (uint32_t)index + (is_chief(r.type) ? 0 : r.chief_count);
     memcpy(config.first, r.chief_count > 0 ? r.first_chief : r.first_worker, sizeof(config.first));

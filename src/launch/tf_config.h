@@ -19,18 +19,18 @@
 
 #include "launch/rendezvous.h"
 
-enum { TT_JOIN_TF_PLACE_BYTES = TT_JOIN_HOST_BYTES + 8 };
+enum { TT_LAUNCH_TF_PLACE_BYTES = TT_LAUNCH_HOST_BYTES + 8 };
 
-typedef struct tt_join_tf_config {
+typedef struct tt_launch_tf_config {
     bool is_rank; /* the task is one of a cluster, and neither server nor evaluator */
     uint32_t rank;
     uint32_t size;
-    char first[TT_JOIN_TF_PLACE_BYTES]; /* "host:port" of rank 0 */
-} tt_join_tf_config;
+    char first[TT_LAUNCH_TF_PLACE_BYTES]; /* "host:port" of rank 0 */
+} tt_launch_tf_config;
 
 /* TT_ERR_BAD_CONFIG with a reason for broken JSON, a task without number, one beyond its list.
  * `*config_out` is set only on TT_OK. */
-tt_status tt_join_tf_config_parse(const char *text, tt_join_tf_config *config_out,
-                                  tt_join_why *why);
+tt_status tt_launch_tf_config_parse(const char *text, tt_launch_tf_config *config_out,
+                                    tt_launch_why *why);
 
 #endif

@@ -13,7 +13,7 @@
 static bool is_launcher(const char *value)
 {
     const char *name, *evidence;
-    for (size_t i = 0; (name = tt_join_family_at(i, &evidence)) != NULL; i++) {
+    for (size_t i = 0; (name = tt_launch_family_at(i, &evidence)) != NULL; i++) {
         if (strcmp(name, value) == 0) {
             return true;
         }
@@ -24,7 +24,7 @@ static bool is_launcher(const char *value)
 static void list_launchers(tt_text *text)
 {
     const char *name, *evidence;
-    for (size_t i = 0; (name = tt_join_family_at(i, &evidence)) != NULL; i++) {
+    for (size_t i = 0; (name = tt_launch_family_at(i, &evidence)) != NULL; i++) {
         tt_text_add(text, "%s%s", i == 0 ? "one of " : ", ", name);
     }
     tt_text_add(text, ", none");
@@ -32,21 +32,21 @@ static void list_launchers(tt_text *text)
 
 static bool is_port_range(const char *value)
 {
-    tt_join_rendezvous range;
-    tt_join_why why;
-    return tt_join_port_range_parse(value, strlen(value), &range, &why) == TT_OK;
+    tt_launch_rendezvous range;
+    tt_launch_why why;
+    return tt_launch_port_range_parse(value, strlen(value), &range, &why) == TT_OK;
 }
 
 static bool is_interface(const char *value)
 {
-    tt_join_why why;
-    return tt_join_interface_check("TUTTI_INTERFACE", value, &why) == TT_OK;
+    tt_launch_why why;
+    return tt_launch_interface_check("TUTTI_INTERFACE", value, &why) == TT_OK;
 }
 
 static void list_interfaces(tt_text *text)
 {
-    char names[TT_JOIN_INTERFACES_BYTES];
-    tt_join_interface_names(names);
+    char names[TT_LAUNCH_INTERFACES_BYTES];
+    tt_launch_interface_names(names);
     tt_text_add(text, "prefixes of interfaces that are up (=NAME: exactly, ^NAME: all but), here%s",
                 names);
 }
@@ -170,7 +170,7 @@ static const tt_config_entry user_entries[] = {
      .help = "restart count of the job"},
 };
 
-const tt_config_table tt_join_launcher_variables = {
+const tt_config_table tt_launch_launcher_variables = {
     .entries = launcher_entries, .entry_count = TT_ARRAY_COUNT(launcher_entries)};
-const tt_config_table tt_join_user_variables = {.entries = user_entries,
-                                                .entry_count = TT_ARRAY_COUNT(user_entries)};
+const tt_config_table tt_launch_user_variables = {.entries = user_entries,
+                                                  .entry_count = TT_ARRAY_COUNT(user_entries)};

@@ -12,7 +12,7 @@
 
 #include "base/config.h"
 
-extern const tt_config_table tt_join_launcher_variables; /* set by launchers, read by programs */
-extern const tt_config_table tt_join_user_variables;     /* set by users */
+extern const tt_config_table tt_launch_launcher_variables; /* set by launchers, read by programs */
+extern const tt_config_table tt_launch_user_variables;     /* set by users */
 
 #endif

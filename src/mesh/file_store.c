@@ -30,44 +30,44 @@ enum { NAME_BYTES = 192 };
 static const uint64_t poll_ns_first = 1000000; /* 1 ms: most ranks start together */
 static const uint64_t poll_ns_max = 250000000; /* a late one must not melt the file server */
 
-static tt_status name_of(const tt_join_file_store *store, const char *key, char name[NAME_BYTES],
-                         tt_join_why *why)
+static tt_status name_of(const tt_mesh_file_store *store, const char *key, char name[NAME_BYTES],
+                         tt_launch_why *why)
 {
     const size_t key_bytes = strlen(key);
     const size_t allowed_bytes = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789-_");
-    if (key_bytes == 0 || key_bytes > TT_JOIN_KEY_BYTES_MAX || allowed_bytes != key_bytes) {
-        return tt_join_fail(why, TT_ERR_BAD_ARGUMENT,
-                            "file store key '%.80s' must be 1-%d letters, digits, '-' or '_'", key,
-                            TT_JOIN_KEY_BYTES_MAX);
+    if (key_bytes == 0 || key_bytes > TT_MESH_KEY_BYTES_MAX || allowed_bytes != key_bytes) {
+        return tt_launch_fail(why, TT_ERR_BAD_ARGUMENT,
+                              "file store key '%.80s' must be 1-%d letters, digits, '-' or '_'",
+                              key, TT_MESH_KEY_BYTES_MAX);
     }
     (void)snprintf(name, NAME_BYTES, "tutti.%016" PRIx64 ".%" PRIu32 ".%s", store->job,
                    store->incarnation, key);
     return TT_OK;
 }
 
-static int open_directory(const tt_join_file_store *store)
+static int open_directory(const tt_mesh_file_store *store)
 {
     return open(store->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* (2) */
 }
 
-static tt_status refuse(const tt_join_file_store *store, const char *name, const char *what,
-                        tt_join_why *why)
+static tt_status refuse(const tt_mesh_file_store *store, const char *name, const char *what,
+                        tt_launch_why *why)
 {
-    return tt_join_fail(why, TT_ERR_SYSTEM, "rendezvous file://%.300s: %s %s: %s", store->path,
-                        what, name, strerror(errno));
+    return tt_launch_fail(why, TT_ERR_SYSTEM, "rendezvous file://%.300s: %s %s: %s", store->path,
+                          what, name, strerror(errno));
 }
 
-tt_status tt_join_file_store_init(tt_join_file_store *store, const char *path, const char *job_id,
-                                  uint32_t incarnation, tt_join_why *why)
+tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, const char *job_id,
+                                  uint32_t incarnation, tt_launch_why *why)
 {
     struct stat status;
     TT_ASSERT(path[0] == '/');
-    *store = (tt_join_file_store){.job = tt_join_hash(0, job_id, strlen(job_id)),
+    *store = (tt_mesh_file_store){.job = tt_launch_hash(0, job_id, strlen(job_id)),
                                   .incarnation = incarnation};
-    if (!tt_join_copy(store->path, sizeof(store->path), path, strlen(path))) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG, "rendezvous path exceeds %d bytes",
-                            TT_JOIN_PATH_BYTES - 1);
+    if (!tt_launch_copy(store->path, sizeof(store->path), path, strlen(path))) {
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "rendezvous path exceeds %d bytes",
+                              TT_LAUNCH_PATH_BYTES - 1);
     }
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return refuse(store, path, "cannot make directory", why);
@@ -76,16 +76,18 @@ tt_status tt_join_file_store_init(tt_join_file_store *store, const char *path, c
         return refuse(store, path, "cannot look at", why);
     }
     if (!S_ISDIR(status.st_mode)) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "rendezvous file://%.300s is a file; name a directory, or a path that "
-                            "does not exist yet",
-                            path);
+        return tt_launch_fail(
+            why, TT_ERR_BAD_CONFIG,
+            "rendezvous file://%.300s is a file; name a directory, or a path that "
+            "does not exist yet",
+            path);
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
-        return tt_join_fail(why, TT_ERR_BAD_CONFIG,
-                            "rendezvous file://%.300s can be written by others, who could pose as "
-                            "a rank; chmod 700 it",
-                            path);
+        return tt_launch_fail(
+            why, TT_ERR_BAD_CONFIG,
+            "rendezvous file://%.300s can be written by others, who could pose as "
+            "a rank; chmod 700 it",
+            path);
     }
     return TT_OK;
 }
@@ -128,14 +130,14 @@ static bool publish(int directory, const char *name, const void *bytes, size_t b
     return is_done;
 }
 
-tt_status tt_join_file_store_put(const tt_join_file_store *store, const char *key,
-                                 const void *bytes, size_t byte_count, tt_join_why *why)
+tt_status tt_mesh_file_store_put(const tt_mesh_file_store *store, const char *key,
+                                 const void *bytes, size_t byte_count, tt_launch_why *why)
 {
     char name[NAME_BYTES];
     TT_TRY(name_of(store, key, name, why));
-    if (byte_count > TT_JOIN_BLOB_BYTES_MAX) {
-        return tt_join_fail(why, TT_ERR_BAD_ARGUMENT, "blob '%s' of %zu bytes exceeds %d", key,
-                            byte_count, TT_JOIN_BLOB_BYTES_MAX);
+    if (byte_count > TT_MESH_BLOB_BYTES_MAX) {
+        return tt_launch_fail(why, TT_ERR_BAD_ARGUMENT, "blob '%s' of %zu bytes exceeds %d", key,
+                              byte_count, TT_MESH_BLOB_BYTES_MAX);
     }
     const int directory = open_directory(store);
     if (directory < 0) {
@@ -148,7 +150,7 @@ tt_status tt_join_file_store_put(const tt_join_file_store *store, const char *ke
     return is_done ? TT_OK : refuse(store, name, "cannot write", why);
 }
 
-static bool read_all(int fd, tt_join_blob *blob, size_t byte_count)
+static bool read_all(int fd, tt_mesh_blob *blob, size_t byte_count)
 {
     char *target = blob->bytes;
     size_t filled = 0;
@@ -164,8 +166,8 @@ static bool read_all(int fd, tt_join_blob *blob, size_t byte_count)
 }
 
 /* Check what was opened, then read it. */
-static tt_status take(const tt_join_file_store *store, int fd, const char *name, tt_join_blob *blob,
-                      tt_join_why *why)
+static tt_status take(const tt_mesh_file_store *store, int fd, const char *name, tt_mesh_blob *blob,
+                      tt_launch_why *why)
 {
     struct stat file;
     struct stat directory;
@@ -174,14 +176,15 @@ static tt_status take(const tt_join_file_store *store, int fd, const char *name,
     }
     if (!S_ISREG(file.st_mode) ||
         (file.st_uid != geteuid() && file.st_uid != directory.st_uid)) { /* (3) */
-        return tt_join_fail(why, TT_ERR_REFUSED,
-                            "rendezvous file://%.300s: %s is not a file of this user; use a "
-                            "directory of your own",
-                            store->path, name);
+        return tt_launch_fail(why, TT_ERR_REFUSED,
+                              "rendezvous file://%.300s: %s is not a file of this user; use a "
+                              "directory of your own",
+                              store->path, name);
     }
     if (file.st_size < 0 || (uint64_t)file.st_size > blob->capacity) {
-        return tt_join_fail(why, TT_ERR_BAD_WIRE, "rendezvous file://%.300s: %s exceeds %zu bytes",
-                            store->path, name, blob->capacity);
+        return tt_launch_fail(why, TT_ERR_BAD_WIRE,
+                              "rendezvous file://%.300s: %s exceeds %zu bytes", store->path, name,
+                              blob->capacity);
     }
     errno = EIO; /* for a file that ends early */
     if (!read_all(fd, blob, (size_t)file.st_size)) {
@@ -191,8 +194,8 @@ static tt_status take(const tt_join_file_store *store, int fd, const char *name,
 }
 
 /* One look. TT_IN_PROGRESS when the file is not there yet. */
-static tt_status look(const tt_join_file_store *store, const char *name, tt_join_blob *blob,
-                      tt_join_why *why)
+static tt_status look(const tt_mesh_file_store *store, const char *name, tt_mesh_blob *blob,
+                      tt_launch_why *why)
 {
     const int directory = open_directory(store);
     if (directory < 0) {
@@ -212,8 +215,8 @@ static tt_status look(const tt_join_file_store *store, const char *name, tt_join
     return status;
 }
 
-tt_status tt_join_file_store_get(const tt_join_file_store *store, const char *key,
-                                 uint64_t deadline_ns, tt_join_blob *blob, tt_join_why *why)
+tt_status tt_mesh_file_store_get(const tt_mesh_file_store *store, const char *key,
+                                 uint64_t deadline_ns, tt_mesh_blob *blob, tt_launch_why *why)
 {
     char name[NAME_BYTES];
     uint64_t sleep_ns = poll_ns_first;
@@ -223,20 +226,21 @@ tt_status tt_join_file_store_get(const tt_join_file_store *store, const char *ke
         if (status != TT_IN_PROGRESS) {
             return status;
         }
-        if (tt_join_wait_time(sleep_ns, deadline_ns) != TT_OK) {
-            return tt_join_fail(why, TT_ERR_TIMED_OUT,
-                                "rendezvous file://%.300s: %s did not appear in time; do all ranks "
-                                "see this directory, and is rank 0, which writes it, alive?",
-                                store->path, name);
+        if (tt_launch_wait_time(sleep_ns, deadline_ns) != TT_OK) {
+            return tt_launch_fail(
+                why, TT_ERR_TIMED_OUT,
+                "rendezvous file://%.300s: %s did not appear in time; do all ranks "
+                "see this directory, and is rank 0, which writes it, alive?",
+                store->path, name);
         }
         sleep_ns = tt_min_u64(2 * sleep_ns, poll_ns_max);
     }
 }
 
-void tt_join_file_store_remove(const tt_join_file_store *store, const char *key)
+void tt_mesh_file_store_remove(const tt_mesh_file_store *store, const char *key)
 {
     char name[NAME_BYTES];
-    tt_join_why ignored;
+    tt_launch_why ignored;
     const int directory = open_directory(store);
     if (directory >= 0 && name_of(store, key, name, &ignored) == TT_OK) {
         (void)unlinkat(directory, name, 0);
@@ -247,7 +251,7 @@ void tt_join_file_store_remove(const tt_join_file_store *store, const char *key)
 }
 
 /* Is `name`, whole or still aside, of this job and an earlier incarnation? */
-static bool is_stale(const tt_join_file_store *store, const char *name)
+static bool is_stale(const tt_mesh_file_store *store, const char *name)
 {
     char prefix[32];
     uint64_t incarnation;
@@ -258,11 +262,11 @@ static bool is_stale(const tt_join_file_store *store, const char *name)
     }
     at += strlen(prefix);
     const size_t digits = strspn(at, "0123456789");
-    return at[digits] == '.' && tt_join_parse_number(at, digits, UINT32_MAX, &incarnation) &&
+    return at[digits] == '.' && tt_launch_parse_number(at, digits, UINT32_MAX, &incarnation) &&
            incarnation < store->incarnation;
 }
 
-size_t tt_join_file_store_sweep(const tt_join_file_store *store)
+size_t tt_mesh_file_store_sweep(const tt_mesh_file_store *store)
 {
     size_t removed = 0;
     DIR *directory = opendir(store->path);

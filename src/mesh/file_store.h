@@ -24,38 +24,38 @@
 #include "launch/launch.h"
 
 enum {
-    TT_JOIN_BLOB_BYTES_MAX = 1 << 16,
-    TT_JOIN_KEY_BYTES_MAX = 64, /* letters, digits, '-' and '_' */
+    TT_MESH_BLOB_BYTES_MAX = 1 << 16,
+    TT_MESH_KEY_BYTES_MAX = 64, /* letters, digits, '-' and '_' */
 };
 
-typedef struct tt_join_file_store {
-    char path[TT_JOIN_PATH_BYTES];
+typedef struct tt_mesh_file_store {
+    char path[TT_LAUNCH_PATH_BYTES];
     uint64_t job;
     uint32_t incarnation;
-} tt_join_file_store;
+} tt_mesh_file_store;
 
-typedef struct tt_join_blob {
+typedef struct tt_mesh_blob {
     void *bytes;
     size_t capacity;
     size_t count; /* set by get */
-} tt_join_blob;
+} tt_mesh_blob;
 
 /* Make the directory if need be (mode 0700) and check that nobody else can write there. */
-tt_status tt_join_file_store_init(tt_join_file_store *store, const char *path, const char *job_id,
-                                  uint32_t incarnation, tt_join_why *why);
+tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, const char *job_id,
+                                  uint32_t incarnation, tt_launch_why *why);
 
 /* Later puts of a key replace earlier ones. */
-tt_status tt_join_file_store_put(const tt_join_file_store *store, const char *key,
-                                 const void *bytes, size_t byte_count, tt_join_why *why);
+tt_status tt_mesh_file_store_put(const tt_mesh_file_store *store, const char *key,
+                                 const void *bytes, size_t byte_count, tt_launch_why *why);
 
 /* Wait for the key until the deadline: TT_ERR_TIMED_OUT names the file that never came. */
-tt_status tt_join_file_store_get(const tt_join_file_store *store, const char *key,
-                                 uint64_t deadline_ns, tt_join_blob *blob, tt_join_why *why);
+tt_status tt_mesh_file_store_get(const tt_mesh_file_store *store, const char *key,
+                                 uint64_t deadline_ns, tt_mesh_blob *blob, tt_launch_why *why);
 
 /* Remove one key; a key that is not there is fine. */
-void tt_join_file_store_remove(const tt_join_file_store *store, const char *key);
+void tt_mesh_file_store_remove(const tt_mesh_file_store *store, const char *key);
 
 /* Remove what earlier incarnations of this job left. Returns how many files went. */
-size_t tt_join_file_store_sweep(const tt_join_file_store *store);
+size_t tt_mesh_file_store_sweep(const tt_mesh_file_store *store);
 
 #endif

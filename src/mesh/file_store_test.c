@@ -23,19 +23,19 @@ enum { TIMEOUT_MS = 20000 };
 
 typedef struct place {
     char path[64];
-    tt_join_file_store store;
+    tt_mesh_file_store store;
 } place;
 
 static int place_make(void **state)
 {
     place *made = calloc(1, sizeof(*made));
-    tt_join_why why = {""};
+    tt_launch_why why = {""};
     (void)snprintf(made->path, sizeof(made->path), "/tmp/tutti-file-store-XXXXXX");
     if (mkdtemp(made->path) == NULL) {
         return -1;
     }
     *state = made;
-    return tt_join_file_store_init(&made->store, made->path, "job", 3, &why) == TT_OK ? 0 : -1;
+    return tt_mesh_file_store_init(&made->store, made->path, "job", 3, &why) == TT_OK ? 0 : -1;
 }
 
 static size_t count_files(const char *path, bool remove_them)
@@ -64,13 +64,13 @@ static int place_remove(void **state)
     return result;
 }
 
-static tt_status get(const tt_join_file_store *store, const char *key, uint64_t timeout_ms,
+static tt_status get(const tt_mesh_file_store *store, const char *key, uint64_t timeout_ms,
                      char *text, size_t text_bytes)
 {
-    tt_join_why why = {""};
-    tt_join_blob blob = {.bytes = text, .capacity = text_bytes - 1};
+    tt_launch_why why = {""};
+    tt_mesh_blob blob = {.bytes = text, .capacity = text_bytes - 1};
     const tt_status status =
-        tt_join_file_store_get(store, key, tt_join_deadline_after_ms(timeout_ms), &blob, &why);
+        tt_mesh_file_store_get(store, key, tt_launch_deadline_after_ms(timeout_ms), &blob, &why);
     text[status == TT_OK ? blob.count : 0] = '\0';
     if (status != TT_OK) {
         assert_string_not_equal(why.text, "");
@@ -81,25 +81,25 @@ static tt_status get(const tt_join_file_store *store, const char *key, uint64_t 
 static void test_put_then_get(void **state)
 {
     const place *made = *state;
-    tt_join_why why;
+    tt_launch_why why;
     char text[16];
-    assert_int_equal(tt_join_file_store_put(&made->store, "addr-0", "hello", 5, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "addr-0", "hello", 5, &why), TT_OK);
     assert_int_equal(get(&made->store, "addr-0", 0, text, sizeof(text)), TT_OK);
     assert_string_equal(text, "hello");
-    assert_int_equal(tt_join_file_store_put(&made->store, "addr-0", "bye", 3, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "addr-0", "bye", 3, &why), TT_OK);
     assert_int_equal(get(&made->store, "addr-0", 0, text, sizeof(text)), TT_OK);
     assert_string_equal(text, "bye");
     assert_int_equal(count_files(made->path, false), 1);
-    tt_join_file_store_remove(&made->store, "addr-0");
-    tt_join_file_store_remove(&made->store, "addr-0");
+    tt_mesh_file_store_remove(&made->store, "addr-0");
+    tt_mesh_file_store_remove(&made->store, "addr-0");
     assert_int_equal(count_files(made->path, false), 0);
 }
 
 static void *put_later(void *argument)
 {
     const place *made = argument;
-    tt_join_why why;
-    (void)tt_join_file_store_put(&made->store, "late", "now", 3, &why);
+    tt_launch_why why;
+    (void)tt_mesh_file_store_put(&made->store, "late", "now", 3, &why);
     return NULL;
 }
 
@@ -124,30 +124,30 @@ static void test_missing_key_ends_at_the_deadline(void **state)
 static void test_other_incarnations_and_jobs_are_not_read(void **state)
 {
     const place *made = *state;
-    tt_join_file_store next;
-    tt_join_file_store other;
-    tt_join_why why;
+    tt_mesh_file_store next;
+    tt_mesh_file_store other;
+    tt_launch_why why;
     char text[16];
-    assert_int_equal(tt_join_file_store_init(&next, made->path, "job", 4, &why), TT_OK);
-    assert_int_equal(tt_join_file_store_init(&other, made->path, "joc", 9, &why), TT_OK);
-    assert_int_equal(tt_join_file_store_put(&made->store, "a", "old", 3, &why), TT_OK);
-    assert_int_equal(tt_join_file_store_put(&next, "b", "new", 3, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_init(&next, made->path, "job", 4, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_init(&other, made->path, "joc", 9, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "a", "old", 3, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&next, "b", "new", 3, &why), TT_OK);
     assert_int_equal(get(&next, "a", 0, text, sizeof(text)), TT_ERR_TIMED_OUT);
     assert_int_equal(get(&other, "a", 0, text, sizeof(text)), TT_ERR_TIMED_OUT);
-    assert_int_equal(tt_join_file_store_sweep(&other), 0);
-    assert_int_equal(tt_join_file_store_sweep(&made->store), 0);
-    assert_int_equal(tt_join_file_store_sweep(&next), 1);
+    assert_int_equal(tt_mesh_file_store_sweep(&other), 0);
+    assert_int_equal(tt_mesh_file_store_sweep(&made->store), 0);
+    assert_int_equal(tt_mesh_file_store_sweep(&next), 1);
     assert_int_equal(get(&next, "b", 0, text, sizeof(text)), TT_OK);
 }
 
 static void test_planted_files_are_refused(void **state)
 {
     const place *made = *state;
-    tt_join_why why;
+    tt_launch_why why;
     char text[16];
     char name[128];
     char aside[128];
-    assert_int_equal(tt_join_file_store_put(&made->store, "k", "x", 1, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "k", "x", 1, &why), TT_OK);
     (void)snprintf(name, sizeof(name), "%s/tutti.%016llx.3.k", made->path,
                    (unsigned long long)made->store.job);
     (void)snprintf(aside, sizeof(aside), "%s/aside", made->path);
@@ -162,35 +162,35 @@ static void test_planted_files_are_refused(void **state)
 static void test_sizes_and_keys_are_checked(void **state)
 {
     const place *made = *state;
-    static char large[TT_JOIN_BLOB_BYTES_MAX + 1];
+    static char large[TT_MESH_BLOB_BYTES_MAX + 1];
     static const char *const keys[] = {"", "a/b", "..", "a.b", "a b"};
-    tt_join_why why;
+    tt_launch_why why;
     char text[16];
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        assert_int_equal(tt_join_file_store_put(&made->store, keys[i], "x", 1, &why),
+        assert_int_equal(tt_mesh_file_store_put(&made->store, keys[i], "x", 1, &why),
                          TT_ERR_BAD_ARGUMENT);
     }
-    assert_int_equal(tt_join_file_store_put(&made->store, "k", large, sizeof(large), &why),
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "k", large, sizeof(large), &why),
                      TT_ERR_BAD_ARGUMENT);
-    assert_int_equal(tt_join_file_store_put(&made->store, "k", large, 16, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_put(&made->store, "k", large, 16, &why), TT_OK);
     assert_int_equal(get(&made->store, "k", 0, text, sizeof(text)), TT_ERR_BAD_WIRE);
 }
 
 static void test_unsafe_places_are_refused(void **state)
 {
     const place *made = *state;
-    tt_join_file_store store;
-    tt_join_why why = {""};
+    tt_mesh_file_store store;
+    tt_launch_why why = {""};
     char path[128];
     assert_int_equal(chmod(made->path, 0777), 0);
-    assert_int_equal(tt_join_file_store_init(&store, made->path, "j", 0, &why), TT_ERR_BAD_CONFIG);
+    assert_int_equal(tt_mesh_file_store_init(&store, made->path, "j", 0, &why), TT_ERR_BAD_CONFIG);
     assert_non_null(strstr(why.text, "chmod 700"));
     assert_int_equal(chmod(made->path, 01777), 0);
-    assert_int_equal(tt_join_file_store_init(&store, made->path, "j", 0, &why), TT_OK);
+    assert_int_equal(tt_mesh_file_store_init(&store, made->path, "j", 0, &why), TT_OK);
     assert_int_equal(chmod(made->path, 0700), 0);
     (void)snprintf(path, sizeof(path), "%s/missing/deep", made->path);
-    assert_int_equal(tt_join_file_store_init(&store, path, "j", 0, &why), TT_ERR_SYSTEM);
-    assert_int_equal(tt_join_file_store_init(&store, "/proc/self/cmdline", "j", 0, &why),
+    assert_int_equal(tt_mesh_file_store_init(&store, path, "j", 0, &why), TT_ERR_SYSTEM);
+    assert_int_equal(tt_mesh_file_store_init(&store, "/proc/self/cmdline", "j", 0, &why),
                      TT_ERR_BAD_CONFIG);
 }
 

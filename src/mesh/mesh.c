@@ -19,7 +19,7 @@
 #include "mesh/mesh_internal.h"
 
 enum {
-    LISTENERS_MAX = TT_JOIN_MEETING_SOCKETS_MAX + 1,
+    LISTENERS_MAX = TT_MESH_MEETING_SOCKETS_MAX + 1,
     CONNECTIONS_PER_RANK = 5, /* the meeting, and links both ways with a spare */
     LAST_WORDS_MS = 2000,
     LINGER_MS = 1000,
@@ -53,7 +53,7 @@ static int poll_timeout_ms(uint64_t now_ns, uint64_t wake_ns)
  * again. */
 static uint64_t handle_time(tt_mesh_work *work)
 {
-    const uint64_t now_ns = tt_join_now_ns();
+    const uint64_t now_ns = tt_launch_now_ns();
     uint64_t wake_ns = work->deadline_ns;
     if (now_ns >= work->deadline_ns && (work->lingering || work->going)) {
         work->over = true;
@@ -103,7 +103,7 @@ static size_t listeners(const tt_mesh_work *work, struct pollfd polled[LISTENERS
 {
     /* Others accept only once they know the table: until then peers wait in the backlog. */
     const bool open = (tt_mesh_work_is_root(work) || work->linking) && !work->going;
-    const uint64_t now_ns = tt_join_now_ns();
+    const uint64_t now_ns = tt_launch_now_ns();
     const bool open_tcp = open && now_ns >= work->accept_again_ns[0];
     const bool open_unix = open && work->linking && now_ns >= work->accept_again_ns[1];
     size_t count = 0;
@@ -131,7 +131,7 @@ static void turn(tt_mesh_work *work, struct pollfd *polled)
 {
     uint64_t wake_ns = handle_time(work);
     for (int local = 0; local < 2; local++) {
-        if (work->accept_again_ns[local] > tt_join_now_ns()) {
+        if (work->accept_again_ns[local] > tt_launch_now_ns()) {
             wake_ns = tt_min_u64(wake_ns, work->accept_again_ns[local]);
         }
     }
@@ -148,7 +148,7 @@ static void turn(tt_mesh_work *work, struct pollfd *polled)
         return;
     }
     if (poll(polled, listener_count + connection_count,
-             poll_timeout_ms(tt_join_now_ns(), wake_ns)) < 0 &&
+             poll_timeout_ms(tt_launch_now_ns(), wake_ns)) < 0 &&
         errno != EINTR) {
         (void)tt_mesh_work_fail(work, TT_ERR_SYSTEM, "poll failed: %s", strerror(errno));
         return;
@@ -186,11 +186,11 @@ static void spread_failure(tt_mesh_work *work)
             (void)tt_mesh_message_queue(each, TT_MESH_FAILED, work->why->text, text_bytes);
         }
     }
-    const uint64_t deadline_ns = tt_join_deadline_after_ms(LAST_WORDS_MS);
+    const uint64_t deadline_ns = tt_launch_deadline_after_ms(LAST_WORDS_MS);
     for (size_t i = 0; i < work->connection_count; i++) {
         tt_mesh_connection *each = work->connections[i];
         while (each->phase == TT_MESH_PHASE_TALKING && tt_mesh_connection_flush(each) &&
-               each->out_end > 0 && tt_join_wait_fd(each->fd, POLLOUT, deadline_ns) == TT_OK) {
+               each->out_end > 0 && tt_launch_wait_fd(each->fd, POLLOUT, deadline_ns) == TT_OK) {
         }
         if (each->phase != TT_MESH_PHASE_TALKING) {
             continue;
@@ -210,7 +210,7 @@ static void linger(tt_mesh_work *work, struct pollfd *polled)
     const tt_status status = work->status;
     work->status = TT_OK;
     work->lingering = true;
-    work->deadline_ns = tt_join_deadline_after_ms(LINGER_MS);
+    work->deadline_ns = tt_launch_deadline_after_ms(LINGER_MS);
     while (!work->over && work->status == TT_OK && work->greeted_count + 1 < work->mesh->size) {
         turn(work, polled);
     }
@@ -255,7 +255,7 @@ static void work_fini(tt_mesh_work *work)
         tt_mesh_connection_destroy(work->connections[i]);
     }
     tt_mesh_place_withdraw(work);
-    tt_join_meeting_close(&work->meeting);
+    tt_mesh_meeting_close(&work->meeting);
     if (work->unix_fd >= 0) {
         (void)close(work->unix_fd);
     }
@@ -312,7 +312,7 @@ static tt_status run(tt_mesh_work *work)
     return work->status;
 }
 
-tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_join_why *why)
+tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_launch_why *why)
 {
     tt_mesh mesh = {.rank = config->identity->rank, .size = config->identity->size};
     const uint64_t timeout_ms = config->timeout_ms != 0 ? config->timeout_ms : TT_MESH_TIMEOUT_MS;
@@ -322,10 +322,10 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
                          .unix_fd = -1,
                          .segment_fd = -1,
                          .timeout_ms = timeout_ms,
-                         .deadline_ns = tt_join_deadline_after_ms(timeout_ms)};
+                         .deadline_ns = tt_launch_deadline_after_ms(timeout_ms)};
     TT_ASSERT(mesh.rank < mesh.size);
     if (config->listen_fd >= 0) {
-        work.meeting = (tt_join_meeting){.fds = {config->listen_fd}, .fd_count = 1};
+        work.meeting = (tt_mesh_meeting){.fds = {config->listen_fd}, .fd_count = 1};
     }
     why->text[0] = '\0';
     if (config->secret != NULL) {
@@ -351,7 +351,7 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
     if (status != TT_OK) {
         tt_mesh_fini(&mesh);
         if (why->text[0] == '\0') {
-            (void)tt_join_fail(why, status, "%s", tt_status_text(status));
+            (void)tt_launch_fail(why, status, "%s", tt_status_text(status));
         }
         return status;
     }

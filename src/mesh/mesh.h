@@ -85,8 +85,8 @@ typedef struct tt_mesh {
 } tt_mesh;
 
 typedef struct tt_mesh_config {
-    const tt_join_identity *identity;
-    const tt_join_source *source;
+    const tt_launch_identity *identity;
+    const tt_launch_source *source;
     const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space or engine */
     int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
     uint64_t host_id;
@@ -113,7 +113,7 @@ typedef struct tt_mesh_config {
 
 /* Blocks until all ranks are connected, a rank failed, or time is out. `*mesh_out` is set only on
  * TT_OK; the caller then owns it. */
-tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_join_why *why);
+tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_launch_why *why);
 
 /* Closes the descriptors that were not taken, and wipes the keys. */
 void tt_mesh_fini(tt_mesh *mesh);

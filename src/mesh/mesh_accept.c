@@ -53,7 +53,7 @@ void tt_mesh_drop_stranger(tt_mesh_connection *connection)
  * answer. Connections are kept in the order of their arrival. */
 static bool make_room(tt_mesh_work *work, bool local, size_t strangers_max)
 {
-    const uint64_t now_ns = tt_join_now_ns();
+    const uint64_t now_ns = tt_launch_now_ns();
     tt_mesh_connection *victim = NULL;
     size_t stranger_count = 0;
     for (size_t i = 0; i < work->connection_count; i++) {
@@ -97,10 +97,10 @@ void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection)
  */
 static void run_short(tt_mesh_work *work, int error)
 {
-    const uint64_t now_ns = tt_join_now_ns();
+    const uint64_t now_ns = tt_launch_now_ns();
     for (int local = 0; local < 2; local++) {
         (void)make_room(work, local, 1);
-        work->accept_again_ns[local] = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+        work->accept_again_ns[local] = tt_launch_deadline_after_ms(ACCEPT_PAUSE_MS);
     }
     if (work->accept_short_ns == 0) {
         work->accept_short_ns = now_ns;
@@ -115,7 +115,7 @@ static void run_short(tt_mesh_work *work, int error)
 }
 
 /* -1: nobody is waiting, or the kernel has no descriptor to give. */
-static int take_one(tt_mesh_work *work, int listen_fd, tt_join_address *address)
+static int take_one(tt_mesh_work *work, int listen_fd, tt_launch_address *address)
 {
     address->bytes = sizeof(address->storage);
     const int fd = accept4(listen_fd, (struct sockaddr *)&address->storage, &address->bytes,
@@ -139,7 +139,7 @@ static bool is_same_user(int fd, pid_t *pid_out)
     return credentials.uid == geteuid() || TT_PLANT(OTHER_USER_TAKEN);
 }
 
-static void welcome(tt_mesh_work *work, int fd, const tt_join_address *address, bool local)
+static void welcome(tt_mesh_work *work, int fd, const tt_launch_address *address, bool local)
 {
     pid_t pid = 0;
     if (local && !is_same_user(fd, &pid)) {
@@ -162,7 +162,7 @@ static void welcome(tt_mesh_work *work, int fd, const tt_join_address *address, 
     connection->pid = pid;
     connection->address = *address;
     connection->peer = TT_HELLO_RANK_UNKNOWN;
-    connection->deadline_ns = tt_join_deadline_after_ms(TT_MESH_STRANGER_MS);
+    connection->deadline_ns = tt_launch_deadline_after_ms(TT_MESH_STRANGER_MS);
     tt_mesh_connection_greet(work, connection);
     if (work->status == TT_OK) {
         tt_mesh_connection_progress(work, connection);
@@ -173,10 +173,10 @@ void tt_mesh_accept(tt_mesh_work *work, int listen_fd, bool local)
 {
     for (int i = 0; i < ACCEPT_BATCH && work->status == TT_OK && !work->going; i++) {
         if (!make_room(work, local, TT_MESH_STRANGERS_MAX)) {
-            work->accept_again_ns[local] = tt_join_deadline_after_ms(ACCEPT_PAUSE_MS);
+            work->accept_again_ns[local] = tt_launch_deadline_after_ms(ACCEPT_PAUSE_MS);
             return;
         }
-        tt_join_address address;
+        tt_launch_address address;
         const int fd = take_one(work, listen_fd, &address);
         if (fd < 0) {
             return;

@@ -23,11 +23,11 @@
 enum { CONNECTIONS_MAX = 4, NOBODY = 65534 };
 
 typedef struct door {
-    tt_join_identity identity;
+    tt_launch_identity identity;
     tt_log log;
     tt_mesh_config config;
     tt_mesh mesh;
-    tt_join_why why;
+    tt_launch_why why;
     tt_mesh_connection *connections[CONNECTIONS_MAX];
     tt_mesh_work work;
     struct sockaddr_un address;
@@ -46,7 +46,7 @@ static void keep_line(void *user, int level, const char *text)
 static void door_init(door *self)
 {
     memset(self, 0, sizeof(*self));
-    self->identity = (tt_join_identity){.rank = 0, .size = 2, .job_id = "job-7"};
+    self->identity = (tt_launch_identity){.rank = 0, .size = 2, .job_id = "job-7"};
     self->log = (tt_log){.level = TT_LOG_WARN, .write = keep_line, .user = self};
     self->config = (tt_mesh_config){.identity = &self->identity, .log = &self->log};
     self->mesh = (tt_mesh){.rank = 0, .size = 2};

@@ -29,7 +29,7 @@ tt_mesh_connection *tt_mesh_connection_create(tt_mesh_work *work)
     }
     connection->fd = -1;
     connection->received_fd = -1;
-    connection->created_ns = tt_join_now_ns();
+    connection->created_ns = tt_launch_now_ns();
     work->connections[work->connection_count++] = connection;
     return connection;
 }
@@ -72,8 +72,8 @@ const char *tt_mesh_connection_name(const tt_mesh_connection *connection, char t
         (void)snprintf(text, 96, "local process %d", (int)connection->pid);
         return text;
     }
-    char host[TT_JOIN_ADDRESS_TEXT_BYTES];
-    tt_join_address_format(&connection->address, host);
+    char host[TT_LAUNCH_ADDRESS_TEXT_BYTES];
+    tt_launch_address_format(&connection->address, host);
     const bool ipv6 = connection->address.storage.ss_family == AF_INET6;
     const struct sockaddr_in *any = (const void *)&connection->address.storage;
     (void)snprintf(text, 96, ipv6 ? "[%s]:%u" : "%s:%u", host, ntohs(any->sin_port));
@@ -123,14 +123,14 @@ static void retry(tt_mesh_work *work, tt_mesh_connection *connection, bool is_po
     const bool has_next = connection == work->root && tt_mesh_place_next(work, connection);
     connection->phase = TT_MESH_PHASE_WAITING;
     if (has_next && is_port_closed) {
-        connection->deadline_ns = tt_join_now_ns();
+        connection->deadline_ns = tt_launch_now_ns();
         return;
     }
     const uint32_t doublings = (uint32_t)tt_min_u64(connection->attempt, 10);
     const uint64_t delay_ms =
         tt_min_u64((uint64_t)TT_MESH_RETRY_MS_FIRST << doublings, TT_MESH_RETRY_MS_LAST);
     connection->attempt++;
-    connection->deadline_ns = tt_join_deadline_after_ms(delay_ms);
+    connection->deadline_ns = tt_launch_deadline_after_ms(delay_ms);
 }
 
 void tt_mesh_connection_retry(tt_mesh_work *work, tt_mesh_connection *connection)

@@ -57,7 +57,7 @@ typedef struct tt_mesh_connection {
     bool was_reset; /* outgoing: the other side dropped it unread, which is no refusal */
     tt_hello_role role;
     uint32_t peer; /* outgoing: whom we dial; incoming: known once greeted */
-    tt_join_address address;
+    tt_launch_address address;
     uint64_t created_ns;
     uint64_t deadline_ns; /* WAITING: when to dial; incoming: when patience ends */
     uint32_t attempt;
@@ -88,14 +88,14 @@ typedef struct tt_mesh_connection {
 typedef struct tt_mesh_work {
     const tt_mesh_config *config;
     tt_mesh *mesh;
-    tt_join_why *why;
+    tt_launch_why *why;
     uint8_t secret[TT_SEAL_KEY_BYTES]; /* the caller's, or from the launcher's key-value space */
     bool has_secret;
     uint8_t fingerprint[TT_HELLO_FINGERPRINT_BYTES];
-    tt_join_rendezvous meet; /* what FILE and PMI led to, or the TCP one itself */
-    tt_join_address_list meet_addresses;
+    tt_launch_rendezvous meet; /* what FILE and PMI led to, or the TCP one itself */
+    tt_launch_address_list meet_addresses;
     size_t meet_turn;
-    tt_join_file_store store; /* FILE only */
+    tt_mesh_file_store store; /* FILE only */
     bool has_store;
 
     uint64_t deadline_ns;
@@ -106,7 +106,7 @@ typedef struct tt_mesh_work {
     bool over;
     tt_status status; /* first failure */
 
-    tt_join_meeting meeting; /* rank 0: where all meet and link; others: where peers link */
+    tt_mesh_meeting meeting; /* rank 0: where all meet and link; others: where peers link */
     int unix_fd;
     size_t accept_turn;          /* which listener is served first */
     uint64_t accept_again_ns[2]; /* TCP, Unix: not before; all places are taken */

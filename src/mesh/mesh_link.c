@@ -36,7 +36,7 @@ static int compare_hosts(const void *a, const void *b, void *records)
 
 static uint64_t name_process(const tt_mesh_record *record)
 {
-    const uint64_t id = tt_join_hash(record->host_id, &record->pid, sizeof(record->pid));
+    const uint64_t id = tt_launch_hash(record->host_id, &record->pid, sizeof(record->pid));
     return id != 0 ? id : 1;
 }
 
@@ -126,10 +126,10 @@ static void ask_for_segment(tt_mesh_work *work)
 }
 
 /* Link-local addresses mean something on one interface only: ours, not the peer's number of it. */
-static void scope_address(const tt_mesh_work *work, tt_join_address *address)
+static void scope_address(const tt_mesh_work *work, tt_launch_address *address)
 {
-    const tt_join_address *own = &work->records[work->mesh->rank].address;
-    if (tt_join_address_is_link_local(address) && address->storage.ss_family == AF_INET6 &&
+    const tt_launch_address *own = &work->records[work->mesh->rank].address;
+    if (tt_launch_address_is_link_local(address) && address->storage.ss_family == AF_INET6 &&
         own->storage.ss_family == AF_INET6) {
         ((struct sockaddr_in6 *)&address->storage)->sin6_scope_id =
             ((const struct sockaddr_in6 *)&own->storage)->sin6_scope_id;
@@ -166,7 +166,7 @@ void tt_mesh_link_start(tt_mesh_work *work)
     for (uint32_t rank = 0; rank < work->mesh->size; rank++) {
         work->joined[rank] = true;
     }
-    work->deadline_ns = tt_join_deadline_after_ms(
+    work->deadline_ns = tt_launch_deadline_after_ms(
         work->timeout_ms + (tt_mesh_work_is_root(work) ? 0 : TT_MESH_GRACE_MS));
     if (number_hosts(work) != TT_OK || sum_up_hosts(work) != TT_OK) {
         return;

@@ -51,8 +51,8 @@ void tt_mesh_meet_timed_out(tt_mesh_work *work)
         return;
     }
     const bool met = work->root->phase == TT_MESH_PHASE_TALKING;
-    char meet[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
-    tt_join_rendezvous_format(&work->config->identity->rendezvous, meet);
+    char meet[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
+    tt_launch_rendezvous_format(&work->config->identity->rendezvous, meet);
     (void)tt_mesh_work_fail(work, TT_ERR_TIMED_OUT, "rank %u %s rank 0 at %.200s within %g s%s%s",
                             work->mesh->rank, met ? "heard nothing more from" : "could not reach",
                             meet, (double)work->timeout_ms / 1000.0,
@@ -112,7 +112,7 @@ static void check_reach(tt_mesh_work *work)
     for (uint32_t rank = 1; rank < work->mesh->size; rank++) {
         const tt_mesh_record *record = &work->records[rank];
         for (uint32_t other = 0; other < work->mesh->size; other++) {
-            if (tt_join_address_is_loopback(&record->address) && other > rank &&
+            if (tt_launch_address_is_loopback(&record->address) && other > rank &&
                 strcmp(work->records[other].host, record->host) != 0 &&
                 work->records[other].host_id != record->host_id) {
                 (void)tt_mesh_work_fail(
@@ -137,9 +137,9 @@ static void rank_joined_twice(tt_mesh_work *work, const tt_mesh_record *first,
 
 static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
 {
-    tt_join_tag_text own, theirs;
-    tt_join_tag_tell(work->config->engine, own);
-    tt_join_tag_tell(record->engine, theirs);
+    tt_launch_tag_text own, theirs;
+    tt_launch_tag_tell(work->config->engine, own);
+    tt_launch_tag_tell(record->engine, theirs);
     (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
                             "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
                             "TUTTI_TRANSPORT, and their plugins to every host (tutti info "
@@ -264,7 +264,7 @@ void tt_mesh_meet_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
         (void)tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for a message");
     }
     /* From here rank 0 keeps the time, and may have started later than we did. */
-    work->deadline_ns = tt_join_deadline_after_ms(work->timeout_ms + TT_MESH_GRACE_MS);
+    work->deadline_ns = tt_launch_deadline_after_ms(work->timeout_ms + TT_MESH_GRACE_MS);
 }
 
 void tt_mesh_meet_advance(tt_mesh_work *work)

@@ -20,7 +20,7 @@ enum { RESOLVE_AGAIN_NS = 200 * 1000 * 1000 };
 static const char root_key[] = "root";
 
 /* The address a socket is bound to, port included. */
-static tt_status bound_address(int fd, tt_join_address *address)
+static tt_status bound_address(int fd, tt_launch_address *address)
 {
     address->bytes = sizeof(address->storage);
     return getsockname(fd, (struct sockaddr *)&address->storage, &address->bytes) == 0
@@ -28,14 +28,14 @@ static tt_status bound_address(int fd, tt_join_address *address)
                : TT_ERR_SYSTEM;
 }
 
-static tt_status listen_anywhere(tt_mesh_work *work, const tt_join_address *address)
+static tt_status listen_anywhere(tt_mesh_work *work, const tt_launch_address *address)
 {
-    tt_join_listen_request request = {.address = *address};
-    TT_TRY(tt_join_port_range(work->config->source, &request, work->why));
+    tt_launch_listen_request request = {.address = *address};
+    TT_TRY(tt_mesh_port_range(work->config->source, &request, work->why));
     request.address = *address;
     request.allow_any = false;
-    tt_join_listener listener;
-    TT_TRY(tt_join_listen(&request, &listener, work->why));
+    tt_launch_listener listener;
+    TT_TRY(tt_launch_listen(&request, &listener, work->why));
     work->meeting.fds[0] = listener.fd;
     work->meeting.fd_count = 1;
     work->meeting.port = listener.port;
@@ -57,7 +57,7 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->pid = (uint32_t)getpid();
     record->flags =
         (work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0) | (config->has_aes ? TT_MESH_HAS_AES : 0);
-    char host[TT_JOIN_HOST_BYTES] = "";
+    char host[TT_LAUNCH_HOST_BYTES] = "";
     const bool named = gethostname(host, sizeof(host) - 1) == 0 && host[0] > ' ' && host[0] <= '~';
     const char *source = named ? host : "unnamed";
     for (size_t i = 0; i < TT_MESH_HOST_BYTES - 1 && source[i] > ' ' && source[i] <= '~'; i++) {
@@ -96,86 +96,88 @@ tt_status tt_mesh_place_listen_local(tt_mesh_work *work)
 }
 
 /* "tcp://10.0.0.7:40001", as parse takes it. */
-static void meeting_text(const tt_join_address *address, uint16_t port,
-                         char text_out[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+static void meeting_text(const tt_launch_address *address, uint16_t port,
+                         char text_out[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES])
 {
-    tt_join_rendezvous meet = {.kind = TT_JOIN_RENDEZVOUS_TCP, .port_first = port, .port_count = 1};
-    tt_join_address_format(address, meet.host);
-    tt_join_rendezvous_format(&meet, text_out);
+    tt_launch_rendezvous meet = {
+        .kind = TT_LAUNCH_RENDEZVOUS_TCP, .port_first = port, .port_count = 1};
+    tt_launch_address_format(address, meet.host);
+    tt_launch_rendezvous_format(&meet, text_out);
 }
 
 enum { SECRET_HEX_BYTES = 2 * TT_SEAL_KEY_BYTES + 1 };
 
 /* Without a secret of the caller's, rank 0 makes one: the launcher serves its own job only. */
-static tt_status pmi_put_secret(tt_mesh_work *work, tt_join_pmi *pmi)
+static tt_status pmi_put_secret(tt_mesh_work *work, tt_launch_pmi *pmi)
 {
     char hex[SECRET_HEX_BYTES];
     randombytes_buf(work->secret, sizeof(work->secret));
     work->has_secret = true;
     (void)sodium_bin2hex(hex, sizeof(hex), work->secret, sizeof(work->secret));
-    const tt_status status = tt_join_pmi_put(pmi, "tutti-secret", hex, work->why);
+    const tt_status status = tt_launch_pmi_put(pmi, "tutti-secret", hex, work->why);
     sodium_memzero(hex, sizeof(hex));
     return status;
 }
 
-static tt_status pmi_get_secret(tt_mesh_work *work, tt_join_pmi *pmi)
+static tt_status pmi_get_secret(tt_mesh_work *work, tt_launch_pmi *pmi)
 {
     char hex[SECRET_HEX_BYTES];
     size_t bytes = 0;
-    TT_TRY(tt_join_pmi_get(pmi, "tutti-secret", hex, sizeof(hex), work->why));
+    TT_TRY(tt_launch_pmi_get(pmi, "tutti-secret", hex, sizeof(hex), work->why));
     const bool is_good = sodium_hex2bin(work->secret, sizeof(work->secret), hex, strlen(hex), NULL,
                                         &bytes, NULL) == 0 &&
                          bytes == sizeof(work->secret);
     sodium_memzero(hex, sizeof(hex));
     work->has_secret = is_good;
     return is_good ? TT_OK
-                   : tt_join_fail(work->why, TT_ERR_REFUSED,
-                                  "the launcher's key-value space holds no good secret");
+                   : tt_launch_fail(work->why, TT_ERR_REFUSED,
+                                    "the launcher's key-value space holds no good secret");
 }
 
-static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES])
 {
     const bool is_root = tt_mesh_work_is_root(work);
     const bool has_secret = work->config->secret != NULL;
-    tt_join_pmi *pmi = NULL;
-    TT_TRY(tt_join_pmi_create(work->config->source, work->timeout_ms, &pmi, work->why));
-    const tt_join_pmi_side side = {
+    tt_launch_pmi *pmi = NULL;
+    TT_TRY(tt_launch_pmi_create(work->config->source, work->timeout_ms, &pmi, work->why));
+    const tt_launch_pmi_side side = {
         .rank = work->mesh->rank, .size = work->mesh->size, .engine = work->config->engine};
-    tt_status status = tt_join_pmi_announce(pmi, &side, work->why);
+    tt_status status = tt_launch_pmi_announce(pmi, &side, work->why);
     if (status == TT_OK && is_root) {
-        status = tt_join_pmi_put(pmi, "tutti-root", text, work->why);
+        status = tt_launch_pmi_put(pmi, "tutti-root", text, work->why);
     }
     if (status == TT_OK && is_root && !has_secret) {
         status = pmi_put_secret(work, pmi);
     }
     if (status == TT_OK) {
-        status = tt_join_pmi_barrier(pmi, work->why);
+        status = tt_launch_pmi_barrier(pmi, work->why);
     }
     if (status == TT_OK) {
-        status = tt_join_pmi_compare(pmi, &side, work->why);
+        status = tt_launch_pmi_compare(pmi, &side, work->why);
     }
     if (status == TT_OK && !is_root) {
-        status = tt_join_pmi_get(pmi, "tutti-root", text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, work->why);
+        status =
+            tt_launch_pmi_get(pmi, "tutti-root", text, TT_LAUNCH_RENDEZVOUS_TEXT_BYTES, work->why);
     }
     if (status == TT_OK && !is_root && !has_secret) {
         status = pmi_get_secret(work, pmi);
     }
-    tt_join_pmi_destroy(pmi);
+    tt_launch_pmi_destroy(pmi);
     return status;
 }
 
 /* The same through an engine: one broadcast of rank 0's address and, if need be, secret. */
-static tt_status engine_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES])
+static tt_status engine_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES])
 {
     struct {
-        char address[TT_JOIN_HOST_BYTES + 32];
+        char address[TT_LAUNCH_HOST_BYTES + 32];
         uint8_t secret[TT_SEAL_KEY_BYTES];
     } word = {.address = ""};
     const bool is_root = tt_mesh_work_is_root(work);
     if (work->config->broadcast == NULL) {
-        return tt_join_fail(work->why, TT_ERR_BAD_CONFIG,
-                            "TUTTI_RENDEZVOUS asks an engine to carry rank 0's address, and none "
-                            "is loaded; see: tutti info --engines");
+        return tt_launch_fail(work->why, TT_ERR_BAD_CONFIG,
+                              "TUTTI_RENDEZVOUS asks an engine to carry rank 0's address, and none "
+                              "is loaded; see: tutti info --engines");
     }
     if (is_root) {
         (void)snprintf(word.address, sizeof(word.address), "%s", text);
@@ -183,10 +185,10 @@ static tt_status engine_exchange(tt_mesh_work *work, char text[TT_JOIN_RENDEZVOU
     }
     tt_status status = work->config->broadcast(work->config->user, &word, sizeof(word));
     if (status != TT_OK) {
-        status = tt_join_fail(work->why, status, "the engine could not carry rank 0's address");
+        status = tt_launch_fail(work->why, status, "the engine could not carry rank 0's address");
     } else if (!is_root) {
         word.address[sizeof(word.address) - 1] = '\0';
-        (void)snprintf(text, TT_JOIN_RENDEZVOUS_TEXT_BYTES, "%s", word.address);
+        (void)snprintf(text, TT_LAUNCH_RENDEZVOUS_TEXT_BYTES, "%s", word.address);
     }
     if (status == TT_OK && work->config->secret == NULL) {
         memcpy(work->secret, word.secret, sizeof(work->secret));
@@ -215,44 +217,45 @@ static tt_status adopt_listener(tt_mesh_work *work)
 
 tt_status tt_mesh_place_root(tt_mesh_work *work)
 {
-    const tt_join_identity *identity = work->config->identity;
+    const tt_launch_identity *identity = work->config->identity;
     if (work->config->listen_fd >= 0) {
         return adopt_listener(work);
     }
-    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_TCP) {
-        return tt_join_meeting_listen(&identity->rendezvous, &work->meeting, work->why);
+    if (identity->rendezvous.kind == TT_LAUNCH_RENDEZVOUS_TCP) {
+        return tt_mesh_meeting_listen(&identity->rendezvous, &work->meeting, work->why);
     }
-    tt_join_address address;
-    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    tt_launch_address address;
+    char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
     TT_TRY(
-        tt_join_address_choose(work->config->source, &identity->rendezvous, &address, work->why));
+        tt_mesh_address_choose(work->config->source, &identity->rendezvous, &address, work->why));
     TT_TRY(listen_anywhere(work, &address));
     meeting_text(&address, work->meeting.port, text);
-    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI) {
+    if (identity->rendezvous.kind == TT_LAUNCH_RENDEZVOUS_PMI) {
         return pmi_exchange(work, text);
     }
-    if (identity->rendezvous.kind == TT_JOIN_RENDEZVOUS_ENGINE) {
+    if (identity->rendezvous.kind == TT_LAUNCH_RENDEZVOUS_ENGINE) {
         return engine_exchange(work, text);
     }
-    TT_TRY(tt_join_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
+    TT_TRY(tt_mesh_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
                                    identity->incarnation, work->why));
     work->has_store = true;
-    (void)tt_join_file_store_sweep(&work->store);
-    return tt_join_file_store_put(&work->store, root_key, text, strlen(text), work->why);
+    (void)tt_mesh_file_store_sweep(&work->store);
+    return tt_mesh_file_store_put(&work->store, root_key, text, strlen(text), work->why);
 }
 
 void tt_mesh_place_withdraw(tt_mesh_work *work)
 {
     if (work->has_store && tt_mesh_work_is_root(work)) {
-        tt_join_file_store_remove(&work->store, root_key);
+        tt_mesh_file_store_remove(&work->store, root_key);
     }
 }
 
 static tt_status resolve(tt_mesh_work *work)
 {
     for (;;) {
-        const tt_status status = tt_join_resolve(work->meet.host, &work->meet_addresses, work->why);
-        if (status == TT_OK || tt_join_wait_time(RESOLVE_AGAIN_NS, work->deadline_ns) != TT_OK) {
+        const tt_status status =
+            tt_launch_resolve(work->meet.host, &work->meet_addresses, work->why);
+        if (status == TT_OK || tt_launch_wait_time(RESOLVE_AGAIN_NS, work->deadline_ns) != TT_OK) {
             return status;
         }
     }
@@ -261,63 +264,63 @@ static tt_status resolve(tt_mesh_work *work)
 /* What the store holds now; it may be left from an earlier run, so it is read again later. */
 static tt_status read_store(tt_mesh_work *work, uint64_t deadline_ns)
 {
-    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
-    tt_join_blob blob = {.bytes = text, .capacity = sizeof(text) - 1};
-    TT_TRY(tt_join_file_store_get(&work->store, root_key, deadline_ns, &blob, work->why));
+    char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
+    tt_mesh_blob blob = {.bytes = text, .capacity = sizeof(text) - 1};
+    TT_TRY(tt_mesh_file_store_get(&work->store, root_key, deadline_ns, &blob, work->why));
     text[blob.count] = '\0';
-    return tt_join_rendezvous_parse(text, &work->meet, work->why);
+    return tt_launch_rendezvous_parse(text, &work->meet, work->why);
 }
 
 tt_status tt_mesh_place_find(tt_mesh_work *work)
 {
-    const tt_join_identity *identity = work->config->identity;
-    char text[TT_JOIN_RENDEZVOUS_TEXT_BYTES];
+    const tt_launch_identity *identity = work->config->identity;
+    char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
     switch (identity->rendezvous.kind) {
-    case TT_JOIN_RENDEZVOUS_TCP:
+    case TT_LAUNCH_RENDEZVOUS_TCP:
         work->meet = identity->rendezvous;
         break;
-    case TT_JOIN_RENDEZVOUS_PMI:
+    case TT_LAUNCH_RENDEZVOUS_PMI:
         TT_TRY(pmi_exchange(work, text));
-        TT_TRY(tt_join_rendezvous_parse(text, &work->meet, work->why));
+        TT_TRY(tt_launch_rendezvous_parse(text, &work->meet, work->why));
         break;
-    case TT_JOIN_RENDEZVOUS_ENGINE:
+    case TT_LAUNCH_RENDEZVOUS_ENGINE:
         TT_TRY(engine_exchange(work, text));
-        TT_TRY(tt_join_rendezvous_parse(text, &work->meet, work->why));
+        TT_TRY(tt_launch_rendezvous_parse(text, &work->meet, work->why));
         break;
-    case TT_JOIN_RENDEZVOUS_FILE:
-        TT_TRY(tt_join_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
+    case TT_LAUNCH_RENDEZVOUS_FILE:
+        TT_TRY(tt_mesh_file_store_init(&work->store, identity->rendezvous.path, identity->job_id,
                                        identity->incarnation, work->why));
         work->has_store = true;
         TT_TRY(read_store(work, work->deadline_ns));
         break;
-    case TT_JOIN_RENDEZVOUS_NONE:
+    case TT_LAUNCH_RENDEZVOUS_NONE:
         return tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
                                  "rank %u of %u has no meeting point; set TUTTI_RENDEZVOUS",
                                  work->mesh->rank, work->mesh->size);
     }
-    if (work->meet.kind != TT_JOIN_RENDEZVOUS_TCP) {
+    if (work->meet.kind != TT_LAUNCH_RENDEZVOUS_TCP) {
         return tt_mesh_work_fail(work, TT_ERR_BAD_WIRE, "rank 0 published no TCP address");
     }
     TT_TRY(resolve(work));
-    tt_join_address address;
-    TT_TRY(tt_join_address_choose(work->config->source, &work->meet, &address, work->why));
+    tt_launch_address address;
+    TT_TRY(tt_mesh_address_choose(work->config->source, &work->meet, &address, work->why));
     return listen_anywhere(work, &address);
 }
 
 bool tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
 {
-    tt_join_why ignored;
-    tt_join_why *why = work->why;
+    tt_launch_why ignored;
+    tt_launch_why *why = work->why;
     work->why = &ignored; /* an old address is better than none */
-    if (work->has_store && read_store(work, tt_join_now_ns()) == TT_OK) {
-        (void)tt_join_resolve(work->meet.host, &work->meet_addresses, &ignored);
+    if (work->has_store && read_store(work, tt_launch_now_ns()) == TT_OK) {
+        (void)tt_launch_resolve(work->meet.host, &work->meet_addresses, &ignored);
     }
     work->why = why;
-    if (tt_join_meeting_candidate(&work->meet_addresses, &work->meet, work->meet_turn++,
+    if (tt_mesh_meeting_candidate(&work->meet_addresses, &work->meet, work->meet_turn++,
                                   &connection->address)) {
         return true;
     }
     work->meet_turn = 1;
-    (void)tt_join_meeting_candidate(&work->meet_addresses, &work->meet, 0, &connection->address);
+    (void)tt_mesh_meeting_candidate(&work->meet_addresses, &work->meet, 0, &connection->address);
     return false;
 }

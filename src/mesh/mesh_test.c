@@ -170,7 +170,7 @@ static void test_closed_ports_of_a_range_are_passed_without_pauses(void **state)
     member members[2];
     job_init(members, 2, AF_INET);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        tt_join_rendezvous *meet = &members[rank].identity.rendezvous;
+        tt_launch_rendezvous *meet = &members[rank].identity.rendezvous;
         meet->port_first = (uint16_t)(meet->port_first - (PORTS - 1));
         meet->port_count = PORTS;
         members[rank].config.timeout_ms = TIMEOUT_MS;
@@ -250,8 +250,8 @@ static void test_ranks_find_each_other_through_a_directory(void **state)
     close(members[0].config.listen_fd);
     members[0].config.listen_fd = -1;
     for (uint32_t rank = 0; rank < 3; rank++) {
-        tt_join_rendezvous *meet = &members[rank].identity.rendezvous;
-        *meet = (tt_join_rendezvous){.kind = TT_JOIN_RENDEZVOUS_FILE};
+        tt_launch_rendezvous *meet = &members[rank].identity.rendezvous;
+        *meet = (tt_launch_rendezvous){.kind = TT_LAUNCH_RENDEZVOUS_FILE};
         strcpy(meet->path, path);
         members[rank].config.host_id = rank;
     }

@@ -95,7 +95,7 @@ static bool host_is_text(const char host[TT_MESH_HOST_BYTES])
     return length > 0 && length < TT_MESH_HOST_BYTES;
 }
 
-static bool address_decode(const wire_record *wire, tt_join_address *address)
+static bool address_decode(const wire_record *wire, tt_launch_address *address)
 {
     memset(address, 0, sizeof(*address));
     if (wire->port == 0) {
@@ -132,7 +132,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
     if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 ||
         is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
-        wire.rank >= TT_JOIN_SIZE_MAX || !host_is_text(wire.host) ||
+        wire.rank >= TT_LAUNCH_SIZE_MAX || !host_is_text(wire.host) ||
         !address_decode(&wire, &record.address)) {
         return TT_ERR_BAD_WIRE;
     }
@@ -146,7 +146,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
 
 size_t tt_mesh_table_bytes(uint32_t size)
 {
-    TT_ASSERT(size <= TT_JOIN_SIZE_MAX);
+    TT_ASSERT(size <= TT_LAUNCH_SIZE_MAX);
     return TT_MESH_TABLE_HEAD_BYTES + (size_t)size * TT_MESH_RECORD_BYTES;
 }
 

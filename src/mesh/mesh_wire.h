@@ -51,7 +51,7 @@ typedef struct tt_mesh_record {
     uint64_t host_id;
     uint64_t digest;
     uint32_t pid;
-    tt_join_address address;          /* where it listens, port included */
+    tt_launch_address address;        /* where it listens, port included */
     uint8_t name[TT_MESH_NAME_BYTES]; /* of its Unix socket; zeros if it has none */
     char host[TT_MESH_HOST_BYTES];
     char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs, if any */

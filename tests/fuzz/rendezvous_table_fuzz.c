@@ -24,7 +24,7 @@ static void try_record(const uint8_t *wire, size_t wire_bytes)
     if (wire_bytes != TT_MESH_RECORD_BYTES || tt_mesh_record_decode(wire, &record) != TT_OK) {
         return;
     }
-    TT_ASSERT(record.rank < TT_JOIN_SIZE_MAX);
+    TT_ASSERT(record.rank < TT_LAUNCH_SIZE_MAX);
     TT_ASSERT(memchr(record.host, '\0', sizeof(record.host)) != NULL);
     tt_mesh_record_encode(&record, again);
     TT_ASSERT(memcmp(again, wire, sizeof(again)) == 0);
