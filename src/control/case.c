@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 tt_head tt_case_reply(const tt_control *control, const tt_head *key, tt_frame_kind kind)
 {

@@ -12,7 +12,7 @@
 #include "base/plant.h"
 #include "control/any.h"
 #include "control/engine.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 bool tt_failure_allows(tt_op *op)
 {

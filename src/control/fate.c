@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "control/batch.h"
+#include "control/named/batch.h"
 
 bool tt_fate_same_key(const tt_head *a, uint32_t peer_a, const tt_head *b, uint32_t peer_b)
 {

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/engine.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 /* Peers of this host may still be writing into this op's buffers: ask them to say when not. */
 static void ask_to_stop(tt_op *op)

@@ -23,15 +23,15 @@
  *      holds.
  *  (5) When all ranks have joined, none has a ticket: all forget their groups and watch again.
  */
-#include "control/layout.h"
+#include "control/named/layout.h"
 
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/cut.h"
-#include "control/name.h"
+#include "control/named/cut.h"
+#include "control/named/name.h"
 #include "kernel/hash64.h"
 
 enum { STEPS_MAX = 64, INDEX_MIN = 64, PATIENT_STEPS = 2 };

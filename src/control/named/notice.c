@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 _Static_assert((int)TT_NOTICE_BYTES_MAX <= (int)TT_INLINE_BYTES_MAX,
                "a notice lies in memory when it comes");

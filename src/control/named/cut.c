@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cut.c - see cut.h. */
-#include "control/cut.h"
+#include "control/named/cut.h"
 
 #include "base/assert.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 void tt_cut_begin(tt_cut *cut, uint32_t wanted, uint32_t count, uint64_t bytes)
 {

@@ -9,8 +9,8 @@
  * Threads: none of its own.
  * Memory:  the caller's.
  */
-#ifndef TUTTI_CONTROL_CUT_H
-#define TUTTI_CONTROL_CUT_H
+#ifndef TUTTI_CONTROL_NAMED_CUT_H
+#define TUTTI_CONTROL_NAMED_CUT_H
 
 #include <stdbool.h>
 #include <stdint.h>

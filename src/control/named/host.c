@@ -7,9 +7,9 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/plant.h"
-#include "control/batch.h"
 #include "control/engine.h"
-#include "control/name.h"
+#include "control/named/batch.h"
+#include "control/named/name.h"
 
 /* ---- host of a negotiator ---- */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "control/batch.h"
+#include "control/named/batch.h"
 #include "kernel/hash64.h"
 
 static bool is_group(const tt_agreement *item)

@@ -16,10 +16,10 @@
  * Threads: as control.h.
  * Memory:  records and their buffers are kept for reuse.
  */
-#ifndef TUTTI_CONTROL_BATCH_H
-#define TUTTI_CONTROL_BATCH_H
+#ifndef TUTTI_CONTROL_NAMED_BATCH_H
+#define TUTTI_CONTROL_NAMED_BATCH_H
 
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum { BATCHES_OPEN_MAX = 4 }; /* that one list of items fills at a time */
 

@@ -3,7 +3,7 @@
  * batch.c - small named tensors that travel as one.
  *
  * A batch lies in the arena, so that its copy is the staging that foreign memory needs anyway. */
-#include "control/batch.h"
+#include "control/named/batch.h"
 
 #include <string.h>
 

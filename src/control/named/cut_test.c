@@ -2,7 +2,7 @@
  *
  * cut_test.c - groups are balanced in bytes and end where a round ended. Method: many steps of
  * tensors of drawn sizes, and steps whose rounds are known. */
-#include "control/cut.h"
+#include "control/named/cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum { COUNT_MAX = 5000, DRAWS = 500 };
 

@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/batch.h"
+#include "control/named/batch.h"
 #include "kernel/hash64.h"
 
 enum { ALIGN_BYTES = 64 };

@@ -14,7 +14,7 @@
  * memory, no single call could be told of, and this rank gives up (tutti_abort does the same): all
  * its calls end with NO_MEMORY, its peers exclude it, and their errors give the reason.
  */
-#include "control/name.h"
+#include "control/named/name.h"
 
 #include <string.h>
 

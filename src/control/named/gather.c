@@ -29,7 +29,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "control/batch.h"
+#include "control/named/batch.h"
 
 enum { LATE_SHIFT_MAX = 5 }; /* a rank that gave up too early waits longer the next time */
 

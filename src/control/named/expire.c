@@ -23,7 +23,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum {
     EXPIRY_TELL_NS = 40 * 1000 * 1000, /* for answers, before the ticket is given up */

@@ -6,8 +6,8 @@
  * Threads: as control.h.
  * Memory:  one record per name that was agreed while the first steps were watched.
  */
-#ifndef TUTTI_CONTROL_LAYOUT_H
-#define TUTTI_CONTROL_LAYOUT_H
+#ifndef TUTTI_CONTROL_NAMED_LAYOUT_H
+#define TUTTI_CONTROL_NAMED_LAYOUT_H
 
 #include "control/control_internal.h"
 

@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 static void refuse(tt_request *request, const tt_text *text)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum { HEAD_BYTES = 8, DIGEST_BYTES = 8 };
 

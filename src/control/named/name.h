@@ -17,11 +17,11 @@
  * Threads: as control.h.
  * Memory:  records are kept for reuse; a group's lists grow with it.
  */
-#ifndef TUTTI_CONTROL_NAME_H
-#define TUTTI_CONTROL_NAME_H
+#ifndef TUTTI_CONTROL_NAMED_NAME_H
+#define TUTTI_CONTROL_NAMED_NAME_H
 
 #include "control/control_internal.h"
-#include "control/layout.h"
+#include "control/named/layout.h"
 #include "negotiate/negotiate.h"
 
 enum {
