@@ -6,8 +6,8 @@
  * Threads: as control.h.
  * Memory:  as control.h.
  */
-#ifndef TUTTI_CONTROL_FATE_H
-#define TUTTI_CONTROL_FATE_H
+#ifndef TUTTI_CONTROL_VERDICT_FATE_H
+#define TUTTI_CONTROL_VERDICT_FATE_H
 
 #include "aggregate/aggregate.h"
 #include "control/control.h"

@@ -17,8 +17,8 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
-#include "control/case.h"
 #include "control/named/batch.h"
+#include "control/verdict/case.h"
 
 void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
                        const tt_failure *failure)

@@ -2,7 +2,7 @@
  *
  * case.c - the first member's view of an op in trouble: who has it, who claims what, the verdict.
  */
-#include "control/case.h"
+#include "control/verdict/case.h"
 
 #include <string.h>
 

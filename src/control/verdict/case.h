@@ -7,8 +7,8 @@
  * Memory:  a record per op in trouble, at most CASES_MAX per peer; released when it is decided and
  *          nobody can ask any more, with the op, or with the set.
  */
-#ifndef TUTTI_CONTROL_CASE_H
-#define TUTTI_CONTROL_CASE_H
+#ifndef TUTTI_CONTROL_VERDICT_CASE_H
+#define TUTTI_CONTROL_VERDICT_CASE_H
 
 #include "control/control_internal.h"
 
