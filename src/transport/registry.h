@@ -13,8 +13,8 @@
 #include "transport/secret.h"
 #include "transport/segment.h"
 #include "transport/shm.h"
-#include "transport/streams.h"
-#include "transport/tcp.h"
+#include "transport/tcp/streams.h"
+#include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
 #endif

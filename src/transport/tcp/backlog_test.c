@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/backlog.h"
+#include "transport/tcp/backlog.h"
 
 enum { LOOKS = 200 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * backlog.c - see backlog.h. */
-#include "transport/backlog.h"
+#include "transport/tcp/backlog.h"
 
 #include <limits.h>
 #include <netinet/in.h>

@@ -14,8 +14,8 @@
  * Threads: used by the baton's holder only.
  * Memory:  that of its streams, and one epoll descriptor that stands for theirs.
  */
-#ifndef TUTTI_TRANSPORT_STREAMS_H
-#define TUTTI_TRANSPORT_STREAMS_H
+#ifndef TUTTI_TRANSPORT_TCP_STREAMS_H
+#define TUTTI_TRANSPORT_TCP_STREAMS_H
 
 #include "base/status.h"
 #include "transport/transport.h"

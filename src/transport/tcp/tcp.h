@@ -28,16 +28,16 @@
  *          AEAD with lent threads (transport.h) takes 256 KiB more for each direction at the first
  *          payload of more than one block.
  */
-#ifndef TUTTI_TRANSPORT_TCP_H
-#define TUTTI_TRANSPORT_TCP_H
+#ifndef TUTTI_TRANSPORT_TCP_TCP_H
+#define TUTTI_TRANSPORT_TCP_TCP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/backlog.h"
 #include "transport/seal.h"
+#include "transport/tcp/backlog.h"
 #include "transport/transport.h"
 
 enum {

@@ -25,8 +25,8 @@
 
 #include "base/base.h"
 #include "support/payload.h"
-#include "transport/tcp.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_internal.h"
 
 enum { OP_COUNT_MAX = 1024, POLL_MS = 5000 };
 

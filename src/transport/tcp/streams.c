@@ -2,7 +2,7 @@
  *
  * streams.c - see streams.h. Works on the bodies of its TCP links, so that it can read one of them
  * and still write all. */
-#include "transport/streams.h"
+#include "transport/tcp/streams.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp_internal.h"
 
 typedef struct stream {
     tt_tcp *tcp;

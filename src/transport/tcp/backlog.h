@@ -24,8 +24,8 @@
  * Threads: one at a time.
  * Memory:  none.
  */
-#ifndef TUTTI_TRANSPORT_BACKLOG_H
-#define TUTTI_TRANSPORT_BACKLOG_H
+#ifndef TUTTI_TRANSPORT_TCP_BACKLOG_H
+#define TUTTI_TRANSPORT_TCP_BACKLOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

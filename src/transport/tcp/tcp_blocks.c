@@ -17,7 +17,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp_internal.h"
 
 static void block_run(tt_task *task)
 {

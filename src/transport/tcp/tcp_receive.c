@@ -27,7 +27,7 @@
 #include <time.h>
 
 #include "base/assert.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp_internal.h"
 
 static size_t buffered(const tt_tcp_receiver *receiver)
 {

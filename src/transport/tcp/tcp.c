@@ -2,7 +2,7 @@
  *
  * tcp.c - life, end and table of a TCP link. The two directions are tcp_send.c and tcp_receive.c.
  */
-#include "transport/tcp.h"
+#include "transport/tcp/tcp.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,7 +15,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp_internal.h"
 
 enum { UNSENT_BYTES_MIN = 8 * 1024 };
 

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "transport/streams.h"
-#include "transport/tcp.h"
+#include "transport/tcp/streams.h"
+#include "transport/tcp/tcp.h"
 
 enum { STREAMS = 3, OP_COUNT = 200, POLL_MS = 5000, BYTES_MAX = 300 * 1024 };
 

@@ -6,17 +6,17 @@
  * Threads: used by the baton's holder only.
  * Memory:  see tcp.h.
  */
-#ifndef TUTTI_TRANSPORT_TCP_INTERNAL_H
-#define TUTTI_TRANSPORT_TCP_INTERNAL_H
+#ifndef TUTTI_TRANSPORT_TCP_TCP_INTERNAL_H
+#define TUTTI_TRANSPORT_TCP_TCP_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/backlog.h"
 #include "transport/frame_queue.h"
 #include "transport/seal.h"
-#include "transport/tcp.h"
+#include "transport/tcp/backlog.h"
+#include "transport/tcp/tcp.h"
 
 enum {
     TT_TCP_STAGE_BYTES = 128 * 1024,

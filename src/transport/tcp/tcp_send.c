@@ -19,7 +19,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp_internal.h"
 
 static size_t stage_bytes(const tt_tcp_sender *sender)
 {

@@ -23,8 +23,8 @@
 
 #include "base/base.h"
 #include "support/payload.h"
-#include "transport/tcp.h"
-#include "transport/tcp_internal.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_internal.h"
 
 enum { OPS_MAX = 256, WORKERS = 3, WAITING_MAX = 64, BLOCK = TT_SEAL_BLOCK_BYTES_MAX };
 
