@@ -11,8 +11,8 @@
 
 #include "transport/outside.h"
 #include "transport/secret.h"
-#include "transport/segment.h"
-#include "transport/shm.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm.h"
 #include "transport/tcp/streams.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"

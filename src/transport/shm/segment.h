@@ -10,15 +10,15 @@
  * Threads: retain and release from any thread; the rest is constant once made.
  * Memory:  counted references; the mapping goes with the last one.
  */
-#ifndef TUTTI_TRANSPORT_SEGMENT_H
-#define TUTTI_TRANSPORT_SEGMENT_H
+#ifndef TUTTI_TRANSPORT_SHM_SEGMENT_H
+#define TUTTI_TRANSPORT_SHM_SEGMENT_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/arena.h"
+#include "transport/shm/arena.h"
 
 enum {
     TT_SEGMENT_LOCAL_MAX = 1024,             /* ranks of one host */

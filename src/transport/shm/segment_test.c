@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 enum { MIB = 1024 * 1024 };
 

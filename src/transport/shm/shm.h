@@ -25,13 +25,13 @@
  * Memory:  create takes about 1 MiB of address space per link, touched only by recall and by
  *          frames of several lines. The queue only grows.
  */
-#ifndef TUTTI_TRANSPORT_SHM_H
-#define TUTTI_TRANSPORT_SHM_H
+#ifndef TUTTI_TRANSPORT_SHM_SHM_H
+#define TUTTI_TRANSPORT_SHM_SHM_H
 
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 #include "transport/transport.h"
 
 typedef struct tt_shm_config {

@@ -5,7 +5,7 @@
  * Cost of a frame of up to 8 bytes: one line moves from core to core; the producer also owns the
  * next line already, since it zeroed it. Positions count lines and never wrap.
  */
-#include "transport/line_ring.h"
+#include "transport/shm/line_ring.h"
 
 #include <string.h>
 

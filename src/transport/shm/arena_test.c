@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "transport/arena.h"
-#include "transport/segment.h"
+#include "transport/shm/arena.h"
+#include "transport/shm/segment.h"
 
 enum { MIB = 1024 * 1024, SLOT_COUNT = 40, ROUND_COUNT = 3000 };
 

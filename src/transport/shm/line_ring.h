@@ -22,8 +22,8 @@
  * Threads: one thread at a time per end.
  * Memory:  the shared memory is borrowed.
  */
-#ifndef TUTTI_TRANSPORT_LINE_RING_H
-#define TUTTI_TRANSPORT_LINE_RING_H
+#ifndef TUTTI_TRANSPORT_SHM_LINE_RING_H
+#define TUTTI_TRANSPORT_SHM_LINE_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -13,7 +13,7 @@
  *  (4) Pages are made in pieces, and only while the host and its control groups have more than a
  *      reserve left: at their limit the kernel kills instead of refusing.
  */
-#include "transport/arena.h"
+#include "transport/shm/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

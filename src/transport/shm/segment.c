@@ -9,7 +9,7 @@
  * so that huge pages are possible. An attacher reads the header with pread into private memory and
  * derives everything else from local_count and ring_bytes: no offset is ever taken from a peer.
  */
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "transport/line_ring.h"
+#include "transport/shm/line_ring.h"
 
 enum {
     SEGMENT_VERSION = 1,

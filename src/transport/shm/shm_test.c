@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/line_ring.h"
-#include "transport/shm.h"
+#include "transport/shm/line_ring.h"
+#include "transport/shm/shm.h"
 
 enum { MIB = 1024 * 1024, RING_BYTES = 2048, EVENT_MAX = 64 };
 

@@ -8,7 +8,7 @@
  * and then looks at the ring. At least one of them sees the other. Who exchanges ASLEEP away
  * rings, so one sleep costs one byte however many senders there are.
  */
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "transport/frame_queue.h"
-#include "transport/line_ring.h"
+#include "transport/shm/line_ring.h"
 
 enum { POLL_BYTES_MAX = 256 * 1024 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/line_ring.h"
+#include "transport/shm/line_ring.h"
 
 enum { RING_BYTES = 1024, LINES = RING_BYTES / 64 };
 

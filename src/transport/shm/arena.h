@@ -9,8 +9,8 @@
  * Threads: any thread may allocate, release and locate.
  * Memory:  block descriptions are malloc'ed at allocate and freed at release.
  */
-#ifndef TUTTI_TRANSPORT_ARENA_H
-#define TUTTI_TRANSPORT_ARENA_H
+#ifndef TUTTI_TRANSPORT_SHM_ARENA_H
+#define TUTTI_TRANSPORT_SHM_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
