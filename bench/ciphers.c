@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 enum { ROUNDS = 41, ROUNDS_QUICK = 9, SAMPLE_BLOCKS = 200 };
 enum { KIND_CRC, KIND_CHACHA, KIND_AES, KIND_COUNT };

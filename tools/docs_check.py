@@ -195,7 +195,7 @@ def check_sizes(found, root, page):
         (r"counted per peer \((\d+) each\)", constant(
             "src/control/control_internal.h", "FATES_MAX")),
         (r"`TT_PROTOCOL_VERSION_MAX`, now\s+(\d+)", constant(
-            "src/transport/hello.h", "TT_PROTOCOL_VERSION_MAX")),
+            "src/transport/secure/hello.h", "TT_PROTOCOL_VERSION_MAX")),
     ]
     for pattern, real in wanted:
         match = re.search(pattern, page)
@@ -208,7 +208,7 @@ def check_sizes(found, root, page):
     security = read(root, "docs/security-protocol.md")
     for name, pattern in (("OPENING", r"opening (\d+) \(clear\)"),
                           ("ANSWER", r"answer (\d+) \(clear\)")):
-        real = constant("src/transport/hello.h", f"TT_HELLO_{name}_BYTES")
+        real = constant("src/transport/secure/hello.h", f"TT_HELLO_{name}_BYTES")
         match = re.search(pattern, security)
         if match is None or int(match[1]) != real:
             found.add("docs/security-protocol.md", "protocol", f"'{pattern}': the code has {real}")

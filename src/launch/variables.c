@@ -51,7 +51,7 @@ static void list_interfaces(tt_text *text)
                 names);
 }
 
-/* As transport/secret.h reads it. */
+/* As transport/secure/secret.h reads it. */
 static bool is_key(const char *value)
 {
     enum { KEY_DIGITS = 64 };

@@ -29,7 +29,7 @@
 #include "base/log.h"
 #include "mesh/address.h"
 #include "mesh/facts.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 enum {
     TT_MESH_TIMEOUT_MS = 60000,

@@ -26,7 +26,7 @@
 #include "mesh/file_store.h"
 #include "mesh/mesh.h"
 #include "mesh/mesh_wire.h"
-#include "transport/handshake.h"
+#include "transport/secure/handshake.h"
 
 enum {
     TT_MESH_OUT_BYTES = 512, /* room of a connection before it needs more */

@@ -10,7 +10,7 @@
 #define TUTTI_TRANSPORT_REGISTRY_H
 
 #include "transport/outside.h"
-#include "transport/secret.h"
+#include "transport/secure/secret.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/streams.h"

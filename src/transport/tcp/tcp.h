@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 #include "transport/tcp/backlog.h"
 #include "transport/transport.h"
 

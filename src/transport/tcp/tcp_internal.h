@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "transport/frame_queue.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 #include "transport/tcp/backlog.h"
 #include "transport/tcp/tcp.h"
 

@@ -12,7 +12,7 @@
 #include <sodium.h>
 
 #include "base/base.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 static const uint8_t key_a[TT_SEAL_KEY_BYTES] = {10};
 static const uint8_t key_b[TT_SEAL_KEY_BYTES] = {11};

@@ -23,8 +23,8 @@
  * Threads: one thread at a time per state, but for tt_seal_block_at and tt_open_block_at.
  * Memory:  caller's storage and buffers; allocates nothing; fini wipes.
  */
-#ifndef TUTTI_TRANSPORT_SEAL_H
-#define TUTTI_TRANSPORT_SEAL_H
+#ifndef TUTTI_TRANSPORT_SECURE_SEAL_H
+#define TUTTI_TRANSPORT_SECURE_SEAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,14 +19,14 @@
  * Threads: any; a pipe in FD and TUTTI_SECRET are used up by the first call.
  * Memory:  caller's storage; every copy made here is wiped. Key bytes never reach a text.
  */
-#ifndef TUTTI_TRANSPORT_SECRET_H
-#define TUTTI_TRANSPORT_SECRET_H
+#ifndef TUTTI_TRANSPORT_SECURE_SECRET_H
+#define TUTTI_TRANSPORT_SECURE_SECRET_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/noise.h"
+#include "transport/secure/noise.h"
 
 #define TT_SECRET_BYTES 32
 #define TT_SECRET_TEXT_BYTES 512

@@ -17,8 +17,8 @@
  * Threads: pure.
  * Memory:  caller's buffers.
  */
-#ifndef TUTTI_TRANSPORT_HELLO_H
-#define TUTTI_TRANSPORT_HELLO_H
+#ifndef TUTTI_TRANSPORT_SECURE_HELLO_H
+#define TUTTI_TRANSPORT_SECURE_HELLO_H
 
 #include <stdint.h>
 

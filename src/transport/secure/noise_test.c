@@ -13,7 +13,7 @@
 #include <sodium.h>
 
 #include "base/base.h"
-#include "transport/noise.h"
+#include "transport/secure/noise.h"
 
 #define MESSAGE_BYTES_MAX 128
 

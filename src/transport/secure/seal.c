@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * seal.c - ChaCha20-Poly1305 (IETF) or AES-256-GCM with counter nonces, and the CRC32C trailer. */
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 #include <sodium.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "transport/hello.h"
+#include "transport/secure/hello.h"
 
 static tt_hello sample(void)
 {

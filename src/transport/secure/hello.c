@@ -7,7 +7,7 @@
  *     answer    the first 16 bytes of an opening
  *     payload   0 role u8  1 verdict u8  2 version u16  4 rank u32  8 world_size u32  12 zero[4]
  *              16 incarnation u64  24 features u64  32 library[16]  48 answer[16] */
-#include "transport/hello.h"
+#include "transport/secure/hello.h"
 
 #include <sodium.h>
 #include <stdbool.h>

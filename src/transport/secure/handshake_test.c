@@ -14,7 +14,7 @@
 #include <sodium.h>
 
 #include "base/base.h"
-#include "transport/handshake.h"
+#include "transport/secure/handshake.h"
 
 enum {
     FIRST_BYTES = TT_HELLO_OPENING_BYTES + TT_HANDSHAKE_MESSAGE_BYTES,

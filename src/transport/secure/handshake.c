@@ -4,7 +4,7 @@
  *
  * Phases. Initiator: ANSWER, MESSAGE_2, DONE. Responder: OPENING, MESSAGE_1, CONFIRM, DONE.
  * Any of them may end in REFUSED, where no key is left in memory. */
-#include "transport/handshake.h"
+#include "transport/secure/handshake.h"
 
 #include <sodium.h>
 #include <stdbool.h>

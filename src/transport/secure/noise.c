@@ -6,7 +6,7 @@
  *     <- e, ee       e; MixHash(e); MixKey(e); MixKey(DH(e, e)); EncryptAndHash(payload)
  *
  * The names MixHash, MixKey and so on are those of the Noise specification, section 5. */
-#include "transport/noise.h"
+#include "transport/secure/noise.h"
 
 #include <sodium.h>
 #include <string.h>

@@ -26,15 +26,15 @@
  * Threads: one thread at a time per state.
  * Memory:  caller's storage; fini wipes it.
  */
-#ifndef TUTTI_TRANSPORT_HANDSHAKE_H
-#define TUTTI_TRANSPORT_HANDSHAKE_H
+#ifndef TUTTI_TRANSPORT_SECURE_HANDSHAKE_H
+#define TUTTI_TRANSPORT_SECURE_HANDSHAKE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
-#include "transport/hello.h"
-#include "transport/noise.h"
+#include "transport/secure/hello.h"
+#include "transport/secure/noise.h"
 
 #define TT_HANDSHAKE_MESSAGE_BYTES (TT_HELLO_PAYLOAD_BYTES + TT_NOISE_OVERHEAD_BYTES)
 #define TT_HANDSHAKE_CONFIRM_BYTES 16

@@ -4,7 +4,7 @@
  *
  * The user's key is made under a name of its own and then linked to its place: link() is atomic
  * (over NFS too) and fails if another rank was first, so that no rank ever reads half a key. */
-#include "transport/secret.h"
+#include "transport/secure/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>

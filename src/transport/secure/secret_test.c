@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "transport/secret.h"
+#include "transport/secure/secret.h"
 
 static const char key_hex[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 

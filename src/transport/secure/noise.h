@@ -19,8 +19,8 @@
  * Threads: one thread at a time per state.
  * Memory:  caller's storage; allocates nothing; fini wipes it.
  */
-#ifndef TUTTI_TRANSPORT_NOISE_H
-#define TUTTI_TRANSPORT_NOISE_H
+#ifndef TUTTI_TRANSPORT_SECURE_NOISE_H
+#define TUTTI_TRANSPORT_SECURE_NOISE_H
 
 #include <stddef.h>
 #include <stdint.h>
