@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * policy.c - what policies share. */
-#include "model/policy.h"
+#include "model/policy/policy.h"
 
 #include <math.h>
 

@@ -6,8 +6,8 @@
  * Threads: an ops table is const and shared; planning is pure.
  * Memory:  the plan's.
  */
-#ifndef TUTTI_MODEL_POLICY_H
-#define TUTTI_MODEL_POLICY_H
+#ifndef TUTTI_MODEL_POLICY_POLICY_H
+#define TUTTI_MODEL_POLICY_POLICY_H
 
 #include "model/evaluate.h"
 
