@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocation.h"
 #include "base/base.h"
-#include "library.h"
+#include "cli/allocation.h"
+#include "cli/library.h"
 
 typedef struct reading {
     const tt_allocation_source *source;

@@ -16,7 +16,7 @@
 #ifndef TUTTI_CLI_ALLOCATION_H
 #define TUTTI_CLI_ALLOCATION_H
 
-#include "hostfile.h"
+#include "cli/hostfile.h"
 
 /* Where variables and files come from: the process, or a test's. */
 typedef struct tt_allocation_source {

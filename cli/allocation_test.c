@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "allocation.h"
 #include "base/base.h"
+#include "cli/allocation.h"
 
 static const char *const *variables; /* "NAME=value", ends in NULL */
 

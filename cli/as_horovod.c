@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "as_horovod.h"
 #include "base/base.h"
-#include "environment.h"
-#include "self.h"
+#include "cli/as_horovod.h"
+#include "cli/environment.h"
+#include "cli/self.h"
 
 /* From the folder of the program to the one that holds the package tutti/. */
 static const char *const places[] = {

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "option.h"
+#include "cli/option.h"
 
 /* Among a rank's variables: it also gets HOROVOD_RANK and its kin. */
 #define TT_AS_HOROVOD_MARK "TUTTI_AS_HOROVOD=1"

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "bench.h"
-#include "buffer.h"
-#include "commands.h"
-#include "environment.h"
+#include "cli/bench.h"
+#include "cli/buffer.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/launch.h"
+#include "cli/library.h"
+#include "cli/self.h"
 #include "kernel/dtype.h"
 #include "kernel/reduce.h"
-#include "launch.h"
-#include "library.h"
-#include "self.h"
 
 enum { EXIT_USAGE = 2, ARGUMENT_BYTES_MAX = 1 << 16, ARGUMENT_COUNT_MAX = 256 };
 enum { ITERATIONS_MIN = 20, ITERATIONS_MAX = 5000 };

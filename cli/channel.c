@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "channel.h"
+#include "cli/channel.h"
 
 enum { READ_BYTES = 64 << 10 };
 

@@ -9,7 +9,7 @@
 #ifndef TUTTI_CLI_CHANNEL_H
 #define TUTTI_CLI_CHANNEL_H
 
-#include "wire.h"
+#include "cli/wire.h"
 
 typedef struct tt_channel {
     int read_fd;

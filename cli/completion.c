@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "commands.h"
+#include "cli/commands.h"
 
 typedef struct shell {
     const char *name;

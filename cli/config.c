@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "library.h"
+#include "cli/commands.h"
+#include "cli/library.h"
 
 typedef struct config_values {
     bool has_changed_only;

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "descriptor.h"
+#include "cli/descriptor.h"
 
 enum { PASSED_FD_MIN = 64 }; /* shells use low descriptors for themselves */
 

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "environment.h"
-#include "library.h"
-#include "machine.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/library.h"
+#include "cli/machine.h"
 
 typedef enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } verdict;
 

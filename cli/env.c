@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "library.h"
+#include "cli/commands.h"
+#include "cli/library.h"
 
 typedef struct env_values {
     bool is_json;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffer.h"
-#include "hostfile.h"
+#include "cli/buffer.h"
+#include "cli/hostfile.h"
 
 typedef struct text_span {
     const char *start;

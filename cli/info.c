@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "environment.h"
-#include "library.h"
-#include "machine.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/library.h"
+#include "cli/machine.h"
 #include "tutti/tutti.h"
 
 typedef struct info_values {

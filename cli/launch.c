@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "launch_internal.h"
-#include "tree.h"
+#include "cli/launch_internal.h"
+#include "cli/tree.h"
 
 enum {
     FIXED_POLLS = 4, /* signals, stdin, stdout, stderr */

@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "hostfile.h"
-#include "option.h"
+#include "cli/hostfile.h"
+#include "cli/option.h"
 
 typedef struct tt_launch {
     const char *title;     /* in front of messages: "tutti run" */

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "descriptor.h"
-#include "environment.h"
-#include "launch_internal.h"
-#include "self.h"
+#include "cli/descriptor.h"
+#include "cli/environment.h"
+#include "cli/launch_internal.h"
+#include "cli/self.h"
 
 enum { SHELL_WORDS_MAX = 64 };
 

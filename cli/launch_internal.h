@@ -12,9 +12,9 @@
 #include <poll.h>
 #include <sys/types.h>
 
-#include "channel.h"
-#include "launch.h"
-#include "output.h"
+#include "cli/channel.h"
+#include "cli/launch.h"
+#include "cli/output.h"
 
 typedef enum tt_launch_phase {
     TT_LAUNCH_GREETING, /* waiting for the supervisor's first word */

@@ -8,9 +8,9 @@
 
 #include "api/api.h"
 #include "base/base.h"
-#include "environment.h"
+#include "cli/environment.h"
+#include "cli/library.h"
 #include "launch/launch.h"
-#include "library.h"
 #include "plugin/plugin.h"
 #include "transport/registry.h"
 

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "descriptor.h"
-#include "listen.h"
+#include "cli/descriptor.h"
+#include "cli/listen.h"
 
 typedef struct net_address {
     struct sockaddr_storage storage;

@@ -8,7 +8,7 @@
 #ifndef TUTTI_CLI_LISTEN_H
 #define TUTTI_CLI_LISTEN_H
 
-#include "wire.h"
+#include "cli/wire.h"
 
 /* Beside the port so many further on, which is free too: for torch.distributed's store. Linux gives
  * outgoing connections even ports first, and listeners odd ones. */

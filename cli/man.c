@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
-#include "library.h"
+#include "cli/commands.h"
+#include "cli/library.h"
 #include "tutti/tutti.h"
 
 /* Hyphens stay hyphens, backslashes stay themselves, and no line begins with a request. */

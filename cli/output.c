@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "environment.h"
-#include "output.h"
+#include "cli/environment.h"
+#include "cli/output.h"
 
 enum {
     PENDING_BYTES_MAX = 1 << 20,

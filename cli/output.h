@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
-#include "buffer.h"
+#include "cli/buffer.h"
 
 enum {
     TT_OUTPUT_STREAMS = 2, /* 0: stdout, 1: stderr */

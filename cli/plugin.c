@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "library.h"
-#include "self.h"
+#include "cli/commands.h"
+#include "cli/library.h"
+#include "cli/self.h"
 
 enum { EXIT_USAGE = 2, FOUND_MAX = 12, WORDS_MAX = 12 + FOUND_MAX + 1, PATH_BYTES = 1024 };
 

@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "as_horovod.h"
-#include "descriptor.h"
-#include "environment.h"
-#include "listen.h"
-#include "rank.h"
+#include "cli/as_horovod.h"
+#include "cli/descriptor.h"
+#include "cli/environment.h"
+#include "cli/listen.h"
+#include "cli/rank.h"
 
 typedef struct rank_setup {
     const tt_rank_plan *plan;

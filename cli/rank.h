@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-#include "wire.h"
+#include "cli/wire.h"
 
 enum { TT_RANK_STREAMS = 2 }; /* 0: stdout, 1: stderr */
 

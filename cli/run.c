@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocation.h"
-#include "as_horovod.h"
 #include "base/base.h"
-#include "buffer.h"
-#include "commands.h"
-#include "environment.h"
-#include "launch.h"
-#include "wire.h"
+#include "cli/allocation.h"
+#include "cli/as_horovod.h"
+#include "cli/buffer.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/launch.h"
+#include "cli/wire.h"
 
 enum { EXIT_USAGE = 2, HOSTFILE_BYTES_MAX = 16 << 20 };
 

@@ -10,13 +10,13 @@
 
 #include "base/base.h"
 #include "base/nearest.h"
-#include "commands.h"
-#include "graph_file.h"
+#include "cli/commands.h"
+#include "cli/graph_file.h"
+#include "cli/samples.h"
+#include "cli/schedule_plot.h"
 #include "model/model.h"
 #include "model/registry.h"
-#include "samples.h"
 #include "schedule/schedule.h"
-#include "schedule_plot.h"
 #include "tune/tune.h"
 
 typedef struct schedule_values {

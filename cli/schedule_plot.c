@@ -3,13 +3,13 @@
  * schedule_plot.c - two settled steps a panel: a row for computation and one for each wire in use.
  * Communication is coloured by first use, so that order is seen: dark is needed first. Neighbouring
  * chunks of one transfer are one bar. */
-#include "schedule_plot.h"
+#include "cli/schedule_plot.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/base.h"
-#include "buffer.h"
+#include "cli/buffer.h"
 
 enum {
     STEP_FIRST = 6, /* steps that are shown; the period has settled by then */

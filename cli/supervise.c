@@ -22,12 +22,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "channel.h"
-#include "commands.h"
-#include "environment.h"
-#include "listen.h"
-#include "rank.h"
-#include "tree.h"
+#include "cli/channel.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/listen.h"
+#include "cli/rank.h"
+#include "cli/tree.h"
 
 enum {
     PENDING_BYTES_MAX = 256 << 10,

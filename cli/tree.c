@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "buffer.h"
-#include "tree.h"
+#include "cli/buffer.h"
+#include "cli/tree.h"
 
 typedef struct process {
     pid_t id;

@@ -3,7 +3,7 @@
  * version.c - `tutti version`. */
 #include <stdio.h>
 
-#include "commands.h"
+#include "cli/commands.h"
 #include "tutti/tutti.h"
 
 static int run(const void *values, int operand_count, char **operands)

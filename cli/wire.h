@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "buffer.h"
+#include "cli/buffer.h"
 
 #define TT_WIRE_GREETING "\n<tutti-supervisor 1>\n"
 
