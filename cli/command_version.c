@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * version.c - `tutti version`. */
+ * command_version.c - `tutti version`. */
 #include <stdio.h>
 
 #include "cli/commands.h"

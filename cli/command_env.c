@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.c - `tutti env`: which launcher's variables decide who this process is. */
+ * command_env.c - `tutti env`: which launcher's variables decide who this process is. */
 #include <jansson.h>
 #include <stdio.h>
 

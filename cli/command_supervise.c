@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * supervise.c - the process that stands between the launcher and the ranks of one host.
+ * command_supervise.c - the process that stands between the launcher and the ranks of one host.
  *
  * Invariants:
  *  (1) Nothing it started outlives it: it is the subreaper of all its descendants and leaves only

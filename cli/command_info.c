@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * info.c - `tutti info`: what the library finds on this machine, ready to paste into a report. */
+ * command_info.c - `tutti info`: what the library finds on this machine, ready to paste into a
+ * report. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.c - `tutti plugin build`: compile a packaged plugin with the site's own compiler wrapper,
- * so that those who installed a binary package have it too. */
+ * command_plugin.c - `tutti plugin build`: compile a packaged plugin with the site's own compiler
+ * wrapper, so that those who installed a binary package have it too. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

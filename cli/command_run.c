@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.c - `tutti run`: options in, a tt_launch out. */
+ * command_run.c - `tutti run`: options in, a tt_launch out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

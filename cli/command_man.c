@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * man.c - `tutti man`: manual pages in roff, from the same tables that parse. */
+ * command_man.c - `tutti man`: manual pages in roff, from the same tables that parse. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * doctor.c - `tutti doctor`: checks with a verdict each, and the cure where one is needed.
+ * command_doctor.c - `tutti doctor`: checks with a verdict each, and the cure where one is needed.
  *
  * A check is one function in the table at the end; it fills in verdict, finding and cure. */
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench.c - `tutti bench`: time collectives over a range of sizes and check every result.
+ * command_bench.c - `tutti bench`: time collectives over a range of sizes and check every result.
  *
  * Without a launcher in the environment it starts itself anew as the ranks of a job. */
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * completion.c - `tutti completion`: scripts for shells, from the same tables that parse. */
+ * command_completion.c - `tutti completion`: scripts for shells, from the same tables that parse.
+ */
 #include <stdio.h>
 #include <string.h>
 

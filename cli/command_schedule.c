@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule.c - `tutti schedule`: what a policy would do with a graph, without running anything. */
+ * command_schedule.c - `tutti schedule`: what a policy would do with a graph, without running
+ * anything. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

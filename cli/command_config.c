@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.c - `tutti config`: every TUTTI_* variable, its value here, and what it means. */
+ * command_config.c - `tutti config`: every TUTTI_* variable, its value here, and what it means. */
 #include <stdio.h>
 
 #include "base/base.h"
