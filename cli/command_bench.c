@@ -18,7 +18,7 @@
 #include "cli/buffer.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
-#include "cli/launch.h"
+#include "cli/launcher.h"
 #include "cli/library.h"
 #include "cli/self.h"
 #include "kernel/dtype.h"
@@ -367,14 +367,14 @@ static int launch_self(const bench_values *values)
         code = become_mpirun(values, words, rank_count);
     } else {
         words[0] = path;
-        code = tt_launch_run(&(tt_launch){.title = "tutti bench",
-                                          .hosts = &hosts,
-                                          .rank_count = rank_count,
-                                          .program = words,
-                                          .rsh = "",
-                                          .start_timeout_s = 60,
-                                          .grace_s = 1,
-                                          .is_quiet = true});
+        code = tt_launcher_run(&(tt_launcher){.title = "tutti bench",
+                                              .hosts = &hosts,
+                                              .rank_count = rank_count,
+                                              .program = words,
+                                              .rsh = "",
+                                              .start_timeout_s = 60,
+                                              .grace_s = 1,
+                                              .is_quiet = true});
     }
     tt_hosts_fini(&hosts);
     free(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * command_run.c - `tutti run`: options in, a tt_launch out. */
+ * command_run.c - `tutti run`: options in, a tt_launcher out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "cli/buffer.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
-#include "cli/launch.h"
+#include "cli/launcher.h"
 #include "cli/wire.h"
 
 enum { EXIT_USAGE = 2, HOSTFILE_BYTES_MAX = 16 << 20 };
@@ -234,23 +234,23 @@ static int launch(const run_values *values, const tt_hosts *hosts, int rank_coun
         return complain("--as-horovod: Tutti's Python modules were not found beside this program; "
                         "install the wheel (pip install tutti), or run from the source tree");
     }
-    const tt_launch job = {.title = "tutti run",
-                           .hosts = hosts,
-                           .rank_count = rank_count,
-                           .program = program,
-                           .variables = &variables,
-                           .rsh = values->rsh,
-                           .remote_tutti = values->remote_tutti,
-                           .interface = values->interface,
-                           .output_folder = values->output_folder,
-                           .folder = values->folder,
-                           .start_timeout_s = values->start_timeout_s,
-                           .grace_s = values->grace_s,
-                           .binds_cores = values->bind == 1,
-                           .wants_stdin = values->wants_stdin,
-                           .has_prefix = !values->has_no_prefix,
-                           .is_quiet = values->is_quiet};
-    const int code = tt_launch_run(&job);
+    const tt_launcher job = {.title = "tutti run",
+                             .hosts = hosts,
+                             .rank_count = rank_count,
+                             .program = program,
+                             .variables = &variables,
+                             .rsh = values->rsh,
+                             .remote_tutti = values->remote_tutti,
+                             .interface = values->interface,
+                             .output_folder = values->output_folder,
+                             .folder = values->folder,
+                             .start_timeout_s = values->start_timeout_s,
+                             .grace_s = values->grace_s,
+                             .binds_cores = values->bind == 1,
+                             .wants_stdin = values->wants_stdin,
+                             .has_prefix = !values->has_no_prefix,
+                             .is_quiet = values->is_quiet};
+    const int code = tt_launcher_run(&job);
     tt_as_horovod_fini(&disguise);
     return code;
 }

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch_internal.h - the state shared by the launcher's event loop and its hosts.
+ * launcher_internal.h - the state shared by the launcher's event loop and its hosts.
  *
- * Layer:   cli; for launch*.c only.
+ * Layer:   cli; for launcher*.c only.
  * Threads: one.
- * Memory:  a tt_launch_job owns its arrays and channels.
+ * Memory:  a tt_launcher_job owns its arrays and channels.
  */
-#ifndef TUTTI_CLI_LAUNCH_INTERNAL_H
-#define TUTTI_CLI_LAUNCH_INTERNAL_H
+#ifndef TUTTI_CLI_LAUNCHER_INTERNAL_H
+#define TUTTI_CLI_LAUNCHER_INTERNAL_H
 
 #include <poll.h>
 #include <sys/types.h>
 
 #include "cli/channel.h"
-#include "cli/launch.h"
+#include "cli/launcher.h"
 #include "cli/output.h"
 
-typedef enum tt_launch_phase {
-    TT_LAUNCH_GREETING, /* waiting for the supervisor's first word */
-    TT_LAUNCH_SPEC,     /* waiting for READY */
-    TT_LAUNCH_READY,    /* waiting for the other hosts */
-    TT_LAUNCH_RUNNING,
-    TT_LAUNCH_GONE, /* the supervisor's end is closed */
-} tt_launch_phase;
+typedef enum tt_launcher_phase {
+    TT_LAUNCHER_GREETING, /* waiting for the supervisor's first word */
+    TT_LAUNCHER_SPEC,     /* waiting for READY */
+    TT_LAUNCHER_READY,    /* waiting for the other hosts */
+    TT_LAUNCHER_RUNNING,
+    TT_LAUNCHER_GONE, /* the supervisor's end is closed */
+} tt_launcher_phase;
 
-typedef struct tt_launch_host {
+typedef struct tt_launcher_host {
     const char *name;
     bool is_local;
-    tt_launch_phase phase;
+    tt_launcher_phase phase;
     tt_channel channel;
     pid_t process; /* the supervisor, or the remote shell that leads to it */
     int rank_first;
     int rank_count;
     int rank_left;
     char real_name[256]; /* as the host calls itself */
-} tt_launch_host;
+} tt_launcher_host;
 
-typedef struct tt_launch_job {
-    const tt_launch *launch;
-    tt_launch_host *hosts;
+typedef struct tt_launcher_job {
+    const tt_launcher *launch;
+    tt_launcher_host *hosts;
     int host_count;
     pid_t *processes; /* by rank; 0 until started */
     bool *is_over;    /* by rank */
@@ -56,15 +56,15 @@ typedef struct tt_launch_job {
     int exit_code;     /* of the first failure */
     bool awaits_taken; /* a chunk of input is under way */
     bool has_input_ended;
-} tt_launch_job;
+} tt_launcher_job;
 
 void __attribute__((format(printf, 2, 3)))
-tt_launch_say(tt_launch_job *job, const char *format, ...);
+tt_launcher_say(tt_launcher_job *job, const char *format, ...);
 
 /* Start the supervisor of `host`; false with a message. */
-bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host);
+bool tt_launcher_host_start(tt_launcher_job *job, tt_launcher_host *host);
 /* Queue the job description for `host`. */
-void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host);
-bool tt_launch_host_is_local(const char *name);
+void tt_launcher_host_describe(tt_launcher_job *job, tt_launcher_host *host);
+bool tt_launcher_host_is_local(const char *name);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch.h - start a job on one or many hosts, show its output, and see that it ends.
+ * launcher.h - start a job on one or many hosts, show its output, and see that it ends.
  *
  * Layer:   cli.
  * Threads: one; it blocks signals and takes over the process until the job is over.
- * Memory:  everything in tt_launch is borrowed.
+ * Memory:  everything in tt_launcher is borrowed.
  */
-#ifndef TUTTI_CLI_LAUNCH_H
-#define TUTTI_CLI_LAUNCH_H
+#ifndef TUTTI_CLI_LAUNCHER_H
+#define TUTTI_CLI_LAUNCHER_H
 
 #include <stdbool.h>
 
 #include "cli/hostfile.h"
 #include "cli/option.h"
 
-typedef struct tt_launch {
+typedef struct tt_launcher {
     const char *title;     /* in front of messages: "tutti run" */
     const tt_hosts *hosts; /* placement: hosts are filled in order */
     int rank_count;
@@ -31,10 +31,10 @@ typedef struct tt_launch {
     bool wants_stdin;
     bool has_prefix;
     bool is_quiet;
-} tt_launch;
+} tt_launcher;
 
 /* The exit status for the shell: 0 if every rank succeeded, else the first failing rank's code or
  * 128 + its signal. */
-int tt_launch_run(const tt_launch *launch);
+int tt_launcher_run(const tt_launcher *launch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch.c - the launcher's event loop.
+ * launcher.c - the launcher's event loop.
  *
  * Life of a job: every host's supervisor gets its part of the description (SPEC) and answers READY;
  * when all have, all get START with the address rank 0 listens on. The first rank that fails is
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/launch_internal.h"
+#include "cli/launcher_internal.h"
 #include "cli/tree.h"
 
 enum {
@@ -33,7 +33,7 @@ enum {
 
 static const int64_t ns_per_s = 1000000000;
 
-void tt_launch_say(tt_launch_job *job, const char *format, ...)
+void tt_launcher_say(tt_launcher_job *job, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -52,32 +52,32 @@ static int64_t now_ns(void)
     return (int64_t)time.tv_sec * ns_per_s + time.tv_nsec;
 }
 
-static void set_deadline(tt_launch_job *job, double seconds)
+static void set_deadline(tt_launcher_job *job, double seconds)
 {
     job->deadline_ns = now_ns() + (int64_t)(seconds * 1e9) + 1;
 }
 
-static void signal_all(tt_launch_job *job, int number)
+static void signal_all(tt_launcher_job *job, int number)
 {
     for (int i = 0; i < job->host_count; i++) {
-        if (job->hosts[i].phase == TT_LAUNCH_RUNNING) {
+        if (job->hosts[i].phase == TT_LAUNCHER_RUNNING) {
             tt_wire_put_number(&job->hosts[i].channel.pending, TT_WIRE_SIGNAL, (uint32_t)number);
         }
     }
 }
 
-static void host_gone(tt_launch_host *host)
+static void host_gone(tt_launcher_host *host)
 {
     tt_channel_fini(&host->channel);
-    host->phase = TT_LAUNCH_GONE;
+    host->phase = TT_LAUNCHER_GONE;
 }
 
-static void kill_all(tt_launch_job *job)
+static void kill_all(tt_launcher_job *job)
 {
     job->is_killing = true;
     signal_all(job, SIGKILL);
     for (int i = 0; i < job->host_count; i++) {
-        if (job->hosts[i].phase < TT_LAUNCH_RUNNING) {
+        if (job->hosts[i].phase < TT_LAUNCHER_RUNNING) {
             host_gone(&job->hosts[i]);
         }
     }
@@ -85,7 +85,7 @@ static void kill_all(tt_launch_job *job)
 }
 
 /* First failure: remember its code and bring the rest down. */
-static void fail(tt_launch_job *job, int exit_code)
+static void fail(tt_launcher_job *job, int exit_code)
 {
     if (job->has_failed) {
         return;
@@ -98,19 +98,19 @@ static void fail(tt_launch_job *job, int exit_code)
     }
     signal_all(job, SIGTERM);
     for (int i = 0; i < job->host_count; i++) {
-        if (job->hosts[i].phase < TT_LAUNCH_RUNNING) {
+        if (job->hosts[i].phase < TT_LAUNCHER_RUNNING) {
             host_gone(&job->hosts[i]);
         }
     }
     set_deadline(job, job->launch->grace_s);
 }
 
-static const char *host_name(const tt_launch_host *host)
+static const char *host_name(const tt_launcher_host *host)
 {
     return host->is_local && host->real_name[0] != '\0' ? host->real_name : host->name;
 }
 
-static const char *other_ranks(const tt_launch_job *job)
+static const char *other_ranks(const tt_launcher_job *job)
 {
     int left = 0;
     for (int i = 0; i < job->host_count; i++) {
@@ -119,22 +119,22 @@ static const char *other_ranks(const tt_launch_job *job)
     return left > 0 ? "; stopping the others" : "";
 }
 
-static void report_not_begun(tt_launch_job *job, const char *host, int error)
+static void report_not_begun(tt_launcher_job *job, const char *host, int error)
 {
     if (error == EMFILE || error == ENFILE) {
-        tt_launch_say(job,
-                      "host %s has no descriptor left for its ranks: %s; raise the limit there "
-                      "(ulimit -n 4096), or start fewer ranks on it",
-                      host, strerror(error));
+        tt_launcher_say(job,
+                        "host %s has no descriptor left for its ranks: %s; raise the limit there "
+                        "(ulimit -n 4096), or start fewer ranks on it",
+                        host, strerror(error));
         fail(job, 1);
         return;
     }
-    tt_launch_say(job, "cannot execute '%s' on host %s: %s", job->launch->program[0], host,
-                  strerror(error));
+    tt_launcher_say(job, "cannot execute '%s' on host %s: %s", job->launch->program[0], host,
+                    strerror(error));
     fail(job, error == ENOENT ? 127 : 126);
 }
 
-static void report_exit(tt_launch_job *job, tt_launch_host *host, const tt_wire_event *event)
+static void report_exit(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_event *event)
 {
     const char *name = host_name(host);
     const int detail = (int)event->detail;
@@ -143,18 +143,18 @@ static void report_exit(tt_launch_job *job, tt_launch_host *host, const tt_wire_
         report_not_begun(job, name, detail);
     } else if (event->value == TT_WIRE_SIGNALLED) {
         const char *abbreviation = sigabbrev_np(detail);
-        tt_launch_say(job, "rank %u on host %s (pid %d) was killed by signal SIG%s (%d)%s",
-                      event->rank, name, process, abbreviation != NULL ? abbreviation : "?", detail,
-                      other_ranks(job));
+        tt_launcher_say(job, "rank %u on host %s (pid %d) was killed by signal SIG%s (%d)%s",
+                        event->rank, name, process, abbreviation != NULL ? abbreviation : "?",
+                        detail, other_ranks(job));
         fail(job, 128 + detail);
     } else {
-        tt_launch_say(job, "rank %u on host %s (pid %d) exited with code %d%s", event->rank, name,
-                      process, detail, other_ranks(job));
+        tt_launcher_say(job, "rank %u on host %s (pid %d) exited with code %d%s", event->rank, name,
+                        process, detail, other_ranks(job));
         fail(job, detail & 0xff);
     }
 }
 
-static void on_exit_event(tt_launch_job *job, tt_launch_host *host, const tt_wire_event *event)
+static void on_exit_event(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_event *event)
 {
     if (job->is_over[event->rank]) {
         return;
@@ -167,44 +167,45 @@ static void on_exit_event(tt_launch_job *job, tt_launch_host *host, const tt_wir
     }
 }
 
-static void start_when_ready(tt_launch_job *job)
+static void start_when_ready(tt_launcher_job *job)
 {
     for (int i = 0; i < job->host_count; i++) {
-        if (job->hosts[i].phase != TT_LAUNCH_READY) {
+        if (job->hosts[i].phase != TT_LAUNCHER_READY) {
             return;
         }
     }
     for (int i = 0; i < job->host_count; i++) {
         tt_wire_put_text(&job->hosts[i].channel.pending, TT_WIRE_START, job->rendezvous);
-        job->hosts[i].phase = TT_LAUNCH_RUNNING;
+        job->hosts[i].phase = TT_LAUNCHER_RUNNING;
     }
     explicit_bzero(job->secret, sizeof(job->secret));
     job->deadline_ns = 0;
 }
 
-static bool on_ready(tt_launch_job *job, tt_launch_host *host, const tt_wire_frame *frame)
+static bool on_ready(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_frame *frame)
 {
     tt_wire_ready ready;
-    if (host->phase != TT_LAUNCH_SPEC || tt_wire_get_ready(frame, &ready) != TT_OK) {
+    if (host->phase != TT_LAUNCHER_SPEC || tt_wire_get_ready(frame, &ready) != TT_OK) {
         return false;
     }
     snprintf(host->real_name, sizeof(host->real_name), "%s", ready.host);
     if (host->rank_first == 0) {
         snprintf(job->rendezvous, sizeof(job->rendezvous), "%s", ready.rendezvous);
         if (ready.thread_count > 0 && !job->launch->is_quiet) {
-            tt_launch_say(job, "OMP_NUM_THREADS=%u for each rank (%u cores, %d ranks on %s)",
-                          ready.thread_count, ready.core_count, host->rank_count, host_name(host));
+            tt_launcher_say(job, "OMP_NUM_THREADS=%u for each rank (%u cores, %d ranks on %s)",
+                            ready.thread_count, ready.core_count, host->rank_count,
+                            host_name(host));
         }
     }
-    host->phase = TT_LAUNCH_READY;
+    host->phase = TT_LAUNCHER_READY;
     start_when_ready(job);
     return true;
 }
 
-static bool on_event(tt_launch_job *job, tt_launch_host *host, const tt_wire_frame *frame)
+static bool on_event(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_frame *frame)
 {
     tt_wire_event event;
-    if (host->phase != TT_LAUNCH_RUNNING || tt_wire_get_event(frame, &event) != TT_OK ||
+    if (host->phase != TT_LAUNCHER_RUNNING || tt_wire_get_event(frame, &event) != TT_OK ||
         event.rank < (uint32_t)host->rank_first ||
         event.rank >= (uint32_t)(host->rank_first + host->rank_count)) {
         return false;
@@ -222,18 +223,18 @@ static bool on_event(tt_launch_job *job, tt_launch_host *host, const tt_wire_fra
     return true;
 }
 
-static bool on_refused(tt_launch_job *job, tt_launch_host *host, const tt_wire_frame *frame)
+static bool on_refused(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_frame *frame)
 {
     const char *reason;
     if (tt_wire_get_text(frame, &reason) != TT_OK) {
         return false;
     }
-    tt_launch_say(job, "host %s: %.400s", host->name, reason);
+    tt_launcher_say(job, "host %s: %.400s", host->name, reason);
     fail(job, 1);
     return true;
 }
 
-static bool handle_frame(tt_launch_job *job, tt_launch_host *host, const tt_wire_frame *frame)
+static bool handle_frame(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_frame *frame)
 {
     switch (frame->type) {
     case TT_WIRE_READY:
@@ -253,7 +254,7 @@ static bool handle_frame(tt_launch_job *job, tt_launch_host *host, const tt_wire
 }
 
 /* Whatever the remote shell said before the supervisor's greeting is the user's to read. */
-static bool skip_greeting(tt_launch_host *host)
+static bool skip_greeting(tt_launcher_host *host)
 {
     enum { NOISE_BYTES_MAX = 64 << 10 };
     tt_buffer *received = &host->channel.received;
@@ -271,32 +272,33 @@ static bool skip_greeting(tt_launch_host *host)
         (void)!write(STDERR_FILENO, "\n", 1);
     }
     tt_buffer_take(received, noise + length);
-    host->phase = TT_LAUNCH_SPEC;
+    host->phase = TT_LAUNCHER_SPEC;
     return true;
 }
 
-static void lost_host(tt_launch_job *job, tt_launch_host *host)
+static void lost_host(tt_launcher_job *job, tt_launcher_host *host)
 {
-    const tt_launch_phase phase = host->phase;
+    const tt_launcher_phase phase = host->phase;
     host_gone(host);
     if (host->rank_left == 0 || job->has_failed || job->is_killing) {
         return;
     }
-    if (phase == TT_LAUNCH_RUNNING) {
-        tt_launch_say(job, "lost the supervisor of host %s and its ranks %d to %d", host_name(host),
-                      host->rank_first, host->rank_first + host->rank_count - 1);
+    if (phase == TT_LAUNCHER_RUNNING) {
+        tt_launcher_say(job, "lost the supervisor of host %s and its ranks %d to %d",
+                        host_name(host), host->rank_first, host->rank_first + host->rank_count - 1);
     } else if (host->is_local) {
-        tt_launch_say(job, "the supervisor on this host ended before it was ready");
+        tt_launcher_say(job, "the supervisor on this host ended before it was ready");
     } else {
-        tt_launch_say(job,
-                      "host %s: the remote shell ended before the supervisor answered; check that "
-                      "'%s %s tutti version' works without a password",
-                      host->name, job->launch->rsh, host->name);
+        tt_launcher_say(
+            job,
+            "host %s: the remote shell ended before the supervisor answered; check that "
+            "'%s %s tutti version' works without a password",
+            host->name, job->launch->rsh, host->name);
     }
     fail(job, 1);
 }
 
-static void read_host(tt_launch_job *job, tt_launch_host *host)
+static void read_host(tt_launcher_job *job, tt_launcher_host *host)
 {
     tt_wire_frame frame;
     size_t used;
@@ -304,37 +306,37 @@ static void read_host(tt_launch_job *job, tt_launch_host *host)
         lost_host(job, host);
         return;
     }
-    bool is_sound = host->phase != TT_LAUNCH_GREETING || skip_greeting(host);
-    if (is_sound && host->phase == TT_LAUNCH_GREETING) {
+    bool is_sound = host->phase != TT_LAUNCHER_GREETING || skip_greeting(host);
+    if (is_sound && host->phase == TT_LAUNCHER_GREETING) {
         return;
     }
     tt_status status = TT_OK;
-    while (is_sound && host->phase != TT_LAUNCH_GONE && status == TT_OK) {
+    while (is_sound && host->phase != TT_LAUNCHER_GONE && status == TT_OK) {
         status = tt_channel_peek(&host->channel, &frame, &used);
         if (status == TT_OK) {
             is_sound = handle_frame(job, host, &frame);
-            if (host->phase != TT_LAUNCH_GONE) {
+            if (host->phase != TT_LAUNCHER_GONE) {
                 tt_channel_done(&host->channel, used);
             }
         }
     }
     if (!is_sound || status == TT_ERR_BAD_WIRE) {
-        tt_launch_say(job, "host %s answers with something that is not Tutti's protocol",
-                      host->name);
+        tt_launcher_say(job, "host %s answers with something that is not Tutti's protocol",
+                        host->name);
         fail(job, 1);
         host_gone(host);
     }
 }
 
-static void flush_host(tt_launch_job *job, tt_launch_host *host)
+static void flush_host(tt_launcher_job *job, tt_launcher_host *host)
 {
     (void)job;
-    if (host->phase != TT_LAUNCH_GONE) {
+    if (host->phase != TT_LAUNCHER_GONE) {
         (void)tt_channel_flush(&host->channel); /* a lost host shows on the reading side */
     }
 }
 
-static void read_signals(tt_launch_job *job)
+static void read_signals(tt_launcher_job *job)
 {
     struct signalfd_siginfo info;
     while (read(job->signal_fd, &info, sizeof(info)) == sizeof(info)) {
@@ -344,7 +346,7 @@ static void read_signals(tt_launch_job *job)
             continue;
         }
         job->fatal_count += is_fatal;
-        const bool is_started = job->hosts[0].phase >= TT_LAUNCH_RUNNING;
+        const bool is_started = job->hosts[0].phase >= TT_LAUNCHER_RUNNING;
         if (is_fatal && (job->fatal_count > 1 || job->is_stopping || !is_started)) {
             if (!job->has_failed) {
                 job->has_failed = true;
@@ -360,7 +362,7 @@ static void read_signals(tt_launch_job *job)
     }
 }
 
-static void read_input(tt_launch_job *job)
+static void read_input(tt_launcher_job *job)
 {
     uint8_t bytes[TT_WIRE_CHUNK_BYTES];
     const ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
@@ -373,13 +375,14 @@ static void read_input(tt_launch_job *job)
                 count > 0 ? (size_t)count : 0);
 }
 
-static void on_deadline(tt_launch_job *job)
+static void on_deadline(tt_launcher_job *job)
 {
     job->deadline_ns = 0;
     if (job->is_killing) {
         for (int i = 0; i < job->host_count; i++) {
-            if (job->hosts[i].phase != TT_LAUNCH_GONE) {
-                tt_launch_say(job, "host %s did not end its ranks; leaving it", job->hosts[i].name);
+            if (job->hosts[i].phase != TT_LAUNCHER_GONE) {
+                tt_launcher_say(job, "host %s did not end its ranks; leaving it",
+                                job->hosts[i].name);
                 host_gone(&job->hosts[i]);
             }
         }
@@ -387,9 +390,9 @@ static void on_deadline(tt_launch_job *job)
     }
     if (!job->is_stopping && job->fatal_count == 0) {
         for (int i = 0; i < job->host_count; i++) {
-            if (job->hosts[i].phase < TT_LAUNCH_READY) {
-                tt_launch_say(job, "host %s did not answer within %g s (--timeout-start)",
-                              job->hosts[i].name, job->launch->start_timeout_s);
+            if (job->hosts[i].phase < TT_LAUNCHER_READY) {
+                tt_launcher_say(job, "host %s did not answer within %g s (--timeout-start)",
+                                job->hosts[i].name, job->launch->start_timeout_s);
             }
         }
         job->has_failed = true;
@@ -398,10 +401,10 @@ static void on_deadline(tt_launch_job *job)
     kill_all(job);
 }
 
-static nfds_t fill_polls(tt_launch_job *job)
+static nfds_t fill_polls(tt_launcher_job *job)
 {
     const bool wants_input = job->launch->wants_stdin && !job->awaits_taken &&
-                             !job->has_input_ended && job->hosts[0].phase == TT_LAUNCH_RUNNING;
+                             !job->has_input_ended && job->hosts[0].phase == TT_LAUNCHER_RUNNING;
     const bool is_full = tt_output_is_full(job->output);
     job->polls[0] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
     job->polls[1] = (struct pollfd){.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN};
@@ -412,8 +415,8 @@ static nfds_t fill_polls(tt_launch_job *job)
     }
     nfds_t count = FIXED_POLLS;
     for (int i = 0; i < job->host_count; i++) {
-        tt_launch_host *host = &job->hosts[i];
-        const bool is_here = host->phase != TT_LAUNCH_GONE;
+        tt_launcher_host *host = &job->hosts[i];
+        const bool is_here = host->phase != TT_LAUNCHER_GONE;
         const bool has_pending = is_here && tt_buffer_bytes(&host->channel.pending) > 0;
         job->polls[count++] = (struct pollfd){
             .fd = is_here && !is_full ? host->channel.read_fd : -1, .events = POLLIN};
@@ -423,7 +426,7 @@ static nfds_t fill_polls(tt_launch_job *job)
     return count;
 }
 
-static void flush_output(tt_launch_job *job)
+static void flush_output(tt_launcher_job *job)
 {
     for (int stream = 0; stream < TT_OUTPUT_STREAMS; stream++) {
         if (tt_output_has_pending(job->output, stream) &&
@@ -440,17 +443,17 @@ static void flush_output(tt_launch_job *job)
     }
 }
 
-static bool is_over(const tt_launch_job *job)
+static bool is_over(const tt_launcher_job *job)
 {
     for (int i = 0; i < job->host_count; i++) {
-        if (job->hosts[i].phase != TT_LAUNCH_GONE) {
+        if (job->hosts[i].phase != TT_LAUNCHER_GONE) {
             return false;
         }
     }
     return true;
 }
 
-static int poll_timeout_ms(const tt_launch_job *job)
+static int poll_timeout_ms(const tt_launcher_job *job)
 {
     if (job->deadline_ns == 0) {
         return -1;
@@ -459,7 +462,7 @@ static int poll_timeout_ms(const tt_launch_job *job)
     return left_ns > 0 ? (int)(left_ns / 1000000) + 1 : 0;
 }
 
-static void handle_polls(tt_launch_job *job)
+static void handle_polls(tt_launcher_job *job)
 {
     if (job->polls[0].revents != 0) {
         read_signals(job);
@@ -468,15 +471,15 @@ static void handle_polls(tt_launch_job *job)
         read_input(job);
     }
     for (int i = 0; i < job->host_count; i++) {
-        tt_launch_host *host = &job->hosts[i];
+        tt_launcher_host *host = &job->hosts[i];
         if (job->polls[FIXED_POLLS + HOST_POLLS * i].revents != 0 &&
-            host->phase != TT_LAUNCH_GONE) {
+            host->phase != TT_LAUNCHER_GONE) {
             read_host(job, host);
         }
     }
 }
 
-static void loop(tt_launch_job *job)
+static void loop(tt_launcher_job *job)
 {
     while (!is_over(job)) {
         for (int i = 0; i < job->host_count; i++) {
@@ -494,7 +497,7 @@ static void loop(tt_launch_job *job)
 }
 
 /* Unfinished lines last: leftovers of a rank may have written until the supervisor ended. */
-static void flush_rest(tt_launch_job *job)
+static void flush_rest(tt_launcher_job *job)
 {
     for (int rank = 0; rank < job->launch->rank_count; rank++) {
         tt_output_end(job->output, rank);
@@ -537,31 +540,31 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void place_ranks(tt_launch_job *job)
+static void place_ranks(tt_launcher_job *job)
 {
-    const tt_launch *launch = job->launch;
+    const tt_launcher *launch = job->launch;
     int placed = 0;
     for (size_t i = 0; i < launch->hosts->count && placed < launch->rank_count; i++) {
         const tt_host *source = &launch->hosts->items[i];
         const int left = launch->rank_count - placed;
-        tt_launch_host *host = &job->hosts[job->host_count++];
-        *host = (tt_launch_host){.name = source->name,
-                                 .is_local = tt_launch_host_is_local(source->name),
-                                 .phase = TT_LAUNCH_GONE,
-                                 .rank_first = placed,
-                                 .rank_count = source->slots < left ? source->slots : left};
+        tt_launcher_host *host = &job->hosts[job->host_count++];
+        *host = (tt_launcher_host){.name = source->name,
+                                   .is_local = tt_launcher_host_is_local(source->name),
+                                   .phase = TT_LAUNCHER_GONE,
+                                   .rank_first = placed,
+                                   .rank_count = source->slots < left ? source->slots : left};
         host->channel.read_fd = -1;
         host->rank_left = host->rank_count;
         placed += host->rank_count;
     }
 }
 
-static bool make_secrets(tt_launch_job *job)
+static bool make_secrets(tt_launcher_job *job)
 {
     uint64_t id;
     if (getrandom(job->secret, sizeof(job->secret), 0) != (ssize_t)sizeof(job->secret) ||
         getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
-        tt_launch_say(job, "the kernel gives no random bytes: %s", strerror(errno));
+        tt_launcher_say(job, "the kernel gives no random bytes: %s", strerror(errno));
         return false;
     }
     snprintf(job->job_id, sizeof(job->job_id), "%016llx", (unsigned long long)id);
@@ -570,11 +573,11 @@ static bool make_secrets(tt_launch_job *job)
 
 static pid_t host_process(void *user, size_t index)
 {
-    const tt_launch_job *job = user;
+    const tt_launcher_job *job = user;
     return job->hosts[index].process;
 }
 
-static int run_job(tt_launch_job *job)
+static int run_job(tt_launcher_job *job)
 {
     if (!make_secrets(job)) {
         return 1;
@@ -584,7 +587,7 @@ static int run_job(tt_launch_job *job)
     place_ranks(job);
     set_deadline(job, job->launch->start_timeout_s);
     for (int i = 0; i < job->host_count; i++) {
-        if (!tt_launch_host_start(job, &job->hosts[i])) {
+        if (!tt_launcher_host_start(job, &job->hosts[i])) {
             fail(job, 1);
             break;
         }
@@ -601,10 +604,10 @@ static int run_job(tt_launch_job *job)
     return job->has_failed ? job->exit_code : 0;
 }
 
-int tt_launch_run(const tt_launch *launch)
+int tt_launcher_run(const tt_launcher *launch)
 {
     const size_t rank_count = (size_t)launch->rank_count;
-    tt_launch_job job = {.launch = launch};
+    tt_launcher_job job = {.launch = launch};
     job.output = tt_output_create(&(tt_output_config){.rank_count = launch->rank_count,
                                                       .has_prefix = launch->has_prefix,
                                                       .folder = launch->output_folder});

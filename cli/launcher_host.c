@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch_host.c - how the launcher reaches one host: fork for this one, a remote shell for others.
+ * launcher_host.c - how the launcher reaches one host: fork for this one, a remote shell for
+ * others.
  *
  * The secret goes through the supervisor's input only. A remote host gets the variables a program
  * needs to be found and configured (forwarded_names), and those the user asked for. */
@@ -16,7 +17,7 @@
 #include "base/base.h"
 #include "cli/descriptor.h"
 #include "cli/environment.h"
-#include "cli/launch_internal.h"
+#include "cli/launcher_internal.h"
 #include "cli/self.h"
 
 enum { SHELL_WORDS_MAX = 64 };
@@ -30,7 +31,7 @@ static bool is_same_host(const char *name, const char *own)
                                       strncmp(name, own, length) == 0);
 }
 
-bool tt_launch_host_is_local(const char *name)
+bool tt_launcher_host_is_local(const char *name)
 {
     char own[256] = "";
     const char *node = tt_environment_get("SLURMD_NODENAME"); /* need not be the host's name */
@@ -57,7 +58,7 @@ static void quote(const char *text, char *quoted, size_t quoted_bytes)
 }
 
 /* In the child: never returns. */
-static _Noreturn void become_remote_shell(const tt_launch *launch, const char *host)
+static _Noreturn void become_remote_shell(const tt_launcher *launch, const char *host)
 {
     char rsh[1024];
     char path[4096];
@@ -85,7 +86,7 @@ static _Noreturn void become_remote_shell(const tt_launch *launch, const char *h
     _exit(127);
 }
 
-static _Noreturn void become_supervisor(const tt_launch *launch)
+static _Noreturn void become_supervisor(const tt_launcher *launch)
 {
     char path[4096];
     (void)execl("/proc/self/exe", "tutti", "supervise", (char *)NULL); /* also if it was replaced */
@@ -94,8 +95,8 @@ static _Noreturn void become_supervisor(const tt_launch *launch)
     _exit(127);
 }
 
-static _Noreturn void become_host(const tt_launch *launch, const tt_launch_host *host, int in_fd,
-                                  int out_fd)
+static _Noreturn void become_host(const tt_launcher *launch, const tt_launcher_host *host,
+                                  int in_fd, int out_fd)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -110,14 +111,14 @@ static _Noreturn void become_host(const tt_launch *launch, const tt_launch_host 
     become_remote_shell(launch, host->name);
 }
 
-static void say_no_pipe(tt_launch_job *job, const tt_launch_host *host)
+static void say_no_pipe(tt_launcher_job *job, const tt_launcher_host *host)
 {
     char reason[256];
     tt_descriptor_explain(errno, reason, sizeof(reason));
-    tt_launch_say(job, "cannot open a pipe to host %s: %s", host->name, reason);
+    tt_launcher_say(job, "cannot open a pipe to host %s: %s", host->name, reason);
 }
 
-bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host)
+bool tt_launcher_host_start(tt_launcher_job *job, tt_launcher_host *host)
 {
     int to_host[2];
     int from_host[2];
@@ -138,15 +139,15 @@ bool tt_launch_host_start(tt_launch_job *job, tt_launch_host *host)
     close(to_host[0]);
     close(from_host[1]);
     tt_channel_init(&host->channel, from_host[0], to_host[1]);
-    host->phase = TT_LAUNCH_GREETING;
+    host->phase = TT_LAUNCHER_GREETING;
     if (host->process < 0) {
-        tt_launch_say(job, "cannot start a process for host %s: %s", host->name, strerror(errno));
+        tt_launcher_say(job, "cannot start a process for host %s: %s", host->name, strerror(errno));
         return false;
     }
-    tt_launch_host_describe(job, host);
+    tt_launcher_host_describe(job, host);
     if (tt_buffer_bytes(&host->channel.pending) > TT_WIRE_HEAD_BYTES + TT_WIRE_PAYLOAD_BYTES_MAX) {
-        tt_launch_say(job, "arguments and variables exceed %d MiB; pass less",
-                      TT_WIRE_PAYLOAD_BYTES_MAX >> 20);
+        tt_launcher_say(job, "arguments and variables exceed %d MiB; pass less",
+                        TT_WIRE_PAYLOAD_BYTES_MAX >> 20);
         return false;
     }
     return true;
@@ -175,7 +176,7 @@ static size_t environment_count(void)
 }
 
 /* "NAME" stands for this process's value of it; `storage` keeps those built here. */
-static void add_requested(const tt_launch *launch, tt_wire_list *list, char **storage)
+static void add_requested(const tt_launcher *launch, tt_wire_list *list, char **storage)
 {
     for (size_t i = 0; launch->variables != NULL && i < launch->variables->count; i++) {
         const char *item = launch->variables->items[i];
@@ -193,7 +194,7 @@ static void add_requested(const tt_launch *launch, tt_wire_list *list, char **st
 }
 
 /* A folder that is not absolute lies below this process's. */
-static const char *rank_folder(const tt_launch *launch, char *path, size_t path_bytes)
+static const char *rank_folder(const tt_launcher *launch, char *path, size_t path_bytes)
 {
     const char *wanted = launch->folder != NULL ? launch->folder : "";
     char own[PATH_MAX / 2] = "";
@@ -207,9 +208,9 @@ static const char *rank_folder(const tt_launch *launch, char *path, size_t path_
     return path;
 }
 
-void tt_launch_host_describe(tt_launch_job *job, tt_launch_host *host)
+void tt_launcher_host_describe(tt_launcher_job *job, tt_launcher_host *host)
 {
-    const tt_launch *launch = job->launch;
+    const tt_launcher *launch = job->launch;
     const size_t requested = launch->variables != NULL ? launch->variables->count : 0;
     const size_t inherited = host->is_local ? 0 : environment_count();
     char folder[PATH_MAX];
