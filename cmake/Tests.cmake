@@ -2,7 +2,8 @@
 #
 # Tests, found by place and name:
 #   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan, <layer>
-#   cli/, examples/: likewise, linked with the files beside it but main.c
+#   src/<layer>/<folder>/<x>_test.c  unit.<layer>.<folder>.<x>; the same labels
+#   cli/: likewise, linked with all of it but main.c; examples/: with the files beside it
 #   tests/<suite>/<x>_test.c    <suite>.<x>; label <suite>
 #   tests/<suite>/<x>_test.py   <suite>.<x>; run by python3
 #   tests/<suite>/<x>_test.sh   <suite>.<x>; run by bash

@@ -6,7 +6,7 @@
  *
  * Labels: cli */
 #include "cli/buffer.c"
-#include "cli/hostfile.c"
+#include "cli/run/hostfile.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);
 

@@ -57,7 +57,7 @@ class Touched(unittest.TestCase):
                            ("tests/processes/ssh_test.py", "processes.ssh"),
                            ("src/mesh/mesh_test.c", "unit.mesh.mesh"),
                            ("src/control/named/cut_test.c", "unit.control.named.cut"),
-                           ("cli/run_test.c", "unit.cli.run")):
+                           ("cli/run/wire_test.c", "unit.cli.run.wire")):
             self.assertEqual(check_plan.touched_labels([path], AREAS), {name})
             self.assertTrue(check_plan.is_touched(Test("slow", name), {name}))
 

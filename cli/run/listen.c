@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/descriptor.h"
-#include "cli/listen.h"
+#include "cli/run/descriptor.h"
+#include "cli/run/listen.h"
 
 typedef struct net_address {
     struct sockaddr_storage storage;

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/descriptor.h"
 #include "cli/environment.h"
-#include "cli/launcher_internal.h"
+#include "cli/run/descriptor.h"
+#include "cli/run/launcher_internal.h"
 #include "cli/self.h"
 
 enum { SHELL_WORDS_MAX = 64 };

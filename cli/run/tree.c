@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/buffer.h"
-#include "cli/tree.h"
+#include "cli/run/tree.h"
 
 typedef struct process {
     pid_t id;

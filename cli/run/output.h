@@ -10,8 +10,8 @@
  * Threads: one at a time.
  * Memory:  grows with the number of ranks; the queue is bounded by the caller's restraint.
  */
-#ifndef TUTTI_CLI_OUTPUT_H
-#define TUTTI_CLI_OUTPUT_H
+#ifndef TUTTI_CLI_RUN_OUTPUT_H
+#define TUTTI_CLI_RUN_OUTPUT_H
 
 #include <stdbool.h>
 

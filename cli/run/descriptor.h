@@ -5,8 +5,8 @@
  * Layer:   cli.
  * Threads: any.
  */
-#ifndef TUTTI_CLI_DESCRIPTOR_H
-#define TUTTI_CLI_DESCRIPTOR_H
+#ifndef TUTTI_CLI_RUN_DESCRIPTOR_H
+#define TUTTI_CLI_RUN_DESCRIPTOR_H
 
 #include <stddef.h>
 

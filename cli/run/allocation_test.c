@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "cli/allocation.h"
+#include "cli/run/allocation.h"
 
 static const char *const *variables; /* "NAME=value", ends in NULL */
 

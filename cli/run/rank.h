@@ -6,12 +6,12 @@
  * Threads: one at a time.
  * Memory:  the caller's; descriptors belong to the rank until tt_rank_close.
  */
-#ifndef TUTTI_CLI_RANK_H
-#define TUTTI_CLI_RANK_H
+#ifndef TUTTI_CLI_RUN_RANK_H
+#define TUTTI_CLI_RUN_RANK_H
 
 #include <sys/types.h>
 
-#include "cli/wire.h"
+#include "cli/run/wire.h"
 
 enum { TT_RANK_STREAMS = 2 }; /* 0: stdout, 1: stderr */
 

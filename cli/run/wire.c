@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "cli/wire.h"
+#include "cli/run/wire.h"
 
 typedef struct wire_reader {
     const uint8_t *next;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/environment.h"
-#include "cli/output.h"
+#include "cli/run/output.h"
 
 enum {
     PENDING_BYTES_MAX = 1 << 20,

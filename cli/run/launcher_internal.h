@@ -6,15 +6,15 @@
  * Threads: one.
  * Memory:  a tt_launcher_job owns its arrays and channels.
  */
-#ifndef TUTTI_CLI_LAUNCHER_INTERNAL_H
-#define TUTTI_CLI_LAUNCHER_INTERNAL_H
+#ifndef TUTTI_CLI_RUN_LAUNCHER_INTERNAL_H
+#define TUTTI_CLI_RUN_LAUNCHER_INTERNAL_H
 
 #include <poll.h>
 #include <sys/types.h>
 
-#include "cli/channel.h"
-#include "cli/launcher.h"
-#include "cli/output.h"
+#include "cli/run/channel.h"
+#include "cli/run/launcher.h"
+#include "cli/run/output.h"
 
 typedef enum tt_launcher_phase {
     TT_LAUNCHER_GREETING, /* waiting for the supervisor's first word */

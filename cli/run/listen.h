@@ -5,10 +5,10 @@
  * Layer:   cli.
  * Threads: any.
  */
-#ifndef TUTTI_CLI_LISTEN_H
-#define TUTTI_CLI_LISTEN_H
+#ifndef TUTTI_CLI_RUN_LISTEN_H
+#define TUTTI_CLI_RUN_LISTEN_H
 
-#include "cli/wire.h"
+#include "cli/run/wire.h"
 
 /* Beside the port so many further on, which is free too: for torch.distributed's store. Linux gives
  * outgoing connections even ports first, and listeners odd ones. */

@@ -13,10 +13,10 @@
  * Threads: pure but for the two callbacks.
  * Memory:  the caller owns everything.
  */
-#ifndef TUTTI_CLI_ALLOCATION_H
-#define TUTTI_CLI_ALLOCATION_H
+#ifndef TUTTI_CLI_RUN_ALLOCATION_H
+#define TUTTI_CLI_RUN_ALLOCATION_H
 
-#include "cli/hostfile.h"
+#include "cli/run/hostfile.h"
 
 /* Where variables and files come from: the process, or a test's. */
 typedef struct tt_allocation_source {

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "cli/channel.h"
+#include "cli/run/channel.h"
 
 enum { READ_BYTES = 64 << 10 };
 

@@ -10,8 +10,8 @@
  * Layer:   cli.
  * Threads: one at a time.
  */
-#ifndef TUTTI_CLI_TREE_H
-#define TUTTI_CLI_TREE_H
+#ifndef TUTTI_CLI_RUN_TREE_H
+#define TUTTI_CLI_RUN_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * Threads: one.
  * Memory:  the strings live in the tt_as_horovod until fini.
  */
-#ifndef TUTTI_CLI_AS_HOROVOD_H
-#define TUTTI_CLI_AS_HOROVOD_H
+#ifndef TUTTI_CLI_RUN_AS_HOROVOD_H
+#define TUTTI_CLI_RUN_AS_HOROVOD_H
 
 #include <stdbool.h>
 

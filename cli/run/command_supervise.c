@@ -22,12 +22,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/channel.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
-#include "cli/listen.h"
-#include "cli/rank.h"
-#include "cli/tree.h"
+#include "cli/run/channel.h"
+#include "cli/run/listen.h"
+#include "cli/run/rank.h"
+#include "cli/run/tree.h"
 
 enum {
     PENDING_BYTES_MAX = 256 << 10,
@@ -487,7 +487,7 @@ const tt_command tt_command_supervise = {
     .name = "supervise",
     .summary = "Start and watch the ranks of one host (used by 'tutti run').",
     .operands = "",
-    .description = "Speaks the protocol of cli/wire.h on its standard input and output.",
+    .description = "Speaks the protocol of cli/run/wire.h on its standard input and output.",
     .is_internal = true,
     .run = run,
 };

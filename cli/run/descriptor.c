@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/descriptor.h"
+#include "cli/run/descriptor.h"
 
 enum { PASSED_FD_MIN = 64 }; /* shells use low descriptors for themselves */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/buffer.h"
-#include "cli/hostfile.h"
+#include "cli/run/hostfile.h"
 
 typedef struct text_span {
     const char *start;

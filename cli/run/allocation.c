@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/allocation.h"
 #include "cli/library.h"
+#include "cli/run/allocation.h"
 
 typedef struct reading {
     const tt_allocation_source *source;

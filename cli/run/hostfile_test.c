@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "cli/hostfile.h"
+#include "cli/run/hostfile.h"
 
 static void expect_host(const tt_hosts *hosts, size_t index, const char *name, int slots)
 {

@@ -6,13 +6,13 @@
  * Threads: one; it blocks signals and takes over the process until the job is over.
  * Memory:  everything in tt_launcher is borrowed.
  */
-#ifndef TUTTI_CLI_LAUNCHER_H
-#define TUTTI_CLI_LAUNCHER_H
+#ifndef TUTTI_CLI_RUN_LAUNCHER_H
+#define TUTTI_CLI_RUN_LAUNCHER_H
 
 #include <stdbool.h>
 
-#include "cli/hostfile.h"
 #include "cli/option.h"
+#include "cli/run/hostfile.h"
 
 typedef struct tt_launcher {
     const char *title;     /* in front of messages: "tutti run" */

@@ -10,8 +10,8 @@
  * Threads: pure.
  * Memory:  decoded strings point into the payload; a decoded spec owns its arrays of pointers.
  */
-#ifndef TUTTI_CLI_WIRE_H
-#define TUTTI_CLI_WIRE_H
+#ifndef TUTTI_CLI_RUN_WIRE_H
+#define TUTTI_CLI_RUN_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
  * Threads: pure.
  * Memory:  the caller owns the table (tt_hosts_fini).
  */
-#ifndef TUTTI_CLI_HOSTFILE_H
-#define TUTTI_CLI_HOSTFILE_H
+#ifndef TUTTI_CLI_RUN_HOSTFILE_H
+#define TUTTI_CLI_RUN_HOSTFILE_H
 
 #include <stddef.h>
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/as_horovod.h"
 #include "cli/environment.h"
+#include "cli/run/as_horovod.h"
 #include "cli/self.h"
 
 /* From the folder of the program to the one that holds the package tutti/. */

@@ -6,10 +6,10 @@
  * Threads: one at a time. Nothing here blocks.
  * Memory:  the channel owns its queues and descriptors.
  */
-#ifndef TUTTI_CLI_CHANNEL_H
-#define TUTTI_CLI_CHANNEL_H
+#ifndef TUTTI_CLI_RUN_CHANNEL_H
+#define TUTTI_CLI_RUN_CHANNEL_H
 
-#include "cli/wire.h"
+#include "cli/run/wire.h"
 
 typedef struct tt_channel {
     int read_fd;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/wire.h"
+#include "cli/run/wire.h"
 
 static const char *peers[] = {"east", "west", NULL};
 static const char *program[] = {"python", "train.py", "", NULL};

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/launcher_internal.h"
-#include "cli/tree.h"
+#include "cli/run/launcher_internal.h"
+#include "cli/run/tree.h"
 
 enum {
     FIXED_POLLS = 4, /* signals, stdin, stdout, stderr */

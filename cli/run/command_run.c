@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/allocation.h"
-#include "cli/as_horovod.h"
 #include "cli/buffer.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
-#include "cli/launcher.h"
-#include "cli/wire.h"
+#include "cli/run/allocation.h"
+#include "cli/run/as_horovod.h"
+#include "cli/run/launcher.h"
+#include "cli/run/wire.h"
 
 enum { EXIT_USAGE = 2, HOSTFILE_BYTES_MAX = 16 << 20 };
 

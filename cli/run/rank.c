@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/as_horovod.h"
-#include "cli/descriptor.h"
 #include "cli/environment.h"
-#include "cli/listen.h"
-#include "cli/rank.h"
+#include "cli/run/as_horovod.h"
+#include "cli/run/descriptor.h"
+#include "cli/run/listen.h"
+#include "cli/run/rank.h"
 
 typedef struct rank_setup {
     const tt_rank_plan *plan;
