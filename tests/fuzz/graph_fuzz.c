@@ -7,8 +7,8 @@
  *
  * Labels: cli schedule */
 #include "base/assert.h"
-#include "cli/graph_file.c"
-#include "cli/samples.c"
+#include "cli/schedule/graph_file.c"
+#include "cli/schedule/samples.c"
 #include "model/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);

@@ -15,8 +15,8 @@
  * Threads: pure, but for the reading of files.
  * Memory:  the caller destroys what it gets.
  */
-#ifndef TUTTI_CLI_GRAPH_FILE_H
-#define TUTTI_CLI_GRAPH_FILE_H
+#ifndef TUTTI_CLI_SCHEDULE_GRAPH_FILE_H
+#define TUTTI_CLI_SCHEDULE_GRAPH_FILE_H
 
 #include <stdio.h>
 

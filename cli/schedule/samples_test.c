@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/samples.h"
+#include "cli/schedule/samples.h"
 
 #define OBJECT(bytes, time_us, ranks)                                                    \
     "{\"op\":\"allreduce\",\"bytes\":" bytes ",\"ranks\":" ranks ",\"time_us\":" time_us \

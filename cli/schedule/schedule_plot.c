@@ -3,7 +3,7 @@
  * schedule_plot.c - two settled steps a panel: a row for computation and one for each wire in use.
  * Communication is coloured by first use, so that order is seen: dark is needed first. Neighbouring
  * chunks of one transfer are one bar. */
-#include "cli/schedule_plot.h"
+#include "cli/schedule/schedule_plot.h"
 
 #include <math.h>
 #include <stdlib.h>

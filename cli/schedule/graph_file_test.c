@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/graph_file.h"
+#include "cli/schedule/graph_file.h"
 
 static void test_wrong_json_is_refused_in_words(void **state)
 {

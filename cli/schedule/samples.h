@@ -10,8 +10,8 @@
  * Threads: pure, but for the reading of files.
  * Memory:  none kept.
  */
-#ifndef TUTTI_CLI_SAMPLES_H
-#define TUTTI_CLI_SAMPLES_H
+#ifndef TUTTI_CLI_SCHEDULE_SAMPLES_H
+#define TUTTI_CLI_SCHEDULE_SAMPLES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  * graph_file.c - see graph_file.h. Nothing of a file is trusted: lengths are bounded before memory
  * is taken, and the graph checks names, times and cycles itself. */
-#include "cli/graph_file.h"
+#include "cli/schedule/graph_file.h"
 
 #include <errno.h>
 #include <jansson.h>

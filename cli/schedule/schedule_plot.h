@@ -6,8 +6,8 @@
  * Threads: one at a time.
  * Memory:  grows with the spans that are noted; freed by tt_plot_fini.
  */
-#ifndef TUTTI_CLI_SCHEDULE_PLOT_H
-#define TUTTI_CLI_SCHEDULE_PLOT_H
+#ifndef TUTTI_CLI_SCHEDULE_SCHEDULE_PLOT_H
+#define TUTTI_CLI_SCHEDULE_SCHEDULE_PLOT_H
 
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * samples.c - see samples.h. Nothing of a file is trusted. */
-#include "cli/samples.h"
+#include "cli/schedule/samples.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/graph_file.h"
+#include "cli/schedule/graph_file.h"
 
 enum {
     SAMPLES_BYTES_MAX = 1 << 20,
