@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "kernel/half.h"
 
 enum { PERIOD_MAX = 17, ELEMENT_BYTES_MAX = 8, POISON = 0x5a };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 
 static tt_bench_plan plan_of(tutti_collective collective, tutti_dtype dtype)
 {

@@ -10,8 +10,8 @@
  * Threads: one.
  * Memory:  the caller's; buffers belong to the case between open and close.
  */
-#ifndef TUTTI_CLI_BENCH_H
-#define TUTTI_CLI_BENCH_H
+#ifndef TUTTI_CLI_BENCH_BENCH_H
+#define TUTTI_CLI_BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "cli/buffer.h"
 #include "cli/commands.h"
 #include "cli/environment.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "kernel/dtype.h"
 
 static const char *op_name(const tt_bench_plan *plan)
