@@ -8,6 +8,7 @@ A finding may be allowed by a line of tools/tidy-allow.txt: "rule path[:name] re
 A line there that allows nothing is a finding too, so the list stays true.
 """
 import bisect
+import collections
 import concurrent.futures
 import os
 import pathlib
@@ -65,7 +66,9 @@ FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 5
 FILE_LINES_MAX = {".c": 800, ".h": 300, ".py": 800}
 COLUMNS_MAX = 100
-SHARED_NAMES = {"registry.c"}
+ROOM_FILES_MAX = 35
+ROOM_FOLDERS = ("src", "cli")
+SHARED_NAMES = {"registry.c", "registry.h"}
 README_LINES_MAX = 60
 README_HEADS = ("Purpose", "Rules", "Add one", "Files")
 
@@ -427,20 +430,35 @@ def check_layers(root):
             yield name + "/README.md", 1, "readme", "", "missing"
 
 
+def sources_of_rooms(root):
+    for folder in ROOM_FOLDERS:
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            yield path, path.relative_to(root).as_posix()
+
+
 def check_twins(root):
-    """A file is found by its base name: only the members of one table share it."""
+    """A file is found by its base name: only tables of variants share it."""
     homes = {}
-    for path in sorted((root / "src").rglob("*.c")):
-        name = path.relative_to(root).as_posix()
+    for path, name in sources_of_rooms(root):
         first = homes.setdefault(path.name, name)
         if first != name and path.name not in SHARED_NAMES:
             yield name, 1, "twin", "", f"{first} has that base name, too"
+
+
+def check_rooms(root):
+    """A folder is read at a glance: one that holds more files is several folders."""
+    counts = collections.Counter(name.rsplit("/", 1)[0] for _, name in sources_of_rooms(root))
+    for folder, count in sorted(counts.items()):
+        if count > ROOM_FILES_MAX:
+            yield (folder, 1, "room", "",
+                   f"{count} files; at most {ROOM_FILES_MAX}: give some a folder of their own")
 
 
 def check_tree(root):
     headers = []
     yield from check_layers(root)
     yield from check_twins(root)
+    yield from check_rooms(root)
     for path, name in files_below(root):
         text = path.read_text(encoding="utf-8", errors="replace")
         found = list(check_shape(name, text))
