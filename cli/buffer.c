@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "buffer.h"
+#include "cli/buffer.h"
 
 enum { CAPACITY_MIN = 4096 };
 

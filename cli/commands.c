@@ -3,7 +3,7 @@
  * commands.c - every subcommand, in the order help shows them. */
 #include <string.h>
 
-#include "commands.h"
+#include "cli/commands.h"
 
 const tt_command *const tt_commands[] = {
     &tt_command_run,

@@ -8,7 +8,7 @@
 #ifndef TUTTI_CLI_COMMANDS_H
 #define TUTTI_CLI_COMMANDS_H
 
-#include "option.h"
+#include "cli/option.h"
 
 extern const tt_command tt_command_bench;
 extern const tt_command tt_command_completion;

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "buffer.h"
-#include "environment.h"
+#include "cli/buffer.h"
+#include "cli/environment.h"
 
 static char *duplicate(const char *text, size_t bytes)
 {

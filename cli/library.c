@@ -8,9 +8,9 @@
 
 #include "api/api.h"
 #include "base/base.h"
-#include "environment.h"
-#include "join/join.h"
-#include "library.h"
+#include "cli/environment.h"
+#include "cli/library.h"
+#include "launch/launch.h"
 #include "plugin/plugin.h"
 #include "transport/registry.h"
 
@@ -19,8 +19,8 @@ static const struct {
     const tt_config_table *table;
     bool is_set_by_launcher;
 } tables[] = {
-    {&tt_join_launcher_variables, true},
-    {&tt_join_user_variables, false},
+    {&tt_launch_launcher_variables, true},
+    {&tt_launch_user_variables, false},
     {&tt_settings_table, false},
 };
 
@@ -49,7 +49,7 @@ bool tt_library_variable_at(size_t index, tt_library_variable *variable_out)
 
 void tt_library_find_unknown(tt_library_report *report, void *user)
 {
-    const tt_config_table all[] = {tt_join_launcher_variables, tt_join_user_variables,
+    const tt_config_table all[] = {tt_launch_launcher_variables, tt_launch_user_variables,
                                    tt_settings_table};
     (void)tt_config_find_unknown(all, TT_ARRAY_COUNT(all), environ, report, user);
 }
@@ -77,31 +77,31 @@ void tt_library_secret(char *text, size_t text_bytes)
 void tt_library_place_find(tt_library_place *place_out)
 {
     char command[512];
-    tt_join_identity identity;
-    tt_join_why why = {0};
-    char description[TT_JOIN_DESCRIPTION_BYTES];
-    const tt_join_source source = tt_join_source_process(command, sizeof(command));
+    tt_launch_identity identity;
+    tt_launch_why why = {0};
+    char description[TT_LAUNCH_DESCRIPTION_BYTES];
+    const tt_launch_source source = tt_launch_source_process(command, sizeof(command));
     *place_out = (tt_library_place){.is_launched = true};
-    if (tt_join_identify(&source, &identity, &why) != TT_OK) {
+    if (tt_launch_identify(&source, &identity, &why) != TT_OK) {
         place_out->is_broken = true;
         snprintf(place_out->text, sizeof(place_out->text), "%s", why.text);
         return;
     }
-    tt_join_describe(&identity, description);
+    tt_launch_describe(&identity, description);
     place_out->is_launched = strcmp(identity.family, "none") != 0;
     snprintf(place_out->text, sizeof(place_out->text), "%s", description);
     snprintf(place_out->warning, sizeof(place_out->warning), "%s", identity.warning);
 }
 
-static void put_rendezvous(const tt_join_identity *from, char *text, size_t bytes)
+static void put_rendezvous(const tt_launch_identity *from, char *text, size_t bytes)
 {
-    const tt_join_rendezvous *place = &from->rendezvous;
+    const tt_launch_rendezvous *place = &from->rendezvous;
     switch (place->kind) {
-    case TT_JOIN_RENDEZVOUS_TCP:
+    case TT_LAUNCH_RENDEZVOUS_TCP:
         snprintf(text, bytes, strchr(place->host, ':') != NULL ? "tcp://[%s]:%u" : "tcp://%s:%u",
                  place->host, place->port_first);
         break;
-    case TT_JOIN_RENDEZVOUS_FILE:
+    case TT_LAUNCH_RENDEZVOUS_FILE:
         snprintf(text, bytes, "file://%s", place->path);
         break;
     default:
@@ -113,11 +113,11 @@ static void put_rendezvous(const tt_join_identity *from, char *text, size_t byte
 void tt_library_identity_find(tt_library_identity *identity_out)
 {
     char command[512];
-    tt_join_identity found;
-    tt_join_why why = {0};
-    const tt_join_source source = tt_join_source_process(command, sizeof(command));
+    tt_launch_identity found;
+    tt_launch_why why = {0};
+    const tt_launch_source source = tt_launch_source_process(command, sizeof(command));
     *identity_out = (tt_library_identity){.family = "none", .evidence = ""};
-    if (tt_join_identify(&source, &found, &why) != TT_OK) {
+    if (tt_launch_identify(&source, &found, &why) != TT_OK) {
         snprintf(identity_out->why, sizeof(identity_out->why), "%s", why.text);
         return;
     }
@@ -139,25 +139,25 @@ void tt_library_identity_find(tt_library_identity *identity_out)
 
 const char *tt_library_launcher_at(size_t index, const char **evidence_out)
 {
-    return tt_join_family_at(index, evidence_out);
+    return tt_launch_family_at(index, evidence_out);
 }
 
 bool tt_library_node_at(const char *names, const char *counts, uint32_t index,
                         tt_library_node *node_out)
 {
-    char host[TT_JOIN_HOST_BYTES] = "";
-    tt_join_why why = {.text = ""};
+    char host[TT_LAUNCH_HOST_BYTES] = "";
+    tt_launch_why why = {.text = ""};
     uint32_t count = 0, slots = 1;
     *node_out = (tt_library_node){.slots = 1};
-    tt_status status = tt_join_nodelist_count(names, &count, &why);
+    tt_status status = tt_launch_nodelist_count(names, &count, &why);
     if (status == TT_OK && index >= count) {
         return false;
     }
     if (status == TT_OK) {
-        status = tt_join_nodelist_host(names, index, host, &why);
+        status = tt_launch_nodelist_host(names, index, host, &why);
     }
     if (status == TT_OK && counts != NULL) {
-        status = tt_join_tasks_on_node(counts, index, &slots, &why);
+        status = tt_launch_tasks_on_node(counts, index, &slots, &why);
     }
     if (status != TT_OK || slots > INT_MAX) {
         (void)snprintf(node_out->why, sizeof(node_out->why), "%s", why.text);
@@ -265,7 +265,7 @@ size_t tt_library_find_bad(void (*report)(void *user, const char *sentence), voi
     tt_config_string text;
     tt_text why = {0};
     const size_t user_count =
-        tt_config_find_bad(&tt_join_user_variables, &tt_config_environment, text, report, user);
+        tt_config_find_bad(&tt_launch_user_variables, &tt_config_environment, text, report, user);
     const size_t count = user_count + tt_config_find_bad(&tt_settings_table, &tt_config_environment,
                                                          &settings, report, user);
     if (count == user_count && !check_whole(&settings, &why)) {

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "machine.h"
-#include "nodes.h"
+#include "cli/machine.h"
+#include "cli/nodes.h"
 
 static void read_memory(tt_machine *machine)
 {

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
-#include "buffer.h"
-#include "commands.h"
-#include "environment.h"
+#include "cli/buffer.h"
+#include "cli/commands.h"
+#include "cli/environment.h"
 
 enum { EXIT_USAGE = 2, WIDTH_DEFAULT = 80, WIDTH_MIN = 40, NAME_WIDTH = 12 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nodes.h"
+#include "cli/nodes.h"
 
 bool tt_nodes_list_meets(const char *list, const cpu_set_t *cores)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "option.h"
+#include "cli/option.h"
 
 typedef struct option_parser {
     const tt_command *command;

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "commands.h"
-#include "option.h"
+#include "cli/commands.h"
+#include "cli/option.h"
 
 typedef struct values {
     bool flag;

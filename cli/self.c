@@ -8,7 +8,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "self.h"
+#include "cli/self.h"
 
 const char *tt_self_path(char *path, size_t path_bytes)
 {

@@ -2,7 +2,8 @@
 #
 # Tests, found by place and name:
 #   src/<layer>/<x>_test.c      unit.<layer>.<x>; labels unit, asan, tsan, <layer>
-#   cli/, examples/: likewise, linked with the files beside it but main.c
+#   src/<layer>/<folder>/<x>_test.c  unit.<layer>.<folder>.<x>; the same labels
+#   cli/: likewise, linked with all of it but main.c; examples/: with the files beside it
 #   tests/<suite>/<x>_test.c    <suite>.<x>; label <suite>
 #   tests/<suite>/<x>_test.py   <suite>.<x>; run by python3
 #   tests/<suite>/<x>_test.sh   <suite>.<x>; run by bash
@@ -214,7 +215,7 @@ if(TARGET tutti-simulate)
   list(FILTER simulate_sources EXCLUDE REGEX "_test\\.c$")
   set(planted_sources ${TUTTI_SOURCES})
   list(FILTER planted_sources INCLUDE REGEX
-    "/src/(base|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
+    "/src/(base|kernel|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
   add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
   tutti_tests_build(tutti-simulate-planted)
   target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)
@@ -224,8 +225,8 @@ if(TARGET tutti-simulate)
     PkgConfig::CMOCKA m)
 
   # A unit test of what no simulation has, with the planted file in place of the library's.
-  tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/join/mesh_accept_test.c
-    ${PROJECT_SOURCE_DIR}/src/join/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
+  tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept_test.c
+    ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
   target_compile_definitions(test-mesh-accept-planted PRIVATE TUTTI_PLANTED_BUGS)
 endif()
 

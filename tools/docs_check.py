@@ -123,7 +123,7 @@ def check_protocol(found, root):
     page = read(root, "docs/protocol.md")
     frame, notice = (read(root, path) for path in ("src/aggregate/frame.h",
                                                    "src/negotiate/notice.h"))
-    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/join/mesh_wire.h"))
+    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/mesh/mesh_wire.h"))
     platform = read(root, "src/platform/platform.h")
     compare(found, "protocol", "frame kind", numbered(table_rows(section(page, "Kinds"))),
             enum_values(frame, "TT_FRAME_"))
@@ -182,9 +182,9 @@ def check_sizes(found, root, page):
             read(root, "src/platform/platform.h"), "tt_head"))),
         (r"A claim\s+has (\d+) bytes", claim_bytes(root)),
         (r"\| RECORD \| rank, rank 0 \| (\d+) bytes",
-         constant("src/join/mesh_wire.h", "TT_MESH_RECORD_BYTES")),
+         constant("src/mesh/mesh_wire.h", "TT_MESH_RECORD_BYTES")),
         (r"printable ASCII, up to (\d+) bytes",
-         constant("src/join/mesh_wire.h", "TT_MESH_TEXT_BYTES")),
+         constant("src/mesh/mesh_wire.h", "TT_MESH_TEXT_BYTES")),
         (r"more than (\d+) bytes of payload", constant("src/control/control.h", "TT_ERROR_BYTES")),
         (r"has\s+at most (\d+) KiB", constant(
             "src/negotiate/negotiate.h", "TT_NOTICE_BYTES_MAX") // 1024),
@@ -195,7 +195,7 @@ def check_sizes(found, root, page):
         (r"counted per peer \((\d+) each\)", constant(
             "src/control/control_internal.h", "FATES_MAX")),
         (r"`TT_PROTOCOL_VERSION_MAX`, now\s+(\d+)", constant(
-            "src/transport/hello.h", "TT_PROTOCOL_VERSION_MAX")),
+            "src/transport/secure/hello.h", "TT_PROTOCOL_VERSION_MAX")),
     ]
     for pattern, real in wanted:
         match = re.search(pattern, page)
@@ -208,7 +208,7 @@ def check_sizes(found, root, page):
     security = read(root, "docs/security-protocol.md")
     for name, pattern in (("OPENING", r"opening (\d+) \(clear\)"),
                           ("ANSWER", r"answer (\d+) \(clear\)")):
-        real = constant("src/transport/hello.h", f"TT_HELLO_{name}_BYTES")
+        real = constant("src/transport/secure/hello.h", f"TT_HELLO_{name}_BYTES")
         match = re.search(pattern, security)
         if match is None or int(match[1]) != real:
             found.add("docs/security-protocol.md", "protocol", f"'{pattern}': the code has {real}")
@@ -229,7 +229,7 @@ def config_entries(text):
 
 def check_settings(found, root, paths):
     settings = config_entries(read(root, "src/api/settings.c"))
-    variables = config_entries(read(root, "src/join/variables.c"))
+    variables = config_entries(read(root, "src/launch/variables.c"))
     page = read(root, "docs/settings.md")
     told = {row[0].strip("`"): row[1] for row in table_rows(page) if row[0].startswith("`")}
     for name, fallback in {**settings, **variables}.items():

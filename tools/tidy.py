@@ -8,6 +8,7 @@ A finding may be allowed by a line of tools/tidy-allow.txt: "rule path[:name] re
 A line there that allows nothing is a finding too, so the list stays true.
 """
 import bisect
+import collections
 import concurrent.futures
 import os
 import pathlib
@@ -17,11 +18,13 @@ import sys
 
 # ---- the rules as data --------------------------------------------------------------------------
 
-# layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all.
+# layer -> layers whose door (<layer>/<layer>.h) it may include; base/ is open to all, and kernel/
+# to all but base/.
 BELOW_API = {"platform", "transport", "codec", "aggregate", "tune", "schedule", "negotiate",
-             "control", "sync", "sim", "join", "observe", "plugin"}
+             "control", "sync", "sim", "launch", "mesh", "observe", "plugin"}
 MAY_INCLUDE = {
     "base": set(),
+    "kernel": set(),
     "platform": set(),
     "observe": set(),
     "codec": set(),
@@ -29,7 +32,8 @@ MAY_INCLUDE = {
     "negotiate": set(),
     "plugin": set(),
     "transport": {"platform"},
-    "join": {"transport", "platform"},
+    "launch": set(),
+    "mesh": {"launch", "transport"},
     "aggregate": {"platform", "codec", "tune"},
     "schedule": {"tune"},
     "model": {"schedule", "tune"},
@@ -56,13 +60,15 @@ PURE_BANNED = ("malloc calloc realloc free aligned_alloc posix_memalign strdup s
                "sleep random srandom drand48 getenv exit abort signal syscall").split()
 BANNED = "strcpy strcat sprintf vsprintf strtok gets alloca rand".split()
 GETENV = ["getenv", "secure_getenv"]
-GETENV_HOMES = ("src/base/config.c", "src/join/")
+GETENV_HOMES = ("src/base/config.c", "src/launch/")
 
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 5
 FILE_LINES_MAX = {".c": 800, ".h": 300, ".py": 800}
 COLUMNS_MAX = 100
-SHARED_NAMES = {"registry.c"}
+ROOM_FILES_MAX = 35
+ROOM_FOLDERS = ("src", "cli")
+SHARED_NAMES = {"registry.c", "registry.h"}
 README_LINES_MAX = 60
 README_HEADS = ("Purpose", "Rules", "Add one", "Files")
 
@@ -224,7 +230,7 @@ def include_problem(name, target):
         return f"layer {layer} is unknown; give it a line in MAY_INCLUDE of tools/tidy.py"
     folder, _, header = target.rpartition("/")
     folder = folder.split("/")[0]
-    if folder in (layer, "base", "tutti", ""):
+    if folder in (layer, "base", "tutti", "") or (folder == "kernel" and layer != "base"):
         return None
     if is_test(name) and folder in ("platform", "support"):  # drivers and tests/support
         return None
@@ -260,7 +266,7 @@ def check_calls(source):
     if is_pure(source.name):
         rules.append((CALL_PURE, "pure", "{} above the platform seam; ask platform.h instead"))
     if layer_of(source.name) and not test and not source.name.startswith(GETENV_HOMES):
-        rules.append((CALL_GETENV, "getenv", "{} outside base/config.c and join/"))
+        rules.append((CALL_GETENV, "getenv", "{} outside base/config.c and launch/"))
     for pattern, rule, text in rules:
         for match in pattern.finditer(source.code):
             yield source.line_at(match.start()), rule, match.group(1), text.format(match.group(1))
@@ -424,20 +430,35 @@ def check_layers(root):
             yield name + "/README.md", 1, "readme", "", "missing"
 
 
+def sources_of_rooms(root):
+    for folder in ROOM_FOLDERS:
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            yield path, path.relative_to(root).as_posix()
+
+
 def check_twins(root):
-    """A file is found by its base name: only the members of one table share it."""
+    """A file is found by its base name: only tables of variants share it."""
     homes = {}
-    for path in sorted((root / "src").rglob("*.c")):
-        name = path.relative_to(root).as_posix()
+    for path, name in sources_of_rooms(root):
         first = homes.setdefault(path.name, name)
         if first != name and path.name not in SHARED_NAMES:
             yield name, 1, "twin", "", f"{first} has that base name, too"
+
+
+def check_rooms(root):
+    """A folder is read at a glance: one that holds more files is several folders."""
+    counts = collections.Counter(name.rsplit("/", 1)[0] for _, name in sources_of_rooms(root))
+    for folder, count in sorted(counts.items()):
+        if count > ROOM_FILES_MAX:
+            yield (folder, 1, "room", "",
+                   f"{count} files; at most {ROOM_FILES_MAX}: give some a folder of their own")
 
 
 def check_tree(root):
     headers = []
     yield from check_layers(root)
     yield from check_twins(root)
+    yield from check_rooms(root)
     for path, name in files_below(root):
         text = path.read_text(encoding="utf-8", errors="replace")
         found = list(check_shape(name, text))

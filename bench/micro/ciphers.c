@@ -14,7 +14,7 @@
 #include "base/base.h"
 #include "bench/common/clock.h"
 #include "bench/common/median.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 enum { ROUNDS = 41, ROUNDS_QUICK = 9, SAMPLE_BLOCKS = 200 };
 enum { KIND_CRC, KIND_CHACHA, KIND_AES, KIND_COUNT };

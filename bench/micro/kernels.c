@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/reduce.h"
 #include "bench/common/clock.h"
 #include "bench/common/median.h"
+#include "kernel/reduce.h"
 
 enum { BYTES = 128 * 1024, ROUNDS = 41, ROUNDS_QUICK = 11, SAMPLE_PASSES = 64 };
 

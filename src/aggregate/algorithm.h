@@ -29,8 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
 #include "base/status.h"
+#include "kernel/dtype.h"
 #include "platform/platform.h"
 
 typedef enum tt_collective { /* values are public ABI and travel on the wire */

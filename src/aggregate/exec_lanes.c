@@ -7,7 +7,7 @@
 #include "aggregate/exec_internal.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 static void lane_run(tt_exec *exec, tt_lane *lane);
 

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
-#include "base/adasum_math.h"
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "base/reduce.h"
-#include "base/stream.h"
+#include "kernel/adasum_math.h"
+#include "kernel/reduce.h"
+#include "kernel/stream.h"
 
 enum {
     BLOCK_BYTES = 4 * 1024,              /* stays in the first-level cache while it is finished */

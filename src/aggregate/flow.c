@@ -7,8 +7,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
 
 enum { NOTE_BUCKETS_MIN = 64 };
 

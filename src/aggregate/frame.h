@@ -26,7 +26,7 @@ typedef enum tt_frame_kind {
     TT_FRAME_ABORT = 22, /* argument: rank that is gone or, if the sender, gives up; payload: how */
     TT_FRAME_STOP = 23,  /* the sender's op failed: say when you no longer touch its memory */
     TT_FRAME_STOPPED = 24,
-    TT_FRAME_NOTICE = 25, /* between negotiators; see control/notice.c */
+    TT_FRAME_NOTICE = 25, /* between negotiators; see control/named/notice.c */
     TT_FRAME_ASK = 26, /* to a sender: a receive from any source would take this message; WANT when
                         * there is one. See control/any.c */
 } tt_frame_kind;

@@ -14,7 +14,7 @@
 #define TUTTI_AGGREGATE_STAGE_H
 
 #include "aggregate/algorithm.h"
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 enum { TT_STAGES_MAX = 16 };
 

@@ -19,7 +19,8 @@
 #include "base/queue.h"
 #include "base/text.h"
 #include "control/control.h"
-#include "join/join.h"
+#include "launch/launch.h"
+#include "mesh/mesh.h"
 #include "platform/registry.h"
 #include "plugin/plugin.h"
 #include "transport/registry.h"
@@ -104,7 +105,7 @@ struct tutti_context {
     uint64_t incarnation;       /* of its job: see tt_mesh */
     tt_known_peer *known_peers; /* by rank; NULL until the peers have met. Set by process.c */
     int rank, size, local_rank, local_size, cross_rank, cross_size;
-    char family[TT_JOIN_DESCRIPTION_BYTES];
+    char family[TT_LAUNCH_DESCRIPTION_BYTES];
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;
     atomic_bool keeps_memory; /* a stopped peer may yet store: no arena memory is used again */

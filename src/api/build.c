@@ -18,7 +18,7 @@
 #include "api/engine_open.h"
 #include "api/measure.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 /* A dead rank is named within a second, even if another that may be storing is stopped. */
 enum { STOP_NS = 400 * 1000 * 1000 };
@@ -84,8 +84,8 @@ static void warn_unknown(void *user, const char *name, const char *nearest)
 /* A misspelt setting would be silently without effect. One rank says so for all. */
 static void look_for_typos(tt_build_work *work)
 {
-    const tt_config_table tables[] = {tt_settings_table, tt_join_user_variables,
-                                      tt_join_launcher_variables};
+    const tt_config_table tables[] = {tt_settings_table, tt_launch_user_variables,
+                                      tt_launch_launcher_variables};
     if (work->identity.rank == 0) {
         (void)tt_config_find_unknown(tables, TT_ARRAY_COUNT(tables), environ, warn_unknown,
                                      work->context);
@@ -95,7 +95,7 @@ static void look_for_typos(tt_build_work *work)
 static tt_status identify(tt_build_work *work)
 {
     tutti_context *context = work->context;
-    work->source = tt_join_source_process(work->command, sizeof(work->command));
+    work->source = tt_launch_source_process(work->command, sizeof(work->command));
     work->source.lookup = tt_build_lookup;
     work->source.context = &work->variables;
     TT_TRY(tt_build_choose_engine(work));
@@ -104,7 +104,7 @@ static tt_status identify(tt_build_work *work)
     context->size = (int)work->identity.size;
     context->log.rank = work->identity.rank;
     context->log.size = work->identity.size;
-    tt_join_describe(&work->identity, context->family);
+    tt_launch_describe(&work->identity, context->family);
     tt_log_write(&context->log, TT_LOG_INFO, "%s", context->family);
     if (work->identity.warning[0] != 0) {
         tt_log_write(&context->log, TT_LOG_WARN, "%s", work->identity.warning);
@@ -116,8 +116,8 @@ static tt_status identify(tt_build_work *work)
 /* Under PMI the launcher's key-value space carries a fresh secret, unless one is given. */
 static bool takes_secret_from_launcher(tt_build_work *work)
 {
-    return (work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_PMI ||
-            work->identity.rendezvous.kind == TT_JOIN_RENDEZVOUS_ENGINE) &&
+    return (work->identity.rendezvous.kind == TT_LAUNCH_RENDEZVOUS_PMI ||
+            work->identity.rendezvous.kind == TT_LAUNCH_RENDEZVOUS_ENGINE) &&
            work->options->secret == NULL &&
            tt_build_lookup(&work->variables, "TUTTI_SECRET_FD") == NULL &&
            tt_build_lookup(&work->variables, "TUTTI_SECRET_FILE") == NULL &&
@@ -251,7 +251,7 @@ static tt_status engine_broadcast(void *user, void *bytes, size_t count)
 static tt_status meet(tt_build_work *work)
 {
     tutti_context *context = work->context;
-    tt_join_why why = {.text = ""};
+    tt_launch_why why = {.text = ""};
     const double timeout_s = work->options->timeout_s;
     bool can_share_memory = false;
     char *note = NULL;
@@ -269,7 +269,7 @@ static tt_status meet(tt_build_work *work)
         .source = &work->source,
         .secret = takes_secret_from_launcher(work) ? NULL : work->secret.key,
         .listen_fd = given_listener(work),
-        .host_id = tt_join_host_id(&work->source),
+        .host_id = tt_mesh_host_id(&work->source),
         .facts = facts,
         .can_share_memory = can_share_memory,
         .has_aes = context->settings.integrity == TT_INTEGRITY_AEAD && tt_seal_has_aes(),

@@ -22,9 +22,9 @@ typedef struct tt_build_work {
     const tutti_options *options;
     tt_text *why;
     tt_build_source variables;
-    tt_join_source source;
+    tt_launch_source source;
     char command[512];
-    tt_join_identity identity;
+    tt_launch_identity identity;
     tt_secret secret;
     tt_mesh mesh;
     tt_real_peer *peers;

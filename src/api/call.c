@@ -7,7 +7,7 @@
 
 #include "api/enter.h"
 #include "base/assert.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 _Static_assert((int)TUTTI_BARRIER == (int)TT_BARRIER, "collectives are public ABI");
 _Static_assert((int)TUTTI_BOOL == (int)TT_BOOL, "dtypes are public ABI");

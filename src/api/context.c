@@ -10,7 +10,7 @@
 
 #include "api/api_internal.h"
 #include "api/measure.h"
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 #define TEXT_OF(x) #x
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)

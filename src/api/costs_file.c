@@ -16,7 +16,7 @@
 
 #include "api/api_internal.h"
 #include "api/measure.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 enum { FACT_BYTES_MAX = 4096, MEASURED_SEED = 2 };
 

@@ -25,9 +25,9 @@ tt_status tt_build_refuse(tt_build_work *work)
 
 bool tt_build_can_meet(const tt_build_work *work)
 {
-    const tt_join_rendezvous_kind kind = work->identity.rendezvous.kind;
-    return work->identity.size > 1 && !(work->has_own_mpi && kind == TT_JOIN_RENDEZVOUS_PMI) &&
-           !(work->context->engine == NULL && kind == TT_JOIN_RENDEZVOUS_ENGINE);
+    const tt_launch_rendezvous_kind kind = work->identity.rendezvous.kind;
+    return work->identity.size > 1 && !(work->has_own_mpi && kind == TT_LAUNCH_RENDEZVOUS_PMI) &&
+           !(work->context->engine == NULL && kind == TT_LAUNCH_RENDEZVOUS_ENGINE);
 }
 
 tt_status tt_build_choose_transport(tt_build_work *work)
@@ -67,16 +67,16 @@ static tt_status identify_by_engine(tt_build_work *work)
     TT_TRY(tt_engine_open(context, -1, -1, work->why));
     const tt_status status =
         (tt_status)context->engine_plugin->engine->world(context->engine, &rank, &size);
-    work->identity = (tt_join_identity){
+    work->identity = (tt_launch_identity){
         .rank = (uint32_t)rank,
         .size = (uint32_t)size,
-        .local_rank = TT_JOIN_NOT_TOLD,
-        .local_size = TT_JOIN_NOT_TOLD,
-        .cross_rank = TT_JOIN_NOT_TOLD,
-        .cross_size = TT_JOIN_NOT_TOLD,
+        .local_rank = TT_LAUNCH_NOT_TOLD,
+        .local_size = TT_LAUNCH_NOT_TOLD,
+        .cross_rank = TT_LAUNCH_NOT_TOLD,
+        .cross_size = TT_LAUNCH_NOT_TOLD,
         .family = "engine",
         .evidence = context->engine_plugin->name,
-        .rendezvous.kind = size > 1 ? TT_JOIN_RENDEZVOUS_ENGINE : TT_JOIN_RENDEZVOUS_NONE,
+        .rendezvous.kind = size > 1 ? TT_LAUNCH_RENDEZVOUS_ENGINE : TT_LAUNCH_RENDEZVOUS_NONE,
         .job_id = "engine",
     };
     return status;
@@ -138,7 +138,7 @@ void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES
         context->engine_launches ? context->engine_plugin : work->transport;
     memset(tag_out, 0, TUTTI_PLUGIN_TAG_BYTES);
     if (work->refused != TT_OK && is_wanted) {
-        memcpy(tag_out, TT_JOIN_TAG_MISSING, sizeof(TT_JOIN_TAG_MISSING));
+        memcpy(tag_out, TT_LAUNCH_TAG_MISSING, sizeof(TT_LAUNCH_TAG_MISSING));
     } else if (plugin != NULL) {
         memcpy(tag_out, plugin->tag, TUTTI_PLUGIN_TAG_BYTES);
     }
@@ -150,15 +150,15 @@ static tt_status compare_by_pmi(tt_build_work *work)
 {
     char tag[TUTTI_PLUGIN_TAG_BYTES] = "";
     const uint64_t timeout_ms = work->context->settings.start_timeout_ns / 1000000;
-    const tt_join_pmi_side side = {
+    const tt_launch_pmi_side side = {
         .rank = work->identity.rank, .size = work->identity.size, .engine = tag};
-    tt_join_why why = {.text = ""};
-    if (work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI || work->has_own_mpi ||
+    tt_launch_why why = {.text = ""};
+    if (work->identity.rendezvous.kind != TT_LAUNCH_RENDEZVOUS_PMI || work->has_own_mpi ||
         tt_build_lookup(&work->variables, "HYDI_CONTROL_FD") == NULL) {
         return TT_OK;
     }
     tt_build_tag(work, tag);
-    const tt_status status = tt_join_pmi_meet_before(&work->source, timeout_ms, &side, &why);
+    const tt_status status = tt_launch_pmi_meet_before(&work->source, timeout_ms, &side, &why);
     if (status != TT_OK) {
         tt_text_add(work->why, "%s", why.text);
     }
@@ -170,16 +170,16 @@ static tt_status compare_by_pmi(tt_build_work *work)
 tt_status tt_build_find_identity(tt_build_work *work)
 {
     const tutti_plugin *plugin = work->context->engine_plugin;
-    tt_join_why why = {.text = ""};
+    tt_launch_why why = {.text = ""};
     const bool can_tell = plugin != NULL &&
                           (plugin->engine->flags & TUTTI_ENGINE_BOOTSTRAPS) != 0 &&
                           tt_build_lookup(&work->variables, "TUTTI_RANK") == NULL;
     tt_status status = TT_ERR_BAD_CONFIG;
     if (!work->engine_meets) {
-        status = tt_join_identify(&work->source, &work->identity, &why);
+        status = tt_launch_identify(&work->source, &work->identity, &why);
     }
     const bool is_met = status == TT_OK &&
-                        work->identity.rendezvous.kind != TT_JOIN_RENDEZVOUS_PMI &&
+                        work->identity.rendezvous.kind != TT_LAUNCH_RENDEZVOUS_PMI &&
                         work->identity.size > 1;
     if (can_tell && !is_met) {
         if (status == TT_OK) {

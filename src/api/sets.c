@@ -5,7 +5,7 @@
 
 #include "api/api_internal.h"
 #include "api/engine_open.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 /* All ranks must call with the same ranks: a barrier whose descriptor holds their hash. A rank that
  * cannot take part says so in its stead. */

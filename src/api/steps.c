@@ -19,7 +19,7 @@
 #include "api/enter.h"
 #include "base/alloc.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "schedule/schedule.h"
 
 enum {

@@ -25,7 +25,7 @@
 
 #include "api/api_internal.h"
 #include "api/trace_ring.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 
 enum {
     RING_BYTES = 4 << 20,

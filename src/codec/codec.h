@@ -35,9 +35,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "kernel/dtype.h"
 
 enum {
     TT_CODEC_LOCAL = 1,       /* wire bytes follow from the count; blocks are independent */

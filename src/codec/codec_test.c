@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "base/half.h"
-#include "base/hash64.h"
 #include "base/philox.h"
 #include "codec/registry.h"
+#include "kernel/half.h"
+#include "kernel/hash64.h"
 
 enum { COUNT = 1000, WIRE_BYTES_MAX = 8 * COUNT + 64, REPEATS = 4096 };
 

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
+#include "kernel/dtype.h"
 
 enum { TT_CODEC_LANES = 16 };
 

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/philox.h"
 #include "codec/kernel.h"
+#include "kernel/half.h"
 
 #define EXPONENT_BITS UINT32_C(0x7f800000)
 #define MAGNITUDE_BITS UINT32_C(0x7fffffff)

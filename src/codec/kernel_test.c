@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/half.h"
 #include "base/philox.h"
 #include "codec/kernel.h"
+#include "kernel/half.h"
 
 enum { COUNT_MAX = 100, ROOM = COUNT_MAX + 4 };
 

@@ -30,8 +30,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
 
 enum { ANY_BUCKETS = 64, ASK_BUCKETS_MIN = 64, ASKS_MAX = TT_NOTES_MAX };
 

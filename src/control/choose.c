@@ -5,8 +5,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "control/control_internal.h"
+#include "kernel/hash64.h"
 
 static tt_problem shape_of(const tt_control *control, const tt_set *set)
 {

@@ -9,8 +9,8 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
-#include "control/batch.h"
 #include "control/engine.h"
+#include "control/named/batch.h"
 
 void tt_control_config_init(tt_control_config *config)
 {

@@ -15,13 +15,13 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "control/control.h"
-#include "control/fate.h"
 #include "control/letter.h"
 #include "control/op.h"
 #include "control/order.h"
 #include "control/pace.h"
 #include "control/recipe.h"
 #include "control/set.h"
+#include "control/verdict/fate.h"
 #include "negotiate/negotiate.h"
 
 enum {

@@ -32,7 +32,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 enum { ENGINE_WAITS = 1 };
 

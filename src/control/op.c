@@ -8,7 +8,7 @@
 #include "base/plant.h"
 #include "control/any.h"
 #include "control/engine.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum { TOKEN_LANE_BITS = 4 };
 

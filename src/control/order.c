@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "control/batch.h"
+#include "control/named/batch.h"
 
 /* ---- planned tensors ---- */
 

@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 #include "aggregate/aggregate.h"
-#include "base/hash64.h"
 #include "base/text.h"
 #include "control/control.h"
+#include "kernel/hash64.h"
 
 enum {
     OPS_AHEAD_MAX = 1024, /* ops of one set in flight; later ones queue, however urgent */

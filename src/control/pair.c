@@ -9,8 +9,8 @@
  * the peer counts on. */
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "control/control_internal.h"
+#include "kernel/hash64.h"
 
 enum { TAG_BUCKETS = 256, NUMBER_BITS = 40 };
 

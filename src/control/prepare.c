@@ -6,9 +6,9 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
-#include "base/reduce.h"
 #include "control/control_internal.h"
 #include "control/engine.h"
+#include "kernel/reduce.h"
 
 #define COUNT_MAX (UINT64_C(1) << 48) /* elements of any buffer: no sum of bytes overflows */
 

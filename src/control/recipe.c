@@ -7,10 +7,10 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
 #include "control/control_internal.h"
 #include "control/engine.h"
+#include "kernel/hash64.h"
 
 /* ---- blocks ---- */
 

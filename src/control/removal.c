@@ -16,7 +16,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 /* One after the other; a set that this rank is no member of has no farewell. */
 static void set_set_phase(tt_set *set, tt_set_phase phase)

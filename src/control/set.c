@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/any.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 bool tt_set_is_future(const tt_control *control, uint32_t id)
 {

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "control/any.h"
-#include "control/name.h"
+#include "control/named/name.h"
 
 enum { TIMED_ONE_IN = 16 }; /* of short calls one is timed, and counted for the others */
 

@@ -16,7 +16,7 @@
 #include "model/graph.h"
 #include "model/graph_run.h"
 #include "model/network.h"
-#include "model/policy.h"
+#include "model/policy/policy.h"
 #include "model/scratch.h"
 #include "model/transfer_plan.h"
 #include "model/workload.h"

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "model/policy.h"
+#include "model/policy/policy.h"
 
 extern const tt_policy tt_policy_fifo;
 extern const tt_policy tt_policy_slices;

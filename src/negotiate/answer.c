@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 typedef struct answer_view {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 static uint32_t tag_of(const char *name, uint16_t name_bytes)

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 enum { PLACES_MIN = 64 };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 enum { NOTE_INSERT = 1, NOTE_TOUCH, NOTE_ERASE, NOTE_PIN, NOTE_UNPIN };

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
 #include "base/log.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 /* ---- the call ---- */

@@ -29,7 +29,7 @@
 #include "base/status.h"
 #include "platform/crew.h"
 #include "platform/platform.h"
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 #include "transport/transport.h"
 #include "tutti/plugin.h"
 

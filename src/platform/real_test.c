@@ -25,7 +25,7 @@
 #include "base/base.h"
 #include "platform/real.h"
 #include "support/burnt.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 enum { MIB = 1024 * 1024, PAYLOAD_BYTES = 60000, TURNS = 2000 };
 

@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "platform/sim_internal.h"
 
 enum { FRAME_OVERHEAD_BYTES = 64, HOLD_NS = 1000 };

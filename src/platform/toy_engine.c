@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/dtype.h"
-#include "base/reduce.h"
+#include "kernel/dtype.h"
+#include "kernel/reduce.h"
 #include "platform/local.h"
 #include "tutti/tutti.h"
 

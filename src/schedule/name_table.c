@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "schedule/order_text.h"
 
 enum { PLACES_MIN = 128, NUMBER_BYTES = 24 };

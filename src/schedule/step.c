@@ -8,8 +8,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
 #include "schedule/name_table.h"
 #include "schedule/order_text.h"
 #include "schedule/overlap.h"

@@ -10,11 +10,11 @@
 #define TUTTI_TRANSPORT_REGISTRY_H
 
 #include "transport/outside.h"
-#include "transport/secret.h"
-#include "transport/segment.h"
-#include "transport/shm.h"
-#include "transport/streams.h"
-#include "transport/tcp.h"
+#include "transport/secure/secret.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/streams.h"
+#include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
 #endif

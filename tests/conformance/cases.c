@@ -11,9 +11,9 @@
 #include "aggregate/registry.h"
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/half.h"
-#include "base/hash64.h"
 #include "conformance/programs.h"
+#include "kernel/half.h"
+#include "kernel/hash64.h"
 
 static bool is_reduction(tt_collective collective)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/reduce.h"
+#include "kernel/reduce.h"
 
 static void add_input(const tt_exec *exec, uint64_t first, uint64_t bytes)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "aggregate/exec.h"
-#include "base/adasum_math.h"
 #include "base/base.h"
 #include "base/philox.h"
+#include "kernel/adasum_math.h"
 
 typedef struct symbol {
     uint64_t holders; /* whose contributions; 0: never written */

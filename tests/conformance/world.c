@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "platform/shuffle.h"
 #include "platform/sim.h"
 

@@ -6,9 +6,9 @@
  * The program's files are compiled in: fuzz targets link the library only.
  *
  * Labels: cli schedule */
-#include "../../cli/graph_file.c"
-#include "../../cli/samples.c"
 #include "base/assert.h"
+#include "cli/schedule/graph_file.c"
+#include "cli/schedule/samples.c"
 #include "model/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "transport/handshake.h"
+#include "transport/secure/handshake.h"
 
 static inline void fuzz_fill(void *user, uint8_t *bytes, size_t count)
 {

@@ -3,7 +3,7 @@
  * We dialled a stranger. First byte: piece size and kind. Even: the rest is its answer. Odd: the
  * rest is XORed over a valid answer. Nobody without the secret may complete.
  *
- * Labels: join */
+ * Labels: mesh transport */
 #include "handshake_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

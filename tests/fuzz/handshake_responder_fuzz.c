@@ -4,7 +4,7 @@
  * over a valid first flight and confirmation, so that the input reaches behind the seal. Nobody
  * without the secret may complete.
  *
- * Labels: join */
+ * Labels: mesh transport */
 #include "handshake_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

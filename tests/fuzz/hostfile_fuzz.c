@@ -5,8 +5,8 @@
  * The program's files are compiled in: fuzz targets link the library only.
  *
  * Labels: cli */
-#include "../../cli/buffer.c"
-#include "../../cli/hostfile.c"
+#include "cli/buffer.c"
+#include "cli/run/hostfile.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);
 

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/notice.h"
 #include "negotiate/parts.h"
 #include "negotiate/ranges.h"

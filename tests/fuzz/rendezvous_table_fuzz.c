@@ -6,12 +6,12 @@
  * more is the size the reader expects; the rest is the wire. Whatever is accepted must encode to
  * the very same bytes: the format has one spelling for each meaning.
  *
- * Labels: join */
+ * Labels: mesh */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "join/mesh_wire.h"
+#include "mesh/mesh_wire.h"
 
 enum { SIZE_MAX_HERE = 64 };
 
@@ -24,7 +24,7 @@ static void try_record(const uint8_t *wire, size_t wire_bytes)
     if (wire_bytes != TT_MESH_RECORD_BYTES || tt_mesh_record_decode(wire, &record) != TT_OK) {
         return;
     }
-    TT_ASSERT(record.rank < TT_JOIN_SIZE_MAX);
+    TT_ASSERT(record.rank < TT_LAUNCH_SIZE_MAX);
     TT_ASSERT(memchr(record.host, '\0', sizeof(record.host)) != NULL);
     tt_mesh_record_encode(&record, again);
     TT_ASSERT(memcmp(again, wire, sizeof(again)) == 0);

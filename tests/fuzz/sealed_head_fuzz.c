@@ -8,7 +8,7 @@
 #include <sodium.h>
 
 #include "handshake_fuzz.h"
-#include "transport/seal.h"
+#include "transport/secure/seal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

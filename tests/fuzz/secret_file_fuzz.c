@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "transport/secret.h"
+#include "transport/secure/secret.h"
 
 enum { HEX_BYTES = 2 * TT_SECRET_BYTES };
 

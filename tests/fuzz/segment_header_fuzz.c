@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "transport/segment.h"
+#include "transport/shm/segment.h"
 
 enum { LEAD_BYTES = 4, HUGE_PAGE_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 
 #include "machine_fuzz.h"
-#include "transport/line_ring.h"
-#include "transport/shm.h"
+#include "transport/shm/line_ring.h"
+#include "transport/shm/shm.h"
 
 enum { RING_BYTES = 1024, IMAGE_BYTES = sizeof(tt_ring_control) + RING_BYTES, ROUNDS_MAX = 64 };
 

@@ -7,8 +7,8 @@
  * Labels: cli */
 #include <string.h>
 
-#include "../../cli/buffer.c"
-#include "../../cli/wire.c"
+#include "cli/buffer.c"
+#include "cli/run/wire.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes);
 

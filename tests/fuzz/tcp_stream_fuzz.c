@@ -15,8 +15,8 @@
 
 #include "base/assert.h"
 #include "machine_fuzz.h"
-#include "transport/streams.h"
-#include "transport/tcp.h"
+#include "transport/tcp/streams.h"
+#include "transport/tcp/tcp.h"
 
 enum { STREAMS_MAX = 3, STEPS_MAX = 64, PIECE_BYTES_MAX = 4096 };
 

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "base/assert.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "tests/negotiate/state.h"
 #include "tests/negotiate/world.h"
 

@@ -3,7 +3,7 @@
  * frames_test.c - the frames of a negotiation as bytes.
  *
  * Builds that put other bytes on the wire must not meet: where a line below has to change, raise
- * TT_PROTOCOL_VERSION_MIN and MAX (transport/hello.h) and say there what changed.
+ * TT_PROTOCOL_VERSION_MIN and MAX (transport/secure/hello.h) and say there what changed.
  *
  * A frame is told as: sender>receiver, kind, flags, part, round, and its payload in hexadecimal.
  * Digests follow from the rest.

@@ -9,7 +9,7 @@
 #ifndef TUTTI_TESTS_NEGOTIATE_PARTS_H
 #define TUTTI_TESTS_NEGOTIATE_PARTS_H
 
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/negotiate.h"
 
 /* As tt_negotiate_host.part asks for it. */

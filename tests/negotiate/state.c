@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "negotiate/internal.h"
 
 static void add(uint64_t *hash, uint64_t value)

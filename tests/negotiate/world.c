@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "tests/negotiate/parts.h"
 
 /* ---- the host ---- */

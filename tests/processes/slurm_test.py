@@ -2,7 +2,7 @@
 """A real slurmctld with two nodes on this machine: srun and sbatch start ranks that meet.
 
 Skipped where Slurm's packages are not installed.
-Labels: check cli join
+Labels: check cli launch mesh
 Timeout: 400
 """
 import pathlib

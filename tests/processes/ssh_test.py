@@ -2,7 +2,7 @@
 """`tutti run -H` through a real sshd on loopback: output, codes, signals, and who may not come in.
 
 Skipped where sshd is not installed, or may not run for want of its folder.
-Labels: check cli join
+Labels: check cli launch mesh
 Timeout: 400
 """
 import os

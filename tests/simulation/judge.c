@@ -13,8 +13,8 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
 #include "control/control_internal.h"
+#include "kernel/hash64.h"
 #include "simulation/run_internal.h"
 
 static bool is_one_sided(tt_collective collective)

@@ -9,9 +9,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/half.h"
-#include "base/hash64.h"
-#include "base/reduce.h"
+#include "kernel/half.h"
+#include "kernel/hash64.h"
+#include "kernel/reduce.h"
 #include "simulation/run_internal.h"
 
 /* Ranks that have joined give nothing. */

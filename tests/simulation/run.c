@@ -11,7 +11,7 @@
 #include "aggregate/frame.h"
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "simulation/run_internal.h"
 
 #define SECONDS UINT64_C(1000000000)

@@ -6,8 +6,8 @@
  * From the seed and the call alone, so that calls that repeat stay alike; only in seeds of its own:
  * what other seeds mean stays as it is. */
 #include "base/base.h"
-#include "base/hash64.h"
 #include "conformance/programs.h"
+#include "kernel/hash64.h"
 #include "simulation/scenario.h"
 
 enum { LONG_COUNT_MAX = 200 }; /* of sixteen exchanges: more frames show nothing new */

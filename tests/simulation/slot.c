@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "simulation/run_internal.h"
 
 /* ---- buffers ---- */

@@ -7,7 +7,7 @@
  * rank 0's, unless a rank was lost: an exchange may end well on some ranks when one dies. */
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/hash64.h"
+#include "kernel/hash64.h"
 #include "simulation/run_internal.h"
 
 static bool has_lost_rank(const simulation *run)

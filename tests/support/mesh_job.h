@@ -30,15 +30,15 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "join/mesh.h"
+#include "mesh/mesh.h"
 
 typedef struct member {
-    tt_join_identity identity;
-    tt_join_source source;
+    tt_launch_identity identity;
+    tt_launch_source source;
     tt_mesh_config config;
     uint8_t secret[32];
     tt_mesh mesh;
-    tt_join_why why;
+    tt_launch_why why;
     tt_status status;
     int segment_fd;
     uint32_t local_index, local_count;
@@ -92,9 +92,9 @@ static inline void job_init(member *members, uint32_t size, int family)
     memset(members, 0, size * sizeof(*members));
     for (uint32_t rank = 0; rank < size; rank++) {
         member *self = &members[rank];
-        self->identity = (tt_join_identity){.rank = rank, .size = size, .job_id = "job-7"};
-        self->identity.rendezvous = (tt_join_rendezvous){
-            .kind = TT_JOIN_RENDEZVOUS_TCP, .port_first = port, .port_count = 1};
+        self->identity = (tt_launch_identity){.rank = rank, .size = size, .job_id = "job-7"};
+        self->identity.rendezvous = (tt_launch_rendezvous){
+            .kind = TT_LAUNCH_RENDEZVOUS_TCP, .port_first = port, .port_count = 1};
         strcpy(self->identity.rendezvous.host, family == AF_INET ? "127.0.0.1" : "::1");
         self->source.lookup = no_variable;
         memset(self->secret, 0x42, sizeof(self->secret));

@@ -24,7 +24,7 @@ loader.exec_module(check)
 
 AREAS = check_plan.read_areas("""
 # path     labels
-src/join/  join processes
+src/mesh/  mesh processes
 src/base/  *
 docs/      -
 tests/fuzz/ fuzz
@@ -42,21 +42,22 @@ def clock(seconds=10.0, builds=0.0, count=100):
 
 class Touched(unittest.TestCase):
     def test_the_longest_prefix_counts(self):
-        areas = {"src/": {"all"}, "src/join/": {"join"}}
-        self.assertEqual(check_plan.touched_labels(["src/join/a.c"], areas), {"join"})
+        areas = {"src/": {"all"}, "src/mesh/": {"mesh"}}
+        self.assertEqual(check_plan.touched_labels(["src/mesh/a.c"], areas), {"mesh"})
 
     def test_documents_touch_nothing_and_unknown_paths_everything(self):
         for paths, labels in ((["docs/x.md", "NEWS.md", "docs/pictures/a.svg"], set()),
                               (["src/new/a.c"], {"*"}), (None, {"*"}), ([], set()),
-                              (["src/join/a.c"], {"join", "processes"}), (["src/base/x.h"], {"*"})):
+                              (["src/mesh/a.c"], {"mesh", "processes"}), (["src/base/x.h"], {"*"})):
             self.assertEqual(check_plan.touched_labels(paths, AREAS), labels, paths)
 
     def test_a_test_is_touched_by_its_own_file(self):
         for path, name in (("tests/fuzz/ring_fuzz.c", "fuzz.ring"),
                            ("tests/fuzz/corpus/ring/first", "fuzz.ring"),
                            ("tests/processes/ssh_test.py", "processes.ssh"),
-                           ("src/join/mesh_test.c", "unit.join.mesh"),
-                           ("cli/run_test.c", "unit.cli.run")):
+                           ("src/mesh/mesh_test.c", "unit.mesh.mesh"),
+                           ("src/control/named/cut_test.c", "unit.control.named.cut"),
+                           ("cli/run/wire_test.c", "unit.cli.run.wire")):
             self.assertEqual(check_plan.touched_labels([path], AREAS), {name})
             self.assertTrue(check_plan.is_touched(Test("slow", name), {name}))
 
@@ -82,9 +83,9 @@ class Choice(unittest.TestCase):
         self.assertEqual(sorted(seen), [test.name for test in tests(100)])
 
     def test_touched_tests_are_all_run_where_they_fit(self):
-        some = tests(20, ["join"], "tsan")
+        some = tests(20, ["mesh"], "tsan")
         for count in range(5):
-            plan = check_plan.plan(tests(80) + some, {"join"}, count, 10000, clock())
+            plan = check_plan.plan(tests(80) + some, {"mesh"}, count, 10000, clock())
             self.assertLessEqual(set(some), set(plan.chosen))
             self.assertEqual(plan.touched, set(some))
 
@@ -97,10 +98,10 @@ class Choice(unittest.TestCase):
                 self.assertEqual({*plan.chosen, *plan.left_out}, set(some))
 
     def test_a_large_touched_area_does_not_starve_the_rest(self):
-        some = tests(90, ["join"], "asan") + tests(10, kind="tsan")
+        some = tests(90, ["mesh"], "asan") + tests(10, kind="tsan")
         seen = set()
         for count in range(200):
-            plan = check_plan.plan(some, {"join"}, count, 200, clock())
+            plan = check_plan.plan(some, {"mesh"}, count, 200, clock())
             seen |= set(plan.chosen)
         self.assertEqual(seen, set(some))
 
@@ -122,8 +123,8 @@ class Choice(unittest.TestCase):
         self.assertEqual((len(plan.chosen), plan.left_out), (100, ()))
 
     def test_the_same_commit_gives_the_same_plan(self):
-        some = tests(60, ["join"]) + tests(40, kind="tsan")
-        plans = [check_plan.plan(order, {"join"}, 11, 200, clock()) for order in (some, some[::-1])]
+        some = tests(60, ["mesh"]) + tests(40, kind="tsan")
+        plans = [check_plan.plan(order, {"mesh"}, 11, 200, clock()) for order in (some, some[::-1])]
         self.assertEqual(*plans)
 
     def test_durations_are_read_as_they_are_written(self):

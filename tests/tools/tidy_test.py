@@ -31,7 +31,8 @@ def header(path, body=""):
 
 def sound_tree():
     files = {}
-    for layer in ("base", "platform", "transport", "codec", "aggregate", "schedule", "api"):
+    for layer in ("base", "kernel", "platform", "transport", "codec", "aggregate", "schedule",
+                  "api"):
         files[f"src/{layer}/README.md"] = README
         files[f"src/{layer}/{layer}.h"] = header(f"src/{layer}/{layer}.h")
     files["src/codec/registry.h"] = header("src/codec/registry.h")
@@ -85,6 +86,12 @@ class TidyTest(unittest.TestCase):
         self.expect_c([], "src/platform/real_poll.c", '#include "transport/transport.h"\n')
         self.expect_c([], "src/aggregate/a.c", '#include "codec/codec.h"\n')
 
+    def test_base_and_kernel_are_open_and_leaves(self):
+        self.expect_c([], "src/codec/a.c", '#include "base/log.h"\n#include "kernel/dtype.h"\n')
+        self.expect_c([], "src/kernel/a.c", '#include "base/log.h"\n#include "kernel/dtype.h"\n')
+        self.expect_c(["include"], "src/base/a.c", '#include "kernel/dtype.h"\n')
+        self.expect_c(["include"], "src/kernel/a.c", '#include "codec/codec.h"\n')
+
     def test_unknown_layer_is_found(self):
         found = self.findings({"src/magic/a.c": SPDX + '#include "codec/codec.h"\n',
                                "src/magic/README.md": README})
@@ -95,6 +102,15 @@ class TidyTest(unittest.TestCase):
         self.expect_c(["include"], "src/aggregate/a.c", '#include "codec/registry.h"\n')
         self.expect_c([], "src/api/a.c", '#include "codec/registry.h"\n')
         self.expect_c([], "src/aggregate/a_test.c", '#include "codec/registry.h"\n')
+
+    def test_a_folder_of_a_layer_is_of_that_layer(self):
+        self.expect_c([], "src/aggregate/sub/a.c", '#include "aggregate/b.h"\n'
+                      '#include "aggregate/other/c.h"\n#include "codec/codec.h"\n')
+        self.expect_c(["include"], "src/aggregate/a.c", '#include "codec/sub/topk.h"\n')
+        self.expect_c(["include"], "src/codec/sub/a.c", '#include "schedule/schedule.h"\n')
+        self.expect_c(["pure"], "src/schedule/sub/a.c", "#include <time.h>\n")
+        self.expect(["guard"], "src/codec/sub/a.h", header("src/codec/a.h"))
+        self.expect([], "src/codec/sub/a.h", header("src/codec/sub/a.h"))
 
     def test_system_header_above_the_seam_is_found(self):
         for name in ("stdlib.h", "time.h", "pthread.h", "stdio.h", "sys/socket.h", "stdatomic.h"):
@@ -172,15 +188,15 @@ class TidyTest(unittest.TestCase):
         self.expect([], "docs/a.md", "see tests/wo" "rk/x and /usr/lib\n")
 
     def test_slow_tests_and_fuzzers_say_their_area(self):
-        areas = {"tools/check-areas.txt": "src/join/ join\ntests/fuzz/ fuzz\ntests/slow/ slow\n"}
+        areas = {"tools/check-areas.txt": "src/mesh/ mesh\ntests/fuzz/ fuzz\ntests/slow/ slow\n"}
         script = "# SPDX-License-Identifier: Apache-2.0\n# Labels: %s\n"
         comment = "/* SPDX-License-Identifier: Apache-2.0\n *\n * Labels: %s */\n"
         for rules, path, text in (
-                ([], "tests/fuzz/a_fuzz.c", comment % "join"),
+                ([], "tests/fuzz/a_fuzz.c", comment % "mesh"),
                 (["labels"], "tests/fuzz/a_fuzz.c", SPDX),
                 (["labels"], "tests/fuzz/a_fuzz.c", comment % "elsewhere"),
                 ([], "tests/slow/a_test.sh", script % "check"),
-                ([], "tests/other/a_test.sh", script % "check join"),
+                ([], "tests/other/a_test.sh", script % "check mesh"),
                 (["labels"], "tests/other/a_test.sh", script % "check"),
                 ([], "tests/other/a_test.sh", script % "asan")):
             self.assertEqual(self.findings({**areas, path: text}), rules, (path, text))
@@ -197,7 +213,23 @@ class TidyTest(unittest.TestCase):
     def test_two_files_of_one_base_name_are_found(self):
         body = SPDX + "#include <string.h>\n"
         self.expect(["twin"], "src/schedule/good.c", body)
+        self.expect(["twin"], "cli/run/good.c", body)
+        self.expect(["twin"], "src/schedule/sub/codec.h", header("src/schedule/sub/codec.h"))
         self.expect([], "src/schedule/registry.c", body)
+        self.expect([], "src/schedule/registry.h", header("src/schedule/registry.h"))
+
+    def test_a_folder_of_many_files_is_found(self):
+        def files(folder, count):  # tests and headers count, too
+            names = [f"{folder}/a{i}{'_test' if i % 2 else ''}.c" for i in range(count - 1)]
+            return {**{name: SPDX for name in names}, f"{folder}/b.h": header(f"{folder}/b.h")}
+        for folder in ("src/schedule/sub", "cli/run", "cli"):
+            self.assertEqual(self.findings(files(folder, tidy.ROOM_FILES_MAX)), [], folder)
+            more = files(folder, tidy.ROOM_FILES_MAX + 1)
+            self.assertEqual(self.findings(more), ["room"], folder)
+            self.assertEqual(self.findings(more, f"room {folder} for the test\n"), [], folder)
+        self.assertEqual(self.findings({**files("src/schedule", tidy.ROOM_FILES_MAX - 1),
+                                        "src/schedule/sub/c.c": SPDX}), [])
+        self.assertEqual(self.findings(files("tests/slow", tidy.ROOM_FILES_MAX + 1)), [])
 
     def test_folder_readme_is_checked(self):
         self.expect(["readme"], "src/base/README.md", None)

@@ -16,8 +16,8 @@
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
-#include "base/adasum_math.h"
 #include "base/assert.h"
+#include "kernel/adasum_math.h"
 
 enum { PRODUCTS_BYTES = sizeof(tt_products) };
 

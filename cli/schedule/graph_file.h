@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graph_file.h - dataflow graphs from files, and back.
+ *
+ * JSON: {"tensors": [{"name": "w", "bytes": 1024}, ...],
+ *        "ops": [{"id": "recv/w", "kind": "recv", "tensor": "w"},
+ *                {"id": "conv", "kind": "compute", "phase": "forward", "time_us": 12.5,
+ *                 "after": ["recv/w"]}, ...]}
+ * kind is compute (the default), recv or send; phase is forward (the default) or backward.
+ *
+ * Traces: lines of name, elements, first use and readiness in microseconds, separated by tabs,
+ * after two comments with forward_us= and backward_us=.
+ *
+ * Layer:   cli.
+ * Threads: pure, but for the reading of files.
+ * Memory:  the caller destroys what it gets.
+ */
+#ifndef TUTTI_CLI_SCHEDULE_GRAPH_FILE_H
+#define TUTTI_CLI_SCHEDULE_GRAPH_FILE_H
+
+#include <stdio.h>
+
+#include "model/model.h"
+
+/* Parse the bytes of such a file. On failure `why` names cause and place; on success it may hold a
+ * remark: that times of a trace lay outside their pass and were moved to its edge. */
+tt_status tt_graph_read_json(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
+tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
+
+/* A file that ends in .json or .tsv, or the name of a known network; `is_forward`: only the forward
+ * pass of a known network. */
+tt_status tt_graph_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out);
+
+/* As JSON. False if it could not be written. */
+bool tt_graph_write_json(const tt_graph *graph, FILE *stream);
+
+/* All of a file, ended by a zero; NULL with the cause in `why`. The caller frees. */
+char *tt_file_read(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why);
+
+#endif
