@@ -300,8 +300,8 @@ static void on_sent(void *machine, uint64_t token)
     if (token == TT_TOKEN_NONE) {
         return;
     }
-    if ((token & TOKEN_LETTER) != 0) {
-        tt_letter_sent(control, token);
+    if ((token & TOKEN_OUTGOING) != 0) {
+        tt_outgoing_sent(control, token);
         return;
     }
     const uint64_t index = token >> 4;
@@ -512,7 +512,7 @@ void tt_control_destroy(tt_control *control)
     tt_agree_release_all(control);
     tt_fate_release_all(control);
     tt_any_release_all(control);
-    tt_letter_release_all(control);
+    tt_outgoing_release_all(control);
     while (control->sets != NULL) {
         tt_set *set = control->sets;
         tt_set_unlink(control, set);

@@ -15,9 +15,9 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "control/control.h"
-#include "control/letter.h"
 #include "control/op.h"
 #include "control/order.h"
+#include "control/outgoing.h"
 #include "control/pace.h"
 #include "control/recipe.h"
 #include "control/set.h"
@@ -91,9 +91,9 @@ struct tt_control {
     tt_fate *fates;
     tt_reason *reasons; /* [REASONS_KEPT], the last ones; NULL: nothing has failed yet */
     uint32_t reason_count;
-    tt_letter *letters;                     /* on their way */
-    tt_letter *free_letters, *free_parcels; /* for texts, for notices */
-    uint32_t letter_count;
+    tt_outgoing *outgoing;               /* frames the driver has not sent yet */
+    tt_outgoing *free_short, *free_long; /* for error texts, for notices */
+    uint32_t outgoing_count;
     tt_peer_state *peers;
     tt_asks asks;
     uint32_t any_waiting;         /* receives that wait in a tt_any */

@@ -53,7 +53,7 @@ enum {
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
 _Static_assert(CLAIM_FIXED_BYTES == 72, "tt_claim is a wire format");
-_Static_assert(sizeof(tt_claim) <= TT_ERROR_BYTES, "a letter holds a claim");
+_Static_assert(sizeof(tt_claim) <= TT_ERROR_BYTES, "an outgoing frame holds a claim");
 
 /* Whose numbers count ops. Told apart in heads by TT_FLAG_*. */
 typedef enum tt_space {

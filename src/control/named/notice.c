@@ -3,7 +3,7 @@
  * notice.c - frames between negotiators.
  *
  * A notice lies in a head: kind and flags in `stage`, part in `lane`, round in `op`, digest in
- * `descriptor`. Payloads of up to TT_NOTICE_BYTES_MAX are copied into letters. A notice for a set
+ * `descriptor`. Payloads of up to TT_NOTICE_BYTES_MAX are copied (outgoing.h). A notice for a set
  * that this rank has not created yet is kept until it has. */
 #include <string.h>
 
@@ -23,7 +23,7 @@ void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_
                           .lane = notice->part,
                           .descriptor = notice->digest,
                           .epoch = control->world.epoch};
-    if (!tt_letter_send(control, set->members[member], head, notice->payload, notice->bytes)) {
+    if (!tt_outgoing_send(control, set->members[member], head, notice->payload, notice->bytes)) {
         tt_name_starve(control);
     }
 }

@@ -84,8 +84,8 @@ void tt_agree_dispute(tt_op *op)
     const uint32_t first = tt_op_first(op);
     if (first != control->world.rank) {
         const tt_head head = tt_op_identity(op, TT_FRAME_CLAIM);
-        tt_letter_send(control, first, head, &op->recipe->claim,
-                       tt_claim_bytes(&op->recipe->claim));
+        tt_outgoing_send(control, first, head, &op->recipe->claim,
+                         tt_claim_bytes(&op->recipe->claim));
         return;
     }
     const tt_head key = tt_op_arriving_key(op);
@@ -122,8 +122,8 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
         first++;
     }
     TT_ASSERT(first < set->self);
-    tt_letter_send(control, set->members[first], tt_case_reply(control, head, TT_FRAME_CLAIM),
-                   &done, tt_claim_bytes(&done));
+    tt_outgoing_send(control, set->members[first], tt_case_reply(control, head, TT_FRAME_CLAIM),
+                     &done, tt_claim_bytes(&done));
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
@@ -135,7 +135,7 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
     tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
     head.argument = (uint64_t)(int64_t)status;
     if (first != control->world.rank) {
-        tt_letter_send(control, first, head, text, strlen(text));
+        tt_outgoing_send(control, first, head, text, strlen(text));
     } else {
         const tt_failure failure = {.status = status, .text = text};
         tt_case_decide(control, op->peer, tt_op_arriving_key(op), &failure, control->world.rank);
@@ -213,7 +213,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         tt_text text = {0};
         tt_case_add_ranks(&text, control, found, missing);
         const tt_head reply = tt_case_reply(control, head, TT_FRAME_STALL);
-        tt_letter_send(control, peer, reply, text.bytes, text.length);
+        tt_outgoing_send(control, peer, reply, text.bytes, text.length);
         query(control, found, missing);
     }
     memset(missing, 0, found->size * sizeof(bool));
@@ -301,7 +301,7 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
     }
     tt_head reply = tt_case_reply(control, head, TT_FRAME_VERDICT);
     reply.argument = (uint64_t)(int64_t)status;
-    tt_letter_send(control, peer, reply, text.bytes, text.length);
+    tt_outgoing_send(control, peer, reply, text.bytes, text.length);
 }
 
 /* Has this rank told all members that the op of `key` fails? A second verdict could pass the first
@@ -377,8 +377,8 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         } else if (tt_op_is_future(control, peer, head)) {
             tt_fate_add(control, peer, head, NULL);
         } else if (tt_order_done(control, head, &done)) {
-            tt_letter_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
-                           tt_claim_bytes(&done));
+            tt_outgoing_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
+                             tt_claim_bytes(&done));
         }
         break;
     case TT_FRAME_VERDICT:

@@ -189,7 +189,7 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
     for (uint32_t member = 0; member < found->size; member++) {
         const uint32_t rank = tt_case_rank(control, found, member);
         if (rank != control->world.rank && rank != except) {
-            tt_letter_send(control, rank, head, text, strlen(text));
+            tt_outgoing_send(control, rank, head, text, strlen(text));
         }
     }
 }

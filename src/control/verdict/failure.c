@@ -89,7 +89,7 @@ static void pass_on(tt_control *control, uint32_t rank, const char *why)
     const tt_head head = {.kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
     for (uint32_t peer = 0; peer < control->world.size; peer++) {
         if (peer != control->world.rank && (peer == rank || !control->peers[peer].is_gone)) {
-            tt_letter_send(control, peer, head, why, strlen(why));
+            tt_outgoing_send(control, peer, head, why, strlen(why));
         }
     }
 }

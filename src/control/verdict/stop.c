@@ -39,7 +39,7 @@ static void ask_to_stop(tt_op *op)
         if ((op->room->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_head stop = head;
             stop.argument = (uint64_t)(int64_t)status;
-            tt_letter_send(op->control, op->set->members[member], stop, why.bytes, why.length);
+            tt_outgoing_send(op->control, op->set->members[member], stop, why.bytes, why.length);
         }
     }
 }
