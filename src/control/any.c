@@ -174,7 +174,7 @@ static bool has_message(const tt_any *any, uint32_t member)
     const tt_flow *flow = &control->flow;
     TT_ASSERT(member < any->set->size);
     TT_ASSERT(member != any->set->self);
-    if (flow->parked_count == 0 && flow->note_count == 0 && control->fates == NULL) {
+    if (flow->parked_count == 0 && flow->note_count == 0 && control->early_verdicts == NULL) {
         return false;
     }
     const tt_head key = key_of(any, member);
@@ -182,7 +182,7 @@ static bool has_message(const tt_any *any, uint32_t member)
     if (control->peers[peer].is_gone) {
         return tt_flow_has(flow, &key, peer, 0, 0);
     }
-    return tt_flow_knows(flow, &key, peer) || tt_fate_has(control, peer, &key);
+    return tt_flow_knows(flow, &key, peer) || tt_early_verdict_has(control, peer, &key);
 }
 
 /* A member other than this one that has a message (4); or `size`. */

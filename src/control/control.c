@@ -510,7 +510,7 @@ void tt_control_destroy(tt_control *control)
     TT_ASSERT(control->pending == 0);
     TT_ASSERT(control->any_waiting == 0);
     tt_agree_release_all(control);
-    tt_fate_release_all(control);
+    tt_early_verdict_release_all(control);
     tt_any_release_all(control);
     tt_outgoing_release_all(control);
     while (control->sets != NULL) {
@@ -519,7 +519,7 @@ void tt_control_destroy(tt_control *control)
         tt_host_release_set(set);
         tt_set_destroy(control, set);
     }
-    TT_ASSERT(control->cases == NULL && control->fates == NULL);
+    TT_ASSERT(control->cases == NULL && control->early_verdicts == NULL);
     tt_host_release_all(control);
     tt_notice_release_all(control);
     tt_op_release_all(control); /* sets had some that were idle */

@@ -21,16 +21,16 @@
 #include "control/pace.h"
 #include "control/recipe.h"
 #include "control/set.h"
-#include "control/verdict/fate.h"
+#include "control/verdict/early_verdict.h"
 #include "negotiate/negotiate.h"
 
 enum {
     LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by this */
     PATROL_NS = 50 * 1000 * 1000,
-    PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
-    FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
-    CASES_MAX = 4096,      /* the same */
-    REASONS_KEPT = 16,     /* of ops that failed */
+    PAIRS_AHEAD_MAX = 256,     /* sends, and receives, of one pair in flight; later ones queue */
+    EARLY_VERDICTS_MAX = 4096, /* kept per peer; more than an honest one is ahead */
+    CASES_MAX = 4096,          /* the same */
+    REASONS_KEPT = 16,         /* of ops that failed */
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
@@ -54,9 +54,9 @@ typedef struct tt_names tt_names;
 typedef struct tt_peer_state {
     bool is_gone, is_ended; /* left or down; and the link to it says so: it stores no more */
     tt_status status;
-    uint32_t fate_count, case_count; /* kept because of frames of this peer */
-    size_t early_bytes;              /* the same */
-    uint32_t ask_count;              /* of its questions, in control->asks */
+    uint32_t early_verdict_count, case_count; /* kept because of frames of this peer */
+    size_t early_bytes;                       /* the same */
+    uint32_t ask_count;                       /* of its questions, in control->asks */
 } tt_peer_state;
 
 /* Questions of peers for messages that this rank has not sent yet: see any.c. */
@@ -88,7 +88,7 @@ struct tt_control {
     uint64_t settings; /* of what recipes depend on, beside the salt of claims */
     uint32_t pending;
     tt_case *cases;
-    tt_fate *fates;
+    tt_early_verdict *early_verdicts;
     tt_reason *reasons; /* [REASONS_KEPT], the last ones; NULL: nothing has failed yet */
     uint32_t reason_count;
     tt_outgoing *outgoing;               /* frames the driver has not sent yet */
@@ -180,9 +180,9 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
 /* Data has come for an op that is over here. No op ends before all its data is in, so the sender
  * means another call. */
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head);
-/* The op that `head` names will fail when it is submitted here. */
-void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
-                       const tt_failure *failure);
+/* Keeps the failure of an op that was not submitted here yet: it will fail when it is. */
+void tt_agree_keep_early(tt_control *control, uint32_t peer, const tt_head *head,
+                         const tt_failure *failure);
 /* An op has failed here, with these words. */
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
 /* With which words it did; NULL: forgotten. */

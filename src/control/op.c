@@ -594,7 +594,7 @@ static bool is_doomed(tt_op *op)
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return true;
     }
-    return op->control->fates != NULL && tt_fate_take(op);
+    return op->control->early_verdicts != NULL && tt_early_verdict_take(op);
 }
 
 void tt_op_begin_now(tt_op *op)
@@ -610,7 +610,7 @@ void tt_op_begin_now(tt_op *op)
     if ((traits & TRAIT_BRIEF) == 0) {
         tt_pace_run(op);
     }
-    if ((op->set->broken < 0 || op->control->fates != NULL) && is_doomed(op)) {
+    if ((op->set->broken < 0 || op->control->early_verdicts != NULL) && is_doomed(op)) {
         return;
     }
     if ((traits & TRAIT_ENGINE) != 0) {
@@ -737,7 +737,8 @@ void tt_op_refuse(tt_op *op, tt_status status, const char *text)
         op->next = *list;
         *list = op;
     }
-    if (op->space == SPACE_PLANNED && op->control->fates != NULL && tt_fate_take_verdict(op)) {
+    if (op->space == SPACE_PLANNED && op->control->early_verdicts != NULL &&
+        tt_early_verdict_take_if_verdict(op)) {
         return; /* the others know already */
     }
     tt_agree_object(op, status, text);

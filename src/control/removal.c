@@ -61,7 +61,7 @@ static void retire(tt_control *control, tt_set *set)
     TT_ASSERT(!has_op(control, set));
     TT_ASSERT(control->removed_count > 0);
     tt_agree_forget_set(control, set->id);
-    tt_fate_forget_set(control, set->id);
+    tt_early_verdict_forget_set(control, set->id);
     tt_flow_purge_set(&control->flow, set->id);
     tt_any_forget_set(control, set->id);
     tt_set_unlink(control, set);

@@ -228,7 +228,7 @@ static bool post_first(tt_op *op, const tt_request *request)
     tt_exec *exec = &op->exec;
     if (!exec->is_host_wide || request->output == NULL || order->queue != NULL ||
         order->ops[op->sequence % OPS_AHEAD_MAX] != NULL ||
-        order->staged_count >= control->config.staged_max || control->fates != NULL ||
+        order->staged_count >= control->config.staged_max || control->early_verdicts != NULL ||
         exec->laid_out != exec->stage) {
         return false;
     }

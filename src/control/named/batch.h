@@ -140,7 +140,7 @@ void tt_batch_forgo(tt_control *control, tt_set *set, const tt_agreement *item);
  * `unplanned` of the negotiator's host. */
 void tt_batch_unplan(void *owner, const tt_agreement *item);
 /* A peer has refused the planned op of `key`, which has not begun here. */
-void tt_batch_foretold(tt_control *control, const tt_head *key);
+void tt_batch_early_verdict(tt_control *control, const tt_head *key);
 /* Give up those that wait too long for a member. */
 void tt_batch_patrol(tt_control *control);
 void tt_batch_shut(tt_control *control, tt_set *set, tt_status status, const char *text);

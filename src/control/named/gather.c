@@ -139,7 +139,7 @@ static void give_up(tt_control *control, tt_batch *batch)
     refuse(control, batch->set, &item, batch);
 }
 
-void tt_batch_foretold(tt_control *control, const tt_head *key)
+void tt_batch_early_verdict(tt_control *control, const tt_head *key)
 {
     tt_set *set = tt_set_find(control, key->set);
     tt_batch **place = set != NULL ? tt_planned_batch(control, set, key->op, false) : NULL;
@@ -183,10 +183,10 @@ static bool is_as_planned(const tt_agreement *item)
 }
 
 /* Has a peer refused it already? */
-static bool is_foretold(const tt_control *control, const tt_batch *batch)
+static bool has_early_verdict(const tt_control *control, const tt_batch *batch)
 {
     const tt_head key = {.set = batch->set->id, .op = key_of(batch), .flags = TT_FLAG_PLANNED};
-    return control->fates != NULL && tt_fate_is_known(control, &key);
+    return control->early_verdicts != NULL && tt_early_verdict_is_known(control, &key);
 }
 
 /* The first member of an occurrence has come. */
@@ -218,7 +218,7 @@ static void hold(tt_control *control, tt_batch *batch, const tt_agreement *item)
     batch->count++;
     batch->deadline_ns = tt_min_u64(batch->deadline_ns, member->name->deadline_ns);
     control->pending++;
-    if (is_first && (item->order > batch->limit || is_foretold(control, batch))) {
+    if (is_first && (item->order > batch->limit || has_early_verdict(control, batch))) {
         give_up(control, batch);
     } else if (batch->is_early) {
         tt_batch_copy_early(batch, member);

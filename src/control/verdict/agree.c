@@ -6,8 +6,9 @@
  * that sees a foreign descriptor stops its op and sends its CLAIM; the first member asks all for
  * theirs (DISPUTE) and decides when all are in or verdict_ns has passed. A rank that cannot take
  * part (wrong arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the
- * first member passes it on. Either way the members get one VERDICT. What arrives before its op is
- * kept as its fate. A rank whose op had succeeded already learns of it at its next call.
+ * first member passes it on. Either way the members get one VERDICT. A verdict or dispute
+ * that arrives before its op is kept: early_verdict.h. A rank whose op had succeeded already learns
+ * of it at its next call.
  *
  * Ops that wait long ask the first member who is missing (PROBE, STALL), which also uncovers calls
  * that differ so much that no frame passes between them.
@@ -20,12 +21,12 @@
 #include "control/named/batch.h"
 #include "control/verdict/case.h"
 
-void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
-                       const tt_failure *failure)
+void tt_agree_keep_early(tt_control *control, uint32_t peer, const tt_head *head,
+                         const tt_failure *failure)
 {
     TT_ASSERT(failure->status < 0);
     if (tt_op_is_future(control, peer, head)) {
-        tt_fate_add(control, peer, head, failure);
+        tt_early_verdict_add(control, peer, head, failure);
     }
 }
 
@@ -60,7 +61,7 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
     }
     if (tt_op_is_future(control, peer, key)) {
         const tt_failure failure = {.status = status, .text = text};
-        tt_fate_add(control, peer, key, &failure);
+        tt_early_verdict_add(control, peer, key, &failure);
         return;
     }
     fail_late(control, key, status, text);
@@ -311,7 +312,7 @@ static bool is_told(tt_control *control, uint32_t peer, const tt_head *key)
     const tt_op *op = tt_op_find(control, peer, key);
     const tt_status status = op != NULL && op->phase == OP_STOPPING ? op->request->status
                                                                     : tt_order_failed(control, key);
-    return tt_fate_is_decided(control, key) ||
+    return tt_early_verdict_is_decided(control, key) ||
            (status < 0 && status != TT_ERR_PEER_DOWN && status != TT_ERR_PEER_LEFT);
 }
 
@@ -320,7 +321,7 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
 {
     const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
     if (head->kind == TT_FRAME_OBJECT && tt_set_find(control, head->set) == NULL) {
-        tt_agree_foretell(control, peer, head, &failure); /* a set that is still to come */
+        tt_agree_keep_early(control, peer, head, &failure); /* a set that is still to come */
         return;
     }
     if (!tt_case_is_own(control, head)) {
@@ -375,7 +376,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         if (op != NULL) {
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
-            tt_fate_add(control, peer, head, NULL);
+            tt_early_verdict_add(control, peer, head, NULL);
         } else if (tt_order_done(control, head, &done)) {
             tt_outgoing_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
                              tt_claim_bytes(&done));

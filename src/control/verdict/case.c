@@ -88,7 +88,7 @@ tt_case *tt_case_of(tt_control *control, uint32_t peer, const tt_head *key)
         return NULL;
     }
     for (tt_case *found = control->cases; found != NULL; found = found->next) {
-        if (tt_fate_same_key(&found->key, found->peer, key, peer)) {
+        if (tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
             return found;
         }
     }
@@ -123,7 +123,7 @@ void tt_agree_forget(tt_control *control, const tt_op *op)
     const tt_head key = tt_op_arriving_key(op);
     for (tt_case **link = &control->cases; *link != NULL; link = &(*link)->next) {
         tt_case *found = *link;
-        if (tt_fate_same_key(&found->key, found->peer, &key, op->peer)) {
+        if (tt_early_verdict_same_key(&found->key, found->peer, &key, op->peer)) {
             if (found->is_disputed && !found->is_decided) {
                 return;
             }
@@ -197,7 +197,7 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
 tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
 {
     tt_case *found = control->cases;
-    while (found != NULL && !tt_fate_same_key(&found->key, found->peer, key, peer)) {
+    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
         found = found->next;
     }
     return found;
@@ -320,7 +320,7 @@ void tt_case_dispute(tt_control *control, tt_case *found)
     } else if (tt_order_done(control, &found->key, &done)) {
         tt_case_claim(control, found, tt_case_member(control, found, control->world.rank), &done);
     } else {
-        tt_fate_add(control, found->peer, &found->key, NULL);
+        tt_early_verdict_add(control, found->peer, &found->key, NULL);
     }
 }
 

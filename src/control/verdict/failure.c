@@ -229,7 +229,7 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
         tt_op_fail(op, (tt_status)status, text);
     } else if (op == NULL && is_good) {
         const tt_failure failure = {.status = (tt_status)status, .text = text};
-        tt_agree_foretell(control, peer, head, &failure);
+        tt_agree_keep_early(control, peer, head, &failure);
     }
     tt_flow_control(&control->flow, peer, &reply); /* nothing here touches its memory now */
 }
