@@ -461,7 +461,7 @@ void tt_op_end(tt_op *op, tt_status status)
     tt_any *any = op->any;
     const bool was_queued = op->phase == OP_QUEUED, is_planned = op->space == SPACE_PLANNED;
     const uint32_t pair_index = op->is_pair && !was_queued ? op->pair_index : UINT32_MAX;
-    const tt_upset tensor = op->tensor;
+    const tt_plan_entry tensor = op->tensor;
     TT_ASSERT(op->phase != OP_FREE);
     TT_DEBUG_ASSERT(status < 0 || op->stage + 1 == op->recipe->stage_count);
     TT_DEBUG_ASSERT(request->op == op && status <= TT_OK);
@@ -490,7 +490,7 @@ void tt_op_end(tt_op *op, tt_status status)
         control->counters.ops_failed++;
     }
     if (status < 0 && is_planned) {
-        tt_host_upset(set, tensor.generation, tensor.index);
+        tt_host_plan_failed(set, tensor.generation, tensor.index);
     }
     tt_request_end(request, status, request->error);
     order = was_queued ? NULL : order;

@@ -66,7 +66,7 @@ struct tt_op {
     uint64_t reported_after_ns; /* the last stall warning */
     tt_paced paced;             /* age, credit */
     tt_planned *planned;        /* SPACE_PLANNED */
-    tt_upset tensor;            /* SPACE_PLANNED */
+    tt_plan_entry tensor;       /* SPACE_PLANNED */
     uint32_t peer;              /* pairs: world rank */
     uint32_t pair_index;        /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];

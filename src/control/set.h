@@ -14,11 +14,12 @@
 #include "control/order.h"
 #include "negotiate/negotiate.h"
 
-enum { UPSETS_MAX = 8, SET_BUCKETS = 64 };
+enum { PLAN_FAILURES_MAX = 8, SET_BUCKETS = 64 };
 
-typedef struct tt_upset {
+/* A planned tensor or bundle. */
+typedef struct tt_plan_entry {
     uint32_t generation, index;
-} tt_upset;
+} tt_plan_entry;
 
 /* Of a set's life: see removal.c. */
 typedef enum tt_set_phase {
@@ -64,9 +65,9 @@ struct tt_set {
     uint32_t joined_last; /* + 1: all have joined, this member last */
     tt_status join_failure;
     uint32_t absent_count; /* ops that run without a call of this rank */
-    tt_upset upsets[UPSETS_MAX];
-    uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
-    tt_status broken;     /* a member is gone: nothing works here any more */
+    tt_plan_entry plan_failures[PLAN_FAILURES_MAX];
+    uint32_t plan_failure_count; /* not reported to the negotiator yet */
+    tt_status broken;            /* a member is gone: nothing works here any more */
     tt_set_phase phase;
     tt_request *farewell; /* its last call: removal.c */
     char broken_text[TT_ERROR_BYTES];

@@ -83,7 +83,7 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->space = op->is_pair ? SPACE_PAIR : standing->space;
     op->divisor = standing->active > 0 ? standing->active : set->size;
     op->planned = NULL;
-    op->tensor = (tt_upset){.generation = standing->generation, .index = standing->index};
+    op->tensor = (tt_plan_entry){.generation = standing->generation, .index = standing->index};
     if (op->space == SPACE_PLANNED) {
         op->sequence = standing->sequence;
         op->planned = tt_planned_begin(op->control, set, op->sequence);

@@ -137,7 +137,7 @@ typedef struct tt_slot {
     bool needs_all : 1;
     bool is_planned : 1;
     bool is_frozen : 1;    /* its cut is being agreed */
-    bool is_upset : 1;     /* this member wants it out of the plan */
+    bool has_failed : 1;   /* its exchange failed: this member wants it out of the plan */
     bool has_parts : 1;    /* it is a group's */
     bool is_near : 1;      /* once agreed in the same round as the slot before it */
     bool is_displaced : 1; /* this member has a tensor of it in another ticket: it must go */

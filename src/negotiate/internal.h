@@ -131,7 +131,7 @@ struct tt_negotiator {
     tt_place place;
     tt_entries entries;
     tt_cache cache;
-    uint32_t waiting_count, untold_count, changed_count, wish_count, upset_count;
+    uint32_t waiting_count, untold_count, changed_count, wish_count, failed_count;
     uint32_t displaced_count;             /* slots */
     uint32_t owed_count, contested_count; /* entries with owed; debts of contests */
 

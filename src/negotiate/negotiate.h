@@ -239,7 +239,7 @@ void tt_negotiator_repeat(tt_negotiator *negotiator, uint32_t slot);
 uint32_t tt_negotiator_debts(tt_negotiator *negotiator, const char *name, uint16_t name_bytes);
 /* A planned tensor or bundle failed in its exchange, on all members alike: it is cut out of the
  * plan. */
-void tt_negotiator_upset(tt_negotiator *negotiator, uint32_t generation, uint32_t index);
+void tt_negotiator_plan_failed(tt_negotiator *negotiator, uint32_t generation, uint32_t index);
 
 /* Start what is due: after a batch of submissions and frames, so that they share a round. Negative,
  * here and of tick and notice: this member cannot go on, its tickets have ended. */

@@ -342,15 +342,15 @@ uint32_t tt_negotiator_debts(tt_negotiator *self, const char *name, uint16_t nam
     return count;
 }
 
-void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t index)
+void tt_negotiator_plan_failed(tt_negotiator *self, uint32_t generation, uint32_t index)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
         tt_slot *slot = &self->cache.slots[i];
-        if (slot->entry != TT_NONE && slot->is_planned && !slot->is_upset && !slot->is_frozen &&
+        if (slot->entry != TT_NONE && slot->is_planned && !slot->has_failed && !slot->is_frozen &&
             slot->generation == generation &&
             (slot->index == index || (slot->bundle_size > 0 && slot->bundle == index))) {
-            slot->is_upset = true;
-            self->upset_count++;
+            slot->has_failed = true;
+            self->failed_count++;
             self->is_urgent = true;
             return; /* the others of its bundle leave with it */
         }

@@ -15,8 +15,8 @@
  * be twice as long.
  *
  * Each tensor is still counted and cut by itself; the host may exchange the bundle as one, and
- * tells when that did not hold (upset). Then all of it leaves the plan, and must come in twice as
- * many equal steps before it is planned again.
+ * reports it when that failed (tt_negotiator_plan_failed). Then the whole bundle leaves the plan,
+ * and must repeat in twice as many equal steps before it is planned again.
  *
  * A cut takes slots out of the plan. Between freezing and the result this member begins nothing of
  * them, so the maximum over all members is final: up to it an occurrence was begun somewhere and is
@@ -492,8 +492,8 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         uint32_t limit;
         memcpy(&limit, limits + sizeof(limit) * k++, sizeof(limit));
         TT_ASSERT(limit >= slot->begun); /* the highest of all, this member among them */
-        self->upset_count -= slot->is_upset;
-        slot->is_upset = slot->is_frozen = false;
+        self->failed_count -= slot->has_failed;
+        slot->has_failed = slot->is_frozen = false;
         slot->streak = 0;
         if ((self->flags & TT_FLAG_SPLIT) != 0 && slot->bundle_size > 0 &&
             slot->splits < SPLITS_COUNTED_MAX) {

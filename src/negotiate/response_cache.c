@@ -168,7 +168,7 @@ void tt_cache_erase(tt_negotiator *self, uint32_t number)
     if (self->entries.items[entry].ticket != NULL) {
         tt_entry_wait(self, entry, TT_WAIT_UNTOLD);
     }
-    self->upset_count -= slot->is_upset;
+    self->failed_count -= slot->has_failed;
     self->displaced_count -= slot->is_displaced;
     tt_parts_erase(self, number);
     self->entries.items[entry].slot = TT_NONE;

@@ -74,7 +74,7 @@ bool tt_round_is_due(const tt_negotiator *self)
     }
     const bool has_something = self->waiting_count > 0 || self->is_joined;
     return self->called > self->done || has_request(self) || self->changed_count > 0 ||
-           self->upset_count > 0 || self->displaced_count > 0 ||
+           self->failed_count > 0 || self->displaced_count > 0 ||
            (has_something && (self->has_news || self->is_rearmed));
 }
 
@@ -83,7 +83,7 @@ static void mark_slots(const tt_negotiator *self, uint64_t *marks)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
         const tt_slot *slot = &self->cache.slots[i];
-        if (slot->entry != TT_NONE && (slot->is_upset || slot->is_displaced ||
+        if (slot->entry != TT_NONE && (slot->has_failed || slot->is_displaced ||
                                        self->entries.items[slot->entry].wait == TT_WAIT_CHANGED)) {
             marks[i / 64] |= UINT64_C(1) << (i & 63);
         }
@@ -116,10 +116,10 @@ static tt_status own_vector(tt_negotiator *self, tt_notice *own)
     own->flags |= self->is_joining && self->cache.planned > 0 ? TT_FLAG_CUT : 0;
     own->bytes = words * 8;
     own->payload = self->scratch;
-    if (self->changed_count + self->displaced_count + self->upset_count > 0) {
+    if (self->changed_count + self->displaced_count + self->failed_count > 0) {
         mark_slots(self, self->scratch + words);
         own->flags |= self->changed_count + self->displaced_count > 0 ? TT_FLAG_INVALID : 0;
-        own->flags |= self->upset_count > 0 ? TT_FLAG_SPLIT : 0;
+        own->flags |= self->failed_count > 0 ? TT_FLAG_SPLIT : 0;
         own->bytes *= 2;
     }
     if (self->is_joined) {

@@ -24,7 +24,7 @@
  *      others have completed it: its tensors end with it, and are refused one by one, for a rank
  *      that has them so.
  *
- * The failure is an upset: the tensors leave the plan soon, and come back in other company. */
+ * The failure cuts the tensors out of the plan; they are planned again in other bundles. */
 #include <string.h>
 
 #include "base/assert.h"

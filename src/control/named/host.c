@@ -299,22 +299,23 @@ void tt_host_touch(tt_control *control, tt_set *set)
     control->is_touched = true;
 }
 
-static void upsets_tell(tt_set *set)
+static void plan_failures_report(tt_set *set)
 {
-    TT_ASSERT(set->upset_count <= UPSETS_MAX);
-    while (set->upset_count > 0) {
-        const tt_upset upset = set->upsets[--set->upset_count];
-        tt_negotiator_upset(set->negotiator, upset.generation, upset.index);
+    TT_ASSERT(set->plan_failure_count <= PLAN_FAILURES_MAX);
+    while (set->plan_failure_count > 0) {
+        const tt_plan_entry failed = set->plan_failures[--set->plan_failure_count];
+        tt_negotiator_plan_failed(set->negotiator, failed.generation, failed.index);
     }
 }
 
-void tt_host_upset(tt_set *set, uint32_t generation, uint32_t index)
+void tt_host_plan_failed(tt_set *set, uint32_t generation, uint32_t index)
 {
     if (set->negotiator == NULL) {
         return;
     }
-    if (set->upset_count < UPSETS_MAX) { /* one is enough to cut the plan */
-        set->upsets[set->upset_count++] = (tt_upset){.generation = generation, .index = index};
+    if (set->plan_failure_count < PLAN_FAILURES_MAX) { /* one is enough to cut the plan */
+        set->plan_failures[set->plan_failure_count++] =
+            (tt_plan_entry){.generation = generation, .index = index};
     }
     tt_host_touch(set->control, set);
 }
@@ -339,7 +340,7 @@ void tt_host_flush(tt_control *control)
         }
         if (set->is_touched) {
             set->is_touched = false;
-            upsets_tell(set);
+            plan_failures_report(set);
             if (tt_negotiator_flush(set->negotiator) == TT_ERR_NO_MEMORY) {
                 tt_name_starve(control);
             }

@@ -229,8 +229,8 @@ void tt_host_join(tt_control *control, tt_set *set, tt_request *request);
 void tt_host_touch(tt_control *control, tt_set *set);
 void tt_host_flush(tt_control *control);
 void tt_host_patrol(tt_control *control);
-/* A planned tensor failed in its exchange; told at the next flush. */
-void tt_host_upset(tt_set *set, uint32_t generation, uint32_t index);
+/* The exchange of a planned tensor failed; reported to the negotiator at the next flush. */
+void tt_host_plan_failed(tt_set *set, uint32_t generation, uint32_t index);
 void tt_host_shut(tt_control *control, tt_set *set, tt_status status, const char *text);
 /* End the join if all have joined and nothing runs here for others. */
 void tt_host_settle_join(tt_set *set);
