@@ -133,8 +133,8 @@ typedef struct tt_request {
     /* Negative: this rank cannot take part, `error` says why; the call fails on all ranks. */
     tt_status objection;
     double prescale, postscale;
-    uint64_t deadline_ns; /* from submission; 0: the configured one */
-    bool is_waited;       /* its caller does nothing but wait for it */
+    uint64_t deadline_ns;      /* from submission; 0: the configured one */
+    bool is_waited;            /* its caller does nothing but wait for it */
     const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
 
     /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
@@ -154,7 +154,7 @@ typedef struct tt_request {
     bool is_identity;              /* the input is not to be scaled */
     bool is_taken_back;            /* to be cancelled when its group has come apart */
     bool is_apart;                 /* its group has; it goes by itself this once */
-    bool is_torn;                  /* out of its group: see BID_TORN */
+    bool is_regrouped;             /* out of its group: see BID_REGROUPED */
     uint8_t shape[TT_SHAPE_BYTES]; /* the caller's; first byte 0: left out */
     tt_about about;                /* the caller's */
     bool is_lost;                  /* stands in for one that is over here: see expire.c */

@@ -4,9 +4,9 @@
  *
  * A tensor is contested when every member has told of it, by itself or in a group, or has joined,
  * but not all in one ticket: by rule of parts.c none of these tickets can become complete. They
- * fail on all members, with one text; so do, at once, groups that are told as torn. With a group
- * one occurrence of each of its tensors is over, on every member: the tickets of others that have
- * one of them fail, too, and where it has not come yet, the next one does. */
+ * fail on all members, with one text; so do, at once, groups that are sent as regrouped. With a
+ * group one occurrence of each of its tensors is over, on every member: the tickets of others that
+ * have one of them fail, too, and where it has not come yet, the next one does. */
 #include "base/assert.h"
 #include "negotiate/internal.h"
 
@@ -125,7 +125,7 @@ static tt_status is_contested(tt_negotiator *self, const mentions *all, uint32_t
     tt_ranges told = {0};
     *is_contested_out = false;
     for (uint32_t i = first; i < end; i++) {
-        *is_contested_out |= all->items[i].claim->is_torn;
+        *is_contested_out |= all->items[i].claim->is_regrouped;
     }
     if (*is_contested_out || all->items[first].place == all->items[end - 1].place) {
         return TT_OK;
@@ -230,8 +230,8 @@ static bool repeat(const mentions *all, uint32_t contest, tt_text *text)
 {
     for (uint32_t i = 0; i < all->count; i++) {
         const mention *one = &all->items[i];
-        if (one->row->contest == contest && one->part.torn != NULL) {
-            tt_text_add_words(text, one->part.torn, one->part.torn_bytes);
+        if (one->row->contest == contest && one->part.regrouped != NULL) {
+            tt_text_add_words(text, one->part.regrouped, one->part.regrouped_bytes);
             return true;
         }
     }

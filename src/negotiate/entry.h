@@ -50,8 +50,8 @@ typedef struct tt_debt {
 typedef struct tt_row_claim {
     struct tt_row_claim *next;
     tt_ranges members;
-    bool has_parts; /* it is a group's; known to the coordinator */
-    bool is_torn;   /* and has failed already where it was made */
+    bool has_parts;    /* it is a group's; known to the coordinator */
+    bool is_regrouped; /* and has failed already where it was made */
     uint16_t bytes;
     uint8_t claim[];
 } tt_row_claim;

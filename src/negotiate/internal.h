@@ -56,15 +56,16 @@ void tt_parts_erase(tt_negotiator *self, uint32_t slot);
 void tt_parts_displace(tt_negotiator *self, uint32_t entry);
 /* Are such slots still there? Then this ticket is not to be told in this round. */
 bool tt_parts_are_displacing(tt_negotiator *self, uint32_t entry);
-typedef enum tt_torn {
-    TT_TORN_NOT,
-    TT_TORN_WHOLE, /* it fails */
-    TT_TORN_REST,  /* it is to be told, so that the rest of it fails everywhere */
-} tt_torn;
+/* How many tensors of a ticket peers have begun as planned in another group. */
+typedef enum tt_regrouped {
+    TT_REGROUPED_NONE,
+    TT_REGROUPED_ALL,  /* the ticket fails */
+    TT_REGROUPED_SOME, /* the ticket is sent, so that the rest of it fails everywhere */
+} tt_regrouped;
 /* Refuse planned exchanges that peers have begun of tensors which are in this ticket of entry
  * `own`.
  */
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket);
+tt_regrouped tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket);
 /* After a cut: fail those that wait and are in the way of what was begun. */
 void tt_parts_settle(tt_negotiator *self);
 /* A group has come again: what was contested of it before is forgotten. */
@@ -171,7 +172,7 @@ struct tt_negotiator {
     tt_combine cut;
     tt_turn turn;
     tt_part_list parts, other_parts; /* scratch */
-    tt_part_list torn;               /* tensors of own groups that these answers end */
+    tt_part_list ended_parts;        /* tensors of own groups that these answers end */
     uint64_t cycle_ns;               /* original: begin of the last one */
     tt_text shut_text;
 };

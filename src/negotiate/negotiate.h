@@ -101,8 +101,8 @@ typedef struct tt_agreement {
     uint32_t bundle, bundle_size; /* size 0: it is in none */
     uint32_t bundle_place;        /* in the bundle, from 0 */
     /* Planned: peers have begun it, but this member has a tensor of it in this ticket. Refuse it,
-     * so that it fails everywhere, and let the ticket claim that it is torn: it is told if tensors
-     * are left of it, else failed. NULL: run it. */
+     * so that it fails everywhere, and let the ticket claim that it is regrouped: it is sent if
+     * tensors are left of it, else failed. NULL: run it. */
     const tt_ticket *rival;
 } tt_agreement;
 
@@ -120,8 +120,8 @@ typedef struct tt_part_name {
     uint16_t name_bytes;
     /* Not NULL: the claim is of a group that has failed at its member, because peers had begun some
      * of it as planned; why. What is left of it fails everywhere. */
-    const char *torn;
-    uint16_t torn_bytes;
+    const char *regrouped;
+    uint16_t regrouped_bytes;
 } tt_part_name;
 
 /* May planned tensors share an exchange? Those of one kind may, up to bundle_bytes. */

@@ -211,7 +211,7 @@ __attribute__((noinline)) static void refuse_again(tt_negotiator *self, tt_ticke
 }
 
 /* What peers began with a tensor of it was refused for its sake: its host knows the words. */
-static void refuse_torn(tt_negotiator *self, tt_ticket *ticket)
+static void refuse_regrouped(tt_negotiator *self, tt_ticket *ticket)
 {
     const tt_text text = {0};
     refuse(self, ticket, TT_ERR_MISMATCH, &text);
@@ -284,8 +284,8 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&
                tt_slot_claims(slot, ticket)) {
         tt_plan_start(self, entry->slot, ticket);
-    } else if (tt_parts_refuse_owed(self, number, ticket) == TT_TORN_WHOLE) {
-        refuse_torn(self, ticket);
+    } else if (tt_parts_refuse_owed(self, number, ticket) == TT_REGROUPED_ALL) {
+        refuse_regrouped(self, ticket);
         tt_entry_release(self, number);
     } else {
         tt_parts_forgive(self, ticket);

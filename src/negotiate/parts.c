@@ -286,15 +286,15 @@ static bool has_rest(const tt_negotiator *self, const tt_ticket *ticket)
 {
     tt_part_name part = {0};
     return self->host.part(self->host.owner, ticket->claim, ticket->claim_bytes, 0, &part) > 0 &&
-           part.torn != NULL;
+           part.regrouped != NULL;
 }
 
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket)
+tt_regrouped tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket)
 {
     bool is_met = false;
     if (self->owed_count == 0 || self->host.part == NULL ||
         !ticket_parts(self, tt_entry_hash(&self->entries.items[own]), ticket)) {
-        return TT_TORN_NOT;
+        return TT_REGROUPED_NONE;
     }
     for (uint32_t i = 0; i < self->entries.used && self->owed_count > 0; i++) {
         const tt_entry *entry = &self->entries.items[i];
@@ -313,7 +313,9 @@ tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket 
             is_met = true;
         }
     }
-    return !is_met ? TT_TORN_NOT : has_rest(self, ticket) ? TT_TORN_REST : TT_TORN_WHOLE;
+    return !is_met                  ? TT_REGROUPED_NONE
+           : has_rest(self, ticket) ? TT_REGROUPED_SOME
+                                    : TT_REGROUPED_ALL;
 }
 
 /* The first ticket that is in the way of what was begun; NULL: none is. */
@@ -326,11 +328,11 @@ static const tt_ticket *settle_one(tt_negotiator *self)
         if (entry->wait != TT_WAIT_UNTOLD && entry->wait != TT_WAIT_CHANGED) {
             continue;
         }
-        const tt_torn torn = tt_parts_refuse_owed(self, number, ticket);
-        if (torn == TT_TORN_WHOLE) {
+        const tt_regrouped found = tt_parts_refuse_owed(self, number, ticket);
+        if (found == TT_REGROUPED_ALL) {
             tt_entry_fail(self, number, TT_ERR_MISMATCH, "");
         }
-        if (torn != TT_TORN_NOT) {
+        if (found != TT_REGROUPED_NONE) {
             return ticket;
         }
     }
@@ -372,7 +374,7 @@ void tt_parts_destroy(tt_negotiator *self)
 {
     list_release(self, &self->parts);
     list_release(self, &self->other_parts);
-    list_release(self, &self->torn);
+    list_release(self, &self->ended_parts);
     tt_release(&self->memory, self->cache.parts, self->cache.part_capacity,
                sizeof(*self->cache.parts));
 }

@@ -93,7 +93,7 @@ static void note_parts(tt_negotiator *self, tt_row_claim *claim)
     if (self->members.self == 0 && self->host.part != NULL) {
         claim->has_parts =
             self->host.part(self->host.owner, claim->claim, claim->bytes, 0, &part) > 0;
-        claim->is_torn = part.torn != NULL;
+        claim->is_regrouped = part.regrouped != NULL;
         self->turn.groups += claim->has_parts;
     }
 }

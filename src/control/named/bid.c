@@ -61,7 +61,7 @@ static uint32_t bid_members(const tt_name *name)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < name->member_count; i++) {
-        count += name->members[i]->is_torn ? 0 : 1;
+        count += name->members[i]->is_regrouped ? 0 : 1;
     }
     return count;
 }
@@ -209,7 +209,7 @@ static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest
         at += sizeof(hash);
     }
     for (uint32_t i = 0; is_hashed && i < name->member_count; i++) {
-        if (name->members[i]->is_torn) {
+        if (name->members[i]->is_regrouped) {
             continue;
         }
         const uint64_t hash = tt_hash64(name->members[i]->name, strlen(name->members[i]->name), 0);
@@ -217,7 +217,7 @@ static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest
         at += sizeof(hash);
     }
     for (uint32_t i = 0; !is_digest && i < name->member_count; i++) {
-        at = name->members[i]->is_torn ? at : record_write(name, name->members[i], at);
+        at = name->members[i]->is_regrouped ? at : record_write(name, name->members[i], at);
     }
     TT_ASSERT((size_t)(at - name->bid) <= name->bid_capacity);
     if (objection != NULL) {
@@ -271,7 +271,7 @@ void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
     size_t bytes = HEAD_BYTES;
     for (uint32_t i = 0; i < name->member_count; i++) {
-        bytes += name->members[i]->is_torn ? 0 : record_bytes(name, name->members[i]);
+        bytes += name->members[i]->is_regrouped ? 0 : record_bytes(name, name->members[i]);
     }
     TT_ASSERT(name->kind == NAME_TENSOR ? name->member_max == 0 : name->member_max > 0);
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
@@ -379,12 +379,12 @@ static uint32_t part_record(const uint8_t *bytes, size_t left, uint32_t place, t
 }
 
 /* The words of one who tells that the rest of its group is to fail. */
-static void add_torn(const void *claim, size_t byte_count, tt_part_name *part)
+static void add_regrouped(const void *claim, size_t byte_count, tt_part_name *part)
 {
     tt_bid bid;
-    if (tt_bid_read(&bid, claim, byte_count) && bid.objection == BID_TORN) {
-        part->torn = bid.text;
-        part->torn_bytes = (uint16_t)bid.text_bytes;
+    if (tt_bid_read(&bid, claim, byte_count) && bid.objection == BID_REGROUPED) {
+        part->regrouped = bid.text;
+        part->regrouped_bytes = (uint16_t)bid.text_bytes;
     }
 }
 
@@ -416,8 +416,8 @@ uint32_t tt_bid_part(void *owner, const void *claim, uint16_t byte_count, uint32
         next = place_make((place >> 16) + 1, at + HASH_BYTES);
     }
     TT_DEBUG_ASSERT((next & UINT16_MAX) <= byte_count);
-    if (next > 0 && status == BID_TORN) {
-        add_torn(claim, byte_count, part_out);
+    if (next > 0 && status == BID_REGROUPED) {
+        add_regrouped(claim, byte_count, part_out);
     }
     return next;
 }
@@ -493,7 +493,7 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
     for (uint32_t i = 0; i < count; i++) { /* who cannot take part is the culprit */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) && bid.objection < 0) {
             tt_text_add(text, "%.*s", (int)bid.text_bytes, bid.text);
-            return bid.objection == BID_TORN ? TT_ERR_MISMATCH : bid.objection;
+            return bid.objection == BID_REGROUPED ? TT_ERR_MISMATCH : bid.objection;
         }
     }
     tt_text_add(text, "ranks disagree about tensor ");

@@ -131,7 +131,7 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
         .finished = stand_in_finished,
         .owner = stand_in,
         .named = request->named,
-        .is_torn = request->is_torn,
+        .is_regrouped = request->is_regrouped,
         .is_apart = request->is_apart,
         .due_ns = UINT64_MAX,
         .is_lost = true,

@@ -121,7 +121,7 @@ static void host_planned(void *owner, const tt_agreement *item)
     tt_set *set = owner;
     TT_ASSERT(item->rival == NULL || item->ticket == NULL); /* what this rank has is the rival's */
     if (item->rival != NULL) {
-        tt_torn_refuse(set->control, set, item);
+        tt_regrouped_refuse(set->control, set, item);
         return;
     }
     const uint64_t now_ns = tt_now(set->control->platform);

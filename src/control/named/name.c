@@ -624,7 +624,7 @@ void tt_name_submit(tt_control *control, tt_set *set, tt_request *request,
     TT_ASSERT(set->shut == TT_OK && !control->is_starved);
     request->op = NULL;
     request->named = NULL;
-    request->has_strays = request->is_torn = false;
+    request->has_strays = request->is_regrouped = false;
     tt_control_watch(control);
     tt_name *open = open_under(control, set, request);
     if (open == NULL) { /* else it is refused, even if the first would be over after this */
@@ -725,7 +725,7 @@ bool tt_name_repeat(tt_control *control, tt_request *request)
     request->due_ns = 0;
     request->op = NULL;
     request->named = name;
-    request->has_strays = request->is_torn = false;
+    request->has_strays = request->is_regrouped = false;
     if (request->recipe == NULL) {
         request->recipe = name->recipe;
         request->recipe_stamp = name->recipe_stamp;

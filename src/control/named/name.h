@@ -140,7 +140,7 @@ struct tt_names {
 #define BID_APART ((tt_status)-31)
 /* Likewise: peers had begun some of it as planned, by itself or in another group; what is left of
  * it fails everywhere. */
-#define BID_TORN ((tt_status)-30)
+#define BID_REGROUPED ((tt_status)-30)
 
 /* A bid as it lies on the wire, after it was checked. */
 typedef struct tt_bid {
@@ -286,9 +286,9 @@ void tt_group_flush(tt_control *control);
 /* It ends otherwise. */
 void tt_group_forget(tt_control *control, const tt_name *name);
 
-/* ---- torn.c ---- */
+/* ---- regrouped.c ---- */
 
 /* `item` is planned, but this rank has some of it in `item->rival`: both fail. */
-void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item);
+void tt_regrouped_refuse(tt_control *control, tt_set *set, const tt_agreement *item);
 
 #endif
