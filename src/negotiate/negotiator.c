@@ -71,7 +71,7 @@ void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket
     tt_text_add(text, "tensor ");
     tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
     tt_text_add(text,
-                " needs every rank, but rank %u has joined; only allreduce and reduce go on "
+                " needs every rank, but rank %u has joined; only allreduce and reduce run "
                 "without it",
                 tt_negotiator_rank(self, self->first_joined));
 }

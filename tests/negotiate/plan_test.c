@@ -464,7 +464,7 @@ static void test_what_needs_all_fails_while_someone_has_joined(void **state)
             const test_event *event = world_event(world, i, EVENT_FAILED, 0);
             assert_int_equal(event->status, TT_ERR_PEER_LEFT);
             assert_string_equal(event->text, "tensor \"b\" needs every rank, but rank 3 has "
-                                             "joined; only allreduce and reduce go on without it");
+                                             "joined; only allreduce and reduce run without it");
             tt_negotiator_join(world->members[i].negotiator);
         }
         world_run(world);

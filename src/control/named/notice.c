@@ -11,7 +11,7 @@
 #include "control/named/name.h"
 
 _Static_assert((int)TT_NOTICE_BYTES_MAX <= (int)TT_INLINE_BYTES_MAX,
-               "a notice lies in memory when it comes");
+               "a notice is in memory when it arrives");
 
 void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_notice *notice)
 {
@@ -59,7 +59,7 @@ static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const t
 static void notice_keep(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
-    TT_ASSERT(head->payload_bytes <= TT_NOTICE_BYTES_MAX); /* the caller has looked */
+    TT_ASSERT(head->payload_bytes <= TT_NOTICE_BYTES_MAX); /* the caller has checked it */
     const size_t bytes = sizeof(tt_early) + head->payload_bytes;
     tt_peer_state *state = &control->peers[peer];
     TT_ASSERT(state->early_bytes <= EARLY_BYTES_MAX);
