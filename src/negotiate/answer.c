@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * answer.c - what the coordinator answered takes effect, in its order, on every member alike. */
+ * answer.c - applies the coordinator's answers, in their order, on every member alike. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -37,8 +37,8 @@ static tt_status parse(const uint8_t **bytes, uint32_t *left, answer_view *view)
 
 /* ---- agreed ---- */
 
-/* The coordinator may agree to what this member claims, or where it has joined. A name that is
- * cached comes so when all have joined. */
+/* Does an agreement match this member's state? It must have the agreed claim, or have joined. When
+ * all have joined, cached names are agreed this way, too. */
 static bool fits(const tt_negotiator *self, const tt_entry *entry, const answer_view *view)
 {
     const uint32_t bytes = view->head.claim_bytes;
@@ -108,7 +108,7 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
 
 typedef void entry_end_fn(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
-/* The ticket that waits here ends with the answer's status and words; false: there is none. */
+/* The waiting ticket ends with the answer's status and text; false: there is none. */
 static bool end_ticket(tt_negotiator *self, const answer_view *view, entry_end_fn *end)
 {
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
@@ -143,7 +143,7 @@ static tt_status take_judged(tt_negotiator *self, const answer_view *view)
     return TT_OK;
 }
 
-/* Of this member's tensors that are in groups which these answers have ended. */
+/* Is it a tensor of a group of this member that these answers have ended? */
 static bool is_ended(const tt_negotiator *self, uint64_t hash)
 {
     for (uint32_t i = 0; i < self->ended_parts.count; i++) {
@@ -171,8 +171,8 @@ static tt_status end_parts(tt_negotiator *self, const tt_entry *entry)
     return TT_OK;
 }
 
-/* One occurrence of each tensor of a contested group is over on every member: where it waits, where
- * it was in such a group, and where it has not come yet. */
+/* One occurrence of each tensor of a contested group is over on every member: whether it waits, was
+ * in such a group, or is not submitted yet. */
 static tt_status take_contested(tt_negotiator *self, const answer_view *view)
 {
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * negotiator.c - the door: tickets and frames come in, and go to the part that takes them. */
+ * negotiator.c - the door: dispatches tickets and frames to the parts. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -76,7 +76,7 @@ void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket
                 tt_negotiator_rank(self, self->first_joined));
 }
 
-/* An error in the middle of a round: this member cannot go on. */
+/* An error in the middle of a round: this member cannot continue. */
 static tt_status give_in(tt_negotiator *self, tt_status status)
 {
     status = status == TT_OK && self->is_starved ? TT_ERR_NO_MEMORY : status;
@@ -194,7 +194,7 @@ static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_t
     return TT_ERR_NO_MEMORY;
 }
 
-/* Texts are long to clear: only one that is refused needs any. */
+/* Clearing a text is slow: only a refused ticket needs one. */
 __attribute__((noinline)) static void refuse_new(tt_negotiator *self, tt_ticket *ticket)
 {
     tt_text text = {0};
@@ -210,7 +210,7 @@ __attribute__((noinline)) static void refuse_again(tt_negotiator *self, tt_ticke
     refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
 }
 
-/* What peers began with a tensor of it was refused for its sake: its host knows the words. */
+/* A planned exchange with a tensor of this ticket was refused: the host has the text. */
 static void refuse_regrouped(tt_negotiator *self, tt_ticket *ticket)
 {
     const tt_text text = {0};
@@ -225,7 +225,7 @@ static bool may_wait(const tt_negotiator *self, const tt_ticket *ticket)
            (!ticket->needs_all || self->active == self->members.size);
 }
 
-/* Has the occurrence that comes next ended before it was submitted here? */
+/* Did the next occurrence end before this member submitted it? */
 static bool has_debt(const tt_entry *entry)
 {
     return entry->debt != NULL && (entry->owed == NULL || !entry->debt->is_after_owed);
@@ -378,7 +378,7 @@ tt_status tt_negotiator_flush(tt_negotiator *self)
 static tt_status take_combined(tt_negotiator *self, uint32_t member, const tt_notice *notice)
 {
     if (notice->round <= self->done) {
-        return TT_OK; /* late, or twice */
+        return TT_OK; /* late, or a duplicate */
     }
     const uint64_t ahead = notice->round - self->done;
     if (self->config.mode == TT_NEGOTIATE_ORIGINAL || ahead > 2 ||
@@ -434,7 +434,7 @@ tt_status tt_negotiator_notice(tt_negotiator *self, uint32_t member, const tt_no
     }
     tt_status status = dispatch(self, member, notice);
     if (status == TT_ERR_BAD_WIRE) {
-        return status; /* not taken */
+        return status; /* refused */
     }
     if (status == TT_OK) {
         status = tt_round_advance(self);
