@@ -92,8 +92,7 @@ typedef struct tt_recipes {
     uint32_t counts[2]; /* in the table: without a name, with one */
     uint32_t hand;      /* clock hand: bucket from which the next eviction searches */
     uint32_t idle_count;
-    uint32_t idle_hand; /* clock hand: index of the op from which the next idle one to free is
-                           searched */
+    uint32_t idle_hand; /* clock hand: op from which the next idle one to free is searched */
     uint64_t next_stamp;
     tt_recipe *free[RECIPE_SIZES];
     tt_recipe *spare;

@@ -298,8 +298,8 @@ static tt_status end_vector(tt_negotiator *self)
     if ((self->flags & TT_FLAG_DIVERGED) != 0) {
         self->count.divergences++;
         tt_negotiator_report(self, TT_LOG_WARN,
-                             "the ranks' caches of agreed tensors differ in round %llu: all start "
-                             "anew",
+                             "the ranks' caches of agreed tensors differ in round %llu: all "
+                             "restart",
                              (unsigned long long)vector->round);
         tt_plan_freeze(self, NULL, true);
         return begin_cut(self);

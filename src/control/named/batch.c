@@ -597,8 +597,7 @@ static void carrier_submit(tt_run *run, tt_batch *batch, const tt_failure *objec
 {
     tt_text text;
     tt_text_clear(&text);
-    const bool is_planned =
-        batch->policy == POLICY_PLANNED; /* one by one they may need less memory */
+    const bool is_planned = batch->policy == POLICY_PLANNED; /* alone they need less memory */
     const tt_failure starved = {.status = is_planned ? TT_ERR_CANCELLED : TT_ERR_NO_MEMORY,
                                 .text = text.bytes};
     if (!has_memory) {

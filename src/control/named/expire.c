@@ -27,8 +27,7 @@
 
 enum {
     EXPIRY_TELL_NS = 40 * 1000 * 1000, /* time for answers, before the ticket is given up */
-    EXPIRY_END_NS =
-        110 * 1000 * 1000, /* time for the coordinator, before the request ends on this rank */
+    EXPIRY_END_NS = 110 * 1000 * 1000, /* for the coordinator, until the request ends alone */
 };
 
 struct tt_stand_in {

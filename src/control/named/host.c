@@ -119,8 +119,7 @@ void tt_host_begin_planned(tt_control *control, tt_set *set, const tt_agreement 
 static void host_planned(void *owner, const tt_agreement *item)
 {
     tt_set *set = owner;
-    TT_ASSERT(item->rival == NULL ||
-              item->ticket == NULL); /* this rank's tensors are in the rival */
+    TT_ASSERT(item->rival == NULL || item->ticket == NULL); /* its tensors are in the rival */
     if (item->rival != NULL) {
         tt_regrouped_refuse(set->control, set, item);
         return;
@@ -135,8 +134,7 @@ static void host_planned(void *owner, const tt_agreement *item)
 
 static void end_ticket(tt_set *set, tt_name *name, tt_status status, const char *text)
 {
-    if (text[0] == 0 &&
-        status == TT_ERR_MISMATCH) { /* planned exchanges were refused because of it */
+    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* regrouped: the text is in the name */
         text = name->error;
     }
     tt_name_refuse(set->control, name, status, text);

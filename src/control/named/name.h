@@ -59,10 +59,7 @@ typedef struct tt_policy_row {
     enum { DUE_AT_ONCE, DUE_WHOLE, DUE_AT_LIST_END } due;
     enum { LATE_NEVER, LATE_AT_DEADLINE, LATE_BY_STEPS, LATE_BY_WAITS } late;
     enum { THEN_NOTHING, THEN_CANCELLED, THEN_FAILED, THEN_DISSOLVED, THEN_REFUSED } then;
-    enum {
-        FAILS_WHOLE,
-        FAILS_ALONE
-    } fails; /* its exchange: all of it, or each tensor then runs alone */
+    enum { FAILS_WHOLE, FAILS_ALONE } fails; /* its exchange: all, or each tensor runs alone */
 } tt_policy_row;
 
 extern const tt_policy_row tt_policies[];
@@ -102,9 +99,8 @@ typedef struct tt_name {
     bool is_starved;            /* the spare record: it reports to the peers that memory is out */
     uint32_t layout;            /* number of a group that the library made (layout.c); 0: none */
     struct tt_name *next_apart; /* in control->names->apart */
-    tt_request *
-        behind; /* request of its name, submitted when this call is over; see tt_name_wait_behind */
-    uint8_t *bid; /* claim of the ticket */
+    tt_request *behind;         /* the next of its name; see tt_name_wait_behind */
+    uint8_t *bid;               /* claim of the ticket */
     size_t bid_capacity;
     uint8_t bid_short[BID_SHORT_BYTES];
     char name[TT_NAME_BYTES];

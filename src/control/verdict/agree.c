@@ -321,8 +321,7 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
 {
     const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
     if (head->kind == TT_FRAME_OBJECT && tt_set_find(control, head->set) == NULL) {
-        tt_agree_keep_early(control, peer, head,
-                            &failure); /* the set does not exist on this rank yet */
+        tt_agree_keep_early(control, peer, head, &failure); /* the set does not exist yet */
         return;
     }
     if (!tt_case_is_own(control, head)) {
@@ -479,8 +478,7 @@ static void patrol_op(tt_op *op, uint64_t now)
             probe(op, true);
         }
     } else if (now >= op->probe_ns && now < op->report_ns) {
-        op->probe_ns =
-            now + (now - op->submitted_ns); /* members may have arrived since: probe again */
+        op->probe_ns = now + (now - op->submitted_ns); /* probe again: members may be late */
         probe(op, true);
     } else if (now >= op->report_ns) {
         op->report_ns = now + config->stall_ns;

@@ -57,8 +57,7 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
             continue;
         }
         if (status == TT_ERR_PEER_LEFT) {
-            tt_agree_object(op, status,
-                            text); /* others may not need that rank, but need this one */
+            tt_agree_object(op, status, text); /* others need this rank, if not that one */
         } else {
             tt_op_fail(op, status, text);
         }
@@ -124,8 +123,7 @@ static void count_out(tt_control *control, uint32_t rank, tt_status status, cons
     TT_ASSERT(!state->is_gone || state->status == TT_ERR_PEER_LEFT); /* down is final */
     state->is_gone = true;
     state->status = status;
-    if (control->flow.peers[rank].arriving !=
-        NULL) { /* another rank reported it: its frame still arrives */
+    if (control->flow.peers[rank].arriving != NULL) { /* its link lives: a frame arrives */
         control->platform->ops->discard(control->platform, rank);
         control->flow.peers[rank].arriving = NULL;
     }
@@ -233,6 +231,5 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
         const tt_failure failure = {.status = (tt_status)status, .text = text};
         tt_agree_keep_early(control, peer, head, &failure);
     }
-    tt_flow_control(&control->flow, peer,
-                    &reply); /* from now on this rank does not touch its memory */
+    tt_flow_control(&control->flow, peer, &reply); /* this rank stores no more */
 }
