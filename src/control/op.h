@@ -62,7 +62,7 @@ struct tt_op {
     uint64_t heard_ns;   /* when the first frame of the last partner arrived; 0: none has */
     uint64_t heard;      /* bits of members, modulo 64, whose frames arrived; all: not tracked */
     uint64_t waiting_ns; /* time of its call: a tensor may run alone after it was in a batch */
-    uint64_t overdue_ns; /* when its deadline was found to have passed, and it probed; 0: not yet */
+    uint64_t overdue_ns; /* when it was found to wait for stall_fail_ns or longer; 0: it does not */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_paced paced;             /* age, credit */
     tt_planned *planned;        /* SPACE_PLANNED */

@@ -416,7 +416,7 @@ static tt_status prepare_buffers(tt_op *op, tt_text *text)
 /* ---- places ---- */
 
 /* Do the buffers that peers read or write lie in the arena? A buffer that no peer accesses need
- * not, and gets the place of the other. */
+ * not, and gets the region of the other. */
 static bool locate_shared(tt_op *op)
 {
     tt_platform *platform = op->control->platform;

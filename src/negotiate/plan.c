@@ -197,7 +197,7 @@ static bool is_steady(const tt_negotiator *self, const tt_slot *slot)
            slot->last_step + 1 >= self->step;
 }
 
-/* The bundle of this kind, else the least recently used. */
+/* The open bundle of this kind, else a free place, else the last place. */
 static filling *filling_of(filling *fillings, uint64_t kind)
 {
     uint32_t at = 0;

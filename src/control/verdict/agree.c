@@ -148,7 +148,7 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
 
 enum { PROBE_TELLS = 0, PROBE_ASKS = 1, PROBE_QUERY = 2 }; /* argument of PROBE */
 
-/* A rank on which the op is over does not probe: request the claims of the missing ranks. */
+/* A rank on which the op is over does not probe: query the missing ranks for their descriptors. */
 static void query(tt_control *control, const tt_case *found, const bool *missing)
 {
     TT_ASSERT(!found->is_disputed); /* `missing` shares the memory of has_claimed */
