@@ -193,7 +193,7 @@ def check_sizes(found, root, page):
         (r"has credit: (\d+) frames", constant("src/aggregate/flow.h", "TT_CREDIT_FRAMES")),
         (r"QUEUED \| (\d+) earlier ops", constant("src/control/order.h", "OPS_AHEAD_MAX")),
         (r"counted per peer \((\d+) each\)", constant(
-            "src/control/control_internal.h", "FATES_MAX")),
+            "src/control/control_internal.h", "EARLY_VERDICTS_MAX")),
         (r"`TT_PROTOCOL_VERSION_MAX`, now\s+(\d+)", constant(
             "src/transport/secure/hello.h", "TT_PROTOCOL_VERSION_MAX")),
     ]

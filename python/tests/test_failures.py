@@ -123,7 +123,7 @@ def test_a_death_is_one_error_of_each_process(tmp_path, end):
     assert sorted(heard) == [0, 2], done.stderr
     seen = [line for line in done.stderr.splitlines() if " is down: " in line and "tutti[" in line]
     assert len([line for line in seen if " error: " in line]) == 2, done.stderr
-    assert not re.search("error: rank . is counted as down", done.stderr)  # it reported itself
+    assert not re.search("error: rank . was excluded", done.stderr)  # it reported itself
     assert len([line for line in seen if " info: " in line]) == 4, done.stderr
 
 

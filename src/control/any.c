@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * any.c - receives from any source: which message each of them takes.
+ * any.c - receives from any source: matches each to a message.
  *
  * A receive has no number until its sender is chosen. So receives of one (set, tag) wait in one
- * queue from the moment on that one from any source waits. The first in the queue is always such a
- * one: it takes the next message of the first member that has one, gets that message's number, and
- * goes on as any other receive. A message is known here by a frame of its sender for its number: a
- * parked DATA, a noted WANT, or a frame about its failure. A long message is not announced until
- * the receiver is ready, so the receiver asks every member once for its next message (ASK); the
+ * queue as soon as a receive from any source waits. The first in the queue is always one from any
+ * source: it takes the next message of the first member that has one, gets that message's number,
+ * and continues like any other receive. A frame of its sender announces a message: a parked DATA, a
+ * noted WANT, or a frame about its failure. A sender does not announce a long message until the
+ * receiver is ready, so the receiver requests the next message of every member once (ASK); the
  * sender answers with WANT, at once or when it makes the call.
  *
  *  (1) Receives of one (set, tag) take messages in the order of their calls; those of a named
  *      source behind one from any source wait, since it may take their message.
- *  (2) Only the next message of a member is asked for and taken. A question stands at its sender
- *      until that message is sent; an answer stands here until a receive of any kind takes it. So
- *      nothing is withdrawn: not by another choice, a cancel or a deadline.
- *  (3) What waits has no peer (its own rank stands for one) and no number: its end sends
- *      no frame and takes no message. What has taken a message is not cancelled.
+ *  (2) Only the next message of a member is requested and taken. An ASK stays valid at the sender
+ *      until that message is sent; a WANT stays valid at the receiver until a receive of any kind
+ *      takes it. So nothing is withdrawn: not by another choice, a cancel or a deadline.
+ *  (3) A waiting receive has no peer (its own rank is the placeholder) and no number: its end sends
+ *      no frame and takes no message. A receive that has taken a message is not cancelled.
  *  (4) Members with a message take turns.
  *  (5) The count of a member's messages moves only when a message is taken, so frames with
- *      other numbers have no effect. Its questions are at most ASKS_MAX. One that offers and
- *      does not send holds the receive until its deadline, as one with a named source is held.
- *  (6) The death of a member fails what waits, as it fails all calls on the set. One that left
- *      sends no more; what it sent before is taken. When no other member is left, what waits
- *      fails. */
+ *      other numbers have no effect. At most ASKS_MAX of its ASKs are kept. A sender that offers
+ *      and does not send blocks the receive until its deadline, as it would one with a named
+ *      source.
+ *  (6) The death of a member fails waiting receives, as it fails all calls on the set. A member
+ *      that left sends no more; messages it sent before are taken. When no other member is left,
+ *      waiting receives fail. */
 #include "control/any.h"
 
 #include <string.h>
@@ -40,17 +41,17 @@ struct tt_any {
     tt_any *next; /* in its bucket */
     tt_set *set;
     uint32_t tag;
-    uint32_t turn; /* member that is looked at first */
+    uint32_t turn; /* member that is checked first */
     bool is_pumping;
     tt_op *queue, **queue_end;
-    uint64_t asked[]; /* [set->size] key + 1 of the message that the member was asked for */
+    uint64_t asked[]; /* [set->size] key + 1 of the message that ASK requested of the member */
 };
 
 struct tt_anys {
     tt_any *buckets[ANY_BUCKETS];
 };
 
-/* A question of `peer` for the message `key`, which this rank has not sent yet. */
+/* An ASK of `peer` for the message `key`, which this rank has not sent yet. */
 struct tt_ask {
     struct tt_ask *next;
     uint32_t peer, set;
@@ -131,7 +132,7 @@ bool tt_any_has_room(tt_set *set, tt_request *request)
         return true;
     }
     if (!is_any) {
-        tt_failure_memory(set->control, set->id); /* no number by which to tell the peer */
+        tt_failure_memory(set->control, set->id); /* there is no number for a frame to the peer */
     }
     tt_request_refuse(request, TT_ERR_NO_MEMORY, "out of memory for a tag");
     return false;
@@ -167,14 +168,14 @@ static tt_head key_of(const tt_any *any, uint32_t member)
                      .epoch = any->set->control->world.epoch};
 }
 
-/* Is there a next message of the member? Of one that is gone only what has arrived counts. */
+/* Does the member have a next message? Of a member that is gone only arrived ones count. */
 static bool has_message(const tt_any *any, uint32_t member)
 {
     const tt_control *control = any->set->control;
     const tt_flow *flow = &control->flow;
     TT_ASSERT(member < any->set->size);
     TT_ASSERT(member != any->set->self);
-    if (flow->parked_count == 0 && flow->note_count == 0 && control->fates == NULL) {
+    if (flow->parked_count == 0 && flow->note_count == 0 && control->early_verdicts == NULL) {
         return false;
     }
     const tt_head key = key_of(any, member);
@@ -182,7 +183,7 @@ static bool has_message(const tt_any *any, uint32_t member)
     if (control->peers[peer].is_gone) {
         return tt_flow_has(flow, &key, peer, 0, 0);
     }
-    return tt_flow_knows(flow, &key, peer) || tt_fate_has(control, peer, &key);
+    return tt_flow_knows(flow, &key, peer) || tt_early_verdict_has(control, peer, &key);
 }
 
 /* A member other than this one that has a message (4); or `size`. */
@@ -199,7 +200,7 @@ static uint32_t choose(const tt_any *any)
     return set->size;
 }
 
-/* Ask each member once for its next message (2). False: no other member is left. */
+/* Request the next message of each member once (2). False: no other member is left. */
 static bool ask(tt_any *any)
 {
     const tt_set *set = any->set;
@@ -240,7 +241,7 @@ void tt_any_leave(tt_op *op)
     op->control->any_waiting--;
 }
 
-/* Its turn: it takes the next message of `member`. */
+/* At its turn the op takes the next message of `member`. */
 static void take(tt_op *op, uint32_t member)
 {
     tt_any_leave(op);
@@ -250,7 +251,7 @@ static void take(tt_op *op, uint32_t member)
     tt_op_begin_placed(op, op->objection);
 }
 
-/* The first in the queue is from any source, and nobody has a message for it. */
+/* The first in the queue is from any source, and no member has a message for it. */
 static void wait_or_fail(tt_any *any)
 {
     const tt_set *set = any->set;
@@ -262,13 +263,13 @@ static void wait_or_fail(tt_any *any)
     }
 }
 
-/* `member` has a message; `size`: perhaps somebody has. */
+/* `member` has a message; `size`: some member may have one. */
 static void pump(tt_any *any, uint32_t member)
 {
     const uint32_t none = any->set->size;
     TT_ASSERT(member <= none);
     if (any->is_pumping) {
-        return; /* the outermost call goes on */
+        return; /* the outermost call continues */
     }
     any->is_pumping = true;
     while (any->queue != NULL) {
@@ -314,7 +315,7 @@ void tt_any_wait(tt_op *op, const tt_failure *objection)
     tt_text_clear(&text);
     tt_text_add(&text, "a message of tag %u from any rank", any->tag);
     tt_op_tell_stall(op, text.bytes);
-    if (any->queue == op) { /* else another waits before it */
+    if (any->queue == op) { /* else another one precedes it */
         tt_any_pump(any);
     }
 }
@@ -377,7 +378,7 @@ static tt_ask **ask_find(const tt_asks *asks, uint32_t peer, uint32_t set, uint6
     return link;
 }
 
-/* Twice as many buckets; without memory the old ones do. False: there are none. */
+/* Double the buckets; without memory keep the old ones. False: there are none. */
 static bool asks_grow(tt_control *control)
 {
     tt_asks *asks = &control->asks;
@@ -403,7 +404,7 @@ static bool asks_grow(tt_control *control)
     return true;
 }
 
-/* Keep the question until the message is sent. False: no memory. */
+/* Keep the ASK until the message is sent. False: no memory. */
 static bool ask_add(tt_control *control, uint32_t peer, const tt_head *head)
 {
     tt_asks *asks = &control->asks;
@@ -412,7 +413,7 @@ static bool ask_add(tt_control *control, uint32_t peer, const tt_head *head)
     }
     tt_ask **link = ask_find(asks, peer, head->set, head->op);
     if (*link != NULL || control->peers[peer].ask_count >= ASKS_MAX) {
-        return true; /* known; or nobody honest asks so much */
+        return true; /* known; or more than a correct peer sends */
     }
     tt_ask *made = tt_platform_allocate(control->platform, sizeof(*made));
     if (made == NULL) {
@@ -436,7 +437,7 @@ static void ask_remove(tt_control *control, tt_ask **link)
     tt_platform_release(control->platform, gone, sizeof(*gone));
 }
 
-/* WANT is the offer: the receiver notes it as it notes that of a short message without credit. */
+/* WANT is the offer: the receiver treats it like that of a short message without credit. */
 static void offer(const tt_op *op)
 {
     TT_ASSERT(op->is_sender);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * any.h - receives from any source: which message each of them takes.
+ * any.h - receives from any source: matches each to a message.
  *
  * Layer:   control, private.
  * Threads: as control.h.
- * Memory:  a record per set and tag that was received so, kept as long as the set; a record per
- *          question of a peer, kept until this rank sends the message that was asked for.
+ * Memory:  a record per set and tag with such a receive, kept as long as the set; a record per
+ *          ASK of a peer, kept until this rank sends the requested message.
  */
 #ifndef TUTTI_CONTROL_ANY_H
 #define TUTTI_CONTROL_ANY_H
@@ -17,20 +17,20 @@ typedef struct tt_anys tt_anys;
 
 /* ---- the receiver ---- */
 
-/* Room for the numbers of a send or receive; false: there is none, and the request is over. */
+/* Reserve the counters of a send or receive; false: no memory, and the request is over. */
 bool tt_any_has_room(tt_set *set, tt_request *request);
 /* Must the request wait until its sender is known, or that of a receive before it? */
 bool tt_any_waits(const tt_set *set, const tt_request *request);
-/* It has no peer and no number yet: nothing that arrives is for it. */
+/* The op has no peer and no number yet: no frame matches it. */
 void tt_any_place(tt_op *op);
-/* Wait for its turn; it may be over at the return. `objection`: at its turn it fails, with these
- * words; NULL: it does not. */
+/* Wait for its turn; the op may be over on return. `objection`: at its turn it fails with this;
+ * NULL: it runs. */
 void tt_any_wait(tt_op *op, const tt_failure *objection);
-/* It no longer waits. */
+/* The op no longer waits. */
 void tt_any_leave(tt_op *op);
-/* Begin what may begin. */
+/* Begin receives that have a message. */
 void tt_any_pump(tt_any *any);
-/* A frame has arrived and was dealt with: a message may have become known by it. */
+/* A frame was processed; it may have announced a message. */
 void tt_any_arrived(tt_control *control, uint32_t peer, const tt_head *head);
 /* `rank` has left. */
 void tt_any_left(tt_control *control, uint32_t rank);
@@ -41,7 +41,7 @@ void tt_any_release_set(tt_set *set);
 
 /* ASK has arrived. */
 void tt_any_ask_frame(tt_control *control, uint32_t peer, const tt_head *head);
-/* The send has its number: offer it if it was asked for. */
+/* The send has its number: answer an ASK for it. */
 void tt_any_answer(const tt_op *op);
 void tt_any_forget_set(tt_control *control, uint32_t set_id);
 void tt_any_release_all(tt_control *control);

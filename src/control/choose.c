@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * choose.c - the table of costs a machine goes by, and what it says of calls. */
+ * choose.c - the table of costs by which algorithms are chosen, and its forecasts. */
 #include <string.h>
 
 #include "base/assert.h"

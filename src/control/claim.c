@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * claim.c - what a rank believes an op to be: made, hashed, compared, sent, told. */
+ * claim.c - claims: built, hashed, compared, sent, printed. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -21,9 +21,9 @@ static bool is_rooted(tt_collective collective)
 
 /* ---- shapes ---- */
 
-/* The number of dimensions, then each in seven bits a byte, the last of them without the eighth;
- * 0 stands for a first dimension that may differ, others are one more. What does not fit is
- * SHAPE_IS_HASH, the number of dimensions, and a hash. */
+/* The number of dimensions, then each in 7 bits per byte (LEB128), plus one; 0 is a first dimension
+ * that may differ. A shape that does not fit is SHAPE_IS_HASH, the number of dimensions, and a
+ * hash. */
 enum { SHAPE_IS_HASH = 255, SHAPE_DIM_BYTES_MAX = 10 };
 
 static uint32_t dim_write(uint8_t *at, uint64_t dim)
@@ -102,7 +102,7 @@ const char *tt_request_what(const tt_request *request)
     return tt_collective_name(request->collective);
 }
 
-/* Parts of a reducescatter are told as a shape is, where the caller gives none. */
+/* The parts of a reducescatter take the place of the shape if the caller gives none. */
 static void claim_parts(tt_claim *claim, const tt_request *request, uint32_t size)
 {
     TT_DEBUG_ASSERT(request->is_uneven && size > 0);

@@ -38,7 +38,7 @@ void tt_control_report(tt_control *control, int level, const tt_text *text)
     }
 }
 
-/* Something is pending: look after it now and then. */
+/* Requests are pending: check them periodically. */
 void tt_control_watch(tt_control *control)
 {
     if (control->patrol_ns == UINT64_MAX) {
@@ -58,7 +58,7 @@ void tt_control_due(tt_control *control, uint64_t due_ns)
 
 /* ---- upcalls ---- */
 
-/* The op that a frame is about. If it was held here, the sender waits for it. */
+/* The op of a frame. If this rank holds it, it begins: the sender waits for it. */
 static tt_op *op_of_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     tt_op *op = tt_op_find(control, peer, head);
@@ -75,8 +75,8 @@ static bool is_running(const tt_op *op)
     return op != NULL && op->phase == OP_RUNNING && op->exec.is_running;
 }
 
-/* Data of an op or a stage that is still to come here; or of one that is over, and then it means
- * another call, or nothing. */
+/* Data of an op or stage that has not begun on this rank; or of one that is over: then the sender
+ * made another call, or the frame is a duplicate. */
 static void other_data(tt_control *control, uint32_t peer, const tt_head *head, const tt_op *op,
                        const void *payload)
 {
@@ -190,19 +190,19 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
     if (head->argument == control->world.rank) {
         tt_failure_excluded(control, peer);
-    } else if (head->argument < control->world.size) { /* another one, or the sender gives up */
+    } else if (head->argument < control->world.size) { /* another rank, or the sender itself */
         tt_failure_peer(control, (uint32_t)head->argument, TT_ERR_PEER_DOWN, why);
     }
 }
 
-/* Is it a frame of this epoch, from a rank that counts, for one op? */
+/* Is it a frame of this epoch, from a rank that is not excluded, for one op? */
 static bool is_good(const tt_control *control, uint32_t peer, const tt_head *head)
 {
     if (head->kind == TT_FRAME_DATA && (head->flags & ~TT_FLAG_EAGER) == 0 &&
         head->epoch == control->world.epoch) {
         return !control->peers[peer].is_gone;
     }
-    /* A peer that is gone by hearsay still learns that its memory is not touched, and says so. */
+    /* STOP and STOPPED are still exchanged with a peer that others reported as gone. */
     const bool is_gone = control->peers[peer].is_gone && head->kind != TT_FRAME_STOP &&
                          head->kind != TT_FRAME_STOPPED;
     const uint8_t space = head->flags & (TT_FLAGS_SPACE & ~TT_FLAG_REPLY);
@@ -289,7 +289,7 @@ static void on_payload(void *machine, uint32_t peer, const tt_head *head)
         return;
     }
     tt_op *op = TT_CONTAINER_OF(exec, tt_op, exec);
-    TT_ASSERT(is_running(op)); /* one that ends takes its sinks back */
+    TT_ASSERT(is_running(op)); /* an op that ends withdraws its sinks */
     tt_exec_payload(exec, tt_exec_member(exec, peer), head);
     tt_op_settle(op);
 }
@@ -300,8 +300,8 @@ static void on_sent(void *machine, uint64_t token)
     if (token == TT_TOKEN_NONE) {
         return;
     }
-    if ((token & TOKEN_LETTER) != 0) {
-        tt_letter_sent(control, token);
+    if ((token & TOKEN_OUTGOING) != 0) {
+        tt_outgoing_sent(control, token);
         return;
     }
     const uint64_t index = token >> 4;
@@ -351,16 +351,16 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
     case TT_PEER_LEFT:
         tt_failure_peer(control, peer, TT_ERR_PEER_LEFT, why);
         break;
-    case TT_PEER_REJECTS: /* it blames us to the others; blaming it would divide the job */
+    case TT_PEER_REJECTS: /* it reports this rank to the others; reporting it would split the job */
         tt_failure_excluded(control, peer);
         tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);
         break;
     case TT_PEER_SILENT:
-        tt_text_add(&text, "rank %u gives no sign of life (%s); waiting for it", peer, why);
+        tt_text_add(&text, "rank %u does not respond (%s); waiting for it", peer, why);
         tt_control_report(control, LEVEL_WARN, &text);
         break;
     case TT_PEER_BACK:
-        tt_text_add(&text, "rank %u is back", peer);
+        tt_text_add(&text, "rank %u responds again", peer);
         tt_control_report(control, LEVEL_INFO, &text);
         break;
     }
@@ -378,8 +378,8 @@ static uint64_t ended(const tt_control *control)
     return control->counters.ops_finished + control->counters.ops_failed;
 }
 
-/* The most urgent op with local work, of several the oldest, does a piece of it. But who waits for
- * a call that has just ended is told before, not a piece later. */
+/* The most urgent op with local work, of several the oldest, does a piece of it. The waiter of a
+ * call that has just ended is notified before that piece, not after it. */
 static bool work_on(tt_control *control)
 {
     if (ended(control) != control->ended_seen) {
@@ -403,7 +403,7 @@ static bool work_on(tt_control *control)
         TT_DEBUG_ASSERT(is_running(chosen));
         control->has_work = tt_exec_step(&chosen->exec) || control->has_work;
         tt_op_settle(chosen);
-        control->ended_seen = ended(control); /* the driver looks after every step */
+        control->ended_seen = ended(control); /* the driver checks after every step */
     }
     return control->has_work;
 }
@@ -443,7 +443,7 @@ void tt_control_trace(tt_control *control, const tt_tracer *tracer)
     for (uint32_t i = 0; tracer != NULL && i < control->op_count; i++) {
         tt_op *op = control->ops[i];
         if (op->phase != OP_FREE && op->submitted_ns == 0) {
-            tt_op_date(op, now); /* calls that are under way count from here */
+            tt_op_date(op, now); /* calls in flight are dated from now */
         }
     }
     control->tracer = tracer;
@@ -467,8 +467,8 @@ tt_status tt_control_create(tt_platform *platform, const tt_world *world,
     control->fuse_bytes = config->fuse_bytes;
     control->listener = *listener;
     tt_control_note_settings(control);
-    /* A call that was not dated is when the patrol finds it: no matter for a deadline of many
-     * rounds of it. */
+    /* The patrol dates a call that has no date yet: precise enough for a deadline of many patrol
+     * periods. */
     control->times_all = config->is_paced || (config->deadline_ns > 0 &&
                                               config->deadline_ns < 100 * (uint64_t)PATROL_NS);
     tt_pace_init(control);
@@ -510,19 +510,19 @@ void tt_control_destroy(tt_control *control)
     TT_ASSERT(control->pending == 0);
     TT_ASSERT(control->any_waiting == 0);
     tt_agree_release_all(control);
-    tt_fate_release_all(control);
+    tt_early_verdict_release_all(control);
     tt_any_release_all(control);
-    tt_letter_release_all(control);
+    tt_outgoing_release_all(control);
     while (control->sets != NULL) {
         tt_set *set = control->sets;
         tt_set_unlink(control, set);
         tt_host_release_set(set);
         tt_set_destroy(control, set);
     }
-    TT_ASSERT(control->cases == NULL && control->fates == NULL);
+    TT_ASSERT(control->cases == NULL && control->early_verdicts == NULL);
     tt_host_release_all(control);
     tt_notice_release_all(control);
-    tt_op_release_all(control); /* sets had some that were idle */
+    tt_op_release_all(control); /* sets held idle ones */
     tt_recipes_fini(control);
     tt_flow_fini(&control->flow);
     tt_pace_fini(control);
@@ -531,7 +531,7 @@ void tt_control_destroy(tt_control *control)
     tt_platform_release(platform, control, sizeof(*control));
 }
 
-/* It tells lengths or places, or has begun its first exchange and nothing of that has moved. */
+/* The op exchanges counts or places, or is in its first exchange and no data has moved. */
 static bool has_moved_nothing(const tt_op *op)
 {
     if (op->phase != OP_RUNNING) {

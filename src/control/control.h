@@ -3,14 +3,14 @@
  * control.h - one rank's machine: process sets, matching of calls, agreement on errors.
  *
  * A request is submitted; it becomes an op with a place in its set's order; its algorithm is
- * chosen and run (aggregate); its end is told through `finished`. Frames are matched to ops by
- * (set, sequence, stage), never by arrival. Every frame carries a hash of what its sender believes
- * the op to be, so that a disagreement is found before a byte is added; then the members state
+ * chosen and run (aggregate); `finished` reports its end. Frames are matched to ops by
+ * (set, sequence, stage), never by arrival. Every frame carries the hash of its sender's claim
+ * (descriptor), so that a disagreement is found before a byte is reduced; then the members send
  * their claims to the set's first member, which sends one verdict to all.
  *
- *  (1) Every submitted request ends exactly once, whatever happens; after that its buffers are not
- *      touched, by this rank or by a peer; except by one that was stopped for longer than stop_ns
- *      while it stored, which the request then says (has_strays).
+ *  (1) Every submitted request ends exactly once; after that neither this rank nor a peer touches
+ *      its buffers. Exception: a peer that was stopped for longer than stop_ns while it stored;
+ *      the request then has has_strays set.
  *  (2) A failed op consumes its place in the order: later ops still match.
  *  (3) All members of a failed op get the same status and text, except that an op may succeed on
  *      some ranks when a rank dies at its very end.
@@ -38,40 +38,40 @@ typedef struct tt_set tt_set;
 
 enum { TT_ERROR_BYTES = 512, TT_NAME_BYTES = 256, TT_SEGMENT_BYTES = 256 * 1024 };
 
-/* Who is in the job. */
+/* The ranks of the job. */
 typedef struct tt_world {
     uint32_t rank, size;
     uint32_t epoch;
     const uint32_t *host_of; /* [size] host of each rank, numbered from 0; copied */
     uint32_t rail_max;       /* ranks of a host that drive its network card; 0: all */
     bool has_views;          /* ranks of one host see each other's arena */
-    bool is_crowded;         /* ranks outnumber cores on some host; all ranks say the same */
+    bool is_crowded;         /* ranks outnumber cores on some host; equal on all ranks */
 } tt_world;
 
-/* Named all-reduces up to here, or up to fuse_bytes if that is more, have the same bits whatever
- * fuse_bytes is; the tuner goes no further. Not on three hosts and more with several ranks each:
- * there it would cost a network card as many times the bytes as a host has ranks. */
+/* Named all-reduces up to this size, or up to fuse_bytes if more, have the same bits for every
+ * fuse_bytes; the tuner does not exceed it. Not on three or more hosts with several ranks each: a
+ * network card would carry as many times the bytes as its host has ranks. */
 enum { TT_STEADY_BYTES = 256 * 1024 };
 
 typedef struct tt_control_config {
     uint32_t segment_bytes;   /* longest frame; usually TT_SEGMENT_BYTES */
     uint32_t eager_bytes_max; /* frames up to here need no grant */
-    uint64_t probe_ns;        /* a call this old asks around */
-    uint64_t verdict_ns;      /* how long claims are waited for */
-    uint64_t stall_ns;        /* a call this old is reported, again and again */
-    uint64_t stop_ns;         /* a failed call waits so long for peers that store to it; 0: ever */
-    uint64_t deadline_ns;     /* a call this old fails; 0: never */
-    uint64_t fuse_bytes;      /* named all-reduces up to here may share an op */
-    uint64_t bundle_bytes;    /* of several in one op */
-    uint64_t spread_bytes;    /* of its results that one step copies to them */
-    uint64_t late_ns;         /* planned tensors wait so long for others they are to go with */
-    uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: as it sees fit */
+    uint64_t probe_ns;        /* a call this old probes the first member */
+    uint64_t verdict_ns;      /* how long the first member waits for claims */
+    uint64_t stall_ns;        /* a call this old is reported, repeatedly */
+    uint64_t stop_ns; /* a failed call waits so long for peers that store to it; 0: without limit */
+    uint64_t deadline_ns;  /* a call this old fails; 0: never */
+    uint64_t fuse_bytes;   /* named all-reduces up to here may share an op */
+    uint64_t bundle_bytes; /* of several in one op */
+    uint64_t spread_bytes; /* of its results that one step copies to them */
+    uint64_t late_ns;      /* planned tensors wait so long for the rest of their bundle */
+    uint32_t groups; /* that the library makes of named sums; 0: none; UINT32_MAX: it chooses */
     tt_negotiate_config negotiate;
     uint32_t staged_max;   /* ops of one order in flight that hold staging slots */
-    uint64_t credit_bytes; /* of gradients in flight; see pace.c. 0: endless */
+    uint64_t credit_bytes; /* of gradients in flight; see pace.c. 0: unlimited */
     bool is_fifo;          /* credit goes to the oldest, not to the most urgent or the shortest */
-    /* Some rank may hold back ops for lack of credit: who waits for a peer tells it. The same on
-     * all ranks. */
+    /* Some rank may hold back ops for lack of credit: a rank that waits for a peer sends it a
+     * demand. Equal on all ranks. */
     bool is_paced;
     const char *algorithm; /* forced where it fits; NULL: by size and placement */
 } tt_control_config;
@@ -79,7 +79,7 @@ typedef struct tt_control_config {
 /* Defaults in every field. */
 void tt_control_config_init(tt_control_config *config);
 
-/* Class goes before priority: control, then activations, then gradients. */
+/* Class precedes priority: control, then activations, then gradients. */
 enum {
     TT_URGENCY_PRIORITY_MAX = (1 << 24) - 1, /* either sign, inside a class */
     TT_URGENCY_SHORT = 1 << 26, /* of frames only: gradients that are short; see pace.c */
@@ -99,7 +99,7 @@ enum {
  * may differ between ranks. `ndim` is 1 to TT_SHAPE_DIMS_MAX. */
 void tt_shape_write(uint8_t *shape, const uint64_t *dims, uint32_t ndim, bool is_first_free);
 
-/* What a barrier of the library's own is about. */
+/* The purpose of a barrier that the library itself calls. */
 typedef enum tt_about { TT_ABOUT_NOTHING, TT_ABOUT_SET_CREATE, TT_ABOUT_SET_REMOVE } tt_about;
 
 /* One call of a user. Fields as in tutti_call; counts in elements. Caller's memory, which must
@@ -118,7 +118,7 @@ typedef struct tt_request {
     const char *group;      /* or NULL; with a name: one of group_size that are one ticket */
     uint32_t group_size;
     bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
-    bool is_alone;     /* small or not, it is not exchanged together with others */
+    bool is_alone;     /* never fused, whatever its size */
     bool is_tuned;     /* control's, from submission: see CLAIM_TUNED */
     bool is_by_active; /* an average is divided by the number of ranks that have not joined */
     const void *input;
@@ -128,51 +128,51 @@ typedef struct tt_request {
     const uint64_t *input_counts;
     uint64_t *output_counts;
     bool is_uneven;   /* parts differ: counts are exchanged first */
-    bool is_expected; /* output_counts has the only counts that will do */
+    bool is_expected; /* output_counts has the only counts that are accepted */
     uint64_t salt;    /* more that must be equal on all ranks (rank list of a new set) */
-    /* Negative: this rank cannot take part, `error` says why; the call fails on all ranks. */
+    /* Negative: this rank cannot take part, `error` has the reason; the call fails on all ranks. */
     tt_status objection;
     double prescale, postscale;
-    uint64_t deadline_ns; /* from submission; 0: the configured one */
-    bool is_waited;       /* its caller does nothing but wait for it */
+    uint64_t deadline_ns;      /* from submission; 0: the configured one */
+    bool is_waited;            /* its caller only waits for it */
     const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
 
-    /* Room for an output whose size is known only now; NULL answer: out of memory. May be NULL
+    /* Allocates an output whose size is known only now; returns NULL if out of memory. May be NULL
      * if `output` is given. */
     void *(*allocate)(struct tt_request *request, size_t bytes);
     /* The call is over: status and error are set. May be called from inside submit. */
     void (*finished)(struct tt_request *request);
     void *owner;
 
-    struct tt_recipe *recipe; /* control's hint: how it was prepared last, if the stamp is that */
+    struct tt_recipe *recipe; /* control's hint: its last recipe, valid if the stamp matches */
     uint64_t recipe_stamp;
     tt_status status;
     bool has_strays; /* failed, and a stopped peer may yet store a block to its buffers */
     char error[TT_ERROR_BYTES];
     tt_op *op; /* from here on control's */
     struct tt_name *named;
-    bool is_identity;              /* the input is not to be scaled */
-    bool is_taken_back;            /* to be cancelled when its group has come apart */
-    bool is_apart;                 /* its group has; it goes by itself this once */
-    bool is_torn;                  /* out of its group: see BID_TORN */
-    uint8_t shape[TT_SHAPE_BYTES]; /* the caller's; first byte 0: left out */
+    bool is_identity;              /* the input is the identity element: not scaled */
+    bool is_taken_back;            /* to be cancelled when its group is dissolved */
+    bool is_apart;                 /* its group was dissolved; it runs by itself this once */
+    bool is_regrouped;             /* out of its group: see BID_REGROUPED */
+    uint8_t shape[TT_SHAPE_BYTES]; /* the caller's; first byte 0: not given */
     tt_about about;                /* the caller's */
-    bool is_lost;                  /* stands in for one that is over here: see expire.c */
+    bool is_lost;                  /* a stand-in for one that is over on this rank: see expire.c */
     uint64_t due_ns;               /* of a name: its deadline; 0: not set yet */
     struct tt_request *next_later; /* waits until an earlier one of its name is over */
-    struct tt_name *name_hint;     /* of its name, if that has this stamp; see name.h. Whoever */
-    uint64_t name_stamp;           /* changes set or name sets name_hint to NULL */
+    struct tt_name *name_hint;     /* record of its name, valid if the stamp matches; see name.h. */
+    uint64_t name_stamp;           /* A change of set or name must reset name_hint to NULL */
 } tt_request;
 
-/* What the machine wants people to know; level as in base/log.h. */
+/* Receives the machine's log lines; level as in base/log.h. */
 typedef struct tt_control_listener {
     void *owner;
     void (*report)(void *owner, int level, const char *text);
-    /* `rank` is down, once for each rank. NULL: reported, as an error. */
+    /* `rank` is down; called once for each rank. NULL: `report` gets it, as an error. */
     void (*peer_down)(void *owner, uint32_t rank, const char *text);
 } tt_control_listener;
 
-/* What a call spends its time with. */
+/* Phases of a call, for traces. */
 typedef enum tt_span_kind {
     TT_SPAN_NEGOTIATE, /* of a name: until every rank had it */
     TT_SPAN_QUEUE,     /* until its turn */
@@ -207,7 +207,7 @@ tt_machine tt_control_machine(tt_control *control);
 void tt_control_set_costs(tt_control *control, const tt_costs *costs);
 /* Force an algorithm where it fits, as the configuration does; NULL: none. Likewise. */
 void tt_control_force(tt_control *control, const char *algorithm);
-/* What a call on the world would run, and what the table says it takes; 0: nothing. */
+/* The algorithm that a call on the world would run, and its time by the table; 0: unknown. */
 typedef struct tt_forecast {
     const tt_algorithm *algorithm;
     const char *placement;
@@ -219,32 +219,32 @@ tt_forecast tt_control_forecast(const tt_control *control, tt_collective collect
 bool tt_control_fits(const tt_control *control, tt_collective collective,
                      const tt_algorithm *algorithm, uint64_t bytes);
 
-/* Borrowed; NULL: nobody is told. */
+/* Borrowed; NULL: no tracing. */
 void tt_control_trace(tt_control *control, const tt_tracer *tracer);
-/* How many bytes of gradients may be in flight; 0: endless. Each rank for itself, at any time,
- * where the configuration says is_paced. */
+/* How many bytes of gradients may be in flight; 0: unlimited. Each rank may set its own, at any
+ * time, if the configuration has is_paced. */
 void tt_control_set_credit(tt_control *control, uint64_t credit_bytes);
 /* Longest frame of requests that are submitted from now on. All ranks must do so between the same
  * two requests of each order. A multiple of 64. */
 void tt_control_set_segment(tt_control *control, uint32_t segment_bytes);
-/* In place of config.fuse_bytes, for what is submitted from now on. What a tensor claims says by
- * which of the two it goes: all ranks submit an occurrence under the same. */
+/* Replaces config.fuse_bytes for requests that are submitted from now on. The claim of a tensor
+ * states which of the two applies: all ranks must submit an occurrence under the same one. */
 void tt_control_set_fuse(tt_control *control, uint64_t fuse_bytes);
 
-/* Take the request over until `finished`. Wrong arguments end it, here and on the peers. */
+/* The machine owns the request until `finished`. Invalid arguments end it on all ranks. */
 void tt_control_submit(tt_control *control, tt_request *request);
-/* Is somebody likely to wait for what runs next, without a deadline? Then an engine may block. True
- * from a wait on, until a call has ended that nobody waited for. */
+/* Is a thread likely to wait for the next ops, without a deadline? Then an engine may block. True
+ * from a wait on, until a call has ended that no thread waited for. */
 void tt_control_set_waited(tt_control *control, bool is_waited);
 /* End the request if it has not begun to move data; it ends on all ranks. False: too late. */
 bool tt_control_cancel(tt_control *control, tt_request *request);
 /* End all requests with this status. */
 void tt_control_shut_down(tt_control *control, tt_status status, const char *text);
-/* Tell all ranks that this one gives up, and why: their calls fail as if it had died. */
+/* Abort: send all ranks the reason; their calls fail as if this rank had died. */
 void tt_control_give_up(tt_control *control, const char *why);
 /* Has a rank of the job died? */
 bool tt_control_lost_peer(const tt_control *control);
-/* Has one died that the engine has ops for? Then nothing that the engine has is waited for. */
+/* Has a rank died that takes part in ops of the engine? Then no op of the engine is waited for. */
 bool tt_control_lost_engine(const tt_control *control);
 /* Requests that are not over. */
 uint32_t tt_control_pending(const tt_control *control);
@@ -253,13 +253,13 @@ uint32_t tt_control_pending(const tt_control *control);
  * Numbers are given in order, so they agree. `ranks` are world ranks, copied. */
 tt_status tt_control_set_create(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
                                 uint32_t *set_out);
-/* The same in two steps, of which the second cannot fail; or give the prepared set up. */
+/* The same in two steps: prepare may fail, commit cannot; drop releases a prepared set. */
 tt_status tt_control_set_prepare(tt_control *control, const uint32_t *ranks, uint32_t rank_count,
                                  tt_set **set_out);
 uint32_t tt_control_set_commit(tt_control *control, tt_set *set);
-/* With a number of the caller's, which has TT_SET_KEYED and is no set's: 0. Only members need to.
- * Frames for such a set are dropped where it does not exist: no member uses it before all have it.
- */
+/* With a number of the caller's choice, which has TT_SET_KEYED; 0: a set has it already. Only
+ * members need to commit. A rank drops frames for such a set while it does not exist: no member may
+ * use the set before all have it. */
 #define TT_SET_KEYED UINT32_C(0x40000000)
 uint32_t tt_control_set_commit_keyed(tt_control *control, tt_set *set, uint32_t id);
 void tt_control_set_drop(tt_control *control, tt_set *set);
@@ -270,9 +270,9 @@ tt_status tt_control_set_remove(tt_control *control, uint32_t set);
 int tt_control_set_rank(const tt_control *control, uint32_t set);
 int tt_control_set_size(const tt_control *control, uint32_t set);
 
-/* What the request is called in texts. */
+/* The name of the request in error and log texts. */
 const char *tt_request_what(const tt_request *request);
-/* Is the request right on its face, on member `self` of `size`? If not, `text` says why. */
+/* Checks the request's arguments on member `self` of `size`; on failure `text` has the reason. */
 tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t size, tt_text *text);
 /* Elements the output of `request` holds on this rank of a set of `size`; uneven: 0. */
 uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint32_t size);
@@ -280,17 +280,17 @@ uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint3
 typedef struct tt_control_counters {
     uint64_t ops_finished, ops_failed;
     uint64_t frames_received, frames_dropped;
-    uint64_t bundles, packed_bytes; /* small named tensors that went together */
+    uint64_t bundles, packed_bytes; /* batches of small named tensors */
     uint64_t launched;              /* ops that an engine was given */
     uint64_t queued_ns;             /* sums over ops: from submission to the beginning */
     uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
-    uint64_t waiting_ns;            /* from the beginning until all partners were heard of */
+    uint64_t waiting_ns;            /* from the beginning until a frame of each partner arrived */
     uint64_t exchange_ns;           /* from there to the end */
-    uint64_t held, demanded;        /* gradients that waited for credit; that a peer did not let */
-    uint64_t overtaken;             /* ops that began after one that was submitted later */
-    uint64_t busy_ns;               /* time with a gradient in flight */
-    uint64_t gradient_bytes;        /* of gradients that ended well */
-    uint64_t copy_ns;               /* of small tensors into bundles and out of them */
+    uint64_t held, demanded; /* gradients that waited for credit; that began on a peer's demand */
+    uint64_t overtaken;      /* ops that began after one that was submitted later */
+    uint64_t busy_ns;        /* time with a gradient in flight */
+    uint64_t gradient_bytes; /* of gradients that succeeded */
+    uint64_t copy_ns;        /* of small tensors into bundles and out of them */
 } tt_control_counters;
 tt_control_counters tt_control_count(const tt_control *control);
 /* Of the set's negotiator; NULL: it has none. */

@@ -15,27 +15,27 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "control/control.h"
-#include "control/letter.h"
 #include "control/op.h"
 #include "control/order.h"
+#include "control/outgoing.h"
 #include "control/pace.h"
 #include "control/recipe.h"
 #include "control/set.h"
-#include "control/verdict/fate.h"
+#include "control/verdict/early_verdict.h"
 #include "negotiate/negotiate.h"
 
 enum {
-    LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by this */
+    LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by so much */
     PATROL_NS = 50 * 1000 * 1000,
-    PAIRS_AHEAD_MAX = 256, /* sends, and receives, of one pair in flight; later ones queue */
-    FATES_MAX = 4096,      /* kept per peer; more than an honest one is ahead */
-    CASES_MAX = 4096,      /* the same */
-    REASONS_KEPT = 16,     /* of ops that failed */
+    PAIRS_AHEAD_MAX = 256,     /* sends, and receives, of one pair in flight; later ones queue */
+    EARLY_VERDICTS_MAX = 4096, /* kept per peer; a correct peer is never that far ahead */
+    CASES_MAX = 4096,          /* the same */
+    REASONS_KEPT = 16,         /* of ops that failed */
 };
 
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
 
-/* First member's view of an op in trouble: who has it, who claims what. */
+/* What the first member collects about a disputed op: which members have it, and their claims. */
 typedef struct tt_case {
     struct tt_case *next;
     tt_head key; /* set, op, pair flags */
@@ -52,14 +52,14 @@ typedef struct tt_case {
 typedef struct tt_names tt_names;
 
 typedef struct tt_peer_state {
-    bool is_gone, is_ended; /* left or down; and the link to it says so: it stores no more */
+    bool is_gone, is_ended; /* left or down; and its link has ended: it stores no more */
     tt_status status;
-    uint32_t fate_count, case_count; /* kept because of frames of this peer */
-    size_t early_bytes;              /* the same */
-    uint32_t ask_count;              /* of its questions, in control->asks */
+    uint32_t early_verdict_count, case_count; /* kept because of frames of this peer */
+    size_t early_bytes;                       /* the same */
+    uint32_t ask_count;                       /* of its ASK frames, in control->asks */
 } tt_peer_state;
 
-/* Questions of peers for messages that this rank has not sent yet: see any.c. */
+/* ASK frames of peers for messages that this rank has not sent yet: see any.c. */
 typedef struct tt_ask tt_ask;
 typedef struct tt_asks {
     tt_ask **buckets;
@@ -84,16 +84,16 @@ struct tt_control {
     uint32_t op_count, op_capacity;
     tt_op *free_ops; /* one at least */
     tt_recipes recipes;
-    bool times_all;    /* no call may go without a date */
-    uint64_t settings; /* of what recipes depend on, beside the salt of claims */
+    bool times_all;    /* every call is dated */
+    uint64_t settings; /* hash of the settings recipes depend on, beside the salt of claims */
     uint32_t pending;
     tt_case *cases;
-    tt_fate *fates;
+    tt_early_verdict *early_verdicts;
     tt_reason *reasons; /* [REASONS_KEPT], the last ones; NULL: nothing has failed yet */
     uint32_t reason_count;
-    tt_letter *letters;                     /* on their way */
-    tt_letter *free_letters, *free_parcels; /* for texts, for notices */
-    uint32_t letter_count;
+    tt_outgoing *outgoing;               /* frames the driver has not sent yet */
+    tt_outgoing *free_short, *free_long; /* for error texts, for notices */
+    uint32_t outgoing_count;
     tt_peer_state *peers;
     tt_asks asks;
     uint32_t any_waiting;         /* receives that wait in a tt_any */
@@ -101,13 +101,13 @@ struct tt_control {
     tt_names *names;              /* NULL: no named call yet */
     struct tt_early *early;
     bool is_touched;  /* a negotiator is to be flushed */
-    bool is_starved;  /* without memory for named calls it has given up, and sent ABORT; */
-    bool is_starving; /* its own calls are still to end */
+    bool is_starved;  /* out of memory for named calls: this rank has sent ABORT, */
+    bool is_starving; /* and its own calls are still to end */
     bool has_work;
     bool has_given_up;   /* this rank has sent ABORT */
-    uint64_t ended_seen; /* ops that were over when a step was last asked for */
-    bool is_waited;      /* who drives the machine now does nothing but wait */
-    tt_status shut_down; /* negative: nothing more is taken */
+    uint64_t ended_seen; /* ops that were over when a step was last requested */
+    bool is_waited;      /* the thread that drives the machine only waits for its call */
+    tt_status shut_down; /* negative: no more requests are accepted */
     char shut_down_text[TT_ERROR_BYTES];
     tt_pace pace;
     uint64_t fuse_bytes; /* now; config.fuse_bytes unless it is tuned */
@@ -124,15 +124,15 @@ static inline tt_set *tt_set_find(const tt_control *control, uint32_t id)
     return set;
 }
 
-/* A claim's salt: another table of costs might choose another algorithm, another segment cuts
- * otherwise. */
+/* A claim's salt: another table of costs might choose another algorithm, another segment size
+ * divides the data differently. */
 static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint32_t segment_bytes)
 {
     const uint64_t cut = segment_bytes ^ TT_SEGMENT_BYTES; /* usually 0 */
     return salt ^ control->costs_hash ^ cut << 32;
 }
 
-/* The op that is kept for this recipe, and no longer; NULL: none. */
+/* Takes the op that was kept for this recipe; NULL: there is none. */
 static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
 {
     tt_op *op = recipe->idle;
@@ -145,7 +145,8 @@ static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
     return op;
 }
 
-/* Does it change sides by the fuse_bytes of now? Only of sums all ranks have the same count. */
+/* Does the current fuse_bytes, unlike the configured one, change whether it is fused? Only for sums
+ * do all ranks have the same count. */
 static inline bool tt_request_is_tuned(const tt_control *control, const tt_request *request)
 {
     const uint64_t first = control->config.fuse_bytes, now = control->fuse_bytes;
@@ -154,40 +155,41 @@ static inline bool tt_request_is_tuned(const tt_control *control, const tt_reque
            width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
 
-/* pair.c: numbers of messages. `pair_index` is 2 * member, and 1 more for those that come in. */
+/* pair.c: numbers of messages. `pair_index` is 2 * member, plus 1 for received messages. */
 typedef struct tt_tags tt_tags;
-/* Room for the tag's count; false: no memory. */
+/* Allocate the tag's counter; false: no memory. */
 bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag);
 /* Key of the next message: `op` of its frames. */
 uint64_t tt_pair_next(const tt_set *set, uint32_t pair_index, uint32_t tag);
-/* The op is for the next message to or from `member`. There must be room. */
+/* The op is for the next message to or from `member`. The counter must be reserved. */
 void tt_pair_place(tt_op *op, uint32_t member);
-/* Has the message of this key not been asked for here? */
+/* Is the message of this key one that no call on this rank has taken yet? */
 bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key);
 uint32_t tt_pair_tag(uint64_t key);
-/* How many of its tag went before it. */
+/* How many messages of its tag precede it. */
 uint64_t tt_pair_number(uint64_t key);
 void tt_pair_release_tags(tt_set *set);
 
 /* agree.c */
 void tt_agree_dispute(tt_op *op);
-/* This rank cannot take part: end the op here and tell the others. */
+/* This rank cannot take part: end the op on this rank and send OBJECT. */
 void tt_agree_object(tt_op *op, tt_status status, const char *text);
 void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, const void *payload);
-/* The op that `key` names has failed elsewhere: it fails here, now or when it comes. */
+/* The op that `key` names has failed elsewhere: it fails on this rank now, or when it is
+ * submitted. */
 void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt_status status,
                       const char *text);
-/* Data has come for an op that is over here. No op ends before all its data is in, so the sender
- * means another call. */
+/* Data arrived for an op that is over on this rank. No op ends before all its data has arrived, so
+ * the sender made another call. */
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head);
-/* The op that `head` names will fail when it is submitted here. */
-void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
-                       const tt_failure *failure);
-/* An op has failed here, with these words. */
+/* Keeps the failure of an op that was not submitted here yet: it will fail when it is. */
+void tt_agree_keep_early(tt_control *control, uint32_t peer, const tt_head *head,
+                         const tt_failure *failure);
+/* Remember the text of an op that failed on this rank. */
 void tt_agree_reason(tt_control *control, const tt_head *key, const char *text);
-/* With which words it did; NULL: forgotten. */
+/* That text; NULL: forgotten. */
 const char *tt_agree_reason_of(const tt_control *control, const tt_head *key);
-/* The words for a status that `peer` sent without any. */
+/* The text for a status that `peer` sent without one. */
 void tt_agree_say_silent(uint32_t peer, char words[TT_ERROR_BYTES]);
 void tt_agree_release_reasons(tt_control *control);
 void tt_agree_patrol(tt_control *control);
@@ -196,20 +198,20 @@ void tt_agree_forget_set(tt_control *control, uint32_t set_id);
 void tt_agree_release_all(tt_control *control);
 
 /* failure.c */
-/* Members have gone: false if the op needed one of them, and has failed. */
+/* Members are gone: false if the op needed one of them, and has failed. */
 bool tt_failure_allows(tt_op *op);
-/* What a peer sent for an op to come could not be kept: nothing on this set can succeed. */
+/* A peer's frame for a later op could not be kept: no call on this set can succeed. */
 void tt_failure_memory(tt_control *control, uint32_t set_id);
 void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
-/* `peer` has heard that this rank is down, and will not work with it. */
+/* `peer` has excluded this rank. */
 void tt_failure_excluded(tt_control *control, uint32_t peer);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
 
-/* What recipes depend on has changed. */
+/* A setting that recipes depend on has changed. */
 void tt_control_note_settings(tt_control *control);
 void tt_control_watch(tt_control *control);
-/* Wake at `due_ns` at the latest. */
+/* Set the timer to `due_ns` at the latest. */
 void tt_control_due(tt_control *control, uint64_t due_ns);
 void tt_control_report(tt_control *control, int level, const tt_text *text);
 

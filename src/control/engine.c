@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine.c - ops that an outside engine runs: when they are launched, and what becomes of them.
+ * engine.c - ops that an outside engine runs: their launch, completion and failure.
  *
- * An engine cannot check what the others believe an op to be, cannot be told to stop, and mixes up
- * ops that are launched in another order elsewhere. So:
- *  (1) An op is launched only after the stage AGREE, an all-reduce of one byte over our own
- *      links, has passed: then every member has asked for the same op. A mismatch, a missing rank
+ * An engine does not compare claims, cannot be stopped, and mixes up ops that ranks launch in
+ * different orders. So:
+ *  (1) An op is launched only after the stage AGREE, an all-reduce of one byte over Tutti's
+ *      links, has succeeded: then every member has called the same op. A mismatch, a missing rank
  *      or a cancel before that never reaches the engine.
  *  (2) Unnamed ops of a set are launched in the order of calls, named ones in the agreed
- *      order, whatever order their agreements end in. The two orders do not mix: the engine knows
+ *      order, whatever order their agreements end in. The two orders do not mix: the engine gets
  *      them as two sets. A planned tensor has no place in any order that is free of deadlocks
- *      (one rank may wait for a second tensor before it submits the first), so what an engine
- *      takes is not planned.
- *  (3) The byte says whether a member does nothing but wait, for ops of this order alone.
+ *      (one rank may wait for a second tensor before it submits the first), so ops for an
+ *      engine are not planned.
+ *  (3) The byte states whether a member only waits, and only for ops of this order.
  *      Only if all do, the engine may use a call that blocks; engines do not match blocking calls
- *      with others. A member that blocks in an op has sent all that others need to come to it.
- *  (4) A launched op that fails leaves its buffers with the engine: the request says
- *      has_strays, the set is stuck, and later ops for the engine fail on all members.
- *  (5) Credit bounds what is launched and has not landed, of each order by itself. So the
- *      first op of an order that has not landed everywhere lacks credit nowhere: nothing waits
- *      but for landings of its own order, which all members launch alike. One credit for several
- *      orders would let two ranks spend it on different ones, each waiting for the other's
+ *      with others. A member that blocks in an op has sent everything that others need to reach it.
+ *  (4) A launched op that fails leaves its buffers with the engine: the request has
+ *      has_strays set, the set is stuck, and later ops for the engine fail on all members.
+ *  (5) Credit limits the ops launched and not landed, for each order separately. So the first
+ *      op of an order that has not landed on all ranks has credit on every rank: a launch waits
+ *      only for landings of its own order, which all members launch alike. With one credit for
+ *      several orders two ranks could spend it on different ones, each waiting for the other's
  *      launch.
- *  (6) What an engine holds for a dead rank it holds for good, in buffers that the callers of
- *      failed calls think theirs. So it is not asked any more, and all it has of other sets
- *      fails, too.
+ *  (6) An engine never releases an op of a dead rank, nor its buffers, which the callers of failed
+ *      calls consider free. So it gets no more ops, and its ops of other sets fail, too.
  */
 #include "control/engine.h"
 
@@ -54,7 +53,7 @@ static uint32_t number_of(const tt_set *set, uint32_t kind)
     return kind == ENGINE_NAMED ? set->id | TT_LAUNCH_NAMED : set->id;
 }
 
-/* What an engine looks at to say whether it can run a call. */
+/* The description by which an engine decides whether it can run a call. */
 static tt_launch launch_like(const tt_set *set, uint32_t kind, const tt_claim *claim)
 {
     TT_ASSERT(set->self < set->size && kind < ENGINE_ORDERS);
@@ -127,7 +126,7 @@ void tt_engine_enter(tt_op *op)
     op->is_at_engine = true;
 }
 
-/* The question of the first stage, and this rank's answer: see (3). */
+/* Stage AGREE with this rank's byte: see (3). */
 tt_status tt_engine_prepare(tt_op *op, tt_text *text)
 {
     TT_ASSERT(op->is_at_engine && op->launch_token == 0);
@@ -137,7 +136,7 @@ tt_status tt_engine_prepare(tt_op *op, tt_text *text)
     if (op->set->engine_is_stuck) {
         tt_text_add(text,
                     "the engine still holds an earlier call of this process set, which failed"
-                    " (%s); start the job anew",
+                    " (%s); restart the job",
                     op->set->engine_text);
         return TT_ERR_UNSUPPORTED;
     }
@@ -176,7 +175,7 @@ static bool has_credit(const tt_control *control, const tt_engine_order *order)
 static void pump(tt_set *set, tt_engine_order *order)
 {
     if (order->is_pumping) {
-        return; /* the outermost call goes on, so that the stack does not grow */
+        return; /* the outermost call continues, so that the stack does not grow */
     }
     order->is_pumping = true;
     while (order->ops != NULL && tt_op_is_launched(order->ops) &&
@@ -232,7 +231,7 @@ void tt_engine_failed(tt_op *op)
     }
     op->is_at_engine = false;
     for (int i = 0; i < ENGINE_ORDERS && op->control->shut_down >= 0; i++) {
-        pump(set, &set->engine[i]); /* those behind it may go on; or learn that the set is stuck */
+        pump(set, &set->engine[i]); /* later ops may continue, or fail because the set is stuck */
     }
 }
 

@@ -28,7 +28,7 @@ uint32_t tt_op_self(const tt_op *op)
     return op->set->self;
 }
 
-/* Who decides about this op: the first member that is still there. */
+/* The first member: it decides about this op. */
 uint32_t tt_op_first(const tt_op *op)
 {
     uint32_t member = 0;
@@ -124,7 +124,7 @@ tt_status tt_op_reserve(tt_control *control)
     return op_make(control);
 }
 
-/* A free op that was not laid out for `recipe`: nothing of its last run is left. */
+/* Reset a free op that was not laid out for `recipe`. */
 static void op_reset(tt_op *op, tt_recipe *recipe)
 {
     TT_ASSERT(op->recipe == NULL && op->phase == OP_FREE);
@@ -233,15 +233,15 @@ static void queue_remove(tt_op **link, tt_op ***end, const tt_op *op)
 static void op_begin(tt_op *op);
 
 /* May this op, the next in its order, begin? The first that is not over always may, on every rank:
- * so waiting for a place never closes a circle. */
+ * so waiting for a place cannot deadlock. */
 static bool has_place(const tt_order *order, const tt_op *op)
 {
     const uint32_t staged_max = op->control->config.staged_max;
     return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->staged_count < staged_max;
 }
 
-/* May it begin before its turn? It must be more urgent than all that runs; the places for this are
- * few, and none of those that are given in order. */
+/* May it begin before its turn? It must be more urgent than all running ops; the few places for
+ * this are separate from those given in order. */
 static bool has_extra_place(const tt_order *order, const tt_op *op)
 {
     return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->extra_count < OPS_EXTRA_MAX &&
@@ -354,7 +354,7 @@ static void queue_pump(tt_order *order)
     order->is_pumping = false;
 }
 
-/* Take the op out of the list it is found by. */
+/* Unlink the op from the list it is found by. */
 static void displace(tt_op *op)
 {
     TT_DEBUG_ASSERT(op->phase != OP_FREE);
@@ -378,7 +378,7 @@ static void displace(tt_op *op)
     }
 }
 
-/* The op is free: for a call like its own, if it ended well, or for any. It is not read any more.
+/* The op is free: for a call of its recipe if it succeeded, else for any. It is not read any more.
  */
 static void give_back(tt_op *op, tt_status status)
 {
@@ -390,13 +390,13 @@ static void give_back(tt_op *op, tt_status status)
     control->pending--;
     op->request = NULL;
     if (TT_PLANT(IDLE_AFTER_FAILURE) && status < 0 && recipe->is_in && recipe->idle == NULL) {
-        recipe->idle = op; /* and free, too */
+        recipe->idle = op; /* idle ops count as free */
         control->recipes.idle_count++;
         op->next = control->free_ops;
         control->free_ops = op;
     } else if (status == TT_OK && op->is_warm && recipe->is_in && recipe->idle == NULL &&
                control->recipes.idle_count < IDLE_MAX) {
-        recipe->idle = op; /* where it was */
+        recipe->idle = op; /* it stays idle */
         TT_DEBUG_ASSERT((recipe->traits & TRAIT_STRAIGHT) != 0);
         control->recipes.idle_count++;
     } else if (status != TT_OK || !tt_idle_keep(op)) {
@@ -404,7 +404,7 @@ static void give_back(tt_op *op, tt_status status)
     }
 }
 
-/* What waited for an op to be over begins. */
+/* Begin ops that waited for this one to be over. */
 static void pump(tt_set *set, tt_order *order, tt_any *any, uint32_t pair_index)
 {
     tt_control *control = set->control;
@@ -421,7 +421,7 @@ static void pump(tt_set *set, tt_order *order, tt_any *any, uint32_t pair_index)
     }
 }
 
-/* Take an op out of where it is found that is not simply the next of its order, or has failed. */
+/* Unlink an op that is not simply the next of its order, or has failed. */
 static void leave(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
@@ -439,7 +439,7 @@ static void leave(tt_op *op, tt_status status)
     }
 }
 
-/* What it has of places, slots, credit and urgency goes back. */
+/* Return its place, slots, credit and urgency. */
 static void release(tt_op *op)
 {
     uncount(op);
@@ -461,7 +461,7 @@ void tt_op_end(tt_op *op, tt_status status)
     tt_any *any = op->any;
     const bool was_queued = op->phase == OP_QUEUED, is_planned = op->space == SPACE_PLANNED;
     const uint32_t pair_index = op->is_pair && !was_queued ? op->pair_index : UINT32_MAX;
-    const tt_upset tensor = op->tensor;
+    const tt_plan_entry tensor = op->tensor;
     TT_ASSERT(op->phase != OP_FREE);
     TT_DEBUG_ASSERT(status < 0 || op->stage + 1 == op->recipe->stage_count);
     TT_DEBUG_ASSERT(request->op == op && status <= TT_OK);
@@ -490,7 +490,7 @@ void tt_op_end(tt_op *op, tt_status status)
         control->counters.ops_failed++;
     }
     if (status < 0 && is_planned) {
-        tt_host_upset(set, tensor.generation, tensor.index);
+        tt_host_plan_failed(set, tensor.generation, tensor.index);
     }
     tt_request_end(request, status, request->error);
     order = was_queued ? NULL : order;
@@ -510,7 +510,8 @@ static int32_t exec_urgency(tt_op *op)
     return is_passed ? op->request->urgency : tt_pace_urgency(op);
 }
 
-/* What does not change from stage to stage. An op that was kept for this recipe has most of it. */
+/* Set the fields that do not change from stage to stage. An op kept for this recipe has most of
+ * them. */
 static void exec_prepare(tt_op *op)
 {
     TT_DEBUG_ASSERT(op->phase == OP_RUNNING);
@@ -586,7 +587,7 @@ static void op_begin(tt_op *op)
     }
 }
 
-/* Is it known already that the op fails? Then it has. */
+/* Fails the op if its failure is known already; true: it has failed. */
 static bool is_doomed(tt_op *op)
 {
     if (op->set->broken == TT_ERR_PEER_DOWN) {
@@ -594,7 +595,7 @@ static bool is_doomed(tt_op *op)
         tt_op_fail(op, op->set->broken, op->set->broken_text);
         return true;
     }
-    return op->control->fates != NULL && tt_fate_take(op);
+    return op->control->early_verdicts != NULL && tt_early_verdict_take(op);
 }
 
 void tt_op_begin_now(tt_op *op)
@@ -610,7 +611,7 @@ void tt_op_begin_now(tt_op *op)
     if ((traits & TRAIT_BRIEF) == 0) {
         tt_pace_run(op);
     }
-    if ((op->set->broken < 0 || op->control->fates != NULL) && is_doomed(op)) {
+    if ((op->set->broken < 0 || op->control->early_verdicts != NULL) && is_doomed(op)) {
         return;
     }
     if ((traits & TRAIT_ENGINE) != 0) {
@@ -721,7 +722,7 @@ void tt_op_begin_posted(tt_op *op)
     TT_DEBUG_ASSERT(order->ops[op->sequence % OPS_AHEAD_MAX] == NULL);
     order->ops[op->sequence % OPS_AHEAD_MAX] = op;
     const tt_status status = tt_exec_start(exec);
-    TT_ASSERT(status == TT_OK); /* its memory is there */
+    TT_ASSERT(status == TT_OK); /* its memory is reserved */
     if (!exec->is_running || exec->status < 0) {
         tt_op_settle(op);
     }
@@ -732,13 +733,14 @@ void tt_op_refuse(tt_op *op, tt_status status, const char *text)
     TT_DEBUG_ASSERT(status < 0);
     tt_op **list =
         op->is_pair ? &op->set->pairs : (op->planned != NULL ? &op->planned->open : NULL);
-    tt_op_set_phase(op, OP_RUNNING); /* one that waited for its turn is in no queue any more */
+    tt_op_set_phase(op, OP_RUNNING); /* an op that waited for its turn has left its queue */
     if (list != NULL) {
         op->next = *list;
         *list = op;
     }
-    if (op->space == SPACE_PLANNED && op->control->fates != NULL && tt_fate_take_verdict(op)) {
-        return; /* the others know already */
+    if (op->space == SPACE_PLANNED && op->control->early_verdicts != NULL &&
+        tt_early_verdict_take_if_verdict(op)) {
+        return; /* the others have the verdict already */
     }
     tt_agree_object(op, status, text);
 }

@@ -4,7 +4,7 @@
  *
  * Layer:   control, private.
  * Threads: as control.h.
- * Memory:  ops stay until the machine ends; what a run needs beside its record is kept with it.
+ * Memory:  ops stay until the machine ends; buffers of a run are kept with its op.
  */
 #ifndef TUTTI_CONTROL_OP_H
 #define TUTTI_CONTROL_OP_H
@@ -21,7 +21,7 @@
 #include "control/set.h"
 #include "schedule/schedule.h"
 
-/* Memory of a run whose stages exchange something about the call. Kept with the op. */
+/* Memory of a run whose stages exchange facts about the call. Kept with the op. */
 typedef struct tt_room {
     size_t bytes;
     tt_stage late;           /* the recipe's stage, completed by this run's facts or offsets */
@@ -45,39 +45,39 @@ struct tt_op {
     tt_set *set;
     uint64_t sequence;
     tt_space space;
-    uint8_t stage;           /* of the recipe's, that runs */
+    uint8_t stage;           /* the recipe's stage that runs */
     bool is_pair, is_sender; /* is_pair: space is SPACE_PAIR */
     bool is_counted;         /* in pair_open or staged_count of its set */
     bool is_extra;           /* in extra_count of its order */
     bool is_running;         /* counts for flow.urgency_top */
-    bool has_views;          /* peers of this host know where its buffers lie, and may touch them */
-    bool is_at_engine;       /* waits there for its launch, or is launched */
-    bool is_warm;            /* it was idle for its recipe before */
+    bool has_views;    /* peers of this host have the places of its buffers, and may touch them */
+    bool is_at_engine; /* waits for its launch by the engine, or is launched */
+    bool is_warm;      /* it was kept idle for its recipe */
     uint8_t engine_own, engine_all; /* ENGINE_* of this rank; of all: their AND */
     uint32_t divisor;               /* of averages */
-    uint32_t weight;                /* calls that its time counts for; 0: it is not timed */
+    uint32_t weight;                /* calls that its time is counted for; 0: it is not timed */
     tt_exec exec;
     uint64_t submitted_ns, deadline_ns, probe_ns, report_ns; /* submitted 0: not dated yet */
     uint64_t begun_ns;                                       /* the stage that runs */
-    uint64_t heard_ns;   /* when the last partner was first heard of; 0: none was */
-    uint64_t heard;      /* bits of members, modulo 64, that were; all: none is asked about */
-    uint64_t waiting_ns; /* its call was made then: a tensor may go alone after going with others */
-    uint64_t overdue_ns; /* it was first asked then who lets it wait too long; 0: it is not */
+    uint64_t heard_ns;   /* when the first frame of the last partner arrived; 0: none has */
+    uint64_t heard;      /* bits of members, modulo 64, whose frames arrived; all: not tracked */
+    uint64_t waiting_ns; /* time of its call: a tensor may run alone after it was in a batch */
+    uint64_t overdue_ns; /* when it was found to wait for stall_fail_ns or longer; 0: it does not */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_paced paced;             /* age, credit */
     tt_planned *planned;        /* SPACE_PLANNED */
-    tt_upset tensor;            /* SPACE_PLANNED */
+    tt_plan_entry tensor;       /* SPACE_PLANNED */
     uint32_t peer;              /* pairs: world rank */
     uint32_t pair_index;        /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];
     struct tt_any *any;  /* pairs: a receive that waits there, without peer and number; else NULL */
-    tt_status objection; /* of such a one: with this it fails at its turn, and request->error */
+    tt_status objection; /* of such a receive: it fails at its turn with this and request->error */
     uint32_t stops_open;
     uint64_t launch_token; /* 0: not launched */
     tt_op *engine_next;    /* in the set's list */
-    uint64_t troubled_ns;  /* since it is disputed, or is being stopped */
+    uint64_t troubled_ns;  /* since when it is disputed, or is being stopped */
     tt_room *room;         /* or NULL */
-    char *stall_text;      /* [TT_ERROR_BYTES] who lets it wait; NULL: nobody was told of */
+    char *stall_text;      /* [TT_ERROR_BYTES] the members it waits for; NULL: not reported yet */
     void *work;            /* its own copy of the input, and the memory of its stages */
     size_t work_bytes;
 };
@@ -113,33 +113,33 @@ static inline void tt_order_keep(tt_order *order, uint64_t sequence, tt_recipe *
 
 /* ---- op.c ---- */
 
-/* The op that is always kept; once, at creation. */
+/* Allocate the op that is always kept; called once, at creation. */
 tt_status tt_op_reserve(tt_control *control);
 tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind);
-/* Key of an op as it stands in frames that arrive. */
+/* Key of an op as frames that arrive for it carry it. */
 tt_head tt_op_arriving_key(const tt_op *op);
-/* A frame of this op came from `member`: it has begun it, too. */
+/* A frame of this op arrived from `member`, which has begun it, too. */
 void tt_op_hear(tt_op *op, uint32_t member);
 void tt_op_settle(tt_op *op);
-/* It is not kept for calls like its own any more: it is free for any, for the next or another. */
+/* The op is no longer kept for its recipe but free for any; `is_next`: the first to be taken. */
 void tt_op_cool(tt_op *op, bool is_next);
-/* Does it wait for an engine, to launch it or to end it? */
+/* Does the op wait for an engine, to be launched or to end? */
 bool tt_op_is_launched(const tt_op *op);
-/* An op for this recipe: that of the last such call, laid out, or any. One is always kept, to tell
- * the peers when there is no memory for another: `*is_last_out`. */
+/* An op for this recipe: that of the last such call, laid out, or any. One is always kept, to
+ * report to the peers that there is no memory for another: `*is_last_out`. */
 tt_op *tt_op_take(tt_control *control, tt_recipe *recipe, bool *is_last_out);
-/* It has its number: begin it, now or at its turn. */
+/* The op has its number: begin it, now or at its turn. */
 void tt_op_place(tt_op *op);
-/* The same of one that was laid out by an earlier run, has a place, and whose frame was tried to be
- * sent. */
+/* The same for an op that an earlier run laid out, that has a place, and whose frame was already
+ * handed to the driver. */
 void tt_op_begin_posted(tt_op *op);
-/* Its request is wrong, or another failure must be told: it ends on all ranks. */
+/* Its request is invalid, or the peers must get another failure: it ends on all ranks. */
 void tt_op_refuse(tt_op *op, tt_status status, const char *text);
 /* A pair's op has its peer and number: begin it, or fail it with `objection` and request->error. */
 void tt_op_begin_placed(tt_op *op, tt_status objection);
-/* It is over, with this status; its request is told. */
+/* The op is over with this status; ends its request. */
 void tt_op_end(tt_op *op, tt_status status);
-/* This rank cannot go on with the op: say who it is and what it wanted. */
+/* This rank cannot continue the op: object, with the rank and its call in the text. */
 void tt_op_object(tt_op *op, tt_status status, const tt_text *why);
 void tt_op_fail(tt_op *op, tt_status status, const char *text);
 void tt_op_stopped(tt_op *op, uint32_t member);
@@ -153,25 +153,25 @@ uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
 /* ---- timing.c ---- */
 
-/* The call was submitted at `now_ns`: when to ask around, to report, to give up. */
+/* The call was submitted at `now_ns`: set the times of its probe, stall report and deadline. */
 void tt_op_date(tt_op *op, uint64_t now_ns);
-/* A stage of the op was over at `end_ns` (0: it is now). Add its time to `sum_io` if the op is
+/* A stage of the op ended at `end_ns` (0: now). Add its time to `sum_io` if the op is
  * timed, and record it if there is a tracer. */
 void tt_op_clock(tt_op *op, tt_span_kind span, uint64_t end_ns, uint64_t *sum_io);
-/* The stage is over. Of an exchange: until a frame of the last partner came, nothing could move. */
+/* The stage is over. An exchange waited until the first frame of its last partner arrived. */
 void tt_op_clock_stage(tt_op *op, const tt_stage *stage);
-/* Who lets it wait, for people; without memory nobody is told. */
+/* Keep the members it waits for, for the error text; without memory nothing is kept. */
 void tt_op_tell_stall(tt_op *op, const char *who);
 const char *tt_op_stall(const tt_op *op);
 
 /* ---- prepare.c ---- */
 
-/* Elements this rank gives. */
+/* Elements this rank contributes. */
 uint64_t tt_request_input_count(const tt_request *request, uint32_t self, uint32_t size);
 /* The stages of such a call on this set; their number. */
 uint32_t tt_op_program(const tt_control *control, const tt_set *set, const tt_request *request,
                        uint16_t traits, tt_stage stages[TT_STAGES_MAX]);
-/* Give exec what the op's stage needs: buffers, facts, offsets. */
+/* Give exec the buffers, facts and offsets of the op's stage. */
 tt_status tt_op_prepare(tt_op *op, tt_text *text);
 
 #endif

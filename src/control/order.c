@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order.c - which op a number means: calls, agreed and planned tensors, pairs.
+ * order.c - finds the op of a number: calls, agreed and planned tensors, pairs.
  *
  * Calls and agreed tensors have one sequence each, the same on all members, and a window of ops in
- * flight; what is over is remembered for a while. A planned tensor has a key of its own for every
- * occurrence; at most one occurrence is open on a rank, so there is no window. What is not known
- * here is still to come: an occurrence later than the last, a tensor or generation not yet begun.
+ * flight; finished ops are remembered for a while. A planned tensor has a key of its own for every
+ * occurrence; at most one occurrence is open on a rank, so there is no window. An unknown
+ * key belongs to the future: an occurrence after the last, a tensor or generation not yet begun.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 /* ---- planned tensors ---- */
 
 /* generation, index, occurrence, part, from the top. Generations and occurrences wrap; no frame is
- * half a turn late. */
+ * late by half of the range. */
 enum { PART_BITS = 12, OCCURRENCE_BITS = 20, INDEX_BITS = 13, GENERATION_BITS = 19 };
 
 _Static_assert(PART_BITS + OCCURRENCE_BITS + INDEX_BITS + GENERATION_BITS == 64, "a key is a word");
@@ -52,7 +52,7 @@ static uint64_t key_occurrence(uint64_t key)
     return low_bits(key >> PART_BITS, OCCURRENCE_BITS);
 }
 
-/* Does the occurrence of `key` come at `next` or later? */
+/* Is the occurrence of `key` that of `next` or a later one? */
 static bool is_coming(uint64_t key, uint64_t next)
 {
     const uint64_t ahead = low_bits(key_occurrence(key) - key_occurrence(next), OCCURRENCE_BITS);
@@ -105,7 +105,7 @@ static void planned_release(tt_control *control, tt_planned *planned)
     tt_platform_release(control->platform, planned, sizeof(*planned));
 }
 
-/* Room to remember the end of this part. */
+/* Reserve the record for the end of this part. */
 static bool overs_reserve(tt_control *control, tt_planned *planned, uint32_t part)
 {
     if (part >= planned->part_count) {
@@ -156,7 +156,7 @@ void tt_planned_release_all(tt_control *control, tt_set *set)
     }
 }
 
-/* Forget what is long past. */
+/* Forget old generations. */
 static void generations_trim(tt_control *control, tt_set *set)
 {
     uint32_t kept = 0;
@@ -218,7 +218,7 @@ static bool generation_reserve(tt_control *control, tt_generation *generation, u
     return true;
 }
 
-/* The generation last used is the first: what is in use is not trimmed. */
+/* Move the generation to the front of the list: generations in use are not trimmed. */
 static void generation_use(tt_set *set, uint32_t number)
 {
     tt_generation **link = &set->generations;
@@ -234,7 +234,7 @@ static void generation_use(tt_set *set, uint32_t number)
     }
 }
 
-/* The tensor that `key` is about, made if need be. */
+/* The tensor of `key`, created if need be. */
 static tt_planned *planned_make(tt_control *control, tt_set *set, uint64_t key)
 {
     generation_use(set, key_generation(key));
@@ -270,7 +270,7 @@ tt_planned *tt_planned_begin(tt_control *control, tt_set *set, uint64_t key)
     if (!overs_reserve(control, planned, (uint32_t)low_bits(key, PART_BITS))) {
         return NULL;
     }
-    planned->next = key + (UINT64_C(1) << PART_BITS); /* only its occurrence is looked at */
+    planned->next = key + (UINT64_C(1) << PART_BITS); /* only its occurrence is compared */
     TT_DEBUG_ASSERT(!is_coming(key, planned->next));
     return planned;
 }
@@ -441,8 +441,8 @@ static bool is_until(uint64_t key, uint64_t last)
     return !is_coming(key, last - 1 + (UINT64_C(1) << PART_BITS));
 }
 
-/* What the occurrence of `key` was, which is over. A planned tensor is the same every time, but for
- * a rank that owes occurrences of a cut plan and submits something else. */
+/* The claim of the occurrence of `key`, which is over. A planned tensor always has the same claim,
+ * except on a rank that owes occurrences of a cut plan and submits another claim. */
 static const tt_claim *over_claim(const tt_over *over, uint64_t key)
 {
     TT_DEBUG_ASSERT(over->key != 0);

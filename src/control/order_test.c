@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order_test.c - what a planned tensor was is told of each occurrence, also where its claim
- * changed. Method: one rank's memory of a tensor whose occurrences begin and end one after the
- * other. */
+ * order_test.c - the claim of each occurrence of a planned tensor is found, also after it changed.
+ * Method: one rank's record of a tensor whose occurrences begin and end one after the other. */
 #include "control/order.h"
 
 #include <setjmp.h>
@@ -82,7 +81,7 @@ static void assert_not_done(const memory *it, uint64_t occurrence)
     assert_false(tt_order_done(it->control, &head, &claim));
 }
 
-static void test_a_changed_claim_is_told_after_later_occurrences(void **state)
+static void test_a_changed_claim_is_found_after_later_occurrences(void **state)
 {
     memory it = memory_create();
     (void)state;
@@ -107,11 +106,11 @@ static void test_the_first_occurrence_may_be_the_changed_one(void **state)
     memory_destroy(&it);
 }
 
-static void test_every_one_of_many_changes_is_told(void **state)
+static void test_every_one_of_many_changed_claims_is_found(void **state)
 {
     memory it = memory_create();
     (void)state;
-    for (uint32_t i = 0; i < 100; i++) { /* over the end of the numbers, too */
+    for (uint32_t i = 0; i < 100; i++) { /* also where the numbers wrap */
         end(&it, WRAP - 50 + i, i, TT_OK);
     }
     for (uint32_t i = 0; i < 100; i++) {
@@ -141,9 +140,9 @@ static void test_a_changed_claim_that_failed_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_changed_claim_is_told_after_later_occurrences),
+        cmocka_unit_test(test_a_changed_claim_is_found_after_later_occurrences),
         cmocka_unit_test(test_the_first_occurrence_may_be_the_changed_one),
-        cmocka_unit_test(test_every_one_of_many_changes_is_told),
+        cmocka_unit_test(test_every_one_of_many_changed_claims_is_found),
         cmocka_unit_test(test_a_changed_claim_that_failed_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.c - which ops are paced (schedule/pacer.h), when one begins all the same, and which goes
- * first.
+ * pace.c - paced ops (schedule/pacer.h), exceptions from credit, and urgency.
  *
- * A gradient begins while credit > 0 and gives its credit back when it is over; the others are
- * held, most urgent first, then oldest. What is in flight yields to more urgent frames at every
- * link (transport/frame_queue.h), so an op that is more urgent than all of them is never held:
- * credit bounds what is begun beside it, not how fast it gets through.
+ * A gradient begins while credit > 0 and returns its credit when it is over; the others are held,
+ * most urgent first, then oldest. Ops in flight yield to more urgent frames at every link
+ * (transport/frame_queue.h), so an op that is more urgent than all of them is never held: credit
+ * limits the ops begun beside it, not its own speed.
  *
- *  (1) Each rank decides for itself, by its own credit. Who waits for a peer has sent it something
- *      about the op (a frame, GRANT or WANT: exec.tells), and an op that a peer has sent something
- *      about is begun, credit or not: what has begun on one rank begins wherever it is waited for.
- *      One circle is left, through the users: planned ops begin before all ranks have submitted
- *      them, and a user may wait for a held op before it submits the one that has the credit. So
- *      credit that brings nothing to an end for a while is not kept: one more op begins.
- *  (2) What the pacer has is HELD, or was and is DISPUTED now: it goes on waiting.
+ *  (1) Each rank decides by its own credit. A rank that waits for a peer has sent it a frame of the
+ *      op (data, GRANT or WANT: exec.tells), and a rank begins an op for which it receives such a
+ *      frame, with or without credit: an op that has begun on one rank begins on every rank it
+ *      waits for. One deadlock is left, through the users: planned ops begin before all ranks have
+ *      submitted them, and a user may wait for a held op before it submits the one that has the
+ *      credit. So if no op ends for a while, one more op begins without credit.
+ *  (2) Ops of the pacer are HELD, or were held and are DISPUTED now: these keep waiting.
  *  (3) Without is_paced nothing is held, and this costs a comparison.
- *  (4) A short gradient goes before long ones. It needs hardly any bandwidth, but several hops: in
- *      strict order each of them would wait for all that is more urgent, and when its own turn
- *      comes it would still have them all before it. At most a chunk's worth goes so at a time, so
- *      that what is urgent waits for no more than that.
- *  (5) Ops for an outside engine are never held, for that would change the order of launches, which
- *      all ranks must share; engine.c delays their launch instead, in that order. */
+ *  (4) A short gradient precedes long ones. It needs hardly any bandwidth, but several hops: in
+ *      strict order each hop would wait for all more urgent data, and at its own turn it would
+ *      still have all hops before it. At most one chunk of bytes precedes so at a time, which
+ *      bounds the delay of urgent ops.
+ *  (5) Ops for an outside engine are never held, because that would change the order of launches,
+ *      which all ranks must share; engine.c delays their launch instead, in that order. */
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/control_internal.h"
@@ -55,7 +54,7 @@ void tt_pace_fini(tt_control *control)
     tt_pacer_fini(&control->pace.pacer);
 }
 
-/* What is scheduled: exchanges of data that nobody needs at once. */
+/* Scheduled ops: exchanges of data that no caller needs at once. */
 static bool is_gradient(const tt_op *op)
 {
     return !op->is_pair && op->request->collective != TT_BARRIER && op->set->size > 1 &&
@@ -202,7 +201,7 @@ void tt_pace_over(tt_op *op)
     const bool had_credit = op->paced.charge_bytes > 0;
     rest(op);
     TT_DEBUG_ASSERT(!op->is_running);
-    tt_pacer_over(pacer, &op->paced, op->begun_ns); /* read at its end too, if it ended well */
+    tt_pacer_over(pacer, &op->paced, op->begun_ns); /* also read at its end, if it succeeded */
     if (had_credit && tt_pacer_has_waiting(pacer)) {
         tt_pacer_moved(pacer, tt_now(op->control->platform));
     }
@@ -212,7 +211,7 @@ void tt_pace_pump(tt_control *control)
 {
     tt_paced *next;
     if (control->pace.is_pumping) {
-        return; /* the outermost call goes on, so that the stack does not grow */
+        return; /* the outermost call continues, so that the stack does not grow */
     }
     control->pace.is_pumping = true;
     while ((next = tt_pacer_next(&control->pace.pacer)) != NULL) {

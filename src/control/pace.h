@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.h - credit: which gradients may be in flight, and which op goes first where they meet.
+ * pace.h - credit limits the gradients in flight; the most urgent running op goes first.
  *
  * Layer:   control, private.
  * Threads: as control.h.
@@ -20,23 +20,23 @@ typedef struct tt_pace {
 
 void tt_pace_init(tt_control *control);
 void tt_pace_fini(tt_control *control);
-/* op.c: it has its place and whatever else it needs. */
+/* op.c: the op has its place and its credit. */
 void tt_op_begin_now(tt_op *op);
 /* True: there is no credit for the op, which begins later. */
 bool tt_pace_hold(tt_op *op);
 /* A peer waits for this op, which is held: it begins. */
 void tt_pace_demand(tt_op *op);
-/* Of the op's frames. */
+/* Urgency of the op's frames. */
 int32_t tt_pace_urgency(tt_op *op);
-/* The op runs from now on: the most urgent of them goes first wherever they meet. */
+/* The op runs from now on: it counts for the highest urgency of running ops. */
 void tt_pace_run(tt_op *op);
-/* One that is held is not to begin. */
+/* An op that is held must not begin any more. */
 void tt_pace_withdraw(tt_op *op);
-/* The op is over: its credit goes back. */
+/* The op is over: return its credit. */
 void tt_pace_over(tt_op *op);
-/* Nothing has moved for a while: credit is not everything. */
+/* Nothing has moved for a while: begin a held op without credit. */
 void tt_pace_patrol(tt_control *control);
-/* Begin what there is credit for. */
+/* Begin held ops for which there is credit. */
 void tt_pace_pump(tt_control *control);
 
 #endif

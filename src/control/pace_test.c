@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace_test.c - an urgent tensor overtakes what is in flight, and credit bounds what is.
+ * pace_test.c - an urgent tensor overtakes tensors in flight, and credit limits those in flight.
  *
  * Ranks over the simulated driver, whose clock is exact: times here are no measurements. A large
- * tensor is under way when a small one is submitted everywhere; how long the small one takes, and
- * how many frames of the large one begin meanwhile, has bounds that do not grow with the large one.
- */
+ * tensor is in flight when a small one is submitted on all ranks; the time of the small one, and
+ * the frames of the large one that begin meanwhile, have bounds that do not grow with the large
+ * one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ enum {
     BULK_BYTES = 4 * 1024 * 1024,
     URGENT_BYTES = 64 * 1024,
     CHUNK_BYTES = 64 * 1024,
-    SUBMIT_NS = 2000 * 1000, /* the large ones are well under way */
+    SUBMIT_NS = 2000 * 1000, /* the large ones are in flight */
 };
 
 typedef struct one_call {
@@ -46,7 +46,7 @@ typedef struct job {
     one_call calls[RANKS][CALLS];
     uint32_t call_count;
     bool is_shared, is_named;
-    uint32_t urgent_open;        /* ranks on which an urgent call is under way */
+    uint32_t urgent_open;        /* ranks on which an urgent call is in flight */
     uint64_t bulk_frames[RANKS]; /* to each rank, while an urgent call was */
 } job;
 
@@ -197,7 +197,7 @@ static void job_run(job *it)
 
 typedef struct outcome {
     uint64_t urgent_ns;   /* from submission to the last rank's end */
-    uint64_t bulk_frames; /* of the rank that got most of them meanwhile */
+    uint64_t bulk_frames; /* of the rank that received most of them meanwhile */
     uint64_t held;
 } outcome;
 
@@ -296,8 +296,8 @@ static void call_ties(job *it, uint64_t at_ns, size_t bytes, uint32_t calls_out[
     }
 }
 
-/* The wire serves them one by one: each is there when the bytes up to its own have passed. */
-static void test_of_equal_urgency_the_first_submitted_has_the_wire(void **state)
+/* The wire serves them one by one: each has arrived when the bytes up to its own have passed. */
+static void test_at_equal_urgency_the_first_submitted_is_sent_first(void **state)
 {
     (void)state;
     const plan wanted = plan_make("ring");
@@ -312,9 +312,9 @@ static void test_of_equal_urgency_the_first_submitted_has_the_wire(void **state)
     job_destroy(it);
 }
 
-/* So with pieces of summing. The first ones end before, so that the others take their records in
- * reverse: it is not the record's number that counts. */
-static void test_of_equal_urgency_the_first_submitted_is_summed_first(void **state)
+/* The same for pieces of summing. The first calls end before, so that the others take their records
+ * in reverse: the record's number must not matter. */
+static void test_at_equal_urgency_the_first_submitted_is_summed_first(void **state)
 {
     (void)state;
     plan wanted = plan_make(NULL);
@@ -350,14 +350,14 @@ static uint64_t short_ns(bool is_fifo)
     return took_ns;
 }
 
-static void test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent(void **state)
+static void test_a_short_gradient_overtakes_long_ones_that_are_more_urgent(void **state)
 {
     (void)state;
     assert_true(short_ns(false) <= 3 * 2 * chunk_ns()); /* two hops */
     assert_true(short_ns(true) > 3 * 2 * chunk_ns());
 }
 
-static void test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most(void **state)
+static void test_short_gradients_delay_an_urgent_tensor_by_a_chunk_at_most(void **state)
 {
     (void)state;
     plan wanted = plan_make("ring");
@@ -405,8 +405,8 @@ static void note_work(tt_request *request)
     worked_bytes = 0;
 }
 
-/* Who waits for the urgent one is told at once: no piece of the large one comes between. */
-static void test_what_ended_is_told_before_the_next_piece(void **state)
+/* The waiter of the urgent call is notified at once: before the next piece of the large one. */
+static void test_a_finished_call_is_reported_before_the_next_piece(void **state)
 {
     (void)state;
     plan wanted = plan_make(NULL);
@@ -438,9 +438,9 @@ static void test_what_ended_is_told_before_the_next_piece(void **state)
     job_destroy(it);
 }
 
-/* Foreign buffers are copied in, summed and copied out, in lanes, and the simulated world works a
- * little after every frame; all the large ones together are 120 pieces and more. */
-static void test_staged_it_waits_for_pieces_and_not_for_tensors(void **state)
+/* Private buffers are copied in, summed and copied out, in lanes, and the simulated machine works a
+ * little after every frame; all large tensors together are at least 120 pieces. */
+static void test_a_staged_urgent_tensor_waits_for_pieces_and_not_for_tensors(void **state)
 {
     (void)state;
     plan wanted = plan_make(NULL);
@@ -452,7 +452,7 @@ static void test_staged_it_waits_for_pieces_and_not_for_tensors(void **state)
 
 /* ---- credit ---- */
 
-static void test_credit_holds_what_is_not_more_urgent_and_gives_it_back(void **state)
+static void test_credit_holds_less_urgent_gradients_and_is_returned(void **state)
 {
     (void)state;
     plan wanted = plan_make("ring");
@@ -491,7 +491,7 @@ static void test_in_fifo_credit_goes_to_the_oldest(void **state)
     job_destroy(it);
 }
 
-static void test_a_class_goes_before_every_priority_of_the_next(void **state)
+static void test_a_class_precedes_every_priority_of_the_next(void **state)
 {
     (void)state;
     plan wanted = plan_make("ring");
@@ -514,16 +514,16 @@ int main(void)
         cmocka_unit_test(test_without_urgency_it_waits_for_much_of_the_large_one),
         cmocka_unit_test(test_the_bound_holds_behind_many_tensors_and_for_named_ones),
         cmocka_unit_test(test_the_bound_holds_under_credit),
-        cmocka_unit_test(test_of_equal_urgency_the_first_submitted_has_the_wire),
-        cmocka_unit_test(test_of_equal_urgency_the_first_submitted_is_summed_first),
-        cmocka_unit_test(test_a_short_gradient_is_not_kept_by_long_ones_that_are_more_urgent),
-        cmocka_unit_test(test_short_ones_hold_up_an_urgent_tensor_by_a_chunk_at_most),
+        cmocka_unit_test(test_at_equal_urgency_the_first_submitted_is_sent_first),
+        cmocka_unit_test(test_at_equal_urgency_the_first_submitted_is_summed_first),
+        cmocka_unit_test(test_a_short_gradient_overtakes_long_ones_that_are_more_urgent),
+        cmocka_unit_test(test_short_gradients_delay_an_urgent_tensor_by_a_chunk_at_most),
         cmocka_unit_test(test_in_shared_memory_it_waits_for_three_pieces_at_most),
-        cmocka_unit_test(test_what_ended_is_told_before_the_next_piece),
-        cmocka_unit_test(test_staged_it_waits_for_pieces_and_not_for_tensors),
-        cmocka_unit_test(test_credit_holds_what_is_not_more_urgent_and_gives_it_back),
+        cmocka_unit_test(test_a_finished_call_is_reported_before_the_next_piece),
+        cmocka_unit_test(test_a_staged_urgent_tensor_waits_for_pieces_and_not_for_tensors),
+        cmocka_unit_test(test_credit_holds_less_urgent_gradients_and_is_returned),
         cmocka_unit_test(test_in_fifo_credit_goes_to_the_oldest),
-        cmocka_unit_test(test_a_class_goes_before_every_priority_of_the_next),
+        cmocka_unit_test(test_a_class_precedes_every_priority_of_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pair.c - which send meets which receive: numbers per pair, direction and tag.
+ * pair.c - matches sends and receives: numbers per pair, direction and tag.
  *
- * The op of a frame between two ranks is its tag in the upper 24 bits and, below, how many messages
- * of that tag went this way before. So messages of one tag meet in the order of calls, those of
- * unlike tags never, and nothing but numbers is compared. Most programs use no tag: these numbers
- * lie in the set. Those of other tags are found by a hash, and stay as long as the set does, since
- * the peer counts on. */
+ * The op of a frame between two ranks is its tag in the upper 24 bits and, below, the number of
+ * earlier messages of that tag in this direction. So messages of one tag match in the order of
+ * calls, those of different tags never, and only numbers are compared. Most programs use no tag:
+ * these counters are in the set. Those of other tags are in a hash table, and stay as long as the
+ * set, because the peer continues to count. */
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/control_internal.h"
@@ -31,7 +31,7 @@ static tt_tagged **bucket_of(tt_tags *tags, uint32_t pair_index, uint32_t tag)
     return &tags->buckets[tt_hash64_mix(pair_index, tag) % TAG_BUCKETS];
 }
 
-/* How many there were; NULL: none yet. */
+/* The tag's counter; NULL: no message yet. */
 static uint64_t *find(const tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     TT_ASSERT(pair_index < 2 * (uint64_t)set->size);
@@ -48,7 +48,7 @@ static uint64_t *find(const tt_set *set, uint32_t pair_index, uint32_t tag)
 static uint64_t *add(tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     tt_platform *platform = set->control->platform;
-    TT_ASSERT(tag > 0); /* the set has the others */
+    TT_ASSERT(tag > 0); /* the counter of tag 0 is in the set */
     TT_ASSERT(tag <= TT_TAG_MAX);
     if (set->tags == NULL) {
         set->tags = tt_platform_allocate(platform, sizeof(*set->tags));
@@ -68,11 +68,11 @@ bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag)
     return find(set, pair_index, tag) != NULL || add(set, pair_index, tag) != NULL;
 }
 
-/* The next message: its key. There must be room. */
+/* Key of the next message, which is counted. Its counter must exist. */
 static uint64_t take(tt_set *set, uint32_t pair_index, uint32_t tag)
 {
     uint64_t *count = find(set, pair_index, tag);
-    TT_ASSERT(*count < UINT64_C(1) << NUMBER_BITS); /* or it would run into the tag */
+    TT_ASSERT(*count < UINT64_C(1) << NUMBER_BITS); /* else it would overflow into the tag */
     return (uint64_t)tag << NUMBER_BITS | (*count)++;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * phase.h - the phases of an op's life, and which may follow which.
+ * phase.h - the phases of an op, and their transitions.
  *
  * Layer:   control, private.
  * Threads: pure.
@@ -16,7 +16,7 @@ typedef enum tt_op_phase {
     OP_FREE,
     OP_QUEUED,   /* no place in the set's order window yet */
     OP_HELD,     /* has its place, waits for credit */
-    OP_RUNNING,  /* in one of its stages, or its place is being looked for */
+    OP_RUNNING,  /* in one of its stages, or getting its place */
     OP_DISPUTED, /* descriptors differ; waits for the verdict */
     OP_STOPPING, /* failed; waits until no peer touches its memory */
 } tt_op_phase;
@@ -34,10 +34,10 @@ static inline bool tt_op_phase_follows(tt_op_phase from, tt_op_phase to)
     };
     static const uint8_t after[] = {
         [OP_FREE] = RUNNING,
-        [OP_QUEUED] = QUEUED | HELD | RUNNING | ENDS, /* QUEUED: its turn has come, not its place */
+        [OP_QUEUED] = QUEUED | HELD | RUNNING | ENDS, /* QUEUED: its turn, but no place yet */
         [OP_HELD] = RUNNING | ENDS,
         [OP_RUNNING] = QUEUED | HELD | RUNNING | ENDS,
-        [OP_DISPUTED] = RUNNING | ENDS, /* RUNNING: one that was held, when credit comes */
+        [OP_DISPUTED] = RUNNING | ENDS, /* RUNNING: a held op that gets credit */
         [OP_STOPPING] = 1 << OP_FREE,
     };
     return (after[from] >> to & 1) != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prepare.c - from a request to what its stages need: checks, problem, facts, offsets, buffers. */
+ * prepare.c - prepares the stages of a request: checks, problem, facts, offsets, buffers. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -83,8 +83,8 @@ uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint3
     }
 }
 
-/* Input and output may not overlap, but for the in-place forms: all of it, or of a gather the own
- * part where it belongs. */
+/* Input and output may not overlap, except in place: all of it, or for a gather the own part at its
+ * place of the output. */
 static bool overlaps_badly(const tt_request *request, uint64_t in_count, uint64_t out_count,
                            uint64_t own_offset)
 {
@@ -207,7 +207,7 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
 /* ---- the program of a call ---- */
 
 /* The algorithm that is configured, else the one that costs least; NULL: the built-in one. Of
- * uneven parts a rank knows its own only: costs, which depend on bytes, have no say there. */
+ * uneven parts a rank knows only its own: costs, which depend on bytes, are not used there. */
 static const char *preferred(const tt_control *control, const tt_set *set,
                              const tt_problem *problem)
 {
@@ -224,8 +224,7 @@ static const char *preferred(const tt_control *control, const tt_set *set,
     return algorithm != NULL ? algorithm->name : NULL;
 }
 
-/* May it be exchanged together with others: by the threshold of now, or by another one (see
- * TT_STEADY_BYTES)? */
+/* May it be fused: by the current threshold, or by another one (see TT_STEADY_BYTES)? */
 static bool may_be_fused(const tt_control *control, const tt_set *set, const tt_request *request)
 {
     const tt_topology *topology = &set->topology;
@@ -237,7 +236,7 @@ static bool may_be_fused(const tt_control *control, const tt_set *set, const tt_
     return request->count <= tt_max_u64(fuse_bytes, TT_STEADY_BYTES) / width;
 }
 
-/* What may be exchanged together with others, now or another time, must not tell by its bits. */
+/* A call that may be fused, now or later, must have the same result bits, fused or not. */
 static bool is_steady(const tt_control *control, const tt_set *set, const tt_request *request,
                       uint16_t traits)
 {
@@ -403,7 +402,7 @@ static tt_status prepare_input(tt_op *op)
     return TT_OK;
 }
 
-/* Before the first stage that gives anybody the input, or the place of the output. */
+/* Called before the first stage that shows a peer the input, or the place of the output. */
 static tt_status prepare_buffers(tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
@@ -416,8 +415,8 @@ static tt_status prepare_buffers(tt_op *op, tt_text *text)
 
 /* ---- places ---- */
 
-/* Of the buffers that peers read or write: do they lie in the arena? What nobody reaches need not,
- * and counts as beside the other. */
+/* Do the buffers that peers read or write lie in the arena? A buffer that no peer accesses need
+ * not, and gets the region of the other. */
 static bool locate_shared(tt_op *op)
 {
     tt_platform *platform = op->control->platform;
@@ -446,7 +445,7 @@ static bool locate_shared(tt_op *op)
     return true;
 }
 
-/* Where the own buffers lie in the arena, or where they will be staged. */
+/* Places of this rank's buffers in the arena, or of their staging slots. */
 static tt_status locate_buffers(tt_op *op)
 {
     TT_ASSERT(op->stage + 1 < op->recipe->stage_count);
@@ -478,12 +477,12 @@ static tt_status prepare_places(tt_op *op, tt_text *text)
 {
     const tt_stage *next = &op->recipe->stages[op->stage + 1];
     TT_ASSERT(!op->has_views);
-    if (op->room == NULL || op->room->late_of != next) { /* else it is as the last run left it */
+    if (op->room == NULL || op->room->late_of != next) { /* else unchanged since the last run */
         TT_TRY(room_reserve(op));
     }
     TT_TRY(prepare_buffers(op, text));
     TT_TRY(locate_buffers(op));
-    op->has_views = true; /* who has all places may store here from now on */
+    op->has_views = true; /* peers that have all places may store from now on */
     op->exec.input = (const uint8_t *)&op->room->own;
     op->exec.output = (uint8_t *)op->room->facts;
     return TT_OK;
@@ -503,7 +502,7 @@ static tt_status prepare_counts(tt_op *op)
     return TT_OK;
 }
 
-/* offsets[i + 1] - offsets[i] = counts[i] elements, in bytes; false: peers told nonsense. */
+/* offsets[i + 1] - offsets[i] = counts[i] elements, in bytes; false: peers sent invalid counts. */
 static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t size,
                          uint64_t element_bytes)
 {
@@ -518,7 +517,7 @@ static bool offsets_from(uint64_t *offsets, const uint64_t *counts, uint32_t siz
     return true;
 }
 
-/* Do the counts that were exchanged differ from those this rank has room for, part by part? */
+/* Do the exchanged counts differ from those this rank expects, part by part? */
 static bool is_unexpected(const tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
@@ -535,7 +534,7 @@ static bool is_unexpected(const tt_op *op, tt_text *text)
     return false;
 }
 
-/* Uneven parts: offsets from the counts that were exchanged, counts for the user. */
+/* Uneven parts: offsets from the exchanged counts, counts for the user. */
 static tt_status apply_counts(tt_op *op, tt_text *text)
 {
     tt_request *request = op->request;
@@ -576,7 +575,7 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
         break;
     }
     if (!is_good) {
-        tt_text_add(text, "the ranks' counts add up to too much");
+        tt_text_add(text, "the sum of the ranks' counts is too large");
         return TT_ERR_BAD_ARGUMENT;
     }
     if (is_unexpected(op, text)) {
@@ -608,8 +607,8 @@ static bool all_are_shared(const tt_room *room, uint32_t size)
     return is_shared;
 }
 
-/* Complete the stage for this run. Where all buffers are shared, its plan does not depend on where
- * they lie: then it is that of the last run, and its workspace still laid out. */
+/* Complete the stage for this run. If all buffers are shared, its moves do not depend on their
+ * places: then those of the last run are reused, with the workspace still laid out. */
 static tt_status complete_late(tt_op *op, const tt_stage *stage, tt_text *text)
 {
     TT_ASSERT(stage->is_late && !op->exec.is_running);
@@ -651,7 +650,7 @@ static void *buffer_of(const tt_op *op, uint8_t which)
     case TT_RUN_NONE:
         break;
     }
-    TT_ASSERT(false); /* the kind of the stage has its own */
+    TT_ASSERT(false); /* stages of this kind have their own buffers */
     return NULL;
 }
 

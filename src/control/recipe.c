@@ -109,11 +109,12 @@ static tt_recipe **bucket_of(tt_recipes *recipes, uint64_t hash)
     return &recipes->buckets[hash % RECIPE_BUCKETS];
 }
 
-/* An op that goes back with more memory than this releases it, and is not the next to be taken:
- * otherwise, over time, every op would have run every call, and have the memory of the largest. */
+/* An op that returns to the free list with more memory than this releases it, and is not the next
+ * to be taken: otherwise, over time, every op would have run every call, and hold the memory of the
+ * largest. */
 enum { DROPPED_BYTES_MAX = 1024 };
 
-/* The op goes back to the free ones. */
+/* Return the op to the free list. */
 static void idle_drop(tt_control *control, tt_recipe *recipe)
 {
     tt_op *op = tt_idle_take(control, recipe);
@@ -154,7 +155,7 @@ static void table_leave(tt_control *control, tt_recipe *recipe)
     tt_recipe_release(control, recipe);
 }
 
-/* The one of its kind that came first into this bucket; NULL: there is none. */
+/* The oldest recipe of this kind in the bucket; NULL: there is none. */
 static tt_recipe *oldest(tt_recipe *recipe, bool named)
 {
     tt_recipe *found = NULL;
@@ -164,7 +165,7 @@ static tt_recipe *oldest(tt_recipe *recipe, bool named)
     return found;
 }
 
-/* One leaves for another of its kind, from the next bucket that has any. */
+/* Evict one of this kind, from the next bucket that has any. */
 static void table_evict(tt_control *control, bool named)
 {
     tt_recipes *recipes = &control->recipes;
@@ -217,7 +218,7 @@ void tt_recipe_forget_set(tt_control *control, const tt_set *set)
 
 /* ---- keys ---- */
 
-/* An odd number whose bits are spread well: the golden ratio's. */
+/* 2^64 over the golden ratio, made odd: spreads bits well (Fibonacci hashing). */
 static const uint64_t MIX = UINT64_C(0x9e3779b97f4a7c15);
 
 static uint16_t traits_of(const tt_request *request, tt_space space)
@@ -242,7 +243,7 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-/* Inlined into lookups, with what they compare: the words of the key stay in registers. */
+/* Inlined into lookups, together with the comparison: the key stays in registers. */
 TT_INLINE tt_recipe_key key_of(const tt_control *control, const tt_request *request,
                                uint16_t traits)
 {
@@ -280,7 +281,7 @@ static bool has_shape(const tt_recipe *recipe, const tt_request *request)
                : memcmp(request->shape, recipe->claim.shape, TT_SHAPE_BYTES) == 0;
 }
 
-/* Was it prepared for such a call, under the settings of now? */
+/* Was it prepared for such a call, under the current settings? */
 TT_INLINE bool is_for(const tt_control *control, const tt_recipe *recipe, const tt_set *set,
                       const tt_request *request, const tt_recipe_key *key)
 {
@@ -296,8 +297,8 @@ TT_INLINE bool is_for(const tt_control *control, const tt_recipe *recipe, const 
            is_named_so(recipe, request);
 }
 
-/* May such a call come again? A barrier about a set does not. Of an uneven reducescatter the parts
- * are in the claim, which would have to be made anew to be compared. */
+/* May such a call be repeated? A barrier about a set is not. An uneven reducescatter has its parts
+ * in the claim, which would have to be built again for a comparison. */
 static bool is_kept(const tt_request *request)
 {
     return !(request->is_uneven && request->collective == TT_REDUCESCATTER) &&
@@ -348,7 +349,7 @@ static tt_recipe *make(tt_control *control, tt_set *set, const tt_request *reque
     if (recipe == NULL && stage_count == 0) {
         recipe = control->recipes.spare;
         control->recipes.spare = NULL;
-        TT_ASSERT(recipe != NULL); /* a call that has it ends before another comes */
+        TT_ASSERT(recipe != NULL); /* a call that uses it ends before the next is submitted */
     }
     if (recipe == NULL) {
         return NULL;
@@ -371,9 +372,9 @@ static tt_recipe *make(tt_control *control, tt_set *set, const tt_request *reque
     return recipe;
 }
 
-enum { LONG_BYTES_MIN = 128 * 1024 }; /* beside these a look at the clock is nothing */
+enum { LONG_BYTES_MIN = 128 * 1024 }; /* for these the cost of reading the clock is negligible */
 
-/* Does every run exchange its buffers as they are given? */
+/* Does every run exchange the caller's buffers directly? */
 static bool is_straight(const tt_recipe *recipe, const tt_request *request)
 {
     const tt_stage *first = &recipe->stages[0];
@@ -382,7 +383,7 @@ static bool is_straight(const tt_recipe *recipe, const tt_request *request)
            request->collective != TT_ALLTOALL && request->redop != TT_AVERAGE;
 }
 
-/* Of what follows from the stages. */
+/* Traits that follow from the stages. */
 static uint16_t derived_traits(const tt_recipe *recipe, const tt_request *request)
 {
     TT_DEBUG_ASSERT(recipe->stage_count > 0);
@@ -442,7 +443,7 @@ tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *
     return make(control, set, request, traits_of(request, space) | TRAIT_BARREN, 0);
 }
 
-/* Are the buffers of the request right for it, so that nothing need be looked at more closely? */
+/* Are the buffers of the request valid for it, so that no other check is needed? */
 static bool takes(const tt_recipe *recipe, const tt_request *request)
 {
     const uintptr_t input = (uintptr_t)request->input, output = (uintptr_t)request->output;

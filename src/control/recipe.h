@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recipe.h - a call as it was prepared once: what it claims, and the stages that run it.
+ * recipe.h - a call prepared once: its claim, and the stages that run it.
  *
- * An op is one run of a recipe. Calls find theirs by a hint of their request, or in a table; a
- * setting that was changed is another key, so what was prepared under the old one ages out.
+ * An op is one run of a recipe. Calls find theirs by a hint of their request, or in a table. A
+ * changed setting changes the key, so recipes made under the old setting age out.
  *
  * Invariants:
- *  (1) A recipe does not change, but for `uses`, `idle` and its place in lists.
- *  (2) It lives while the table, an op that is not over, or the memory of what is over refers
- *      to it. An idle op uses its recipe, too. The block stays until the machine ends: a stale
- *      hint reads a stamp that is not its own.
- *  (3) `idle` is an op that ended well and is laid out for this recipe; it is in no other
- *      list. At most IDLE_MAX ops are idle, each with at most IDLE_BYTES_MAX of memory. Others go
- *      back to the free ops by turns: with more calls in rotation nothing is gained by a better
- *      choice.
- *  (4) One block is always kept for a call that there is no memory for. It has no stages:
- *      such a call ends at once, and tells the others why.
+ *  (1) A recipe does not change, except for `uses`, `idle` and its place in lists.
+ *  (2) It lives while the table, an op that is not over, or the record of an op that is over
+ *      refers to it. An idle op uses its recipe, too. The block stays until the machine ends: a
+ * stale hint reads a stamp that is not its own. (3) `idle` is an op that succeeded and is laid out
+ * for this recipe; it is in no other list. At most IDLE_MAX ops are idle, each with at most
+ * IDLE_BYTES_MAX of memory. Beyond that they return to the free ops in rotation: with more recipes
+ * in use a better choice gains nothing. (4) One block is always kept for a call that finds no
+ * memory. It has no stages: such a call ends at once, and objects with the reason.
  *
  * Layer:   control, private.
  * Threads: as control.h.
@@ -39,37 +37,37 @@ enum {
 
 /* NAMED to PLANNED are part of the key, the others follow from it. */
 enum {
-    TRAIT_NAMED = 1, /* its sums have one order of additions, whatever travels with them */
+    TRAIT_NAMED = 1, /* its sums have one order of additions, whatever they are fused with */
     TRAIT_IN_PLACE = 2,
     TRAIT_PAIR = 4,
     TRAIT_SENDS = 8,    /* of a pair */
-    TRAIT_PLANNED = 16, /* no engine takes it: see engine.c (2) */
+    TRAIT_PLANNED = 16, /* never run by an engine: see engine.c (2) */
     TRAIT_ENGINE = 32,
-    TRAIT_BRIEF = 64,     /* one short frame to all: it is not held, nor does it work in steps */
-    TRAIT_SAMPLED = 128,  /* so short that one call in many is timed */
-    TRAIT_STRAIGHT = 256, /* one exchange of its buffers as they are given */
+    TRAIT_BRIEF = 64,     /* one short frame to all: never held, never split into steps */
+    TRAIT_SAMPLED = 128,  /* so short that only one call in many is timed */
+    TRAIT_STRAIGHT = 256, /* one exchange directly on the caller's buffers */
     TRAIT_SHAPED = 512,   /* its claim has a shape, */
     TRAIT_TITLED = 1024,  /* a name */
     TRAIT_BARREN = 2048,  /* has no stages: this rank objects to the call */
     TRAITS_OF_KEY = TRAIT_NAMED | TRAIT_IN_PLACE | TRAIT_PAIR | TRAIT_SENDS | TRAIT_PLANNED,
 };
 
-/* What a recipe is found by, beside its set, name, shape and settings. */
+/* The key of a recipe, beside its set, name, shape and settings. */
 typedef struct tt_recipe_key {
-    uint64_t kind; /* all that is short */
+    uint64_t kind; /* all short fields */
     uint64_t count;
     uint64_t prescale, postscale; /* their bits */
     uint64_t cut;                 /* root above, segment below */
 } tt_recipe_key;
 
-/* What every run reads comes first, in two lines of cache. */
+/* The fields that every run reads come first, in two cache lines. */
 typedef struct tt_recipe {
     tt_recipe_key key;
     tt_set *set;
     uint64_t settings;
     const tt_program *program;
-    uint64_t salt;                      /* that was asked for */
-    uint64_t stamp;                     /* never given twice; 0: free */
+    uint64_t salt;                      /* of the request */
+    uint64_t stamp;                     /* never reused; 0: free */
     uint64_t input_bytes, output_bytes; /* on this rank; uneven: unknown */
     uint64_t descriptor;
     tt_op *idle; /* or NULL */
@@ -82,19 +80,19 @@ typedef struct tt_recipe {
     struct tt_recipe *next;       /* in its bucket, or among the free ones of its size */
     struct tt_recipe *next_block; /* of all */
     uint64_t hash;                /* of the key */
-    uint8_t size;   /* which of RECIPE_SIZES */
-    tt_claim claim; /* the name takes no more room than it needs */
+    uint8_t size;                 /* which of RECIPE_SIZES */
+    tt_claim claim;               /* allocated up to the end of its name */
 } tt_recipe;
 
 _Static_assert(offsetof(tt_recipe, next) == 128, "see above");
 
 typedef struct tt_recipes {
     tt_recipe *buckets[RECIPE_BUCKETS];
-    tt_recipe *last;    /* of the table, that was found last; or NULL */
+    tt_recipe *last;    /* of the table: the one found last; or NULL */
     uint32_t counts[2]; /* in the table: without a name, with one */
-    uint32_t hand;      /* bucket from which on one leaves for another */
+    uint32_t hand;      /* clock hand: bucket from which the next eviction searches */
     uint32_t idle_count;
-    uint32_t idle_hand; /* index of an op: the next to go back is looked for from there on */
+    uint32_t idle_hand; /* clock hand: op from which the next idle one to free is searched */
     uint64_t next_stamp;
     tt_recipe *free[RECIPE_SIZES];
     tt_recipe *spare;
@@ -104,14 +102,14 @@ typedef struct tt_recipes {
 tt_status tt_recipes_init(tt_control *control);
 void tt_recipes_fini(tt_control *control);
 
-/* The recipe of such a call on this set, made if need be. NULL: no memory. Who does not use it at
- * once may lose it. */
+/* The recipe of such a call on this set, made if need be. NULL: no memory. A caller that
+ * does not use it at once may lose it. */
 tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space);
-/* One without stages, for a call that is not to run. There always is one. */
+/* A recipe without stages, for a call that must not run. Never fails. */
 tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *request,
                             tt_space space);
-/* The recipe of such a call by the order of calls, if there is one and the request needs nothing
- * else looked at; NULL: it does. */
+/* The recipe of an unnamed call, if there is one and the request needs no other check; else NULL.
+ */
 tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request);
 static inline void tt_recipe_use(tt_recipe *recipe)
 {
@@ -120,12 +118,12 @@ static inline void tt_recipe_use(tt_recipe *recipe)
 }
 /* One use less. */
 void tt_recipe_release(tt_control *control, tt_recipe *recipe);
-/* The set is no more, and nothing of it is remembered. */
+/* The set is released: forget its recipes. */
 void tt_recipe_forget_set(tt_control *control, const tt_set *set);
 
-/* Of an op that is over: keep it for the next call like its own; false: it is not kept. */
+/* Keep an op that is over for the next call of its recipe; false: it is not kept. */
 bool tt_idle_keep(tt_op *op);
-/* Give one back to the free ops; false: none is idle. */
+/* Return one idle op to the free ops; false: none is idle. */
 bool tt_idle_drop_one(tt_control *control);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recipe_calls_test.c - ops that are kept for calls like their own are few, whatever ends first;
- * what is no call is not taken for one that was. */
+ * recipe_calls_test.c - the number of idle ops is bounded, in any order of ends; an invalid call
+ * does not match an earlier one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void on_finished(tt_request *request)
     all->ends++;
 }
 
-/* Frames pass each other, so that of calls that run at once any ends first. */
+/* Frames overtake each other, so that concurrent calls end in any order. */
 static void job_create(job *all)
 {
     const uint32_t host_of[RANKS] = {0, 1};
@@ -52,7 +52,7 @@ static void job_create(job *all)
     }
 }
 
-/* Every other one comes again in each round. */
+/* Every other call repeats in each round. */
 static uint64_t count_of(uint32_t round, uint32_t i)
 {
     return i % 2 == 0 ? 1 + i : 1 + AT_ONCE + (round * AT_ONCE + i) % (KINDS - AT_ONCE);
@@ -118,7 +118,7 @@ static void job_destroy(job *all)
     assert_true(tt_sim_destroy(all->sim));
 }
 
-static void test_an_unknown_dtype_is_found_whatever_came_before(void **state)
+static void test_an_unknown_dtype_is_found_after_any_call(void **state)
 {
     static job all;
     (void)state;
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_ops_are_bounded),
-        cmocka_unit_test(test_an_unknown_dtype_is_found_whatever_came_before),
+        cmocka_unit_test(test_an_unknown_dtype_is_found_after_any_call),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);
 }

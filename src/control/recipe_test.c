@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recipe_test.c - which calls share a recipe, how many are kept, and which ops wait for the next
- * call like theirs. */
+ * recipe_test.c - which calls share a recipe, how many recipes are kept, and idle ops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +67,7 @@ static tt_recipe *recipe_of(bench *made, tt_request *request)
     return recipe;
 }
 
-/* Of a request that has no hint. */
+/* The recipe of a request that has no hint. */
 static tt_recipe *anew(bench *made, const tt_request *request)
 {
     tt_request copy = *request;
@@ -120,7 +119,7 @@ static void test_calls_that_are_alike_share_a_recipe(void **state)
     bench_drop(&made);
 }
 
-static void test_a_program_is_told_to_peers(void **state)
+static void test_a_program_is_part_of_the_descriptor(void **state)
 {
     (void)state;
     bench made = bench_make(0);
@@ -200,7 +199,7 @@ static void test_a_hint_whose_recipe_was_evicted_is_not_taken(void **state)
     bench_drop(&made);
 }
 
-static void test_a_recipe_in_use_outlives_its_place(void **state)
+static void test_a_recipe_in_use_outlives_its_table_entry(void **state)
 {
     (void)state;
     bench made = bench_make(0);
@@ -220,7 +219,7 @@ static void test_a_recipe_in_use_outlives_its_place(void **state)
     bench_drop(&made);
 }
 
-static void test_calls_that_do_not_come_again_are_not_kept(void **state)
+static void test_calls_that_do_not_repeat_are_not_kept(void **state)
 {
     (void)state;
     bench made = bench_make(0);
@@ -243,7 +242,7 @@ static void test_calls_that_do_not_come_again_are_not_kept(void **state)
     bench_drop(&made);
 }
 
-/* A call that there is no memory for can still be told of, as often as it comes. */
+/* A call that finds no memory can still be reported to the peers, any number of times. */
 static void test_one_block_is_kept_for_a_call_without_memory(void **state)
 {
     (void)state;
@@ -265,7 +264,7 @@ static void test_one_block_is_kept_for_a_call_without_memory(void **state)
 
 /* ---- idle ops ---- */
 
-/* An op for this recipe has run and ended well, with so much memory; is it kept? */
+/* An op for this recipe has succeeded, with so much memory; is it kept? */
 static bool keep(bench *made, tt_recipe *recipe, size_t bytes)
 {
     bool is_last;
@@ -339,7 +338,7 @@ static void test_idle_ops_and_their_memory_are_bounded(void **state)
     bench_drop(&made);
 }
 
-static void test_an_idle_op_goes_with_its_recipe(void **state)
+static void test_an_idle_op_is_freed_with_its_recipe(void **state)
 {
     (void)state;
     bench made = bench_make(0);
@@ -356,7 +355,7 @@ static void test_an_idle_op_goes_with_its_recipe(void **state)
     bench_drop(&made);
 }
 
-static void test_a_set_takes_its_recipes_along(void **state)
+static void test_a_released_set_releases_its_recipes(void **state)
 {
     (void)state;
     bench made = bench_make(0);
@@ -382,17 +381,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_that_are_alike_share_a_recipe),
-        cmocka_unit_test(test_a_program_is_told_to_peers),
+        cmocka_unit_test(test_a_program_is_part_of_the_descriptor),
         cmocka_unit_test(test_settings_are_part_of_the_key),
         cmocka_unit_test(test_the_table_is_bounded_and_stamps_are_not_given_twice),
         cmocka_unit_test(test_a_hint_whose_recipe_was_evicted_is_not_taken),
-        cmocka_unit_test(test_a_recipe_in_use_outlives_its_place),
-        cmocka_unit_test(test_calls_that_do_not_come_again_are_not_kept),
+        cmocka_unit_test(test_a_recipe_in_use_outlives_its_table_entry),
+        cmocka_unit_test(test_calls_that_do_not_repeat_are_not_kept),
         cmocka_unit_test(test_one_block_is_kept_for_a_call_without_memory),
         cmocka_unit_test(test_an_idle_op_serves_the_next_call_like_its_own),
         cmocka_unit_test(test_idle_ops_and_their_memory_are_bounded),
-        cmocka_unit_test(test_an_idle_op_goes_with_its_recipe),
-        cmocka_unit_test(test_a_set_takes_its_recipes_along),
+        cmocka_unit_test(test_an_idle_op_is_freed_with_its_recipe),
+        cmocka_unit_test(test_a_released_set_releases_its_recipes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,15 @@
  *
  * removal.c - the end of a process set.
  *
- * A removed set takes no more calls; those that were made before go on and end as they would have.
- * When this rank has none open, it makes one last call on the set, the farewell: a barrier of which
- * no user knows. Once that is over, no member has a call open, so none will need this rank's word
- * about one, and the set's memory is released.
- *  (1) Frames of the set that come later (duplicates, replies to questions nobody asks any
- *      more) find no set and are dropped: its number is not used again, so it is not one to come.
- *  (2) A farewell that fails ends the set, too: a member is gone, and with it all that the
- *      set could have decided.
- *  (3) Who is not a member has nothing to wait for.
+ * A removed set accepts no more calls; earlier ones continue and end normally. When this rank has
+ * none open, it makes one last call on the set, the farewell: an internal barrier. Once that is
+ * over, no member has a call open, so none will need an answer of this rank about one, and the
+ * set's memory is released.
+ *  (1) Frames of the set that arrive later (duplicates, replies that no call waits for) find no set
+ *      and are dropped: its number is not used again, so it is not taken for a future set.
+ *  (2) A farewell that fails ends the set, too: a member is gone, and no call on the set could be
+ *      decided any more.
+ *  (3) A rank that is not a member waits for nothing.
  */
 #include "base/assert.h"
 #include "base/base.h"
@@ -61,7 +61,7 @@ static void retire(tt_control *control, tt_set *set)
     TT_ASSERT(!has_op(control, set));
     TT_ASSERT(control->removed_count > 0);
     tt_agree_forget_set(control, set->id);
-    tt_fate_forget_set(control, set->id);
+    tt_early_verdict_forget_set(control, set->id);
     tt_flow_purge_set(&control->flow, set->id);
     tt_any_forget_set(control, set->id);
     tt_set_unlink(control, set);
@@ -74,7 +74,7 @@ static void farewell_over(tt_request *request)
 {
     tt_set *set = request->owner;
     TT_ASSERT(request == set->farewell);
-    set_set_phase(set, SET_OVER); /* its op is not yet through with it: released in the next step */
+    set_set_phase(set, SET_OVER); /* its op still uses it: released in the next step */
 }
 
 static void farewell(tt_control *control, tt_set *set)
@@ -82,7 +82,7 @@ static void farewell(tt_control *control, tt_set *set)
     const tt_standing standing = {.space = SPACE_CALLS};
     TT_ASSERT(set->self != UINT32_MAX); /* (3) */
     set_set_phase(set, SET_FAREWELL);
-    set->late = TT_OK; /* nobody is left to be told */
+    set->late = TT_OK; /* no caller is left to get it */
     *set->farewell = (tt_request){.collective = TT_BARRIER,
                                   .set = set->id,
                                   .salt = UINT64_MAX, /* no user's barrier */
@@ -112,7 +112,7 @@ void tt_removal_step(tt_control *control)
                 farewell(control, set);
             }
         }
-        /* What an engine still holds is looked for in the sets. */
+        /* Ops that an engine still holds are found through their set. */
         if (set->phase == SET_OVER && !has_op(control, set) && !set->engine_is_stuck) {
             retire(control, set);
         }

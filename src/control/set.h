@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * set.h - a process set on one rank: who is in it, where its calls stand, what has become of it.
+ * set.h - a process set on one rank: its members, the state of its calls, its failures.
  *
  * Layer:   control, private.
  * Threads: as control.h.
- * Memory:  one block per set, and what its named calls need; released by removal.c.
+ * Memory:  one block per set, and memory of its named calls; released by removal.c.
  */
 #ifndef TUTTI_CONTROL_SET_H
 #define TUTTI_CONTROL_SET_H
@@ -14,16 +14,17 @@
 #include "control/order.h"
 #include "negotiate/negotiate.h"
 
-enum { UPSETS_MAX = 8, SET_BUCKETS = 64 };
+enum { PLAN_FAILURES_MAX = 8, SET_BUCKETS = 64 };
 
-typedef struct tt_upset {
+/* A planned tensor or bundle. */
+typedef struct tt_plan_entry {
     uint32_t generation, index;
-} tt_upset;
+} tt_plan_entry;
 
-/* Of a set's life: see removal.c. */
+/* Phases of a set: see removal.c. */
 typedef enum tt_set_phase {
     SET_OPEN,
-    SET_REMOVED,  /* takes no more calls; those that are open go on */
+    SET_REMOVED,  /* accepts no more calls; open ones continue */
     SET_FAREWELL, /* this rank has none open, and waits until no member has */
     SET_OVER,     /* to be released */
 } tt_set_phase;
@@ -52,9 +53,9 @@ struct tt_set {
     struct tt_tags *tags;      /* of those with one: pair.c; NULL: there were none */
     struct tt_anys *anys;      /* receives from any source: any.c; NULL: none yet */
     tt_negotiator *negotiator; /* NULL: no named call yet */
-    struct tt_layout *layout;  /* NULL: groups are the user's alone */
-    struct tt_vast *vasts;     /* what digests stand for: see bid.c */
-    bool is_touched;           /* it is to be flushed */
+    struct tt_layout *layout;  /* NULL: the library makes no groups */
+    struct tt_vast *vasts;     /* members of digests: see bid.c */
+    bool is_touched;           /* its negotiator is to be flushed */
     tt_status shut;            /* its tickets have ended, for this reason */
     char shut_text[TT_ERROR_BYTES];
     uint64_t shut_ns;  /* a member has left: its tickets end at this time */
@@ -64,23 +65,23 @@ struct tt_set {
     uint32_t joined_last; /* + 1: all have joined, this member last */
     tt_status join_failure;
     uint32_t absent_count; /* ops that run without a call of this rank */
-    tt_upset upsets[UPSETS_MAX];
-    uint32_t upset_count; /* planned tensors that failed; the negotiator is not told yet */
-    tt_status broken;     /* a member is gone: nothing works here any more */
+    tt_plan_entry plan_failures[PLAN_FAILURES_MAX];
+    uint32_t plan_failure_count; /* not reported to the negotiator yet */
+    tt_status broken;            /* a member is gone: all calls on this set fail */
     tt_set_phase phase;
     tt_request *farewell; /* its last call: removal.c */
     char broken_text[TT_ERROR_BYTES];
-    tt_status late; /* an op that had succeeded here failed elsewhere */
+    tt_status late; /* an op that had succeeded on this rank failed elsewhere */
     char late_text[TT_ERROR_BYTES];
     tt_engine_order engine[ENGINE_ORDERS];
-    bool engine_is_stuck; /* an op that failed is still with the engine: it takes no more */
+    bool engine_is_stuck; /* the engine still has an op that failed: it gets no more */
     char engine_text[TT_ERROR_BYTES];
 };
 
 _Static_assert(sizeof(struct tt_set) <= 29000, "groups are sets, and jobs have many");
 
 /* set.c */
-/* Is it a set that is still to be created here? */
+/* Is it a set that this rank has not created yet? */
 bool tt_set_is_future(const tt_control *control, uint32_t id);
 void tt_set_unlink(tt_control *control, tt_set *set);
 void tt_set_destroy(tt_control *control, tt_set *set);
@@ -88,8 +89,8 @@ void tt_set_destroy(tt_control *control, tt_set *set);
 void tt_set_choose(const tt_control *control, tt_set *set);
 
 /* removal.c */
-/* Sets were removed: bid farewell to those that have no call open here, release those that are
- * over. Not from inside an upcall's work on an op. */
+/* Sets were removed: begin the last call of those that have no call open on this rank, release
+ * those that are over. Not while an upcall works on an op. */
 void tt_removal_step(tt_control *control);
 bool tt_removal_is_farewell(const tt_op *op);
 

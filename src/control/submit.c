@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * submit.c - from a request to an op: what was prepared for such a call, and its place. */
+ * submit.c - from a request to an op: finds its recipe and its place. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -9,9 +9,9 @@
 #include "control/any.h"
 #include "control/named/name.h"
 
-enum { TIMED_ONE_IN = 16 }; /* of short calls one is timed, and counted for the others */
+enum { TIMED_ONE_IN = 16 }; /* one short call in so many is timed, and counted for the others */
 
-/* How many calls its time counts for; 0: it is not timed. */
+/* How many calls its time is counted for; 0: it is not timed. */
 static uint32_t weight_of(const tt_op *op)
 {
     const tt_request *request = op->request;
@@ -23,7 +23,7 @@ static uint32_t weight_of(const tt_op *op)
     return op->paced.age % TIMED_ONE_IN == 0 ? TIMED_ONE_IN : 0;
 }
 
-/* Does the time until its partners were heard of tell more than the end of its first stage? */
+/* Must the arrival of partners' frames be timed? Not if its first stage ends with it anyway. */
 static bool hears(const tt_recipe *recipe)
 {
     TT_DEBUG_ASSERT((recipe->traits & TRAIT_BARREN) != 0 || recipe->stage_count > 0);
@@ -31,7 +31,7 @@ static bool hears(const tt_recipe *recipe)
            recipe->stages[0].kind == TT_STAGE_EXCHANGE;
 }
 
-/* It was submitted now. */
+/* Date the op: it was submitted now. */
 static void date(tt_op *op)
 {
     TT_DEBUG_ASSERT(op->submitted_ns == 0);
@@ -83,7 +83,7 @@ static void take_place(tt_op *op, const tt_standing *standing)
     op->space = op->is_pair ? SPACE_PAIR : standing->space;
     op->divisor = standing->active > 0 ? standing->active : set->size;
     op->planned = NULL;
-    op->tensor = (tt_upset){.generation = standing->generation, .index = standing->index};
+    op->tensor = (tt_plan_entry){.generation = standing->generation, .index = standing->index};
     if (op->space == SPACE_PLANNED) {
         op->sequence = standing->sequence;
         op->planned = tt_planned_begin(op->control, set, op->sequence);
@@ -103,7 +103,7 @@ static void refuse_starved(tt_op *op)
     tt_op_refuse(op, TT_ERR_NO_MEMORY, text.bytes);
 }
 
-/* A failure that the set's next call is to tell. */
+/* The set's next call returns a failure that arrived late. */
 static void refuse_late(tt_op *op)
 {
     const tt_status late = op->set->late;
@@ -130,7 +130,7 @@ static void submit(tt_recipe *recipe, tt_request *request, const tt_standing *st
     const bool has_no_room =
         op->space == SPACE_PLANNED &&
         (op->planned == NULL || !tt_planned_claim(control, op->planned, op->sequence, recipe));
-    /* The block that is kept for this is for calls that end at once. */
+    /* The reserved block serves only calls that end at once. */
     const bool has_no_recipe = (recipe->traits & TRAIT_BARREN) != 0 &&
                                (objection == NULL || control->recipes.spare == NULL);
     if (objection != NULL && !waits) {
@@ -162,8 +162,8 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
     submit(recipe, request, standing, objection);
 }
 
-/* What is wrong with a request here, as all ranks are to read it. All parts of a group tell the
- * same words, whichever of them a peer meets first. */
+/* Why this rank refuses a request, as the text for all ranks. All parts of a group have the same
+ * text, whichever of them a peer receives first. */
 static void add_blame(const tt_control *control, const tt_request *request, tt_text *text_io)
 {
     const tt_text words = *text_io;
@@ -205,7 +205,7 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
     }
     const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
     if (status != TT_OK && is_pair && (request->root >= set->size || request->root == set->self)) {
-        tt_request_refuse(request, status, text.bytes); /* no peer to tell */
+        tt_request_refuse(request, status, text.bytes); /* there is no peer to notify */
         return;
     }
     if (status != TT_OK) {
@@ -219,8 +219,8 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
 }
 
-/* An op of one short frame that nothing keeps from beginning: its frame goes out before anything is
- * noted down. False: it may have to wait. */
+/* An op of one short frame that may begin at once: its frame is sent before any bookkeeping. False:
+ * it may have to wait. */
 static bool post_first(tt_op *op, const tt_request *request)
 {
     const tt_control *control = op->control;
@@ -228,7 +228,7 @@ static bool post_first(tt_op *op, const tt_request *request)
     tt_exec *exec = &op->exec;
     if (!exec->is_host_wide || request->output == NULL || order->queue != NULL ||
         order->ops[op->sequence % OPS_AHEAD_MAX] != NULL ||
-        order->staged_count >= control->config.staged_max || control->fates != NULL ||
+        order->staged_count >= control->config.staged_max || control->early_verdicts != NULL ||
         exec->laid_out != exec->stage) {
         return false;
     }
@@ -241,8 +241,8 @@ static bool post_first(tt_op *op, const tt_request *request)
     return true;
 }
 
-/* A call that was prepared before, and needs nothing but its buffers checked: it may take the op
- * that is kept for it, whose standing is the same every time. */
+/* A call with a recipe, of which only the buffers need a check: it may take the op that is kept for
+ * it, with the same standing every time. */
 static bool submit_known(tt_control *control, tt_set *set, tt_request *request)
 {
     static const tt_standing calls = {.space = SPACE_CALLS};
@@ -284,7 +284,7 @@ void tt_control_submit(tt_control *control, tt_request *request)
     }
     if (control->names != NULL && control->names->later != NULL) {
         tt_group_flush(control);
-        tt_name_submit_later(control); /* none of their names may be passed */
+        tt_name_submit_later(control); /* requests that wait for these names keep their order */
     }
     request->segment_bytes = control->config.segment_bytes;
     request->due_ns = 0;
@@ -292,7 +292,7 @@ void tt_control_submit(tt_control *control, tt_request *request)
     tt_set *set = tt_set_find(control, request->set);
     if (set == NULL || set->self == UINT32_MAX || control->shut_down < 0) {
         tt_request_submit_again(control, request); /* to be refused */
-    } else if (set->phase != SET_OPEN) {           /* what was submitted before may go on */
+    } else if (set->phase != SET_OPEN) {           /* requests submitted earlier may continue */
         refuse_removed(request);
     } else if (!submit_known(control, set, request)) {
         tt_request_submit_again(control, request);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * timing.c - when a call was made, what its stages took, and when a peer was first seen at it. */
+ * timing.c - the time of a call, of its stages, and of the first frames of its peers. */
 #include <string.h>
 
 #include "base/base.h"
@@ -53,11 +53,11 @@ void tt_op_clock_stage(tt_op *op, const tt_stage *stage)
     tt_control_counters *counters = &op->control->counters;
     const bool is_wait = stage->kind == TT_STAGE_COUNTS || stage->kind == TT_STAGE_PLACES ||
                          stage->kind == TT_STAGE_AGREE;
-    /* A brief one that lasted until a patrol saw it has waited for somebody's only frame. */
+    /* A brief op that is still open at a patrol has waited for the only frame of some peer. */
     const bool has_waited = (op->recipe->traits & TRAIT_BRIEF) != 0 && op->weight == 1;
     if (is_wait || has_waited) {
         tt_op_clock(op, TT_SPAN_WAIT, NOW, &counters->waiting_ns);
-        op->heard = UINT64_MAX; /* that was the wait for all of them */
+        op->heard = UINT64_MAX; /* frames of all partners have arrived */
         return;
     }
     if (op->heard_ns > op->begun_ns) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * answer.c - what the coordinator answered takes effect, in its order, on every member alike. */
+ * answer.c - applies the coordinator's answers, in their order, on every member alike. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -37,8 +37,8 @@ static tt_status parse(const uint8_t **bytes, uint32_t *left, answer_view *view)
 
 /* ---- agreed ---- */
 
-/* The coordinator may agree to what this member claims, or where it has joined. A name that is
- * cached comes so when all have joined. */
+/* Does an agreement match this member's state? It must have the agreed claim, or have joined. When
+ * all have joined, cached names are agreed this way, too. */
 static bool fits(const tt_negotiator *self, const tt_entry *entry, const answer_view *view)
 {
     const uint32_t bytes = view->head.claim_bytes;
@@ -108,7 +108,7 @@ static tt_status owe_failure(tt_negotiator *self, const answer_view *view)
 
 typedef void entry_end_fn(tt_negotiator *self, uint32_t entry, tt_status status, const char *text);
 
-/* The ticket that waits here ends with the answer's status and words; false: there is none. */
+/* The waiting ticket ends with the answer's status and text; false: there is none. */
 static bool end_ticket(tt_negotiator *self, const answer_view *view, entry_end_fn *end)
 {
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
@@ -143,41 +143,42 @@ static tt_status take_judged(tt_negotiator *self, const answer_view *view)
     return TT_OK;
 }
 
-/* Of this member's tensors that are in groups which these answers have ended. */
-static bool is_torn(const tt_negotiator *self, uint64_t hash)
+/* Is it a tensor of a group of this member that these answers have ended? */
+static bool is_ended(const tt_negotiator *self, uint64_t hash)
 {
-    for (uint32_t i = 0; i < self->torn.count; i++) {
-        if (self->torn.hashes[i] == hash) {
+    for (uint32_t i = 0; i < self->ended_parts.count; i++) {
+        if (self->ended_parts.hashes[i] == hash) {
             return true;
         }
     }
     return false;
 }
 
-static tt_status tear(tt_negotiator *self, const tt_entry *entry)
+static tt_status end_parts(tt_negotiator *self, const tt_entry *entry)
 {
     const tt_plannable item = {.name = entry->name,
                                .claim = entry->ticket->claim,
                                .claim_bytes = entry->ticket->claim_bytes};
     TT_TRY(tt_parts_read(self, tt_entry_hash(entry), &item, &self->parts));
-    void *hashes = self->torn.hashes;
-    TT_TRY(tt_negotiator_grow(self, &hashes, &self->torn.capacity, sizeof(*self->torn.hashes),
-                              self->torn.count + self->parts.count));
-    self->torn.hashes = hashes;
+    void *hashes = self->ended_parts.hashes;
+    TT_TRY(tt_negotiator_grow(self, &hashes, &self->ended_parts.capacity,
+                              sizeof(*self->ended_parts.hashes),
+                              self->ended_parts.count + self->parts.count));
+    self->ended_parts.hashes = hashes;
     for (uint32_t i = 0; i < self->parts.count; i++) {
-        self->torn.hashes[self->torn.count++] = self->parts.hashes[i];
+        self->ended_parts.hashes[self->ended_parts.count++] = self->parts.hashes[i];
     }
     return TT_OK;
 }
 
-/* One occurrence of each tensor of a contested group is over on every member: where it waits, where
- * it was in such a group, and where it has not come yet. */
+/* One occurrence of each tensor of a contested group is over on every member: whether it waits, was
+ * in such a group, or is not submitted yet. */
 static tt_status take_contested(tt_negotiator *self, const answer_view *view)
 {
     const uint32_t number = tt_entry_find(self, view->name, view->head.name_bytes, false);
     if (number != TT_NONE && self->entries.items[number].ticket != NULL) {
         self->last_mode = TT_NEGOTIATE_COORDINATOR;
-        TT_TRY(tear(self, &self->entries.items[number]));
+        TT_TRY(end_parts(self, &self->entries.items[number]));
         tt_text text = {0};
         tt_text_add_words(&text, (const char *)view->claim, view->head.claim_bytes);
         tt_entry_fail(self, number, TT_ERR_MISMATCH, text.bytes);
@@ -187,7 +188,7 @@ static tt_status take_contested(tt_negotiator *self, const answer_view *view)
         return TT_ERR_BAD_WIRE;
     }
     const uint64_t hash = tt_hash64(view->name, view->head.name_bytes, 0);
-    const bool is_over = view->head.needs_all != 0 || self->is_joining || is_torn(self, hash);
+    const bool is_over = view->head.needs_all != 0 || self->is_joining || is_ended(self, hash);
     return is_over ? TT_OK : owe_failure(self, view);
 }
 
@@ -262,7 +263,7 @@ tt_status tt_answers_apply(tt_negotiator *self)
     tt_status status = TT_OK;
     tt_agreement near[TT_TOLD_NEAR];
     tt_told_open(self, near);
-    self->torn.count = 0;
+    self->ended_parts.count = 0;
     for (uint32_t i = 0; i < self->turn.answer_count && status == TT_OK; i++) {
         const uint8_t *bytes = self->turn.answers[i].bytes;
         uint32_t left = self->turn.answers[i].count;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * combine.c - all members put in a value, all get the AND, OR or MAX of them.
+ * combine.c - a reduction over all members: AND, OR or MAX.
  *
  * Members of a host send to its leader. Leaders exchange by recursive doubling: after k exchanges a
- * leader holds the values of 2^k hosts. Leaders beyond the largest power of two are folded: their
- * value goes to a partner first, and the result comes back from it. Then leaders tell their hosts:
- * about log2(hosts) + 2 hops in all.
+ * leader holds the values of 2^k hosts. Leaders beyond the largest power of two are folded: they
+ * send their value to a partner first, and receive the result from it. Then leaders send the result
+ * to their hosts: about log2(hosts) + 2 hops in all.
  *
- * AND, OR and MAX may take a value twice, so a frame is taken when it comes, in any order, even
- * before this member's own value is in; only sending keeps the order. What a frame of this combine
- * can be is known by its sender alone. Frames of equal members have equal digests and lengths;
- * where they do not, DIVERGED takes the place of the values. */
+ * AND, OR and MAX are idempotent, so a frame is applied when it arrives, in any order, even before
+ * this member's own value is in; only sending keeps the order. The sender alone determines the role
+ * of a frame. Frames of consistent members have equal digests and lengths; otherwise DIVERGED takes
+ * the place of the values. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -82,7 +82,7 @@ static void take_counts(tt_combine *combine, const uint8_t *from)
     }
 }
 
-/* The first value decides about length and digest. */
+/* The first value sets length and digest. */
 static tt_status open_with(tt_negotiator *self, tt_combine *combine, uint64_t digest, uint32_t size)
 {
     void *bytes = combine->bytes;
@@ -140,7 +140,7 @@ static void send_value(tt_negotiator *self, const tt_combine *combine, uint32_t 
 static void finish(tt_negotiator *self, tt_combine *combine)
 {
     const tt_place *place = &self->place;
-    TT_ASSERT(combine->is_begun); /* without this member's value it is not that of all */
+    TT_ASSERT(combine->is_begun); /* else this member's value would be missing */
     TT_ASSERT(!combine->is_over);
     combine->is_over = true;
     if (place->local > 0) {
@@ -154,7 +154,7 @@ static void finish(tt_negotiator *self, tt_combine *combine)
     }
 }
 
-/* A leader's part, once its host is in. */
+/* The leaders' exchange, once the values of this host are in. */
 static void exchange(tt_negotiator *self, tt_combine *combine)
 {
     const tt_place *place = &self->place;
@@ -206,7 +206,7 @@ tt_status tt_combine_begin(tt_negotiator *self, tt_combine *combine, const tt_no
 
 /* ---- receiving ---- */
 
-/* What `member` may send here: note that it did. False: it did before. BAD_WIRE: nothing. */
+/* Record the frame of `member`. False: a duplicate. BAD_WIRE: `member` may not send one. */
 static tt_status admit(tt_negotiator *self, tt_combine *combine, uint32_t member, bool *is_new_out)
 {
     const tt_place *place = &self->place;

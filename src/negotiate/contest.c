@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * contest.c - member 0 ends what the members have in different tickets.
+ * contest.c - member 0 ends tensors that members have in different tickets.
  *
- * A tensor is contested when every member has told of it, by itself or in a group, or has joined,
- * but not all in one ticket: by rule of parts.c none of these tickets can become complete. They
- * fail on all members, with one text; so do, at once, groups that are told as torn. With a group
- * one occurrence of each of its tensors is over, on every member: the tickets of others that have
- * one of them fail, too, and where it has not come yet, the next one does. */
+ * A tensor is contested when every member has sent a request for it, by itself or in a group, or
+ * has joined, but not all in one ticket: by the rules of parts.c none of these can become complete.
+ * They fail on all members, with one text; so do, at once, groups that are sent as regrouped. With
+ * a group one occurrence of each of its tensors is over, on every member: tickets of others that
+ * contain one of them fail, too; on members that have not submitted it, the next submission fails.
+ */
 #include "base/assert.h"
 #include "negotiate/internal.h"
 
-/* Somebody has this tensor, in this row. */
+/* Members have this tensor, in this row. */
 typedef struct mention {
     uint64_t hash;
     uint32_t place; /* of the row, from 1 */
@@ -29,7 +30,7 @@ static bool is_before(const mention *a, const mention *b)
     return a->hash != b->hash ? a->hash < b->hash : a->place < b->place;
 }
 
-/* Let items[at] sink to its place in the heap of the first `count`. */
+/* Sift items[at] down in the heap of the first `count`. */
 static void sink(mention *items, uint32_t count, uint32_t at)
 {
     const mention one = items[at];
@@ -125,7 +126,7 @@ static tt_status is_contested(tt_negotiator *self, const mentions *all, uint32_t
     tt_ranges told = {0};
     *is_contested_out = false;
     for (uint32_t i = first; i < end; i++) {
-        *is_contested_out |= all->items[i].claim->is_torn;
+        *is_contested_out |= all->items[i].claim->is_regrouped;
     }
     if (*is_contested_out || all->items[first].place == all->items[end - 1].place) {
         return TT_OK;
@@ -173,7 +174,7 @@ static tt_status find_contests(tt_negotiator *self, const mentions *all, bool *h
     return TT_OK;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 static void add_name(const mentions *all, uint32_t first, tt_text *text)
 {
@@ -188,8 +189,8 @@ static void add_name(const mentions *all, uint32_t first, tt_text *text)
     tt_text_add(text, "a tensor of large groups");
 }
 
-/* Those of the row of items[i] in this run that have it in the same place; how many items that
- * are. Without memory for the list each stands for itself. */
+/* Members of the row of items[i] in this run that have the tensor in the same place; returns the
+ * number of items. Without memory for the list each item is listed separately. */
 static uint32_t gather(tt_negotiator *self, const mentions *all, uint32_t i, tt_ranges *who)
 {
     const mention *one = &all->items[i];
@@ -202,7 +203,7 @@ static uint32_t gather(tt_negotiator *self, const mentions *all, uint32_t i, tt_
     return end - i;
 }
 
-/* Who has it where. By rows, so in the order in which member 0 heard of them. */
+/* The members and where they have the tensor, by rows: in the order of arrival at member 0. */
 static void add_who(tt_negotiator *self, const mentions *all, uint32_t first, tt_text *text)
 {
     const uint32_t end = run_end(all, first);
@@ -225,20 +226,20 @@ static void add_who(tt_negotiator *self, const mentions *all, uint32_t first, tt
     }
 }
 
-/* What a member has said that knows it already; false: none does. */
+/* Add the text of a member that has failed already; false: there is none. */
 static bool repeat(const mentions *all, uint32_t contest, tt_text *text)
 {
     for (uint32_t i = 0; i < all->count; i++) {
         const mention *one = &all->items[i];
-        if (one->row->contest == contest && one->part.torn != NULL) {
-            tt_text_add_words(text, one->part.torn, one->part.torn_bytes);
+        if (one->row->contest == contest && one->part.regrouped != NULL) {
+            tt_text_add_words(text, one->part.regrouped, one->part.regrouped_bytes);
             return true;
         }
     }
     return false;
 }
 
-/* By the run that it is numbered by. */
+/* The text of a contest, from the run that gave it its number. */
 static void explain(tt_negotiator *self, const mentions *all, uint32_t contest, tt_text *text)
 {
     tt_text_clear(text);
@@ -275,7 +276,7 @@ static bool has_groups(const tt_row *row)
     return false;
 }
 
-/* Groups first: a member must know what it had in them when it hears of their tensors. */
+/* Groups first: a member must know the tensors of its own groups before their answers. */
 static void write_groups(tt_writer *writer, const mentions *all)
 {
     tt_negotiator *self = writer->self;

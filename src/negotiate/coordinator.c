@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * coordinator.c - member 0 compares what all members claim, and answers.
+ * coordinator.c - member 0 compares the claims of all members, and answers.
  *
  * A row is complete when every member is in one of its claims, or has joined. One claim: agreed.
- * Several: it fails everywhere, with a text that the host makes of the claims. The order of answers
- * is that of first requests, this member's own before those of others: so it repeats from run to
- * run as far as one rank repeats itself. */
+ * Several: it fails on all members, with a text that the host makes of the claims. Answers are in
+ * the order of first requests, this member's own before those of others: so the order is as
+ * reproducible from run to run as that of one rank. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -172,7 +172,7 @@ tt_status tt_coordinator_answer(tt_negotiator *self)
         turn->last = turn->joiners.items[turn->joiners.count - 1].last;
         TT_TRY(tt_ranges_add_all(&turn->joined, &self->memory, &turn->joiners));
     }
-    /* The last join ends the time of joining, so it comes behind what still needs the others. */
+    /* The last join ends joining, so its answer follows those that still need the others. */
     const bool is_last = turn->joined.total == self->members.size;
     if (has_joined && !is_last) {
         write_joined(&writer);

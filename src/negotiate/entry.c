@@ -3,7 +3,7 @@
  * entry.c - names as numbers: an array of entries and an open-addressed index by hash.
  *
  * An entry lives while a ticket, a slot, a row or a leftover of a plan needs its name, so names
- * that never come again do not pile up. */
+ * that are never used again do not accumulate. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -142,9 +142,9 @@ static void fetch_claim(const tt_negotiator *self, uint32_t number)
     }
 }
 
-/* Between two steps a model's computation drives names and slots out of the processor's caches. As
- * many as came with the last vector are expected with this one, in the order they came first: from
- * the first of them on, lines of later ones are on the way while one is dealt with. */
+/* Between two steps a model's computation evicts names and slots from the processor's caches. As
+ * many lookups as before the last vector are expected before this one, in the order of first use:
+ * so the lines of later entries are prefetched while one is processed. */
 static void look_ahead(tt_negotiator *self, uint32_t number)
 {
     enum { ENTRIES_AHEAD = 16, SLOTS_AHEAD = 8, CLAIMS_AHEAD = 4 };
@@ -295,7 +295,7 @@ static void leave_waiting(tt_entries *entries, const tt_entry *entry)
     }
 }
 
-/* Keeps the counts of what a vector must tell. */
+/* Updates the counters from which vectors are made. */
 void tt_entry_wait(tt_negotiator *self, uint32_t number, tt_wait wait)
 {
     tt_entry *entry = &self->entries.items[number];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * internal.h - the parts of a negotiator and what they call of each other.
+ * internal.h - the parts of a negotiator, and their functions for each other.
  *
- * What is equal on all members between two rounds: the cache (slots, their order of use, streaks,
- * plans but for `begun`), `done`, `order`, `step`, `generation`, `active`, `is_rearmed`. It changes
- * by the results of rounds alone. What is this member's own: entries, tickets, `begun`.
+ * Equal on all members between two rounds: the cache (slots, their order of use, streaks, plans
+ * without `begun`), `done`, `order`, `step`, `generation`, `active`, `is_rearmed`. Only results of
+ * rounds change these. Entries, tickets and `begun` are this member's own.
  *
  * Layer:   negotiate, private.
  * Threads: one at a time.
@@ -24,18 +24,19 @@
 /* ---- plan ---- */
 
 void tt_plan_saw(tt_negotiator *self, uint32_t slot);
-/* After a batch: promote what came in every step. */
+/* After a list of agreements: promote tensors that were in every step. */
 void tt_plan_promote(tt_negotiator *self);
 void tt_plan_start(tt_negotiator *self, uint32_t slot, tt_ticket *ticket);
-/* One occurrence of a cut plan. */
+/* Run one owed occurrence of a cut plan. */
 void tt_plan_pay(tt_negotiator *self, uint32_t entry, tt_ticket *ticket);
 void tt_plan_pay_all(tt_negotiator *self, uint32_t entry);
-/* One is refused, for the sake of `rival`. */
+/* Refuse an owed occurrence because of the ticket `rival`. */
 void tt_plan_refuse(tt_negotiator *self, uint32_t entry, const tt_ticket *rival);
-/* Begin nothing more of the slots that leave the plan: those in `marks` with all of their bundles,
- * or all. How many. */
+/* Begin no more occurrences of the slots that leave the plan: those in `marks` with all of their
+ * bundles, or all. Returns their number. */
 uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all);
-/* They leave; `limits` has the highest occurrence of each that any member has begun. */
+/* Frozen slots leave the plan; `limits` has the highest occurrence of each that any member has
+ * begun. */
 tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits);
 bool tt_slot_claims(const tt_slot *slot, const tt_ticket *ticket);
 
@@ -46,28 +47,28 @@ typedef struct tt_part_list {
     uint32_t count, capacity;
 } tt_part_list;
 
-/* The names that a ticket or slot stands for: the parts of its claim, or its own. */
+/* The tensors of a ticket or slot: the parts of its claim, or its own name. */
 tt_status tt_parts_read(tt_negotiator *self, uint64_t own_hash, const tt_plannable *item,
                         tt_part_list *list);
-/* This slot has come into the cache, or leaves it. No two slots have a tensor in common. */
+/* This slot enters the cache, or leaves it. No two slots have a tensor in common. */
 tt_status tt_parts_insert(tt_negotiator *self, uint32_t slot);
 void tt_parts_erase(tt_negotiator *self, uint32_t slot);
-/* This ticket waits, and is not cached: slots that have a tensor in common with it must go. */
+/* This ticket waits, and is not cached: slots that share a tensor with it must be erased. */
 void tt_parts_displace(tt_negotiator *self, uint32_t entry);
-/* Are such slots still there? Then this ticket is not to be told in this round. */
+/* Do such slots still exist? Then this ticket is not sent to the coordinator in this round. */
 bool tt_parts_are_displacing(tt_negotiator *self, uint32_t entry);
-typedef enum tt_torn {
-    TT_TORN_NOT,
-    TT_TORN_WHOLE, /* it fails */
-    TT_TORN_REST,  /* it is to be told, so that the rest of it fails everywhere */
-} tt_torn;
-/* Refuse planned exchanges that peers have begun of tensors which are in this ticket of entry
- * `own`.
- */
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket);
-/* After a cut: fail those that wait and are in the way of what was begun. */
+/* How many tensors of a ticket peers have begun as planned in another group. */
+typedef enum tt_regrouped {
+    TT_REGROUPED_NONE,
+    TT_REGROUPED_ALL,  /* the ticket fails */
+    TT_REGROUPED_SOME, /* the ticket is sent, so that the rest of it fails everywhere */
+} tt_regrouped;
+/* Refuse planned exchanges that peers have begun and that contain tensors of this ticket of entry
+ * `own`. */
+tt_regrouped tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket);
+/* After a cut: fail waiting tickets that contain tensors of an owed exchange. */
 void tt_parts_settle(tt_negotiator *self);
-/* A group has come again: what was contested of it before is forgotten. */
+/* A group was submitted again: forget earlier contests of its tensors. */
 void tt_parts_forgive(tt_negotiator *self, const tt_ticket *ticket);
 void tt_parts_destroy(tt_negotiator *self);
 
@@ -84,7 +85,7 @@ typedef enum tt_phase {
 bool tt_round_is_due(const tt_negotiator *self);
 tt_status tt_round_start(tt_negotiator *self);
 tt_status tt_round_advance(tt_negotiator *self);
-/* What is urgent waits behind a round that waits for idle members: call them. */
+/* An urgent round waits behind one that waits for idle members: send them CALL. */
 void tt_round_hurry(tt_negotiator *self);
 tt_status tt_round_call(tt_negotiator *self, uint32_t member, const tt_notice *notice);
 
@@ -99,7 +100,7 @@ typedef struct tt_inquiry {
     bool is_open;
     uint64_t number;
     uint64_t asked_ns;
-    uint64_t age_ns; /* of the ticket that was asked about */
+    uint64_t age_ns; /* of the ticket in question */
     char name[TT_TICKET_NAME_BYTES_MAX + 1];
     uint16_t name_bytes;
     tt_ranges having, lacking, joined;
@@ -131,16 +132,16 @@ struct tt_negotiator {
     tt_place place;
     tt_entries entries;
     tt_cache cache;
-    uint32_t waiting_count, untold_count, changed_count, wish_count, upset_count;
+    uint32_t waiting_count, untold_count, changed_count, wish_count, failed_count;
     uint32_t displaced_count;             /* slots */
     uint32_t owed_count, contested_count; /* entries with owed; debts of contests */
 
     tt_phase phase;
     uint64_t done;         /* last round that is over */
-    uint64_t called;       /* highest round that all were called to */
+    uint64_t called;       /* highest round for which CALL was sent to all */
     bool has_news;         /* since the last vector */
-    bool is_urgent;        /* the others must be called */
-    bool is_rearmed;       /* after a round of use: those that wait go on at once */
+    bool is_urgent;        /* CALL must be sent to the others */
+    bool is_rearmed;       /* after a useful round: waiting members start the next one at once */
     bool is_useful;        /* this round */
     uint8_t flags;         /* the result of this round's vector */
     tt_combine vectors[2]; /* by round & 1: this round's, and early frames of the next */
@@ -151,7 +152,7 @@ struct tt_negotiator {
 
     uint64_t order;
     uint64_t step;
-    bool is_boundary; /* a step has ended in this batch */
+    bool is_boundary; /* a step has ended in this list of agreements */
     uint32_t generation;
 
     bool is_joining, is_join_told, is_joined;
@@ -160,24 +161,25 @@ struct tt_negotiator {
 
     tt_inquiry *inquiry;
     tt_survey *surveys;    /* of own tickets */
-    uint64_t survey_count; /* that there were */
+    uint64_t survey_count; /* surveys so far */
     uint64_t asked_ns;
     tt_status shut;    /* TT_OK: alive */
-    bool is_starved;   /* what it must know could not be kept: it shuts down */
+    bool is_starved;   /* out of memory for shared state: it shuts down */
     uint8_t last_mode; /* tt_negotiate_mode */
     tt_negotiate_counters count;
 
-    /* Not needed in most rounds, so that the rest lies close together. */
+    /* Not needed in most rounds; last, so that the rest lies close together. */
     tt_combine cut;
     tt_turn turn;
     tt_part_list parts, other_parts; /* scratch */
-    tt_part_list torn;               /* tensors of own groups that these answers end */
+    tt_part_list ended_parts;        /* tensors of own groups that these answers end */
     uint64_t cycle_ns;               /* original: begin of the last one */
     tt_text shut_text;
 };
 
 /* A round is a vector, then perhaps a cut, then perhaps a turn of the coordinator: requests are
- * gathered, the answer is waited for. In the original protocol it is such a turn alone. */
+ * gathered, then members wait for the answer. In the original protocol a round is such a turn
+ * alone. */
 static inline void tt_negotiator_set_phase(tt_negotiator *self, tt_phase phase)
 {
     TT_ASSERT(phase == TT_PHASE_IDLE || phase > self->phase);
@@ -186,7 +188,7 @@ static inline void tt_negotiator_set_phase(tt_negotiator *self, tt_phase phase)
 }
 
 void tt_negotiator_send(tt_negotiator *self, uint32_t member, const tt_notice *notice);
-/* Room for `needed` elements in *array of *capacity; what is new is zeroed. */
+/* Grow *array of *capacity to `needed` elements; new ones are zeroed. */
 tt_status tt_negotiator_grow(tt_negotiator *self, void **array, uint32_t *capacity,
                              size_t elem_bytes, uint32_t needed);
 __attribute__((format(printf, 3, 4))) void tt_negotiator_report(tt_negotiator *self, int level,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * negotiator.c - the door: tickets and frames come in, and go to the part that takes them. */
+ * negotiator.c - the door: dispatches tickets and frames to the parts. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -71,12 +71,12 @@ void tt_negotiator_say_joined(const tt_negotiator *self, const tt_ticket *ticket
     tt_text_add(text, "tensor ");
     tt_text_add_quoted(text, ticket->name, ticket->name_bytes);
     tt_text_add(text,
-                " needs every rank, but rank %u has joined; only allreduce and reduce go on "
+                " needs every rank, but rank %u has joined; only allreduce and reduce run "
                 "without it",
                 tt_negotiator_rank(self, self->first_joined));
 }
 
-/* An error in the middle of a round: this member cannot go on. */
+/* An error in the middle of a round: this member cannot continue. */
 static tt_status give_in(tt_negotiator *self, tt_status status)
 {
     status = status == TT_OK && self->is_starved ? TT_ERR_NO_MEMORY : status;
@@ -194,7 +194,7 @@ static tt_status object(const tt_negotiator *self, const tt_ticket *ticket, tt_t
     return TT_ERR_NO_MEMORY;
 }
 
-/* Texts are long to clear: only one that is refused needs any. */
+/* Clearing a text is slow: only a refused ticket needs one. */
 __attribute__((noinline)) static void refuse_new(tt_negotiator *self, tt_ticket *ticket)
 {
     tt_text text = {0};
@@ -210,8 +210,8 @@ __attribute__((noinline)) static void refuse_again(tt_negotiator *self, tt_ticke
     refuse(self, ticket, TT_ERR_BAD_ARGUMENT, &text);
 }
 
-/* What peers began with a tensor of it was refused for its sake: its host knows the words. */
-static void refuse_torn(tt_negotiator *self, tt_ticket *ticket)
+/* A planned exchange with a tensor of this ticket was refused: the host has the text. */
+static void refuse_regrouped(tt_negotiator *self, tt_ticket *ticket)
 {
     const tt_text text = {0};
     refuse(self, ticket, TT_ERR_MISMATCH, &text);
@@ -225,7 +225,7 @@ static bool may_wait(const tt_negotiator *self, const tt_ticket *ticket)
            (!ticket->needs_all || self->active == self->members.size);
 }
 
-/* Has the occurrence that comes next ended before it was submitted here? */
+/* Did the next occurrence end before this member submitted it? */
 static bool has_debt(const tt_entry *entry)
 {
     return entry->debt != NULL && (entry->owed == NULL || !entry->debt->is_after_owed);
@@ -284,8 +284,8 @@ void tt_negotiator_submit(tt_negotiator *self, tt_ticket *ticket)
     } else if (slot != NULL && slot->is_planned && !slot->is_frozen &&
                tt_slot_claims(slot, ticket)) {
         tt_plan_start(self, entry->slot, ticket);
-    } else if (tt_parts_refuse_owed(self, number, ticket) == TT_TORN_WHOLE) {
-        refuse_torn(self, ticket);
+    } else if (tt_parts_refuse_owed(self, number, ticket) == TT_REGROUPED_ALL) {
+        refuse_regrouped(self, ticket);
         tt_entry_release(self, number);
     } else {
         tt_parts_forgive(self, ticket);
@@ -342,15 +342,15 @@ uint32_t tt_negotiator_debts(tt_negotiator *self, const char *name, uint16_t nam
     return count;
 }
 
-void tt_negotiator_upset(tt_negotiator *self, uint32_t generation, uint32_t index)
+void tt_negotiator_plan_failed(tt_negotiator *self, uint32_t generation, uint32_t index)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
         tt_slot *slot = &self->cache.slots[i];
-        if (slot->entry != TT_NONE && slot->is_planned && !slot->is_upset && !slot->is_frozen &&
+        if (slot->entry != TT_NONE && slot->is_planned && !slot->has_failed && !slot->is_frozen &&
             slot->generation == generation &&
             (slot->index == index || (slot->bundle_size > 0 && slot->bundle == index))) {
-            slot->is_upset = true;
-            self->upset_count++;
+            slot->has_failed = true;
+            self->failed_count++;
             self->is_urgent = true;
             return; /* the others of its bundle leave with it */
         }
@@ -378,7 +378,7 @@ tt_status tt_negotiator_flush(tt_negotiator *self)
 static tt_status take_combined(tt_negotiator *self, uint32_t member, const tt_notice *notice)
 {
     if (notice->round <= self->done) {
-        return TT_OK; /* late, or twice */
+        return TT_OK; /* late, or a duplicate */
     }
     const uint64_t ahead = notice->round - self->done;
     if (self->config.mode == TT_NEGOTIATE_ORIGINAL || ahead > 2 ||
@@ -434,7 +434,7 @@ tt_status tt_negotiator_notice(tt_negotiator *self, uint32_t member, const tt_no
     }
     tt_status status = dispatch(self, member, notice);
     if (status == TT_ERR_BAD_WIRE) {
-        return status; /* not taken */
+        return status; /* refused */
     }
     if (status == TT_OK) {
         status = tt_round_advance(self);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * notice.h - the frames of a negotiation: kinds, flags and records. docs/control.md tells their
- * use.
+ * notice.h - the frames of a negotiation: kinds, flags and records. docs/control.md describes
+ * their use.
  *
- * A frame is known by (kind, round, sender, part), so one that comes twice changes nothing. Numbers
+ * A frame is identified by (kind, round, sender, part), so a duplicate changes nothing. Numbers
  * are little-endian, records are packed one behind the other and never cross a part.
  *
  * Layer:   negotiate, private.
@@ -19,28 +19,28 @@
 #include "negotiate/negotiate.h"
 
 typedef enum tt_notice_kind {
-    TT_NOTICE_VECTOR = 1, /* flags; [pending slots, AND] and, if MARKED, [slots to go, OR] */
+    TT_NOTICE_VECTOR = 1, /* flags; [pending slots, AND] and, if MARKED, [slots to erase, OR] */
     TT_NOTICE_CUT,        /* [occurrences begun of the tensors that leave the plan, MAX] */
     TT_NOTICE_REQUESTS,   /* up the tree: tt_request_head records */
     TT_NOTICE_ANSWERS,    /* down the tree: tt_answer_head records */
-    TT_NOTICE_CALL,       /* flooded through the tree: take part in this round, news or not */
-    TT_NOTICE_ASK,        /* to member 0: this name waits too long */
-    TT_NOTICE_QUERY,      /* to all: do you have this name? round: of member 0's inquiry, or of a
-                           * member's survey (survey.c) */
-    TT_NOTICE_HAVE,       /* the answer, in flags */
-    TT_NOTICE_REPORT,     /* of member 0 to those that wait: the name, 0, the text */
+    TT_NOTICE_CALL, /* flooded through the tree: take part in this round, with or without tickets */
+    TT_NOTICE_ASK,  /* to member 0: this name waits too long */
+    TT_NOTICE_QUERY,  /* to all: do you have this name? round: of member 0's inquiry, or of a
+                       * member's survey (survey.c) */
+    TT_NOTICE_HAVE,   /* the answer, in flags */
+    TT_NOTICE_REPORT, /* of member 0 to those that wait: the name, 0, the text */
 } tt_notice_kind;
 
-/* Of VECTOR and CUT: what any member said. */
+/* Of VECTOR and CUT: OR of all members' flags. */
 enum {
-    TT_FLAG_TURN = 1,      /* something for the coordinator */
+    TT_FLAG_TURN = 1,      /* a member has requests for the coordinator */
     TT_FLAG_INVALID = 2,   /* some slot must be erased */
     TT_FLAG_CUT = 4,       /* all plans must end */
     TT_FLAG_EMPTY = 8,     /* a member has nothing pending */
     TT_FLAG_DIVERGED = 16, /* digests differ */
     TT_FLAG_SPLIT = 32,    /* some slot must leave the plan, but may stay in the cache */
     TT_FLAGS_COMBINED = 63,
-    TT_FLAGS_MARKED = TT_FLAG_INVALID | TT_FLAG_SPLIT, /* such slots are marked behind the vector */
+    TT_FLAGS_MARKED = TT_FLAG_INVALID | TT_FLAG_SPLIT, /* such slots are marked after the vector */
 };
 /* Of REQUESTS and ANSWERS. */
 enum { TT_FLAG_LAST = 1 };
@@ -49,7 +49,7 @@ enum { TT_HAVE_NOTHING, TT_HAVE_TICKET, TT_HAVE_JOINED };
 
 enum {
     TT_NOTICE_PARTS_MAX = 1 << 16,
-    TT_NOTICE_RANGES_MAX = 512, /* of one record; more go in further records */
+    TT_NOTICE_RANGES_MAX = 512, /* of one record; more need further records */
 };
 
 typedef enum tt_request_kind {
@@ -72,8 +72,8 @@ typedef enum tt_answer_kind {
     TT_ANSWER_AGREED = 1,
     TT_ANSWER_FAILED, /* the claim is a text */
     TT_ANSWER_JOINED, /* the claim is a tt_answer_join */
-    /* The claim is a text. needs_all 1: a group that is contested, behind them (0) their tensors,
-     * which also fail where they were not submitted yet */
+    /* The claim is a text. needs_all 1: a contested group; after the groups (0) their tensors,
+     * which also fail on members that have not submitted them yet */
     TT_ANSWER_CONTESTED,
     TT_ANSWER_JUDGED, /* claims differ; status and text, in place of a claim, are the host's */
 } tt_answer_kind;

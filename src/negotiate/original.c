@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * original.c - Horovod's control plane before the cache, to compare with: every cycle each member
- * sends its requests to member 0, be there any or not, and gets the list of answers. */
+ * original.c - Horovod's control plane before the cache, for comparison: every cycle each member
+ * sends its requests, even if there are none, to member 0, and gets the list of answers. */
 #include "negotiate/internal.h"
 
 uint64_t tt_original_due(const tt_negotiator *self)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parts.c - a group's ticket stands for its tensors, and so a tensor may be in two tickets.
+ * parts.c - a group's ticket contains several tensors, so a tensor may be in two tickets.
  *
- * A rank has a tensor in one open ticket at a time (the host sees to it). So where one member has
- * it in a group, and another by itself or in another group, neither ticket can become complete. The
- * coordinator finds that out (contest.c), if it is told of both. It is told of what is not cached;
- * for the rest:
+ * A rank has a tensor in one open ticket at a time (the host ensures it). So if one member has it
+ * in a group, and another by itself or in another group, neither ticket can become complete. The
+ * coordinator detects that (contest.c) if both tickets are sent to it. Tickets that are not cached
+ * are; for the rest:
  *
- *  (1) No two slots have a tensor in common: who comes into the cache puts the other out. So at
- *      most one of two such tickets is cached.
- *  (2) A member that submits the other one has that slot erased, in the round in which it tells its
- *      own, and not before; so who waits for the slot tells its ticket, too.
- *  (3) If the slot is planned, that cuts it. Of what peers have begun of it, this member will never
- *      submit the next occurrence: it refuses that, which then fails everywhere, and its own ticket
- *      fails. So the ticket must not be told before the cut. Later occurrences stay owed.
+ *  (1) No two slots have a tensor in common: a new slot evicts the other. So at most one of two
+ *      such tickets is cached.
+ *  (2) A member that submits the other ticket has that slot erased, in the round in which it sends
+ *      its own, and not before; so members that wait for the slot send their tickets, too.
+ *  (3) If the slot is planned, that cuts it. This member will never submit the next occurrence that
+ *      peers have begun: it refuses it, so that it fails on all members, and its own ticket fails.
+ *      So the ticket must not be sent before the cut. Later occurrences stay owed.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ tt_status tt_parts_read(tt_negotiator *self, uint64_t own_hash, const tt_plannab
     return list->count == 0 ? push(self, list, own_hash) : TT_OK;
 }
 
-/* ---- which group's slot has a tensor ---- */
+/* ---- the slot of the group that has a tensor ---- */
 
 static uint32_t place_of(const tt_cache *cache, uint64_t hash)
 {
@@ -182,7 +182,7 @@ void tt_parts_erase(tt_negotiator *self, uint32_t number)
 
 /* ---- tickets ---- */
 
-/* Into self->parts. False: no memory, so that this member could not tell what is in whose way. */
+/* Fills self->parts. False: no memory, so that this member cannot detect conflicts. */
 static bool ticket_parts(tt_negotiator *self, uint64_t own_hash, const tt_ticket *ticket)
 {
     const tt_plannable item = {
@@ -235,7 +235,7 @@ static bool has(const tt_part_list *list, uint64_t hash)
     return false;
 }
 
-/* One occurrence of this tensor, which was in a group that is refused, is over here. */
+/* One occurrence of this tensor, which was in a refused group, is over on this member. */
 static tt_status end_here(tt_negotiator *self, const char *group, const tt_part_name *part)
 {
     const uint32_t number = tt_entry_find(self, part->name, part->name_bytes, true);
@@ -281,20 +281,20 @@ static bool have_common(const tt_part_list *a, const tt_part_list *b)
     return false;
 }
 
-/* Is anything left of it that the others must hear of? */
+/* Are tensors left in the ticket, so that it must be sent to the others? */
 static bool has_rest(const tt_negotiator *self, const tt_ticket *ticket)
 {
     tt_part_name part = {0};
     return self->host.part(self->host.owner, ticket->claim, ticket->claim_bytes, 0, &part) > 0 &&
-           part.torn != NULL;
+           part.regrouped != NULL;
 }
 
-tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket)
+tt_regrouped tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket *ticket)
 {
     bool is_met = false;
     if (self->owed_count == 0 || self->host.part == NULL ||
         !ticket_parts(self, tt_entry_hash(&self->entries.items[own]), ticket)) {
-        return TT_TORN_NOT;
+        return TT_REGROUPED_NONE;
     }
     for (uint32_t i = 0; i < self->entries.used && self->owed_count > 0; i++) {
         const tt_entry *entry = &self->entries.items[i];
@@ -313,10 +313,12 @@ tt_torn tt_parts_refuse_owed(tt_negotiator *self, uint32_t own, const tt_ticket 
             is_met = true;
         }
     }
-    return !is_met ? TT_TORN_NOT : has_rest(self, ticket) ? TT_TORN_REST : TT_TORN_WHOLE;
+    return !is_met                  ? TT_REGROUPED_NONE
+           : has_rest(self, ticket) ? TT_REGROUPED_SOME
+                                    : TT_REGROUPED_ALL;
 }
 
-/* The first ticket that is in the way of what was begun; NULL: none is. */
+/* The first ticket that conflicts with an owed exchange; NULL: none does. */
 static const tt_ticket *settle_one(tt_negotiator *self)
 {
     for (uint32_t number = self->entries.oldest; number != TT_NONE;
@@ -326,11 +328,11 @@ static const tt_ticket *settle_one(tt_negotiator *self)
         if (entry->wait != TT_WAIT_UNTOLD && entry->wait != TT_WAIT_CHANGED) {
             continue;
         }
-        const tt_torn torn = tt_parts_refuse_owed(self, number, ticket);
-        if (torn == TT_TORN_WHOLE) {
+        const tt_regrouped found = tt_parts_refuse_owed(self, number, ticket);
+        if (found == TT_REGROUPED_ALL) {
             tt_entry_fail(self, number, TT_ERR_MISMATCH, "");
         }
-        if (torn != TT_TORN_NOT) {
+        if (found != TT_REGROUPED_NONE) {
             return ticket;
         }
     }
@@ -340,7 +342,7 @@ static const tt_ticket *settle_one(tt_negotiator *self)
 void tt_parts_settle(tt_negotiator *self)
 {
     while (self->owed_count > 0 && settle_one(self) != NULL) {
-        /* others may have left the list with it */
+        /* other tickets may have left the list with it */
     }
 }
 
@@ -372,7 +374,7 @@ void tt_parts_destroy(tt_negotiator *self)
 {
     list_release(self, &self->parts);
     list_release(self, &self->other_parts);
-    list_release(self, &self->torn);
+    list_release(self, &self->ended_parts);
     tt_release(&self->memory, self->cache.parts, self->cache.part_capacity,
                sizeof(*self->cache.parts));
 }

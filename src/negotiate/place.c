@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * place.c - who talks to whom: members to the leader of their host, leaders among each other.
+ * place.c - the topology: members send to the leader of their host, leaders to each other.
  *
  * Leaders are numbered by `turn`, from the host of member 0, which is the coordinator. The tree is
  * binomial over turns, so a subtree is a block of hosts, and of members where ranks are numbered by
@@ -31,7 +31,7 @@ static uint32_t tree_bits(const tt_negotiator *self)
     return bits;
 }
 
-/* The caller's arrays are right, or the set cannot be made. */
+/* Are the caller's arrays consistent? Else the negotiator is not created. */
 static bool members_are_right(const tt_negotiate_members *members)
 {
     if (members->size == 0 || members->self >= members->size || members->host_count == 0 ||
@@ -109,7 +109,7 @@ uint32_t tt_place_parent(const tt_negotiator *self)
                             : tt_place_leader(self, place->turn & (place->turn - 1));
 }
 
-/* The largest subtree first: it has the longest way. */
+/* The largest subtree first: it is the deepest. */
 uint32_t tt_place_child(const tt_negotiator *self, uint32_t child)
 {
     const tt_place *place = &self->place;

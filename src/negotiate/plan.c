@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan.c - tensors that come in every step go ahead without a message, until they are cut.
+ * plan.c - tensors repeated in every step start without a message, until they are cut.
  *
- * A step ends in the agreed order when a tensor comes again. Slots that were agreed in each of the
+ * A step ends in the agreed order when a tensor repeats. Slots that were agreed in each of the
  * last steps_to_plan steps are promoted at the end of that round, on all members alike; tickets
- * that wait for them become their first occurrences. From then on each member counts what it has
- * begun of each.
+ * that wait for them become their first occurrences. From then on each member counts the
+ * occurrences it has begun of each.
  *
- * Of those that are promoted together, neighbours that the host calls of one kind form bundles.
- * Neighbours are slots that follow each other and were agreed in one round at least once: where a
- * round happens to end does not part them, but nobody submits a tensor that waits for another one
- * in the round of that one. The tensor that comes last in a step is the first that the next step
- * uses, so a chain of neighbours is cut from its end: the last bundle is short, each before it may
- * be twice as long.
+ * Among slots that are promoted together, neighbours of one kind (by the host) form bundles.
+ * Neighbours are slots that follow each other and were agreed in one round at least once: the
+ * chance end of a round does not separate them, but a tensor that is submitted only after another
+ * one has ended is never in the same round. The last tensor of a step is the first that the next
+ * step uses, so a chain of neighbours is divided from its end: the last bundle is short, each
+ * before it may be twice as long.
  *
  * Each tensor is still counted and cut by itself; the host may exchange the bundle as one, and
- * tells when that did not hold (upset). Then all of it leaves the plan, and must come in twice as
- * many equal steps before it is planned again.
+ * reports it when that failed (tt_negotiator_plan_failed). Then the whole bundle leaves the plan,
+ * and must repeat in twice as many equal steps before it is planned again.
  *
- * A cut takes slots out of the plan. Between freezing and the result this member begins nothing of
- * them, so the maximum over all members is final: up to it an occurrence was begun somewhere and is
- * run as planned, here when it is submitted (`owed`); above it nobody has begun, and it is
- * negotiated. */
+ * A cut takes slots out of the plan. Between freezing and the result this member begins no
+ * occurrence of them, so the maximum over all members is final: up to it an occurrence was begun on
+ * some member and runs as planned, on this member when it is submitted (`owed`); later ones were
+ * begun on none, and are negotiated. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -31,15 +31,15 @@
 
 enum {
     PLANNED_MAX = TT_NOTICE_BYTES_MAX / 4, /* the counts of a cut fit one frame */
-    BUNDLES_OPEN_MAX = 8,                  /* that are being filled */
+    BUNDLES_OPEN_MAX = 8,                  /* being filled at a time */
     BUNDLE_BYTES_LAST = 8 * 1024,          /* of the last bundle of a chain */
-    BUNDLE_BYTES_MAX = 64 * 1024,          /* from the last to the first they double up to this */
+    BUNDLE_BYTES_MAX = 64 * 1024, /* sizes double from the last bundle to the first, up to this */
     SPLITS_COUNTED_MAX = 8,
     BUNDLE_ALIGN_BYTES = 64,
-    AHEAD_MAX = 4096, /* occurrences; credit holds an honest member to far fewer */
+    AHEAD_MAX = 4096, /* occurrences; credit limits a correct member to far fewer */
 };
 
-/* Slots are numbered in the order in which their tensors first came. */
+/* Slots are numbered in the order in which their tensors were first agreed. */
 static void note_neighbours(tt_negotiator *self, uint32_t number)
 {
     tt_slot *slots = self->cache.slots, *slot = &slots[number];
@@ -67,7 +67,7 @@ void tt_plan_saw(tt_negotiator *self, uint32_t number)
     note_neighbours(self, number);
 }
 
-/* ---- going ahead ---- */
+/* ---- planned starts ---- */
 
 static void tell(tt_negotiator *self, const tt_agreement *item)
 {
@@ -175,7 +175,7 @@ static bool may_plan(const tt_negotiator *self)
            self->active == self->members.size && (self->flags & TT_FLAG_CUT) == 0;
 }
 
-/* A quarter of the cache stays free for what is not planned. */
+/* A quarter of the cache stays free for tensors that are not planned. */
 static uint32_t planned_max(const tt_cache *cache)
 {
     const uint32_t most = cache->capacity - cache->capacity / 4;
@@ -197,7 +197,7 @@ static bool is_steady(const tt_negotiator *self, const tt_slot *slot)
            slot->last_step + 1 >= self->step;
 }
 
-/* The kind's own, else one that was not used for long. */
+/* The open bundle of this kind, else a free place, else the last place. */
 static filling *filling_of(filling *fillings, uint64_t kind)
 {
     uint32_t at = 0;
@@ -210,8 +210,8 @@ static filling *filling_of(filling *fillings, uint64_t kind)
     return &fillings[at];
 }
 
-/* Put the slot before others that it may go with. Until all are in, `bundle` is the last slot, and
- * size and places are counted there. */
+/* Put the slot at the front of a bundle of its kind. Until the bundle is complete, `bundle` is its
+ * last slot, which counts size and places. */
 static void join_bundle(tt_negotiator *self, uint32_t number, const tt_fusion *fusion,
                         filling *fillings)
 {
@@ -263,8 +263,8 @@ static bool host_may_plan(const tt_negotiator *self, const tt_slot *slot, tt_fus
     return self->host.may_plan == NULL || self->host.may_plan(self->host.owner, &item, fusion);
 }
 
-/* Do its first planned occurrence and that of the slot before it belong to one step? Of the step
- * that has just begun, what was in its first round is over by now. */
+/* Do its first planned occurrence and that of the slot before it belong to one step? Tensors in the
+ * first round of the step that has just begun are over by now. */
 static bool is_aligned(const tt_negotiator *self, uint32_t number)
 {
     const tt_slot *slot = &self->cache.slots[number];
@@ -290,8 +290,8 @@ static void make_bundles(tt_negotiator *self)
     }
 }
 
-/* Give the slot its place, and with the first of them the bundle its number, which is kept with the
- * last until that has its turn. */
+/* Give the slot its place. The first slot gives the bundle its number, which is kept in the last
+ * one until its turn. */
 static void place_in_bundle(tt_negotiator *self, uint32_t number, uint32_t *index_io)
 {
     tt_slot *slot = &self->cache.slots[number];
@@ -355,9 +355,8 @@ void tt_plan_promote(tt_negotiator *self)
         }
     }
     self->count.plans_made++;
-    tt_negotiator_report(self, TT_LOG_DEBUG,
-                         "%u tensors are planned from here on, %u bundles among them", count,
-                         index - count);
+    tt_negotiator_report(self, TT_LOG_DEBUG, "%u tensors are planned from now on, with %u bundles",
+                         count, index - count);
 }
 
 /* ---- the cut ---- */
@@ -398,7 +397,7 @@ uint32_t tt_plan_freeze(tt_negotiator *self, const uint8_t *marks, bool is_all)
     return self->frozen_count;
 }
 
-/* What this member is still to run of the slot's plan. */
+/* Record the occurrences of the slot that this member must still run as planned. */
 static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
 {
     tt_entry *entry = &self->entries.items[slot->entry];
@@ -427,7 +426,7 @@ static tt_status owe(tt_negotiator *self, const tt_slot *slot, uint32_t limit)
     return TT_OK;
 }
 
-/* Those that wait for the slot, to go with it, need not. */
+/* Other tensors of the bundle need not wait for the slot any more. */
 static void tell_bundle(const tt_negotiator *self, const tt_slot *slot, uint32_t limit)
 {
     if (slot->bundle_size > 0 && self->host.unplanned != NULL) {
@@ -461,7 +460,8 @@ static void settle_ticket(tt_negotiator *self, uint32_t number)
     }
 }
 
-/* A joining member runs at once what it owes, so the counts of others are not believed. */
+/* Are the limits plausible? A joining member runs what it owes at once, so counts of peers are
+ * checked. */
 static bool are_near(const tt_negotiator *self, const uint8_t *limits)
 {
     const tt_cache *cache = &self->cache;
@@ -491,14 +491,14 @@ tt_status tt_plan_cut(tt_negotiator *self, const uint8_t *limits)
         }
         uint32_t limit;
         memcpy(&limit, limits + sizeof(limit) * k++, sizeof(limit));
-        TT_ASSERT(limit >= slot->begun); /* the highest of all, this member among them */
-        self->upset_count -= slot->is_upset;
-        slot->is_upset = slot->is_frozen = false;
+        TT_ASSERT(limit >= slot->begun); /* the maximum over all members, including this one */
+        self->failed_count -= slot->has_failed;
+        slot->has_failed = slot->is_frozen = false;
         slot->streak = 0;
         if ((self->flags & TT_FLAG_SPLIT) != 0 && slot->bundle_size > 0 &&
             slot->splits < SPLITS_COUNTED_MAX) {
             slot->splits++;
-            slot->is_near = false; /* what was near once has been late since */
+            slot->is_near = false; /* it was near once, but late since */
         }
         tt_cache_unpin(self, i);
         tt_cache_note(self, limit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ranges.c - a sorted array of ranges; adding one melts those it touches. */
+ * ranges.c - a sorted array of ranges; adding one merges those it touches. */
 #include "negotiate/ranges.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ranges.h - a set of numbers as ascending ranges: short when members come in blocks.
+ * ranges.h - a set of numbers as ascending ranges: short when members are consecutive.
  *
  * Layer:   negotiate, private.
  * Threads: one at a time per set.
@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/* Both ends belong to it. */
+/* Both ends are included. */
 typedef struct tt_range {
     uint32_t first, last;
 } tt_range;

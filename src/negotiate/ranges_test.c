@@ -45,7 +45,7 @@ static void test_adding_is_union(void **state)
     }
 }
 
-static void test_the_ends_of_the_numbers_are_in_reach(void **state)
+static void test_the_smallest_and_largest_numbers_are_allowed(void **state)
 {
     (void)state;
     tt_ranges ranges = {0};
@@ -94,7 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_adding_is_union),
-        cmocka_unit_test(test_the_ends_of_the_numbers_are_in_reach),
+        cmocka_unit_test(test_the_smallest_and_largest_numbers_are_allowed),
         cmocka_unit_test(test_ranges_read_like_lists_of_ranks),
         cmocka_unit_test(test_no_memory_leaves_the_set_as_it_was),
     };

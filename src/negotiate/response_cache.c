@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * response_cache.c - what was agreed once, under a number that is the same on every member.
+ * response_cache.c - agreed names and claims, in slots that are equal on all members.
  *
- * All members call these functions in the same order with the same arguments, because they do so
- * with results of rounds alone. The digest is a chain over those calls: it travels with every
- * vector, so a member that strayed is found before its bits are believed.
+ * All members call these functions in the same order with the same arguments, because they
+ * call them only with results of rounds. The digest is a chain over those calls: every vector
+ * carries it, so a member that diverged is detected before its bits are used.
  *
  * Slots in use are in a list by last agreement; planned ones are not, so they are never evicted. */
 #include <string.h>
@@ -168,7 +168,7 @@ void tt_cache_erase(tt_negotiator *self, uint32_t number)
     if (self->entries.items[entry].ticket != NULL) {
         tt_entry_wait(self, entry, TT_WAIT_UNTOLD);
     }
-    self->upset_count -= slot->is_upset;
+    self->failed_count -= slot->has_failed;
     self->displaced_count -= slot->is_displaced;
     tt_parts_erase(self, number);
     self->entries.items[entry].slot = TT_NONE;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * roll.c - requests about names, equal ones merged: a row per name, in it the claims, with each
- * claim the members that made it.
+ * roll.c - merges equal requests: a row per name has the claims, a claim has its members.
  *
  * On the way up a row lives for one turn. At the coordinator it stays until all members are in it:
- * a member tells a request once. */
+ * a member sends a request once. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -72,7 +71,7 @@ static tt_row *row_for(tt_negotiator *self, const tt_request_view *view)
     return self->entries.items[entry].row;
 }
 
-/* The first one to end a tensor gives the reason. */
+/* The first request to end a tensor gives the reason. */
 static tt_status add_verdict(tt_negotiator *self, tt_row *row, const tt_request_view *view)
 {
     if (row->verdict != 0) {
@@ -93,7 +92,7 @@ static void note_parts(tt_negotiator *self, tt_row_claim *claim)
     if (self->members.self == 0 && self->host.part != NULL) {
         claim->has_parts =
             self->host.part(self->host.owner, claim->claim, claim->bytes, 0, &part) > 0;
-        claim->is_torn = part.torn != NULL;
+        claim->is_regrouped = part.regrouped != NULL;
         self->turn.groups += claim->has_parts;
     }
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round.c - one round: vectors are combined; if a plan must end, it is cut; if anyone has something
- * for the coordinator, there is a turn.
+ * round.c - one round: vectors are combined; if a plan must end, it is cut; if a member has
+ * requests for the coordinator, there is a turn.
  *
  *   IDLE -> VECTOR -> [CUT] -> [GATHER -> ANSWER] -> IDLE
  *
- * Which phases a round has follows from the result of its vector, so all members go the same way.
- * Every phase ends at a member only after all members have entered it; nobody is more than one
- * phase ahead of anybody, and nobody can end round r + 1 before all have ended round r.
+ * The result of its vector determines the phases of a round, so they are equal on all members. A
+ * phase ends on a member only after all members have entered it: no member is more than one phase
+ * ahead of another, and none can end round r + 1 before all have ended round r.
  *
- * When to begin: with something new; or, while `is_rearmed`, with anything that waits. A round
- * after which members are rearmed was of use, or saw a member that had nothing; it cannot spin,
- * because the next one ends only when that member has something. After a round in which all had
- * something but nothing in common, a member with news calls the others. */
+ * A member begins a round when it has a new ticket; or, while `is_rearmed`, when any ticket waits.
+ * Members are rearmed after a round that was useful, or in which a member had no ticket; this
+ * cannot spin, because the next round ends only when that member has one. After a round in which
+ * all had tickets but none in common, a member with a new ticket sends CALL to the others. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -74,7 +74,7 @@ bool tt_round_is_due(const tt_negotiator *self)
     }
     const bool has_something = self->waiting_count > 0 || self->is_joined;
     return self->called > self->done || has_request(self) || self->changed_count > 0 ||
-           self->upset_count > 0 || self->displaced_count > 0 ||
+           self->failed_count > 0 || self->displaced_count > 0 ||
            (has_something && (self->has_news || self->is_rearmed));
 }
 
@@ -83,14 +83,14 @@ static void mark_slots(const tt_negotiator *self, uint64_t *marks)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
         const tt_slot *slot = &self->cache.slots[i];
-        if (slot->entry != TT_NONE && (slot->is_upset || slot->is_displaced ||
+        if (slot->entry != TT_NONE && (slot->has_failed || slot->is_displaced ||
                                        self->entries.items[slot->entry].wait == TT_WAIT_CHANGED)) {
             marks[i / 64] |= UINT64_C(1) << (i & 63);
         }
     }
 }
 
-/* A member that has joined has every reduction. */
+/* A joined member has a ticket for every reduction. */
 static void mark_joined(const tt_negotiator *self, uint64_t *pending)
 {
     for (uint32_t i = 0; i < self->cache.used; i++) {
@@ -116,10 +116,10 @@ static tt_status own_vector(tt_negotiator *self, tt_notice *own)
     own->flags |= self->is_joining && self->cache.planned > 0 ? TT_FLAG_CUT : 0;
     own->bytes = words * 8;
     own->payload = self->scratch;
-    if (self->changed_count + self->displaced_count + self->upset_count > 0) {
+    if (self->changed_count + self->displaced_count + self->failed_count > 0) {
         mark_slots(self, self->scratch + words);
         own->flags |= self->changed_count + self->displaced_count > 0 ? TT_FLAG_INVALID : 0;
-        own->flags |= self->upset_count > 0 ? TT_FLAG_SPLIT : 0;
+        own->flags |= self->failed_count > 0 ? TT_FLAG_SPLIT : 0;
         own->bytes *= 2;
     }
     if (self->is_joined) {
@@ -163,7 +163,7 @@ static bool is_marked(const uint8_t *bits, uint32_t slot)
     return bits != NULL && (bits[slot / 8] >> (slot & 7) & 1) != 0;
 }
 
-/* Where some must be erased, those that only had to leave the plan go with them. */
+/* If some slots must be erased, those that only had to leave the plan are erased with them. */
 static void erase_invalid(tt_negotiator *self)
 {
     const uint8_t *invalid = (self->flags & TT_FLAG_INVALID) != 0 ? marks_of(self) : NULL;
@@ -196,7 +196,7 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
         item->ticket = tt_entry_end(self, entry);
         self->last_mode = TT_NEGOTIATE_BITVECTOR;
     }
-    if (known->row != NULL) { /* one who joined has told the coordinator of it */
+    if (known->row != NULL) { /* a member that joined has sent it to the coordinator */
         tt_roll_remove(self, known->row);
     }
     slot->round = self->done + 1;
@@ -205,8 +205,8 @@ static tt_status agree_slot(tt_negotiator *self, uint32_t number)
     return TT_OK;
 }
 
-/* The lines of slots first..first + 63 that have a bit, each kind on the way while those of the
- * kind before come in: a round ends long after its tensors were submitted. */
+/* Prefetch the lines of slots first..first + 63 that have a bit, kind by kind, so that the fetches
+ * overlap: a round ends long after its tensors were submitted. */
 static void fetch_agreed(const tt_negotiator *self, uint32_t first, uint64_t word)
 {
     const tt_slot *slots = &self->cache.slots[first];
@@ -298,8 +298,8 @@ static tt_status end_vector(tt_negotiator *self)
     if ((self->flags & TT_FLAG_DIVERGED) != 0) {
         self->count.divergences++;
         tt_negotiator_report(self, TT_LOG_WARN,
-                             "the ranks' caches of agreed tensors differ in round %llu: all start "
-                             "anew",
+                             "the ranks' caches of agreed tensors differ in round %llu: all "
+                             "restart",
                              (unsigned long long)vector->round);
         tt_plan_freeze(self, NULL, true);
         return begin_cut(self);

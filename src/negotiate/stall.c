@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stall.c - a ticket that waits too long is asked about: who has it, who does not.
+ * stall.c - finds the members that have and lack a ticket that waits too long.
  *
- * Only here does the coordinator send to all members: vectors say that a tensor is missing
- * somewhere, not where. One inquiry is open at a time; a member asks about one ticket at a time and
- * comes back to it every stall_ns. What answers nothing within a quarter of that is named too. */
+ * Only here does the coordinator send to all members: vectors show that a tensor is missing on some
+ * member, not on which. One inquiry is open at a time; a member sends ASK for one ticket at a time,
+ * and repeats it every stall_ns. Members that do not answer within a quarter of that are named,
+ * too. */
 #include <string.h>
 
 #include "base/log.h"
@@ -82,7 +83,8 @@ static uint64_t answered(const tt_inquiry *inquiry)
     return inquiry->having.total + inquiry->lacking.total + inquiry->joined.total;
 }
 
-/* Everyone answered, or waited for long enough. Nothing to say if it was agreed meanwhile. */
+/* All members have answered, or the time for it has passed. Reports nothing if the ticket was
+ * agreed meanwhile. */
 static tt_status close_inquiry(tt_negotiator *self)
 {
     tt_inquiry *inquiry = self->inquiry;
@@ -115,7 +117,7 @@ static tt_status open_inquiry(tt_negotiator *self, const char *name, uint16_t na
     }
     tt_inquiry *inquiry = self->inquiry;
     if (inquiry->is_open) {
-        return TT_OK; /* who asks will ask again */
+        return TT_OK; /* the member will send ASK again */
     }
     inquiry->is_open = true;
     inquiry->number++;
@@ -167,7 +169,7 @@ void tt_stall_destroy(tt_negotiator *self)
 
 /* ---- at every member ---- */
 
-/* What cannot be kept is missing in a report, and nowhere else. */
+/* Running out of memory here affects only the report. */
 static tt_status without_memory(tt_status status)
 {
     return status == TT_ERR_NO_MEMORY ? TT_OK : status;
@@ -232,7 +234,7 @@ static tt_status ask(tt_negotiator *self, uint32_t number, uint64_t now_ns)
     return TT_OK;
 }
 
-/* What is too old is given up, through the coordinator, so on all members or none. */
+/* Tickets that are too old are given up through the coordinator: on all members or none. */
 static void give_up(tt_negotiator *self, uint64_t now_ns)
 {
     for (uint32_t number = self->entries.oldest; number != TT_NONE;
@@ -296,6 +298,6 @@ tt_status tt_stall_tick(tt_negotiator *self, uint64_t now_ns)
             return without_memory(ask(self, number, now_ns));
         }
     }
-    self->asked_ns = now_ns; /* look again after a pause */
+    self->asked_ns = now_ns; /* check again after a pause */
     return TT_OK;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * survey.c - who lacks a ticket whose time is over.
+ * survey.c - finds the members that lack a ticket whose deadline has passed.
  *
- * The member whose deadline has passed asks all others itself: the coordinator may be the one that
- * does not answer. Answers come in while the ticket is still waited for; the text is made of those
- * that are there by then. Cost: one frame to each member and one back, for at most SURVEYS_MAX
- * tickets at a time; others are given up without a word about who lacks them. */
+ * The member whose deadline has passed queries all others itself: the coordinator may be the one
+ * that does not answer. Answers arrive while the ticket still waits; the text is made of those that
+ * have arrived by then. Cost: one frame to each member and one back, for at most SURVEYS_MAX
+ * tickets at a time; the errors of further tickets do not name the members that lack them. */
 #include <string.h>
 
 #include "negotiate/internal.h"
 
 enum { SURVEYS_MAX = 16 };
 
-/* Tells these numbers from those of the coordinator's inquiries. */
+/* Distinguishes these numbers from those of the coordinator's inquiries. */
 #define SURVEY_BIT (UINT64_C(1) << 63)
 
 struct tt_survey {
@@ -90,11 +90,11 @@ tt_status tt_survey_answer(tt_negotiator *self, uint32_t member, const tt_notice
         survey = survey->next;
     }
     if ((notice->round & ~SURVEY_BIT) > self->survey_count || notice->flags > TT_HAVE_JOINED) {
-        return TT_ERR_BAD_WIRE; /* nobody asked that */
+        return TT_ERR_BAD_WIRE; /* no such survey was sent */
     }
     if (survey == NULL || tt_ranges_has(&survey->having, member) ||
         tt_ranges_has(&survey->lacking, member) || tt_ranges_has(&survey->joined, member)) {
-        return TT_OK; /* it was agreed meanwhile, or came twice */
+        return TT_OK; /* it was agreed meanwhile, or is a duplicate */
     }
     tt_ranges *set = notice->flags == TT_HAVE_TICKET   ? &survey->having
                      : notice->flags == TT_HAVE_JOINED ? &survey->joined
@@ -111,7 +111,7 @@ static void add_ranks(const tt_negotiator *self, const tt_ranges *ranks, const c
     }
 }
 
-/* Who has not answered. Without memory for the list it stays empty. */
+/* The members that have not answered. Without memory the list stays empty. */
 static void find_silent(tt_negotiator *self, const tt_survey *survey, tt_ranges *silent)
 {
     for (uint32_t i = 0; i < self->members.size; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * told.c - what is agreed in one go, told to the host in one call.
+ * told.c - reports the agreements of one list to the host in one call.
  *
- * Few items lie on the stack of who opened the batch, where no member's memory must be fetched for
- * them; many are in memory that is kept. */
+ * A few items are on the stack of the function that opened the list, which is in the processor's
+ * cache; more are in memory that is kept. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -18,7 +18,7 @@ void tt_told_open(tt_negotiator *self, tt_agreement *near)
     batch->count = 0;
 }
 
-/* Behind those that are there already. */
+/* Move the items to the kept memory, after those already there. */
 static tt_status move_far(tt_negotiator *self)
 {
     tt_told *batch = &self->batch;
@@ -58,8 +58,8 @@ void tt_told_tell(tt_negotiator *self)
     self->host.agreed(self->host.owner, batch->items, count);
 }
 
-/* What runs together, and so where each runs, depends on all of them: of some alone nothing can be
- * told. */
+/* Batches, and so the place of each item, depend on the whole list: a partial list cannot be
+ * reported. */
 static void fail_all(tt_negotiator *self, tt_status status)
 {
     tt_told *batch = &self->batch;

@@ -2,9 +2,9 @@
  *
  * turn.c - a coordinator turn: requests up the tree, merged on the way; answers down it.
  *
- * A child's requests are merged as its parts come. When all children and this member's own are in,
- * the rows go up. The answers are passed on part by part, and take effect when all are here: their
- * order is the agreed order. */
+ * A child's requests are merged as their parts arrive. When those of all children and this member
+ * are in, the rows are sent up. Answers are forwarded part by part, and take effect when all have
+ * arrived: their order is the agreed order. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -63,7 +63,7 @@ void tt_turn_destroy(tt_negotiator *self)
 {
     tt_turn *turn = &self->turn;
     if (turn->rows.head.next == NULL) {
-        return; /* was never made */
+        return; /* was never created */
     }
     drop_rows(self);
     drop_answers(self);
@@ -109,7 +109,7 @@ tt_status tt_turn_requests(tt_negotiator *self, uint32_t member, const tt_notice
     return TT_OK;
 }
 
-/* One record of this member's own. */
+/* Add one request of this member. */
 static tt_status tell(tt_negotiator *self, tt_request_kind kind, const tt_entry *entry,
                       const tt_text *text)
 {
@@ -146,8 +146,9 @@ static tt_status tell_wish(tt_negotiator *self, tt_entry *entry)
     return TT_OK;
 }
 
-/* Only without a plan, which a joined member could not follow, and with every ticket known. The
- * coordinator hears of cached tickets too: when all have joined, they must run before that ends. */
+/* Only without a plan, which a joined member could not follow, and when all its tickets were sent.
+ * Cached tickets are sent to the coordinator, too: when all have joined, they must run before the
+ * join ends. */
 static tt_status tell_join(tt_negotiator *self)
 {
     if (!self->is_joining || self->is_join_told || self->cache.planned > 0 ||

@@ -31,22 +31,22 @@ typedef struct tt_turn {
     tt_list rows;      /* of this turn; at the coordinator: of all that wait */
     tt_ranges joiners; /* of this turn */
     tt_ranges joined;  /* at the coordinator */
-    uint32_t last;     /* at the coordinator: who joined last */
+    uint32_t last;     /* at the coordinator: the member that joined last */
     uint32_t groups;   /* at the coordinator: claims of groups in `rows` */
     tt_part *answers;
     uint32_t answer_capacity;
-    tt_ranges answered;    /* parts that are here */
+    tt_ranges answered;    /* parts that have arrived */
     uint32_t answer_count; /* 0: not known */
-    bool is_used;          /* something is in it */
+    bool is_used;          /* not empty */
 } tt_turn;
 
 tt_status tt_turn_init(tt_negotiator *self);
 void tt_turn_destroy(tt_negotiator *self);
 tt_status tt_turn_requests(tt_negotiator *self, uint32_t member, const tt_notice *notice);
 tt_status tt_turn_answers(tt_negotiator *self, uint32_t member, const tt_notice *notice);
-/* Add this member's own, and what its children sent, to the way up; at the coordinator answer. */
+/* Send this member's requests and those of its children up; the coordinator answers. */
 tt_status tt_turn_pass_up(tt_negotiator *self);
-/* Own requests into the rows. */
+/* Add this member's requests to the rows. */
 tt_status tt_turn_tell(tt_negotiator *self);
 static inline bool tt_turn_has_all(const tt_turn *turn, uint32_t child_count)
 {
@@ -74,7 +74,7 @@ void tt_roll_remove(tt_negotiator *self, tt_row *row);
 tt_status tt_roll_parse(const tt_negotiator *self, const uint8_t **bytes, uint32_t *left,
                         tt_request_view *view_out);
 
-/* coordinator.c: compare what is complete, and answer */
+/* coordinator.c: compare complete rows, and answer */
 tt_status tt_coordinator_answer(tt_negotiator *self);
 
 /* writer.c: records into parts */
@@ -86,7 +86,7 @@ typedef struct tt_writer {
     uint8_t bytes[TT_NOTICE_BYTES_MAX];
 } tt_writer;
 
-/* contest.c: end what members have in different tickets */
+/* contest.c: end tensors that members have in different tickets */
 tt_status tt_contest_answer(tt_writer *writer);
 void tt_writer_answer(tt_writer *writer, const tt_answer_head *head, const char *name,
                       const void *claim);
@@ -99,9 +99,9 @@ tt_status tt_writer_end(tt_writer *writer);
 tt_status tt_turn_keep(tt_negotiator *self, uint32_t part, bool is_last, const void *bytes,
                        uint32_t count);
 
-/* answer.c: what the coordinator said takes effect. */
+/* answer.c: apply the coordinator's answers. */
 tt_status tt_answers_apply(tt_negotiator *self);
-/* told.c: what is agreed in one go, told to the host in one call */
+/* told.c: agreements of one list, reported to the host in one call */
 enum { TT_TOLD_NEAR = 64 };
 
 typedef struct tt_told {
@@ -116,7 +116,7 @@ void tt_told_open(tt_negotiator *self, tt_agreement *near);
 /* A place for one more, to be filled; NULL: memory is out. */
 tt_agreement *tt_told_add(tt_negotiator *self);
 void tt_told_tell(tt_negotiator *self);
-/* Tells what is left; `status` negative: it is not whole, and its tickets fail. */
+/* Report the remaining items; `status` negative: the list is incomplete, and its tickets fail. */
 void tt_told_close(tt_negotiator *self, tt_status status);
 
 #endif

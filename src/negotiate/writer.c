@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * writer.c - records into parts that fit a frame; no record crosses from one to the next. */
+ * writer.c - writes records into parts that fit a frame; no record crosses two parts. */
 #include <string.h>
 
 #include "base/assert.h"

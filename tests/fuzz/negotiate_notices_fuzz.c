@@ -259,7 +259,7 @@ static void play(tt_negotiator *negotiator, fuzz_host *host, fuzz_input *input)
         } else if (choice < 46) {
             tt_negotiator_join(negotiator);
         } else if (choice < 50) {
-            tt_negotiator_upset(negotiator, (uint32_t)host->round, (uint32_t)(choice & 1));
+            tt_negotiator_plan_failed(negotiator, (uint32_t)host->round, (uint32_t)(choice & 1));
         } else if (choice < 56) {
             host->now_ns += UINT64_C(1) << (choice * 3 % 40);
             if (tt_negotiator_due(negotiator) <= host->now_ns) {

@@ -135,7 +135,7 @@ typedef enum action_kind {
     ACTION_SUBMIT,
     ACTION_JOIN,
     ACTION_CANCEL,
-    ACTION_UPSET,
+    ACTION_PLAN_FAILED,
     ACTION_LEAVE, /* when its tickets have ended; frames to it are lost from then on */
 } action_kind;
 
@@ -246,9 +246,9 @@ static void act(const test_search *search, test_place *place, uint32_t member)
     case ACTION_JOIN:
         tt_negotiator_join(negotiator);
         break;
-    case ACTION_UPSET: {
+    case ACTION_PLAN_FAILED: {
         const test_event *event = world_event(place->world, member, EVENT_PLANNED, 0);
-        tt_negotiator_upset(negotiator, event->generation, event->index);
+        tt_negotiator_plan_failed(negotiator, event->generation, event->index);
         break;
     }
     case ACTION_CANCEL:
@@ -488,7 +488,7 @@ static void run(const char *what, const test_scenario *scenario, bool is_checked
     {                   \
         .kind = (kind_) \
     }
-#define UPSET DO(ACTION_UPSET)
+#define PLAN_FAILED DO(ACTION_PLAN_FAILED)
 #define JOIN DO(ACTION_JOIN)
 #define LEAVE DO(ACTION_LEAVE)
 #define CANCEL DO(ACTION_CANCEL)
@@ -560,7 +560,7 @@ static void test_a_plan_of_three_members_is_cut(void **state)
     (void)state;
     for (uint32_t per_host = 1; per_host <= 3; per_host++) {
         const test_scenario scenario = {
-            .size = 3, .per_host = per_host, .planned_steps = 3, .actions = {{UPSET}}};
+            .size = 3, .per_host = per_host, .planned_steps = 3, .actions = {{PLAN_FAILED}}};
         run("a plan of three members is cut", &scenario, true);
     }
 }
@@ -630,7 +630,7 @@ static const test_menu cuts = {.what = "cuts",
                                    {SUBMIT("A", "c"), SUBMIT("A", "c")},
                                    {SUBMIT("A", "new"), SUBMIT("A", "new")},
                                    {SUBMIT("A", "c"), SUBMIT("A", "new")},
-                                   {UPSET, SUBMIT("A", "c")},
+                                   {PLAN_FAILED, SUBMIT("A", "c")},
                                    {SUBMIT("B", "c"), SUBMIT("A", "new")},
                                    {{.kind = ACTION_NONE}},
                                    {SUBMIT("A", "c"), CANCEL, SUBMIT("B", "new")},
@@ -656,7 +656,7 @@ static const test_menu leaves = {.what = "leaves",
                                      {SUBMIT("C", "c"), SUBMIT("A", "c"), SUBMIT("C", "c")},
                                      {SUBMIT("A", "c"), SUBMIT("C", "c"), LEAVE},
                                      {SUBMIT("A", "new"), SUBMIT("C", "c"), LEAVE},
-                                     {UPSET, SUBMIT("C", "c"), SUBMIT("A", "c")},
+                                     {PLAN_FAILED, SUBMIT("C", "c"), SUBMIT("A", "c")},
                                  }};
 
 typedef struct sweep {

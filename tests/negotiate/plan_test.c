@@ -162,14 +162,15 @@ static void test_one_member_that_changes_disagrees_and_the_others_learn_it(void 
     }
 }
 
-static void test_an_upset_tensor_leaves_the_plan_and_comes_back(void **state)
+static void test_a_tensor_that_failed_leaves_the_plan_and_returns(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         test_world *world = planned_world(4, seed);
         const test_event *event = world_event(world, 0, EVENT_PLANNED, 1);
         for (uint32_t i = 0; i < 4; i++) {
-            tt_negotiator_upset(world->members[i].negotiator, event->generation, event->index);
+            tt_negotiator_plan_failed(world->members[i].negotiator, event->generation,
+                                      event->index);
             if (seed % 2 == 0) {
                 world_run(world);
             }
@@ -325,7 +326,7 @@ static void test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later(vo
     }
     const uint64_t turns = world_counters(world, 0)->coordinator_turns;
     const test_event *a = last_planned(world, 0, "a");
-    tt_negotiator_upset(world->members[1].negotiator, a->generation, a->bundle);
+    tt_negotiator_plan_failed(world->members[1].negotiator, a->generation, a->bundle);
     world_flush(world);
     world_run(world);
     const uint64_t planned = world_counters(world, 2)->planned;
@@ -463,7 +464,7 @@ static void test_what_needs_all_fails_while_someone_has_joined(void **state)
             const test_event *event = world_event(world, i, EVENT_FAILED, 0);
             assert_int_equal(event->status, TT_ERR_PEER_LEFT);
             assert_string_equal(event->text, "tensor \"b\" needs every rank, but rank 3 has "
-                                             "joined; only allreduce and reduce go on without it");
+                                             "joined; only allreduce and reduce run without it");
             tt_negotiator_join(world->members[i].negotiator);
         }
         world_run(world);
@@ -557,7 +558,7 @@ int main(void)
         cmocka_unit_test(test_a_tensor_outside_the_plan_is_negotiated_aside),
         cmocka_unit_test(test_a_change_at_any_place_loses_nothing),
         cmocka_unit_test(test_one_member_that_changes_disagrees_and_the_others_learn_it),
-        cmocka_unit_test(test_an_upset_tensor_leaves_the_plan_and_comes_back),
+        cmocka_unit_test(test_a_tensor_that_failed_leaves_the_plan_and_returns),
         cmocka_unit_test(test_what_was_agreed_together_is_planned_as_a_bundle),
         cmocka_unit_test(test_where_rounds_happen_to_end_does_not_decide_what_is_bundled),
         cmocka_unit_test(test_tensors_that_never_came_together_are_not_bundled),

@@ -53,9 +53,8 @@ static void add_cache(uint64_t *hash, const tt_cache *cache)
         }
         add_bytes(hash, slot->claim, slot->claim_bytes);
         add(hash, (uint64_t)slot->older << 8 | (uint64_t)slot->is_near << 4 |
-                      (uint64_t)slot->needs_all << 3 |
-                      (uint64_t)slot->is_planned << 2 | (uint64_t)slot->is_frozen << 1 |
-                      slot->is_upset);
+                      (uint64_t)slot->needs_all << 3 | (uint64_t)slot->is_planned << 2 |
+                      (uint64_t)slot->is_frozen << 1 | slot->has_failed);
         add(hash, slot->last_step);
         add(hash, (uint64_t)slot->streak << 32 | slot->splits);
         add(hash, slot->round);
@@ -143,7 +142,7 @@ static uint64_t member_hash(const tt_negotiator *self)
     uint64_t hash = 1;
     add(&hash, (uint64_t)(int64_t)self->shut << 8 | self->phase);
     add(&hash, (uint64_t)self->untold_count << 32 | self->changed_count);
-    add(&hash, (uint64_t)self->wish_count << 32 | self->upset_count);
+    add(&hash, (uint64_t)self->wish_count << 32 | self->failed_count);
     add(&hash, self->done);
     add(&hash, self->called);
     add(&hash, (uint64_t)self->flags << 8 | (uint64_t)self->has_news << 7 |

@@ -323,7 +323,7 @@ static void judge_agreement(simulation *run, const call_slot *slot, const call_s
 
 static bool is_short_of_claims(const call_slot *slot)
 {
-    return strstr(slot->request.error, "no word from") != NULL && !judge_is_late(slot);
+    return strstr(slot->request.error, "no claim from") != NULL && !judge_is_late(slot);
 }
 
 /* Claims are waited for as long as verdict_ns, not for ever: a rank that makes the call later (an

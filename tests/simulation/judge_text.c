@@ -2,7 +2,7 @@
  *
  * judge_text.c - is what a mismatch tells true? The text lists ranks by what they asked for:
  *
- *   ranks disagree about ...: ranks 0, 2-4: <claim>; rank 1: <claim>; no word from rank 5
+ *   ranks disagree about ...: ranks 0, 2-4: <claim>; rank 1: <claim>; no claim from rank 5
  *
  * Two ranks that made the same call are told together, and the one rank that made another is told
  * apart. */
@@ -80,7 +80,7 @@ static told told_read(const char *text)
         uint32_t ranks;
         at += strspn(at, ":; ");
         at = read_ranks(at, &ranks);
-        if (at == NULL || *at != ':') { /* cut off, or "no word from", or in other words */
+        if (at == NULL || *at != ':') { /* cut off, or "no claim from", or in other words */
             break;
         }
         result.claims[result.count++] = ranks;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch.c - small named tensors that travel as one.
+ * batch.c - small named tensors exchanged as one.
  *
- * A batch lies in the arena, so that its copy is the staging that foreign memory needs anyway. */
+ * A batch lies in the arena, so that its copy is the staging that private memory needs anyway. */
 #include "control/named/batch.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum {
     ALIGN_BYTES = 64,
-    TIMED_ONE_IN = 16,         /* of planned occurrences one is timed, and counted for the others */
+    TIMED_ONE_IN = 16, /* one planned occurrence in so many is timed, and counted for the others */
 };
 
 void tt_batch_set_phase(tt_batch *batch, tt_batch_phase phase)
@@ -74,7 +74,7 @@ static bool memory_reserve(tt_batch *batch, size_t bytes)
 tt_status tt_batch_reserve(tt_control *control)
 {
     tt_names *names = control->names;
-    while (names->batch_count <= BATCHES_OPEN_MAX + 1) { /* all open, and one that is not */
+    while (names->batch_count <= BATCHES_OPEN_MAX + 1) { /* all open ones, and a free one */
         tt_batch *batch = tt_platform_allocate(
             control->platform, sizeof(*batch) + TT_BUNDLE_MEMBERS_MAX * sizeof(batch->members[0]));
         if (batch == NULL) {
@@ -90,7 +90,7 @@ tt_status tt_batch_reserve(tt_control *control)
     return TT_OK;
 }
 
-/* There always is one: of a batch without memory the op ends at once, and it comes back. */
+/* Never fails: the op of a batch without memory ends at once, and returns the batch. */
 static tt_batch *pool_take(tt_control *control, tt_set *set, tt_policy policy)
 {
     tt_names *names = control->names;
@@ -110,7 +110,7 @@ static tt_batch *pool_take(tt_control *control, tt_set *set, tt_policy policy)
     return batch;
 }
 
-/* A peer may yet store to memory that has strays: nobody gets it. */
+/* A peer may still store to memory that has strays: it is not reused. */
 static void pool_give(tt_batch *batch)
 {
     tt_names *names = batch->control->names;
@@ -248,10 +248,10 @@ uint32_t tt_batch_requests(const tt_batch_member *member, tt_request *const **re
     return member->request != NULL ? 1 : 0;
 }
 
-/* Copying begins; what it took is added when it ends. */
+/* Copying begins; its time is added when it ends. */
 static uint64_t copy_begin(tt_platform *platform)
 {
-    platform->ops->spend(platform, TT_SPEND_COPY, 0); /* a fresh look at the clock */
+    platform->ops->spend(platform, TT_SPEND_COPY, 0); /* reads the clock again */
     return tt_now(platform);
 }
 
@@ -261,7 +261,7 @@ static void copy_end(tt_control *control, uint64_t begun_ns, uint64_t bytes)
     control->counters.copy_ns += tt_now(control->platform) - begun_ns;
 }
 
-/* The bytes that were copied, with those that align them. */
+/* Returns the bytes copied, with padding. */
 static uint64_t copy_in(tt_batch *batch, const tt_batch_member *member)
 {
     tt_request *const *requests;
@@ -273,7 +273,7 @@ static uint64_t copy_in(tt_batch *batch, const tt_batch_member *member)
         if (bytes > 0 && !requests[i]->is_lost) { /* else it has no data, and the batch fails */
             memcpy(batch->memory + at, requests[i]->input, bytes);
         }
-        if (!batch->is_kept) { /* else it was zero from the beginning, and sums of it are */
+        if (!batch->is_kept) { /* else it was zeroed once, and sums of it stay zero */
             memset(batch->memory + at + bytes, 0, end - at - bytes);
         }
         at = end;
@@ -306,7 +306,7 @@ void tt_batch_copy_early(tt_batch *batch, const tt_batch_member *member)
     }
 }
 
-/* Copy what was summed; the request's status says if there was room for it. */
+/* Copy the results; the request's status is negative if its output is too small. */
 static void copy_out(const tt_batch *batch, const tt_batch_member *member)
 {
     tt_request *const *requests;
@@ -327,7 +327,8 @@ static void copy_out(const tt_batch *batch, const tt_batch_member *member)
     }
 }
 
-/* Copy results to members from `copied` on, at most spread_bytes or one member. Are all done? */
+/* Copy results to members from `copied` on, at most spread_bytes or one member. True: all are
+ * copied. */
 static bool spread(tt_batch *batch)
 {
     TT_ASSERT(batch->copied < batch->count);
@@ -358,7 +359,7 @@ uint32_t tt_batch_detach(tt_batch *batch, tt_batch_member *members_out)
     return count;
 }
 
-/* Memory that a peer may yet store to is left to a record of the pool. */
+/* Memory that a peer may still store to is handed to a record of the pool. */
 static void reset(tt_batch *batch)
 {
     TT_ASSERT(batch->is_kept && batch->count == 0);
@@ -437,7 +438,7 @@ static void planned_ended(tt_control *control, tt_set *set, const tt_agreement *
     }
 }
 
-/* A planned batch that did not hold: its tensors go one by one, on every rank. */
+/* A planned batch that failed: its tensors run one by one, on every rank. */
 static void dissolve(tt_batch *batch)
 {
     TT_ASSERT(batch->policy == POLICY_PLANNED && batch->carrier.status < 0);
@@ -448,7 +449,7 @@ static void dissolve(tt_batch *batch)
     tt_text error = {0};
     const tt_status status = batch->carrier.status;
     const bool is_final = status == TT_ERR_TIMED_OUT || status == TT_ERR_NO_MEMORY;
-    if (!is_final) { /* else others may have completed it, and go on with the next */
+    if (!is_final) { /* else others may have completed it, and continue with the next */
         planned_ended(control, set, &item);
     }
     tt_text_add(&error, "%s", batch->carrier.error);
@@ -462,7 +463,7 @@ static void dissolve(tt_batch *batch)
         tt_name *name = members[i].name;
         item.index = members[i].index;
         item.ticket = &name->ticket;
-        if (is_final) { /* for a rank that has them one by one */
+        if (is_final) { /* for ranks that run them one by one */
             tt_name_object(name, status, error.bytes);
         }
         tt_run_items(control, set, &item, 1, true);
@@ -519,7 +520,7 @@ bool tt_batch_is_planned(const tt_request *request)
 
 /* ---- running ---- */
 
-/* A claim as a request: `first` is what one of its members asks for, or NULL. */
+/* A claim as a request: `first` is the request of one of its members, or NULL. */
 static void carrier_fill(tt_batch *batch, const tt_claim *claim, const tt_request *first)
 {
     batch->carrier = (tt_request){
@@ -546,7 +547,7 @@ static void carrier_fill(tt_batch *batch, const tt_claim *claim, const tt_reques
     memcpy(batch->carrier.shape, claim->shape, sizeof(claim->shape));
 }
 
-/* What all members together claim. */
+/* The claim of the whole batch. */
 static void carrier_fill_whole(tt_batch *batch)
 {
     TT_ASSERT(batch->bytes % ALIGN_BYTES == 0);
@@ -559,8 +560,8 @@ static void carrier_fill_whole(tt_batch *batch)
     carrier_fill(batch, &whole, NULL);
 }
 
-/* What is this occurrence's alone: as urgent as its most urgent member, and over before the first
- * deadline of one. Has the time of a member passed here? Then nothing of it can be given. */
+/* Set the fields that change per occurrence: the urgency of its most urgent member, and the
+ * earliest deadline of its members. True: a member has ended on this rank, so it has no data. */
 static bool carrier_renew(tt_batch *batch, tt_text *text)
 {
     tt_request *carrier = &batch->carrier;
@@ -596,7 +597,7 @@ static void carrier_submit(tt_run *run, tt_batch *batch, const tt_failure *objec
 {
     tt_text text;
     tt_text_clear(&text);
-    const bool is_planned = batch->policy == POLICY_PLANNED; /* alone they may need less */
+    const bool is_planned = batch->policy == POLICY_PLANNED; /* alone they need less memory */
     const tt_failure starved = {.status = is_planned ? TT_ERR_CANCELLED : TT_ERR_NO_MEMORY,
                                 .text = text.bytes};
     if (!has_memory) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_test.c - members of a planned batch do not wait for one that cannot come, and what is small
- * may change.
+ * batch_test.c - members of a planned batch do not wait for one that left the plan; the fusion
+ * threshold may change.
  *
  * Ranks over the simulated driver, whose clock is exact: times here are no measurements. Steps of
  * small named tensors are repeated until a plan puts them into bundles.
@@ -47,7 +47,7 @@ typedef struct one_call {
 typedef struct job {
     tt_sim *sim;
     tt_control *controls[RANKS];
-    uint32_t tuned_step; /* from here on tensors go by the second threshold */
+    uint32_t tuned_step; /* from this step on the second threshold applies */
     one_call calls[RANKS][STEPS][TENSORS];
 } job;
 
@@ -109,7 +109,7 @@ static void submit(void *argument)
     tt_control_submit(control, &call->request);
 }
 
-/* A tensor of a step, `after_ns` its begin; each rank `skew_ns` after the one before. */
+/* A tensor of a step, `after_ns` after its start; each rank `skew_ns` after the one before. */
 typedef struct wanted {
     uint32_t step, tensor;
     tt_dtype dtype; /* those of one type may share a bundle */
@@ -152,7 +152,7 @@ static void job_run(job *it)
     }
 }
 
-/* From the begin of its step until it is over on the last rank. */
+/* From the start of its step until it is over on the last rank. */
 static uint64_t time_of(const job *it, uint32_t step, uint32_t tensor)
 {
     uint64_t last_ns = 0;
@@ -165,8 +165,8 @@ static uint64_t time_of(const job *it, uint32_t step, uint32_t tensor)
 
 /* ---- a member leaves the plan ---- */
 
-/* The tensor at `place` changes sides; the ranks begin `skew_ns` apart, so that some have begun
- * what others owe. */
+/* The tensor at `place` crosses the threshold; the ranks start `skew_ns` apart, so that some have
+ * begun occurrences that others owe. */
 static void run_tuned(uint32_t place, uint64_t skew_ns, uint64_t seed)
 {
     job *it = job_create(seed);
@@ -196,7 +196,7 @@ static void run_tuned(uint32_t place, uint64_t skew_ns, uint64_t seed)
     job_destroy(it);
 }
 
-static void test_nobody_waits_for_a_member_that_left_the_plan(void **state)
+static void test_no_member_waits_for_one_that_left_the_plan(void **state)
 {
     (void)state;
     static const uint64_t skews[] = {0, 10 * 1000, 500 * 1000, 5 * MS};
@@ -214,7 +214,7 @@ static void gathered(tt_request *request)
     call->ended_ns = tt_now(tt_sim_platform(call->job->sim, call->rank));
 }
 
-static void test_only_sums_change_sides(void **state)
+static void test_only_sums_cross_the_fusion_threshold(void **state)
 {
     (void)state;
     job *it = job_create(3);
@@ -223,7 +223,7 @@ static void test_only_sums_change_sides(void **state)
     assert_non_null(outputs);
     it->tuned_step = 0;
     job_call(it, &(wanted){.dtype = TT_U8, .bytes = LARGE_BYTES});
-    for (uint32_t rank = 0; rank < RANKS; rank++) { /* of lengths on both sides */
+    for (uint32_t rank = 0; rank < RANKS; rank++) { /* of lengths below and above the threshold */
         tt_request *request = &it->calls[rank][0][0].request;
         request->collective = TT_ALLGATHER;
         request->is_uneven = true;
@@ -243,7 +243,7 @@ static void test_only_sums_change_sides(void **state)
 
 /* ---- results ---- */
 
-/* What is agreed at once is more than a step copies: results come in several, and are all told. */
+/* More is agreed at once than a step copies: results take several steps, and all are reported. */
 static void test_long_batches_are_spread_in_steps(void **state)
 {
     (void)state;
@@ -270,9 +270,9 @@ static void test_long_batches_are_spread_in_steps(void **state)
 
 /* ---- members that are late ---- */
 
-/* Of every three tensors the first has to wait for the others, a bit apart from those of other
- * bundles. In a later step, when these two are a bundle, the second waits for the third. */
-static void test_bundles_that_wait_together_are_late_once(void **state)
+/* The first of every three tensors has to wait for the others, at slightly different times in each
+ * bundle. In a later step, when these two are a bundle, the second waits for the third. */
+static void test_bundles_that_wait_together_share_a_back_off_step(void **state)
 {
     (void)state;
     static const tt_dtype dtypes[] = {TT_U8, TT_I8, TT_U16, TT_I16};
@@ -292,7 +292,7 @@ static void test_bundles_that_wait_together_are_late_once(void **state)
     job_run(it);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t patience_ns = late_ns << i;
-        uint32_t waited = 0; /* the first tensors may have been agreed each by itself */
+        uint32_t waited = 0; /* the first tensors may have been agreed one by one */
         for (uint32_t tensor = i; tensor < TENSORS; tensor += 3) {
             const uint64_t time_ns = time_of(it, late_steps[i], tensor) - tensor * MS;
             assert_true(time_ns < patience_ns + 5 * MS);
@@ -306,10 +306,10 @@ static void test_bundles_that_wait_together_are_late_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_waits_for_a_member_that_left_the_plan),
-        cmocka_unit_test(test_only_sums_change_sides),
+        cmocka_unit_test(test_no_member_waits_for_one_that_left_the_plan),
+        cmocka_unit_test(test_only_sums_cross_the_fusion_threshold),
         cmocka_unit_test(test_long_batches_are_spread_in_steps),
-        cmocka_unit_test(test_bundles_that_wait_together_are_late_once),
+        cmocka_unit_test(test_bundles_that_wait_together_share_a_back_off_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

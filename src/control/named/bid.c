@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bid.c - the claim of a ticket: what its requests are said to be, member by member.
+ * bid.c - the claim of a ticket: the claims of its requests, member by member.
  *
  *   u32 member count | i32 objection | records | text of the objection
  *
  * A record is the fixed part of a tt_claim, one byte of length and the name (of members of a group;
  * a single request's name is the ticket's). With more members than fit there is one hash of all
- * records instead, and, where these fit, one of each name. The records are kept here, for the time
- * after this rank has joined: peers may have begun such a group as planned.
+ * records instead, and, where these fit, one of each name. This rank keeps the records for the time
+ * after it has joined: peers may have begun such a group as planned.
  */
 #include <string.h>
 
@@ -24,9 +24,9 @@ _Static_assert((int)HEAD_BYTES + (int)RECORD_BYTES < (int)BID_SHORT_BYTES,
 
 enum { VASTS_KEPT = 16 };
 
-/* A bid that was told as a digest, with its records. */
+/* A bid that was sent as a digest, with its records. */
 typedef struct tt_vast {
-    struct tt_vast *next; /* told less recently */
+    struct tt_vast *next; /* sent less recently */
     uint64_t digest;
     size_t bytes;
     uint8_t bid[];
@@ -56,12 +56,12 @@ static uint8_t *record_write(const tt_name *name, const tt_request *request, uin
     return at + RECORD_BYTES + name_bytes;
 }
 
-/* Those that a bid tells of. */
+/* Number of members in the bid. */
 static uint32_t bid_members(const tt_name *name)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < name->member_count; i++) {
-        count += name->members[i]->is_torn ? 0 : 1;
+        count += name->members[i]->is_regrouped ? 0 : 1;
     }
     return count;
 }
@@ -96,8 +96,7 @@ static tt_status bid_reserve(tt_control *control, tt_name *name, size_t bytes)
     return TT_OK;
 }
 
-/* A rank that has joined has the identity to give, and no data. What a digest stands for it cannot
- * tell. */
+/* A joined rank contributes the identity element, and has no data. It cannot resolve a digest. */
 static bool needs_all(const tt_name *name, bool is_digest)
 {
     bool needs = is_digest;
@@ -109,7 +108,7 @@ static bool needs_all(const tt_name *name, bool is_digest)
     return needs;
 }
 
-/* ---- what digests stand for ---- */
+/* ---- records of digests ---- */
 
 static tt_vast **vast_find(tt_vast **link, uint64_t digest)
 {
@@ -125,7 +124,7 @@ static void vast_push(tt_set *set, tt_vast *vast)
     set->vasts = vast;
 }
 
-/* Without memory it is not kept. */
+/* Without memory nothing is kept. */
 static void vast_keep(tt_control *control, const tt_name *name, uint64_t digest, size_t bytes)
 {
     TT_ASSERT(name->kind == NAME_GROUP && name->is_vast);
@@ -209,7 +208,7 @@ static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest
         at += sizeof(hash);
     }
     for (uint32_t i = 0; is_hashed && i < name->member_count; i++) {
-        if (name->members[i]->is_torn) {
+        if (name->members[i]->is_regrouped) {
             continue;
         }
         const uint64_t hash = tt_hash64(name->members[i]->name, strlen(name->members[i]->name), 0);
@@ -217,7 +216,7 @@ static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest
         at += sizeof(hash);
     }
     for (uint32_t i = 0; !is_digest && i < name->member_count; i++) {
-        at = name->members[i]->is_torn ? at : record_write(name, name->members[i], at);
+        at = name->members[i]->is_regrouped ? at : record_write(name, name->members[i], at);
     }
     TT_ASSERT((size_t)(at - name->bid) <= name->bid_capacity);
     if (objection != NULL) {
@@ -225,8 +224,8 @@ static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest
     }
 }
 
-/* There is no memory for the words of an objection to a single request: some of them fit in any
- * record. How many bytes the bid has. */
+/* There is no memory for the text of an objection to a single request: its beginning fits in any
+ * record. Returns the bytes of the bid. */
 static size_t bid_write_cut(tt_name *name, const tt_failure *objection)
 {
     TT_ASSERT(name->kind == NAME_TENSOR && name->member_count == 1);
@@ -240,7 +239,7 @@ static size_t bid_write_cut(tt_name *name, const tt_failure *objection)
     return bytes + words.length;
 }
 
-/* There is no memory for the bid of a group: one that fits in any record says so. */
+/* There is no memory for the bid of a group: a bid that fits in any record objects. */
 static size_t bid_write_starved(const tt_control *control, tt_name *name)
 {
     tt_text text = {0};
@@ -271,7 +270,7 @@ void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection
     const size_t text_bytes = objection != NULL ? strlen(objection->text) : 0;
     size_t bytes = HEAD_BYTES;
     for (uint32_t i = 0; i < name->member_count; i++) {
-        bytes += name->members[i]->is_torn ? 0 : record_bytes(name, name->members[i]);
+        bytes += name->members[i]->is_regrouped ? 0 : record_bytes(name, name->members[i]);
     }
     TT_ASSERT(name->kind == NAME_TENSOR ? name->member_max == 0 : name->member_max > 0);
     const bool is_digest = bytes + text_bytes > TT_TICKET_CLAIM_BYTES_MAX;
@@ -290,7 +289,7 @@ void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection
         bytes = bid_write_cut(name, objection);
     } else {
         bytes = bid_write_starved(control, name);
-        tt_name_starve(control); /* nobody could tell which tensors are in it */
+        tt_name_starve(control); /* no member could learn which tensors are in it */
     }
     TT_ASSERT(bytes <= TT_TICKET_CLAIM_BYTES_MAX && bytes <= name->bid_capacity);
     name->has_bid = name->kind == NAME_TENSOR && objection == NULL;
@@ -378,13 +377,13 @@ static uint32_t part_record(const uint8_t *bytes, size_t left, uint32_t place, t
     return place_make((place >> 16) + 1, at + RECORD_BYTES + name_bytes);
 }
 
-/* The words of one who tells that the rest of its group is to fail. */
-static void add_torn(const void *claim, size_t byte_count, tt_part_name *part)
+/* The text of a member whose group was regrouped: the rest of the group fails. */
+static void add_regrouped(const void *claim, size_t byte_count, tt_part_name *part)
 {
     tt_bid bid;
-    if (tt_bid_read(&bid, claim, byte_count) && bid.objection == BID_TORN) {
-        part->torn = bid.text;
-        part->torn_bytes = (uint16_t)bid.text_bytes;
+    if (tt_bid_read(&bid, claim, byte_count) && bid.objection == BID_REGROUPED) {
+        part->regrouped = bid.text;
+        part->regrouped_bytes = (uint16_t)bid.text_bytes;
     }
 }
 
@@ -416,13 +415,13 @@ uint32_t tt_bid_part(void *owner, const void *claim, uint16_t byte_count, uint32
         next = place_make((place >> 16) + 1, at + HASH_BYTES);
     }
     TT_DEBUG_ASSERT((next & UINT16_MAX) <= byte_count);
-    if (next > 0 && status == BID_TORN) {
-        add_torn(claim, byte_count, part_out);
+    if (next > 0 && status == BID_REGROUPED) {
+        add_regrouped(claim, byte_count, part_out);
     }
     return next;
 }
 
-/* ---- words for people ---- */
+/* ---- texts ---- */
 
 static void add_ranks(tt_text *text, const tt_set *set, const tt_claimant *claimant)
 {
@@ -483,17 +482,17 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
 {
     const uint32_t member = first_difference(claimants, count);
     tt_bid bid;
-    for (uint32_t i = 0; i < count; i++) { /* before all else: no rank may count this as an end */
+    for (uint32_t i = 0; i < count; i++) { /* checked first: no request may end with it */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) &&
             bid.objection == BID_APART) {
             tt_text_add_words(text, bid.text, bid.text_bytes);
             return bid.objection;
         }
     }
-    for (uint32_t i = 0; i < count; i++) { /* who cannot take part is the culprit */
+    for (uint32_t i = 0; i < count; i++) { /* a rank that cannot take part is the culprit */
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes) && bid.objection < 0) {
             tt_text_add(text, "%.*s", (int)bid.text_bytes, bid.text);
-            return bid.objection == BID_TORN ? TT_ERR_MISMATCH : bid.objection;
+            return bid.objection == BID_REGROUPED ? TT_ERR_MISMATCH : bid.objection;
         }
     }
     tt_text_add(text, "ranks disagree about tensor ");
@@ -506,7 +505,7 @@ tt_status tt_bid_explain(const tt_set *set, const char *name, const tt_claimant 
         if (tt_bid_read(&bid, claimants[i].claim, claimants[i].claim_bytes)) {
             tell_bid(text, &bid, member);
         } else {
-            tt_text_add(text, "nothing that can be read");
+            tt_text_add(text, "a malformed claim");
         }
     }
     return TT_ERR_MISMATCH;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bid_test.c - claims that come from a peer are read only if every part of them can be. */
+ * bid_test.c - a malformed claim of a peer is refused as a whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { HEAD_BYTES = 8, DIGEST_BYTES = 8 };
 
-/* A group's claim by digest, of a member that objects: count, status, digest, words. */
+/* A group's claim by digest, of a member that objects: count, status, digest, text. */
 static size_t objection_write(uint8_t *bytes, uint32_t count, int32_t status, const char *words)
 {
     memset(bytes, 0, HEAD_BYTES + DIGEST_BYTES);
@@ -37,8 +37,8 @@ static void test_an_objection_is_read(void **state)
     assert_memory_equal(bid.text, "why", 3);
 }
 
-/* What a coordinator returns for it must be a status that all members take. */
-static void test_a_status_that_none_has_is_refused(void **state)
+/* The coordinator must return a status that all members accept. */
+static void test_an_invalid_status_is_refused(void **state)
 {
     (void)state;
     uint8_t bytes[64];
@@ -50,7 +50,7 @@ static void test_a_status_that_none_has_is_refused(void **state)
     }
 }
 
-static void test_what_is_cut_short_is_refused(void **state)
+static void test_a_truncated_claim_is_refused(void **state)
 {
     (void)state;
     uint8_t bytes[64];
@@ -67,8 +67,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_objection_is_read),
-        cmocka_unit_test(test_a_status_that_none_has_is_refused),
-        cmocka_unit_test(test_what_is_cut_short_is_refused),
+        cmocka_unit_test(test_an_invalid_status_is_refused),
+        cmocka_unit_test(test_a_truncated_claim_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

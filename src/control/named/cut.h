@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cut.h - where a step's tensors are cut into groups.
+ * cut.h - divides the tensors of a step into groups.
  *
  * A pure function of their sizes, of the rounds in which they were agreed and of their order, all
  * of which are the same on every rank.
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TT_CUT_GROUPS = 8 }; /* that tt_cut_begin aims at, where it is left to the library */
+enum { TT_CUT_GROUPS = 8 }; /* target of tt_cut_begin when the library chooses the number */
 
 typedef struct tt_cut {
     bool is_auto;
@@ -27,9 +27,9 @@ typedef struct tt_cut {
     uint32_t group_count;
 } tt_cut;
 
-/* `count` tensors of `bytes` together are to go in `wanted` groups of equal bytes; UINT32_MAX: in
- * some, cut where a round of agreement ended if that leaves them half to one and a half as large.
- */
+/* Divide `count` tensors of `bytes` in all into `wanted` groups of equal bytes. UINT32_MAX: the
+ * library chooses, and cuts where a round of agreement ended if that leaves groups of 0.5 to 1.5
+ * times the target. */
 void tt_cut_begin(tt_cut *cut, uint32_t wanted, uint32_t count, uint64_t bytes);
 /* The group of the next tensor, from 1; `batch`: the round in which it was agreed. */
 uint32_t tt_cut_next(tt_cut *cut, uint64_t bytes, uint32_t batch);

@@ -73,7 +73,7 @@ static void test_automatic_groups_have_half_to_twice_the_mean(void **state)
         cut(&one, UINT32_MAX);
         const uint64_t mean = one.total / TT_CUT_GROUPS;
         if (one.largest > mean) {
-            continue; /* it is a group by itself, whatever has come before it */
+            continue; /* it is a group by itself, whatever precedes it */
         }
         tried++;
         assert_in_range(one.group_count, 4, 17);
@@ -104,7 +104,7 @@ static void test_automatic_groups_end_where_a_round_ended(void **state)
     }
 }
 
-static void test_as_many_groups_as_asked_for_of_equal_bytes(void **state)
+static void test_the_requested_number_of_groups_has_equal_bytes(void **state)
 {
     static step one;
     tt_random random;
@@ -154,7 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_automatic_groups_have_half_to_twice_the_mean),
         cmocka_unit_test(test_automatic_groups_end_where_a_round_ended),
-        cmocka_unit_test(test_as_many_groups_as_asked_for_of_equal_bytes),
+        cmocka_unit_test(test_the_requested_number_of_groups_has_equal_bytes),
         cmocka_unit_test(test_few_tensors_make_no_empty_group),
     };
     return cmocka_run_group_tests_name("cut", tests, NULL, NULL);

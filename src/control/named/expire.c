@@ -2,22 +2,22 @@
  *
  * expire.c - named requests whose deadline passes while they wait for the other ranks.
  *
- * The ranks are asked who lacks the tensor, then its ticket is given up through the coordinator: it
- * ends on all members or on none. But a peer that is stopped, or lies, lets neither happen, and the
- * caller was promised an end. So EXPIRY_END_NS after the deadline the request ends here, whatever
- * the peers do, and the library takes its place:
+ * All ranks are queried for the tensor, then its ticket is given up through the coordinator: it
+ * ends on all members or on none. But a peer that is stopped or faulty prevents both, and the
+ * deadline is a promise to the caller. So EXPIRY_END_NS after the deadline the request ends on this
+ * rank, independent of the peers, and a stand-in takes its place:
  *
- *  (1) The ticket stays with the negotiator, so the n-th ticket of a name still stands for the n-th
- *      everywhere. Its request is a stand-in: the claim of the one that is over, without buffers.
- *  (2) If the ticket is given up after all, the others are told TIMED_OUT and the stand-in goes. If
- *      it was agreed on or planned before they heard, the stand-in refuses the exchange, which then
- *      fails everywhere with TIMED_OUT, and with it what shares the exchange (a bundle).
- *  (3) A group that waits for members of this rank keeps stand-ins of those that came, and an
- *      objection; when the rest has come, it fails on all ranks.
- *  (4) The name is taken until then. A further request of the name waits behind the stand-in, up to
- *      its own deadline; then a stand-in with an objection waits in its stead.
+ *  (1) The ticket stays with the negotiator, so the n-th ticket of a name still matches the n-th on
+ *      all ranks. Its request is a stand-in: the claim of the ended request, without buffers.
+ *  (2) If the ticket is given up after all, the others get TIMED_OUT and the stand-in is released.
+ *      If it was agreed or planned before that, the stand-in refuses the exchange, which then fails
+ *      on all ranks with TIMED_OUT, and with it all tensors of the exchange (a bundle).
+ *  (3) A group that is incomplete on this rank keeps stand-ins of its submitted members, and an
+ *      objection; when it is complete, it fails on all ranks.
+ *  (4) The name is in use until then. A further request of the name waits behind the stand-in, up
+ *      to its own deadline; then a stand-in with an objection waits in its place.
  *
- * A request that waits for its ranks has not touched its buffers: it can end at any time. */
+ * A request that waits for other ranks has not touched its buffers: it can end at any time. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -26,8 +26,8 @@
 #include "control/named/name.h"
 
 enum {
-    EXPIRY_TELL_NS = 40 * 1000 * 1000, /* for answers, before the ticket is given up */
-    EXPIRY_END_NS = 110 * 1000 * 1000, /* for the coordinator, before the request ends here */
+    EXPIRY_TELL_NS = 40 * 1000 * 1000, /* time for answers, before the ticket is given up */
+    EXPIRY_END_NS = 110 * 1000 * 1000, /* for the coordinator, until the request ends alone */
 };
 
 struct tt_stand_in {
@@ -95,7 +95,7 @@ static const char *copy_name(char *target, const char *name)
     return target;
 }
 
-/* One that claims what `request` does, and says `text` to who comes later. NULL: no memory. */
+/* A stand-in with the claim of `request`; it objects with `text`. NULL: no memory. */
 static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_request *request,
                                  const tt_text *text)
 {
@@ -124,14 +124,14 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
         .is_by_active = request->is_by_active,
         .count = request->count,
         .is_uneven = request->is_uneven,
-        .salt = claim.salt, /* counts are in it: they were the caller's memory */
+        .salt = claim.salt, /* includes the counts, which were in the caller's memory */
         .objection = TT_ERR_TIMED_OUT,
         .prescale = request->prescale,
         .postscale = request->postscale,
         .finished = stand_in_finished,
         .owner = stand_in,
         .named = request->named,
-        .is_torn = request->is_torn,
+        .is_regrouped = request->is_regrouped,
         .is_apart = request->is_apart,
         .due_ns = UINT64_MAX,
         .is_lost = true,
@@ -152,7 +152,7 @@ bool tt_expire_is_over(const tt_name *name)
 
 /* ---- the end of requests whose peers do not answer ---- */
 
-/* Those of a group that the library made have deadlines of their own. */
+/* Members of a group that the library made have deadlines of their own. */
 static bool is_to_end(const tt_name *name, const tt_request *request, uint64_t now_ns)
 {
     return !request->is_lost && (name->layout == 0 || request->due_ns <= now_ns);
@@ -169,8 +169,8 @@ static void tell_all(tt_control *control, tt_request *ended, const tt_text *text
     }
 }
 
-/* Without memory for a stand-in its request waits for the next patrol. If there is none then, the
- * call fails all the same, with all that this rank has open. */
+/* Without memory for a stand-in its request waits for the next patrol. If there is none then
+ * either, the call fails together with all open calls of this rank. */
 static void starve_overdue(tt_control *control, const tt_name *name, const tt_request *request,
                            uint64_t now_ns)
 {
@@ -181,7 +181,7 @@ static void starve_overdue(tt_control *control, const tt_name *name, const tt_re
     }
 }
 
-/* Have any ended? */
+/* True: requests have ended. */
 static bool end_here(tt_control *control, tt_name *name, uint64_t now_ns, const tt_text *text)
 {
     TT_ASSERT(name->phase != NAME_RUNNING && name->phase != NAME_IDLE);
@@ -254,9 +254,9 @@ bool tt_expire_incomplete(tt_control *control, tt_name *name, uint64_t now_ns)
     tt_text text = {0};
     tt_text_add(&text, "rank %u: group ", control->world.rank);
     tt_text_add_quoted(&text, name->name, sizeof(name->name));
-    tt_text_add(&text, ": a member of it did not come in time: %u of %u are there",
+    tt_text_add(&text, ": incomplete at its deadline: %u of %u members submitted",
                 name->member_count, name->member_max);
-    if (name->objection == TT_OK) { /* for the ranks on which all came, when all have come here */
+    if (name->objection == TT_OK) { /* the group fails with it when it is complete */
         name->objection = TT_ERR_TIMED_OUT;
         memcpy(name->error, text.bytes, sizeof(name->error));
     }

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gather.c - planned batches: members gather until all of an occurrence are here.
+ * gather.c - planned batches wait until all members of an occurrence are submitted.
  *
  * The plan gives every tensor an exchange of its own, and each bundle of small ones another.
- * Members of a bundle wait here until all of the same occurrence have come, then go as one. No
- * message says so: it is a short cut over the plan, and the plan is what remains when it does not
- * hold. A member may be a group, if all of its tensors are small and of one kind.
+ * Members of a bundle wait until all of the same occurrence are submitted, then run as one. This
+ * needs no message: it is a short cut over the plan, and if it fails the tensors still run as
+ * planned. A member may be a group, if all of its tensors are small and of one kind.
  *
- * A rank on which a member stays out refuses the bundle's exchange, which then fails on all ranks
- * (agree.c). Nobody can have completed it, because a sum needs all; nobody has touched the tensors,
- * because they were copied. So every rank now runs what it has of them one by one, as planned
- * tensors, and the rest when it comes.
+ * A rank on which a member is missing refuses the bundle's exchange, which then fails on all ranks
+ * (agree.c). No rank can have completed it, because a sum needs all ranks; no rank has changed the
+ * tensors, because they were copied. So every rank now runs its submitted tensors one by one, as
+ * planned tensors, and the others when they are submitted.
  *
  *  (1) At most one occurrence of a planned batch is open on a rank: its members are not over before
- *      it is. One that is refused goes in a batch of the pool, so several of these may be open.
- *  (2) Where occurrence `end` failed, later ones go one by one. No rank can have begun a later one
- *      as a batch, since that needs members of `end` to be over there, and so the word that it
- *      failed.
- *  (3) After a cut an occurrence of which some member was begun nowhere can be whole on no rank,
- *      and all ranks know it. Each refuses it when it has some of it, and waits for nothing.
+ *      it is. A refused one moves to a batch of the pool, so several of these may be open.
+ *  (2) If occurrence `end` failed, later ones run one by one. No rank can have begun a later one as
+ *      a batch, since that needs members of `end` to be over on that rank, and so the verdict that
+ *      it failed.
+ *  (3) After a cut an occurrence of which some member was begun on no rank can be complete on none,
+ *      and all ranks know it. Each refuses it when it has some of it, without waiting.
  *  (4) Without memory for the copy a rank refuses the bundle, too: the tensors may need less by
- *      themselves. A deadline may pass, or memory be out, where the exchange has begun, so that
- *      others have completed it: its tensors end with it, and are refused one by one, for a rank
- *      that has them so.
+ *      themselves. If a deadline passes or memory runs out after the exchange has begun, others may
+ *      have completed it: then its tensors end with it, and this rank refuses them one by one, for
+ *      ranks that run them so.
  *
- * The failure is an upset: the tensors leave the plan soon, and come back in other company. */
+ * The failure cuts the tensors out of the plan; they are planned again in other bundles. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/named/batch.h"
 
-enum { LATE_SHIFT_MAX = 5 }; /* a rank that gave up too early waits longer the next time */
+enum { LATE_SHIFT_MAX = 5 }; /* back-off: at most 2^5 times the wait */
 
-/* ---- planned ones: refusing ---- */
+/* ---- refusing ---- */
 
 static uint64_t key_of(const tt_batch *batch)
 {
@@ -53,7 +53,7 @@ static void wait_begin(tt_control *control, tt_batch *batch)
     tt_batch_set_phase(batch, BATCH_GATHERING);
 }
 
-/* The members' time in here was spent waiting for their turn. */
+/* The members' time in the batch counts as queueing. */
 static void clock_members(tt_control *control, const tt_batch *batch)
 {
     const uint64_t now = tt_now(control->platform);
@@ -71,7 +71,7 @@ static void clock_members(tt_control *control, const tt_batch *batch)
     }
 }
 
-/* All members are here, or are about to leave it. */
+/* The batch is complete, or given up. */
 static void wait_end(tt_control *control, tt_batch *batch)
 {
     tt_names *names = control->names;
@@ -90,8 +90,7 @@ static void wait_end(tt_control *control, tt_batch *batch)
     control->pending -= batch->count;
 }
 
-/* Batches that wait side by side, perhaps for one cause, do not make each other wait longer, and
- * are late once together. */
+/* Batches that wait at the same time, perhaps for one cause, share one back-off step. */
 static uint64_t late_ns(const tt_control *control, const tt_batch *batch)
 {
     TT_ASSERT(tt_policies[batch->policy].late == LATE_BY_WAITS);
@@ -111,12 +110,12 @@ static tt_agreement item_of(const tt_agreement *member)
                           .bundle_size = member->bundle_size};
 }
 
-/* With those members that `from` has, or none. */
+/* With the members of `from`, or none. */
 static void refuse(tt_control *control, tt_set *set, const tt_agreement *item, tt_batch *from)
 {
     static const tt_failure objection = {
         .status = TT_ERR_CANCELLED,
-        .text = "not all tensors of a planned bundle came in time; they go one by one"};
+        .text = "a planned bundle was not complete in time; its tensors run one by one"};
     static const tt_claim nothing = {.collective = TT_ALLREDUCE, .dtype = TT_F32, .redop = TT_SUM};
     TT_ASSERT(from == NULL || from->is_kept);
     tt_run run = {.control = control, .set = set, .is_planned = true, .objection = &objection};
@@ -139,7 +138,7 @@ static void give_up(tt_control *control, tt_batch *batch)
     refuse(control, batch->set, &item, batch);
 }
 
-void tt_batch_foretold(tt_control *control, const tt_head *key)
+void tt_batch_early_verdict(tt_control *control, const tt_head *key)
 {
     tt_set *set = tt_set_find(control, key->set);
     tt_batch **place = set != NULL ? tt_planned_batch(control, set, key->op, false) : NULL;
@@ -149,7 +148,7 @@ void tt_batch_foretold(tt_control *control, const tt_head *key)
     }
 }
 
-/* ---- planned ones: members ---- */
+/* ---- members ---- */
 
 /* Made if need be; NULL: no memory. */
 static tt_batch *planned_find(tt_control *control, tt_set *set, const tt_agreement *item)
@@ -173,7 +172,7 @@ static tt_batch *planned_find(tt_control *control, tt_set *set, const tt_agreeme
     return place != NULL ? *place : NULL;
 }
 
-/* What this rank does not have, or has changed too late, it cannot copy. */
+/* False: this rank cannot copy the tensor, because it lacks it or changed its claim too late. */
 static bool is_as_planned(const tt_agreement *item)
 {
     const tt_ticket *ticket = item->ticket;
@@ -183,13 +182,13 @@ static bool is_as_planned(const tt_agreement *item)
 }
 
 /* Has a peer refused it already? */
-static bool is_foretold(const tt_control *control, const tt_batch *batch)
+static bool has_early_verdict(const tt_control *control, const tt_batch *batch)
 {
     const tt_head key = {.set = batch->set->id, .op = key_of(batch), .flags = TT_FLAG_PLANNED};
-    return control->fates != NULL && tt_fate_is_known(control, &key);
+    return control->early_verdicts != NULL && tt_early_verdict_is_known(control, &key);
 }
 
-/* The first member of an occurrence has come. */
+/* The first member of an occurrence is submitted. */
 static void begin(tt_control *control, tt_batch *batch, const tt_agreement *item)
 {
     const tt_name *name = item->ticket->owner;
@@ -203,7 +202,7 @@ static void begin(tt_control *control, tt_batch *batch, const tt_agreement *item
     tt_control_due(control, tt_min_u64(late_ns(control, batch), name->deadline_ns));
 }
 
-/* Copied at once where its place is known: nothing is left to do when the last one comes. */
+/* The member is copied at once if its place is known, so that the last one is not delayed. */
 static void hold(tt_control *control, tt_batch *batch, const tt_agreement *item)
 {
     tt_batch_member *member = &batch->members[item->bundle_place];
@@ -218,14 +217,14 @@ static void hold(tt_control *control, tt_batch *batch, const tt_agreement *item)
     batch->count++;
     batch->deadline_ns = tt_min_u64(batch->deadline_ns, member->name->deadline_ns);
     control->pending++;
-    if (is_first && (item->order > batch->limit || is_foretold(control, batch))) {
+    if (is_first && (item->order > batch->limit || has_early_verdict(control, batch))) {
         give_up(control, batch);
     } else if (batch->is_early) {
         tt_batch_copy_early(batch, member);
     }
 }
 
-/* All have come. */
+/* The batch is complete. */
 static void planned_send(tt_control *control, tt_batch *batch)
 {
     TT_ASSERT(batch->count == batch->size && batch->is_kept);
@@ -245,7 +244,7 @@ void tt_batch_add(tt_control *control, tt_set *set, const tt_agreement *item)
     const tt_head key = {.set = set->id,
                          .op = tt_planned_key(item->generation, item->bundle, item->order, 0),
                          .flags = TT_FLAG_PLANNED};
-    if (tt_order_failed(control, &key) < 0) { /* with a member that came before: all know it */
+    if (tt_order_failed(control, &key) < 0) { /* failed earlier: all ranks know it */
         tt_run_items(control, set, item, 1, true);
         return;
     }
@@ -291,7 +290,7 @@ void tt_batch_unplan(void *owner, const tt_agreement *item)
     }
 }
 
-/* ---- planned ones: time, and the end ---- */
+/* ---- time, and the end ---- */
 
 void tt_batch_patrol(tt_control *control)
 {
@@ -306,7 +305,7 @@ void tt_batch_patrol(tt_control *control)
             control->names->late_count =
                 (uint32_t)tt_max_u64(control->names->late_count, late_count);
             give_up(control, batch);
-            batch = control->names->gathering; /* any of them may be gone */
+            batch = control->names->gathering; /* any of them may have ended */
             continue;
         }
         tt_control_due(control, due_ns);

@@ -2,16 +2,16 @@
  *
  * group.c - groups: several named requests that are one ticket.
  *
- * Members come one by one, in any order, and are kept in the order of their names, which is the
- * same on all ranks; when all have come they become one ticket. Nothing of a group moves before. An
- * error in one member is the group's.
+ * Members are submitted one by one, in any order, and kept in the order of their names, which is
+ * the same on all ranks; when all are submitted they become one ticket. No data of a group moves
+ * before. An error in one member fails the group.
  *
- * Of a group that the library made (layout.c) nobody has promised that all members come. A rank on
- * which they do not claims that it is dissolved; when all ranks have told their claims, these
- * differ, or all say so, and every rank submits its members one by one. So it does when the ticket
- * is cancelled, by a deadline or a call, or when a rank has joined that could not stand in. An
- * error that all ranks with a complete group are told is the group's, as always. A user's group
- * comes apart in the last case alone: where it has so many members that its claim is a digest. */
+ * A group that the library made (layout.c) may stay incomplete. A rank on which it does claims that
+ * it is dissolved; when all ranks have sent their claims, these differ, or all are so, and every
+ * rank submits its members one by one. The same happens when the ticket is cancelled, by a deadline
+ * or a call, or when a rank has joined that cannot stand in. Any other error reported to all ranks
+ * with a complete group fails the group, as always. A user's group is dissolved only in the last
+ * case: when it has so many members that its claim is a digest. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -32,7 +32,7 @@ static void object_starved(const tt_control *control, tt_name *group)
     tt_name_object(group, TT_ERR_NO_MEMORY, text.bytes);
 }
 
-/* The list of an earlier group of the name will do if it is long enough. */
+/* The list of an earlier group of the name is reused if it is long enough. */
 static bool members_reserve(tt_control *control, tt_name *group, uint32_t size)
 {
     TT_ASSERT(group->kind == NAME_GROUP && group->member_count == 0);
@@ -77,7 +77,7 @@ static tt_name *group_begin(tt_control *control, tt_set *set, const tt_membershi
     return group;
 }
 
-/* ---- names that are taken by members ---- */
+/* ---- names that members use ---- */
 
 tt_request *tt_group_member(const tt_control *control, const tt_set *set, const char *text)
 {
@@ -119,7 +119,7 @@ void tt_group_replace(tt_name *name, uint32_t place, tt_request *request)
 
 /* ---- members ---- */
 
-/* Where this name is among the members, or where it belongs: they are kept in order. */
+/* The index of this name among the members, or where to insert it: they are kept in order. */
 static uint32_t member_place(const tt_name *group, const char *name, bool *is_there_out)
 {
     TT_DEBUG_ASSERT(group->member_count <= group->member_room);
@@ -157,7 +157,7 @@ static void member_insert(tt_name *group, tt_request *request)
     group->member_count++;
 }
 
-/* Why the group cannot take this member. */
+/* Why the group cannot have this member. */
 static void explain(const tt_name *group, const tt_request *request,
                     const tt_membership *membership, tt_text *text)
 {
@@ -195,7 +195,7 @@ static void member_add(tt_control *control, tt_name *group, tt_request *request,
     member_insert(group, request);
 }
 
-/* The ticket that the group's name is taken by: its own, or a tensor's. */
+/* The ticket that uses the group's name: its own, or a tensor's. */
 static tt_name *open_ticket(const tt_control *control, const tt_set *set, const char *text)
 {
     tt_name *group = tt_name_find(control, set, text, NAME_GROUP);
@@ -213,7 +213,7 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
     tt_text text = {0};
     tt_name *group = open_ticket(control, set, membership->name);
     if (request->name == NULL || membership->size == 0 || membership->size > GROUP_MEMBERS_MAX) {
-        tt_text_add(&text, "members of a group have names, and there are 1 to %d of them",
+        tt_text_add(&text, "members of a group need names, and a group has 1 to %d members",
                     (int)GROUP_MEMBERS_MAX);
         refuse(request, &text);
         return;
@@ -248,7 +248,7 @@ void tt_group_submit(tt_control *control, tt_set *set, tt_request *request,
     }
 }
 
-/* It is no ticket yet: no other rank can ask about it. */
+/* The group is no ticket yet: no other rank can report it. */
 void tt_group_watch(tt_control *control, tt_name *group, uint64_t now_ns)
 {
     enum { TOLD_MAX = 4 };
@@ -272,7 +272,7 @@ void tt_group_watch(tt_control *control, tt_name *group, uint64_t now_ns)
     tt_control_report(control, LEVEL_WARN, &text);
 }
 
-/* ---- groups that nobody named ---- */
+/* ---- groups that the library made ---- */
 
 void tt_group_give_up(tt_control *control, tt_name *group)
 {
@@ -280,7 +280,7 @@ void tt_group_give_up(tt_control *control, tt_name *group)
         tt_group_come_apart(control, group);
         return;
     }
-    static const tt_failure late = {.status = BID_APART, .text = "not all of a group came"};
+    static const tt_failure late = {.status = BID_APART, .text = "a group stayed incomplete"};
     TT_ASSERT(tt_policies[group->policy].then == THEN_DISSOLVED && !group->is_apart &&
               group->phase == NAME_GATHERING);
     group->is_apart = true;
@@ -288,7 +288,7 @@ void tt_group_give_up(tt_control *control, tt_name *group)
     tt_host_touch(control, group->set);
 }
 
-/* A rank that has joined stands in for sums, but cannot tell a digest's. */
+/* A joined rank stands in for sums, but cannot resolve a digest. */
 bool tt_group_has_come_apart(const tt_name *group, tt_status status, bool is_explained)
 {
     const bool is_recalled = status == TT_ERR_CANCELLED || status == TT_ERR_TIMED_OUT;
@@ -326,7 +326,7 @@ void tt_group_forget(tt_control *control, const tt_name *group)
     }
 }
 
-/* One of its requests, as it was submitted, but alone. */
+/* Submit one of its requests again, without the group. */
 static void submit_alone(tt_control *control, const tt_name *group, tt_request *request)
 {
     TT_ASSERT(group->phase == NAME_RUNNING && request->named == group);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * host.c - the host of a set's negotiator: what becomes of tickets, of time, and of a join. */
+ * host.c - the host of a set's negotiator: ends of tickets, timers, joining. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -49,7 +49,7 @@ static void take_over(tt_control *control, const tt_agreement *item, uint64_t no
     name->open_count = name->member_count;
 }
 
-/* Told after the negotiation, or at once where the plan needed none. */
+/* Called after the negotiation, or at once if the plan needed none. */
 static void begin(tt_control *control, tt_name *name, uint64_t now_ns)
 {
     TT_ASSERT(name->phase == NAME_RUNNING && name->open_count == name->member_count);
@@ -70,7 +70,7 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
     const uint64_t now_ns = tt_now(set->control->platform);
     for (uint32_t i = 0; i < count; i++) {
         tt_name *name = items[i].ticket != NULL ? items[i].ticket->owner : NULL;
-        if (name != NULL && name->is_apart) { /* all say so, or have joined */
+        if (name != NULL && name->is_apart) { /* all claim so, or have joined */
             tt_group_come_apart(set->control, name);
         } else if (name != NULL) {
             take_over(set->control, &items[i], now_ns);
@@ -81,7 +81,7 @@ static void host_agreed(void *owner, const tt_agreement *items, uint32_t count)
     tt_run_items(set->control, set, items, count, false);
 }
 
-/* The next request of this tensor, with the same claim, goes on with the plan. */
+/* The next request of this tensor with the same claim continues the plan. */
 static void remember(tt_name *name, const tt_agreement *item)
 {
     TT_ASSERT(name->phase == NAME_RUNNING);
@@ -119,9 +119,9 @@ void tt_host_begin_planned(tt_control *control, tt_set *set, const tt_agreement 
 static void host_planned(void *owner, const tt_agreement *item)
 {
     tt_set *set = owner;
-    TT_ASSERT(item->rival == NULL || item->ticket == NULL); /* what this rank has is the rival's */
+    TT_ASSERT(item->rival == NULL || item->ticket == NULL); /* its tensors are in the rival */
     if (item->rival != NULL) {
-        tt_torn_refuse(set->control, set, item);
+        tt_regrouped_refuse(set->control, set, item);
         return;
     }
     const uint64_t now_ns = tt_now(set->control->platform);
@@ -134,7 +134,7 @@ static void host_planned(void *owner, const tt_agreement *item)
 
 static void end_ticket(tt_set *set, tt_name *name, tt_status status, const char *text)
 {
-    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* for its sake planned ones were refused */
+    if (text[0] == 0 && status == TT_ERR_MISMATCH) { /* regrouped: the text is in the name */
         text = name->error;
     }
     tt_name_refuse(set->control, name, status, text);
@@ -148,7 +148,7 @@ static void host_failed(void *owner, tt_ticket *ticket, tt_status status, const 
     tt_text starved;
     tt_text_clear(&starved);
     if (status == TT_ERR_NO_MEMORY && set->shut == TT_OK) {
-        tt_name_starve(set->control); /* the negotiator's: its peers know nothing of it */
+        tt_name_starve(set->control); /* the negotiator ran out of memory: peers do not know it */
         tt_name_say_starved(set->control, &starved);
         text = starved.bytes;
     }
@@ -212,7 +212,7 @@ static tt_status host_explain(void *owner, const char *name, const tt_claimant *
     return tt_bid_explain(owner, name, claimants, count, text);
 }
 
-/* By how many to divide must be known when the op begins. */
+/* The divisor of an average must be known when the op begins. */
 static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
     const tt_set *set = owner;
@@ -292,29 +292,29 @@ tt_status tt_host_ready(tt_control *control, tt_set *set)
     return tt_negotiator_create(&host, &members, &config, &set->negotiator);
 }
 
-/* Something may be due at this set's negotiator: before the machine rests. */
 void tt_host_touch(tt_control *control, tt_set *set)
 {
     set->is_touched = true;
     control->is_touched = true;
 }
 
-static void upsets_tell(tt_set *set)
+static void plan_failures_report(tt_set *set)
 {
-    TT_ASSERT(set->upset_count <= UPSETS_MAX);
-    while (set->upset_count > 0) {
-        const tt_upset upset = set->upsets[--set->upset_count];
-        tt_negotiator_upset(set->negotiator, upset.generation, upset.index);
+    TT_ASSERT(set->plan_failure_count <= PLAN_FAILURES_MAX);
+    while (set->plan_failure_count > 0) {
+        const tt_plan_entry failed = set->plan_failures[--set->plan_failure_count];
+        tt_negotiator_plan_failed(set->negotiator, failed.generation, failed.index);
     }
 }
 
-void tt_host_upset(tt_set *set, uint32_t generation, uint32_t index)
+void tt_host_plan_failed(tt_set *set, uint32_t generation, uint32_t index)
 {
     if (set->negotiator == NULL) {
         return;
     }
-    if (set->upset_count < UPSETS_MAX) { /* one is enough to cut the plan */
-        set->upsets[set->upset_count++] = (tt_upset){.generation = generation, .index = index};
+    if (set->plan_failure_count < PLAN_FAILURES_MAX) { /* one is enough to cut the plan */
+        set->plan_failures[set->plan_failure_count++] =
+            (tt_plan_entry){.generation = generation, .index = index};
     }
     tt_host_touch(set->control, set);
 }
@@ -339,7 +339,7 @@ void tt_host_flush(tt_control *control)
         }
         if (set->is_touched) {
             set->is_touched = false;
-            upsets_tell(set);
+            plan_failures_report(set);
             if (tt_negotiator_flush(set->negotiator) == TT_ERR_NO_MEMORY) {
                 tt_name_starve(control);
             }
@@ -353,7 +353,7 @@ void tt_host_flush(tt_control *control)
     }
 }
 
-/* Does a group that nobody named wait too long for its members? */
+/* Does a group that the library made wait too long for its members? */
 static bool group_is_late(tt_control *control, const tt_name *name, uint64_t now_ns)
 {
     TT_ASSERT(name->policy == POLICY_LIBRARY && name->phase == NAME_GATHERING);
@@ -419,7 +419,7 @@ void tt_host_shut(tt_control *control, tt_set *set, tt_status status, const char
         set->shut = status;
         memcpy(set->shut_text, kept.bytes, sizeof(set->shut_text));
     }
-    while (tt_batch_step(control)) { /* what has succeeded ends so */
+    while (tt_batch_step(control)) { /* batches that have succeeded end so */
     }
     tt_negotiator_shut(set->negotiator, status, kept.bytes);
     tt_batch_shut(control, set, status, kept.bytes);
@@ -428,7 +428,7 @@ void tt_host_shut(tt_control *control, tt_set *set, tt_status status, const char
         tt_host_settle_join(set);
     }
     tt_name *name = control->names->waiting;
-    while (name != NULL) { /* groups that are not complete */
+    while (name != NULL) { /* incomplete groups */
         tt_name *next = name->after;
         if (name->set == set && name->phase != NAME_WAITING) {
             tt_name_refuse(control, name, status, kept.bytes);
@@ -477,7 +477,7 @@ const char *tt_host_refusal(const tt_set *set, const tt_request *request, tt_sta
     }
     if (set->join != NULL && !request->is_lost) {
         *status_out = TT_ERR_BAD_ARGUMENT;
-        return "this rank has joined: it gives no more until all ranks have joined";
+        return "this rank has joined: it can make no named calls until all ranks have joined";
     }
     return NULL;
 }
@@ -507,6 +507,6 @@ void tt_host_join(tt_control *control, tt_set *set, tt_request *request)
     set->join = request;
     control->pending++;
     tt_control_watch(control);
-    set->is_join_held = true; /* else the others' sums would lack calls that stand-ins refuse */
+    set->is_join_held = true; /* else the others would sum calls that stand-ins refuse */
     tt_host_touch(control, set);
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layout.c - groups that nobody named: the sums of the first steps, put together by the library.
+ * layout.c - groups that the library makes of the sums it saw in the first steps.
  *
  * All ranks see the same tensors agreed in the same order with the same sizes, so all make the same
  * groups of them, at the same place of that order and without a message. A step ends in it when a
- * tensor comes again. When all tensors of a step came in the one before, too, they are cut, in
- * the order in which they became ready, into as many pieces of equal bytes as the user asked for;
- * or, where that is left to the library, preferably where a round of agreement ended: what is
- * agreed in one round was ready at one time, so its members do not wait for each other.
+ * tensor repeats. When all tensors of a step were in the one before, too, they are divided, in the
+ * order in which they became ready, into as many groups of equal bytes as the user requested; or,
+ * if the library chooses, preferably where a round of agreement ended: tensors agreed in one round
+ * were ready at the same time, so they do not wait for each other.
  *
- *  (1) At the end of the batch in which step s began, the groups are there. Every tensor of them is
- *      still submitted alone in steps s and s + 1, and in its group from s + 2 on. A rank knows how
- *      many of its submissions that leaves: two, less one that was agreed in this batch, less one
- *      that waits, plus those that ended elsewhere before they came here (debts). So the n-th
- *      submission of a tensor goes the same way on every rank, however far ahead a rank is.
+ *  (1) The groups are made at the end of the list of agreements in which step s began. Each of
+ * their tensors is still submitted alone in steps s and s + 1, and in its group from s + 2 on. A
+ *      rank can compute how many of its submissions that leaves: two, less one that was agreed in
+ *      this list, less one that waits, plus those that ended on other ranks before this rank
+ *      submitted them (debts). So the n-th submission of a tensor is treated alike on every rank,
+ *      however far ahead a rank is.
  *  (2) A group's ticket is one occurrence of each of its members.
- *  (3) Nobody has promised that all members come. A rank on which some stay out, a deadline and a
- *      cancelled call dissolve the group (group.c), before anything of it has moved; that
- *      occurrence of its members then goes alone on every rank, and so do all later ones.
+ *  (3) A group may stay incomplete. A rank on which members are missing, a deadline and a cancelled
+ *      call dissolve the group (group.c), before any of its data has moved; that occurrence of its
+ *      members then runs alone on every rank, and so do all later ones.
  *  (4) Such groups are not planned, and neither are their members: a planned exchange that a peer
- *      has begun cannot be taken back. Nothing is planned while steps are watched, so that (1)
+ *      has begun cannot be undone. Nothing is planned while steps are observed, so that (1)
  *      holds.
- *  (5) When all ranks have joined, none has a ticket: all forget their groups and watch again.
+ *  (5) When all ranks have joined, none has a ticket: all forget their groups and observe again.
  */
 #include "control/named/layout.h"
 
@@ -36,17 +37,17 @@
 
 enum { STEPS_MAX = 64, INDEX_MIN = 64, PATIENT_STEPS = 2 };
 
-/* A tensor that was agreed while steps were watched. */
+/* A tensor that was agreed while steps were observed. */
 typedef struct layout_name {
     uint64_t hash;
     char *name;
     uint16_t name_bytes;
     bool is_dissolved;
-    uint32_t step, earlier; /* the last ones it came in, from 1 */
+    uint32_t step, earlier; /* the last two steps it was in, from 1 */
     uint32_t batch;         /* in which it was agreed last */
     uint64_t bytes;
     uint32_t group, group_size; /* group from 1; 0: in none */
-    uint32_t alone;             /* submissions that still go alone */
+    uint32_t alone;             /* submissions that are still made alone */
 } layout_name;
 
 typedef enum layout_phase { LAYOUT_OFF, LAYOUT_WATCHING, LAYOUT_IN_USE } layout_phase;
@@ -55,7 +56,7 @@ struct tt_layout {
     layout_phase phase;
     uint32_t turn; /* how often groups were made */
     uint32_t step, batch;
-    uint64_t step_began_ns, step_ns; /* here; the longest of them */
+    uint64_t step_began_ns, step_ns; /* on this rank; the longest of them */
     layout_name *names;              /* [capacity] */
     uint32_t *order;                 /* [capacity] of the step that runs, as agreed */
     uint32_t *index;                 /* [2 * capacity] of names, + 1, by hash */
@@ -63,7 +64,7 @@ struct tt_layout {
     uint32_t group_count;
 };
 
-/* Groups are made from what was watched; watching begins anew at any time. */
+/* Groups are made of the observed steps; observation may restart at any time. */
 static void layout_set_phase(tt_layout *layout, layout_phase phase)
 {
     TT_ASSERT(phase == LAYOUT_WATCHING || layout->phase == LAYOUT_WATCHING);
@@ -74,8 +75,7 @@ static void layout_set_phase(tt_layout *layout, layout_phase phase)
 
 static uint32_t index_place(const tt_layout *layout, uint64_t hash, const char *name)
 {
-    TT_DEBUG_ASSERT(layout->name_count <=
-                    layout->capacity); /* so some place of the index is free */
+    TT_DEBUG_ASSERT(layout->name_count <= layout->capacity); /* so the index has a free place */
     TT_DEBUG_ASSERT((layout->capacity & (layout->capacity - 1)) == 0);
     const uint32_t mask = 2 * layout->capacity - 1;
     uint32_t at = (uint32_t)hash & mask;
@@ -105,7 +105,7 @@ static void tables_release(tt_platform *platform, const tt_layout *layout)
     tt_platform_release(platform, layout->index, 2 * layout->capacity * sizeof(*layout->index));
 }
 
-/* Room for one more. */
+/* Reserve one more record. */
 static bool names_reserve(tt_platform *platform, tt_layout *layout)
 {
     if (layout->name_count < layout->capacity) {
@@ -251,7 +251,7 @@ static void step_end(tt_control *control, tt_layout *layout)
     layout->order_count = 0;
 }
 
-/* The groups are there: how many submissions of each member still go alone here; (1). */
+/* The groups are made: how many submissions of each member are still alone on this rank; (1). */
 static void count_alone(tt_control *control, tt_set *set)
 {
     tt_layout *layout = set->layout;
@@ -268,7 +268,7 @@ static void count_alone(tt_control *control, tt_set *set)
     }
     TT_ASSERT(tensors >= layout->group_count);
     tt_text text = {0};
-    tt_text_add(&text, "%u tensors go in %u groups from here on", tensors, layout->group_count);
+    tt_text_add(&text, "%u tensors form %u groups from now on", tensors, layout->group_count);
     tt_control_report(control, LEVEL_INFO, &text);
 }
 
@@ -285,7 +285,7 @@ static bool is_plain(const tt_agreement *item, uint64_t *bytes_out)
     return claim.collective == TT_ALLREDUCE && claim.name[0] == 0;
 }
 
-/* It came, in this step or, a second time, in the next. */
+/* The tensor was agreed, in this step or, if a second time, in the next. */
 static void came(tt_control *control, tt_layout *layout, layout_name *name)
 {
     if (name->step == layout->step && layout->phase == LAYOUT_WATCHING) {
@@ -328,7 +328,7 @@ void tt_layout_watch(tt_control *control, tt_set *set, const tt_agreement *items
     for (uint32_t i = 0; i < count && layout->phase != LAYOUT_OFF; i++) {
         if (is_plain(&items[i], &bytes) && !watch(control, layout, &items[i], bytes)) {
             layout_set_phase(layout, LAYOUT_OFF);
-            tt_name_starve(control); /* it could not tell who is in which group */
+            tt_name_starve(control); /* it would not know which tensor is in which group */
         }
     }
     if (layout->phase == LAYOUT_IN_USE) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * name.c - records of names: found, taken by a call, kept for the next; and one to spare.
+ * name.c - records of names: found, used by a call, kept for the next; and a spare one.
  *
- * A request's name is taken from submission until the request is over, through negotiation and
- * exchange: a second one of that name is refused at once, here only. So at most one occurrence of a
- * planned tensor is open on a rank.
+ * A request's name is in use from submission until the request is over, through negotiation and
+ * exchange: a second request of that name is refused at once, on this rank only. So at most one
+ * occurrence of a planned tensor is open on a rank.
  *
- * A request that repeats a planned tensor needs no ticket: if the negotiator says that the plan
- * goes on, and the claim is the one that was planned, it takes its next occurrence at once.
+ * A request that repeats a planned tensor needs no ticket: if the negotiator reports that the
+ * plan continues, and the claim is the planned one, it takes its next occurrence at once.
  *
- * A call for which there is no memory must fail on all ranks, so one record is always kept back: it
- * takes the call's place and tells the peers. Where that is in use, or the negotiator has no
- * memory, no single call could be told of, and this rank gives up (tutti_abort does the same): all
- * its calls end with NO_MEMORY, its peers exclude it, and their errors give the reason.
+ * A call for which there is no memory must fail on all ranks, so one spare record is always kept:
+ * it takes the call's place and reports to the peers. If that is in use, or the negotiator has no
+ * memory, a single call cannot be failed, and this rank aborts (as tutti_abort does): all its calls
+ * end with NO_MEMORY, its peers exclude it, and their errors give the reason.
  */
 #include "control/named/name.h"
 
@@ -104,7 +104,7 @@ static void idle_push(tt_names *names, tt_name *name)
     names->idle_count++;
 }
 
-/* An idle record, in no list of idle ones, becomes nobody's: hints to it no longer hold. */
+/* Free an idle record that is in no list of idle ones: hints to it become invalid. */
 static void record_free(tt_control *control, tt_name *name)
 {
     TT_ASSERT(name->after == NULL && name->before == NULL && name->behind == NULL);
@@ -157,7 +157,7 @@ bool tt_name_spare(tt_control *control)
     return control->names->spare != NULL;
 }
 
-/* One that is nobody's; NULL: no memory. */
+/* A free record; NULL: no memory. */
 static tt_name *record_take(tt_control *control)
 {
     tt_names *names = control->names;
@@ -239,7 +239,7 @@ tt_name *tt_name_open(tt_control *control, tt_set *set, const char *text, tt_nam
     }
     tt_name *tensor = kind == NAME_GROUP ? tt_name_find(control, set, text, NAME_TENSOR) : NULL;
     if (tensor != NULL) {
-        tensor->slot = UINT32_MAX; /* what was planned under this name is the group's to change */
+        tensor->slot = UINT32_MAX; /* the group now decides about the plan of this name */
     }
     tt_name_set_phase(name, NAME_GATHERING);
     TT_ASSERT(names->waiting == NULL || names->waiting->before == NULL);
@@ -294,7 +294,7 @@ void tt_name_close(tt_control *control, tt_name *name)
         while (*end != NULL) {
             end = &(*end)->next_later;
         }
-        *end = names->later; /* what is left there was submitted after them */
+        *end = names->later; /* the rest of that list was submitted after them */
         names->later = name->behind;
         name->behind = NULL;
         tt_host_touch(control, name->set); /* not from inside the negotiator */
@@ -423,7 +423,7 @@ void tt_request_end(tt_request *request, tt_status status, const char *text)
 void tt_name_refuse(tt_control *control, tt_name *name, tt_status status, const char *text)
 {
     tt_text kept = {0};
-    tt_text_add(&kept, "%s", text); /* of a request that ends here, perhaps */
+    tt_text_add(&kept, "%s", text); /* a copy: `text` may belong to a request that ends now */
     tt_group_forget(control, name);
     if (name->phase != NAME_RUNNING) {
         tt_name_stop_waiting(control, name);
@@ -589,7 +589,7 @@ static void submit_single(tt_control *control, tt_set *set, tt_request *request,
     }
 }
 
-/* What is open here under the request's name: by itself, as a group, or in another group. */
+/* The open use of the request's name on this rank: by itself, as a group, or in another group. */
 static tt_name *open_under(const tt_control *control, const tt_set *set, tt_request *request)
 {
     tt_name *name = name_of(control, set, request);
@@ -624,11 +624,11 @@ void tt_name_submit(tt_control *control, tt_set *set, tt_request *request,
     TT_ASSERT(set->shut == TT_OK && !control->is_starved);
     request->op = NULL;
     request->named = NULL;
-    request->has_strays = request->is_torn = false;
+    request->has_strays = request->is_regrouped = false;
     tt_control_watch(control);
     tt_name *open = open_under(control, set, request);
     if (open == NULL) { /* else it is refused, even if the first would be over after this */
-        tt_group_flush(control); /* names that are taken are to be found */
+        tt_group_flush(control); /* so that names in use are found */
         open = open_under(control, set, request);
     }
     if (open != NULL && !TT_PLANT(NAME_TAKEN_TWICE)) {
@@ -652,7 +652,7 @@ void tt_name_submit(tt_control *control, tt_set *set, tt_request *request,
     submit_single(control, set, request, objection);
 }
 
-/* Can the set's plan go on as it did, for all that this rank knows? */
+/* Can the set's plan continue, as far as this rank knows? */
 static bool is_smooth(const tt_set *set)
 {
     const tt_control *control = set->control;
@@ -662,7 +662,7 @@ static bool is_smooth(const tt_set *set)
            names->later == NULL && names->apart == NULL;
 }
 
-/* Of a claim that was agreed on: tt_request_check has nothing else to find. */
+/* For an agreed claim tt_request_check could find no other error. */
 static bool has_buffers(const tt_set *set, const tt_request *request)
 {
     if (request->collective != TT_ALLREDUCE) {
@@ -678,7 +678,7 @@ static bool has_buffers(const tt_set *set, const tt_request *request)
             (distance == 0 || distance >= request->count * tt_dtype_bytes(request->dtype)));
 }
 
-/* Is it what was planned, with buffers that will do? */
+/* Does the request have the planned claim and valid buffers? */
 static bool is_as_planned(tt_control *control, const tt_name *name, tt_request *request)
 {
     request->is_tuned = tt_request_is_tuned(control, request);
@@ -725,7 +725,7 @@ bool tt_name_repeat(tt_control *control, tt_request *request)
     request->due_ns = 0;
     request->op = NULL;
     request->named = name;
-    request->has_strays = request->is_torn = false;
+    request->has_strays = request->is_regrouped = false;
     if (request->recipe == NULL) {
         request->recipe = name->recipe;
         request->recipe_stamp = name->recipe_stamp;
@@ -750,7 +750,7 @@ bool tt_name_cancel(tt_control *control, tt_request *request)
     }
     TT_ASSERT(name->phase != NAME_FREE && name->phase != NAME_IDLE);
     const bool is_waiting = name->phase == NAME_WAITING;
-    if (name->policy == POLICY_LIBRARY) { /* alone, when the group has come apart */
+    if (name->policy == POLICY_LIBRARY) { /* alone, when the group is dissolved */
         request->is_taken_back = true;
         if (!is_waiting && !name->is_apart) {
             tt_group_give_up(control, name);
@@ -760,7 +760,7 @@ bool tt_name_cancel(tt_control *control, tt_request *request)
         }
         return request->is_taken_back;
     }
-    if (!is_waiting) { /* of a group that is not complete: it fails when it is */
+    if (!is_waiting) { /* of an incomplete group: it fails when complete */
         tt_text text = {0};
         tt_text_add(&text, "cancelled by rank %u", control->world.rank);
         tt_name_object(name, TT_ERR_CANCELLED, text.bytes);

@@ -3,7 +3,7 @@
  * notice.c - frames between negotiators.
  *
  * A notice lies in a head: kind and flags in `stage`, part in `lane`, round in `op`, digest in
- * `descriptor`. Payloads of up to TT_NOTICE_BYTES_MAX are copied into letters. A notice for a set
+ * `descriptor`. Payloads of up to TT_NOTICE_BYTES_MAX are copied (outgoing.h). A notice for a set
  * that this rank has not created yet is kept until it has. */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "control/named/name.h"
 
 _Static_assert((int)TT_NOTICE_BYTES_MAX <= (int)TT_INLINE_BYTES_MAX,
-               "a notice lies in memory when it comes");
+               "a notice is in memory when it arrives");
 
 void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_notice *notice)
 {
@@ -23,7 +23,7 @@ void tt_notice_send(tt_control *control, tt_set *set, uint32_t member, const tt_
                           .lane = notice->part,
                           .descriptor = notice->digest,
                           .epoch = control->world.epoch};
-    if (!tt_letter_send(control, set->members[member], head, notice->payload, notice->bytes)) {
+    if (!tt_outgoing_send(control, set->members[member], head, notice->payload, notice->bytes)) {
         tt_name_starve(control);
     }
 }
@@ -59,7 +59,7 @@ static void notice_take(tt_control *control, tt_set *set, uint32_t peer, const t
 static void notice_keep(tt_control *control, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
-    TT_ASSERT(head->payload_bytes <= TT_NOTICE_BYTES_MAX); /* the caller has looked */
+    TT_ASSERT(head->payload_bytes <= TT_NOTICE_BYTES_MAX); /* the caller has checked it */
     const size_t bytes = sizeof(tt_early) + head->payload_bytes;
     tt_peer_state *state = &control->peers[peer];
     TT_ASSERT(state->early_bytes <= EARLY_BYTES_MAX);

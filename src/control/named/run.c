@@ -2,10 +2,10 @@
  *
  * run.c - from agreed and planned items to ops: small tensors together, large ones alone.
  *
- * What runs together, in which layout and in which order, depends on the agreed items alone, which
- * all members see alike: tensors of at most fuse_bytes that agree in all but their count share a
- * batch of at most bundle_bytes. Since fuse_bytes may be tuned, a claim says if it was another one
- * by which the tensor goes (CLAIM_TUNED). A rank that has joined takes part with the identity. */
+ * Batches, their layout and their order depend on the agreed items alone, which are equal on all
+ * members: tensors of at most fuse_bytes that differ only in their count share a batch of at most
+ * bundle_bytes. Since fuse_bytes may be tuned, a claim states whether another one than the
+ * configured applies (CLAIM_TUNED). A joined rank contributes the identity element. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -16,11 +16,11 @@
 
 enum { ALIGN_BYTES = 64 };
 
-/* One request of an item, or what a joined rank knows of it. */
+/* One request of an item, or its claim on a joined rank. */
 typedef struct member {
     const tt_agreement *item;
     tt_request *request; /* NULL: joined */
-    bool is_refused;     /* joined: by those that have not; their requests know it */
+    bool is_refused;     /* joined: the agreed claim is an objection */
     const tt_claim *claim;
     const char *name;
 } member;
@@ -45,8 +45,8 @@ void tt_run_submit(tt_run *run, const tt_agreement *item, uint8_t form, tt_reque
 
 /* ---- one tensor ---- */
 
-/* It has the identity to give, and can take what others give: what was planned and begun before the
- * others heard that this rank has joined. Of the rest nobody can have completed any. */
+/* Can a joined rank run this with the identity element? Only such calls may have been planned and
+ * begun before the others learned of the join; no rank can have completed any other. */
 static bool can_stand_in(const tt_set *set, const tt_claim *claim)
 {
     const bool is_from_root = claim->collective == TT_BROADCAST || claim->collective == TT_SCATTER;
@@ -55,7 +55,7 @@ static bool can_stand_in(const tt_set *set, const tt_claim *claim)
             (is_from_root && claim->root != set->self));
 }
 
-/* A rank that has joined takes part with the identity, in memory of its own. */
+/* A joined rank contributes the identity element, in memory of its own. */
 static void run_absent(tt_run *run, const member *one)
 {
     TT_ASSERT(one->request == NULL);
@@ -69,7 +69,7 @@ static void run_absent(tt_run *run, const member *one)
     tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, one->name, TT_NAME_BYTES);
     tt_text_add(&text,
-                " needs every rank, but rank %u has joined; only allreduce and reduce go on "
+                " needs every rank, but rank %u has joined; only allreduce and reduce run "
                 "without it",
                 run->control->world.rank);
     tt_batch_stand_in(run, batch, run->objection != NULL ? run->objection : &absent);
@@ -84,7 +84,7 @@ static void run_alone(tt_run *run, const member *one)
     const tt_name *name = one->request->named;
     TT_ASSERT(name->phase == NAME_RUNNING && name->open_count > 0);
     const bool is_lost = one->request->is_lost;
-    char text[TT_ERROR_BYTES]; /* both may be over before it is told */
+    char text[TT_ERROR_BYTES]; /* a copy: both may be over before it is used */
     const tt_failure objection = {.status = is_lost ? TT_ERR_TIMED_OUT : name->objection,
                                   .text = text};
     if (objection.status < 0) { /* peers have begun it, or all object alike */
@@ -96,7 +96,7 @@ static void run_alone(tt_run *run, const member *one)
 
 /* ---- several ---- */
 
-/* Does a tensor of this claim share an op with others that are agreed in the same go? */
+/* Does a tensor of this claim share an op with others of the same list of agreements? */
 static bool claim_is_small(const tt_control_config *config, const tt_claim *claim)
 {
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
@@ -158,7 +158,7 @@ static void add_to_batch(tt_run *run, const member *one)
            !tt_batch_fits(run->open[at], one->claim)) {
         at++;
     }
-    if (at == BATCHES_OPEN_MAX) { /* the one that was opened first makes room */
+    if (at == BATCHES_OPEN_MAX) { /* send the oldest to make room */
         close_batch(run, 0);
         memmove(&run->open[0], &run->open[1], (BATCHES_OPEN_MAX - 1) * sizeof(run->open[0]));
         run->open[--at] = NULL;
@@ -183,16 +183,16 @@ static void run_item(tt_run *run, const tt_agreement *item)
     tt_bid bid = {0};
     tt_claim claim;
     char text[TT_NAME_BYTES] = "";
-    if (name == NULL) { /* else the requests know theirs, and the item may have none */
+    if (name == NULL) { /* else the requests have theirs, and the item may have none */
         memcpy(text, item->name, tt_min_u64(item->name_bytes, sizeof(text) - 1));
     }
     if (name == NULL && (!tt_bid_read(&bid, item->claim, item->claim_bytes) ||
                          (bid.is_digest && !tt_bid_recall(run->set, item, &bid)))) {
-        tt_name_starve(run->control); /* cannot stand in for what it cannot read */
+        tt_name_starve(run->control); /* cannot stand in for a malformed claim */
         return;
     }
     if (name != NULL ? name->is_apart : bid.objection == BID_APART) {
-        return; /* its members go by themselves */
+        return; /* its members run by themselves */
     }
     const uint32_t count = name != NULL ? name->member_count : bid.member_count;
     const bool is_group = name != NULL ? name->kind == NAME_GROUP : count > 1;
@@ -248,7 +248,7 @@ void tt_run_refuse(tt_control *control, tt_set *set, const tt_agreement *item,
                    const tt_failure *objection)
 {
     tt_run run = {.control = control, .set = set, .is_planned = true, .objection = objection};
-    TT_ASSERT(item->ticket == NULL); /* what this rank has is in another ticket */
+    TT_ASSERT(item->ticket == NULL); /* this rank's tensors are in another ticket */
     TT_ASSERT(objection->status < 0);
     if (item->bundle_size > 0) {
         tt_batch_forgo(control, set, item);

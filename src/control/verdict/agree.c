@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * agree.c - one verdict for everyone when a call cannot succeed.
+ * agree.c - one verdict for all members when a call cannot succeed.
  *
- * The first member of a set that is still there (of a pair: the sender) decides: case.c. A rank
- * that sees a foreign descriptor stops its op and sends its CLAIM; the first member asks all for
- * theirs (DISPUTE) and decides when all are in or verdict_ns has passed. A rank that cannot take
- * part (wrong arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the
- * first member passes it on. Either way the members get one VERDICT. What arrives before its op is
- * kept as its fate. A rank whose op had succeeded already learns of it at its next call.
+ * The first member of a set (of a pair: the sender) decides: case.c. A rank that receives a
+ * different descriptor stops its op and sends its CLAIM; the first member requests the claims of
+ * all (DISPUTE) and decides when all have arrived or verdict_ns has passed. A rank that cannot take
+ * part (invalid arguments, no memory, cancel, deadline) fails its op at once and sends OBJECT; the
+ * first member forwards it. Either way the members get one VERDICT. A verdict or dispute that
+ * arrives before its op is kept: early_verdict.h. If the op had already succeeded on a rank, that
+ * rank's next call returns the error.
  *
- * Ops that wait long ask the first member who is missing (PROBE, STALL), which also uncovers calls
- * that differ so much that no frame passes between them.
+ * Ops that wait long send PROBE to the first member, which reports the missing members (STALL).
+ * This also uncovers calls that differ so much that no frame passes between them.
  */
 #include <string.h>
 
@@ -20,19 +21,19 @@
 #include "control/named/batch.h"
 #include "control/verdict/case.h"
 
-void tt_agree_foretell(tt_control *control, uint32_t peer, const tt_head *head,
-                       const tt_failure *failure)
+void tt_agree_keep_early(tt_control *control, uint32_t peer, const tt_head *head,
+                         const tt_failure *failure)
 {
     TT_ASSERT(failure->status < 0);
     if (tt_op_is_future(control, peer, head)) {
-        tt_fate_add(control, peer, head, failure);
+        tt_early_verdict_add(control, peer, head, failure);
     }
 }
 
 /* ---- verdicts ---- */
 
-/* An op that had succeeded here has failed all the same: this is told at the next call, once. Ranks
- * that still wait for it may ask before they are told: they are to hear the same words. */
+/* An op that had succeeded on this rank has failed: the set's next call returns that, once. Ranks
+ * that still wait for the op may probe it before their verdict arrives: they get the same text. */
 static void fail_late(tt_control *control, const tt_head *key, tt_status status, const char *text)
 {
     tt_set *set = tt_set_find(control, key->set);
@@ -60,7 +61,7 @@ void tt_agree_verdict(tt_control *control, uint32_t peer, const tt_head *key, tt
     }
     if (tt_op_is_future(control, peer, key)) {
         const tt_failure failure = {.status = status, .text = text};
-        tt_fate_add(control, peer, key, &failure);
+        tt_early_verdict_add(control, peer, key, &failure);
         return;
     }
     fail_late(control, key, status, text);
@@ -74,7 +75,7 @@ void tt_agree_dispute(tt_op *op)
     if (op->phase == OP_DISPUTED || op->phase == OP_STOPPING || op->phase == OP_FREE) {
         return;
     }
-    TT_ASSERT(op->any == NULL); /* it has no number that a peer could mean */
+    TT_ASSERT(op->any == NULL); /* it has no number yet, so no peer can dispute it */
     if (op->exec.is_running) {
         tt_exec_stop(&op->exec);
     }
@@ -84,8 +85,8 @@ void tt_agree_dispute(tt_op *op)
     const uint32_t first = tt_op_first(op);
     if (first != control->world.rank) {
         const tt_head head = tt_op_identity(op, TT_FRAME_CLAIM);
-        tt_letter_send(control, first, head, &op->recipe->claim,
-                       tt_claim_bytes(&op->recipe->claim));
+        tt_outgoing_send(control, first, head, &op->recipe->claim,
+                         tt_claim_bytes(&op->recipe->claim));
         return;
     }
     const tt_head key = tt_op_arriving_key(op);
@@ -122,8 +123,8 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
         first++;
     }
     TT_ASSERT(first < set->self);
-    tt_letter_send(control, set->members[first], tt_case_reply(control, head, TT_FRAME_CLAIM),
-                   &done, tt_claim_bytes(&done));
+    tt_outgoing_send(control, set->members[first], tt_case_reply(control, head, TT_FRAME_CLAIM),
+                     &done, tt_claim_bytes(&done));
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
@@ -135,7 +136,7 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
     tt_head head = tt_op_identity(op, TT_FRAME_OBJECT);
     head.argument = (uint64_t)(int64_t)status;
     if (first != control->world.rank) {
-        tt_letter_send(control, first, head, text, strlen(text));
+        tt_outgoing_send(control, first, head, text, strlen(text));
     } else {
         const tt_failure failure = {.status = status, .text = text};
         tt_case_decide(control, op->peer, tt_op_arriving_key(op), &failure, control->world.rank);
@@ -147,10 +148,10 @@ void tt_agree_object(tt_op *op, tt_status status, const char *text)
 
 enum { PROBE_TELLS = 0, PROBE_ASKS = 1, PROBE_QUERY = 2 }; /* argument of PROBE */
 
-/* A rank whose part is over does not probe: ask the missing ones what they took the op for. */
+/* A rank on which the op is over does not probe: query the missing ranks for their descriptors. */
 static void query(tt_control *control, const tt_case *found, const bool *missing)
 {
-    TT_ASSERT(!found->is_disputed); /* `missing` lies where claims are marked */
+    TT_ASSERT(!found->is_disputed); /* `missing` shares the memory of has_claimed */
     tt_head head = tt_case_reply(control, &found->key, TT_FRAME_PROBE);
     head.argument = PROBE_QUERY;
     for (uint32_t i = 0; i < found->size; i++) {
@@ -198,7 +199,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     bool missing_any = false;
-    bool *missing = found->has_claimed; /* undisputed: room for a selection */
+    bool *missing = found->has_claimed; /* undisputed: used as scratch memory */
     if (found->is_disputed || head->argument == PROBE_TELLS) {
         return;
     }
@@ -213,13 +214,13 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         tt_text text = {0};
         tt_case_add_ranks(&text, control, found, missing);
         const tt_head reply = tt_case_reply(control, head, TT_FRAME_STALL);
-        tt_letter_send(control, peer, reply, text.bytes, text.length);
+        tt_outgoing_send(control, peer, reply, text.bytes, text.length);
         query(control, found, missing);
     }
     memset(missing, 0, found->size * sizeof(bool));
 }
 
-/* Of an agreed op every rank has made the call: none lets it wait. */
+/* Of an agreed op every rank has made the call: it waits for no rank's call. */
 static bool is_overdue(const tt_op *op, uint64_t now_ns)
 {
     const uint64_t fail_ns = op->control->config.negotiate.stall_fail_ns;
@@ -237,7 +238,7 @@ static void give_up(tt_op *op, uint64_t now_ns, const char *who)
     tt_text_add_quoted(&text, name, TT_NAME_BYTES);
     tt_text_add(&text, ": rank %u gave up after %.1f s, missing: %s", op->control->world.rank,
                 (double)(now_ns - op->waiting_ns) / 1e9, who);
-    /* Nobody can have completed a batch that a rank has not begun: its tensors meet the stall
+    /* No rank can have completed a batch that a rank has not begun: its tensors report the stall
      * again, one by one. */
     const bool is_batch = tt_batch_is_planned(op->request);
     tt_agree_object(op, is_batch ? TT_ERR_CANCELLED : TT_ERR_TIMED_OUT, text.bytes);
@@ -258,7 +259,7 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     const uint64_t now_ns = tt_now(control->platform), waited_ns = now_ns - op->submitted_ns;
     TT_ASSERT(op->submitted_ns <= now_ns);
     TT_ASSERT(op->reported_after_ns <= waited_ns);
-    /* Those who came last were asked in between, and have answered. */
+    /* Members that were late have been probed in between, and have answered. */
     if (op->overdue_ns > 0 && now_ns - op->overdue_ns >= control->config.probe_ns) {
         give_up(op, now_ns, text.bytes);
         return;
@@ -274,14 +275,14 @@ static void stall_frame(tt_control *control, uint32_t peer, const tt_head *head,
     }
 }
 
-/* `peer` waits for an op that is over here: it has failed, or the message was sent but differs from
- * what the receiver claims to expect. */
+/* `peer` waits for an op that is over on this rank: it has failed, or the message was sent but
+ * differs from the receiver's claim. */
 static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const bool is_pair = (head->flags & TT_FLAG_PAIR) != 0;
     const tt_status status =
         is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : tt_order_failed(control, head);
-    /* That a rank is gone it learns by itself. */
+    /* Each rank detects by itself that a rank is gone. */
     if (status == TT_OK || status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT) {
         return;
     }
@@ -295,23 +296,23 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
                     is_pair
                         ? "ranks disagree about message %llu: rank %u sent another than rank %u "
                           "expects"
-                        : "call %llu failed on rank %u, asked by rank %u",
+                        : "call %llu failed on rank %u, probed by rank %u",
                     (unsigned long long)(is_pair ? tt_pair_number(head->op) : head->op),
                     control->world.rank, peer);
     }
     tt_head reply = tt_case_reply(control, head, TT_FRAME_VERDICT);
     reply.argument = (uint64_t)(int64_t)status;
-    tt_letter_send(control, peer, reply, text.bytes, text.length);
+    tt_outgoing_send(control, peer, reply, text.bytes, text.length);
 }
 
-/* Has this rank told all members that the op of `key` fails? A second verdict could pass the first
- * one on its way, and members would be told different things. */
+/* Has this rank sent the verdict on the op of `key` to all members? A second verdict could overtake
+ * the first, and members would get different texts. */
 static bool is_told(tt_control *control, uint32_t peer, const tt_head *key)
 {
     const tt_op *op = tt_op_find(control, peer, key);
     const tt_status status = op != NULL && op->phase == OP_STOPPING ? op->request->status
                                                                     : tt_order_failed(control, key);
-    return tt_fate_is_decided(control, key) ||
+    return tt_early_verdict_is_decided(control, key) ||
            (status < 0 && status != TT_ERR_PEER_DOWN && status != TT_ERR_PEER_LEFT);
 }
 
@@ -320,7 +321,7 @@ static void to_first_member(tt_control *control, uint32_t peer, const tt_head *h
 {
     const tt_failure failure = {.status = (tt_status)(int64_t)head->argument, .text = text};
     if (head->kind == TT_FRAME_OBJECT && tt_set_find(control, head->set) == NULL) {
-        tt_agree_foretell(control, peer, head, &failure); /* a set that is still to come */
+        tt_agree_keep_early(control, peer, head, &failure); /* the set does not exist yet */
         return;
     }
     if (!tt_case_is_own(control, head)) {
@@ -355,7 +356,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
     TT_ASSERT(head->kind >= TT_FRAME_DISPUTE);
     TT_ASSERT(head->kind <= TT_FRAME_STALL);
     if (head->payload_bytes >= TT_ERROR_BYTES + 1) {
-        return; /* nobody honest sends that */
+        return; /* malformed */
     }
     const int64_t status = (int64_t)head->argument;
     const bool has_status = head->kind == TT_FRAME_OBJECT || head->kind == TT_FRAME_VERDICT;
@@ -375,10 +376,10 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         if (op != NULL) {
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
-            tt_fate_add(control, peer, head, NULL);
+            tt_early_verdict_add(control, peer, head, NULL);
         } else if (tt_order_done(control, head, &done)) {
-            tt_letter_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
-                           tt_claim_bytes(&done));
+            tt_outgoing_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
+                             tt_claim_bytes(&done));
         }
         break;
     case TT_FRAME_VERDICT:
@@ -437,7 +438,7 @@ static void patrol_op(tt_op *op, uint64_t now)
     if (op->submitted_ns == 0) {
         tt_op_date(op, now);
     }
-    op->weight = 1; /* one that lasts is counted as it is */
+    op->weight = 1; /* a long op is counted individually */
     if (tt_removal_is_farewell(op) && op->phase != OP_DISPUTED) {
         return; /* others may use the set for as long as they like */
     }
@@ -458,10 +459,10 @@ static void patrol_op(tt_op *op, uint64_t now)
         return;
     }
     if (op->phase == OP_QUEUED || tt_op_is_launched(op)) {
-        return; /* those before it ask; every member has it */
+        return; /* earlier ops probe; every member has it */
     }
     if (op->phase == OP_HELD && now < op->report_ns) {
-        return; /* waits for its own rank */
+        return; /* it waits for this rank itself */
     }
     if (op->phase == OP_DISPUTED) {
         if (tt_elapsed_ns(now, op->troubled_ns) > 2 * config->verdict_ns) {
@@ -477,7 +478,7 @@ static void patrol_op(tt_op *op, uint64_t now)
             probe(op, true);
         }
     } else if (now >= op->probe_ns && now < op->report_ns) {
-        op->probe_ns = now + (now - op->submitted_ns); /* others may have come since: ask again */
+        op->probe_ns = now + (now - op->submitted_ns); /* probe again: members may be late */
         probe(op, true);
     } else if (now >= op->report_ns) {
         op->report_ns = now + config->stall_ns;

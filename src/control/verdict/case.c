@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * case.c - the first member's view of an op in trouble: who has it, who claims what, the verdict.
- */
+ * case.c - disputed ops on the first member: members, claims, verdict. */
 #include "control/verdict/case.h"
 
 #include <string.h>
@@ -88,7 +87,7 @@ tt_case *tt_case_of(tt_control *control, uint32_t peer, const tt_head *key)
         return NULL;
     }
     for (tt_case *found = control->cases; found != NULL; found = found->next) {
-        if (tt_fate_same_key(&found->key, found->peer, key, peer)) {
+        if (tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
             return found;
         }
     }
@@ -123,7 +122,7 @@ void tt_agree_forget(tt_control *control, const tt_op *op)
     const tt_head key = tt_op_arriving_key(op);
     for (tt_case **link = &control->cases; *link != NULL; link = &(*link)->next) {
         tt_case *found = *link;
-        if (tt_fate_same_key(&found->key, found->peer, &key, op->peer)) {
+        if (tt_early_verdict_same_key(&found->key, found->peer, &key, op->peer)) {
             if (found->is_disputed && !found->is_decided) {
                 return;
             }
@@ -157,7 +156,7 @@ void tt_agree_release_all(tt_control *control)
     }
 }
 
-/* ---- words for people ---- */
+/* ---- texts ---- */
 
 void tt_case_add_ranks(tt_text *text, const tt_control *control, const tt_case *found,
                        const bool *wanted)
@@ -166,7 +165,7 @@ void tt_case_add_ranks(tt_text *text, const tt_control *control, const tt_case *
     for (uint32_t i = 0; i < found->size; i++) {
         count += wanted[i] ? 1 : 0;
     }
-    TT_ASSERT(count > 0); /* the text would name nobody */
+    TT_ASSERT(count > 0); /* else the text would name no rank */
     tt_text_add(text, count == 1 ? "rank" : "ranks");
     const char *separator = " ";
     for (uint32_t i = 0; i < found->size; i++) {
@@ -179,7 +178,7 @@ void tt_case_add_ranks(tt_text *text, const tt_control *control, const tt_case *
 
 /* ---- verdicts ---- */
 
-/* Tell all members; `except` (a rank) knows already. */
+/* Send the verdict to all members except the rank `except`, which has failed already. */
 static void verdict_send(tt_control *control, const tt_case *found, tt_status status,
                          const char *text, uint32_t except)
 {
@@ -189,7 +188,7 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
     for (uint32_t member = 0; member < found->size; member++) {
         const uint32_t rank = tt_case_rank(control, found, member);
         if (rank != control->world.rank && rank != except) {
-            tt_letter_send(control, rank, head, text, strlen(text));
+            tt_outgoing_send(control, rank, head, text, strlen(text));
         }
     }
 }
@@ -197,7 +196,7 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
 tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
 {
     tt_case *found = control->cases;
-    while (found != NULL && !tt_fate_same_key(&found->key, found->peer, key, peer)) {
+    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
         found = found->next;
     }
     return found;
@@ -213,19 +212,19 @@ void tt_case_decide(tt_control *control, uint32_t peer, tt_head key, const tt_fa
     if (found != NULL && found->is_decided) {
         return;
     }
-    /* Of a pair the receiver decides, too, where the sender is gone. */
+    /* For a pair the receiver decides, too, if the sender is gone. */
     TT_ASSERT((key.flags & TT_FLAG_PAIR) != 0 || tt_case_is_own(control, &key));
     if (found != NULL) {
         found->is_decided = true;
     }
     verdict_send(control, &bare, failure->status, failure->text, except);
     if (except != control->world.rank) {
-        key.kind = TT_FRAME_VERDICT; /* all have heard */
+        key.kind = TT_FRAME_VERDICT; /* all members have it */
         tt_agree_verdict(control, peer, &key, failure->status, failure->text);
     }
 }
 
-/* Do all ask for the same? Then they differ in what nobody asks for by a call. */
+/* Are all calls equal? Then the ranks differ in settings that are not arguments of a call. */
 static bool differs_in_settings(const tt_case *found)
 {
     bool is_one = true;
@@ -235,7 +234,7 @@ static bool differs_in_settings(const tt_case *found)
     return is_one;
 }
 
-/* Say who asked for what, equal claims together. */
+/* List the ranks with their claims, equal claims together. */
 static void decide_mismatch(tt_control *control, tt_case *found)
 {
     tt_text text = {0};
@@ -244,7 +243,7 @@ static void decide_mismatch(tt_control *control, tt_case *found)
     TT_ASSERT(!found->is_decided);
     tt_text_add(&text, "ranks disagree about %s %llu:", is_pair ? "message" : "call",
                 (unsigned long long)(is_pair ? tt_pair_number(found->key.op) : found->key.op));
-    bool *wanted = found->has_probed; /* no longer needed: room for a selection */
+    bool *wanted = found->has_probed; /* no longer needed: used as scratch memory */
     for (uint32_t i = 0; i < found->size; i++) {
         bool is_first = found->has_claimed[i];
         for (uint32_t j = 0; j < i; j++) {
@@ -268,14 +267,14 @@ static void decide_mismatch(tt_control *control, tt_case *found)
         for (uint32_t j = 0; j < found->size; j++) {
             wanted[j] = !found->has_claimed[j];
         }
-        tt_text_add(&text, " no word from ");
+        tt_text_add(&text, " no claim from ");
         tt_case_add_ranks(&text, control, found, wanted);
     } else {
         text.bytes[--text.length] = 0; /* the last semicolon */
     }
     if (differs_in_settings(found)) {
-        tt_text_add(&text, "; they ask for the same, but their settings differ: TUTTI_SEGMENT, "
-                           "TUTTI_FUSE, the table of costs, or what travels together");
+        tt_text_add(&text, "; the calls are equal, but the settings differ: TUTTI_SEGMENT, "
+                           "TUTTI_FUSE, the table of costs, or the fused tensors");
     }
     const tt_failure failure = {.status = TT_ERR_MISMATCH, .text = text.bytes};
     tt_case_decide(control, found->peer, found->key, &failure, UINT32_MAX);
@@ -288,7 +287,7 @@ void tt_case_claim(tt_control *control, tt_case *found, uint32_t member, const t
     if (found == NULL || member >= found->size || found->has_claimed[member] || found->is_decided) {
         return;
     }
-    TT_ASSERT(found->is_disputed); /* or a claim is taken for a rank that is missing */
+    TT_ASSERT(found->is_disputed); /* else has_claimed marks missing ranks */
     TT_ASSERT(found->claim_count < found->size);
     found->has_claimed[member] = true;
     tt_claim_copy(&found->claims[member], claim);
@@ -320,7 +319,7 @@ void tt_case_dispute(tt_control *control, tt_case *found)
     } else if (tt_order_done(control, &found->key, &done)) {
         tt_case_claim(control, found, tt_case_member(control, found, control->world.rank), &done);
     } else {
-        tt_fate_add(control, found->peer, &found->key, NULL);
+        tt_early_verdict_add(control, found->peer, &found->key, NULL);
     }
 }
 
@@ -335,7 +334,7 @@ void tt_case_patrol(tt_control *control, uint64_t now)
             link = &control->cases; /* deciding may have removed any of them */
             continue;
         }
-        /* Of an op that is over here, a case is kept while others may still ask. */
+        /* The case of an op that is over on this rank is kept while others may still probe it. */
         const bool is_idle = !found->is_disputed && age_ns >= 2 * control->config.stall_ns &&
                              tt_op_find(control, found->peer, &found->key) == NULL &&
                              !tt_op_is_future(control, found->peer, &found->key);

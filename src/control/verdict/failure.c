@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * failure.c - what happens when a rank is gone.
+ * failure.c - effects of a rank that is gone.
  *
- * A rank that is down breaks every set it belongs to: pending ops fail, later ones too, and the
- * word is passed on (ABORT), since another rank may have no link to it of its own. A rank that
- * left in order fails only what still needs something from it, now or later. */
+ * A rank that is down breaks every set it belongs to: pending ops fail, later ones too, and
+ * ABORT reports it to all ranks, because another rank may have no link of its own to it. A rank
+ * that left in order fails only calls that need it, now or later. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -57,15 +57,15 @@ static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const 
             continue;
         }
         if (status == TT_ERR_PEER_LEFT) {
-            tt_agree_object(op, status, text); /* others may not need it, but need this rank */
+            tt_agree_object(op, status, text); /* others need this rank, if not that one */
         } else {
             tt_op_fail(op, status, text);
         }
     }
 }
 
-/* Named calls are still agreed on: their ops fail where they begin, as those of other calls do, and
- * so on all ranks. */
+/* Named calls are still negotiated: their ops fail when they begin on this rank, like unnamed ones,
+ * and so on all ranks. */
 void tt_failure_memory(tt_control *control, uint32_t set_id)
 {
     tt_set *set = tt_set_find(control, set_id);
@@ -83,13 +83,13 @@ void tt_failure_memory(tt_control *control, uint32_t set_id)
     }
 }
 
-/* Tell everyone, the rank itself too: if it lives, it must know that it is counted out. */
+/* Send ABORT to all, also to the rank itself: if it lives, it must learn that it is excluded. */
 static void pass_on(tt_control *control, uint32_t rank, const char *why)
 {
     const tt_head head = {.kind = TT_FRAME_ABORT, .epoch = control->world.epoch, .argument = rank};
     for (uint32_t peer = 0; peer < control->world.size; peer++) {
         if (peer != control->world.rank && (peer == rank || !control->peers[peer].is_gone)) {
-            tt_letter_send(control, peer, head, why, strlen(why));
+            tt_outgoing_send(control, peer, head, why, strlen(why));
         }
     }
 }
@@ -102,7 +102,7 @@ void tt_control_give_up(tt_control *control, const char *why)
     pass_on(control, control->world.rank, text.bytes);
 }
 
-/* What one that left had agreed to may still be on its way through others: tickets get a while. */
+/* Agreements of a rank that left may still be in flight through others: tickets get some time. */
 static void break_names(tt_control *control, tt_set *set, tt_status status)
 {
     TT_ASSERT(set->broken < 0);
@@ -114,16 +114,16 @@ static void break_names(tt_control *control, tt_set *set, tt_status status)
     }
 }
 
-/* Nothing is expected of `rank` any more: `text` says why. */
+/* Exclude `rank`; `text` has the reason. */
 static void count_out(tt_control *control, uint32_t rank, tt_status status, const tt_text *text)
 {
     tt_peer_state *state = &control->peers[rank];
     TT_ASSERT(rank != control->world.rank);
     TT_ASSERT(status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT);
-    TT_ASSERT(!state->is_gone || state->status == TT_ERR_PEER_LEFT); /* who is down stays so */
+    TT_ASSERT(!state->is_gone || state->status == TT_ERR_PEER_LEFT); /* down is final */
     state->is_gone = true;
     state->status = status;
-    if (control->flow.peers[rank].arriving != NULL) { /* gone by hearsay: its frame still comes */
+    if (control->flow.peers[rank].arriving != NULL) { /* its link lives: a frame arrives */
         control->platform->ops->discard(control->platform, rank);
         control->flow.peers[rank].arriving = NULL;
     }
@@ -177,8 +177,8 @@ static void lose(tt_control *control, uint32_t rank, tt_status status, const cha
     }
 }
 
-/* A rank that others count out may live: it could be stopped, and later store to a call that has
- * failed. Such calls wait for its own word, or for the end of the link to it. */
+/* An excluded rank may live: it could be stopped, and later store to a call that has failed. Such
+ * calls wait for its own STOPPED, or for the end of the link to it. */
 void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const char *why)
 {
     TT_ASSERT(rank < control->world.size);
@@ -198,7 +198,7 @@ void tt_failure_excluded(tt_control *control, uint32_t peer)
         return;
     }
     tt_text text = {0};
-    tt_text_add(&text, "rank %u is counted as down by rank %u", control->world.rank, peer);
+    tt_text_add(&text, "rank %u was excluded by rank %u", control->world.rank, peer);
     count_out(control, peer, TT_ERR_PEER_DOWN, &text);
     tt_control_report(control, control->has_given_up ? LEVEL_INFO : LEVEL_ERROR, &text);
     tt_engine_peer_down(control, peer, &text);
@@ -222,14 +222,14 @@ void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *he
     reply.payload_bytes = 0;
     const int64_t status = (int64_t)head->argument;
     const bool is_good = status < 0 && status > -64;
-    /* One that is held would begin with the next frame, and has the sender's places then. */
+    /* An op that is held would begin with the next frame, and has the sender's places then. */
     const bool may_store =
         op != NULL && ((op->phase == OP_RUNNING && !tt_op_is_launched(op)) || op->phase == OP_HELD);
     if (may_store && is_good) {
         tt_op_fail(op, (tt_status)status, text);
     } else if (op == NULL && is_good) {
         const tt_failure failure = {.status = (tt_status)status, .text = text};
-        tt_agree_foretell(control, peer, head, &failure);
+        tt_agree_keep_early(control, peer, head, &failure);
     }
-    tt_flow_control(&control->flow, peer, &reply); /* nothing here touches its memory now */
+    tt_flow_control(&control->flow, peer, &reply); /* this rank stores no more */
 }

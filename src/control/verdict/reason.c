@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reason.c - the words with which the last ops failed here, for ranks that ask later. */
+ * reason.c - texts of the last ops that failed on this rank, for later probes. */
 #include <string.h>
 
 #include "control/control_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stop.c - an op fails: it ends when no peer of this host touches its buffers any more. */
+ * stop.c - a failed op ends when no peer of this host touches its buffers any more. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -9,14 +9,15 @@
 #include "control/engine.h"
 #include "control/named/name.h"
 
-/* Peers of this host may still be writing into this op's buffers: ask them to say when not. */
+/* Peers of this host may still write into this op's buffers: STOP requests a reply when they have
+ * ended. */
 static void ask_to_stop(tt_op *op)
 {
     const tt_topology *topology = &op->set->topology;
     const tt_head head = tt_op_identity(op, TT_FRAME_STOP);
     TT_ASSERT(op->phase == OP_STOPPING);
     TT_ASSERT(op->request->status < 0);
-    TT_ASSERT(!op->is_pair); /* bits are of members of the set */
+    TT_ASSERT(!op->is_pair); /* the bits number members of the set */
     op->stops_open = 0;
     for (uint32_t member = 0; member < op->set->size; member++) {
         const uint32_t rank = op->set->members[member];
@@ -27,7 +28,7 @@ static void ask_to_stop(tt_op *op)
             op->room->stopped[member / 64] |= UINT64_C(1) << member % 64;
         }
     }
-    tt_text why = {0}; /* as the peers are to see it */
+    tt_text why = {0}; /* the text for the peers */
     const bool is_leaving = op->request->status == TT_ERR_SHUT_DOWN;
     const tt_status status = is_leaving ? TT_ERR_PEER_LEFT : op->request->status;
     if (is_leaving) {
@@ -39,7 +40,7 @@ static void ask_to_stop(tt_op *op)
         if ((op->room->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_head stop = head;
             stop.argument = (uint64_t)(int64_t)status;
-            tt_letter_send(op->control, op->set->members[member], stop, why.bytes, why.length);
+            tt_outgoing_send(op->control, op->set->members[member], stop, why.bytes, why.length);
         }
     }
 }
@@ -61,7 +62,7 @@ static void abandon(tt_op *op)
 {
     TT_ASSERT(op->stops_open > 0);
     tt_text text = {0};
-    tt_text_add(&text, "a call has failed; its memory is set aside, because no word came from");
+    tt_text_add(&text, "a call has failed; its memory is not reused, because no reply came from");
     for (uint32_t member = 0; member < op->set->size; member++) {
         if ((op->room->stopped[member / 64] >> member % 64 & 1) == 0) {
             tt_text_add(&text, " rank %u", op->set->members[member]);
@@ -85,7 +86,7 @@ void tt_op_patrol_stops(tt_control *control)
     }
 }
 
-/* One part of a planned group fails: so do the others, with the same words, for everyone. */
+/* One part of a planned group fails: the others fail with the same text, on all ranks. */
 static void siblings_fail(const tt_op *op, tt_status status, const char *text)
 {
     tt_control *control = op->control;

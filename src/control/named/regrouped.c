@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * torn.c - what peers have begun as planned, and this rank has in another group or by itself.
+ * regrouped.c - planned tensors that peers have begun, and that are in another group on this rank.
  *
- * The negotiator finds it when the plan is cut (negotiate/parts.c). The planned exchange is refused
- * as wrong arguments would be, so it fails on every rank that has begun it. What is left of this
- * rank's own group is told as torn: that fails everywhere, too. */
+ * "In another group" includes a tensor submitted by itself. The negotiator finds the conflict when
+ * the plan is cut (negotiate/parts.c). This rank refuses the planned exchange like invalid
+ * arguments, so it fails on every rank that has begun it. The rest of this rank's own group is sent
+ * with the objection BID_REGROUPED, and fails on all ranks, too. */
 #include <string.h>
 
 #include "base/base.h"
@@ -62,8 +63,7 @@ static void add_where(tt_text *text, bool is_grouped, const char *name)
     }
 }
 
-/* What peers have begun as planned, this rank has in another ticket. */
-void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item)
+void tt_regrouped_refuse(tt_control *control, tt_set *set, const tt_agreement *item)
 {
     tt_name *rival = item->rival->owner;
     TT_ASSERT(rival->phase == NAME_WAITING && rival->member_count > 0);
@@ -77,13 +77,13 @@ void tt_torn_refuse(tt_control *control, tt_set *set, const tt_agreement *item)
     tt_text_add(&text, "; ranks that began it as planned: ");
     add_where(&text, is_group(item), item->name);
     const tt_failure objection = {.status = TT_ERR_MISMATCH, .text = text.bytes};
-    const tt_failure torn = {.status = BID_TORN, .text = text.bytes};
+    const tt_failure regrouped = {.status = BID_REGROUPED, .text = text.bytes};
     memcpy(rival->error, text.bytes, sizeof(rival->error));
     for (uint32_t i = 0; i < rival->member_count; i++) {
-        rival->members[i]->is_torn |= has_part(item, rival->members[i]->name);
+        rival->members[i]->is_regrouped |= has_part(item, rival->members[i]->name);
     }
     if (rival->member_max > 0) {
-        tt_bid_make(control, rival, &torn);
+        tt_bid_make(control, rival, &regrouped);
     }
     tt_run_refuse(control, set, item, &objection);
 }
