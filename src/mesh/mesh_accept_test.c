@@ -124,7 +124,7 @@ static void test_a_process_of_another_user_is_refused(void **state)
     const bool is_told = strstr(self.said, "another user") != NULL;
     door_fini(&self);
     if (!is_there) {
-        skip(); /* only root can become somebody else */
+        skip(); /* only root can become another user */
     }
     assert_int_equal(count, 0);
     assert_true(is_told);
