@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_fault_test.c - jobs that cannot become a mesh say why on every rank; strangers do not harm.
+ * mesh_fault_test.c - a job that cannot join reports the cause on every rank; strangers do no harm.
  *
  * Method: one rank is missing, late, wrong or fails, and each rank's text is compared. Hostile
- * guests come over the same door (support/mesh_job.h).
+ * strangers connect to the same port (support/mesh_job.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static void test_version_skew_names_both_versions(void **state)
     expect_in_time(is_version_skew_told);
 }
 
-/* Before named tensors were negotiated. */
+/* Protocol version 1, before named tensors were negotiated. */
 static bool is_older_build_told(uint64_t timeout_ms)
 {
     member members[3];

@@ -223,7 +223,7 @@ void tt_mesh_link_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
     if (!is_wanted(work, connection)) {
         char name[96];
         tt_log_write(work->config->log, TT_LOG_WARN,
-                     "closed a connection from %s: no link with rank %u of role %d is expected",
+                     "closed a connection from %s: rank %u must not open a link of role %d",
                      tt_mesh_connection_name(connection, name), connection->peer,
                      (int)connection->role);
         tt_mesh_connection_close(connection);

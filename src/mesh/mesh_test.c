@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_test.c - jobs that become a mesh: places of every kind, late ranks, many ranks.
+ * mesh_test.c - jobs that join: rendezvous of several kinds, late ranks, many ranks.
  *
  * Method: every rank establishes; then each pair proves its connection (support/mesh_job.h).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_wire_test.c - records, tables and message heads: one spelling each, and no other accepted.
+ * mesh_wire_test.c - records, tables and message heads: one encoding each, and no other accepted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
