@@ -4,7 +4,7 @@
  *
  * Layer:   base.
  * Threads: tt_allocator_default from any thread; a counting one from one thread at a time.
- * Memory:  what is allocated is zeroed, aligned for any type, and released with its own size.
+ * Memory:  zeroed, aligned for any type, and released with the size it was allocated with.
  */
 #ifndef TUTTI_BASE_ALLOC_H
 #define TUTTI_BASE_ALLOC_H
@@ -21,10 +21,10 @@ typedef struct tt_allocator {
 
 extern const tt_allocator tt_allocator_default;
 
-/* NULL when memory is out, when count * elem_bytes overflows, or when it is 0. */
+/* NULL without memory, or if count * elem_bytes overflows or is 0. */
 void *tt_allocate(const tt_allocator *allocator, size_t count, size_t elem_bytes);
 
-/* NULL is ignored; otherwise exactly what tt_allocate was given. */
+/* NULL is ignored; otherwise with the arguments of tt_allocate. */
 void tt_release(const tt_allocator *allocator, void *memory, size_t count, size_t elem_bytes);
 
 /* For tests: fails the fail_at-th allocation (from 1; 0 never), once or from then on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * alloc_test.c - zeroed memory, no overflow, and failures exactly where they were ordered. */
+ * alloc_test.c - zeroed memory, no overflow, and failures exactly where they were requested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void test_the_chosen_allocation_fails_once(void **state)
     assert_int_equal(counter.live_bytes, 0);
 }
 
-static void test_or_fails_from_there_on(void **state)
+static void test_the_chosen_allocation_and_all_later_ones_fail(void **state)
 {
     (void)state;
     tt_counting_allocator counter = {.fail_at = 1, .fail_forever = true};
@@ -68,7 +68,7 @@ int main(void)
         cmocka_unit_test(test_memory_is_zeroed),
         cmocka_unit_test(test_a_size_that_overflows_is_refused),
         cmocka_unit_test(test_the_chosen_allocation_fails_once),
-        cmocka_unit_test(test_or_fails_from_there_on),
+        cmocka_unit_test(test_the_chosen_allocation_and_all_later_ones_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

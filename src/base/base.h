@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * base.h - what every file may take for granted about host and compiler.
+ * base.h - what every file may assume about host and compiler.
  *
  * Layer:   base.
  * Threads: pure.
@@ -15,16 +15,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copi
 _Static_assert(sizeof(float) == 4, "gradients are IEEE-754 binary32");
 _Static_assert(sizeof(size_t) == 8, "64-bit hosts only");
 
-/* Of few lines, where a call would cost more than they do. */
+/* For short functions, where a call would cost more than the body. */
 #define TT_INLINE static inline __attribute__((always_inline))
 
 #define TT_ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The struct of `type` whose `member` lies at `pointer`. */
+/* The struct of `type` whose `member` is at `pointer`. */
 #define TT_CONTAINER_OF(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* Somebody else writes what is looked at again and again. */
+/* In a loop that polls memory which another thread writes. */
 static inline void tt_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -44,7 +44,7 @@ static inline uint64_t tt_max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* From `since_ns` to `now_ns`; 0 if the clock was read for `now_ns` first. */
+/* From `since_ns` to `now_ns`; 0 if `now_ns` is earlier. */
 static inline uint64_t tt_elapsed_ns(uint64_t now_ns, uint64_t since_ns)
 {
     return now_ns > since_ns ? now_ns - since_ns : 0;

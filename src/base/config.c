@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 
 enum {
-    NAME_BYTES = TT_NEAREST_BYTES, /* of a full variable name; longer ones are not ours */
+    NAME_BYTES = TT_NEAREST_BYTES, /* of a full variable name; no setting has a longer one */
     QUOTE_BYTES_MAX = 80,          /* of a bad value in a message */
 };
 
@@ -79,7 +79,7 @@ static void add_kind(const tt_config_entry *entry, tt_text *text)
     }
 }
 
-/* The sentence after "accepted: ". */
+/* The text after "accepted: ". */
 void tt_config_describe(const tt_config_entry *entry, tt_text *text)
 {
     const bool has_words = entry->accepted != NULL || entry->list_accepted != NULL;
@@ -194,7 +194,7 @@ static const char *value_of(const tt_config_entry *entry, const tt_config_source
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* Default, then value; false with a sentence in `error`. */
+/* Default, then value; false with a text in `error`. */
 static bool load_entry(const tt_config_entry *entry, const tt_config_source *source, void *target,
                        tt_text *error)
 {

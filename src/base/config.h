@@ -3,11 +3,11 @@
  * config.h - configuration as data: one typed table per module, read from TUTTI_* variables.
  *
  * A module declares a struct of settings and a table with one entry per member; loading fills the
- * struct from defaults and from the environment. The same table says what is accepted (`tutti
+ * struct from defaults and from the environment. The same table documents accepted values (`tutti
  * config`), finds every bad value (`tutti doctor`) and misspelt variables.
  *
  * Layer:   base; the only reader of the environment.
- * Threads: pure but for the lookup; the default one is getenv.
+ * Threads: pure except for the lookup; the default one is getenv.
  * Memory:  none taken; strings are copied into the target.
  */
 #ifndef TUTTI_BASE_CONFIG_H
@@ -24,7 +24,7 @@ enum {
     TT_CONFIG_STRING_BYTES = 256, /* the terminating zero included */
 };
 
-/* kind, how users call it, and the C type of the member it fills */
+/* Kind, the C type of the member it fills, and what users write. */
 typedef enum tt_config_kind {
     TT_CONFIG_BOOL,    /* bool: 1 0 true false yes no on off */
     TT_CONFIG_INT,     /* int64_t: decimal, with a sign if need be */
@@ -50,10 +50,10 @@ typedef struct tt_config_entry {
     int64_t maximum;
     const char *const *names; /* ENUM: ends in NULL */
 
-    /* What a value must be beyond its kind. `accepts` NULL: anything; it is not asked about "". */
+    /* A check beyond the kind. `accepts` NULL: anything; it is not called for "". */
     bool (*accepts)(const char *value);
-    const char *accepted;                 /* says so, instead of the kind of a STRING */
-    void (*list_accepted)(tt_text *text); /* where the words are known at run time only */
+    const char *accepted; /* what it accepts, for messages; replaces STRING's text */
+    void (*list_accepted)(tt_text *text); /* the same where known at run time only */
     bool is_secret;                       /* its value is never shown, not even a wrong one */
 } tt_config_entry;
 
@@ -71,9 +71,9 @@ typedef struct tt_config_source {
 
 extern const tt_config_source tt_config_environment;
 
-/* Fill `target` from defaults and `source`; an empty value counts as not set. The first bad value
- * ends it with TT_ERR_BAD_CONFIG and a sentence in `error` naming variable, value and what is
- * accepted; `target` then holds a mixture. A bad default is a bug of ours and asserts. */
+/* Fill `target` from defaults and `source`; an empty value counts as not set. At the first bad
+ * value it returns TT_ERR_BAD_CONFIG, and `error` names variable, value and what is accepted;
+ * `target` is then filled in part. A bad default is a bug of ours and asserts. */
 tt_status tt_config_load(const tt_config_table *table, const tt_config_source *source, void *target,
                          tt_text *error);
 
@@ -81,13 +81,13 @@ tt_status tt_config_load(const tt_config_table *table, const tt_config_source *s
 tt_status tt_config_set(const tt_config_entry *entry, const char *value, void *target,
                         tt_text *error);
 
-/* What is accepted, as errors of load say it. */
+/* What is accepted, as in errors of load. */
 void tt_config_describe(const tt_config_entry *entry, tt_text *text);
 
-/* Called per bad value, with the sentence that load would end with. */
+/* Called per bad value, with the error text of load. */
 typedef void tt_config_bad_fn(void *user, const char *sentence);
 
-/* Fill `target` as load does, but go on after a bad value. Returns how many there are. */
+/* Fill `target` as load does, but continue after a bad value. Returns the number of bad values. */
 size_t tt_config_find_bad(const tt_config_table *table, const tt_config_source *source,
                           void *target, tt_config_bad_fn *report, void *user);
 

@@ -166,7 +166,7 @@ bool tt_config_parse_seconds(const char *text, uint64_t *ns_out)
         return false;
     }
     if (*at == '.') {
-        /* Nine digits reach the nanosecond; what follows is below it. */
+        /* Nine digits reach the nanosecond; later ones are ignored. */
         for (at++; is_digit(*at); at++) {
             if (fraction_scale < 1000000000) {
                 fraction = fraction * 10 + (uint64_t)(*at - '0');

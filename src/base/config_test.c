@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config_test.c - every kind accepts and refuses what its help says, errors name the culprit,
- * typos find their cure. */
+ * config_test.c - every kind accepts and refuses values as its help states, errors name the
+ * culprit, typos get a suggestion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,7 +169,7 @@ static void test_a_long_string_is_refused_not_cut(void **state)
     assert_string_equal(s.iface, value);
 }
 
-static void test_bytes_know_their_units(void **state)
+static void test_units_of_bytes(void **state)
 {
     (void)state;
     static const struct {
@@ -197,7 +197,7 @@ static void test_bytes_know_their_units(void **state)
     assert_int_equal(bytes, 7);
 }
 
-static void test_seconds_know_their_units(void **state)
+static void test_units_of_seconds(void **state)
 {
     (void)state;
     static const struct {
@@ -233,7 +233,7 @@ static void test_seconds_know_their_units(void **state)
     assert_int_equal(ns, 7);
 }
 
-static void test_numbers_are_read_whole_or_not_at_all(void **state)
+static void test_only_whole_numbers_are_read(void **state)
 {
     (void)state;
     int64_t i = 0;
@@ -300,7 +300,7 @@ static const char *two_bad_lookup(void *user, const char *name)
                                                 : NULL;
 }
 
-static void test_every_bad_value_is_found_in_the_words_of_load(void **state)
+static void test_every_bad_value_is_reported_with_the_text_of_load(void **state)
 {
     (void)state;
     settings s;
@@ -357,11 +357,11 @@ int main(void)
         cmocka_unit_test(test_a_set_variable_wins_and_an_empty_one_does_not),
         cmocka_unit_test(test_errors_name_variable_value_and_cure),
         cmocka_unit_test(test_a_long_string_is_refused_not_cut),
-        cmocka_unit_test(test_bytes_know_their_units),
-        cmocka_unit_test(test_seconds_know_their_units),
-        cmocka_unit_test(test_numbers_are_read_whole_or_not_at_all),
+        cmocka_unit_test(test_units_of_bytes),
+        cmocka_unit_test(test_units_of_seconds),
+        cmocka_unit_test(test_only_whole_numbers_are_read),
         cmocka_unit_test(test_a_typo_finds_its_nearest_name),
-        cmocka_unit_test(test_every_bad_value_is_found_in_the_words_of_load),
+        cmocka_unit_test(test_every_bad_value_is_reported_with_the_text_of_load),
         cmocka_unit_test(test_a_rule_beyond_the_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heap.h - binary min-heap of elements that know their place, for timers and priorities.
+ * heap.h - binary min-heap of elements that store their index, for timers and priorities.
  *
  * Push, pop, remove and update are O(log n). Equal elements come out in no particular order:
- * where it matters, let the comparison end in a sequence number.
+ * where it matters, compare a sequence number last.
  *
  * Layer:   base.
  * Threads: one thread at a time per heap.
@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
-/* Lives in the element. All zeros is a node in no heap. */
+/* A member of the element. All zeros is a node in no heap. */
 typedef struct tt_heap_node {
     size_t place; /* index + 1 */
 } tt_heap_node;
@@ -38,7 +38,7 @@ typedef struct tt_heap {
 void tt_heap_init(tt_heap *heap, tt_heap_before_fn *before, const tt_allocator *allocator);
 void tt_heap_fini(tt_heap *heap);
 
-/* Room for `capacity` nodes in all: pushes up to there cannot fail. */
+/* Room for `capacity` nodes in total: pushes up to that cannot fail. */
 tt_status tt_heap_reserve(tt_heap *heap, size_t capacity);
 
 /* TT_ERR_NO_MEMORY leaves the heap as it was. */

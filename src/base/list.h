@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * list.h - intrusive doubly linked list: the links live in the elements.
+ * list.h - intrusive doubly linked list: the links are members of the elements.
  *
- * A ring through a head node; an element not in a list has null links, so that being in one can
- * be asked and a double push is caught. TT_CONTAINER_OF finds the element of a node.
+ * A ring through a head node; an element not in a list has null links, so that membership can be
+ * tested and a double push is caught. TT_CONTAINER_OF finds the element of a node.
  *
  * Layer:   base.
  * Threads: one thread at a time per list.
@@ -63,7 +63,7 @@ static inline void tt_list_push_front(tt_list *list, tt_list_node *node)
     tt_list_insert_before(list->head.next, node);
 }
 
-/* From whichever list it is in. */
+/* From the list it is in. */
 static inline void tt_list_remove(tt_list_node *node)
 {
     TT_ASSERT(tt_list_has_node(node));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * list_test.c - order, removal from the middle, and knowing whether one is in a list. */
+ * list_test.c - order, removal from the middle, and the test of membership. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

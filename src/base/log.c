@@ -26,7 +26,7 @@ static void write_line(const tt_log *log, int level, const char *text)
     } else {
         tt_text_add(&line, "tutti %s: %s", tt_log_level_name(level), text);
     }
-    line.bytes[line.length] = '\n'; /* over the final zero: the length says where it ends */
+    line.bytes[line.length] = '\n'; /* replaces the final zero; write(2) takes the length */
     const ssize_t written = write(STDERR_FILENO, line.bytes, line.length + 1);
     (void)written; /* nowhere left to report it */
 }

@@ -2,9 +2,9 @@
  *
  * log.h - one line per event, with level and rank, to a writer the owner chose.
  *
- * Who first decides that something is an error logs it, with the cause ("%s", strerror(errno) for
- * system calls: %m is not ISO C, and both glibc and musl make strerror safe among threads);
- * callers stay silent. Lower case, "peer 3" and not "peer=3".
+ * The function that first decides that something is an error logs it, with the cause ("%s",
+ * strerror(errno) for system calls: %m is not ISO C, and strerror is thread-safe in both glibc and
+ * musl); its callers do not. Lower case, "peer 3" and not "peer=3".
  *
  * Layer:   base.
  * Threads: tt_log_write from any thread, if `write` may be called so (the default may). A tt_log
@@ -36,13 +36,13 @@ typedef struct tt_log {
     void *user;
 } tt_log;
 
-/* "error" ... "trace"; "invalid" beyond. The array ends in NULL, as tt_config_entry wants it. */
+/* "error" ... "trace"; "invalid" beyond. The array ends in NULL, as tt_config_entry requires. */
 const char *tt_log_level_name(int level);
 extern const char *const tt_log_level_names[TT_LOG_LEVEL_COUNT + 1];
 
 /* A NULL log drops everything. The text has neither prefix nor newline when `write` gets it; the
  * default writer prints "tutti[rank/size] level: text" with one write(2), so lines of many
- * processes do not mix. errno is kept. */
+ * processes do not mix. errno is preserved. */
 __attribute__((format(printf, 3, 4))) void tt_log_write(const tt_log *log, int level,
                                                         const char *format, ...);
 

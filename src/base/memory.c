@@ -12,7 +12,7 @@
 
 enum {
     PATH_BYTES = 1024,
-    SHARERS = 64, /* processes that may take a piece each before one of them looks again */
+    SHARERS = 64, /* processes that may take a piece each before one of them checks again */
 };
 
 /* The number behind `key` in a file of "key number" lines; "" as key: the file is the number. */
@@ -35,7 +35,7 @@ static bool read_number(const char *path, const char *key, uint64_t *number_out)
     return is_found;
 }
 
-/* Limit less usage of the group at `folder`; pages of files that can be dropped do not count. */
+/* Limit less usage of the group at `folder`; droppable file pages do not count. */
 static uint64_t group_left(const char *folder, const char *limit_name, const char *usage_name)
 {
     char path[PATH_BYTES + 32];
@@ -54,9 +54,9 @@ static uint64_t group_left(const char *folder, const char *limit_name, const cha
     return limit > usage ? limit - usage : 0;
 }
 
-/* What the group at `folder` and those above it leave, up to the mount of `mount_length` bytes.
- * `folder` is cut. In a container without a namespace for groups the path is the host's, of which
- * only the mount itself is there: it is the container's group. */
+/* The least that the group at `folder` and those above it leave, up to the mount of `mount_length`
+ * bytes. `folder` is truncated. In a container without a cgroup namespace the path is the host's,
+ * of which only the mount itself exists: it is the container's group. */
 static uint64_t groups_left(char *folder, size_t mount_length, bool is_unified)
 {
     const char *limit_name = is_unified ? "memory.max" : "memory.limit_in_bytes";

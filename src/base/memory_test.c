@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: what is left is the least that the host, the process's control group and those above it
- * leave, wherever a container shows them.
+ * Goal: the result is the least that the host, the process's control group and those above it
+ * leave, wherever a container mounts them.
  * Method: trees of files as the kernel has them, below a folder of the test. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void test_a_group_of_version_2_and_those_above(void **state)
     assert_int_equal(tt_memory_available_below(root), 0);
 }
 
-/* Its group is mounted as the root, but its name is the host's. */
+/* Its group is mounted as the root, but has the host's name. */
 static void test_a_container_of_version_1(void **state)
 {
     const char *root = *state;
@@ -93,7 +93,7 @@ static void test_a_container_of_version_1(void **state)
     assert_int_equal(tt_memory_available_below(root), 7000);
 }
 
-static void test_a_piece_is_all_that_is_wanted_or_a_small_part_of_what_is_left(void **state)
+static void test_a_piece_is_the_whole_or_a_small_part_of_available_memory(void **state)
 {
     (void)state;
     uint64_t available = 0;
@@ -112,7 +112,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_host_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_group_of_version_2_and_those_above, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_of_version_1, setup, teardown),
-        cmocka_unit_test(test_a_piece_is_all_that_is_wanted_or_a_small_part_of_what_is_left),
+        cmocka_unit_test(test_a_piece_is_the_whole_or_a_small_part_of_available_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

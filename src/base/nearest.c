@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nearest.c - edit distance in which swapping two neighbours counts as one slip. */
+ * nearest.c - edit distance in which swapping two neighbours counts as one edit. */
 #include "base/nearest.h"
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  *
  * nearest.h - "did you mean": which known word a mistyped one is closest to.
  *
- * Only a near word is offered: at most one slip in three letters, and never as many slips as there
- * are letters. What every candidate begins with ("TUTTI_", "--") is not counted as letters.
+ * Only a near word is suggested: at most one edit in three letters, and never as many edits as
+ * letters. The common prefix of all candidates ("TUTTI_", "--") does not count as letters.
  *
  * Layer:   base.
  * Threads: pure.
@@ -18,7 +18,7 @@ enum { TT_NEAREST_BYTES = 64 }; /* of a word, its zero included; longer ones hav
 
 typedef struct tt_nearest {
     const char *wanted;          /* after the prefix; NULL: it is too long or lacks the prefix */
-    const char *prefix;          /* what all candidates begin with */
+    const char *prefix;          /* of all candidates */
     char best[TT_NEAREST_BYTES]; /* with the prefix; "" until something near was offered */
     size_t best_distance;
 } tt_nearest;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nearest_test.c - slips find their word; words that are merely as long find none. */
+ * nearest_test.c - typos find their word; words of merely equal length find none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static const char *nearest_of(const char *prefix, const char *wanted)
     return nearest.best;
 }
 
-static void test_slips_find_their_word(void **state)
+static void test_typos_find_their_word(void **state)
 {
     (void)state;
     assert_string_equal(nearest_of("TUTTI_", "TUTTI_TRANPORT"), "TUTTI_TRANSPORT");
@@ -41,7 +41,7 @@ static void test_the_prefix_makes_no_word_near(void **state)
     assert_string_equal(nearest_of("TUTTI_", "LOG"), "");
 }
 
-static void test_short_and_endless_words_find_none(void **state)
+static void test_short_and_very_long_words_find_none(void **state)
 {
     (void)state;
     char endless[4 * TT_NEAREST_BYTES];
@@ -56,9 +56,9 @@ static void test_short_and_endless_words_find_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slips_find_their_word),
+        cmocka_unit_test(test_typos_find_their_word),
         cmocka_unit_test(test_the_prefix_makes_no_word_near),
-        cmocka_unit_test(test_short_and_endless_words_find_none),
+        cmocka_unit_test(test_short_and_very_long_words_find_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

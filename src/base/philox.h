@@ -3,7 +3,7 @@
  * philox.h - Philox4x32-10: random numbers as a function of key and counter.
  *
  * Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). The same key
- * and counter give the same numbers on every host, so ranks can agree without talking. Not for
+ * and counter give the same numbers on every host, so ranks agree without communication. Not for
  * secrets.
  *
  * Layer:   base.
@@ -30,7 +30,7 @@ typedef struct tt_random {
     tt_philox_key key;
     tt_philox_block counter;
     tt_philox_block ready;
-    uint32_t ready_count; /* words of `ready` not yet given out */
+    uint32_t ready_count; /* unused words of `ready` */
 } tt_random;
 
 /* Streams of one seed are independent of each other. */

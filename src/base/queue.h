@@ -3,13 +3,13 @@
  * queue.h - intrusive lock-free queue: any thread pushes, one thread pops.
  *
  * Producers push on a shared stack with compare-and-swap; the consumer takes the whole stack in
- * one exchange and turns it round. Because nothing is ever popped singly from the shared stack
- * there is no ABA, and unlike a linked tail there is no moment when a pushed node cannot be seen.
+ * one exchange and reverses it. Because nodes are never popped one by one from the shared stack
+ * there is no ABA problem, and unlike with a linked tail a pushed node is visible at once.
  * Nodes come out in the order in which their pushes took effect.
  *
- * Push and the consumer's look at the stack are sequentially consistent read-modify-writes, so a
- * producer may test "does the consumer sleep" after its push, and the consumer may look again after
- * saying that it sleeps: one of the two sees the other.
+ * Push and the consumer's take are sequentially consistent read-modify-writes, so a producer may
+ * test "does the consumer sleep" after its push, and the consumer may check again after announcing
+ * its sleep: one of the two sees the other.
  *
  * Layer:   base.
  * Threads: tt_queue_push from any; all else from the one consumer at a time.
@@ -38,7 +38,7 @@ static inline void tt_queue_init(tt_queue *queue)
     queue->taken = NULL;
 }
 
-/* True if the shared stack was empty: of many producers, one learns that it came first. */
+/* True if the shared stack was empty: exactly one of concurrent producers pushed first. */
 static inline bool tt_queue_push(tt_queue *queue, tt_queue_node *node)
 {
     tt_queue_node *newest = atomic_load_explicit(&queue->pushed, memory_order_relaxed);
@@ -68,13 +68,13 @@ static inline tt_queue_node *tt_queue_pop(tt_queue *queue)
     return node;
 }
 
-/* The consumer's question. A plain load: cheap enough for every turn of a polling loop. */
+/* For the consumer. A plain load: cheap enough for every iteration of a polling loop. */
 static inline bool tt_queue_is_empty(tt_queue *queue)
 {
     return queue->taken == NULL && atomic_load(&queue->pushed) == NULL;
 }
 
-/* Anyone's question: has something been pushed that the consumer has not begun to take? */
+/* For any thread: has a node been pushed that the consumer has not begun to take? */
 static inline bool tt_queue_has_pushed(tt_queue *queue)
 {
     return atomic_load(&queue->pushed) != NULL;

@@ -27,7 +27,7 @@ void tt_text_add_list(tt_text *text, const char *format, va_list arguments)
     TT_ASSERT(text->length < TT_TEXT_BYTES);
     const size_t room = TT_TEXT_BYTES - text->length;
     const int wanted = vsnprintf(text->bytes + text->length, room, format, arguments);
-    if (wanted < 0) { /* a bad multibyte string: the rest of the message is still worth having */
+    if (wanted < 0) { /* a bad multibyte string: the rest of the message is still useful */
         text->bytes[text->length] = '\0';
         return;
     }
@@ -54,8 +54,8 @@ void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max)
     tt_text_add(text, "\"");
 }
 
-/* Bytes of the UTF-8 character at `source`, 0 where there is none that a line may show: not well
- * formed, a control, a separator of lines or a change of direction. */
+/* Bytes of the UTF-8 character at `source`; 0 if it must not be shown: malformed, a control
+ * character, a line separator or a change of direction. */
 static size_t character_bytes(const unsigned char *source, size_t bytes_max)
 {
     const size_t bytes = source[0] < 0xc2 ? 1 : source[0] < 0xe0 ? 2 : source[0] < 0xf0 ? 3 : 4;

@@ -24,16 +24,16 @@ typedef struct tt_text {
 
 void tt_text_clear(tt_text *text);
 
-/* Append as printf would. What does not fit is cut, and the text then ends in "...". */
+/* Append as printf would. A text that does not fit is cut and ends in "...". */
 __attribute__((format(printf, 2, 3))) void tt_text_add(tt_text *text, const char *format, ...);
 __attribute__((format(printf, 2, 0))) void tt_text_add_list(tt_text *text, const char *format,
                                                             va_list arguments);
 
-/* Append bytes nobody vouches for (a peer's, a user's), at most `bytes_max` of them: what is not
- * printable ASCII becomes \xNN, so that a log line stays one line. */
+/* Append untrusted bytes (a peer's, a user's), at most `bytes_max` of them: bytes that are not
+ * printable ASCII become \xNN, so that a log line stays one line. */
 void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max);
-/* The same for words that this library or a program wrote, on this rank or on another: no quotation
- * marks, UTF-8 stays, and what is no printable character becomes '?'. */
+/* The same for texts that this library or a program wrote, on this rank or on another: no quotation
+ * marks, UTF-8 is kept, and characters that are not printable become '?'. */
 void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max);
 
 #endif

@@ -103,7 +103,7 @@ tt_products tt_adasum_add(const tt_products *first, const tt_products *second)
         .ab = first->ab + second->ab, .aa = first->aa + second->aa, .bb = first->bb + second->bb};
 }
 
-/* NaN goes on: a rank that diverges must be seen. */
+/* NaN propagates: a rank that diverges must be noticed. */
 static double factor_of(double ab, double squared)
 {
     return squared < TT_ADASUM_TINY ? 1.0 : 1.0 - ab / (2.0 * squared);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adasum_math_test.c - what Adasum makes of vectors whose answer is known, and of random ones by
- * the formula written out plainly. */
+ * adasum_math_test.c - Adasum of vectors with a known result, and of random ones against the plain
+ * formula. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +136,7 @@ static void test_every_type_and_length_by_the_formula(void **state)
     }
 }
 
-/* In pieces of whole blocks, as the executor works, the bits stay. */
+/* Computed in pieces of whole blocks, as the executor does, the bits are the same. */
 static void test_pieces_give_the_same_products(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
  * A CRC is linear: the entry of a table for a byte is the XOR of the entries of its bits. So eight
  * constants make a table of 256, and the compiler fills them in.
  *
- * The instruction takes 8 bytes every cycle but answers after three. Three lanes of LANE_BYTES
+ * The instruction takes 8 bytes every cycle, with a latency of three. Three lanes of LANE_BYTES
  * run side by side; each is then moved past the lanes that follow it (as many zero bytes) and
  * added. */
 #include "kernel/crc32c.h"

@@ -53,7 +53,7 @@ typedef enum tt_redop {
         TT_REDOP_COUNT
 } tt_redop;
 
-/* Take an int so that a number from a peer or a caller is judged before it becomes an enum. */
+/* Take an int so that a number from a peer or a caller is checked before it becomes an enum. */
 bool tt_dtype_is_valid(int dtype);
 bool tt_redop_is_valid(int redop);
 
@@ -65,7 +65,7 @@ const char *tt_dtype_name(tt_dtype dtype);
 const char *tt_redop_name(tt_redop redop);
 
 /* Exact, lower-case names, and the long ones frameworks use ("float32", "int64", "bfloat16",
- * "mean", "prod"). `*_out` is set only when the answer is true. */
+ * "mean", "prod"). `*_out` is set only if the result is true. */
 bool tt_dtype_parse(const char *name, tt_dtype *dtype_out);
 bool tt_redop_parse(const char *name, tt_redop *redop_out);
 
@@ -75,8 +75,8 @@ bool tt_dtype_is_integer(tt_dtype dtype); /* bool is neither */
 /* And, or, xor: integers and bool only. Average: everything but bool. Adasum: floats only. */
 bool tt_redop_allowed(tt_dtype dtype, tt_redop redop);
 
-/* Does a result's element depend on that element of the inputs alone? Of Adasum it depends on whole
- * vectors, so that they cannot be cut up or folded (kernel/adasum_math.h). */
+/* Does a result's element depend on that element of the inputs alone? In Adasum it depends on whole
+ * vectors, so that they cannot be split or folded (kernel/adasum_math.h). */
 bool tt_redop_is_elementwise(tt_redop redop);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dtype_test.c - the tables agree with the C types, and every name finds its way back. */
+ * dtype_test.c - the tables agree with the C types, and every name parses back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void test_bytes_are_those_of_the_c_types(void **state)
     assert_int_equal(tt_dtype_bytes(TT_DTYPE_COUNT), 0);
 }
 
-static void test_wire_numbers_never_move(void **state)
+static void test_wire_numbers_never_change(void **state)
 {
     (void)state;
     assert_int_equal(TT_U8, 0);
@@ -54,7 +54,7 @@ static void test_every_name_parses_back(void **state)
     }
 }
 
-static void test_framework_names_are_understood(void **state)
+static void test_framework_names_are_accepted(void **state)
 {
     (void)state;
     tt_dtype dtype;
@@ -112,9 +112,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_are_those_of_the_c_types),
-        cmocka_unit_test(test_wire_numbers_never_move),
+        cmocka_unit_test(test_wire_numbers_never_change),
         cmocka_unit_test(test_every_name_parses_back),
-        cmocka_unit_test(test_framework_names_are_understood),
+        cmocka_unit_test(test_framework_names_are_accepted),
         cmocka_unit_test(test_a_wrong_name_leaves_the_output_alone),
         cmocka_unit_test(test_meaningless_pairs_are_refused),
         cmocka_unit_test(test_bool_is_neither_float_nor_integer),

@@ -4,7 +4,7 @@
  *
  * A fold of (x ^ constant) * (y ^ constant) is cheap and spreads every input bit over the result;
  * 32 bytes are taken per turn, 16 by each lane. The tail is zero-padded; the length, mixed in at
- * the end, tells it from real zeros. */
+ * the end, distinguishes it from real zeros. */
 #include "kernel/hash64.h"
 
 #include <string.h>
@@ -30,14 +30,14 @@ static uint64_t word_at(const unsigned char *source)
     return word;
 }
 
-/* One lane takes 16 bytes. Adding the lane again keeps it alive when a factor is zero. */
+/* One lane takes 16 bytes. Adding the lane again keeps its state when a factor is zero. */
 static uint64_t lane_take(uint64_t lane, const unsigned char *source, uint64_t salt)
 {
     return fold(word_at(source) ^ salt, word_at(source + 8) ^ lane) + lane;
 }
 
-/* Up to 8 bytes of `source`, of which `count` are there, zeros above. Through a buffer it would be
- * three times as slow: a load that spans several stores waits until they are in memory. */
+/* The first `count` bytes of `source`, at most 8, zeros above. A buffer would be three times as
+ * slow: a load that spans several stores waits until they are in memory. */
 static uint64_t word_of(const unsigned char *source, size_t count)
 {
     uint64_t word = 0;

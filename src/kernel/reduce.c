@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "kernel/reduce_internal.h"
 
-/* Every processor with AVX2 has F16C, but a hypervisor may hide it. clang cannot ask. */
+/* Every processor with AVX2 has F16C, but a hypervisor may hide it. clang has no test for it. */
 #if defined(__clang__)
 #define HAS_F16C true
 #else
@@ -135,7 +135,7 @@ static uint64_t identity_bits(tt_dtype dtype, tt_redop redop)
     case TT_AVERAGE:
     case TT_OR:
     case TT_XOR:
-    case TT_ADASUM: /* a vector without length is ignored */
+    case TT_ADASUM: /* a vector of length zero is ignored */
     case TT_REDOP_COUNT:
         break;
     }

@@ -39,22 +39,22 @@ typedef struct tt_fold {
     const void *const *sources;
     size_t source_count;
     size_t count; /* elements */
-    bool is_far;  /* other cores have just written all sources but one: ask for them ahead */
+    bool is_far;  /* other cores have just written all sources but one: prefetch them */
     size_t near;  /* that one */
 } tt_fold;
 
 void tt_reduce_fold(tt_dtype dtype, tt_redop redop, const tt_fold *fold);
 
-/* What tt_reduce_fold would call for two sources or more, for who folds the same kind often. NULL:
- * it has none (tt_redop_allowed, tt_redop_is_elementwise). */
+/* The function that tt_reduce_fold calls for two sources or more, for callers that fold the same
+ * kind often. NULL: there is none (tt_redop_allowed, tt_redop_is_elementwise). */
 typedef void tt_fold_fn(const tt_fold *fold);
 tt_fold_fn *tt_reduce_find(tt_dtype dtype, tt_redop redop);
 
-/* The same, of sources that are near or were written long ago. */
+/* The same as tt_reduce_fold, for sources that are in a near cache or were written long ago. */
 void tt_reduce_many(tt_dtype dtype, tt_redop redop, void *const targets[], size_t target_count,
                     const void *const sources[], size_t source_count, size_t count);
 
-/* target[i] = source[i] * factor, which may be the same array. f64 multiplies in f64, the other
+/* target[i] = source[i] * factor; target and source may be the same. f64 multiplies in f64, other
  * floats in f32 by the factor rounded to f32. Integers multiply in f64, truncate toward zero and
  * saturate (NaN gives 0). Bool: false if the factor is 0. A factor of 1 copies. */
 void tt_scale(tt_dtype dtype, void *target, const void *source, size_t count, double factor);
@@ -63,8 +63,8 @@ void tt_scale(tt_dtype dtype, void *target, const void *source, size_t count, do
  * for integers. Bool is left as it is. */
 void tt_divide(tt_dtype dtype, void *target, size_t count, uint64_t divisor);
 
-/* What leaves any other operand as it is: 0, 1, the largest, the smallest, all ones. A float sum
- * gets +0, so that the array is also plain zeros; -0 + identity is therefore +0. */
+/* Fill with the identity element: 0, 1, the largest, the smallest, all ones. A float sum gets +0,
+ * so that the array is also plain zeros; -0 + identity is therefore +0. */
 void tt_fill_identity(tt_dtype dtype, tt_redop redop, void *target, size_t count);
 
 #endif

@@ -5,8 +5,8 @@
  * Expects TT_NAME, and by that name: `pack` (a vector as computed), `kept` (the same number of
  * elements as stored), widen and narrow between them, and apply. One step takes four packs of
  * every source, in order, through registers and stores them to every target, so each byte is
- * read once and written once; a step is complete before it is stored, which is what lets targets
- * be sources. What is left over goes through one zero-filled pack.
+ * read once and written once; a step is complete before it is stored, so that targets may be
+ * sources. The remainder goes through one zero-filled pack.
  *
  * Layer:   kernel, private to reduce_type.h and reduce_half.h. No include guard: a template.
  * Threads: pure.
@@ -37,8 +37,8 @@ TT_INLINE void TT_OWN(fold_step)(tt_redop redop, const tt_fold *fold, size_t at,
     _Static_assert(4 * LANES == TT_OWN(STEP), "a step is four packs");
 }
 
-/* Ask for what the step at `at` reads, into the second-level cache. To be read: asked for to be
- * written, lines that another core has written come more slowly (docs/performance.md). */
+/* Prefetch the sources of the step at `at` into the second-level cache. For reading: lines that
+ * another core has written arrive more slowly if prefetched for writing (docs/performance.md). */
 TT_INLINE void TT_OWN(fold_ahead)(const tt_fold *fold, size_t at, size_t source_count)
 {
     for (size_t k = 0; k < source_count; k++) {
@@ -95,8 +95,8 @@ TT_INLINE void TT_OWN(fold_rest)(tt_redop redop, const tt_fold *fold, size_t at,
     }
 }
 
-/* A single element, as small calls have it: never through memory, where a short store followed by
- * a long load costs more than the sum. */
+/* A single element, as in small calls: never through memory, where a short store followed by a long
+ * load costs more than the sum. */
 TT_INLINE void TT_OWN(fold_one)(tt_redop redop, const tt_fold *fold)
 {
     TT_OWN(pack) sum = TT_OWN(widen)((TT_OWN(kept)){*(const TT_ELEM *)fold->sources[0]});

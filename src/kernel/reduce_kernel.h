@@ -6,7 +6,7 @@
  * pragma before, and defines
  *   TT_ISA_TABLE, TT_ISA_NAME   the table to define, its name
  *   TT_VECTOR_BYTES             of one register
- *   TT_HAS_CONVERSIONS          if it also defines what compilers do not find by themselves, for
+ *   TT_HAS_CONVERSIONS          if it also defines what compilers do not vectorise well, for
  *                               one register: f16_to_f32, f16_from_f32, u16_to_u32, u16_from_u32,
  *                               clean_f32, clean_f64 (a NaN becomes the canonical one)
  * Vectors are the compiler's own (vector_size), which gcc and clang have for every processor.
@@ -23,7 +23,7 @@
 #include "kernel/half.h"
 #include "kernel/reduce_internal.h"
 
-/* Elements where they lie: any alignment, any effective type. */
+/* Elements in memory: any alignment, any effective type. */
 typedef uint8_t elem_u8 __attribute__((may_alias));
 typedef int8_t elem_i8 __attribute__((may_alias));
 typedef uint16_t elem_u16 __attribute__((may_alias, aligned(1)));
@@ -33,7 +33,7 @@ typedef int64_t elem_i64 __attribute__((may_alias, aligned(1)));
 typedef float elem_f32 __attribute__((may_alias, aligned(1)));
 typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 
-/* Promise for the loop that follows: arrays are the same or apart, never shifted. */
+/* Promise for the loop that follows: arrays are the same or disjoint, never shifted. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* unoptimised builds cannot keep the promise */
 #define TT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -47,7 +47,7 @@ typedef double elem_f64 __attribute__((may_alias, aligned(1)));
 
 enum {
     LINE_BYTES = 64,
-    AHEAD_BYTES = 2048, /* a line takes some 100 ns from another core; 1 to 8 KiB do alike */
+    AHEAD_BYTES = 2048, /* a line takes some 100 ns from another core; 1 to 8 KiB perform alike */
 };
 
 /* The operators every type has. The bitwise ones are added where they have a meaning. */
@@ -61,7 +61,7 @@ enum {
     X(name, or, TT_OR)          \
     X(name, xor, TT_XOR)
 
-/* The many apart, so that one element does not pay for what they keep on the stack. */
+/* A function of its own for many elements, so that one element does not pay for its stack. */
 #define TT_DEFINE_FOLD_(name, verb, redop)                                                 \
     static __attribute__((noinline)) void fold_##name##_##verb##_many(const tt_fold *fold) \
     {                                                                                      \
@@ -82,7 +82,7 @@ enum {
 #define clean_f64(pack) select_f64(differ_f64(pack, pack), (pack_f64){0} + (double)NAN, pack)
 #endif
 
-/* What reduce_type.h asks of a type. */
+/* The values of TT_KIND for reduce_type.h. */
 #define TT_NUMBER 0
 #define TT_TRUTH 1
 

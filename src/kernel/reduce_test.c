@@ -24,7 +24,7 @@
 
 enum {
     SOURCE_MAX = 9,
-    COUNT_MAX = 2400, /* more than what is asked for ahead, and a ragged tail */
+    COUNT_MAX = 2400, /* more than the prefetch distance, and a ragged tail */
 };
 
 static uint64_t next_random(uint64_t *seed)
@@ -76,7 +76,7 @@ static void fill_random(tt_dtype dtype, void *target, size_t count, uint64_t *se
     }
 }
 
-/* Oracle, part one: one stored element as a number. Integers travel in `integer`. */
+/* Oracle, part one: one stored element as a number. Integers are in `integer`. */
 typedef struct number {
     double real;
     float single;

@@ -5,8 +5,7 @@
  * Expects, and undefines at the end: TT_NAME (suffix of the functions), TT_ELEM (as stored, any
  * alignment), TT_VALUE (the same, aligned), TT_WRAP (in which sums do not overflow: unsigned),
  * TT_MASK (signed integer of that width), TT_LOAD and TT_STORE (of one element, for scale and
- * divide), TT_CLEAN (of
- * a pack, before it is stored), TT_KIND (TT_NUMBER or TT_TRUTH).
+ * divide), TT_CLEAN (of a pack, before it is stored), TT_KIND (TT_NUMBER or TT_TRUTH).
  *
  * Layer:   kernel, private to reduce_kernel.h. No include guard: a template.
  * Threads: pure.
@@ -45,8 +44,8 @@ TT_INLINE TT_OWN(kept) TT_OWN(narrow)(TT_OWN(pack) pack)
     return TT_CLEAN(pack);
 }
 
-/* `redop` is a constant at every call, so only one arm remains. Of equals the earlier wins; either
- * operand NaN gives a NaN. */
+/* `redop` is a constant at every call, so only one arm remains. Of equals the earlier wins; a NaN
+ * operand gives a NaN. */
 TT_INLINE TT_OWN(pack) TT_OWN(apply)(tt_redop redop, TT_OWN(pack) a, TT_OWN(pack) b)
 {
     switch (redop) {

@@ -11,7 +11,8 @@
 
 enum {
     LINE_BYTES = 64,
-    AHEAD_BYTES = 4096, /* asked for, of what is read: the second-level cache has it in time */
+    AHEAD_BYTES =
+        4096, /* prefetched of the source: enough to be in the second-level cache in time */
 };
 
 static void copy_line(uint8_t *to, const uint8_t *from)
@@ -42,7 +43,7 @@ void tt_stream_copy(void *target, const void *source, size_t bytes)
         copy_line(to + done, from + done);
     }
     memcpy(to + done, from + done, bytes - done);
-    _mm_sfence(); /* such stores are not ordered with the flag that tells of them */
+    _mm_sfence(); /* streaming stores are not ordered with a flag that is set after them */
 }
 
 #else

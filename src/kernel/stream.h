@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stream.h - copies that leave the cache alone.
+ * stream.h - copies that bypass the cache.
  *
- * A store to a line that is not in the cache first fetches it; what is overwritten whole and is
- * larger than the cache is better written past it. It is much slower where the line is cached,
- * so the caller must know (docs/performance.md).
+ * A store to a line that is not in the cache first fetches it; a target that is overwritten whole
+ * and is larger than the cache is better written past it. This is much slower where the line is
+ * cached, so the caller must choose (docs/performance.md).
  *
  * Layer:   kernel.
  * Threads: pure. The stores are visible to others once the call has returned and the caller

@@ -32,7 +32,7 @@ static void test_every_byte_and_no_other_is_written(void **state)
     }
 }
 
-/* Longer than what is asked for ahead. */
+/* Longer than the prefetch distance. */
 static void test_long_copies_are_copies_too(void **state)
 {
     (void)state;

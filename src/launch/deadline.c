@@ -30,7 +30,7 @@ tt_status tt_launch_wait_fd(int fd, short events, uint64_t deadline_ns)
     for (;;) {
         const uint64_t now_ns = tt_launch_now_ns();
         const uint64_t left_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
-        /* Rounded up: a rest below 1 ms must not become a busy loop. */
+        /* Rounded up: less than 1 ms left must not become a busy loop. */
         const uint64_t left_ms = left_ns / NS_PER_MS + (left_ns % NS_PER_MS != 0);
         const int ready = poll(&entry, 1, (int)tt_min_u64(left_ms, POLL_MS_MAX));
         if (ready > 0) {
@@ -54,6 +54,6 @@ tt_status tt_launch_wait_time(uint64_t sleep_ns, uint64_t deadline_ns)
     const uint64_t rest_ns = tt_min_u64(sleep_ns, deadline_ns - now_ns);
     const struct timespec rest = {.tv_sec = (time_t)(rest_ns / ns_per_s),
                                   .tv_nsec = (long)(rest_ns % ns_per_s)};
-    (void)nanosleep(&rest, NULL); /* a signal ends it early, and the caller looks again */
+    (void)nanosleep(&rest, NULL); /* a signal ends it early; the caller checks again */
     return TT_OK;
 }

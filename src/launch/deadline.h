@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * deadline.h - waiting that ends: every blocking call of this layer takes one of these.
+ * deadline.h - deadlines: every blocking call of this layer takes one.
  *
  * Layer:   launch.
  * Threads: pure over the monotonic clock.
@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 
-/* Monotonic nanoseconds; a deadline is such a moment. */
+/* Monotonic nanoseconds; a deadline is a value of this clock. */
 uint64_t tt_launch_now_ns(void);
 uint64_t tt_launch_deadline_after_ms(uint64_t timeout_ms);
 

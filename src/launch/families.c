@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * families.c - the launchers, one row each, in the order in which they win.
+ * families.c - the launchers, one row each, in order of precedence.
  *
- * What was started last knows best: torchrun inside srun beats Slurm, mpirun inside a Slurm
- * allocation does too. What users say by hand beats all.
+ * The innermost launcher wins: torchrun inside srun precedes Slurm, and so does mpirun inside a
+ * Slurm allocation. Variables that users set by hand precede all.
  *
  * Invariants:
  *  (1) A port that a launcher names is its own and is never bound by us: we start one above it.
- *  (2) Everything here is the same on all ranks of a job, or the row does not offer it.
+ *  (2) Everything derived is the same on all ranks of a job, or the row does not provide it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "launch/tf_config.h"
 
 enum {
-    DERIVED_PORT_FIRST = 61440, /* above the kernel's ephemeral ports: 4096 of our own */
+    DERIVED_PORT_FIRST = 61440, /* above the kernel's ephemeral ports: 4096 remain */
     DERIVED_PORTS = 4096,
     DERIVED_PORT_RANGE = 8,
     NEIGHBOUR_PORT_RANGE = 16, /* ports above the launcher's own that are tried */
@@ -49,7 +49,7 @@ static tt_status needs_rendezvous(const tt_launch_identity *identity, const char
                                   tt_launch_why *why)
 {
     return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                          "launcher %s: %u ranks need a place to meet, and %s; set "
+                          "launcher %s gives no rendezvous for %u ranks: %s; set "
                           "TUTTI_RENDEZVOUS=tcp://<host of rank 0>:<port> or file:///<shared path> "
                           "on every rank",
                           identity->family, identity->size, because);
@@ -104,7 +104,7 @@ static tt_status meet_above(const char *place, const char *variable, tt_launch_i
     (void)snprintf(text, sizeof(text), "tcp://%.*s", is_short ? (int)length : 0, place);
     if (!is_short || tt_launch_rendezvous_parse(text, &identity->rendezvous, &inner) != TT_OK ||
         identity->rendezvous.port_count != 1) {
-        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s='%.200s' is no host:port", variable,
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s='%.200s' is not host:port", variable,
                               place);
     }
     if (identity->rendezvous.port_first == TT_LAUNCH_PORT_MAX) {
@@ -144,7 +144,7 @@ static tt_status meet_dmlc(const tt_launch_source *source, tt_launch_identity *i
     return meet_beside(source, "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", identity, why);
 }
 
-/* Servers and schedulers of a parameter-server job are no ranks. */
+/* Servers and schedulers of a parameter-server job are not ranks. */
 static bool is_dmlc_worker(const tt_launch_source *source)
 {
     const char *role = tt_launch_source_get(source, "DMLC_ROLE");
@@ -173,7 +173,7 @@ static tt_status meet_master(const tt_launch_source *source, tt_launch_identity 
 
 static void name_torchrun(const tt_launch_source *source, char *job_id, size_t job_id_bytes)
 {
-    /* The run id is "none" unless given: the port tells two such jobs of a host apart. */
+    /* The run id is "none" unless given: the port distinguishes two such jobs of a host. */
     const char *run = tt_launch_source_get(source, "TORCHELASTIC_RUN_ID");
     const char *port = tt_launch_source_get(source, "MASTER_PORT");
     if (run != NULL) {
@@ -203,14 +203,14 @@ static tt_status meet_openmpi(const tt_launch_source *source, tt_launch_identity
         }
         return needs_rendezvous(
             identity,
-            "Open MPI does not say where rank 0 is when OMPI_COMM_WORLD_LOCAL_SIZE "
+            "Open MPI sets no host of rank 0 when OMPI_COMM_WORLD_LOCAL_SIZE "
             "differs from OMPI_COMM_WORLD_SIZE (mpirun -x TUTTI_RENDEZVOUS passes it on)",
             why);
     }
     name_openmpi(source, job, sizeof(job));
     if (job[0] == '\0') {
-        return needs_rendezvous(
-            identity, "neither OMPI_MCA_ess_base_jobid nor PMIX_NAMESPACE tells the job", why);
+        return needs_rendezvous(identity,
+                                "neither OMPI_MCA_ess_base_jobid nor PMIX_NAMESPACE is set", why);
     }
     const uint64_t hash = tt_launch_hash(0, job, strlen(job));
     (void)snprintf(identity->rendezvous.host, sizeof(identity->rendezvous.host), "127.0.0.1");
@@ -225,7 +225,7 @@ static tt_status meet_pmi(const tt_launch_source *source, tt_launch_identity *id
 {
     if (tt_launch_source_get(source, "PMI_FD") == NULL &&
         tt_launch_source_get(source, "PMI_PORT") == NULL) {
-        return needs_rendezvous(identity, "neither PMI_FD nor PMI_PORT leads to a PMI server", why);
+        return needs_rendezvous(identity, "neither PMI_FD nor PMI_PORT is set", why);
     }
     identity->rendezvous.kind = TT_LAUNCH_RENDEZVOUS_PMI;
     return TT_OK;
@@ -284,13 +284,13 @@ static void name_slurm(const tt_launch_source *source, char *job_id, size_t job_
     }
 }
 
-/* srun --mpi=pmix: PMIx numbers the ranks, Slurm knows how many there are and where. */
+/* srun --mpi=pmix: PMIx numbers the ranks, Slurm sets their number and hosts. */
 static bool is_pmix_step(const tt_launch_source *source)
 {
     return is_slurm_rank(source) && tt_launch_source_get(source, "SLURM_STEP_NODELIST") != NULL;
 }
 
-/* False where the text is broken: the row is then present, and reading it says what is wrong. */
+/* False if the text is broken: the row is then present, and reading it reports the error. */
 static bool is_tf_bystander(const tt_launch_source *source)
 {
     const char *text = tt_launch_source_get(source, "TF_CONFIG");
@@ -309,7 +309,7 @@ static tt_status parse_tf_config(const tt_launch_source *source, tt_launch_tf_co
                                  tt_launch_why *why)
 {
     const char *text = tt_launch_source_get(source, "TF_CONFIG");
-    tt_launch_why inner = {.text = "it is not set"};
+    tt_launch_why inner = {.text = "not set"};
     if (text == NULL || tt_launch_tf_config_parse(text, config, &inner) != TT_OK) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "TF_CONFIG: %.600s", inner.text);
     }
@@ -323,7 +323,8 @@ static tt_status read_tf_config(const tt_launch_source *source, tt_launch_identi
     TT_TRY(parse_tf_config(source, &config, why));
     if (!config.is_rank) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "TF_CONFIG: this task is neither chief nor worker of a cluster");
+                              "TF_CONFIG: this task is neither chief nor worker of a cluster, so "
+                              "not a rank; start Tutti on chiefs and workers only");
     }
     identity->rank = config.rank;
     identity->size = config.size;
@@ -392,7 +393,7 @@ const tt_launch_family tt_launch_families[] = {
         .name_job = name_torchrun,
     },
     {
-        /* OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs: no cross rank. */
+        /* OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs, not a cross rank. */
         .name = "openmpi",
         .evidence = "OMPI_COMM_WORLD_*",
         .covers = "pmix",
@@ -510,7 +511,7 @@ const tt_launch_family tt_launch_families[] = {
         .meet = meet_jax,
     },
     {
-        /* Bare words that others use too: only together are they a job. */
+        /* Generic names that other programs use too: a job only if all are set. */
         .name = "jaxjob",
         .evidence = "PROCESS_ID, NUM_PROCESSES",
         .markers = {"COORDINATOR_ADDRESS", "NUM_PROCESSES"},
@@ -552,9 +553,9 @@ const tt_launch_family tt_launch_families[] = {
 const size_t tt_launch_family_count = TT_ARRAY_COUNT(tt_launch_families);
 
 static const char use_torchrun[] = "start it with torchrun, which reads the PET_* variables";
-static const char use_run[] = "start the ranks of all nodes with tutti run -H, from one of them";
+static const char use_run[] = "start the ranks of all nodes from one of them with tutti run -H";
 static const char set_by_hand[] =
-    "for one rank on each node set TUTTI_RANK, TUTTI_SIZE and TUTTI_RENDEZVOUS from them";
+    "for one rank per node set TUTTI_RANK, TUTTI_SIZE and TUTTI_RENDEZVOUS on every node";
 
 const tt_launch_scheduler tt_launch_schedulers[] = {
     {"Kubeflow", "PET_NODE_RANK", "PET_NNODES", use_torchrun},

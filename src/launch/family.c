@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * family.c - read the table: who is present, who wins, are its numbers sound.
+ * family.c - read the table: which families are present, which one wins, are its numbers valid.
  *
  * Invariants:
  *  (1) A family that is present in part is an error, never a silent size of 1: such a job hangs.
- *  (2) Only the winner is held to (1): a stray variable of an ignored family hurts nobody.
+ *  (2) Only the winner is held to (1): a stray variable of an ignored family does no harm.
  */
 #include "launch/family.h"
 
@@ -37,7 +37,7 @@ tt_launch_source tt_launch_source_process(char *command_out, size_t command_byte
     }
     const size_t end = read_bytes > 0 ? (size_t)read_bytes : 0;
     for (size_t i = 0; i + 1 < end; i++) {
-        /* Arguments end in NUL there; what a terminal might obey is not repeated. */
+        /* Arguments end in NUL; control characters are not repeated on a terminal. */
         if ((unsigned char)command_out[i] < ' ' || command_out[i] == 0x7f) {
             command_out[i] = ' ';
         }
@@ -60,8 +60,9 @@ tt_status tt_launch_read_number(const tt_launch_source *source, const char *vari
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s is not set", variable);
     }
     if (!tt_launch_parse_number(text, strlen(text), value_max, value_out)) {
-        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "%s='%.*s' is no number from 0 to %" PRIu64,
-                              variable, QUOTED_BYTES_MAX, text, value_max);
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                              "%s='%.*s' is not a number from 0 to %" PRIu64, variable,
+                              QUOTED_BYTES_MAX, text, value_max);
     }
     return TT_OK;
 }
@@ -178,7 +179,7 @@ static tt_status find_rendezvous(const tt_launch_source *source, const tt_launch
 {
     const char *chosen = tt_launch_source_get(source, "TUTTI_RENDEZVOUS");
     if (identity->size == 1) {
-        return TT_OK; /* nobody to meet, whatever a launcher says */
+        return TT_OK; /* a job of one rank needs none, whatever the launcher sets */
     }
     if (chosen == NULL) {
         return family->meet(source, identity, why);
@@ -189,7 +190,8 @@ static tt_status find_rendezvous(const tt_launch_source *source, const tt_launch
     }
     if (identity->rendezvous.kind == TT_LAUNCH_RENDEZVOUS_NONE) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "TUTTI_RENDEZVOUS=none, but the job has %u ranks that must meet",
+                              "TUTTI_RENDEZVOUS=none, but the job has %u ranks; unset it, or set "
+                              "tcp://<host of rank 0>:<port> or file:///<shared path>",
                               identity->size);
     }
     return TT_OK;
@@ -212,7 +214,7 @@ static void name_job(const tt_launch_source *source, const tt_launch_family *fam
     }
 }
 
-/* A launcher that is known by its PMIx server alone says nothing more in variables. */
+/* A launcher that only runs a PMIx server sets no variable with the size. */
 static void tell_of_pmix(const tt_launch_source *source, tt_launch_identity *identity)
 {
     const char *rank = tt_launch_source_get(source, "PMIX_RANK");
@@ -220,8 +222,8 @@ static void tell_of_pmix(const tt_launch_source *source, tt_launch_identity *ide
         tt_launch_source_get(source, "PMIX_NAMESPACE") != NULL &&
         tt_launch_source_get(source, "TUTTI_LAUNCHER") == NULL) {
         (void)snprintf(identity->warning, sizeof(identity->warning),
-                       "PMIX_RANK=%.32s: its PMIx server knows the size; a job joins through it by "
-                       "the pmix plugin (tutti plugin lists those that are there)",
+                       "PMIX_RANK=%.32s is set, but only the PMIx server has the job's size; "
+                       "install the pmix plugin to join through it (tutti plugin lists plugins)",
                        rank);
     }
 }
@@ -239,7 +241,7 @@ static void warn_of_lone_batch(const tt_launch_source *source, tt_launch_identit
     }
     if (job_name != NULL &&
         (strcmp(job_name, "bash") == 0 || strcmp(job_name, "interactive") == 0)) {
-        return; /* a person at a prompt, who knows what is started once */
+        return; /* an interactive shell: one process is intended */
     }
     (void)snprintf(identity->warning, sizeof(identity->warning),
                    "Slurm job %.32s has %" PRIu64 " tasks, but this process was not started by "
@@ -249,7 +251,8 @@ static void warn_of_lone_batch(const tt_launch_source *source, tt_launch_identit
                    source->command != NULL ? source->command : "<command>");
 }
 
-/* " of N" for a scheduler that tells so. False: there is one node only, or none. */
+/* " of N" for a scheduler that sets the number of nodes. False: there is only one, or none is set.
+ */
 static bool describe_nodes(const tt_launch_source *source, const tt_launch_scheduler *scheduler,
                            char text_out[static 32])
 {
@@ -305,7 +308,7 @@ static tt_status refuse_name(const char *name, tt_launch_why *why)
     return TT_ERR_BAD_CONFIG;
 }
 
-/* The winner, or NULL for a process on its own. */
+/* The winner, or NULL for a process without a launcher. */
 static tt_status choose(const tt_launch_source *source, const tt_launch_family **winner_out,
                         tt_launch_why *why)
 {
@@ -373,7 +376,7 @@ void tt_launch_describe(const tt_launch_identity *identity,
                         char text_out[TT_LAUNCH_DESCRIPTION_BYTES])
 {
     if (strcmp(identity->family, "none") == 0) {
-        (void)snprintf(text_out, TT_LAUNCH_DESCRIPTION_BYTES, "joined by no launcher, alone");
+        (void)snprintf(text_out, TT_LAUNCH_DESCRIPTION_BYTES, "no launcher: a job of one rank");
     } else {
         (void)snprintf(text_out, TT_LAUNCH_DESCRIPTION_BYTES, "joined by %s (%s)", identity->family,
                        identity->evidence);

@@ -15,7 +15,7 @@
 
 enum {
     TT_LAUNCH_ALTERNATIVES_MAX =
-        3, /* names a launcher may use for one thing; first set one counts */
+        3, /* names a launcher may use for one value; the first that is set counts */
     TT_LAUNCH_ROLES = 6,
 };
 
@@ -30,19 +30,20 @@ typedef enum tt_launch_role {
 
 typedef struct tt_launch_family {
     const char *name;     /* as users write it: TUTTI_LAUNCHER=<name> */
-    const char *evidence; /* for the one line that says who won */
-    const char *covers;   /* a row that sees the same variables and is then not "ignored" */
+    const char *evidence; /* for the one line that names the winner */
+    const char *covers;   /* a row that reads the same variables and is then not "ignored" */
 
-    /* All must be set for the row to count; none given: any rank or size variable is enough. */
+    /* All must be set for the row to be present; none given: any rank or size variable is enough.
+     */
     const char *markers[TT_LAUNCH_ALTERNATIVES_MAX];
     const char *variables[TT_LAUNCH_ROLES][TT_LAUNCH_ALTERNATIVES_MAX];
     const char *restart_count;
 
-    /* Optional, for launchers that do not say it in numbers: rank and size of a present row. */
+    /* Optional, for launchers without number variables: rank and size of a present row. */
     tt_status (*read)(const tt_launch_source *source, tt_launch_identity *identity,
                       tt_launch_why *why);
 
-    /* Optional veto by value: not every process that inherits the variables is a rank. */
+    /* Optional check of values: not every process that inherits the variables is a rank. */
     bool (*is_rank)(const tt_launch_source *source);
 
     /* Fill identity->rendezvous, and job_id and hints where the family knows more. Called for
@@ -57,19 +58,20 @@ typedef struct tt_launch_family {
 extern const tt_launch_family tt_launch_families[];
 extern const size_t tt_launch_family_count;
 
-/* A scheduler that starts one process for each node and tells it the node's number: no family,
- * since nothing is said of ranks. */
+/* A scheduler that starts one process for each node and sets the node's number: no family, since
+ * it sets no rank. */
 typedef struct tt_launch_scheduler {
     const char *name;
     const char *node_rank;
-    const char *node_count; /* NULL: it does not say how many there are */
+    const char *node_count; /* NULL: it does not set their number */
     const char *cure;
 } tt_launch_scheduler;
 
 extern const tt_launch_scheduler tt_launch_schedulers[];
 extern const size_t tt_launch_scheduler_count;
 
-/* Number of `variable`, refused by name and value when it is none or above `value_max`. */
+/* The number in `variable`. The error names variable and value if it is not a number from 0 to
+ * `value_max`. */
 tt_status tt_launch_read_number(const tt_launch_source *source, const char *variable,
                                 uint64_t value_max, uint64_t *value_out, tt_launch_why *why);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: every launcher family is recognised from what it really sets, mixes are decided the same
- * way every time, and whatever is half or wrong is refused by name. Method: one list of
- * variables per case, injected through the lookup. */
+ * Goal: every launcher family is recognised from the variables it really sets, mixed families are
+ * always decided alike, and an incomplete or wrong set is refused, naming the variable. Method: one
+ * list of variables per case, injected through the lookup. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void assert_described(const tt_launch_identity *identity, const char *tex
         "SLURM_STEP_NODELIST=gpu[007-009],login1", "SLURM_JOB_ID=123456", "SLURM_STEP_ID=2", \
         "SLURM_RESTART_COUNT=1"
 
-static void test_nothing_set_is_alone(void **state)
+static void test_no_variables_give_a_job_of_one_rank(void **state)
 {
     (void)state;
     const tt_launch_identity identity = identify(LIST("HOME=/", "RANK=", "WORLD_SIZE="));
@@ -105,7 +105,7 @@ static void test_nothing_set_is_alone(void **state)
     assert_int_equal(identity.rendezvous.kind, TT_LAUNCH_RENDEZVOUS_NONE);
     assert_string_equal(identity.warning, "");
     assert_string_not_equal(identity.job_id, "");
-    assert_described(&identity, "joined by no launcher, alone");
+    assert_described(&identity, "no launcher: a job of one rank");
 }
 
 static void test_own_variables(void **state)
@@ -175,7 +175,7 @@ static void test_openmpi_on_one_host_meets_on_loopback(void **state)
     assert_int_equal(identity.rendezvous.port_count, 8);
 }
 
-static void test_openmpi_on_two_hosts_asks_for_a_rendezvous(void **state)
+static void test_openmpi_on_two_hosts_needs_a_rendezvous(void **state)
 {
     (void)state;
     const tt_launch_why why = refusal(LIST(OPENMPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2"));
@@ -206,7 +206,7 @@ static void test_hydra_meets_over_pmi(void **state)
     assert_says(&why, "PMI_FD");
 }
 
-static void test_relatives_of_pmi_cover_it(void **state)
+static void test_launchers_built_on_pmi_cover_it(void **state)
 {
     (void)state;
     const tt_launch_identity mvapich = identify(
@@ -259,7 +259,7 @@ static void test_batch_script_without_srun_is_warned(void **state)
     assert_non_null(strstr(batch.warning, "srun --ntasks=4 python3 train.py --epochs 3"));
     const tt_launch_identity prompt = identify(LIST(BATCH, "SLURM_JOB_NAME=bash"));
     assert_string_equal(prompt.warning, "");
-    /* Slurm's own interactive step has a number from the top. */
+    /* Slurm numbers its own interactive step from the top. */
     const tt_launch_identity interactive = identify(
         LIST(BATCH, "SLURM_STEP_ID=4294967290", "SLURM_STEP_NODELIST=n0", "SLURM_JOB_NAME=x"));
     assert_int_equal(interactive.size, 1);
@@ -294,7 +294,7 @@ static void test_plain_pair_with_its_node(void **state)
     assert_int_equal(group.cross_rank, 1);
 }
 
-static void test_coordinators_are_neighbours_too(void **state)
+static void test_ports_above_a_coordinator_are_used(void **state)
 {
     (void)state;
     const tt_launch_identity jax = identify(
@@ -336,7 +336,7 @@ static void test_srun_with_pmix(void **state)
     assert_string_equal(identity.job_id, "slurm.pmix.123456.2");
     assert_tcp(&identity, "tcp://gpu007:62018-62025");
     assert_described(&identity, "joined by pmix (PMIX_*, SLURM_STEP_*)");
-    /* Without Slurm nobody tells the size: the library asks the PMIx server instead. */
+    /* Without Slurm no variable has the size: the library gets it from the PMIx server. */
     const tt_launch_identity bare = identify(LIST("PMIX_RANK=5", "PMIX_NAMESPACE=prterun-1"));
     assert_int_equal(bare.size, 1);
     assert_non_null(strstr(bare.warning, "PMIX_RANK=5"));
@@ -358,7 +358,7 @@ static void test_tf_config_counts_chiefs_first(void **state)
     assert_tcp(&worker, "tcp://a:2223-2238");
     assert_described(&worker, "joined by tf_config (TF_CONFIG)");
     assert_int_equal(identify(LIST(TF_TASK("chief", "\"0\""))).rank, 0);
-    /* Servers and evaluators are no ranks, and neither is a process without a cluster. */
+    /* Servers, evaluators and processes without a cluster are not ranks. */
     assert_int_equal(identify(LIST(TF_TASK("ps", "0"))).size, 1);
     assert_int_equal(identify(LIST(TF_TASK("evaluator", "0"))).size, 1);
     assert_int_equal(identify(LIST("TF_CONFIG={}")).size, 1);
@@ -367,7 +367,7 @@ static void test_tf_config_counts_chiefs_first(void **state)
                       "\"task\":{\"type\":\"worker\",\"index\":1,\"trial\":[1.5e3,null,{}]}}"));
     assert_int_equal(only.rank, 1);
     assert_tcp(&only, "tcp://[::1]:6-21");
-    /* What launched this process last knows better. */
+    /* The innermost launcher wins. */
     const tt_launch_identity both = identify(LIST(TF_TASK("worker", "1"), TORCHRUN));
     assert_described(&both, "joined by torchrun (TORCHELASTIC_*); ignored: tf_config");
 }
@@ -390,7 +390,7 @@ static void test_broken_tf_config_is_named(void **state)
     }
 }
 
-static void test_a_lone_process_of_a_node_is_warned(void **state)
+static void test_a_process_alone_on_its_node_is_warned(void **state)
 {
     (void)state;
     for (size_t i = 0; i < tt_launch_scheduler_count; i++) {
@@ -408,7 +408,7 @@ static void test_a_lone_process_of_a_node_is_warned(void **state)
     }
 }
 
-static void test_jsrun_asks_for_a_rendezvous(void **state)
+static void test_jsrun_needs_a_rendezvous(void **state)
 {
     (void)state;
 #define JSRUN                                                                                    \
@@ -446,7 +446,7 @@ static void test_launcher_can_be_forced(void **state)
     assert_says(&absent, "neither HOROVOD_RANK nor HOROVOD_SIZE");
 }
 
-static void test_half_a_set_names_both_halves(void **state)
+static void test_an_incomplete_set_names_both_variables(void **state)
 {
     (void)state;
     for (size_t i = 0; i < tt_launch_family_count; i++) {
@@ -490,7 +490,7 @@ static void test_bad_numbers_are_named(void **state)
     assert_says(&hint, "LOCAL_RANK='zero'");
 }
 
-static void test_missing_meeting_point_names_the_cure(void **state)
+static void test_missing_rendezvous_names_the_cure(void **state)
 {
     (void)state;
     const tt_launch_why own = refusal(LIST("TUTTI_RANK=0", "TUTTI_SIZE=2"));
@@ -534,31 +534,31 @@ static void test_process_source_reads_the_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_set_is_alone),
+        cmocka_unit_test(test_no_variables_give_a_job_of_one_rank),
         cmocka_unit_test(test_own_variables),
         cmocka_unit_test(test_horovodrun),
         cmocka_unit_test(test_torchrun_never_uses_the_master_port),
         cmocka_unit_test(test_master_port_near_the_top_shortens_the_range),
         cmocka_unit_test(test_openmpi_on_one_host_meets_on_loopback),
-        cmocka_unit_test(test_openmpi_on_two_hosts_asks_for_a_rendezvous),
+        cmocka_unit_test(test_openmpi_on_two_hosts_needs_a_rendezvous),
         cmocka_unit_test(test_hydra_meets_over_pmi),
-        cmocka_unit_test(test_relatives_of_pmi_cover_it),
+        cmocka_unit_test(test_launchers_built_on_pmi_cover_it),
         cmocka_unit_test(test_slurm_step),
         cmocka_unit_test(test_slurm_pmi2_step_is_pmi),
         cmocka_unit_test(test_batch_script_without_srun_is_warned),
         cmocka_unit_test(test_plain_pair),
         cmocka_unit_test(test_plain_pair_with_its_node),
-        cmocka_unit_test(test_coordinators_are_neighbours_too),
+        cmocka_unit_test(test_ports_above_a_coordinator_are_used),
         cmocka_unit_test(test_srun_with_pmix),
         cmocka_unit_test(test_tf_config_counts_chiefs_first),
         cmocka_unit_test(test_broken_tf_config_is_named),
-        cmocka_unit_test(test_a_lone_process_of_a_node_is_warned),
-        cmocka_unit_test(test_jsrun_asks_for_a_rendezvous),
+        cmocka_unit_test(test_a_process_alone_on_its_node_is_warned),
+        cmocka_unit_test(test_jsrun_needs_a_rendezvous),
         cmocka_unit_test(test_inner_launcher_beats_slurm),
         cmocka_unit_test(test_launcher_can_be_forced),
-        cmocka_unit_test(test_half_a_set_names_both_halves),
+        cmocka_unit_test(test_an_incomplete_set_names_both_variables),
         cmocka_unit_test(test_bad_numbers_are_named),
-        cmocka_unit_test(test_missing_meeting_point_names_the_cure),
+        cmocka_unit_test(test_missing_rendezvous_names_the_cure),
         cmocka_unit_test(test_table_rows_are_complete),
         cmocka_unit_test(test_process_source_reads_the_environment),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * interface.c - the list of interfaces, the syntax that chooses among them, which one is best. */
+ * interface.c - the list of interfaces, the filter syntax, and which address is best. */
 #include "launch/interface.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ bool tt_launch_interface_matches(const char *filter, const char *name)
     return is_listed != is_exclusion;
 }
 
-/* Higher is better; 0 cannot be used. Loopback comes last: it was asked for, or nothing else. */
+/* Higher is better; 0 cannot be used. Loopback scores lowest: only if nothing else matches. */
 static int score(const struct ifaddrs *each, const tt_launch_address *address, int family)
 {
     if ((each->ifa_flags & IFF_UP) == 0) {

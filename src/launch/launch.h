@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launch.h - the door of the launch layer: how a process finds out who it is and where to meet.
+ * launch.h - the door of the launch layer: rank, size and rendezvous of this process.
  *
  * Layer:   launch; may include base/ only.
  * Threads: see each header.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nodelist.c - the bracket syntax, by arithmetic.
+ * nodelist.c - the bracket syntax, without expansion.
  *
  *     list  = name { "," name }              name  = text { "[" set "]" text }
  *     set   = range { "," range }            range = digits [ "-" digits ]
@@ -69,7 +69,7 @@ static bool range_read(const char **at, range *range_out)
     return true;
 }
 
-/* Count the numbers of the set that follows '['; leaves *at behind ']'. 0 means broken. */
+/* Count the numbers of the set that follows '['; leaves *at behind ']'. 0: syntax error. */
 static uint64_t set_read(const char **at)
 {
     uint64_t count = 0;
@@ -139,7 +139,7 @@ static void set_print(const char **at, uint32_t index, char *host, size_t host_b
     do {
         *at += 1;
         const bool is_read = range_read(at, &each);
-        TT_ASSERT(is_read); /* name_read saw the same characters */
+        TT_ASSERT(is_read); /* name_read has checked the same characters */
         if (!printed && index - skipped < each.count) {
             tt_launch_append(host, host_bytes, "%0*" PRIu64, each.width,
                              each.first + (index - skipped));
@@ -154,9 +154,9 @@ static void set_print(const char **at, uint32_t index, char *host, size_t host_b
 /* Host `index` of one name; false if it does not fit. */
 static bool name_print(const name *source, uint32_t index, char host[TT_LAUNCH_HOST_BYTES])
 {
-    /* One more than a host may have, so that a cut is noticed. */
+    /* One byte more than a host may have, so that truncation is detected. */
     char text[TT_LAUNCH_HOST_BYTES + 1] = "";
-    uint32_t below = source->host_count; /* hosts that one turn of this bracket stands for */
+    uint32_t below = source->host_count; /* hosts per number of this bracket */
     uint32_t set_index = 0;
     const char *at = source->begin;
 
@@ -175,7 +175,7 @@ static bool name_print(const name *source, uint32_t index, char host[TT_LAUNCH_H
     return tt_launch_copy(host, TT_LAUNCH_HOST_BYTES, text, strlen(text));
 }
 
-/* Walk the names until the one that holds `index`; past the end, the name stands for no host. */
+/* Walk the names to the one that holds `index`; past the end, the name has host_count 0. */
 static tt_status walk(const char *list, uint32_t index, name *name_out, uint32_t *before_out,
                       tt_launch_why *why)
 {
@@ -250,7 +250,7 @@ tt_status tt_launch_tasks_on_node(const char *counts, uint32_t index, uint32_t *
             at += parsed ? node_digits + 3 : 0;
         }
         if (!parsed || (*at != ',' && *at != '\0')) {
-            return refuse(counts, at, "no task count like 2(x3),1", why);
+            return refuse(counts, at, "no task count such as 2(x3),1", why);
         }
         before += nodes;
         if (index < before) {

@@ -4,8 +4,8 @@
  *
  * Layer:   launch.
  * Threads: pure.
- * Memory:  the caller owns every buffer; expansion is a walk, nothing is stored, so that
- *          "n[0-4000000000]" costs nothing to whoever asks for the first host.
+ * Memory:  the caller owns every buffer; nothing is stored, so that the first host of
+ *          "n[0-4000000000]" costs no memory.
  */
 #ifndef TUTTI_LAUNCH_NODELIST_H
 #define TUTTI_LAUNCH_NODELIST_H
@@ -20,12 +20,12 @@ enum {
     TT_LAUNCH_NODELIST_BRACKETS_MAX = 8,    /* per name, as in rack[0-3]node[0-7] */
 };
 
-/* The host at `index` in the order Slurm counts nodes; the last bracket turns fastest.
+/* The host at `index` in the order Slurm counts nodes; the last bracket varies fastest.
  * TT_ERR_BAD_CONFIG with a reason for broken syntax or an index beyond the list. */
 tt_status tt_launch_nodelist_host(const char *list, uint32_t index,
                                   char host_out[TT_LAUNCH_HOST_BYTES], tt_launch_why *why);
 
-/* How many hosts; TT_ERR_BAD_CONFIG beyond TT_LAUNCH_NODELIST_HOSTS_MAX. */
+/* The number of hosts; TT_ERR_BAD_CONFIG above TT_LAUNCH_NODELIST_HOSTS_MAX. */
 tt_status tt_launch_nodelist_count(const char *list, uint32_t *count_out, tt_launch_why *why);
 
 /* Tasks on node `index` according to SLURM_STEP_TASKS_PER_NODE. */

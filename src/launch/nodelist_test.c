@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the bracket syntax names the hosts Slurm names, and nothing in it can make us walk,
- * overflow or cut a name. Method: literal lists with their expansion. */
+ * Goal: the bracket syntax gives the hosts that Slurm gives, and no list causes a long walk, an
+ * overflow or a truncated name. Method: literal lists with their expansion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

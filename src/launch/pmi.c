@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pmi.c - the conversation with a PMI-1 server.
+ * pmi.c - the PMI-1 client.
  *
- *     we say                                   it answers
+ *     request                                  reply
  *     cmd=initack pmiid=3        (TCP only)    cmd=initack, then cmd=set ... lines
  *     cmd=init pmi_version=1 pmi_subversion=1  cmd=response_to_init rc=0 ...
  *     cmd=get_maxes                            cmd=maxes kvsname_max= keylen_max= vallen_max=
@@ -13,8 +13,8 @@
  *     cmd=finalize                             cmd=finalize_ack
  *
  * Invariants:
- *  (1) One question, one answer; a conversation that broke is never continued (is_broken).
- *  (2) rc, where present, must be 0. Some servers leave it out of answers that cannot fail.
+ *  (1) One request, one reply; after an error the connection is not used again (is_broken).
+ *  (2) rc, where present, must be 0. Some servers omit it from replies that cannot fail.
  */
 #include "launch/pmi.h"
 
@@ -38,7 +38,7 @@
 
 enum {
     STORE_NAME_BYTES = 512,
-    VALUE_BYTES_MAX = 2048, /* whatever the server allows, our line must hold it */
+    VALUE_BYTES_MAX = 2048, /* even if the server allows more: our line must hold it */
     GOODBYE_MS = 5000,
 };
 
@@ -51,7 +51,7 @@ struct tt_launch_pmi {
     size_t value_bytes_max;
     char store[STORE_NAME_BYTES];
     tt_launch_pmi_text question;
-    char received[TT_LAUNCH_PMI_LINE_BYTES]; /* the answer's line, then what came after it */
+    char received[TT_LAUNCH_PMI_LINE_BYTES]; /* the reply's line, then later bytes */
     size_t received_count;
     size_t line_bytes; /* of received: the line last decoded, dropped by the next read */
 };
@@ -62,7 +62,7 @@ static tt_status break_off(tt_launch_pmi *pmi, tt_status status, const char *wha
     const char *command = (const char *)pmi->question.bytes;
     const int command_bytes = (int)strcspn(command, " \n");
     pmi->is_broken = true; /* (1) */
-    return tt_launch_fail(why, status, "PMI server, asked '%.*s': %s", command_bytes, command,
+    return tt_launch_fail(why, status, "PMI server, request '%.*s': %s", command_bytes, command,
                           what);
 }
 
@@ -72,7 +72,7 @@ static tt_status send_question(tt_launch_pmi *pmi, uint64_t deadline_ns, tt_laun
     while (sent < pmi->question.count) {
         const tt_status status = tt_launch_wait_fd(pmi->fd, POLLOUT, deadline_ns);
         if (status != TT_OK) {
-            return break_off(pmi, status, "did not take the question in time", why);
+            return break_off(pmi, status, "could not be sent in time", why);
         }
         const ssize_t count = send(pmi->fd, pmi->question.bytes + sent, pmi->question.count - sent,
                                    MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -85,7 +85,7 @@ static tt_status send_question(tt_launch_pmi *pmi, uint64_t deadline_ns, tt_laun
     return TT_OK;
 }
 
-/* Read until a whole line lies at the front of `received`. */
+/* Read until `received` begins with a whole line. */
 static tt_status receive_line(tt_launch_pmi *pmi, uint64_t deadline_ns,
                               tt_launch_pmi_line *line_out, tt_launch_why *why)
 {
@@ -96,11 +96,12 @@ static tt_status receive_line(tt_launch_pmi *pmi, uint64_t deadline_ns,
     const char *end;
     while ((end = memchr(pmi->received, '\n', pmi->received_count)) == NULL) {
         if (pmi->received_count == sizeof(pmi->received)) {
-            return break_off(pmi, TT_ERR_BAD_WIRE, "answered with an endless line", why);
+            return break_off(pmi, TT_ERR_BAD_WIRE, "sent a line longer than 4096 bytes", why);
         }
         const tt_status status = tt_launch_wait_fd(pmi->fd, POLLIN, deadline_ns);
         if (status != TT_OK) {
-            return break_off(pmi, status, "no answer in time; is a rank missing?", why);
+            return break_off(pmi, status, "no reply in time; check that every rank has started",
+                             why);
         }
         const ssize_t count = recv(pmi->fd, pmi->received + pmi->received_count,
                                    sizeof(pmi->received) - pmi->received_count, MSG_DONTWAIT);
@@ -115,29 +116,29 @@ static tt_status receive_line(tt_launch_pmi *pmi, uint64_t deadline_ns,
     const size_t text_bytes = (size_t)(end - pmi->received);
     pmi->line_bytes = text_bytes + 1;
     if (tt_launch_pmi_line_decode(pmi->received, text_bytes, line_out) != TT_OK) {
-        return break_off(pmi, TT_ERR_BAD_WIRE, "answered with a malformed line", why);
+        return break_off(pmi, TT_ERR_BAD_WIRE, "sent a malformed line", why);
     }
     return TT_OK;
 }
 
-/* Send pmi->question and take the answer, which must be `expected` and no refusal. */
+/* Send pmi->question and read the reply, which must be `expected` with rc 0. */
 static tt_status ask(tt_launch_pmi *pmi, const char *expected, tt_launch_pmi_line *answer_out,
                      tt_launch_why *why)
 {
     const uint64_t deadline_ns = tt_launch_deadline_after_ms(pmi->timeout_ms);
     if (pmi->is_broken) {
-        return tt_launch_fail(why, TT_ERR_PEER_DOWN, "the PMI server was given up earlier");
+        return tt_launch_fail(why, TT_ERR_PEER_DOWN, "an earlier request to the PMI server failed");
     }
     if (!tt_launch_pmi_text_end(&pmi->question)) {
         return tt_launch_fail(why, TT_ERR_BAD_ARGUMENT,
-                              "PMI keys and values are printable ASCII without blanks, %d bytes "
-                              "a line",
+                              "a PMI key or value is not printable ASCII without blanks, or its "
+                              "line exceeds %d bytes",
                               TT_LAUNCH_PMI_LINE_BYTES);
     }
     TT_TRY(send_question(pmi, deadline_ns, why));
     TT_TRY(receive_line(pmi, deadline_ns, answer_out, why));
     if (!tt_launch_pmi_line_has(answer_out, "cmd", expected)) {
-        return break_off(pmi, TT_ERR_BAD_WIRE, "answered something else", why);
+        return break_off(pmi, TT_ERR_BAD_WIRE, "sent an unexpected reply", why);
     }
     if (tt_launch_pmi_line_find(answer_out, "rc") != NULL &&
         !tt_launch_pmi_line_has(answer_out, "rc", "0")) { /* (2) */
@@ -150,7 +151,7 @@ static tt_status ask(tt_launch_pmi *pmi, const char *expected, tt_launch_pmi_lin
     return TT_OK;
 }
 
-/* A limit the server told; ours where it is silent, odd or beyond what our lines hold. */
+/* The server's limit; ours if it sent none, one that is not a number, or one above ours. */
 static size_t limit_of(const tt_launch_pmi_line *line, const char *key, size_t limit_max)
 {
     const tt_launch_pmi_field *field = tt_launch_pmi_line_find(line, key);
@@ -176,7 +177,7 @@ static tt_status greet(tt_launch_pmi *pmi, tt_launch_why *why)
     pmi->key_bytes_max = limit_of(&answer, "keylen_max", 256) - 1;
     pmi->value_bytes_max = limit_of(&answer, "vallen_max", VALUE_BYTES_MAX) - 1;
     if (pmi->key_bytes_max + 1 < 8 || pmi->value_bytes_max + 1 < 32) {
-        return break_off(pmi, TT_ERR_BAD_WIRE, "allows no useful keys or values", why);
+        return break_off(pmi, TT_ERR_BAD_WIRE, "limits keys or values to too few bytes", why);
     }
 
     tt_launch_pmi_text_start(&pmi->question, "get_my_kvsname");
@@ -184,13 +185,13 @@ static tt_status greet(tt_launch_pmi *pmi, tt_launch_why *why)
     const tt_launch_pmi_field *store = tt_launch_pmi_line_find(&answer, "kvsname");
     if (store == NULL || store->value_bytes == 0 ||
         !tt_launch_copy(pmi->store, sizeof(pmi->store), store->value, store->value_bytes)) {
-        return break_off(pmi, TT_ERR_BAD_WIRE, "has no name for its store", why);
+        return break_off(pmi, TT_ERR_BAD_WIRE, "sent no name of its key-value space", why);
     }
     return TT_OK;
 }
 
-/* Over TCP the server must learn which process calls, and repeats size and rank in lines that
- * the environment has told already. */
+/* Over TCP the server needs the id of the calling process; it then repeats size and rank, which
+ * the environment already has. */
 static tt_status introduce(tt_launch_pmi *pmi, const char *id, tt_launch_why *why)
 {
     tt_launch_pmi_line answer;
@@ -200,7 +201,7 @@ static tt_status introduce(tt_launch_pmi *pmi, const char *id, tt_launch_why *wh
     for (int i = 0; i < 3; i++) {
         TT_TRY(receive_line(pmi, tt_launch_deadline_after_ms(pmi->timeout_ms), &answer, why));
         if (!tt_launch_pmi_line_has(&answer, "cmd", "set")) {
-            return break_off(pmi, TT_ERR_BAD_WIRE, "did not tell size and rank", why);
+            return break_off(pmi, TT_ERR_BAD_WIRE, "sent no size and rank", why);
         }
     }
     return TT_OK;
@@ -217,7 +218,7 @@ static tt_status create(int fd, const char *id, uint64_t timeout_ms, tt_launch_p
     }
     pmi->fd = fd;
     pmi->timeout_ms = timeout_ms;
-    /* A child of the user's program that held it would keep the launcher waiting. */
+    /* A copy in a child of the user's program would keep the launcher waiting. */
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     tt_status status = id != NULL ? introduce(pmi, id, why) : TT_OK;
     if (status == TT_OK) {
@@ -246,7 +247,8 @@ static tt_status create_over_tcp(const char *port_text, const char *id, uint64_t
     int fd = -1;
     if (id == NULL || colon == NULL) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "PMI_PORT='%.200s' must be host:port and needs PMI_ID beside it",
+                              "PMI_PORT='%.200s' is not host:port, or PMI_ID is not set; start "
+                              "under mpiexec, or choose another TUTTI_RENDEZVOUS",
                               port_text);
     }
     TT_TRY(tt_launch_host_parse(port_text, (size_t)(colon - port_text), server.host, why));
@@ -281,8 +283,8 @@ tt_status tt_launch_pmi_create(const tt_launch_source *source, uint64_t timeout_
     if (fcntl((int)fd, F_GETFD) < 0) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
                               "PMI_FD=%" PRIu64
-                              " is not open: the connection was used up by another "
-                              "PMI client of this process, or lost by a wrapper; choose another "
+                              " is not an open descriptor: another PMI client of this process "
+                              "closed it, or a wrapper did not pass it on; choose another "
                               "TUTTI_RENDEZVOUS",
                               fd);
     }

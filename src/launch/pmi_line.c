@@ -18,7 +18,7 @@ static bool is_printable(const char *text, const char *forbidden)
 static void append(tt_launch_pmi_text *text, const char *bytes)
 {
     const size_t count = strlen(bytes);
-    /* Room for the end of line is kept from the start. */
+    /* One byte is reserved for the end of line. */
     if (count > sizeof(text->bytes) - 1 - text->count) {
         text->is_good = false;
         return;
@@ -89,7 +89,7 @@ tt_status tt_launch_pmi_line_decode(const char *line, size_t line_bytes,
     for (size_t at = 0; at < line_bytes;) {
         size_t end = at;
         while (end < line_bytes && line[end] != ' ') {
-            /* Above ASCII is tolerated in messages, control characters nowhere. */
+            /* Bytes above ASCII are allowed, control characters are not. */
             if ((unsigned char)line[end] < ' ' || line[end] == 0x7f) {
                 return TT_ERR_BAD_WIRE;
             }

@@ -45,7 +45,7 @@ void tt_launch_pmi_text_add(tt_launch_pmi_text *text, const char *key, const cha
 bool tt_launch_pmi_text_end(tt_launch_pmi_text *text);
 
 /* Decode line[0..line_bytes), without its end of line. A word without '=' continues the value
- * before it: servers put sentences into msg. TT_ERR_BAD_WIRE for anything else that is odd. */
+ * before it: servers put sentences into msg. TT_ERR_BAD_WIRE for any other malformed line. */
 tt_status tt_launch_pmi_line_decode(const char *line, size_t line_bytes,
                                     tt_launch_pmi_line *line_out);
 

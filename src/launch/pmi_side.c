@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pmi_side.c - what each rank runs on, told through the launcher's store before anything else.
+ * pmi_side.c - ranks compare their engines through the launcher's key-value space first.
  *
- * An engine that speaks PMI itself (MPICH) would wait for ranks that do not start it. So all ranks
- * put their engine's tag before the first barrier, and look at the others' after it. */
+ * An engine that uses PMI itself (MPICH) would wait for ranks that do not start it. So all ranks
+ * put their engine's tag before the first barrier, and compare it with the others' after it. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +54,8 @@ static tt_status differ(uint32_t rank, const char *root, const char *other, tt_l
     tt_launch_tag_tell(tags[1], theirs);
     return tt_launch_fail(why, TT_ERR_MISMATCH,
                           "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
-                          "TUTTI_TRANSPORT, and their plugins to every host (tutti info --engines)",
+                          "TUTTI_TRANSPORT, and install its plugin on every host (tutti info "
+                          "--engines)",
                           own, rank, host, theirs);
 }
 

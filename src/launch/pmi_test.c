@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the client holds the PMI-1 conversation with a well-behaved server and survives every
- * other one. Method: a server thread on a socket pair answers from a script or from a store. */
+ * Goal: the client completes the PMI-1 protocol with a well-behaved server and fails cleanly with
+ * any other. Method: a server thread on a socket pair replies from a script or from a store. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 
 enum { TIMEOUT_MS = 20000 };
 
-/* Answers in turn, one for each line received, until the script ends; then closes. */
+/* Replies in order, one for each line received, until the script ends; then closes. */
 typedef struct server {
     pthread_t thread;
     int fd;
@@ -90,7 +90,7 @@ static void server_stop(server *each)
 #define SCRIPT(...) \
     ((const char *const[]){greeting[0], greeting[1], greeting[2], __VA_ARGS__, NULL})
 
-static void test_a_whole_conversation(void **state)
+static void test_all_requests_with_a_good_server(void **state)
 {
     (void)state;
     server each;
@@ -119,7 +119,7 @@ static void test_a_whole_conversation(void **state)
                                     "cmd=finalize\n");
 }
 
-static void test_refusal_is_told_and_survived(void **state)
+static void test_a_refused_request_is_reported_and_the_next_succeeds(void **state)
 {
     (void)state;
     server each;
@@ -158,7 +158,7 @@ static void test_our_own_limits_are_checked_before_sending(void **state)
     assert_null(strstr(each.heard, "put"));
 }
 
-static void test_bad_servers_end_the_conversation(void **state)
+static void test_bad_servers_end_the_connection(void **state)
 {
     (void)state;
     static char endless[TT_LAUNCH_PMI_LINE_BYTES + 2];
@@ -188,7 +188,7 @@ static void test_bad_servers_end_the_conversation(void **state)
     }
 }
 
-static void test_silence_ends_at_the_deadline(void **state)
+static void test_a_silent_server_ends_at_the_deadline(void **state)
 {
     (void)state;
     int fds[2];
@@ -207,7 +207,7 @@ static const char *lookup_port(void *context, const char *variable)
                                              : NULL;
 }
 
-static void test_server_over_tcp_is_introduced_first(void **state)
+static void test_initack_is_sent_first_over_tcp(void **state)
 {
     (void)state;
     tt_launch_address_list list;
@@ -268,12 +268,12 @@ static void test_missing_server_is_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_whole_conversation),
-        cmocka_unit_test(test_refusal_is_told_and_survived),
+        cmocka_unit_test(test_all_requests_with_a_good_server),
+        cmocka_unit_test(test_a_refused_request_is_reported_and_the_next_succeeds),
         cmocka_unit_test(test_our_own_limits_are_checked_before_sending),
-        cmocka_unit_test(test_bad_servers_end_the_conversation),
-        cmocka_unit_test(test_silence_ends_at_the_deadline),
-        cmocka_unit_test(test_server_over_tcp_is_introduced_first),
+        cmocka_unit_test(test_bad_servers_end_the_connection),
+        cmocka_unit_test(test_a_silent_server_ends_at_the_deadline),
+        cmocka_unit_test(test_initack_is_sent_first_over_tcp),
         cmocka_unit_test(test_missing_server_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

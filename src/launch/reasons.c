@@ -21,7 +21,7 @@ tt_status tt_launch_fail(tt_launch_why *why, tt_status status, const char *forma
 void tt_launch_tag_tell(const char *tag, tt_launch_tag_text text_out)
 {
     if (strncmp(tag, TT_LAUNCH_TAG_MISSING, sizeof(TT_LAUNCH_TAG_MISSING)) == 0) {
-        (void)snprintf(text_out, sizeof(tt_launch_tag_text), "cannot load the plugin it is to use");
+        (void)snprintf(text_out, sizeof(tt_launch_tag_text), "cannot load its plugin");
     } else {
         (void)snprintf(text_out, sizeof(tt_launch_tag_text), "uses %s%.8s",
                        tag[0] != '\0' ? "engine " : "no engine", tag);
@@ -78,7 +78,7 @@ uint64_t tt_launch_hash(uint64_t seed, const void *bytes, size_t byte_count)
     for (size_t i = 0; i < byte_count; i++) {
         hash = (hash ^ source[i]) * UINT64_C(0x100000001b3);
     }
-    /* FNV leaves the high bits of short texts weak; a port is taken from all of them. */
+    /* FNV mixes the high bits of short texts badly; a port depends on all of them. */
     hash = (hash ^ (hash >> 33)) * UINT64_C(0xff51afd7ed558ccd);
     hash = (hash ^ (hash >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
     return hash ^ (hash >> 33);

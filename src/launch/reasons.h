@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reasons.h - small text tools of launching and meeting: reasons, strict numbers, a stable hash.
+ * reasons.h - small text tools of launch and mesh: error texts, strict numbers, a stable hash.
  *
  * Layer:   launch; may include base/ only.
  * Threads: pure.
@@ -17,24 +17,24 @@
 
 enum { TT_LAUNCH_WHY_BYTES = 768 };
 
-/* Why a call failed: the culprit and the cure, one sentence each, for the user to read.
+/* Why a call failed: culprit, cause and cure in one line, for the user.
  * Written only on failure, always terminated. */
 typedef struct tt_launch_why {
     char text[TT_LAUNCH_WHY_BYTES];
 } tt_launch_why;
 
-/* Fill `why` and hand `status` through, so that a failing function ends in one line. */
+/* Fill `why` and return `status`, so that a failing function ends in one statement. */
 tt_status tt_launch_fail(tt_launch_why *why, tt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a rank runs on is compared by tags of 8 bytes: zeros for our own transports, a plugin's, or
- * this for a plugin that was asked for and cannot be loaded. */
+/* Engines of ranks are compared by tags of 8 bytes: zeros for our own transports, a plugin's tag,
+ * or this one for a plugin that is set but cannot be loaded. */
 #define TT_LAUNCH_TAG_MISSING "missing"
 typedef char tt_launch_tag_text[48];
-/* "uses engine ucx", for people. */
+/* "uses engine ucx", for error texts. */
 void tt_launch_tag_tell(const char *tag, tt_launch_tag_text text_out);
 
-/* Append to a terminated text; what does not fit is cut off. */
+/* Append to a terminated text; the result is truncated to fit. */
 void tt_launch_append(char *text, size_t text_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -42,7 +42,7 @@ void tt_launch_append(char *text, size_t text_bytes, const char *format, ...)
 bool tt_launch_copy(char *target, size_t target_bytes, const char *source, size_t source_bytes);
 
 /* Decimal digits only, the whole of text[0..text_bytes), at most `value_max`.
- * No sign, no blank, no base prefix: what a launcher writes is exact, or it is wrong. */
+ * No sign, no blank, no base prefix: launchers write plain decimal numbers. */
 bool tt_launch_parse_number(const char *text, size_t text_bytes, uint64_t value_max,
                             uint64_t *value_out);
 

@@ -68,7 +68,7 @@ tt_status tt_launch_host_parse(const char *text, size_t text_bytes,
                               : (is_ipv6(host) || (is_host_name(host) && !is_broken_ipv4(host)));
     if (!accepted) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "'%.*s' is no host name, IPv4 or IPv6 address",
+                              "'%.*s' is not a host name, IPv4 or IPv6 address",
                               quoted_bytes(text_bytes), text);
     }
     memcpy(host_out, host, sizeof(host));
@@ -90,7 +90,7 @@ tt_status tt_launch_port_range_parse(const char *text, size_t text_bytes,
     }
     if (!parsed || first == 0 || last < first) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "'%.*s' is no port or port range; write 29501 or 29501-29516",
+                              "'%.*s' is not a port or port range; write 29501 or 29501-29516",
                               quoted_bytes(text_bytes), text);
     }
     range_out->port_first = (uint16_t)first;
@@ -102,10 +102,10 @@ static tt_status parse_tcp(const char *text, tt_launch_rendezvous *rendezvous, t
 {
     const char *colon = strrchr(text, ':');
     if (colon == NULL) {
-        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "'tcp://%.*s' names no port; %s",
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "'tcp://%.*s' has no port; %s",
                               quoted_bytes(strlen(text)), text, accepted_forms);
     }
-    /* Without brackets the last group of an IPv6 address would pass for the port. */
+    /* Without brackets the last group of an IPv6 address would be read as the port. */
     if (text[0] != '[' && memchr(text, ':', (size_t)(colon - text)) != NULL) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
                               "the IPv6 address in 'tcp://%.*s' needs brackets; %s",
@@ -125,8 +125,8 @@ static tt_status parse_file(const char *path, tt_launch_rendezvous *rendezvous, 
     }
     if (!tt_launch_copy(rendezvous->path, sizeof(rendezvous->path), path, strlen(path))) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "the path of 'file://%.*s...' exceeds %d bytes", QUOTED_BYTES_MAX,
-                              path, TT_LAUNCH_PATH_BYTES - 1);
+                              "the path of 'file://%.*s...' exceeds %d bytes; choose a shorter one",
+                              QUOTED_BYTES_MAX, path, TT_LAUNCH_PATH_BYTES - 1);
     }
     rendezvous->kind = TT_LAUNCH_RENDEZVOUS_FILE;
     return TT_OK;
@@ -146,7 +146,7 @@ tt_status tt_launch_rendezvous_parse(const char *text, tt_launch_rendezvous *ren
                strcmp(text, "pmix:") == 0 || strcmp(text, "pmix") == 0) {
         rendezvous.kind = TT_LAUNCH_RENDEZVOUS_ENGINE;
     } else if (strcmp(text, "none") != 0) {
-        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "rendezvous '%.*s' is not understood; %s",
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG, "rendezvous '%.*s' is unknown; %s",
                               quoted_bytes(strlen(text)), text, accepted_forms);
     }
     *rendezvous_out = rendezvous;

@@ -5,8 +5,8 @@
  *     tcp://node7:29501        tcp://10.0.0.7:29501-29516      tcp://[fe80::1%eth0]:29501
  *     file:///shared/job-17    pmi:                            none
  *
- * A port range means: rank 0 listens on the first free port of it, the others try each in turn;
- * the handshake carries the job id, so that a stranger on one of them is recognised.
+ * A port range means: rank 0 listens on its first free port, the others try each in turn. The
+ * handshake carries the job id, so that another program on one of the ports is recognised.
  *
  * Layer:   launch.
  * Threads: pure.
@@ -21,14 +21,14 @@
 #include "launch/reasons.h"
 
 enum {
-    TT_LAUNCH_HOST_BYTES = 256,  /* the longest DNS name and its end */
+    TT_LAUNCH_HOST_BYTES = 256,  /* the longest DNS name and its terminator */
     TT_LAUNCH_PATH_BYTES = 1024, /* leaves room for a file name below PATH_MAX */
     TT_LAUNCH_PORT_MAX = 65535,
     TT_LAUNCH_RENDEZVOUS_TEXT_BYTES = TT_LAUNCH_PATH_BYTES + 32,
 };
 
 typedef enum tt_launch_rendezvous_kind {
-    TT_LAUNCH_RENDEZVOUS_NONE, /* alone: nobody to meet */
+    TT_LAUNCH_RENDEZVOUS_NONE, /* a job of one rank */
     TT_LAUNCH_RENDEZVOUS_TCP,
     TT_LAUNCH_RENDEZVOUS_FILE,
     TT_LAUNCH_RENDEZVOUS_PMI,
@@ -43,8 +43,8 @@ typedef struct tt_launch_rendezvous {
     char path[TT_LAUNCH_PATH_BYTES]; /* FILE: absolute */
 } tt_launch_rendezvous;
 
-/* A host as it stands in a URL or in MASTER_ADDR: IPv4, host name, IPv6 with or without brackets.
- * Writes it without brackets. */
+/* A host as written in a URL or in MASTER_ADDR: IPv4, host name, IPv6 with or without brackets.
+ * `host_out` has no brackets. */
 tt_status tt_launch_host_parse(const char *text, size_t text_bytes,
                                char host_out[TT_LAUNCH_HOST_BYTES], tt_launch_why *why);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: what parse accepts, format writes back; what it refuses, it names. */
+ * Goal: format writes back every form that parse accepts; errors quote the text they refuse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #include "base/assert.h"
 #include "launch/deadline.h"
 
-/* The kernel cuts it to somaxconn; a whole job may knock at once. */
+/* The kernel limits it to somaxconn; all ranks of a job may connect at once. */
 enum { BACKLOG = 4096 };
 
 tt_status tt_launch_resolve(const char *host, tt_launch_address_list *list_out, tt_launch_why *why)
@@ -26,8 +26,8 @@ tt_status tt_launch_resolve(const char *host, tt_launch_address_list *list_out, 
     if (error != 0) {
         const char *text = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
         return tt_launch_fail(why, TT_ERR_SYSTEM,
-                              "host '%.200s' cannot be resolved: %s; use a name every node knows, "
-                              "or an address",
+                              "host '%.200s' cannot be resolved: %s; use a name that every node "
+                              "can resolve, or an address",
                               host, text);
     }
     tt_launch_address_list list = {.count = 0};
@@ -41,8 +41,8 @@ tt_status tt_launch_resolve(const char *host, tt_launch_address_list *list_out, 
     }
     freeaddrinfo(found);
     if (list.count == 0) {
-        return tt_launch_fail(why, TT_ERR_SYSTEM, "host '%.200s' has no IPv4 or IPv6 address",
-                              host);
+        return tt_launch_fail(why, TT_ERR_SYSTEM,
+                              "host '%.200s' has no IPv4 or IPv6 address; use another name", host);
     }
     *list_out = list;
     return TT_OK;
@@ -65,7 +65,7 @@ static const struct in6_addr *ipv6_of(const tt_launch_address *address)
                : NULL;
 }
 
-/* Host byte order; mapped IPv6 counts as IPv4. 0 for other addresses. */
+/* Host byte order; IPv4-mapped IPv6 counts as IPv4. 0 for other addresses. */
 static uint32_t ipv4_of(const tt_launch_address *address)
 {
     const struct in6_addr *ipv6 = ipv6_of(address);
@@ -126,7 +126,7 @@ static int listen_on(const tt_launch_address *address)
     if (fd < 0) {
         return -1;
     }
-    /* A port left in TIME_WAIT by the job before is free for us. */
+    /* A port left in TIME_WAIT by an earlier job can be used. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (address->storage.ss_family == AF_INET6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -155,9 +155,9 @@ static tt_status refuse_listen(const tt_launch_listen_request *request, uint16_t
     }
     const char *cure = "";
     if (error == EADDRNOTAVAIL) {
-        cure = "; the address is not of this host, choose one with TUTTI_INTERFACE";
+        cure = "; this host does not have the address, choose one with TUTTI_INTERFACE";
     } else if (error == EACCES) {
-        cure = "; ports below 1024 need a privilege, choose others with TUTTI_PORT_RANGE";
+        cure = "; ports below 1024 need privileges, choose others with TUTTI_PORT_RANGE";
     }
     return tt_launch_fail(why, TT_ERR_SYSTEM, "cannot listen on %s port %u: %s%s", text,
                           (unsigned)port, strerror(error), cure);
@@ -172,7 +172,7 @@ tt_status tt_launch_listen(const tt_launch_listen_request *request,
     tt_launch_address address = request->address;
     if (tt_launch_address_is_any(&address) && !request->allow_any) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "listening on every interface was not asked for; choose one with "
+                              "listening on all interfaces is not allowed; choose one with "
                               "TUTTI_INTERFACE");
     }
     for (uint32_t i = 0; i < request->port_count; i++) {
@@ -219,7 +219,7 @@ tt_status tt_launch_connect(const tt_launch_address *address, uint64_t deadline_
     const int fd =
         socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return tt_launch_fail(why, TT_ERR_SYSTEM, "cannot make a socket for %s: %s", text,
+        return tt_launch_fail(why, TT_ERR_SYSTEM, "cannot create a socket for %s: %s", text,
                               strerror(errno));
     }
     const tt_status status = connect_fd(fd, address, deadline_ns);
@@ -229,7 +229,7 @@ tt_status tt_launch_connect(const tt_launch_address *address, uint64_t deadline_
         errno = error;
         return tt_launch_fail(why, status, "cannot connect to %s port %u: %s", text,
                               (unsigned)port_of(address),
-                              status == TT_ERR_TIMED_OUT ? "deadline passed" : strerror(error));
+                              status == TT_ERR_TIMED_OUT ? "timed out" : strerror(error));
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     *fd_out = fd;

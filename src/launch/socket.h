@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * socket.h - names to addresses, listening and connecting, with errors that name the cure.
+ * socket.h - name resolution, listening and connecting, with errors that name the cure.
  *
  * Every descriptor made here is close-on-exec and non-blocking.
  *
@@ -23,7 +23,7 @@ enum {
     TT_LAUNCH_RESOLVED_MAX = 8,
 };
 
-/* An IPv4 or IPv6 address; its port field is not used unless a call says so. */
+/* An IPv4 or IPv6 address; its port field is unused unless a function's comment names it. */
 typedef struct tt_launch_address {
     struct sockaddr_storage storage;
     socklen_t bytes;
@@ -36,7 +36,7 @@ typedef struct tt_launch_address_list {
 
 typedef struct tt_launch_listen_request {
     tt_launch_address address;
-    uint16_t port_first; /* 0: any port the kernel likes, port_count must be 1 */
+    uint16_t port_first; /* 0: the kernel chooses, port_count must be 1 */
     uint16_t port_count;
     bool allow_any; /* without it, 0.0.0.0 and :: are refused */
 } tt_launch_listen_request;

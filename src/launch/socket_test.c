@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: a listener gets a free port or says why not, who does not answer is named, and addresses
- * are known for what they are. Only loopback is taken for granted. */
+ * Goal: a listener gets a free port or an error with the reason, a failed connect names the
+ * address, and addresses are classified correctly. Only loopback is assumed to exist. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -49,7 +49,7 @@ static void test_listen_skips_ports_in_use(void **state)
     close(first.fd);
 }
 
-static void test_listen_refuses_what_was_not_asked_for(void **state)
+static void test_listen_refuses_foreign_addresses_and_all_interfaces(void **state)
 {
     (void)state;
     tt_launch_address_list list;
@@ -68,7 +68,7 @@ static void test_listen_refuses_what_was_not_asked_for(void **state)
     assert_non_null(strstr(why.text, "TUTTI_INTERFACE"));
 }
 
-static void test_connect_names_who_did_not_answer(void **state)
+static void test_connect_names_the_address_that_failed(void **state)
 {
     (void)state;
     tt_launch_listen_request request = {.address = loopback(), .port_count = 1};
@@ -124,8 +124,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_listen_skips_ports_in_use),
-        cmocka_unit_test(test_listen_refuses_what_was_not_asked_for),
-        cmocka_unit_test(test_connect_names_who_did_not_answer),
+        cmocka_unit_test(test_listen_refuses_foreign_addresses_and_all_interfaces),
+        cmocka_unit_test(test_connect_names_the_address_that_failed),
         cmocka_unit_test(test_addresses_are_classified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tf_config.c - one pass over the text, no memory: lists are counted, not kept.
+ * tf_config.c - one pass over the text, no memory: lists are counted, not stored.
  *
  * Invariants:
- *  (1) The cursor never passes the terminating NUL: every step looks at the byte it eats.
- *  (2) Nesting is bounded, so that walking over what is not needed cannot exhaust the stack.
+ *  (1) The cursor never passes the terminating NUL: every step checks the byte it consumes.
+ *  (2) Nesting is bounded, so that skipping unused parts cannot exhaust the stack.
  */
 #include "launch/tf_config.h"
 
@@ -42,7 +42,7 @@ static bool eat(reading *r, char expected)
     return true;
 }
 
-/* A string into `out`, cut off where it does not fit; escapes stand for themselves. */
+/* A string into `out`, truncated to fit; an escaped character is taken literally. */
 static bool read_string(reading *r, char *out, size_t out_bytes)
 {
     size_t used = 0;
@@ -81,7 +81,7 @@ static bool read_word_or_string(reading *r, char *out, size_t out_bytes)
     return peek(r) == '"' ? read_string(r, out, out_bytes) : read_word(r, out, out_bytes);
 }
 
-/* Is there one more member? Eats the comma before it, or the end. */
+/* Is there one more member? Consumes the comma before it, or the end. */
 static bool has_next(reading *r, char end, bool *is_first, bool *is_good)
 {
     if (eat(r, end)) {
@@ -124,7 +124,7 @@ static bool walk_value(reading *r, int depth)
     return read_word_or_string(r, unused, sizeof(unused));
 }
 
-/* A list of places: how many, and the first. */
+/* A list of "host:port": their number, and the first. */
 static bool read_list(reading *r, uint32_t *count, char first[TT_LAUNCH_TF_PLACE_BYTES])
 {
     bool is_first = true, is_good = true;
@@ -148,7 +148,7 @@ static bool is_chief(const char *role)
     return strcmp(role, "chief") == 0 || strcmp(role, "master") == 0;
 }
 
-/* An object, member by member: `read_member` reads the value of a key, or walks over it. */
+/* An object, member by member: `read_member` reads the value of a key, or skips it. */
 static bool read_object(reading *r, bool (*read_member)(reading *, const char *key))
 {
     bool is_first = true, is_good = true;
@@ -203,7 +203,7 @@ tt_status tt_launch_tf_config_parse(const char *text, tt_launch_tf_config *confi
     uint64_t index = 0;
     if (!read_all(&r)) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "it is broken at byte %zu; it is to be JSON with cluster and task",
+                              "invalid at byte %zu; it must be JSON with cluster and task",
                               (size_t)(r.at - text));
     }
     tt_launch_tf_config config = {.size = r.chief_count + r.worker_count};
@@ -213,8 +213,9 @@ tt_status tt_launch_tf_config_parse(const char *text, tt_launch_tf_config *confi
         (!tt_launch_parse_number(r.index, strlen(r.index), TT_LAUNCH_SIZE_MAX, &index) ||
          index >= count)) {
         return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
-                              "task %s '%s' is none of the cluster's %u; they count from 0", r.type,
-                              r.index, count);
+                              "task %s has index '%s', but the cluster has %u of this type; "
+                              "indices count from 0",
+                              r.type, r.index, count);
     }
     config.rank = (uint32_t)index + (is_chief(r.type) ? 0 : r.chief_count);
     memcpy(config.first, r.chief_count > 0 ? r.first_chief : r.first_worker, sizeof(config.first));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * variables.c - names and meanings; the values are read where they are used, and judged by the
+ * variables.c - names and meanings; values are read where they are used, and checked by the
  * functions that read them. */
 #include "launch/variables.h"
 
@@ -47,8 +47,9 @@ static void list_interfaces(tt_text *text)
 {
     char names[TT_LAUNCH_INTERFACES_BYTES];
     tt_launch_interface_names(names);
-    tt_text_add(text, "prefixes of interfaces that are up (=NAME: exactly, ^NAME: all but), here%s",
-                names);
+    tt_text_add(
+        text, "prefixes of interfaces that are up (=NAME: exact, ^NAME: all but); this host has%s",
+        names);
 }
 
 /* As transport/secure/secret.h reads it. */
@@ -99,7 +100,7 @@ static const tt_config_entry launcher_entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "where rank 0 receives the others: tcp://host:port or file:///path"},
+     .help = "where ranks meet to join: tcp://host:port or file:///path"},
     {.name = "LISTEN_FD",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
@@ -124,14 +125,14 @@ static const tt_config_entry user_entries[] = {
      .is_secret = true,
      .fallback = "",
      .unit = "",
-     .help = "the secret as 64 hex digits; others can read it, so avoid it",
+     .help = "the secret as 64 hex digits; other processes can read it: prefer SECRET_FILE",
      .accepts = is_key,
      .accepted = "64 hex digits, not all of them 0"},
     {.name = "LAUNCHER",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "launcher family to believe where several left variables",
+     .help = "launcher family to use where several have set variables",
      .accepts = is_launcher,
      .list_accepted = list_launchers},
     {.name = "INTERFACE",

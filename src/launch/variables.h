@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * variables.h - the TUTTI_* variables that this folder and the secret's search read, for people:
- * the command line prints them, and misspelt ones are found by them.
+ * variables.h - the TUTTI_* variables that launch/, mesh/ and the search for the secret read. The
+ * command line prints them; misspelt variables are found by comparison with them.
  *
  * Layer:   launch.
  * Threads: pure.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * address.c - which address to advertise, the meeting point's sockets, the host's identity. */
+ * address.c - which address to advertise, the rendezvous sockets, the host id. */
 #include "mesh/address.h"
 
 #include <arpa/inet.h>
@@ -40,10 +40,10 @@ static bool route_source(const tt_launch_address *peer, tt_launch_address *addre
     return is_found;
 }
 
-/* The address of the route outside, else of the best interface there is. */
+/* The address of the default route, else of the best interface. */
 static tt_status choose_outside(tt_launch_address *address_out, tt_launch_why *why)
 {
-    /* Addresses reserved for documentation: nobody's, so only the default route fits. */
+    /* Addresses reserved for documentation: no host has them, so only the default route matches. */
     static const char *const outside[] = {"192.0.2.1", "2001:db8::1"};
     for (size_t i = 0; i < TT_ARRAY_COUNT(outside); i++) {
         tt_launch_address_list list;
@@ -55,7 +55,7 @@ static tt_status choose_outside(tt_launch_address *address_out, tt_launch_why *w
     return tt_launch_interface_choose("interface", "^", AF_INET, address_out, why);
 }
 
-/* "localhost" and literals mean loopback everywhere; another name may mean it here alone. */
+/* "localhost" and literals are loopback on every host; another name may be so on this host only. */
 static bool is_loopback_everywhere(const char *host)
 {
     unsigned char bytes[sizeof(struct in6_addr)];
@@ -92,7 +92,7 @@ tt_status tt_mesh_address_choose(const tt_launch_source *source, const tt_launch
     }
     return tt_launch_fail(
         why, TT_ERR_SYSTEM,
-        "no route to the meeting point %s; check the name, or choose an interface "
+        "no route to the rendezvous host %s; check the name, or choose an interface "
         "with TUTTI_INTERFACE",
         meet->host);
 }
@@ -124,7 +124,7 @@ static bool is_local(const tt_launch_address *address)
     return is_bound;
 }
 
-/* The addresses of this host by which the others may look for it. */
+/* The addresses of this host that the others may dial. */
 static tt_status list_own(const char *host, tt_launch_address_list *own, tt_launch_why *why)
 {
     tt_launch_address_list resolved;
@@ -195,7 +195,7 @@ tt_status tt_mesh_meeting_listen(const tt_launch_rendezvous *meet, tt_mesh_meeti
     tt_launch_rendezvous_format(meet, place);
     return tt_launch_fail(
         why, TT_ERR_NO_RESOURCE,
-        "cannot meet at %.300s: every port of it is in use; end the job that holds "
+        "rank 0 cannot listen at %.300s: all its ports are in use; end the job that holds "
         "them or choose another TUTTI_RENDEZVOUS",
         place);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the advertised address fits the meeting point, the meeting is found, and the host id tells
- * hosts apart. Only loopback is taken for granted. */
+ * Goal: the advertised address fits the rendezvous, rank 0 is found, and host ids differ between
+ * hosts. Only loopback is assumed to exist. */
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static tt_launch_address loopback(void)
 static void test_meeting_is_found_by_trying_the_range(void **state)
 {
     (void)state;
-    /* A stranger holds the first port of the range: rank 0 takes a later one. */
+    /* Another socket holds the first port of the range: rank 0 takes a later one. */
     tt_launch_listen_request request = {.address = loopback(), .port_count = 1};
     tt_launch_listener stranger;
     tt_launch_why why = {""};
@@ -157,7 +157,7 @@ static void test_meeting_on_the_own_host_name_listens(void **state)
     tt_launch_why why = {""};
     assert_int_equal(gethostname(meet.host, sizeof(meet.host) - 1), 0);
     if (tt_launch_resolve(meet.host, &list, &why) != TT_OK) {
-        skip(); /* a host that does not know itself */
+        skip(); /* a host that cannot resolve its own name */
     }
     assert_int_equal(tt_mesh_meeting_listen(&meet, &meeting, &why), TT_OK);
     assert_true(meeting.fd_count >= 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * facts.c - affinity, and cards as the kernel lists them. */
+ * facts.c - the affinity mask, and network cards as the kernel lists them. */
 #include "mesh/facts.h"
 
 #include <ifaddrs.h>
@@ -29,7 +29,7 @@ void tt_facts_find_cores(tt_facts *facts_out)
     }
 }
 
-/* Has it an address that others can reach, and a line that is up? */
+/* Has it an address that others can reach, and is its link up? */
 static bool is_usable(const struct ifaddrs *each)
 {
     const int family = each->ifa_addr != NULL ? each->ifa_addr->sa_family : AF_UNSPEC;
@@ -38,7 +38,7 @@ static bool is_usable(const struct ifaddrs *each)
            (each->ifa_flags & needed) == needed;
 }
 
-/* Of an earlier entry of the list: an interface has one for each of its addresses. */
+/* Was it counted before? The list has one entry for each address of an interface. */
 static bool is_repeated(const struct ifaddrs *all, const struct ifaddrs *each)
 {
     const struct ifaddrs *before = all;
@@ -49,7 +49,7 @@ static bool is_repeated(const struct ifaddrs *all, const struct ifaddrs *each)
     return before != each;
 }
 
-/* Megabits per second; 0: it does not tell. */
+/* Megabits per second; 0: unknown. */
 static uint32_t card_speed(const char *name)
 {
     char path[64 + IFNAMSIZ];

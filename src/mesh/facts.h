@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * facts.h - what a rank tells the others of the machine it runs on, so that all judge alike how
- * many cores its host has for its ranks and how many of them its network cards need.
+ * facts.h - the facts about its machine that a rank sends to the others, so that all compute the
+ * same numbers: cores that a host has for its ranks, and ranks that its network cards need.
  *
  * Layer:   mesh; reads the affinity mask, the list of interfaces and /sys/class/net.
  * Threads: any.
@@ -13,15 +13,15 @@
 #include <stdint.h>
 
 enum {
-    TT_FACTS_CORE_BYTES = 32,   /* a bit for each core; higher numbers begin anew */
-    TT_FACTS_RAIL_MBITS = 2500, /* what one rank sums and sends without effort */
-    TT_FACTS_RAILS_UNKNOWN = 4, /* where cards do not tell how fast they are */
+    TT_FACTS_CORE_BYTES = 32,   /* a bit for each core, modulo 256 */
+    TT_FACTS_RAIL_MBITS = 2500, /* what one rank can easily sum and send */
+    TT_FACTS_RAILS_UNKNOWN = 4, /* where a card reports no speed */
 };
 
 typedef struct tt_facts {
     uint8_t cores[TT_FACTS_CORE_BYTES]; /* where the calling thread may run */
     uint32_t card_count;                /* interfaces that are up, have an address and a carrier */
-    uint32_t card_mbits;                /* of all of them; 0: one at least does not tell */
+    uint32_t card_mbits;                /* of all of them; 0: at least one reports no speed */
 } tt_facts;
 
 /* The facts of all ranks of a host together. */
@@ -39,8 +39,8 @@ void tt_facts_find_cores(tt_facts *facts_out);
 /* Bits that are set. */
 uint32_t tt_facts_core_count(const uint8_t cores[TT_FACTS_CORE_BYTES]);
 
-/* How many ranks of the host should drive its cards: as many as the cards can use, at least one a
- * card, and no more than it has cores. */
+/* How many ranks of the host should drive its cards: as many as the cards can use, at least one
+ * per card, and no more than it has cores. */
 uint32_t tt_facts_rails(const tt_host_facts *host);
 
 #endif

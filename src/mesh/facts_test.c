@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * facts_test.c - how many ranks drive a host's cards, and what this machine tells of itself. */
+ * facts_test.c - how many ranks drive a host's cards, and the facts of this machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file_store.c - put is write aside and rename; get is poll.
+ * file_store.c - put writes aside and renames; get polls.
  *
  * Invariants:
- *  (1) A name that readers look for is only ever made by rename: it is whole.
- *  (2) The directory is opened anew for each look: network file systems refresh what they know
- *      of a directory when it is opened, and may hide a new file for minutes otherwise.
+ *  (1) A name that readers look for is only ever created by rename: the file is whole.
+ *  (2) The directory is reopened for each look: network file systems refresh their cache of a
+ *      directory when it is opened, and may hide a new file for minutes otherwise.
  *  (3) Only regular files of this user or of the directory's owner are read; links are not
  *      followed.
  */
@@ -28,7 +28,7 @@
 
 enum { NAME_BYTES = 192 };
 static const uint64_t poll_ns_first = 1000000; /* 1 ms: most ranks start together */
-static const uint64_t poll_ns_max = 250000000; /* a late one must not melt the file server */
+static const uint64_t poll_ns_max = 250000000; /* spares the file server while a rank is late */
 
 static tt_status name_of(const tt_mesh_file_store *store, const char *key, char name[NAME_BYTES],
                          tt_launch_why *why)
@@ -70,10 +70,10 @@ tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, c
                               TT_LAUNCH_PATH_BYTES - 1);
     }
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return refuse(store, path, "cannot make directory", why);
+        return refuse(store, path, "cannot create directory", why);
     }
     if (stat(path, &status) != 0) {
-        return refuse(store, path, "cannot look at", why);
+        return refuse(store, path, "cannot stat", why);
     }
     if (!S_ISDIR(status.st_mode)) {
         return tt_launch_fail(
@@ -83,11 +83,10 @@ tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, c
             path);
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
-        return tt_launch_fail(
-            why, TT_ERR_BAD_CONFIG,
-            "rendezvous file://%.300s can be written by others, who could pose as "
-            "a rank; chmod 700 it",
-            path);
+        return tt_launch_fail(why, TT_ERR_BAD_CONFIG,
+                              "rendezvous file://%.300s is writable by others, who could pose as "
+                              "a rank; run chmod 700 on it",
+                              path);
     }
     return TT_OK;
 }
@@ -119,7 +118,7 @@ static bool publish(int directory, const char *name, const void *bytes, size_t b
         return false;
     }
     bool is_done = write_all(fd, bytes, byte_count);
-    /* Network file systems report a full disk as late as here. */
+    /* Network file systems may report a full disk only at close. */
     is_done = close(fd) == 0 && is_done;
     is_done = is_done && renameat(directory, aside, directory, name) == 0;
     if (!is_done) {
@@ -165,14 +164,14 @@ static bool read_all(int fd, tt_mesh_blob *blob, size_t byte_count)
     return true;
 }
 
-/* Check what was opened, then read it. */
+/* Check the open file, then read it. */
 static tt_status take(const tt_mesh_file_store *store, int fd, const char *name, tt_mesh_blob *blob,
                       tt_launch_why *why)
 {
     struct stat file;
     struct stat directory;
     if (fstat(fd, &file) != 0 || stat(store->path, &directory) != 0) {
-        return refuse(store, name, "cannot look at", why);
+        return refuse(store, name, "cannot stat", why);
     }
     if (!S_ISREG(file.st_mode) ||
         (file.st_uid != geteuid() && file.st_uid != directory.st_uid)) { /* (3) */
@@ -206,7 +205,7 @@ static tt_status look(const tt_mesh_file_store *store, const char *name, tt_mesh
     close(directory);
     if (fd < 0) {
         errno = error;
-        /* ESTALE: replaced under our hands on a network file system. */
+        /* ESTALE: replaced meanwhile on a network file system. */
         const bool is_missing = error == ENOENT || error == ESTALE;
         return is_missing ? TT_IN_PROGRESS : refuse(store, name, "cannot open", why);
     }
@@ -229,8 +228,8 @@ tt_status tt_mesh_file_store_get(const tt_mesh_file_store *store, const char *ke
         if (tt_launch_wait_time(sleep_ns, deadline_ns) != TT_OK) {
             return tt_launch_fail(
                 why, TT_ERR_TIMED_OUT,
-                "rendezvous file://%.300s: %s did not appear in time; do all ranks "
-                "see this directory, and is rank 0, which writes it, alive?",
+                "rendezvous file://%.300s: %s did not appear in time; check that all "
+                "ranks see this directory and that rank 0, which writes it, runs",
                 store->path, name);
         }
         sleep_ns = tt_min_u64(2 * sleep_ns, poll_ns_max);

@@ -2,14 +2,14 @@
  *
  * file_store.h - small blobs through a directory that all ranks share.
  *
- * For clusters where no port can be agreed on but a file system is: rank 0 puts its address,
- * the others poll for it. A blob appears whole or not at all (written aside, then renamed).
+ * For clusters where ranks share a file system but no known port: rank 0 puts its address, the
+ * others poll for it. A blob appears whole or not at all (written aside, then renamed).
  *
  *     <path>/tutti.<job>.<incarnation>.<key>
  *
- * The incarnation in the name keeps a restarted job from reading what it left before. Two runs
- * of the same job id and incarnation cannot be told apart here: whoever gets an address must
- * shake hands, and on failure get again until the deadline; rank 0 removes its keys when done.
+ * The incarnation in the name keeps a restarted job from reading its earlier blobs. Two runs of
+ * the same job id and incarnation look alike: a rank that gets an address must complete the
+ * handshake, and on failure get again until the deadline; rank 0 removes its keys when done.
  *
  * Layer:   mesh.
  * Threads: any number of processes and threads; a store is read only after init.
@@ -40,7 +40,7 @@ typedef struct tt_mesh_blob {
     size_t count; /* set by get */
 } tt_mesh_blob;
 
-/* Make the directory if need be (mode 0700) and check that nobody else can write there. */
+/* Create the directory if need be (mode 0700) and check that no other user can write there. */
 tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, const char *job_id,
                                   uint32_t incarnation, tt_launch_why *why);
 
@@ -48,14 +48,14 @@ tt_status tt_mesh_file_store_init(tt_mesh_file_store *store, const char *path, c
 tt_status tt_mesh_file_store_put(const tt_mesh_file_store *store, const char *key,
                                  const void *bytes, size_t byte_count, tt_launch_why *why);
 
-/* Wait for the key until the deadline: TT_ERR_TIMED_OUT names the file that never came. */
+/* Wait for the key until the deadline: TT_ERR_TIMED_OUT names the missing file. */
 tt_status tt_mesh_file_store_get(const tt_mesh_file_store *store, const char *key,
                                  uint64_t deadline_ns, tt_mesh_blob *blob, tt_launch_why *why);
 
 /* Remove one key; a key that is not there is fine. */
 void tt_mesh_file_store_remove(const tt_mesh_file_store *store, const char *key);
 
-/* Remove what earlier incarnations of this job left. Returns how many files went. */
+/* Remove the files of earlier incarnations of this job. Returns how many were removed. */
 size_t tt_mesh_file_store_sweep(const tt_mesh_file_store *store);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: a blob is seen whole or not at all, by the right incarnation only, and never through a
- * file somebody else could have planted. Method: a directory of its own per test. */
+ * Goal: a blob is read whole or not at all, by the right incarnation only, and never from a file
+ * that another user could have planted. Method: a directory of its own per test. */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -49,7 +49,7 @@ static int poll_timeout_ms(uint64_t now_ns, uint64_t wake_ns)
     return (int)tt_min_u64((wake_ns - now_ns) / 1000000 + 1, 1000);
 }
 
-/* Patience with strangers ends, and dials whose time has come are made. Returns when to look
+/* Drops strangers whose deadline has passed, and dials where a retry is due. Returns when to check
  * again. */
 static uint64_t handle_time(tt_mesh_work *work)
 {
@@ -101,7 +101,8 @@ static void sweep(tt_mesh_work *work)
 
 static size_t listeners(const tt_mesh_work *work, struct pollfd polled[LISTENERS_MAX])
 {
-    /* Others accept only once they know the table: until then peers wait in the backlog. */
+    /* Ranks other than 0 accept only once they have the table: until then peers wait in the
+     * backlog. */
     const bool open = (tt_mesh_work_is_root(work) || work->linking) && !work->going;
     const uint64_t now_ns = tt_launch_now_ns();
     const bool open_tcp = open && now_ns >= work->accept_again_ns[0];
@@ -115,7 +116,7 @@ static size_t listeners(const tt_mesh_work *work, struct pollfd polled[LISTENERS
     return count;
 }
 
-/* Another listener comes first each time: those over TCP share their places. */
+/* Starts with another listener each time: those over TCP share their places. */
 static void accept_in_turn(tt_mesh_work *work, const struct pollfd *polled, size_t listener_count)
 {
     work->accept_turn++;
@@ -163,7 +164,7 @@ static void turn(tt_mesh_work *work, struct pollfd *polled)
     tt_mesh_meet_advance(work);
 }
 
-/* Whether words are still waiting to be sent to a rank. */
+/* Whether a message to a rank is not fully sent yet. */
 static bool has_words_left(const tt_mesh_work *work)
 {
     for (size_t i = 0; i < work->connection_count; i++) {
@@ -175,7 +176,7 @@ static bool has_words_left(const tt_mesh_work *work)
     return false;
 }
 
-/* Tells the failure to all who can be told, and lets them read it before the socket goes. */
+/* Sends the failure to all connected ranks, and lets them read it before the socket is closed. */
 static void spread_failure(tt_mesh_work *work)
 {
     const size_t text_bytes = strnlen(work->why->text, TT_MESH_TEXT_BYTES);
@@ -195,7 +196,7 @@ static void spread_failure(tt_mesh_work *work)
         if (each->phase != TT_MESH_PHASE_TALKING) {
             continue;
         }
-        /* Closing with bytes unread would reset the words away. */
+        /* Closing with unread input resets the connection, and the peer would lose the text. */
         uint8_t ignored[256];
         (void)shutdown(each->fd, SHUT_WR);
         while (recv(each->fd, ignored, sizeof(ignored), MSG_DONTWAIT) > 0) {
@@ -203,8 +204,8 @@ static void spread_failure(tt_mesh_work *work)
     }
 }
 
-/* Rank 0 failed while ranks were still on their way: they should hear why, not find a closed
- * door. Not after a timeout: that was waiting enough. */
+/* Rank 0 failed while other ranks had not connected yet: it still accepts them to send the reason.
+ * Not after a timeout, which has waited long enough. */
 static void linger(tt_mesh_work *work, struct pollfd *polled)
 {
     const tt_status status = work->status;
@@ -232,7 +233,7 @@ static tt_status work_init(tt_mesh_work *work)
     work->mesh->hosts = calloc(size, sizeof(*work->mesh->hosts)); /* no more than ranks */
     for (uint32_t rank = 0; work->mesh->peers != NULL && rank < size; rank++) {
         tt_mesh_peer *peer =
-            &work->mesh->peers[rank]; /* before anything fails: 0 is a descriptor */
+            &work->mesh->peers[rank]; /* before any failure: 0 is a valid descriptor */
         peer->socket_fd = peer->segment_fd = -1;
         for (uint32_t i = 0; i < TT_MESH_STREAMS_MAX; i++) {
             peer->streams[i].send_fd = peer->streams[i].receive_fd = -1;
@@ -243,7 +244,7 @@ static tt_status work_init(tt_mesh_work *work)
         return tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for a job of %u ranks", size);
     }
     if (sodium_init() < 0) {
-        return tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE, "libsodium could not be started");
+        return tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE, "libsodium cannot be initialised");
     }
     tt_hello_fingerprint(work->config->identity->job_id, work->fingerprint);
     return TT_OK;
@@ -266,7 +267,7 @@ static void work_fini(tt_mesh_work *work)
     sodium_memzero(work->secret, sizeof(work->secret));
 }
 
-/* Listen, then find rank 0 and start to dial it, or be found. */
+/* Listen; ranks other than 0 find rank 0 and start to dial it. */
 static tt_status start(tt_mesh_work *work)
 {
     TT_TRY(tt_mesh_work_is_root(work) ? tt_mesh_place_root(work) : tt_mesh_place_find(work));

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh.h - from "I am rank 3 of 8, rank 0 is there" to a connection with every peer.
+ * mesh.h - from rank, size and rendezvous to a connection with every peer.
  *
- * Two phases in one event loop. Meet: every rank connects to rank 0, proves the job's secret and
- * leaves its record; rank 0 answers all with the whole table. Link: of each pair the higher rank
- * dials the lower, over a Unix socket where both can share memory, else over TCP, with as many
- * connections per direction as the job wants. A rank that has all its peers tells rank 0; when all
- * have, rank 0 says go.
+ * Two phases in one event loop. Meet: every rank connects to rank 0, proves that it holds the job's
+ * secret and sends its record; rank 0 replies to all with the whole table. Link: of each pair the
+ * higher rank dials the lower, over a Unix socket where both can share memory, else over TCP, with
+ * stream_count connections per direction. A rank with links to all peers sends READY to rank 0;
+ * when all have, rank 0 sends GO.
  *
- * (1) All or none: if a rank is missing or fails before the go, every rank that can be reached
- *     fails with the same text, which names the culprit.
- * (2) A stranger gets 256 bytes and five seconds; at most 64 over TCP and 64 over Unix sockets are
- *     read at a time, the oldest is dropped first. It can neither stop nor stall the job.
- * (3) Nothing of a peer is believed before the handshake; nothing after it goes unchecked.
+ * (1) All or none: if a rank is missing or fails before GO, every rank that can be reached fails
+ *     with the same text, which names the culprit.
+ * (2) A stranger (a connection before its handshake) gets 256 bytes and five seconds; at most 64
+ *     over TCP and 64 over Unix sockets are read at a time, the oldest is dropped first. It can
+ *     neither stop nor stall the job.
+ * (3) Nothing from a peer is trusted before the handshake, and everything after it is checked.
  * (4) After the call no socket listens any more.
  *
  * Layer:   mesh; may include base/, launch/ and, of transport/, the handshake and the seal.
  * Threads: no state outside the call; any number of ranks may establish in one process.
- * Memory:  what is taken depends on the number of ranks, never on a peer's word.
+ * Memory:  its size depends on the number of ranks, never on bytes from a peer.
  */
 #ifndef TUTTI_MESH_MESH_H
 #define TUTTI_MESH_MESH_H
@@ -60,59 +61,59 @@ typedef struct tt_mesh_peer {
     tt_mesh_kind kind;
     uint32_t host_index;  /* hosts are numbered by their lowest rank */
     uint32_t local_index; /* among the ranks of its host, by rank */
-    uint64_t process;     /* its process, as it reports: the same in every job of it; not 0 */
-    pid_t pid;            /* LOCAL: proven by the kernel; 0 where it cannot see the peer */
+    uint64_t process;     /* id of its process, as it reports: the same in all its jobs; not 0 */
+    pid_t pid;            /* LOCAL: as the kernel reports it; 0 if not visible to us */
     bool same_process;    /* LOCAL: the peer is a thread of ours */
     bool has_aes;         /* both this rank and the peer have it */
     /* TCP: stream_count of them, numbered alike at both ends. LOCAL: the keys of the first. */
     tt_mesh_stream streams[TT_MESH_STREAMS_MAX];
     int socket_fd;                 /* LOCAL; taken as those of streams */
-    int segment_fd;                /* LOCAL: the peer's memory; -1 if it gave none */
-    char host[TT_MESH_HOST_BYTES]; /* for people */
+    int segment_fd;                /* LOCAL: the peer's memory; -1 if it sent none */
+    char host[TT_MESH_HOST_BYTES]; /* for messages */
 } tt_mesh_peer;
 
 typedef struct tt_mesh {
     uint32_t rank;
     uint32_t size;
-    uint64_t incarnation; /* the same on all ranks, never seen before */
+    uint64_t incarnation; /* random; the same on all ranks */
     uint32_t host_count;
     uint32_t local_count;  /* ranks of this host, this one included */
     bool all_share_memory; /* each rank with the others of its host; the same on all ranks */
     tt_mesh_peer *peers;   /* by rank */
     tt_host_facts *hosts;  /* by host; the same on all ranks */
-    char *note;            /* rank 0's word to all; the same bytes everywhere */
+    char *note;            /* rank 0's config->note; the same bytes on all ranks */
     size_t note_bytes;
 } tt_mesh;
 
 typedef struct tt_mesh_config {
     const tt_launch_identity *identity;
     const tt_launch_source *source;
-    const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: through PMI's key-value space or engine */
-    int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: make one */
+    const uint8_t *secret; /* TT_NOISE_KEY_BYTES; NULL: from PMI's key-value space or the engine */
+    int listen_fd;         /* rank 0: a listening socket to use, adopted; -1: create one */
     uint64_t host_id;
-    tt_facts facts; /* of this rank's machine; told to all */
+    tt_facts facts; /* of this rank's machine; sent to all */
     bool can_share_memory;
     bool has_aes;          /* payloads are to be encrypted, and this processor has AES for it */
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
-    uint64_t digest;       /* of all settings that must agree; ranks that differ do not meet */
+    uint64_t digest;       /* of all settings that must agree; joining fails if ranks differ */
     char engine[TT_MESH_ENGINE_BYTES]; /* tag of the outside engine, zeros: none; likewise */
     uint64_t timeout_ms;               /* 0: TT_MESH_TIMEOUT_MS */
-    uint16_t version_min;              /* 0: what this release speaks */
+    uint16_t version_min;              /* 0: this release's */
     uint16_t version_max;
     const tt_log *log;
     const char *note; /* rank 0: sent to every rank with the table of ranks */
     size_t note_bytes;
 
-    /* Called once, after the meeting, if this rank may share memory: the
-     * descriptor to pass them, which stays the caller's, or -1 for none. NULL: none. */
+    /* Called once, after the meet phase, if this rank may share memory: yields the descriptor to
+     * pass to peers, which stays the caller's, or -1 for none. NULL: none. */
     tt_status (*segment)(void *user, uint32_t local_index, uint32_t local_count, int *fd_out);
-    /* Rendezvous ENGINE: `bytes` are rank 0's afterwards; blocks. Else NULL. */
+    /* Rendezvous ENGINE: broadcast `bytes` from rank 0; blocks. Else NULL. */
     tt_status (*broadcast)(void *user, void *bytes, size_t count);
     void *user;
 } tt_mesh_config;
 
-/* Blocks until all ranks are connected, a rank failed, or time is out. `*mesh_out` is set only on
- * TT_OK; the caller then owns it. */
+/* Blocks until all ranks are connected, a rank has failed, or the timeout has expired. `*mesh_out`
+ * is set only on TT_OK; the caller then owns it. */
 tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_launch_why *why);
 
 /* Closes the descriptors that were not taken, and wipes the keys. */

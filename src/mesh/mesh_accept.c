@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_accept.c - the door: who comes in is a stranger until it has proven otherwise.
+ * mesh_accept.c - incoming connections: each is a stranger until its handshake has succeeded.
  *
- * (1) At most TT_MESH_STRANGERS_MAX connections over TCP and as many over Unix sockets are unproven
- *     at a time; more wait in the kernel's queue. Places are separate because anyone can dial TCP,
- *     but only processes of this user get a place of the Unix listener.
- * (2) While others wait, an unproven connection is dropped after PATIENCE_MS; in any case after
- *     TT_MESH_STRANGER_MS. A genuine rank has sent its first message before its turn comes.
+ * (1) At most TT_MESH_STRANGERS_MAX connections over TCP and as many over Unix sockets are
+ *     unauthenticated at a time; more wait in the kernel's queue. Places are separate because
+ *     anyone can dial TCP, but only processes of this user get a place of the Unix listener.
+ * (2) While others wait, an unauthenticated connection is dropped after PATIENCE_MS; in any case
+ *     after TT_MESH_STRANGER_MS. A genuine rank has sent its first message before it is accepted.
  * (3) Dropped is not refused: a drop is a TCP reset, a refusal ends the stream in order. So a rank
- *     that lost its place to a flood dials again, and a rank with another secret gives up.
+ *     that lost its place to a flood dials again, and a rank with another secret fails.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ bool tt_mesh_is_stranger(const tt_mesh_connection *connection)
 void tt_mesh_drop_stranger(tt_mesh_connection *connection)
 {
     TT_ASSERT(tt_mesh_is_stranger(connection));
-    /* A refused one keeps its orderly end: its last words may still be on their way. */
+    /* A refused connection ends in order: the refusal may still be in flight. */
     if (!connection->local && connection->phase == TT_MESH_PHASE_GREETING) {
         const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -48,9 +48,9 @@ void tt_mesh_drop_stranger(tt_mesh_connection *connection)
     tt_mesh_connection_close(connection);
 }
 
-/* Makes room for one more of this kind by dropping a connection: the oldest of those that have
- * proven nothing, else the oldest of all; but none that has just come, a rank needs a moment to
- * answer. Connections are kept in the order of their arrival. */
+/* Makes room for one more of this kind by dropping a connection: the oldest of those whose first
+ * message is missing, else the oldest of all; but none that was just accepted, because a rank needs
+ * time to reply. Connections are kept in the order of their arrival. */
 static bool make_room(tt_mesh_work *work, bool local, size_t strangers_max)
 {
     const uint64_t now_ns = tt_launch_now_ns();
@@ -93,8 +93,8 @@ void tt_mesh_note_refusal(tt_mesh_work *work, tt_mesh_connection *connection)
     }
 }
 
-/* No descriptor for who knocks. Strangers make room; if that does not help for long, nothing will.
- */
+/* No descriptor is left for a new connection. Drops strangers; fails if that has not helped for
+ * SHORTAGE_MS. */
 static void run_short(tt_mesh_work *work, int error)
 {
     const uint64_t now_ns = tt_launch_now_ns();
@@ -114,7 +114,7 @@ static void run_short(tt_mesh_work *work, int error)
     }
 }
 
-/* -1: nobody is waiting, or the kernel has no descriptor to give. */
+/* -1: no connection is waiting, or no descriptor is left. */
 static int take_one(tt_mesh_work *work, int listen_fd, tt_launch_address *address)
 {
     address->bytes = sizeof(address->storage);

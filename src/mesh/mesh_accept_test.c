@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_accept_test.c - who may come in by the Unix socket: processes of the same user.
+ * mesh_accept_test.c - the Unix socket accepts only processes of the same user.
  *
- * Method: a child connects, as this user or as another one, before the door is opened; the kernel
- * keeps who it was. With --bug NAME (a build with planted bugs) the test must fail. */
+ * Method: a child connects, as this user or as another one, before accept is called; the kernel
+ * keeps its user. With --bug NAME (a build with planted bugs) the test must fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void door_init(door *self)
     assert_true(self->listen_fd >= 0);
     self->address.sun_family = AF_UNIX;
     self->address_bytes = sizeof(self->address);
-    assert_int_equal(/* the kernel makes up an abstract name */
+    assert_int_equal(/* the kernel chooses an abstract name */
                      bind(self->listen_fd, (struct sockaddr *)&self->address, sizeof(sa_family_t)),
                      0);
     assert_int_equal(
@@ -76,7 +76,7 @@ static void door_fini(door *self)
     close(self->listen_fd);
 }
 
-/* A child that runs as `user`; -1: this process may not make one. */
+/* A child that runs as `user`; -1: this process may not create one. */
 static pid_t guest_enter(const door *self, uid_t user)
 {
     int ready[2];
@@ -99,7 +99,7 @@ static pid_t guest_enter(const door *self, uid_t user)
     return answer == 'y' ? child : -1;
 }
 
-static void test_a_process_of_this_user_is_let_in(void **state)
+static void test_a_process_of_this_user_is_accepted(void **state)
 {
     (void)state;
     door self;
@@ -124,7 +124,7 @@ static void test_a_process_of_another_user_is_refused(void **state)
     const bool is_told = strstr(self.said, "another user") != NULL;
     door_fini(&self);
     if (!is_there) {
-        skip(); /* only root can become somebody else */
+        skip(); /* only root can become another user */
     }
     assert_int_equal(count, 0);
     assert_true(is_told);
@@ -133,7 +133,7 @@ static void test_a_process_of_another_user_is_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_process_of_this_user_is_let_in),
+        cmocka_unit_test(test_a_process_of_this_user_is_accepted),
         cmocka_unit_test(test_a_process_of_another_user_is_refused),
     };
     if (argc == 3 && strcmp(argv[1], "--bug") == 0 && !tt_plant_choose(argv[2])) {

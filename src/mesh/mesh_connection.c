@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_connection.c - one connection on its way: dial, greet, and what comes after.
+ * mesh_connection.c - one connection: dial, handshake, retry, and reading and writing after it.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -115,7 +115,7 @@ bool tt_mesh_connection_flush(tt_mesh_connection *connection)
     return true;
 }
 
-/* A closed port answers at once: all ports of a range together are one attempt. */
+/* A closed port fails at once: all ports of a range together are one attempt. */
 static void retry(tt_mesh_work *work, tt_mesh_connection *connection, bool is_port_closed)
 {
     TT_ASSERT(connection->outgoing);
@@ -148,7 +148,7 @@ static void attempt_failed(tt_mesh_work *work, tt_mesh_connection *connection, i
     retry(work, connection, error == ECONNREFUSED);
 }
 
-/* A Unix peer must be a process of the same user; the kernel says who it is. */
+/* A Unix peer must be a process of the same user, as the kernel reports it. */
 static bool credentials_are_ours(tt_mesh_connection *connection)
 {
     struct ucred credentials;
@@ -185,7 +185,7 @@ static void fill_random(void *user, uint8_t *bytes, size_t count)
     randombytes_buf(bytes, count);
 }
 
-/* Rank 0 refuses who comes to meet after the table is out: that rank is taken. */
+/* Rank 0 refuses ranks that join after the table was sent: their rank is taken. */
 static tt_hello_refusal judge(void *user, const tt_hello *peer)
 {
     const tt_mesh_work *work = user;
@@ -230,7 +230,7 @@ void tt_mesh_connection_greet(tt_mesh_work *work, tt_mesh_connection *connection
     };
     memcpy(setup.fingerprint, work->fingerprint, sizeof(setup.fingerprint));
     if (tt_handshake_init(&connection->handshake, &setup) != TT_OK) {
-        (void)tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE, "libsodium could not be started");
+        (void)tt_mesh_work_fail(work, TT_ERR_NO_RESOURCE, "libsodium cannot be initialised");
         return;
     }
     connection->phase = TT_MESH_PHASE_GREETING;
@@ -254,7 +254,8 @@ static void connected(tt_mesh_work *work, tt_mesh_connection *connection)
     }
     if (connection->local && !credentials_are_ours(connection)) {
         (void)tt_mesh_work_fail(work, TT_ERR_REFUSED,
-                                "rank %u met a process of another user where rank %u should listen",
+                                "rank %u found a process of another user at the local socket of "
+                                "rank %u; start all ranks as one user",
                                 work->mesh->rank, connection->peer);
         return;
     }
@@ -265,9 +266,9 @@ static void connected(tt_mesh_work *work, tt_mesh_connection *connection)
     tt_mesh_connection_greet(work, connection);
 }
 
-/* A reset means that our place was needed, or that rank 0 is gone: try again. An orderly end is how
- * rank 0 refuses a rank that does not hold the secret; but another program may listen where rank 0
- * is looked for. */
+/* A reset means that rank 0 needed the place for another connection, or is gone: retry. Rank 0
+ * refuses a rank without the secret by an orderly end; but so may another program that listens at
+ * one of rank 0's ports. */
 static bool may_be_silent_again(const tt_mesh_work *work, tt_mesh_connection *connection)
 {
     const size_t places = work->meet_addresses.count * work->meet.port_count;
@@ -275,7 +276,7 @@ static bool may_be_silent_again(const tt_mesh_work *work, tt_mesh_connection *co
            ++connection->silent_count < TT_MESH_SILENT_MAX * places;
 }
 
-/* Our own handshake was refused for a cause that trying again will not cure. */
+/* Our handshake was refused. Retries if another program may have been reached; else fails. */
 static void we_are_refused(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     char name[96];
@@ -321,7 +322,7 @@ static void greeted(tt_mesh_work *work, tt_mesh_connection *connection)
     }
 }
 
-/* Moves handshake output to the connection's own, so that it survives the handshake. */
+/* Moves the handshake's output to the connection's buffer, which outlives the handshake. */
 static bool take_output(tt_mesh_connection *connection)
 {
     const uint8_t *bytes = NULL;
@@ -334,7 +335,7 @@ static bool take_output(tt_mesh_connection *connection)
     return tt_mesh_out_append(connection, bytes, count);
 }
 
-/* Returns what was read; 0 when nothing is there now, -1 at the end of the stream. */
+/* Returns the number of bytes read; 0 if none are available, -1 at the end of the stream. */
 static ssize_t read_some(tt_mesh_connection *connection, void *bytes, size_t count)
 {
     ssize_t received;
@@ -375,7 +376,8 @@ static void greeting_progress(tt_mesh_work *work, tt_mesh_connection *connection
     }
 }
 
-/* Last words are out: end our side, and read on so that closing does not reset them away. */
+/* Sends the refusal, ends our side, and reads on: closing with unread input would reset the
+ * connection before the peer has read the refusal. */
 static void leaving_progress(tt_mesh_connection *connection)
 {
     uint8_t ignored[TT_HANDSHAKE_BYTES_MAX];
@@ -394,7 +396,7 @@ static void leaving_progress(tt_mesh_connection *connection)
 static void talking_progress(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     if (!tt_mesh_connection_flush(connection)) {
-        /* What the peer said last explains more than a broken pipe: read it. */
+        /* The peer's last message explains more than a broken pipe: read it. */
         connection->out_begin = connection->out_end = 0;
     }
     if (!work->going && !work->lingering) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_fault_test.c - jobs that cannot become a mesh say why on every rank; strangers do not harm.
+ * mesh_fault_test.c - a job that cannot join reports the cause on every rank; strangers do no harm.
  *
  * Method: one rank is missing, late, wrong or fails, and each rank's text is compared. Hostile
- * guests come over the same door (support/mesh_job.h).
+ * strangers connect to the same port (support/mesh_job.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,10 +20,10 @@
 
 enum { GUESTS_MAX = 300 };
 
-/* ---- jobs whose time runs out ---- */
+/* ---- jobs that time out ---- */
 
-/* What is said then is what was found by then: on a machine that stalls too little, so that it is
- * tried once more with much more time. */
+/* The error reports what was found before the timeout. A machine that stalls may find too little:
+ * then the job is tried once more with much more time. */
 static void expect_in_time(bool (*job)(uint64_t timeout_ms))
 {
     assert_true(job(400) || job(8000));
@@ -41,9 +41,11 @@ static bool says(const member *self, const char *text)
 static bool is_missing_rank_named(uint64_t timeout_ms)
 {
     member members[4];
-    char expected[96];
+    char expected[160];
     bool is_right = true;
-    (void)snprintf(expected, sizeof(expected), "rank 2 did not join within %g s (joined: 0, 1, 3)",
+    (void)snprintf(expected, sizeof(expected),
+                   "rank 2 did not join within %g s (joined: 0, 1, 3); start every rank with this "
+                   "rendezvous, or raise TUTTI_START_TIMEOUT",
                    (double)timeout_ms / 1000);
     job_init(members, 4, AF_INET);
     members[2].absent = true;
@@ -104,10 +106,11 @@ static bool is_wrong_secret_told(uint64_t timeout_ms)
     return is_right;
 }
 
-static void test_a_wrong_secret_is_refused_and_said(void **state)
+static void test_a_wrong_secret_is_refused_and_reported(void **state)
 {
     (void)state;
-    assert_true(is_wrong_secret_told(3000) || is_wrong_secret_told(15000)); /* it knocks for long */
+    assert_true(is_wrong_secret_told(3000) ||
+                is_wrong_secret_told(15000)); /* it retries for long */
 }
 
 #define WORD(number) #number
@@ -135,7 +138,7 @@ static void test_version_skew_names_both_versions(void **state)
     expect_in_time(is_version_skew_told);
 }
 
-/* Before named tensors were negotiated. */
+/* Protocol version 1, before named tensors were negotiated. */
 static bool is_older_build_told(uint64_t timeout_ms)
 {
     member members[3];
@@ -213,7 +216,7 @@ static tt_status fail_segment(void *user, uint32_t local_index, uint32_t local_c
     return TT_ERR_NO_RESOURCE;
 }
 
-static void test_a_rank_that_fails_late_takes_all_with_it(void **state)
+static void test_a_late_failure_of_one_rank_fails_all(void **state)
 {
     (void)state;
     member members[4];
@@ -242,7 +245,7 @@ static int guest_connect(uint16_t port)
     return fd;
 }
 
-/* Hundreds of guests that say one byte, nothing, or garbage, and stay. */
+/* Hundreds of strangers that send one byte, nothing, or garbage, and stay connected. */
 static void crowd_enter(crowd *guests)
 {
     for (uint32_t i = 0; i < GUESTS_MAX; i++) {
@@ -279,7 +282,7 @@ static void *pester(void *argument)
     return NULL;
 }
 
-static void test_strangers_that_keep_coming_do_not_harm_the_job(void **state)
+static void test_strangers_that_keep_connecting_do_not_harm_the_job(void **state)
 {
     (void)state;
     member members[4];
@@ -287,7 +290,7 @@ static void test_strangers_that_keep_coming_do_not_harm_the_job(void **state)
     pthread_t thread;
     job_init(members, 4, AF_INET);
     guests.port = members[0].identity.rendezvous.port_first;
-    /* The door closes with the mesh: a socket of our own keeps it open for late guests. */
+    /* The mesh closes its listener at the end: a duplicate keeps the port open for late guests. */
     const int door = dup(members[0].config.listen_fd);
     assert_int_equal(pthread_create(&thread, NULL, pester, &guests), 0);
     job_run(members, 4);
@@ -305,15 +308,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_missing_rank_is_named_to_everyone),
         cmocka_unit_test(test_a_missing_rank_0_is_named_with_its_place),
-        cmocka_unit_test(test_a_wrong_secret_is_refused_and_said),
+        cmocka_unit_test(test_a_wrong_secret_is_refused_and_reported),
         cmocka_unit_test(test_version_skew_names_both_versions),
         cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),
         cmocka_unit_test(test_other_settings_are_refused_for_everyone),
         cmocka_unit_test(test_another_size_is_refused),
-        cmocka_unit_test(test_a_rank_that_fails_late_takes_all_with_it),
+        cmocka_unit_test(test_a_late_failure_of_one_rank_fails_all),
         cmocka_unit_test(test_a_crowd_of_strangers_does_not_harm_the_job),
-        cmocka_unit_test(test_strangers_that_keep_coming_do_not_harm_the_job),
+        cmocka_unit_test(test_strangers_that_keep_connecting_do_not_harm_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

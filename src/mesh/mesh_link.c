@@ -77,8 +77,7 @@ static tt_status number_hosts(tt_mesh_work *work)
     return TT_OK;
 }
 
-/* What the ranks of each host told, together: cores of any, cards as the best informed sees them.
- */
+/* Merges the facts of each host's ranks: the union of cores, the largest card numbers. */
 static tt_status sum_up_hosts(tt_mesh_work *work)
 {
     tt_mesh *mesh = work->mesh;
@@ -103,8 +102,8 @@ static tt_status sum_up_hosts(tt_mesh_work *work)
     return TT_OK;
 }
 
-/* Also where nobody else of this host shares: whether memory is shared must not depend on who
- * looks, because algorithms are chosen by it. */
+/* Also if no other rank of this host shares memory: all ranks must agree whether memory is shared,
+ * because algorithms are chosen by it. */
 static void ask_for_segment(tt_mesh_work *work)
 {
     tt_mesh *mesh = work->mesh;
@@ -120,12 +119,13 @@ static void ask_for_segment(tt_mesh_work *work)
         work->config->segment(work->config->user, mesh->peers[mesh->rank].local_index,
                               mesh->local_count, &work->segment_fd);
     if (status != TT_OK) {
-        (void)tt_mesh_work_fail(work, status, "rank %u on %s could not make its shared memory: %s",
-                                mesh->rank, work->records[mesh->rank].host, tt_status_text(status));
+        (void)tt_mesh_work_fail(work, status,
+                                "rank %u on %s could not create its shared memory: %s", mesh->rank,
+                                work->records[mesh->rank].host, tt_status_text(status));
     }
 }
 
-/* Link-local addresses mean something on one interface only: ours, not the peer's number of it. */
+/* The scope of a link-local address is our interface's number, not the peer's. */
 static void scope_address(const tt_mesh_work *work, tt_launch_address *address)
 {
     const tt_launch_address *own = &work->records[work->mesh->rank].address;
@@ -151,7 +151,7 @@ static void dial(tt_mesh_work *work, uint32_t peer, tt_hello_role role)
         struct sockaddr_un *address = (void *)&connection->address.storage;
         connection->address.bytes = tt_mesh_unix_address(work->records[peer].name, address);
     } else if (peer == TT_MESH_ROOT) {
-        connection->address = work->root->address; /* it listens where we met */
+        connection->address = work->root->address; /* it listens where we joined */
     } else {
         connection->address = work->records[peer].address;
         scope_address(work, &connection->address);
@@ -202,7 +202,7 @@ static tt_mesh_stream *free_stream(const tt_mesh_work *work, uint32_t peer, bool
     return NULL;
 }
 
-/* A link the higher rank dials, of the kind the table asks for, and not there yet. */
+/* A link that the higher rank dials, of the kind that the table requires, and still missing. */
 static bool is_wanted(const tt_mesh_work *work, const tt_mesh_connection *connection)
 {
     const uint32_t own = work->mesh->rank;
@@ -223,18 +223,18 @@ void tt_mesh_link_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
     if (!is_wanted(work, connection)) {
         char name[96];
         tt_log_write(work->config->log, TT_LOG_WARN,
-                     "closed a connection from %s: rank %u has no business with role %d",
+                     "closed a connection from %s: rank %u must not open a link of role %d",
                      tt_mesh_connection_name(connection, name), connection->peer,
                      (int)connection->role);
         tt_mesh_connection_close(connection);
         return;
     }
-    /* From here a peer of ours: it has until the mesh's own deadline. */
+    /* Authenticated: from here only the mesh's own deadline applies. */
     connection->deadline_ns = UINT64_MAX;
     connection->phase = TT_MESH_PHASE_PASSING;
 }
 
-/* The other end let go, perhaps because its doorstep was full. Who dials, dials again. */
+/* The other end closed, perhaps because its accept queue was full. The dialler dials again. */
 static void passing_broke(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     if (connection->outgoing) {
@@ -280,7 +280,7 @@ static void take_theirs(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     uint8_t byte = 0;
     struct iovec piece = {.iov_base = &byte, .iov_len = 1};
-    descriptor_room room; /* for one: the kernel closes what does not fit */
+    descriptor_room room; /* for one descriptor: the kernel closes any more */
     memset(&room, 0, sizeof(room));
     struct msghdr message = {.msg_iov = &piece,
                              .msg_iovlen = 1,
@@ -309,7 +309,7 @@ static void take_theirs(tt_mesh_work *work, tt_mesh_connection *connection)
     connection->received = true;
 }
 
-/* Connections come in any order; both ends number them by their keys, which only they know. */
+/* Connections complete in any order; both ends number them by their keys, which both have. */
 static void number_streams(tt_mesh_stream *streams, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_meet.c - phase 1: all ranks leave their record with rank 0 and get the table; and the word
- * "ready", "go" and "failed" that travel the same connections until the mesh stands.
+ * mesh_meet.c - phase 1: all ranks send their record to rank 0 and receive the table; READY, GO and
+ * FAILED use the same connections until the mesh is complete.
  */
 #include <sodium.h>
 #include <stdlib.h>
@@ -36,12 +36,15 @@ static void root_timed_out(tt_mesh_work *work)
     tt_text present = {.length = 0};
     const uint32_t count = list_ranks(marks, work->mesh->size, false, &missing);
     (void)list_ranks(marks, work->mesh->size, true, &present);
+    const char *cure = work->linking
+                           ? "check firewalls, or choose TUTTI_INTERFACE and TUTTI_PORT_RANGE"
+                           : "start every rank with this rendezvous, or raise TUTTI_START_TIMEOUT";
     const bool hint = work->last_refusal[0] != '\0';
     (void)tt_mesh_work_fail(
-        work, TT_ERR_TIMED_OUT, "rank%s %s did not %s within %g s (%s: %s)%s%s",
+        work, TT_ERR_TIMED_OUT, "rank%s %s did not %s within %g s (%s: %s); %s%s",
         count == 1 ? "" : "s", missing.bytes, work->linking ? "reach all peers" : "join",
         (double)work->timeout_ms / 1000.0, work->linking ? "connected" : "joined", present.bytes,
-        hint ? "; the last connection refused was from " : "", hint ? work->last_refusal : "");
+        hint ? "the last connection refused was from " : cure, hint ? work->last_refusal : "");
 }
 
 void tt_mesh_meet_timed_out(tt_mesh_work *work)
@@ -53,10 +56,12 @@ void tt_mesh_meet_timed_out(tt_mesh_work *work)
     const bool met = work->root->phase == TT_MESH_PHASE_TALKING;
     char meet[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
     tt_launch_rendezvous_format(&work->config->identity->rendezvous, meet);
-    (void)tt_mesh_work_fail(work, TT_ERR_TIMED_OUT, "rank %u %s rank 0 at %.200s within %g s%s%s",
-                            work->mesh->rank, met ? "heard nothing more from" : "could not reach",
-                            meet, (double)work->timeout_ms / 1000.0,
-                            met ? "" : "; last try: ", met ? "" : work->root->cause);
+    (void)tt_mesh_work_fail(work, TT_ERR_TIMED_OUT,
+                            "rank %u %s rank 0 at %.200s within %g s%s%s; check that rank 0 runs%s",
+                            work->mesh->rank, met ? "received no GO from" : "could not reach", meet,
+                            (double)work->timeout_ms / 1000.0,
+                            met ? "" : "; last attempt: ", met ? "" : work->root->cause,
+                            met ? "" : " and no firewall blocks it, or set TUTTI_INTERFACE");
 }
 
 /* False: no memory. */
@@ -75,7 +80,7 @@ static bool keep_note(tt_mesh_work *work, const uint8_t *note, size_t bytes)
     return true;
 }
 
-/* Rank 0 hands the table to everyone, and starts to link itself. */
+/* Rank 0 sends the table to all ranks, and starts its own links. */
 static void hand_out_table(tt_mesh_work *work)
 {
     const size_t table_bytes = tt_mesh_table_bytes(work->mesh->size);
@@ -106,7 +111,7 @@ static void hand_out_table(tt_mesh_work *work)
     }
 }
 
-/* Two hosts, and a rank that only its own host can reach: better said now than timed out later. */
+/* With two hosts, a rank on loopback cannot be reached: fail now rather than by a timeout later. */
 static void check_reach(tt_mesh_work *work)
 {
     for (uint32_t rank = 1; rank < work->mesh->size; rank++) {
@@ -142,7 +147,7 @@ static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
     tt_launch_tag_tell(record->engine, theirs);
     (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
                             "rank 0 %s, rank %u on %s %s; give all ranks the same TUTTI_ENGINE and "
-                            "TUTTI_TRANSPORT, and their plugins to every host (tutti info "
+                            "TUTTI_TRANSPORT, and install its plugin on every host (tutti info "
                             "--engines)",
                             own, record->rank, record->host, theirs);
 }
@@ -236,7 +241,7 @@ void tt_mesh_meet_message(tt_mesh_work *work, tt_mesh_connection *connection, co
         work->over = true;
     } else {
         (void)tt_mesh_work_fail(work, TT_ERR_BAD_WIRE,
-                                "rank %u sent message %d out of turn while the job was joining",
+                                "rank %u sent unexpected message %d while the job was joining",
                                 connection->peer, (int)connection->kind);
     }
 }
@@ -246,11 +251,10 @@ void tt_mesh_meet_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
     if (connection->peer >= work->mesh->size || connection->peer == work->mesh->rank ||
         tt_mesh_talk(connection) != TT_OK) {
         (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
-                                "a process of this job came as rank %d, which is %s; give every "
+                                "a process of this job joined as rank %d, which is %s; give every "
                                 "process a rank of its own",
                                 (int)connection->peer,
-                                connection->peer == work->mesh->rank ? "taken by the rank that "
-                                                                       "listens"
+                                connection->peer == work->mesh->rank ? "already taken"
                                                                      : "not below its size");
         return;
     }
@@ -263,7 +267,7 @@ void tt_mesh_meet_greeted(tt_mesh_work *work, tt_mesh_connection *connection)
     if (tt_mesh_message_queue(connection, TT_MESH_RECORD, record, sizeof(record)) != TT_OK) {
         (void)tt_mesh_work_fail(work, TT_ERR_NO_MEMORY, "no memory for a message");
     }
-    /* From here rank 0 keeps the time, and may have started later than we did. */
+    /* From here rank 0's timeout decides; it may have started later than this rank. */
     work->deadline_ns = tt_launch_deadline_after_ms(work->timeout_ms + TT_MESH_GRACE_MS);
 }
 

@@ -63,7 +63,7 @@ tt_status tt_mesh_message_queue(tt_mesh_connection *connection, tt_mesh_message 
     return TT_OK;
 }
 
-/* The longest body this side has a use for. */
+/* The longest body that this side accepts. */
 static uint32_t body_bytes_max(const tt_mesh_work *work)
 {
     const size_t others = TT_MESH_TEXT_BYTES;
@@ -84,7 +84,7 @@ static tt_status open_head(tt_mesh_work *work, tt_mesh_connection *connection)
     return TT_OK;
 }
 
-/* Blocks are opened in place, and moved together. */
+/* Blocks are decrypted in place, and moved together. */
 static tt_status open_body(tt_mesh_connection *connection)
 {
     uint8_t *plain = connection->in;
@@ -108,8 +108,8 @@ static void peer_gone(tt_mesh_work *work, const tt_mesh_connection *connection)
     const uint32_t peer = connection->peer;
     const bool known = work->joined[peer];
     (void)tt_mesh_work_fail(work, TT_ERR_PEER_DOWN,
-                            "rank %u%s%s closed its connection while the job was joining; its own "
-                            "log says why",
+                            "rank %u%s%s closed its connection while the job was joining; see its "
+                            "log",
                             peer, known ? " on " : "", known ? work->records[peer].host : "");
 }
 
@@ -120,7 +120,7 @@ static void peer_talks_nonsense(tt_mesh_work *work, const tt_mesh_connection *co
                             connection->peer);
 }
 
-/* Fills `in` up to `needed`. False: not there yet, or the stream ended. */
+/* Fills `in` up to `needed`. False: not all received yet, or the stream ended. */
 static bool read_up_to(tt_mesh_work *work, tt_mesh_connection *connection, size_t needed)
 {
     if (needed > connection->in_capacity) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_place.c - where this rank listens, and where rank 0 is to be found.
+ * mesh_place.c - where this rank listens, and how it finds rank 0's address.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->digest = config->digest;
     memcpy(record->engine, config->engine, sizeof(record->engine));
     record->facts = config->facts;
-    if (tt_facts_core_count(record->facts.cores) == 0) { /* not told */
+    if (tt_facts_core_count(record->facts.cores) == 0) { /* unknown */
         record->facts.cores[0] = 1;
     }
     record->pid = (uint32_t)getpid();
@@ -76,7 +76,7 @@ socklen_t tt_mesh_unix_address(const uint8_t name[TT_MESH_NAME_BYTES], struct so
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* An abstract name, random, so that nobody can sit on it before us. */
+/* A random abstract name, so that no other process can bind it first. */
 tt_status tt_mesh_place_listen_local(tt_mesh_work *work)
 {
     if (!work->config->can_share_memory) {
@@ -107,7 +107,8 @@ static void meeting_text(const tt_launch_address *address, uint16_t port,
 
 enum { SECRET_HEX_BYTES = 2 * TT_SEAL_KEY_BYTES + 1 };
 
-/* Without a secret of the caller's, rank 0 makes one: the launcher serves its own job only. */
+/* Without a secret from the caller, rank 0 creates one: only the job's own processes can read the
+ * launcher's key-value space. */
 static tt_status pmi_put_secret(tt_mesh_work *work, tt_launch_pmi *pmi)
 {
     char hex[SECRET_HEX_BYTES];
@@ -131,7 +132,8 @@ static tt_status pmi_get_secret(tt_mesh_work *work, tt_launch_pmi *pmi)
     work->has_secret = is_good;
     return is_good ? TT_OK
                    : tt_launch_fail(work->why, TT_ERR_REFUSED,
-                                    "the launcher's key-value space holds no good secret");
+                                    "the launcher's key-value space has no valid secret of "
+                                    "rank 0; set TUTTI_SECRET_FILE on every rank");
 }
 
 static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES])
@@ -166,7 +168,7 @@ static tt_status pmi_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZVOUS
     return status;
 }
 
-/* The same through an engine: one broadcast of rank 0's address and, if need be, secret. */
+/* The same through an engine: one broadcast of rank 0's address and, if needed, its secret. */
 static tt_status engine_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES])
 {
     struct {
@@ -176,7 +178,7 @@ static tt_status engine_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZV
     const bool is_root = tt_mesh_work_is_root(work);
     if (work->config->broadcast == NULL) {
         return tt_launch_fail(work->why, TT_ERR_BAD_CONFIG,
-                              "TUTTI_RENDEZVOUS asks an engine to carry rank 0's address, and none "
+                              "TUTTI_RENDEZVOUS needs an engine to send rank 0's address, but none "
                               "is loaded; see: tutti info --engines");
     }
     if (is_root) {
@@ -185,7 +187,8 @@ static tt_status engine_exchange(tt_mesh_work *work, char text[TT_LAUNCH_RENDEZV
     }
     tt_status status = work->config->broadcast(work->config->user, &word, sizeof(word));
     if (status != TT_OK) {
-        status = tt_launch_fail(work->why, status, "the engine could not carry rank 0's address");
+        status =
+            tt_launch_fail(work->why, status, "the engine failed to broadcast rank 0's address");
     } else if (!is_root) {
         word.address[sizeof(word.address) - 1] = '\0';
         (void)snprintf(text, TT_LAUNCH_RENDEZVOUS_TEXT_BYTES, "%s", word.address);
@@ -209,7 +212,7 @@ static tt_status adopt_listener(tt_mesh_work *work)
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) != 0 || listening == 0) {
         return tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
                                  "descriptor %d is not a listening socket; TUTTI_LISTEN_FD must "
-                                 "name one that the launcher passed on",
+                                 "name one that the launcher opened",
                                  fd);
     }
     return TT_OK;
@@ -261,7 +264,7 @@ static tt_status resolve(tt_mesh_work *work)
     }
 }
 
-/* What the store holds now; it may be left from an earlier run, so it is read again later. */
+/* The address in the store may be left from an earlier run, so it is read again later. */
 static tt_status read_store(tt_mesh_work *work, uint64_t deadline_ns)
 {
     char text[TT_LAUNCH_RENDEZVOUS_TEXT_BYTES];
@@ -295,7 +298,7 @@ tt_status tt_mesh_place_find(tt_mesh_work *work)
         break;
     case TT_LAUNCH_RENDEZVOUS_NONE:
         return tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
-                                 "rank %u of %u has no meeting point; set TUTTI_RENDEZVOUS",
+                                 "rank %u of %u has no rendezvous; set TUTTI_RENDEZVOUS",
                                  work->mesh->rank, work->mesh->size);
     }
     if (work->meet.kind != TT_LAUNCH_RENDEZVOUS_TCP) {
@@ -311,7 +314,7 @@ bool tt_mesh_place_next(tt_mesh_work *work, tt_mesh_connection *connection)
 {
     tt_launch_why ignored;
     tt_launch_why *why = work->why;
-    work->why = &ignored; /* an old address is better than none */
+    work->why = &ignored; /* on failure the old address is tried again */
     if (work->has_store && read_store(work, tt_launch_now_ns()) == TT_OK) {
         (void)tt_launch_resolve(work->meet.host, &work->meet_addresses, &ignored);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_test.c - jobs that become a mesh: places of every kind, late ranks, many ranks.
+ * mesh_test.c - jobs that join: rendezvous of several kinds, late ranks, many ranks.
  *
  * Method: every rank establishes; then each pair proves its connection (support/mesh_job.h).
  */
@@ -91,7 +91,7 @@ static void test_the_note_of_rank_0_reaches_every_rank(void **state)
     job_init(members, SIZE, AF_INET);
     members[0].config.note = note;
     members[0].config.note_bytes = sizeof(note);
-    members[1].config.note = "not heard";
+    members[1].config.note = "not used ";
     members[1].config.note_bytes = 9;
     job_run(members, SIZE);
     check_job(members, SIZE);
@@ -139,19 +139,19 @@ static void test_ranks_that_cannot_share_memory_use_tcp(void **state)
 
 static void *establish_late(void *argument)
 {
-    /* Long enough that the others were turned away several times; nothing is asserted on it. */
+    /* Long enough that the others have failed to connect several times; nothing depends on it. */
     (void)poll(NULL, 0, 300);
     return establish(argument);
 }
 
-static void test_a_rank_0_that_comes_late_is_found(void **state)
+static void test_a_late_rank_0_is_found(void **state)
 {
     (void)state;
     member members[3];
     pthread_t late;
     job_init(members, 3, AF_INET);
     close(members[0].config.listen_fd);
-    members[0].config.listen_fd = -1; /* it listens by itself, at the same place */
+    members[0].config.listen_fd = -1; /* it opens its own listener, at the same port */
     members[0].absent = true;
     assert_int_equal(pthread_create(&late, NULL, establish_late, &members[0]), 0);
     job_run(members, 3);
@@ -163,7 +163,7 @@ static void test_a_rank_0_that_comes_late_is_found(void **state)
 
 /* Rank 0 listens at the last port of a range. A pause after each closed port would add up to more
  * than the time there is. */
-static void test_closed_ports_of_a_range_are_passed_without_pauses(void **state)
+static void test_closed_ports_of_a_range_are_skipped_without_pauses(void **state)
 {
     enum { PORTS = 60, TIMEOUT_MS = 8000 };
     (void)state;
@@ -195,7 +195,7 @@ static void *drop_then_establish(void *argument)
     return establish(argument);
 }
 
-static void test_a_rank_that_lost_its_place_dials_until_it_has_one(void **state)
+static void test_a_dropped_rank_dials_until_it_is_accepted(void **state)
 {
     (void)state;
     member members[2];
@@ -222,7 +222,7 @@ static void test_a_cipher_is_used_where_both_ends_have_it(void **state)
     job_fini(members, 3);
 }
 
-static void test_after_the_mesh_nobody_listens(void **state)
+static void test_no_socket_listens_after_joining(void **state)
 {
     (void)state;
     member members[2];
@@ -278,7 +278,7 @@ static void be_rank_1(member *self)
               : 1);
 }
 
-static void test_the_kernel_tells_which_process_a_local_peer_is(void **state)
+static void test_a_local_peers_pid_comes_from_the_kernel(void **state)
 {
     (void)state;
     member members[2];
@@ -309,7 +309,7 @@ static void test_sixty_four_ranks_on_eight_hosts_are_a_mesh(void **state)
     mesh_of(64, 8, AF_INET);
 }
 
-static void test_every_pair_has_as_many_streams_as_were_asked_for(void **state)
+static void test_every_pair_has_the_configured_number_of_streams(void **state)
 {
     (void)state;
     member members[3];
@@ -333,7 +333,7 @@ static void test_every_pair_has_as_many_streams_as_were_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pair_has_as_many_streams_as_were_asked_for),
+        cmocka_unit_test(test_every_pair_has_the_configured_number_of_streams),
         cmocka_unit_test(test_one_rank_is_a_mesh),
         cmocka_unit_test(test_ranks_of_one_host_share_memory),
         cmocka_unit_test(test_the_note_of_rank_0_reaches_every_rank),
@@ -341,13 +341,13 @@ int main(void)
         cmocka_unit_test(test_hosts_of_several_ranks_use_both),
         cmocka_unit_test(test_ipv6_carries_a_mesh),
         cmocka_unit_test(test_ranks_that_cannot_share_memory_use_tcp),
-        cmocka_unit_test(test_a_rank_0_that_comes_late_is_found),
-        cmocka_unit_test(test_closed_ports_of_a_range_are_passed_without_pauses),
-        cmocka_unit_test(test_a_rank_that_lost_its_place_dials_until_it_has_one),
+        cmocka_unit_test(test_a_late_rank_0_is_found),
+        cmocka_unit_test(test_closed_ports_of_a_range_are_skipped_without_pauses),
+        cmocka_unit_test(test_a_dropped_rank_dials_until_it_is_accepted),
         cmocka_unit_test(test_a_cipher_is_used_where_both_ends_have_it),
-        cmocka_unit_test(test_after_the_mesh_nobody_listens),
+        cmocka_unit_test(test_no_socket_listens_after_joining),
         cmocka_unit_test(test_ranks_find_each_other_through_a_directory),
-        cmocka_unit_test(test_the_kernel_tells_which_process_a_local_peer_is),
+        cmocka_unit_test(test_a_local_peers_pid_comes_from_the_kernel),
         cmocka_unit_test(test_sixty_four_ranks_on_eight_hosts_are_a_mesh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

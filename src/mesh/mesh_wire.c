@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-/* As it lies on the wire; every field is naturally aligned, so nothing is padded. */
+/* The wire layout; every field is naturally aligned, so there is no padding. */
 typedef struct wire_record {
     uint32_t rank;
     uint32_t flags;
@@ -21,7 +21,7 @@ typedef struct wire_record {
     uint8_t name[TT_MESH_NAME_BYTES];
     char host[TT_MESH_HOST_BYTES];      /* printable, padded with at least one NUL */
     char engine[TT_MESH_ENGINE_BYTES];  /* printable, padded with NULs */
-    uint8_t cores[TT_FACTS_CORE_BYTES]; /* one at least */
+    uint8_t cores[TT_FACTS_CORE_BYTES]; /* at least one bit */
     uint32_t card_count;
     uint32_t card_mbits;
 } wire_record;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_wire.h - what ranks and rank 0 tell each other while they meet.
+ * mesh_wire.h - the messages between ranks and rank 0 while they join.
  *
  * After the handshake both directions carry messages: a sealed head {kind, body_bytes, zeros},
  * then the body in sealed blocks (seal.h, mode AEAD). All numbers are little-endian.
  *
- *     record   152 bytes: who a rank is, where it listens, and the facts of its machine
+ *     record   152 bytes: a rank's identity, where it listens, and the facts of its machine
  *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order, then rank
  *              0's note to all, of any length to TT_MESH_NOTE_BYTES_MAX
  *     ready, go   empty
@@ -41,7 +41,7 @@ typedef enum tt_mesh_message {
 /* Flags of a record; unknown ones are refused. */
 enum {
     TT_MESH_SHARES_MEMORY = 1,
-    TT_MESH_HAS_AES = 2, /* its processor can seal payloads by AES-256-GCM, and will if both can */
+    TT_MESH_HAS_AES = 2, /* its processor has AES-256-GCM; used if both ends have it */
     TT_MESH_FLAGS = TT_MESH_SHARES_MEMORY | TT_MESH_HAS_AES,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mesh_wire_test.c - records, tables and message heads: one spelling each, and no other accepted.
+ * mesh_wire_test.c - records, tables and message heads: one encoding each, and no other accepted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
     static const lie lies[] = {
         {2, 0x10},   /* rank 2^20 and more */
         {3, 0x80},   /* rank beyond 2^31 */
-        {4, 7},      /* a flag nobody knows */
+        {4, 7},      /* an unknown flag */
         {7, 0x80},   /* another */
         {28, 5},     /* neither IPv4 nor IPv6 */
         {29, 1},     /* a byte that must be zero */
@@ -107,7 +107,7 @@ static size_t make_table(uint8_t *wire)
     return tt_mesh_table_bytes(TABLE_SIZE);
 }
 
-static void test_a_table_is_taken_whole_or_not_at_all(void **state)
+static void test_only_a_whole_table_is_accepted(void **state)
 {
     (void)state;
     uint8_t wire[TT_MESH_TABLE_HEAD_BYTES + (TABLE_SIZE + 1) * TT_MESH_RECORD_BYTES] = {0};
@@ -126,7 +126,7 @@ static void test_a_table_is_taken_whole_or_not_at_all(void **state)
                      TT_ERR_BAD_WIRE);
 }
 
-static void test_a_table_that_lies_about_size_or_order_is_refused(void **state)
+static void test_a_table_of_wrong_size_or_order_is_refused(void **state)
 {
     (void)state;
     uint8_t wire[TT_MESH_TABLE_HEAD_BYTES + TABLE_SIZE * TT_MESH_RECORD_BYTES];
@@ -168,8 +168,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_record_survives_the_wire),
         cmocka_unit_test(test_a_record_with_a_field_out_of_range_is_refused),
-        cmocka_unit_test(test_a_table_is_taken_whole_or_not_at_all),
-        cmocka_unit_test(test_a_table_that_lies_about_size_or_order_is_refused),
+        cmocka_unit_test(test_only_a_whole_table_is_accepted),
+        cmocka_unit_test(test_a_table_of_wrong_size_or_order_is_refused),
         cmocka_unit_test(test_a_message_longer_than_allowed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,18 +2,18 @@
  *
  * crew.c - see crew.h.
  *
- * `state` is a bit OPEN and the number of helpers inside. Who wants to help adds itself while OPEN
- * is set, in one exchange; the caller takes OPEN away and waits for zero. So the job's fields are
- * written only when nobody is inside, and read only from inside.
+ * `state` is a bit OPEN and the number of helpers inside. A helper adds itself while OPEN is set,
+ * in one compare-and-exchange; the caller clears OPEN and waits for zero. So the job's fields are
+ * written only while no helper is inside, and read only from inside.
  *
  * `bell` counts jobs. A helper that finds no part left waits for another count: entering the same
- * job again would only move the cache line about. Sleeper: sleepers + 1, then look at the bell
- * (the kernel does). Caller: bell + 1, then look at sleepers. Both are read-modify-write, so one
- * of the two sees the other.
+ * job again would only move the cache line between cores. Sleeper: sleepers + 1, then read the bell
+ * (the kernel does). Caller: bell + 1, then read sleepers. Both are read-modify-write, so one of
+ * the two sees the other.
  *
- * Tasks lie in numbered places. The caller alone gives a place out and takes it back (`taken`); a
- * bit of `posted` says that the task there waits, and who clears that bit does the task. So every
- * task has exactly one doer, and a place is filled only while its bit is clear. */
+ * Tasks have numbered places. Only the caller allocates and frees places (`taken`); a bit of
+ * `posted` marks a task that waits, and the thread that clears the bit runs the task. So every task
+ * runs exactly once, and a place is filled only while its bit is clear. */
 #include "platform/crew.h"
 
 #include <linux/futex.h>
@@ -33,11 +33,11 @@ enum {
     PART_BYTES_MIN = 32 * 1024,
     PART_ALIGN = 4096,
     ALONE_PART_BYTES = 64 * 1024, /* some 5 to 15 us */
-    PARTS_PER_HAND = 4,           /* who is slower takes fewer */
+    PARTS_PER_HAND = 4,           /* slower threads take fewer */
     IDLE_SPIN_NS = 40 * 1000,     /* longer than the pause between two steps of a call */
     TASK_SPIN_NS = 120 * 1000,    /* the same after tasks: between two frames of a fast link */
-    IDLE_SPIN_LOOK = 64,          /* pauses between looks at the clock */
-    CLOSE_SPINS = 2000,           /* pauses before the caller yields to who is still in a part */
+    IDLE_SPIN_LOOK = 64,          /* pauses between reads of the clock */
+    CLOSE_SPINS = 2000,           /* pauses before the caller yields to helpers still in a part */
 };
 
 #define OPEN (UINT32_C(1) << 31)
@@ -58,11 +58,11 @@ struct tt_crew {
     tt_work_order order; /* of the open job */
     uint64_t part_bytes;
     _Alignas(64) _Atomic uint32_t state;
-    _Alignas(64) _Atomic uint64_t next; /* first byte nobody has claimed */
+    _Alignas(64) _Atomic uint64_t next; /* first unclaimed byte */
     _Alignas(64) _Atomic uint32_t bell;
     _Atomic uint32_t sleepers;
     _Atomic bool is_over;
-    _Alignas(64) _Atomic uint64_t posted; /* places whose task nobody has begun */
+    _Alignas(64) _Atomic uint64_t posted; /* places whose task has not begun */
     _Alignas(64) uint64_t taken;          /* the caller's: places in use */
     crew_place places[TT_CREW_TASKS_MAX];
 };
@@ -111,7 +111,7 @@ static void help(tt_crew *crew, uint32_t hand)
     }
 }
 
-/* Does the task at `index` if nobody has begun it. */
+/* Runs the task at `index` unless a thread has begun it. */
 static bool take_task(tt_crew *crew, uint32_t index)
 {
     const uint64_t bit = UINT64_C(1) << index;
@@ -124,7 +124,7 @@ static bool take_task(tt_crew *crew, uint32_t index)
     return true;
 }
 
-/* Does one task, whichever waits. False: none does. */
+/* Runs any one waiting task. False: there is none. */
 static bool take_any_task(tt_crew *crew)
 {
     uint64_t posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
@@ -172,7 +172,7 @@ static void *helper_main(void *argument)
         help(crew, self.hand);
         while (take_any_task(crew)) {
             spin_ns = TASK_SPIN_NS;
-            help(crew, self.hand); /* the caller waits for a job, for tasks perhaps not yet */
+            help(crew, self.hand); /* jobs first: the caller waits for them */
         }
     }
     return NULL;
@@ -207,7 +207,7 @@ static bool start_helper(tt_crew *crew, uint32_t hand)
     return true;
 }
 
-/* The program's signals are not for helpers. */
+/* Helpers block all signals: those are for the program's threads. */
 static void start_helpers(tt_crew *crew)
 {
     sigset_t all, before;
@@ -234,7 +234,7 @@ tt_status tt_crew_create(const tt_crew_config *config, tt_crew **crew_out)
     return TT_OK;
 }
 
-/* Wait for who is in a part. It is short, and its core was free a moment ago. */
+/* Wait for helpers still in a part: it is short, and their cores were free a moment ago. */
 static void close_job(tt_crew *crew)
 {
     uint32_t state = atomic_fetch_and_explicit(&crew->state, ~OPEN, memory_order_acquire) & ~OPEN;
@@ -248,7 +248,7 @@ static void close_job(tt_crew *crew)
     }
 }
 
-/* The caller's parts; then nothing is left to claim. How far the claims went. */
+/* Runs the caller's parts, then ends claiming. Returns the bytes claimed. */
 static uint64_t take_until_called(tt_crew *crew)
 {
     while (take_part(crew, 0) && !is_called(&crew->config.away)) {
@@ -304,7 +304,7 @@ void tt_crew_call(tt_crew *crew)
     const uint64_t posted = atomic_load_explicit(&crew->posted, memory_order_relaxed);
     const bool is_single = (posted & (posted - 1)) == 0;
     if (is_single && (!crew->is_started || atomic_load(&crew->sleepers) > 0)) {
-        return; /* the caller has done it before somebody is awake */
+        return; /* the caller is done before a helper is awake */
     }
     ring(crew, __builtin_popcountll(posted));
     if (!crew->is_started) {

@@ -2,18 +2,17 @@
  *
  * crew.h - a few threads that help one thread with long computations.
  *
- * The caller opens a job, takes parts of it like everybody else, closes it and waits for who is
- * still in a part. Parts are claimed one by one, so that a helper that sleeps or was put aside by
- * the kernel holds up nobody but with the part it has: if none comes, the caller does it all.
- * Parts are claimed from the front, and the caller looks after each of its own whether it is
- * called away: then no more are claimed, and what was done is a front part of the whole.
+ * The caller opens a job, claims parts of it like the helpers, closes it and waits for helpers that
+ * are still in a part. Parts are claimed one by one, so that a sleeping or descheduled helper
+ * delays only the part it has claimed: without helpers the caller does everything. Parts are
+ * claimed from the front, and the caller checks after each of its own whether it is called away:
+ * then no more are claimed, and the parts done are a prefix of the whole.
  *
- * Tasks are the other kind of work: the caller posts some, goes on with something else, and
- * finishes each when it needs the result. Finishing a task that no helper has begun runs it on the
- * caller, so a task is never late for want of a helper. Jobs and tasks may be open at the same
- * time.
+ * Tasks are the other kind of work: the caller posts some, continues, and finishes each when it
+ * needs the result. Finishing a task that no helper has begun runs it on the caller, so a task
+ * never waits for a helper. Jobs and tasks may be open at the same time.
  *
- * Between jobs a helper looks for some microseconds, then sleeps on a futex. Waking it is the only
+ * Between jobs a helper spins for some microseconds, then sleeps on a futex. Waking it is the only
  * system call, and only made if it sleeps.
  *
  * Layer:   platform; may include base/ only.
@@ -32,7 +31,7 @@
 
 typedef struct tt_crew tt_crew;
 
-/* Does something else wait for the thread that works? Asked often: cheap, and from that thread. */
+/* Has the working thread other work? Called often, from that thread: must be cheap. */
 typedef struct tt_call_away {
     bool (*is_called)(void *owner); /* NULL: never */
     void *owner;
@@ -40,27 +39,27 @@ typedef struct tt_call_away {
 
 typedef struct tt_crew_config {
     uint32_t hand_count; /* the caller included; 1 to TT_HANDS_MAX */
-    bool spins;          /* helpers may look for work before they sleep */
+    bool spins;          /* helpers may spin before they sleep */
     cpu_set_t cores;     /* where helpers may run */
     tt_call_away away;
 } tt_crew_config;
 
 tt_status tt_crew_create(const tt_crew_config *config, tt_crew **crew_out);
 
-/* As tt_platform_ops.work. Helpers that cannot be started are done without. */
+/* As tt_platform_ops.work. Works without helpers that cannot be started. */
 uint64_t tt_crew_run(tt_crew *crew, const tt_work_order *order);
 
 /* The same by the caller alone. */
 uint64_t tt_crew_run_alone(const tt_call_away *away, const tt_work_order *order);
 
-/* A task to be done; any order. More than TT_CREW_TASKS_MAX at a time are left to their finish. */
+/* Queue a task; tasks run in any order. Beyond TT_CREW_TASKS_MAX, a task runs in its finish. */
 enum { TT_CREW_TASKS_MAX = 64 };
 void tt_crew_post(tt_crew *crew, tt_task *task);
-/* Helpers are to look for tasks. For a single one none is woken: the caller does it as soon. */
+/* Wake helpers for posted tasks. Not for a single one: the caller does it as soon. */
 void tt_crew_call(tt_crew *crew);
 /* Would finish return at once? */
 bool tt_crew_is_done(const tt_crew *crew, const tt_task *task);
-/* It is done, and forgotten, when this returns. Once for each task that was posted. */
+/* On return the task is done and no longer referenced. Once for each posted task. */
 void tt_crew_finish(tt_crew *crew, tt_task *task);
 
 /* Helpers that were started. */

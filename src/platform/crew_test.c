@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crew_test.c - every byte of a job is done once, by whoever comes; jobs follow each other at once
- * or after the helpers fell asleep; every task is done once when it is finished, whatever else is
- * open; helpers end with the crew, and take no signal of the program.
+ * crew_test.c - every byte of a job is done once, by any thread; jobs follow each other at once or
+ * after the helpers fell asleep; every task has run once when it is finished, whatever else is
+ * open; helpers end with the crew, and receive no signal of the program.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,8 +95,8 @@ static void test_helpers_that_never_spin_do_the_same(void **state)
     run_jobs(false);
 }
 
-/* Whoever works is called away after each of its parts: what was done is the front, each byte
- * once, and nothing of what lies behind was touched. */
+/* The caller is called away after each of its parts: a front of the bytes is done, each once, and
+ * no byte behind it was touched. */
 static bool always(void *owner)
 {
     (void)owner;
@@ -135,14 +135,14 @@ static uint32_t run_called_away(uint32_t hand_count)
     return early;
 }
 
-static void test_who_is_called_away_leaves_a_front_that_is_done(void **state)
+static void test_a_caller_called_away_leaves_a_front_that_is_done(void **state)
 {
     (void)state;
     (void)run_called_away(HANDS); /* helpers may have done it all by then */
     assert_int_equal(run_called_away(1), JOBS);
 }
 
-static void test_who_works_alone_can_be_called_away(void **state)
+static void test_a_caller_without_helpers_can_be_called_away(void **state)
 {
     (void)state;
     static uint8_t marks[BYTES];
@@ -177,7 +177,7 @@ static void await_help(void *argument, uint32_t hand, uint64_t first, uint64_t b
     }
 }
 
-static void test_sleeping_helpers_come(void **state)
+static void test_sleeping_helpers_wake(void **state)
 {
     (void)state;
     tt_crew *crew = crew_make(2, false);
@@ -259,7 +259,7 @@ static void test_every_task_is_done_once(void **state)
     run_chores(false);
 }
 
-static void test_a_task_that_nobody_began_is_done_by_its_finish(void **state)
+static void test_a_task_that_has_not_begun_runs_in_its_finish(void **state)
 {
     (void)state;
     const uint32_t before = thread_count();
@@ -275,7 +275,7 @@ static void test_a_task_that_nobody_began_is_done_by_its_finish(void **state)
     tt_crew_destroy(crew);
 }
 
-static void test_sleeping_helpers_come_for_tasks(void **state)
+static void test_sleeping_helpers_wake_for_tasks(void **state)
 {
     (void)state;
     tt_crew *crew = crew_make(2, false);
@@ -284,8 +284,8 @@ static void test_sleeping_helpers_come_for_tasks(void **state)
         chore both[2];
         post_chores(crew, both, 2);
         tt_crew_call(crew);
-        /* One of them a helper does. The other may be posted when all have gone to sleep again: one
-         * alone wakes nobody. */
+        /* A helper runs one of them. The other may be posted when all sleep again: a single task
+         * wakes no helper. */
         while (!tt_crew_is_done(crew, &both[0].task) && !tt_crew_is_done(crew, &both[1].task)) {
             (void)sched_yield();
         }
@@ -344,12 +344,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_is_done_once),
         cmocka_unit_test(test_helpers_that_never_spin_do_the_same),
-        cmocka_unit_test(test_who_is_called_away_leaves_a_front_that_is_done),
-        cmocka_unit_test(test_who_works_alone_can_be_called_away),
-        cmocka_unit_test(test_sleeping_helpers_come),
+        cmocka_unit_test(test_a_caller_called_away_leaves_a_front_that_is_done),
+        cmocka_unit_test(test_a_caller_without_helpers_can_be_called_away),
+        cmocka_unit_test(test_sleeping_helpers_wake),
         cmocka_unit_test(test_every_task_is_done_once),
-        cmocka_unit_test(test_a_task_that_nobody_began_is_done_by_its_finish),
-        cmocka_unit_test(test_sleeping_helpers_come_for_tasks),
+        cmocka_unit_test(test_a_task_that_has_not_begun_runs_in_its_finish),
+        cmocka_unit_test(test_sleeping_helpers_wake_for_tasks),
         cmocka_unit_test(test_threads_begin_with_the_first_job_and_end_with_the_crew),
         cmocka_unit_test(test_a_child_may_leave_with_the_crew_as_it_is),
     };

@@ -14,7 +14,7 @@ enum { ALIGNMENT = 64, POISON = 0xdb };
 void *tt_local_take(size_t bytes)
 {
     void *memory = calloc(1, bytes > 0 ? bytes : 1);
-    TT_ASSERT(memory != NULL); /* a test driver has nothing better to do */
+    TT_ASSERT(memory != NULL); /* a test driver cannot recover */
     return memory;
 }
 
@@ -192,12 +192,12 @@ bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine)
     parcel->is_announced = true;
     if (bytes > TT_INLINE_BYTES_MAX) {
         parcel->sink = machine->ops->frame(machine->self, parcel->from, &head, NULL);
-        if (parcel->sink != NULL) { /* some bytes come at once, the rest later */
+        if (parcel->sink != NULL) { /* some bytes arrive at once, the rest later */
             memcpy(parcel->sink, parcel->send.payload, bytes / 2);
         }
         return parcel->sink != NULL;
     }
-    /* A copy without alignment and with an end that a sanitizer watches. */
+    /* An unaligned copy, whose end a sanitizer watches. */
     uint8_t *lying = tt_local_take((size_t)bytes + 1);
     if (bytes > 0) {
         memcpy(lying + 1, parcel->send.payload, bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * local.h - what the simulated drivers share: the memory of ranks that live in one process.
+ * local.h - memory and frames of ranks in one process, for the simulated drivers.
  *
  * Every shared allocation is a region of its own, so that views are bounds-checked exactly.
- * Released regions stay mapped, as the seam promises, and are poisoned: a store that comes later
- * is found when the rank is destroyed.
+ * Released regions stay mapped, as the seam promises, and are poisoned: a later store is found when
+ * the rank is destroyed.
  *
  * Layer:   platform; private to sim and shuffle.
  * Threads: one at a time.
@@ -21,13 +21,13 @@ typedef struct tt_local_region {
     bool is_released;
 } tt_local_region;
 
-/* Which allocation of a whole world fails; shared by its ranks. */
+/* Which allocation fails, counted over all ranks; shared by them. */
 typedef struct tt_local_shortage {
     uint64_t attempts;
     uint64_t fail_at; /* from 1; 0: never */
     bool is_lasting;
     bool is_over;     /* none fails for now */
-    uint64_t further; /* of the rank whose allocation failed: so many more fail */
+    uint64_t further; /* how many more fail, of the rank whose allocation failed */
     const struct tt_local *starved;
 } tt_local_shortage;
 
@@ -52,12 +52,12 @@ bool tt_local_locate(const tt_local *local, const void *memory, size_t bytes, tt
 /* Memory of the driver itself; never NULL. */
 void *tt_local_take(size_t bytes);
 
-/* A frame under way. */
+/* A frame in flight. */
 typedef struct tt_parcel {
     tt_send send;
     tt_head head;
     uint32_t from;
-    bool is_borrowed; /* `send.payload` is the sender's, and it awaits `sent` */
+    bool is_borrowed; /* `send.payload` is the sender's, which gets `sent` */
     bool is_announced;
     bool is_discarded;
     bool is_cut; /* the sender died while it was sending */
@@ -67,11 +67,11 @@ typedef struct tt_parcel {
 } tt_parcel;
 
 tt_parcel *tt_parcel_make(uint32_t from, const tt_send *send, bool is_borrowed);
-/* Copy the payload, so that the sender may have it back. */
+/* Copy the payload, so that it is the sender's again. */
 void tt_parcel_own(tt_parcel *parcel);
 void tt_parcel_release(tt_parcel *parcel);
 
-/* Tell `machine` of the frame. True: a payload upcall must follow. */
+/* Upcall `frame` of `machine`. True: a payload upcall must follow. */
 bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine);
 void tt_parcel_complete(tt_parcel *parcel, const tt_machine *machine);
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * platform.h - the seam between the state machines and the world.
+ * platform.h - the seam between the state machines and the operating system.
  *
  * Everything above (control, schedule, aggregate, sync) is one machine per rank that reacts to
- * upcalls and asks the world through the platform's table. It has no thread, lock, clock or
+ * upcalls and makes downcalls through the platform's table. It has no thread, lock, clock or
  * descriptor. Three drivers stand below: real (sockets, shared memory), sim (seeded discrete
- * events, all ranks in one process) and shuffle (an in-memory bag of messages for tests).
+ * events, all ranks in one process) and shuffle (an in-memory bag of frames for tests).
  *
- * What every driver promises:
+ * Every driver promises:
  *  (1) Upcalls to one machine never overlap and never nest: none is made from inside a downcall.
  *  (2) A frame is delivered whole, unchanged, at most once, or the peer is reported down. Frames
  *      of one link may overtake each other (urgency); nothing above may rely on their order.
- *  (3) `now` is monotonic, and constant within one upcall but for `spend`.
- *  (4) After peer DOWN or LEFT nothing more comes from that peer; all it sent before has come.
+ *  (3) `now` is monotonic, and constant within one upcall except after `spend`.
+ *  (4) After peer DOWN or LEFT nothing more arrives from that peer; all it sent before has arrived.
  *
  * Layer:   platform; may include base/ only.
  * Threads: a machine and its platform are used by one thread at a time (the baton's holder).
- * Memory:  heads are copied; payloads are borrowed as said at send.
+ * Memory:  heads are copied; payloads are borrowed as described at send.
  */
 #ifndef TUTTI_PLATFORM_PLATFORM_H
 #define TUTTI_PLATFORM_PLATFORM_H
@@ -29,11 +29,11 @@
 #include "base/status.h"
 
 enum {
-    TT_INLINE_BYTES_MAX = 16 * 1024,    /* payloads up to here lie in memory at `frame` */
+    TT_INLINE_BYTES_MAX = 16 * 1024,    /* payloads up to this are in memory at `frame` */
     TT_PAYLOAD_BYTES_MAX = 1024 * 1024, /* longest payload of one frame */
 };
 
-/* What goes before every payload; 48 bytes, little-endian, sent as it lies here. The driver reads
+/* The head of every frame; 48 bytes, little-endian, sent as it is in memory. The driver reads
  * payload_bytes only; the rest belongs to the layers above (kinds: aggregate/frame.h). */
 typedef struct tt_head {
     uint8_t kind;
@@ -53,7 +53,7 @@ _Static_assert(sizeof(tt_head) == 48, "tt_head is a wire format");
 
 enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of all data */
 
-/* Token of frames that nobody waits for; never recalled, and `sent` for it means nothing. */
+/* Token of frames whose completion does not matter; never recalled, and `sent` is ignored. */
 #define TT_TOKEN_NONE UINT64_MAX
 
 /* As the peer of a send: every other rank that shares memory with this one. */
@@ -69,7 +69,7 @@ typedef struct tt_send {
     const tt_head *head; /* head->payload_bytes at payload */
 } tt_send;
 
-/* Where in the arena of its owner a buffer lies. */
+/* The place of a buffer in its owner's arena. */
 typedef struct tt_place {
     uint32_t region;
     uint64_t offset;
@@ -77,7 +77,7 @@ typedef struct tt_place {
 
 typedef enum tt_memory_kind {
     TT_MEMORY_PRIVATE,
-    TT_MEMORY_SHARED, /* peers with a view can reach it; NULL where there is no arena */
+    TT_MEMORY_SHARED, /* peers with a view can access it; NULL where there is no arena */
 } tt_memory_kind;
 
 typedef enum tt_spend_kind { TT_SPEND_COPY, TT_SPEND_REDUCE } tt_spend_kind;
@@ -85,12 +85,12 @@ typedef enum tt_spend_kind { TT_SPEND_COPY, TT_SPEND_REDUCE } tt_spend_kind;
 /* Bit of tt_launch.set: named ops, which have an order of their own. */
 #define TT_LAUNCH_NAMED UINT32_C(0x80000000)
 
-/* A whole collective for an outside engine; numbers as in tutti_call. */
+/* A whole collective for an outside engine; enum values as in tutti_call. */
 typedef struct tt_launch {
     uint8_t collective, dtype, redop;
     bool may_block; /* every member waits, for ops of this set and for nothing else */
     uint32_t set, root;
-    uint32_t self, size; /* member number of this rank in the set, and how many there are */
+    uint32_t self, size; /* member number of this rank in the set, and the number of members */
     int32_t urgency;
     uint64_t count; /* elements */
     const void *input;
@@ -98,9 +98,9 @@ typedef struct tt_launch {
     uint64_t token; /* comes back in `landed` */
 } tt_launch;
 
-/* A long computation over [0, bytes) that may be cut anywhere between multiples of TT_WORK_GRAIN:
- * `part` does [first, first + bytes) of it. Parts may run at the same time, on any thread; the two
- * of one `hand` (0 <= hand < tt_platform.hands) never do. */
+/* A long computation over [0, bytes) that may be cut at any multiple of TT_WORK_GRAIN: `part`
+ * computes [first, first + bytes). Parts may run at the same time, on any thread; two parts of one
+ * `hand` (0 <= hand < tt_platform.hands) never do. */
 enum { TT_WORK_GRAIN = 64, TT_HANDS_MAX = 64 };
 
 typedef struct tt_work_order {
@@ -109,65 +109,65 @@ typedef struct tt_work_order {
     uint64_t bytes;
 } tt_work_order;
 
-/* One piece of work that another thread may do: it touches nothing but what it was given. Embedded
- * in what it is about, which stays where it is until the task is finished. */
+/* One piece of work that another thread may do: it touches nothing but its own data. Embedded in
+ * the struct it works on, which must not move until the task is finished. */
 typedef struct tt_task tt_task;
 
 struct tt_task {
     void (*run)(tt_task *task);
-    uint32_t ticket; /* whoever took it: private */
+    uint32_t ticket; /* private to the crew */
 };
 
 typedef struct tt_platform tt_platform;
 
-/* Downcalls: what a machine may ask of the world. */
+/* Downcalls: from a machine to its driver. */
 typedef struct tt_platform_ops {
     uint64_t (*now)(tt_platform *platform); /* nanoseconds */
     uint64_t (*random)(tt_platform *platform);
 
-    /* Zeroed, 64-byte aligned, or NULL. Only when ops, sets and contexts are created, never in
-     * steady state. `bytes` of release are those of allocate. */
+    /* Zeroed, 64-byte aligned, or NULL. Called only when ops, sets and contexts are created, never
+     * in steady state. `bytes` of release are those of allocate. */
     void *(*allocate)(tt_platform *platform, tt_memory_kind kind, size_t bytes);
     void (*release)(tt_platform *platform, tt_memory_kind kind, void *memory, size_t bytes);
 
-    /* One upcall `timer` at or after `at_ns`; setting again moves it; UINT64_MAX switches it off.
+    /* One upcall `timer` at or after `at_ns`; a second call moves it; UINT64_MAX cancels it.
      * A machine has one timer. */
     void (*timer)(tt_platform *platform, uint64_t at_ns);
 
-    /* TT_OK: the payload is copied or gone, it is the caller's again and no upcall follows.
+    /* TT_OK: the payload was copied or sent, it is the caller's again and no upcall follows.
      * TT_IN_PROGRESS: borrowed until the upcall sent(token). Negative (peer down, no memory):
-     * nothing was or will be sent. Never blocks. To TT_PEER_HOST: TT_OK, or TT_ERR_UNSUPPORTED,
-     * which may be otherwise next time: send to each. */
+     * nothing was or will be sent. Never blocks. To TT_PEER_HOST: TT_OK, or TT_ERR_UNSUPPORTED:
+     * send to each peer instead; the next call may succeed. */
     tt_status (*send)(tt_platform *platform, const tt_send *send);
 
-    /* Give the payload of `token` back now: sent(token) will not come, and the frame may or may
-     * not arrive. The driver copies what it still must put on the wire. */
+    /* Return the payload of `token` to the caller now: sent(token) will not follow, and the frame
+     * may or may not arrive. The driver copies the bytes that it still must send. */
     void (*recall)(tt_platform *platform, uint32_t peer, uint64_t token);
 
-    /* The sink given for the frame that is arriving from `peer`, if any, is the machine's again:
-     * the rest is dropped and no `payload` upcall comes for it. */
+    /* The sink of the frame that is arriving from `peer`, if any, is the machine's again: the rest
+     * is dropped and no `payload` upcall follows. */
     void (*discard)(tt_platform *platform, uint32_t peer);
 
-    /* Address of memory at `place` in the arena of `peer` (oneself included), or NULL if there is
+    /* Address of memory at `place` in the arena of `peer` (or of this rank), or NULL if there is
      * none or it does not hold `bytes`. Stays valid until the machine is destroyed. */
     void *(*view)(tt_platform *platform, uint32_t peer, tt_place place, size_t bytes);
 
-    /* Where `memory` lies in the own arena; false if it does not. */
+    /* The place of `memory` in this rank's arena; false if it is not there. */
     bool (*locate)(tt_platform *platform, const void *memory, size_t bytes, tt_place *place_out);
 
     /* Local work of this many bytes was just done: simulated clocks advance. */
     void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
 
-    /* Do the order's parts from its front; none runs on when this returns. How many bytes are done:
-     * all, or a multiple of TT_WORK_GRAIN above 0 if something new waits for the machine, which
-     * may be more urgent. NULL where `hands` is 0. */
+    /* Run the order's parts from its front; none is still running on return. Returns the bytes
+     * done: all, or a multiple of TT_WORK_GRAIN above 0 if the machine has new and possibly more
+     * urgent work. NULL where `hands` is 0. */
     uint64_t (*work)(tt_platform *platform, const tt_work_order *order);
 
-    /* Can an outside engine run such an op? The same answer on every rank: looks at collective,
+    /* Can an outside engine run such an op? The same result on every rank: depends on collective,
      * dtype, redop and count only. NULL where there is no engine. */
     bool (*can_launch)(tt_platform *platform, const tt_launch *launch);
-    /* Hand an op to the engine; `landed` follows. Every member of the set launches its ops in the
-     * same order. The buffers are the engine's until then, and cannot be taken back. */
+    /* Pass an op to the engine; `landed` follows. Every member of the set launches its ops in the
+     * same order. Until then the engine owns the buffers, and they cannot be recalled. */
     void (*launch)(tt_platform *platform, const tt_launch *launch);
 } tt_platform_ops;
 
@@ -175,36 +175,36 @@ typedef struct tt_platform_ops {
 struct tt_platform {
     const tt_platform_ops *ops;
     uint32_t hands;           /* threads that `work` has, the caller's included; constant */
-    uint64_t work_bytes_min;  /* shorter computations are not worth an order, */
-    uint64_t share_bytes_min; /* shorter orders not several hands */
+    uint64_t work_bytes_min;  /* shorter computations are not worth an order */
+    uint64_t share_bytes_min; /* shorter orders are not worth several hands */
 };
 
 typedef enum tt_peer_event {
-    TT_PEER_SILENT,  /* no sign of life for a while: a warning, never an error */
-    TT_PEER_BACK,    /* it gave a sign of life after SILENT */
-    TT_PEER_LEFT,    /* it said goodbye */
+    TT_PEER_SILENT,  /* does not run: a warning, never an error */
+    TT_PEER_BACK,    /* runs again after SILENT */
+    TT_PEER_LEFT,    /* left the job in order */
     TT_PEER_DOWN,    /* its process or host is gone; needs proof, not just silence */
-    TT_PEER_REJECTS, /* it lives, its link is gone, and it takes this rank for the one at fault */
+    TT_PEER_REJECTS, /* it is alive, its link is gone, and it reports this rank as at fault */
 } tt_peer_event;
 
-/* Upcalls: what the world tells a machine. */
+/* Upcalls: from a driver to its machine. */
 typedef struct tt_machine_ops {
-    /* A frame's head has arrived. Payload of up to TT_INLINE_BYTES_MAX: it lies at `inline_payload`
-     * for the time of the call (any alignment) and the answer is ignored. Longer: `inline_payload`
-     * is NULL, and the answer is where to store head->payload_bytes (any alignment), or NULL to
-     * drop them. The head came from a peer: trust nothing in it but payload_bytes. */
+    /* A frame's head has arrived. Payload of up to TT_INLINE_BYTES_MAX: it is at `inline_payload`
+     * during the call (any alignment) and the result is ignored. Longer: `inline_payload` is NULL,
+     * and the result is the sink for head->payload_bytes (any alignment), or NULL to drop them.
+     * The head came from a peer: trust nothing in it but payload_bytes. */
     void *(*frame)(void *machine, uint32_t peer, const tt_head *head, const void *inline_payload);
 
-    /* The payload of the long frame just announced lies in its sink. Between `frame` and this,
-     * no other frame of the same peer is announced. */
+    /* The payload of the long frame just announced is in its sink. Between `frame` and this, no
+     * other frame of the same peer is announced. */
     void (*payload)(void *machine, uint32_t peer, const tt_head *head);
 
     void (*sent)(void *machine, uint64_t token);
-    /* What was launched is over. Where nothing can be launched, this may be NULL. */
+    /* A launched op is over. May be NULL where nothing can be launched. */
     void (*landed)(void *machine, uint64_t token, tt_status status);
     void (*timer)(void *machine);
 
-    /* `why` is a short text for people ("exited", "connection reset"). */
+    /* `why` is a short text for messages ("exited", "connection reset"). */
     void (*peer)(void *machine, uint32_t peer, tt_peer_event event, const char *why);
 
     /* Do at most about 50 us of local work. True: more is left, call again soon. Called after

@@ -18,11 +18,11 @@
 
 enum {
     MEMORY_ALIGN = 64,
-    LOOK_NAP_NS_MIN = 20 * 1000, /* between looks at links without a bell; doubles */
-    /* Powers of two. */
-    LOOK_PASSES_MIXED = 8,  /* shm and sockets: a look costs some passes */
-    LOOK_PASSES_SHM = 1024, /* shm alone: only exits and wakes are to be seen there */
-    LOOK_PASSES_FEW = 8,    /* few sockets: reading them at once is cheaper than asking first */
+    LOOK_NAP_NS_MIN = 20 * 1000, /* between polls of links without a descriptor; doubles */
+    /* Passes per epoll_wait; powers of two. */
+    LOOK_PASSES_MIXED = 8,  /* shm and sockets: an epoll_wait costs as much as some passes */
+    LOOK_PASSES_SHM = 1024, /* shm alone: descriptors report exits and wakes only */
+    LOOK_PASSES_FEW = 8,    /* few sockets: reading them directly is cheaper than epoll_wait */
     FEW_SOCKETS = 2,
     TIMER_PASSES = 16,
 };
@@ -45,7 +45,7 @@ uint64_t tt_real_now(tt_real *real)
         return real->now_ns;
     }
     const uint64_t now_ns = tt_real_clock();
-    /* Outside of a pass nothing is cached: an hour may have gone by since the last one. */
+    /* Outside of a pass nothing is cached: an hour may have passed since the last one. */
     real->now_ns = real->in_pass ? now_ns : 0;
     return now_ns;
 }
@@ -90,7 +90,7 @@ static void real_release(tt_platform *platform, tt_memory_kind kind, void *memor
 {
     (void)bytes;
     if (real_of(platform)->keeps_memory) {
-        return; /* the engine may yet write to it */
+        return; /* the engine may still write to it */
     }
     if (kind == TT_MEMORY_PRIVATE) {
         free(memory);
@@ -119,8 +119,8 @@ static tt_status send_to(tt_real *real, const tt_send *send)
     tt_link *link = real->peers[send->peer].given.link;
     TT_ASSERT(link != NULL);
     const tt_status status = link->ops->send(link, send);
-    /* A link that copied the frame says TT_OK but may still have to write it; one that broke has to
-     * be seen to. Neither shows at a descriptor before the link was polled. */
+    /* A link that copied the frame returns TT_OK but may still have to write it; one that failed
+     * has to be ended. No descriptor signals either before the link is polled. */
     if (!link->ops->polls_memory && (status < 0 || wants_to_write(link))) {
         tt_real_mark_ready(real, send->peer);
     }
@@ -177,7 +177,7 @@ static bool real_locate(tt_platform *platform, const void *memory, size_t bytes,
     return true;
 }
 
-/* The work took time: the next look at the clock is a new one. */
+/* The work took time: `now` reads the clock again. */
 static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
 {
     (void)bytes;
@@ -186,7 +186,7 @@ static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
     }
 }
 
-/* A crew that cannot be had is done without: NULL. */
+/* NULL if the crew cannot be created: the caller works alone. */
 static tt_crew *crew_of(tt_real *real)
 {
     if (real->crew == NULL && !real->crew_is_missing) {
@@ -207,7 +207,7 @@ static uint64_t real_work(tt_platform *platform, const tt_work_order *order)
                                               : tt_crew_run_alone(&real->away, order);
 }
 
-/* The crew as links see it. Without one a task is done when it is finished. */
+/* The crew as links see it. Without one, a task runs in its finish. */
 static void hands_post(void *owner, tt_task *task)
 {
     tt_crew *crew = crew_of(owner);
@@ -283,7 +283,7 @@ static void remove_peer(uint32_t *peers, uint32_t *count, uint32_t peer)
     peers[at] = peers[--*count];
 }
 
-/* A link has ended: nothing of it is watched any more, then the machine is told. */
+/* A link has ended: stop watching it, then report it to the machine. */
 static void end_peer(tt_real *real, uint32_t peer)
 {
     real_peer *state = &real->peers[peer];
@@ -317,7 +317,7 @@ static bool poll_link(tt_real *real, uint32_t peer)
     return moved;
 }
 
-/* Links whose descriptors are ready; those that moved and have more stay. */
+/* Polls links whose descriptors are ready; those that made progress and have more stay ready. */
 static bool poll_ready(tt_real *real)
 {
     const uint32_t count = real->ready_count;
@@ -386,7 +386,7 @@ static bool run_timer(tt_real *real)
     return true;
 }
 
-/* The lines that are looked at next come from other cores: ask for all of them at once. */
+/* Other cores have written the lines that are read next: prefetch all of them. */
 static void fetch_arrivals(const tt_real *real)
 {
     for (uint32_t i = 0; i < real->memory_count; i++) {
@@ -395,8 +395,8 @@ static void fetch_arrivals(const tt_real *real)
     }
 }
 
-/* Who waits leaves as soon as it has what it waits for: the rest is for later calls, and the next
- * pass begins with it. */
+/* A waiting thread returns as soon as its call is done: the remaining links are polled first in the
+ * next pass. */
 static bool poll_memory(tt_real *real, bool (*done)(void *), void *argument)
 {
     bool moved = false;
@@ -411,7 +411,7 @@ static bool poll_memory(tt_real *real, bool (*done)(void *), void *argument)
         }
         moved |= poll_link(real, peer);
         if (real->peers[peer].ended) {
-            real->memory_next = at; /* another took its place */
+            real->memory_next = at; /* another peer moved to its place */
         }
         if (done != NULL && done(argument)) {
             break;

@@ -2,22 +2,22 @@
  *
  * real.h - the driver that runs a machine on this host: links, clock, timer, sleep.
  *
- * Who holds the rank's baton calls tt_real_poll as long as it has work, and sleeps when it has
- * none. A pass over links through shared memory makes no system call; sockets, exits of peers and
- * the wake descriptor are looked at every few passes through one epoll.
+ * The holder of the rank's baton calls tt_real_poll as long as there is work, and sleeps when there
+ * is none. A pass over links through shared memory makes no system call; sockets, exits of peers
+ * and the wake descriptor are checked every few passes through one epoll.
  *
- * Sleeping with a baton that must be let go:
+ * Sleeping with the baton released:
  *     if (tt_real_sleep_begin(real, until, &until)) {
- *         ...let go of the baton...   tt_real_sleep_block(real, until);   ...take it again...
+ *         ...release the baton...   tt_real_sleep_block(real, until);   ...take it again...
  *         tt_real_sleep_end(real);
  *     }
- * Whoever takes the baton while another thread blocks calls tt_real_drive; before it lets go again
- * tt_real_sleep_begin or tt_real_linger. Else peers take the rank for awake, do not ring, and the
- * blocked thread sleeps on.
+ * A thread that takes the baton while another blocks calls tt_real_drive, and before it releases
+ * the baton tt_real_sleep_begin or tt_real_linger. Otherwise peers take the rank for awake, do not
+ * ring, and the blocked thread sleeps on.
  *
  * Layer:   platform; may include transport/ and base/.
  * Threads: the baton's holder; tt_real_wake and tt_real_sleep_block from any thread.
- * Memory:  nothing is allocated after create but what the machine asks for.
+ * Memory:  after create, only the machine's own allocations.
  */
 #ifndef TUTTI_PLATFORM_REAL_H
 #define TUTTI_PLATFORM_REAL_H
@@ -36,13 +36,13 @@
 typedef struct tt_real tt_real;
 
 typedef struct tt_real_peer {
-    tt_link *link;       /* adopted on success; NULL for oneself */
-    tt_segment *segment; /* retained; the peer's, or the own one; NULL where memory is not shared */
-    pid_t pid;           /* of another process on this host, proven by the kernel; 0: none */
+    tt_link *link;       /* adopted on success; NULL for this rank */
+    tt_segment *segment; /* retained; the peer's, or this rank's; NULL where memory is not shared */
+    pid_t pid;           /* of another process on this host, as the kernel reports it; 0: none */
 } tt_real_peer;
 
-/* An outside engine that runs whole collectives (tutti/plugin.h). Stays the caller's, and must be
- * there until the driver is closed. */
+/* An outside engine that runs whole collectives (tutti/plugin.h). Stays the caller's, and must
+ * outlive the driver. */
 typedef struct tt_real_engine {
     const tutti_engine_ops *ops;
     tutti_engine *self;
@@ -52,7 +52,7 @@ typedef struct tt_real_config {
     uint32_t rank, rank_count;
     const tt_real_peer *peers; /* rank_count of them; copied */
     uint64_t seed;
-    bool spins; /* the ranks of this host fit its affinity mask: waiting may spin for a moment */
+    bool spins;            /* the host has a core for each of its ranks: waiting may spin briefly */
     uint32_t hands;        /* threads that share a long sum, the caller's included; 0: as 1 */
     tt_call_away away;     /* ends long work early */
     tt_real_engine engine; /* ops NULL: none */
@@ -61,13 +61,13 @@ typedef struct tt_real_config {
 /* The caller ends it with tt_real_close. */
 tt_status tt_real_create(const tt_real_config *config, tt_real **real_out);
 
-/* The table a machine is created with; lives as long as the driver. */
+/* The table that a machine is created with; valid as long as the driver. */
 tt_platform *tt_real_platform(tt_real *real);
 
 /* From now on `machine` (copied) gets the upcalls. Before the first poll. */
 void tt_real_attach(tt_real *real, const tt_machine *machine);
 
-/* From now on the longest frames have so many bytes, on every link. */
+/* From now on no frame is longer than `frame_bytes`, on any link. */
 void tt_real_expect(tt_real *real, uint32_t frame_bytes);
 
 /* One pass: links, timer, peer events, step. True if anything happened or the machine wants
@@ -77,7 +77,7 @@ bool tt_real_poll(tt_real *real);
 /* Monotonic nanoseconds, as tt_platform_ops.now. */
 uint64_t tt_real_now(tt_real *real);
 
-/* Say goodbye on every link and give it until `until_ns` to get out, polling all the while. */
+/* Send a goodbye on every link, and poll until all are sent or `until_ns` has passed. */
 void tt_real_goodbye(tt_real *real, uint64_t until_ns);
 
 /* Goodbye, unless `until_ns` is 0, then destroy everything. The machine gets upcalls during the
@@ -86,43 +86,43 @@ void tt_real_close(tt_real *real, uint64_t until_ns);
 
 /* Peers ring only a sleeping rank. Both are cheap when the rank is awake: the shared word is
  * written only to leave sleep, because each write costs every sender a cache miss. */
-void tt_real_drive(tt_real *real); /* somebody polls from now on */
-void tt_real_linger(
-    tt_real *real); /* nobody polls right now, somebody soon will: wakes who blocks */
+void tt_real_drive(tt_real *real); /* the calling thread polls from now on */
+/* No thread polls now, but one soon will: wakes the blocked thread. */
+void tt_real_linger(tt_real *real);
 
-/* Tell peers to ring, and look once more. False: there is work, do not sleep. True: sleep until
- * `*until_ns_out`, the earlier of `until_ns` and the machine's timer. */
+/* Make peers ring from now on, and check once more. False: there is work, do not sleep. True: sleep
+ * until `*until_ns_out`, the earlier of `until_ns` and the machine's timer. */
 bool tt_real_sleep_begin(tt_real *real, uint64_t until_ns, uint64_t *until_ns_out);
 void tt_real_sleep_block(tt_real *real, uint64_t until_ns);
 void tt_real_sleep_end(tt_real *real);
 
-/* The three in one, for who need not let go of anything. UINT64_MAX: no limit. */
+/* The three in one, where the baton need not be released. UINT64_MAX: no limit. */
 void tt_real_sleep(tt_real *real, uint64_t until_ns);
 
-/* End the sleep of whoever sleeps, or the next one. Any thread, also a signal handler. */
+/* End the current sleep, or the next one. From any thread, also from a signal handler. */
 void tt_real_wake(tt_real *real);
 
-/* Poll until `done`, or until it was quiet for so long that sleeping is better: a spin that adapts
- * to earlier waits, or yields where ranks outnumber cores. True if done. */
+/* Poll until `done`, or until nothing has happened for so long that sleeping is better: a spin that
+ * adapts to earlier waits, or yields where ranks outnumber cores. True if done. */
 bool tt_real_spin(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns);
 
 /* While waiting: report peers of this host that are stopped as SILENT, and BACK when they run
- * again. Looks at most once a second; returns when the next look is due. */
+ * again. Checks at most once a second; returns when the next check is due. */
 uint64_t tt_real_watch(tt_real *real);
 
 /* Poll, spin and sleep until `done` (TT_OK) or `until_ns` (TT_ERR_TIMED_OUT). */
 tt_status tt_real_wait(tt_real *real, bool (*done)(void *), void *argument, uint64_t until_ns);
 
-/* Ops that an engine has and has not finished. */
+/* Ops in flight in the engine. */
 uint32_t tt_real_engine_flying(const tt_real *real);
-/* Neither ask it nor give it anything any more: what it has will not land. */
+/* Do not call the engine any more: its ops in flight will not land. */
 void tt_real_engine_leave(tt_real *real);
-/* Give up what an engine still has. It cannot be taken back: if there is any (true), no memory is
- * released from here on. */
+/* Abandon the engine's ops in flight. They cannot be recalled: if there are any (true), no memory
+ * is released from here on. */
 bool tt_real_engine_forsake(tt_real *real);
 
 /* In a forked child: close the descriptors and make shared memory read-only. Safe after fork.
- * Afterwards nothing here may be called in the child; the memory is left as it is. */
+ * Afterwards the child may call nothing of this header; the memory is left as it is. */
 void tt_real_child_after_fork(tt_real *real);
 
 #endif

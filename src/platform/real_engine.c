@@ -2,10 +2,10 @@
  *
  * real_engine.c - whole collectives by an outside engine (tutti/plugin.h).
  *
- * What the machine launches is kept in a list and handed over at the end of the pass, in order:
- * so no upcall is made from inside a downcall, and a call that blocks is made only when nothing is
- * left to send. A member that still waits for a frame of ours would never come to the engine, and
- * a blocking engine does not drive our links.
+ * Launches are kept in a list and passed to the engine at the end of the pass, in order: so no
+ * upcall is made from inside a downcall, and a call that blocks is made only when nothing is left
+ * to send. A member that still waits for a frame of ours would never reach the engine, and a
+ * blocking engine does not drive our links.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum {
     LANDINGS_MAX = 32,
-    NAP_NS_MIN = 20 * 1000, /* between looks while nobody waits; doubles up to */
+    NAP_NS_MIN = 20 * 1000, /* between polls while no thread waits; doubles up to NAP_NS_MAX */
     NAP_NS_MAX = 1000 * 1000,
 };
 
@@ -57,7 +57,7 @@ void tt_real_engine_launch(tt_platform *platform, const tt_launch *launch)
     if (real->launch_count == real->launch_capacity) {
         const uint32_t capacity = real->launch_capacity > 0 ? 2 * real->launch_capacity : 64;
         tt_launch *grown = realloc(real->launches, capacity * sizeof(*grown));
-        TT_ASSERT(grown != NULL); /* some KiB, once; the op is agreed and cannot be taken back */
+        TT_ASSERT(grown != NULL); /* some KiB, once; the op is agreed on and cannot be undone */
         real->launches = grown;
         real->launch_capacity = capacity;
     }
@@ -99,7 +99,7 @@ static void land(tt_real *real, uint64_t token, int status)
     real->machine.ops->landed(real->machine.self, token, (tt_status)status);
 }
 
-/* Hand over the first of the list. False: it must wait. */
+/* Pass the first launch to the engine. False: it must wait. */
 static bool hand_over(tt_real *real)
 {
     const tt_launch launch = real->launches[0];

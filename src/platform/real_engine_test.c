@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_engine_test.c - the real driver and an engine that says when an op has landed, by an eventfd
- * as its descriptor, or that must be asked; and peers that die meanwhile.
+ * real_engine_test.c - the real driver and an engine that signals landed ops by an eventfd, or that
+ * must be polled; and peers that die meanwhile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ struct tutti_engine {
     bool has_descriptor;
     uint64_t token; /* of the op it has */
     uint32_t test_count;
-    uint32_t test_us; /* that each test takes: the core is somebody else's meanwhile */
+    uint32_t test_us; /* duration of each test, as if another thread had the core */
 };
 
 static int fake_launch(tutti_engine *engine, const tutti_engine_op *op, uint64_t token)
@@ -57,7 +57,7 @@ static const tutti_engine_ops fake_ops = {.struct_bytes = sizeof(tutti_engine_op
                                           .test = fake_test,
                                           .descriptor = fake_descriptor};
 
-/* A peer through memory that has nothing to say but, at a descriptor, that it is gone. */
+/* A peer through memory that sends nothing, and whose descriptor signals only its end. */
 typedef struct quiet_link {
     tt_link link;
     _Atomic uint64_t arrivals;
@@ -179,7 +179,7 @@ static bool never(void *argument)
     return false;
 }
 
-/* Sleeps, and gives until when it would have. */
+/* Sleeps, and returns the time until which it would have slept. */
 static uint64_t sleep_until(world *self, uint64_t until_ns)
 {
     uint64_t told_ns = 0;
@@ -197,7 +197,7 @@ static void test_an_engine_with_a_descriptor_is_slept_on(void **state)
         launch(&self, token, 1);
         const uint64_t limit_ns = tt_real_clock() + LIMIT_NS;
         assert_false(tt_real_spin(self.real, never, NULL, limit_ns));
-        assert_true(tt_real_clock() < limit_ns); /* it gave up, to sleep */
+        assert_true(tt_real_clock() < limit_ns); /* the spin ended, to sleep */
         assert_true(sleep_until(&self, UINT64_MAX) == UINT64_MAX);
         const uint32_t test_count = self.engine.test_count;
         ring(&self);
@@ -211,7 +211,7 @@ static void test_an_engine_with_a_descriptor_is_slept_on(void **state)
     end(&self);
 }
 
-static void test_a_ring_for_nothing_keeps_nobody_awake(void **state)
+static void test_a_spurious_signal_does_not_prevent_sleep(void **state)
 {
     (void)state;
     world self;
@@ -222,7 +222,7 @@ static void test_a_ring_for_nothing_keeps_nobody_awake(void **state)
     tt_real_sleep_block(self.real, UINT64_MAX);
     tt_real_sleep_end(self.real);
     assert_true(tt_real_poll(self.real));
-    ring(&self); /* and nobody reads it */
+    ring(&self); /* and no thread reads it */
     const uint64_t until_ns = tt_real_clock() + 20 * 1000 * 1000;
     tt_real_sleep_block(self.real, sleep_until(&self, until_ns));
     assert_true(tt_real_clock() >= until_ns);
@@ -232,7 +232,7 @@ static void test_a_ring_for_nothing_keeps_nobody_awake(void **state)
     end(&self);
 }
 
-static void test_an_engine_without_a_descriptor_is_asked_again(void **state)
+static void test_an_engine_without_a_descriptor_is_polled_again(void **state)
 {
     (void)state;
     world self;
@@ -244,15 +244,15 @@ static void test_an_engine_without_a_descriptor_is_asked_again(void **state)
     tt_real_sleep_end(self.real);
     const uint64_t until_ns = tt_real_clock() + 20 * 1000 * 1000;
     assert_false(tt_real_spin(self.real, never, NULL, until_ns));
-    assert_true(tt_real_clock() >= until_ns); /* who waits keeps asking */
+    assert_true(tt_real_clock() >= until_ns); /* a waiting thread keeps polling */
     ring(&self);
     assert_true(tt_real_poll(self.real));
     assert_int_equal(self.landed, 1);
     end(&self);
 }
 
-/* While nobody waits; each pause is read off the driver, not timed. */
-static void test_an_engine_that_is_slow_is_asked_ever_more_seldom(void **state)
+/* While no thread waits; each pause is read from the driver, not timed. */
+static void test_a_slow_engine_is_polled_ever_less_often(void **state)
 {
     (void)state;
     world self;
@@ -275,8 +275,9 @@ static void test_an_engine_that_is_slow_is_asked_ever_more_seldom(void **state)
     end(&self);
 }
 
-/* Who blocks does not drive our links, and its peer may need what is left in them to come. */
-static void test_a_call_that_blocks_waits_until_all_is_sent(void **state)
+/* A blocked engine does not drive our links, and a peer may need a queued frame to reach the call.
+ */
+static void test_a_blocking_launch_waits_until_all_is_sent(void **state)
 {
     (void)state;
     world self;
@@ -292,7 +293,7 @@ static void test_a_call_that_blocks_waits_until_all_is_sent(void **state)
     assert_int_equal(self.engine.token, 5);
     ring(&self);
     assert_true(tt_real_poll(self.real));
-    self.peer.is_busy = true; /* what only starts need not wait */
+    self.peer.is_busy = true; /* a launch that does not block need not wait */
     launch(&self, 6, 1);
     assert_int_equal(self.engine.token, 6);
     ring(&self);
@@ -305,8 +306,8 @@ static bool has_lost_peer(void *argument)
     return ((const world *)argument)->is_peer_down;
 }
 
-/* Passes are slow where others have the core: a death must not wait for a thousand of them. */
-static void test_who_keeps_asking_an_engine_sees_a_peer_die(void **state)
+/* Passes are slow on a busy core: a death must be seen before a thousand of them. */
+static void test_a_peers_death_is_seen_while_polling_an_engine(void **state)
 {
     (void)state;
     world self;
@@ -321,7 +322,7 @@ static void test_who_keeps_asking_an_engine_sees_a_peer_die(void **state)
 }
 
 /* Its buffers are their callers' again. */
-static void test_an_engine_that_was_left_is_not_asked(void **state)
+static void test_an_engine_that_was_left_is_not_polled(void **state)
 {
     (void)state;
     for (int has_descriptor = 0; has_descriptor < 2; has_descriptor++) {
@@ -336,10 +337,10 @@ static void test_an_engine_that_was_left_is_not_asked(void **state)
         const uint64_t until_ns = tt_real_clock() + 20 * 1000 * 1000;
         assert_false(tt_real_spin(self.real, never, NULL, until_ns));
         tt_real_sleep_block(self.real, sleep_until(&self, until_ns));
-        assert_true(tt_real_clock() >= until_ns); /* nor does it keep anybody awake */
+        assert_true(tt_real_clock() >= until_ns); /* nor does it prevent sleep */
         assert_int_equal(self.engine.test_count, test_count);
         assert_int_equal(self.landed, 0);
-        assert_true(tt_real_engine_forsake(self.real)); /* what it has, it keeps */
+        assert_true(tt_real_engine_forsake(self.real)); /* it still has ops */
         end(&self);
     }
 }
@@ -348,12 +349,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_engine_with_a_descriptor_is_slept_on),
-        cmocka_unit_test(test_a_ring_for_nothing_keeps_nobody_awake),
-        cmocka_unit_test(test_an_engine_without_a_descriptor_is_asked_again),
-        cmocka_unit_test(test_an_engine_that_is_slow_is_asked_ever_more_seldom),
-        cmocka_unit_test(test_a_call_that_blocks_waits_until_all_is_sent),
-        cmocka_unit_test(test_who_keeps_asking_an_engine_sees_a_peer_die),
-        cmocka_unit_test(test_an_engine_that_was_left_is_not_asked),
+        cmocka_unit_test(test_a_spurious_signal_does_not_prevent_sleep),
+        cmocka_unit_test(test_an_engine_without_a_descriptor_is_polled_again),
+        cmocka_unit_test(test_a_slow_engine_is_polled_ever_less_often),
+        cmocka_unit_test(test_a_blocking_launch_waits_until_all_is_sent),
+        cmocka_unit_test(test_a_peers_death_is_seen_while_polling_an_engine),
+        cmocka_unit_test(test_an_engine_that_was_left_is_not_polled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

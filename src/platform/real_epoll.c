@@ -2,7 +2,7 @@
  *
  * real_epoll.c - the descriptors of all links, and the wake descriptor, in one epoll.
  *
- * Level-triggered: what is not dealt with shows again, so nothing can be lost by looking twice.
+ * Level-triggered: an event that was not handled is reported again, so none is lost.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -66,7 +66,7 @@ void tt_real_epoll_update(tt_real *real, uint32_t peer)
         if (fds[i] == state->fds[i] && wants_write[i] == state->wants_write[i]) {
             continue;
         }
-        /* A link may stop caring for a descriptor, but never exchanges it for another. */
+        /* A link may drop a descriptor, but never replaces it by another. */
         TT_ASSERT(fds[i] == state->fds[i] || fds[i] < 0);
         state->wants_write[i] = wants_write[i];
         (void)control(real, fds[i] < 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, peer, i);
@@ -116,8 +116,8 @@ void tt_real_epoll_unwatch_engine(tt_real *real)
     }
 }
 
-/* The engine is asked in every pass while it has ops. While it has none a ring would stand, and
- * nobody could sleep. */
+/* The engine is polled in every pass while it has ops. While it has none, a readable descriptor
+ * would stay readable and prevent sleep. */
 static void hear_engine(tt_real *real)
 {
     if (real->flying == 0) {
@@ -132,7 +132,7 @@ void tt_real_epoll_look(tt_real *real)
     for (int i = 0; i < count; i++) {
         if (events[i].data.u64 == WAKE_KEY) {
             uint64_t value = 0;
-            /* Left standing for those who still sleep: it may be meant for one of them. */
+            /* Not read while threads still sleep: it may be meant for one of them. */
             if (atomic_load(&real->sleepers) == 0) {
                 (void)!read(real->event_fd, &value, sizeof value);
             }

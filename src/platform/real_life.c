@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_life.c - making, closing and forking the driver.
+ * real_life.c - creating, closing and forking the driver.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,11 +13,11 @@
 enum {
     SPIN_NS_FIRST = 50 * 1000,
     LOOK_NAP_NS_FIRST = 20 * 1000,
-    WORK_BYTES_MIN = 128 * 1024,  /* shorter work has no part after which to look about */
-    SHARE_BYTES_MIN = 256 * 1024, /* some microseconds of waking against some tens of summing */
+    WORK_BYTES_MIN = 128 * 1024,  /* shorter work has no part after which it could be interrupted */
+    SHARE_BYTES_MIN = 256 * 1024, /* waking takes some microseconds, summing some tens */
 };
 
-/* Stands above the links until a machine is attached: drops everything. */
+/* The machine until one is attached: drops everything. */
 static void *nobody_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
 {
     (void)machine;
@@ -105,7 +105,7 @@ static void free_driver(tt_real *real)
     free(real);
 }
 
-/* A board for all that are reached through shared memory. */
+/* A board for all peers reached through shared memory. */
 static tt_status make_board(tt_real *real)
 {
     tt_segment *own = real->peers[real->rank].given.segment;
@@ -135,7 +135,8 @@ static tt_status adopt_peers(tt_real *real, const tt_real_config *config)
             tt_segment_retain(state->given.segment);
         }
     }
-    /* Each rank begins after itself, so that not all of them read one peer's lines at a time. */
+    /* Each rank begins with the next higher one, so that not all read one peer's lines at a time.
+     */
     for (uint32_t i = 1; i < real->rank_count; i++) {
         const uint32_t peer = (real->rank + i) % real->rank_count;
         tt_link *link = real->peers[peer].given.link;

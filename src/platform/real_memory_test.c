@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_memory_test.c - passes over links through memory: who is looked at, and when a pass ends. */
+ * real_memory_test.c - passes over links through memory: which are polled, and when a pass ends. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 
 #include <cmocka.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 
 enum { PEERS = 3 };
 
-/* A rank that counts what it is given. */
+/* A rank that counts its frames. */
 typedef struct reader {
     tt_real *real;
     uint64_t frame_count, wanted;
@@ -113,7 +113,7 @@ static void test_a_pass_ends_with_what_is_waited_for_and_the_next_begins_there(v
     reader self;
     word_link links[PEERS];
     reader_create(&self, links);
-    assert_false(tt_real_poll(self.real)); /* the first pass looks at everything */
+    assert_false(tt_real_poll(self.real)); /* the first pass polls everything */
     for (uint32_t i = 0; i < PEERS; i++) {
         atomic_store(&links[i].word, 1 + i);
     }
@@ -128,7 +128,7 @@ static void test_a_pass_ends_with_what_is_waited_for_and_the_next_begins_there(v
     tt_real_close(self.real, 0);
 }
 
-static void test_a_plain_pass_looks_at_everybody(void **state)
+static void test_a_plain_pass_polls_all_links(void **state)
 {
     (void)state;
     reader self;
@@ -146,7 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pass_ends_with_what_is_waited_for_and_the_next_begins_there),
-        cmocka_unit_test(test_a_plain_pass_looks_at_everybody),
+        cmocka_unit_test(test_a_plain_pass_polls_all_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

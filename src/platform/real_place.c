@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_place.c - which core a waiting rank stands on.
+ * real_place.c - which core a waiting rank runs on.
  *
- * Ranks that yield to each other look alike to the kernel, busy all the time, and it may leave most
- * of them on one core for seconds: each call then takes as many switches as stand there. So a
- * waiting rank tells its peers where it is, and the last of those on a crowded core steps over to
- * the emptiest one. It is told to the kernel as an affinity that is taken back at once: where the
- * thread may run is its owner's business, and does not change. */
+ * Ranks that yield to each other all look busy to the kernel, which may leave most of them on one
+ * core for seconds: each call then takes as many context switches as that core has ranks. So a
+ * waiting rank publishes its core, and the last rank on a crowded core moves to the emptiest one.
+ * It sets its affinity to that core and restores it at once: the thread's affinity mask belongs to
+ * its owner, and does not change. */
 #include <sched.h>
 
 #include "base/base.h"
 #include "platform/real_internal.h"
 
 enum {
-    LOOK_NS = 1000 * 1000,      /* between looks of a rank that waits */
-    REST_NS = 20 * 1000 * 1000, /* after a step: others may have stepped too */
-    LOOKS = 2,                  /* that find the same before a step is made */
+    LOOK_NS = 1000 * 1000,      /* between checks of a waiting rank */
+    REST_NS = 20 * 1000 * 1000, /* after a move: others may have moved too */
+    LOOKS = 2,                  /* checks with the same result before a move */
 };
 
 int tt_place_choose(const tt_place_crowd *crowd, const cpu_set_t *allowed)
@@ -24,12 +24,12 @@ int tt_place_choose(const tt_place_crowd *crowd, const cpu_set_t *allowed)
     for (uint32_t i = 0; i < crowd->peer_count; i++) {
         const bool is_here = crowd->cores[i] == crowd->core;
         if (is_here && crowd->ranks[i] > crowd->rank) {
-            return -1; /* that one goes */
+            return -1; /* that one moves */
         }
         here += is_here ? 1 : 0;
     }
     int best = -1;
-    uint32_t least = here - 1; /* one less there after the step than here before it: no gain */
+    uint32_t least = here - 1; /* with one rank less than here, a move gains nothing */
     for (int core = 0; here > 1 && core < CPU_SETSIZE; core++) {
         if (core == crowd->core || !CPU_ISSET((size_t)core, allowed)) {
             continue;
@@ -46,7 +46,7 @@ int tt_place_choose(const tt_place_crowd *crowd, const cpu_set_t *allowed)
     return best;
 }
 
-/* Where the peers that share memory say they are. */
+/* The cores that peers with shared memory have published. */
 static void take_crowd(const tt_real *real, tt_place_crowd *crowd)
 {
     crowd->peer_count = 0;

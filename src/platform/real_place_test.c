@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_place_test.c - who steps from a crowded core, and where to. */
+ * real_place_test.c - which rank moves from a crowded core, and to which core. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "platform/real_internal.h"
 
-/* Rank `self` of those on `cores`, who may run on the first `allowed_count` cores. */
+/* Rank `self` of those on `cores`, which may run on the first `allowed_count` cores. */
 static int choose(const int *cores, uint32_t rank_count, uint32_t self, int allowed_count)
 {
     tt_place_crowd crowd = {.rank = self, .core = cores[self]};
@@ -29,7 +29,7 @@ static int choose(const int *cores, uint32_t rank_count, uint32_t self, int allo
     return tt_place_choose(&crowd, &allowed);
 }
 
-static void test_the_last_of_a_crowded_core_steps_over(void **state)
+static void test_the_last_rank_of_a_crowded_core_moves(void **state)
 {
     (void)state;
     const int both[] = {1, 1};
@@ -55,7 +55,7 @@ static void test_ranks_spread_evenly_stay(void **state)
     }
 }
 
-static void test_nobody_steps_where_it_may_not_run(void **state)
+static void test_no_rank_moves_outside_its_affinity_mask(void **state)
 {
     (void)state;
     const int both[] = {0, 0};
@@ -70,7 +70,7 @@ static void test_ranks_whose_core_is_not_known_do_not_count(void **state)
     assert_int_equal(choose(alone, 2, 1, 2), -1);
 }
 
-static void test_steps_of_the_last_end_in_balance(void **state)
+static void test_moves_of_the_last_rank_end_in_balance(void **state)
 {
     (void)state;
     int cores[12] = {0};
@@ -92,11 +92,11 @@ static void test_steps_of_the_last_end_in_balance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_last_of_a_crowded_core_steps_over),
+        cmocka_unit_test(test_the_last_rank_of_a_crowded_core_moves),
         cmocka_unit_test(test_ranks_spread_evenly_stay),
-        cmocka_unit_test(test_nobody_steps_where_it_may_not_run),
+        cmocka_unit_test(test_no_rank_moves_outside_its_affinity_mask),
         cmocka_unit_test(test_ranks_whose_core_is_not_known_do_not_count),
-        cmocka_unit_test(test_steps_of_the_last_end_in_balance),
+        cmocka_unit_test(test_moves_of_the_last_rank_end_in_balance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

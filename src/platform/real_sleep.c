@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_sleep.c - waiting without burning: spin, yield, sleep, and being woken.
+ * real_sleep.c - waiting without burning CPU: spin, yield, sleep and wake.
  *
- * Nobody misses a line: the word says ASLEEP, with a full barrier, before the rings are looked at
+ * No wake-up is lost: the word is set to ASLEEP, with a full barrier, before the rings are checked
  * for the last time; senders store their line, with a full barrier, before they read the word.
- * The sleep itself is a poll of the epoll descriptor: it takes no events away, so that it can be
- * done without the baton. Several threads may sleep; a wake is for all of them, so it is taken
- * away only when none of them sleeps any more (real_epoll.c).
+ * The sleep itself is a poll of the epoll descriptor: it consumes no events, so it needs no baton.
+ * Several threads may sleep; a wake is for all of them, so it is consumed only when none of them
+ * sleeps any more (real_epoll.c).
  */
 #include <poll.h>
 #include <sched.h>
@@ -18,20 +18,20 @@
 #include "platform/real_internal.h"
 
 enum {
-    LOOK_NAP_NS_MAX = 2 * 1000 * 1000, /* a look takes some 10 us: one percent of a core at most */
+    LOOK_NAP_NS_MAX = 2 * 1000 * 1000, /* a poll takes some 10 us: at most one percent of a core */
     SPIN_NS_MIN = 5 * 1000,
     SPIN_NS_MAX = 50 * 1000,
-    SPIN_WORTH_NS = 100 * 1000,  /* a wait so short, being woken included, was worth a spin */
+    SPIN_WORTH_NS = 100 * 1000,  /* a wait this short, wake-up included, was worth a spin */
     YIELD_NS = 100 * 1000,       /* of this core's time, where a host's ranks outnumber its cores */
-    YIELD_WALL_NS = 1000 * 1000, /* by the clock: others that compute may keep the core for long */
-    YIELD_OWN_NS = 1500,         /* a yield that took longer ran somebody else */
-    SOCKET_WORTH = 4,            /* spins: news by sockets take longer, as does a look */
-    YIELD_LONG_NS = 1000 * 1000, /* one that took so long ran somebody who computes: a time slice */
-    LONG_WORTH = 4,              /* short ones that a long one outweighs */
-    SHARED_SCORE = 16,           /* of long ones less short ones: the core is shared, */
-    SHARED_NS = 100 * 1000 * 1000, /* for so long */
-    BURST_LOOKS = 64,              /* of a spin before its first yield: some microseconds */
-    GLANCES = 16,                  /* of them, at memory alone, between two passes */
+    YIELD_WALL_NS = 1000 * 1000, /* by the clock: other threads may compute on the core for long */
+    YIELD_OWN_NS = 1500,         /* a longer yield ran another thread */
+    SOCKET_WORTH = 4,            /* times spin_ns with sockets, which are slower, as is epoll */
+    YIELD_LONG_NS = 1000 * 1000, /* a yield this long ran a computing thread: a time slice */
+    LONG_WORTH = 4,              /* one long yield counts as much as so many short ones */
+    SHARED_SCORE = 16,           /* long yields less short ones: the core counts as shared */
+    SHARED_NS = 100 * 1000 * 1000, /* for this long */
+    BURST_LOOKS = 64,              /* checks of a spin before its first yield: some microseconds */
+    GLANCES = 16,                  /* of them, at memory only, between two passes */
 };
 
 static const uint64_t NS_PER_S = 1000000000;
@@ -43,7 +43,7 @@ static void set_awake(tt_real *real, tt_wake awake)
     }
 }
 
-/* A spin that was answered earns the next one more time, a vain one less. */
+/* A spin that saw an event doubles the next one; one that saw none shortens it. */
 static void learn(tt_real *real, bool answered)
 {
     const uint64_t spin_ns = answered ? real->spin_ns * 2 : real->spin_ns * 3 / 4;
@@ -62,12 +62,12 @@ void tt_real_linger(tt_real *real)
 {
     set_awake(real, TT_WAKE_LINGERING);
     if (atomic_load(&real->sleepers) > 0) {
-        /* It went to sleep when peers were told to ring; now they are not. */
+        /* It sleeps because peers would ring; from now on they do not. */
         tt_real_wake(real);
     }
 }
 
-/* Links that must be told before somebody sleeps on their descriptors; false: there is work. */
+/* Arms links that need it before a sleep on their descriptors; false: there is work. */
 static bool arm_links(tt_real *real)
 {
     bool is_armed = true;
@@ -112,7 +112,7 @@ void tt_real_sleep_block(tt_real *real, uint64_t until_ns)
 
 void tt_real_sleep_end(tt_real *real)
 {
-    /* Else two ranks that answer each other in the time it takes to wake would sleep for ever. */
+    /* Otherwise two ranks that reply to each other within a wake-up's time would always sleep. */
     if (real->spins && tt_real_clock() - real->quiet_since_ns < SPIN_WORTH_NS) {
         learn(real, true);
     }
@@ -131,26 +131,25 @@ void tt_real_sleep(tt_real *real, uint64_t until_ns)
 void tt_real_wake(tt_real *real)
 {
     const uint64_t one = 1;
-    /* A full counter has rung already. */
+    /* If the counter is full, the descriptor is readable already. */
     (void)!write(real->event_fd, &one, sizeof one);
 }
 
-/* A wait that finds nothing new. Its first passes only pause: an answer of a peer that runs is
- * here within a microsecond. Later ones yield, even where every rank has a core by count: the
- * kernel may have put two of them on one, and then the one that spins keeps the other from
- * answering. What others ran for meanwhile is not counted as burnt; looking is, however long it
- * takes: it may be a system call for each socket.
+/* A wait without events. Its first passes only pause: a running peer replies within a microsecond.
+ * Later ones yield, even if there are as many cores as ranks: the kernel may have put two ranks on
+ * one core, where the one that spins keeps the other from replying. Time that other threads ran is
+ * not counted as burnt; polling is, however long it takes: it may be a system call per socket.
  *
- * Who yields to a program that computes, such as a loader of data, is back a time slice later, in
- * each wait anew; a sleeper is put before it when woken. So where yields take slices again and
- * again nobody yields for a while. A peer that computes makes a few of them long, too. */
+ * A thread that yields to a computing one, such as a data loader, resumes only a time slice later,
+ * in each wait; a woken sleeper preempts it. So after repeated long yields this rank sleeps instead
+ * of yielding for a while. A computing peer also causes a few long yields. */
 typedef struct quiet_time {
     uint64_t since_ns, last_ns; /* 0: no yield yet */
     uint64_t burnt_ns;
-    uint32_t burst; /* looks left before the first yield */
+    uint32_t burst; /* checks left before the first yield */
 } quiet_time;
 
-/* Might a pass find something? One load per ring. */
+/* May a pass find anything? One load per ring. */
 static bool has_mail(const tt_real *real)
 {
     for (uint32_t i = 0; i < real->memory_count; i++) {
@@ -162,9 +161,9 @@ static bool has_mail(const tt_real *real)
            tt_real_engine_is_busy(real);
 }
 
-/* An engine without a descriptor moves nothing unless it is asked: who waits keeps asking, as the
- * engine's own wait would. Dead peers show at a descriptor, stopped ones by a watch: both are
- * looked for by the clock, since on a busy machine each of these passes may take milliseconds. */
+/* An engine without a descriptor makes no progress unless polled: the waiting thread keeps polling,
+ * as the engine's own wait would. Dead peers are found by epoll, stopped ones by a watch: both are
+ * checked by the clock, since on a busy machine each of these passes may take milliseconds. */
 static void ask_on(tt_real *real, quiet_time *quiet, uint64_t now_ns)
 {
     if (now_ns - quiet->since_ns >= YIELD_WALL_NS) {
@@ -182,7 +181,7 @@ static void note_yield(tt_real *real, uint64_t now_ns, uint64_t took_ns)
     }
     real->shared_score += LONG_WORTH;
     if (real->shared_score >= SHARED_SCORE) {
-        real->shared_score -= LONG_WORTH; /* the next long one is enough */
+        real->shared_score -= LONG_WORTH; /* one more long yield reaches the score again */
         real->shared_until_ns = now_ns + SHARED_NS;
     }
 }
@@ -195,7 +194,7 @@ static uint64_t burn_most_ns(const tt_real *real)
     return real->socket_count > 0 ? SOCKET_WORTH * real->spin_ns : real->spin_ns;
 }
 
-/* True: enough is enough. */
+/* True: the spin ends. */
 static bool quiet_pass(tt_real *real, quiet_time *quiet, uint64_t until_ns)
 {
     if (quiet->burst > 0) {

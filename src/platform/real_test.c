@@ -223,7 +223,7 @@ typedef struct pong {
     bool failed;
 } pong;
 
-/* Take turns; sizes go from inside one line to several rings. Every few turns one side dawdles
+/* Take turns; sizes range from within one line to several rings. Every few turns one side pauses
  * long enough for the other to fall asleep. */
 static void *play(void *argument)
 {
@@ -270,7 +270,7 @@ static void run_threads(bool spins)
     table_destroy(both);
 }
 
-static void test_threads_take_turns_and_no_bell_is_missed(void **state)
+static void test_threads_take_turns_and_no_wake_is_lost(void **state)
 {
     (void)state;
     run_threads(false);
@@ -365,7 +365,7 @@ static void body_waits(player *self, pid_t parent)
     (void)parent;
     const pid_t grandchild = fork();
     if (grandchild == 0) {
-        alarm(60); /* whatever becomes of the test */
+        alarm(60); /* even if the test fails */
         pause();
         _exit(0);
     }
@@ -433,7 +433,7 @@ static void test_waiting_costs_next_to_no_processor_time(void **state)
     }
 }
 
-static void test_the_timer_ends_a_sleep_and_comes_once(void **state)
+static void test_the_timer_ends_a_sleep_and_fires_once(void **state)
 {
     (void)state;
     table *both = table_create(false);
@@ -484,7 +484,7 @@ static void test_a_wake_before_or_during_sleep_ends_it(void **state)
     table_destroy(both);
 }
 
-static void test_a_frame_that_came_before_the_last_look_prevents_sleep(void **state)
+static void test_a_frame_before_the_last_check_prevents_sleep(void **state)
 {
     (void)state;
     table *both = table_create(false);
@@ -496,7 +496,7 @@ static void test_a_frame_that_came_before_the_last_look_prevents_sleep(void **st
     assert_int_equal(both->players[1].frame_count, 1);
     assert_true(tt_real_sleep_begin(both->players[1].real, UINT64_MAX, &until_ns));
     assert_int_equal(send_bytes(&both->players[0], 1, "x", 1), TT_OK);
-    tt_real_sleep_block(both->players[1].real, UINT64_MAX); /* returns: the bell was rung */
+    tt_real_sleep_block(both->players[1].real, UINT64_MAX); /* returns: the peer has rung */
     tt_real_sleep_end(both->players[1].real);
     tt_real_poll(both->players[1].real);
     assert_int_equal(both->players[1].frame_count, 2);
@@ -514,7 +514,7 @@ static void test_lingering_wakes_a_thread_that_blocks(void **state)
     const uint64_t limit_ns = tt_real_now(real) + 20 * SECOND;
     assert_true(tt_real_sleep_begin(real, limit_ns, &until_ns));
     tt_real_drive(real);  /* another thread takes over, */
-    tt_real_linger(real); /* and lets go: from now on peers do not ring */
+    tt_real_linger(real); /* and releases it: from now on peers do not ring */
     assert_int_equal(send_bytes(&both->players[0], 1, "x", 1), TT_OK);
     tt_real_sleep_block(real, until_ns);
     assert_true(tt_real_now(real) < limit_ns);
@@ -698,7 +698,7 @@ static void test_a_copied_frame_is_written_and_an_idle_one_of_many_sockets_left_
     lazy_destroy(&world, LAZY_MAX);
 }
 
-static void test_few_sockets_are_read_without_asking_unless_they_wait_to_write(void **state)
+static void test_few_sockets_are_read_without_epoll_unless_they_wait_to_write(void **state)
 {
     (void)state;
     lazy_world world;
@@ -747,19 +747,19 @@ static void test_a_forked_child_keeps_no_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_take_turns_and_no_bell_is_missed),
+        cmocka_unit_test(test_threads_take_turns_and_no_wake_is_lost),
         cmocka_unit_test(test_processes_take_turns_and_part_with_goodbye),
         cmocka_unit_test(test_a_killed_peer_is_reported_while_we_sleep),
         cmocka_unit_test(test_a_stopped_peer_is_silent_and_comes_back),
         cmocka_unit_test(test_waiting_costs_next_to_no_processor_time),
-        cmocka_unit_test(test_the_timer_ends_a_sleep_and_comes_once),
+        cmocka_unit_test(test_the_timer_ends_a_sleep_and_fires_once),
         cmocka_unit_test(test_a_wake_before_or_during_sleep_ends_it),
-        cmocka_unit_test(test_a_frame_that_came_before_the_last_look_prevents_sleep),
+        cmocka_unit_test(test_a_frame_before_the_last_check_prevents_sleep),
         cmocka_unit_test(test_lingering_wakes_a_thread_that_blocks),
         cmocka_unit_test(test_shared_memory_is_viewed_where_its_owner_located_it),
         cmocka_unit_test(test_random_numbers_follow_seed_and_rank),
         cmocka_unit_test(test_a_copied_frame_is_written_and_an_idle_one_of_many_sockets_left_alone),
-        cmocka_unit_test(test_few_sockets_are_read_without_asking_unless_they_wait_to_write),
+        cmocka_unit_test(test_few_sockets_are_read_without_epoll_unless_they_wait_to_write),
         cmocka_unit_test(test_a_forked_child_keeps_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

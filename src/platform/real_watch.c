@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_watch.c - is a peer of this host stopped? A debugger, a batch system or ^Z may do that; the
- * peer is not dead and is waited for, but people want to know for whom. Idle links carry no
- * heartbeats: who waits asks the kernel instead, once a second.
+ * real_watch.c - is a peer of this host stopped? A debugger, a batch system or ^Z may stop it. It
+ * is not dead and is waited for, but users want to know which rank it is. Idle links carry no
+ * heartbeats: the waiting thread reads the peer's state from /proc instead, once a second.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static char process_state(pid_t pid)
     const ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
     text[bytes > 0 ? bytes : 0] = '\0';
-    /* The name before it may hold anything, also brackets and blanks. */
+    /* The name before it may contain any character, also brackets and blanks. */
     const char *name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' ? name_end[2] : '\0';
 }
@@ -40,7 +40,7 @@ static void watch_peer(tt_real *real, uint32_t peer)
         return;
     }
     state->silent = stopped;
-    real->in_pass = true; /* one time of day for the upcall */
+    real->in_pass = true; /* `now` is constant during the upcall */
     real->machine.ops->peer(real->machine.self, peer, stopped ? TT_PEER_SILENT : TT_PEER_BACK,
                             stopped ? "its process is stopped" : "running again");
     real->in_pass = false;
@@ -51,7 +51,7 @@ uint64_t tt_real_watch(tt_real *real)
 {
     const uint64_t now_ns = tt_real_clock();
     bool any = false;
-    /* Not asked for a while: this is a new wait, and most waits end before the first look. */
+    /* Not called for a while: this is a new wait, and most waits end before the first check. */
     if (now_ns > real->watch_at_ns + WATCH_NS) {
         real->watch_at_ns = now_ns + WATCH_NS;
     }

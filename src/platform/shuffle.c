@@ -2,9 +2,9 @@
  *
  * shuffle.c - a bag of frames; see shuffle.h.
  *
- * An item of the bag is a parcel that awaits its delivery, the second half of a long one, or a
- * `sent` for the sender. Items are picked at random; a pick that cannot happen now (a link in the
- * middle of a long frame) passes to the next.
+ * An item of the bag is a parcel to deliver, the second half of a long one, or a `sent` for the
+ * sender. Items are picked at random; if one cannot happen now (its link is in the middle of a long
+ * frame), the next is picked.
  */
 #include "platform/shuffle.h"
 
@@ -26,7 +26,7 @@ typedef struct shuffle_rank {
     bool has_work;
     uint64_t timer_at;
     tt_local local;
-    tt_parcel **arriving; /* [size] the long frame that is half here, by sender */
+    tt_parcel **arriving; /* [size] the long frame that has half arrived, by sender */
 } shuffle_rank;
 
 typedef enum item_kind { ITEM_FRAME, ITEM_SENT, ITEM_LANDED } item_kind;
@@ -34,7 +34,7 @@ typedef enum item_kind { ITEM_FRAME, ITEM_SENT, ITEM_LANDED } item_kind;
 typedef struct shuffle_item {
     item_kind kind;
     tt_parcel *parcel;   /* frame */
-    uint32_t rank, peer; /* sent: whose, and to whom; landed: whose */
+    uint32_t rank, peer; /* sent: sender and receiver; landed: the rank */
     uint64_t token;
 } shuffle_item;
 
@@ -69,7 +69,7 @@ static void item_remove(tt_shuffle *shuffle, size_t index)
     shuffle->items[index] = shuffle->items[--shuffle->item_count];
 }
 
-/* Downcalls add and remove items, so that an index does not survive an upcall. */
+/* By parcel: downcalls add and remove items, so an index is not valid after an upcall. */
 static void item_remove_parcel(tt_shuffle *shuffle, const tt_parcel *parcel)
 {
     for (size_t i = 0; i < shuffle->item_count; i++) {
@@ -80,7 +80,8 @@ static void item_remove_parcel(tt_shuffle *shuffle, const tt_parcel *parcel)
     }
 }
 
-/* May a frame come now? Not past a long one, nor past an older one if in order. */
+/* May a frame arrive now? Not before a long one that has begun, nor before an older one if in
+ * order. */
 static bool may_come(const tt_shuffle *shuffle, const tt_parcel *parcel)
 {
     const tt_parcel *half = shuffle->ranks[parcel->send.peer].arriving[parcel->from];
@@ -129,7 +130,7 @@ static void shuffle_timer(tt_platform *platform, uint64_t at_ns)
     rank_of(platform)->timer_at = at_ns;
 }
 
-/* To all, as if there were one host; now and then not. */
+/* To all, as on one host; fails at random. */
 static tt_status shuffle_post(shuffle_rank *rank, const tt_send *send)
 {
     tt_shuffle *shuffle = rank->shuffle;
@@ -171,7 +172,7 @@ static tt_status shuffle_send(tt_platform *platform, const tt_send *send)
     return TT_IN_PROGRESS;
 }
 
-/* Give borrowed payloads of (rank, peer, token) back, and forget `sent` if asked. */
+/* Return borrowed payloads of (rank, peer, token), and drop `sent` if it is a recall. */
 static void give_back(tt_shuffle *shuffle, const shuffle_item *whose, bool is_recall)
 {
     for (size_t i = shuffle->item_count; i-- > 0;) {
@@ -219,7 +220,7 @@ static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t byte
     (void)bytes;
 }
 
-/* Parts as short as they may be, by any hand, in any order; often not all of them. */
+/* Short parts, by any hand, in any order; often not all of them. */
 static uint64_t shuffle_work(tt_platform *platform, const tt_work_order *order)
 {
     tt_shuffle *shuffle = rank_of(platform)->shuffle;
@@ -284,7 +285,7 @@ static void deliver(tt_shuffle *shuffle, size_t index)
         *half = parcel; /* so that discard finds it */
         if (tt_parcel_announce(parcel, &rank->machine)) {
             rank->has_work = true;
-            return; /* the rest comes later */
+            return; /* the rest arrives later */
         }
         *half = NULL;
         item_remove_parcel(shuffle, parcel);
@@ -321,7 +322,7 @@ static void tell_landed(tt_shuffle *shuffle, size_t index)
     rank->has_work = true;
 }
 
-/* Machines do their work now and then, in any order. */
+/* One machine with work steps, chosen at random. */
 static bool step_machine(tt_shuffle *shuffle)
 {
     const uint32_t size = shuffle->config.size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim.c - ranks of the simulated world and their platform's table; see sim.h. */
+ * sim.c - ranks of the simulated cluster and their platform's table; see sim.h. */
 #include "platform/sim.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static tt_status sim_send(tt_platform *platform, const tt_send *send)
     TT_ASSERT(send->peer < rank->sim->config.size);
     TT_ASSERT(send->peer != rank->rank);
     if (rank->life != TT_SIM_ALIVE) {
-        return TT_ERR_SHUT_DOWN; /* its machine is being taken apart */
+        return TT_ERR_SHUT_DOWN; /* its machine is being destroyed */
     }
     return tt_sim_link_send(rank->sim, rank->rank, send);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim.h - the simulated world: ranks, links and faults as seeded discrete events.
+ * sim.h - the simulated cluster: ranks, links and faults as seeded discrete events.
  *
  * Every rank has a clock that upcalls and local work advance. Every pair has a link per direction
  * with latency, bandwidth, jitter and a queue in which urgency overtakes. The same seed and calls
  * give the same events, which `tt_sim_hash` proves.
  *
- * Calls into a machine (submit) are made from a call event, so that they happen at a time of the
- * rank and never inside another upcall.
+ * Calls into a machine (submit) are made from a call event, so that they happen at the rank's own
+ * time and never inside another upcall.
  *
  * Layer:   platform.
  * Threads: one at a time.
@@ -20,12 +20,12 @@
 
 typedef struct tt_sim tt_sim;
 
-/* How often something goes wrong with a frame, of 1000. */
+/* How many of 1000 frames are disturbed, and how. */
 typedef struct tt_sim_noise {
     uint32_t spike;     /* late by up to spike_ns */
     uint32_t drop;      /* lost and sent again: late by resend_ns */
     uint32_t reorder;   /* overtakes frames sent before it */
-    uint32_t duplicate; /* comes twice: breaks promise (2) of platform.h, machines must bear it */
+    uint32_t duplicate; /* arrives twice: breaks promise (2) of platform.h; machines must cope */
     uint64_t spike_ns, resend_ns;
 } tt_sim_noise;
 
@@ -33,16 +33,16 @@ typedef struct tt_sim_config {
     uint32_t size;
     uint64_t seed;
     const uint32_t *host_of; /* [size], or NULL: one host; copied */
-    bool has_views;          /* ranks of one host see each other's regions */
+    bool has_views;          /* ranks of one host have views of each other's regions */
     uint64_t latency_ns, local_latency_ns;
     uint64_t jitter_ns;
     uint64_t bytes_per_us, local_bytes_per_us;
     uint64_t upcall_ns;         /* cost of one upcall */
     uint64_t work_bytes_per_us; /* of copies and sums */
-    uint64_t detect_ns;         /* until an exit is known */
-    uint64_t silence_ns;        /* until a stopped rank is called silent */
+    uint64_t detect_ns;         /* until an exit is detected */
+    uint64_t silence_ns;        /* until a stopped rank is reported silent */
     uint32_t borrow;            /* of 1000 payloads, borrowed until they are on the wire */
-    uint32_t post;              /* of 1000 frames for a whole host, taken; 0: always refused */
+    uint32_t post;              /* of 1000 frames to a whole host, accepted; 0: always refused */
     tt_sim_noise noise;
     uint64_t fail_at; /* this allocation of the machines fails, from 1; 0: none */
 } tt_sim_config;
@@ -58,7 +58,7 @@ bool tt_sim_destroy(tt_sim *sim);
 tt_platform *tt_sim_platform(tt_sim *sim, uint32_t rank);
 void tt_sim_attach(tt_sim *sim, uint32_t rank, tt_machine machine);
 
-/* Call `call(argument)` as rank `rank` at `at_ns`, as soon as it is running. */
+/* Call `call(argument)` as rank `rank` at `at_ns`, or as soon after as it runs. */
 typedef void tt_sim_call_fn(void *argument);
 void tt_sim_call(tt_sim *sim, uint32_t rank, uint64_t at_ns, tt_sim_call_fn *call, void *argument);
 
@@ -74,7 +74,7 @@ uint64_t tt_sim_allocations(const tt_sim *sim);
 /* The machines' allocation after `count` more fails, and the next `further` ones of the same rank;
  * in place of config.fail_at. */
 void tt_sim_starve(tt_sim *sim, uint64_t count, uint64_t further);
-/* Until `is_fed` is taken back none fails: the caller's own. */
+/* While `is_fed`, no allocation fails: for the caller's own. */
 void tt_sim_feed(tt_sim *sim, bool is_fed);
 /* Has an allocation failed? */
 bool tt_sim_has_starved(const tt_sim *sim);
@@ -84,22 +84,22 @@ uint64_t tt_sim_live_allocations(const tt_sim *sim, uint32_t rank);
 
 /* ---- faults, now ---- */
 
-/* The process is gone: no more upcalls. What was on the wire still comes, except that a long frame
- * may be cut in the middle; then the others are told DOWN. */
+/* The process is gone: no more upcalls. Frames on the wire still arrive, except that a long frame
+ * may be cut in the middle; then the others get DOWN. */
 void tt_sim_kill(tt_sim *sim, uint32_t rank);
-/* It says goodbye: what it sent still comes, then LEFT. Its machine gets no more upcalls. */
+/* It leaves in order: its frames still arrive, then LEFT. Its machine gets no more upcalls. */
 void tt_sim_leave(tt_sim *sim, uint32_t rank);
-/* No upcalls until then; others are told SILENT and BACK. */
+/* No upcalls until then; others get SILENT and BACK. */
 void tt_sim_stop(tt_sim *sim, uint32_t rank, uint64_t until_ns);
 /* Frames between the two are held until then. */
 void tt_sim_cut(tt_sim *sim, uint32_t a, uint32_t b, uint64_t until_ns);
-/* The link between the two is lost for good: both are told DOWN. */
+/* The link between the two is lost for good: both get DOWN. */
 void tt_sim_sever(tt_sim *sim, uint32_t a, uint32_t b);
 
 bool tt_sim_is_alive(const tt_sim *sim, uint32_t rank);
 
-/* For tests of what machines do with bytes they must not trust: put a frame into the world as if
- * `from` had sent it. The payload is copied. */
+/* For tests of how machines treat untrusted bytes: send a frame as if from `from`. The payload is
+ * copied. */
 void tt_sim_forge(tt_sim *sim, uint32_t from, const tt_send *send);
 
 /* Called for every frame that is announced; may be NULL. */

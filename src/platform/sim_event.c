@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim_event.c - the heap of events, and what each does. Times are unique in order: equal ones go
- * by sequence, so that a run is a function of its seed.
+ * sim_event.c - the heap of events, and what each does. The order is total: events of equal time
+ * are ordered by sequence, so that a run is a function of its seed.
  *
- * Events of a rank that is busy are put off until it is free, and all but one of them then again.
- * Those that follow each other, in time and sequence, with none of another rank between them are a
- * train, of which the heap knows the first: it is put off as a whole, so that a crowd of events
- * costs no more than a few. The order is that of events which are put off one by one. */
+ * Events of a busy rank are deferred until it is free, and all but one of them then again.
+ * Consecutive events in time and sequence, with none of another rank between them, form a train, of
+ * which the heap holds the first: a train is deferred as a whole, so that many events cost no more
+ * than a few. The order is the same as if events were deferred one by one. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -76,7 +76,7 @@ static void due_remove(tt_sim *sim, tt_sim_event *event)
     }
 }
 
-/* The event, which may be there already, belongs to the time `at` now. */
+/* Schedules the event, which may be in the heap already, at `at`. */
 static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
 {
     const tt_sim_due due = {
@@ -93,7 +93,7 @@ static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
     due_rise(sim, sim->due_count++, due);
 }
 
-/* Take the first of all out. Those behind it in its train stay where they were in the order. */
+/* Removes the first event. The rest of its train keeps its place in the order. */
 static void due_take(tt_sim *sim)
 {
     tt_sim_event *event = sim->due[0].event, *heir = event->next;
@@ -110,7 +110,7 @@ static void due_take(tt_sim *sim)
     event->next = event->last = NULL;
 }
 
-/* The first of all, and its train unless `is_single`, belong to the time `at` now. */
+/* Reschedules the first event, and its train unless `is_single`, at `at`. */
 static void due_put_off(tt_sim *sim, uint64_t at, bool is_single)
 {
     tt_sim_event *event = sim->due[0].event, *train = sim->put_off;
@@ -196,7 +196,7 @@ void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all)
 {
     for (size_t i = sim->due_count; i-- > 0;) {
         if (sim->due[i].event->rank != like->rank) {
-            continue; /* nor is its train */
+            continue; /* its train has the same rank */
         }
         for (tt_sim_event *event = sim->due[i].event; event != NULL; event = event->next) {
             if (event->kind == TT_SIM_SENT && event->peer == like->peer &&
@@ -253,11 +253,11 @@ static void call_rank(tt_sim *sim, tt_sim_event *event)
     }
 }
 
-/* Local work after every upcall; more of it later, so that frames come between. */
+/* Local work after every upcall; the rest later, so that frames can arrive in between. */
 static void step_rank(tt_sim *sim, tt_sim_rank *rank)
 {
     if (rank->life != TT_SIM_ALIVE || !rank->has_machine) {
-        return; /* the call ended it */
+        return; /* the call killed it */
     }
     if (rank->machine.ops->step(rank->machine.self) && !rank->is_stepping) {
         rank->is_stepping = true;
@@ -292,7 +292,7 @@ bool tt_sim_step(tt_sim *sim)
     sim->now = sim->due[0].at;
     const uint64_t at = event->kind == TT_SIM_DEPART ? sim->now : callable_at(sim, rank);
     if (at > sim->now && rank->has_machine) {
-        /* A fault of this very time comes after the first of them. */
+        /* Only the first: a fault at this very time may follow it. */
         due_put_off(sim, at, is_later);
         return true;
     }
@@ -309,14 +309,14 @@ bool tt_sim_step(tt_sim *sim)
         return true;
     }
     if (event->kind == TT_SIM_PEER && !tt_sim_peer_told(sim, event)) {
-        return true; /* frames are still to come; later */
+        return true; /* frames are still in flight; later */
     }
     note(sim, event);
     rank->now = sim->now;
     rank->busy_until = sim->now + sim->config.upcall_ns;
     rank->is_stepping = rank->is_stepping && event->kind != TT_SIM_WORK;
     call_rank(sim, event);
-    if (event->place == 0) { /* a long frame uses its event again */
+    if (event->place == 0) { /* a long frame reuses its event */
         event_free(sim, event);
     }
     step_rank(sim, rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim_fault.c - what goes wrong with ranks and pairs of ranks. Promise (4) of platform.h is kept:
- * nobody hears DOWN or LEFT before all that was on the wire has come. */
+ * sim_fault.c - faults of ranks and of pairs of ranks. Promise (4) of platform.h is kept: DOWN and
+ * LEFT are delivered after all frames on the wire. */
 #include "base/base.h"
 #include "platform/sim_internal.h"
 
@@ -41,7 +41,7 @@ bool tt_sim_peer_told(tt_sim *sim, tt_sim_event *event)
         return false;
     }
     link->has_said_down = true;
-    /* Borrowed payloads are given back without `sent`. */
+    /* Borrowed payloads are returned without `sent`. */
     tt_sim_link_empty(sim, tt_sim_link_of(sim, event->rank, event->peer));
     tt_sim_sent_forget(sim, &(tt_sim_event){.rank = event->rank, .peer = event->peer}, true);
     return true;

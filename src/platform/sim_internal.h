@@ -25,12 +25,12 @@ typedef enum tt_sim_event_kind {
     TT_SIM_SENT,    /* rank, token */
     TT_SIM_TIMER,   /* rank */
     TT_SIM_WORK,    /* rank: step */
-    TT_SIM_PEER,    /* rank is told about peer */
+    TT_SIM_PEER,    /* upcall `peer` of rank about peer */
     TT_SIM_CALL,    /* rank, call */
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
-    size_t place;              /* in the heap, from 1; 0: it is not there, or not the first */
+    size_t place;              /* in the heap, from 1; 0: not in it, or not first of its train */
     struct tt_sim_event *next; /* in the free list, or in its train */
     struct tt_sim_event *last; /* of a train's first: its last, if there are others */
     uint32_t behind;           /* of a train's first: others */
@@ -58,10 +58,10 @@ struct tt_sim_link {
     tt_parcel *queue;    /* most urgent first */
     bool is_busy;        /* a departure is due */
     uint64_t free_at;    /* of the wire */
-    bool is_down;        /* `to` knows, or will soon, that nothing more comes */
-    bool has_said_down;  /* `to` has been told */
+    bool is_down;        /* DOWN is due or was delivered to `to`: nothing more arrives */
+    bool has_said_down;  /* DOWN was delivered to `to` */
     uint32_t under_way;  /* parcels on the wire or half arrived */
-    tt_parcel *arriving; /* long frame, half here */
+    tt_parcel *arriving; /* long frame, half of it arrived */
     uint64_t held_until; /* cut */
     uint64_t latest;     /* arrival of the latest parcel, to keep order */
 };
@@ -92,7 +92,7 @@ struct tt_sim {
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;
-    tt_sim_event *put_off; /* the train that was put off last; NULL: others came since */
+    tt_sim_event *put_off; /* the train deferred last; NULL: other events were added since */
     uint64_t put_off_end;  /* sequence after its last */
     uint64_t sequence;
     uint64_t now;
@@ -123,11 +123,11 @@ void tt_sim_link_recall(tt_sim *sim, uint32_t from, uint32_t to, uint64_t token)
 void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link);
 void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event);
 void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event);
-/* Forget what waits to be sent. */
+/* Drop queued parcels. */
 void tt_sim_link_empty(tt_sim *sim, tt_sim_link *link);
 
 /* sim_fault.c */
-/* Tell event->rank about event->peer, once all has come; true: the event is used up. */
+/* Deliver the peer event to event->rank once all frames have arrived; true: the event is done. */
 bool tt_sim_peer_told(tt_sim *sim, tt_sim_event *event);
 
 #endif

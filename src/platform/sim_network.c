@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim_network.c - links of the simulated world: queues, wires, noise.
+ * sim_network.c - links of the simulated cluster: queues, wires, noise.
  *
- * A link keeps what was sent in a queue, most urgent first. When its wire is free the first parcel
+ * A link keeps sent frames in a queue, most urgent first. When its wire is free the first parcel
  * departs, occupies the wire for its length, and arrives after the latency. Parcels of a link
- * arrive in the order of departure unless noise says otherwise, as on a stream: one that is late
- * holds up those behind it.
+ * arrive in the order of departure unless noise reorders them, as on a stream: a late one delays
+ * those behind it.
  */
 #include <stdlib.h>
 
@@ -92,7 +92,7 @@ static bool happens(tt_sim *sim, uint32_t of_1000)
     return of_1000 > 0 && tt_random_below(&sim->random, 1000) < of_1000;
 }
 
-/* Does `rank` know that `peer` is gone? */
+/* Was DOWN or LEFT of `peer` delivered to `rank`? */
 static bool knows_gone(const tt_sim *sim, uint32_t rank, uint32_t peer)
 {
     const tt_sim_link *back = tt_sim_link_find(sim, peer, rank);
@@ -137,7 +137,7 @@ tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send)
     return is_borrowed ? TT_IN_PROGRESS : TT_OK;
 }
 
-/* A frame of its own for each of the host; as with shared memory, it may have no room. */
+/* One frame for each rank of the host; as with shared memory, there may be no room. */
 tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
 {
     if (sim->config.post == 0 || !happens(sim, sim->config.post)) {

@@ -110,7 +110,7 @@ static void write_output(const tt_launch *launch, uint8_t *const *inputs)
     }
 }
 
-/* Inputs are copied before anything is written: outputs may lie over them. */
+/* Inputs are copied before anything is written: outputs may overlap them. */
 static void run(const model_op *op)
 {
     uint8_t **inputs = tt_local_take(op->size * sizeof(*inputs));

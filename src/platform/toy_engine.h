@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * toy_engine.h - an outside engine for ranks that live in one process: what sim and shuffle launch
- * on.
+ * toy_engine.h - an outside engine for ranks in one process, for sim and shuffle.
  *
  * As strict as the strictest engine: ops of a set are matched by the order in which each member
  * launches them, and members that launch different ops are a bug of the machine.

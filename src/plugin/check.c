@@ -11,8 +11,8 @@ static bool check_version(const char *path, const tutti_plugin *found, tt_text *
 {
     if (found->abi != TUTTI_PLUGIN_ABI) {
         tt_text_add(why,
-                    "%s is for plugin version %u, this is Tutti %d.%d with version %d; build it "
-                    "anew (tutti plugin build)",
+                    "%s has plugin version %u, but Tutti %d.%d needs version %d; rebuild it "
+                    "(tutti plugin build)",
                     path, found->abi, TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_PLUGIN_ABI);
         return false;
     }
@@ -26,7 +26,7 @@ static bool check_name(const char *path, const tutti_plugin *found, tt_text *why
     (void)snprintf(expected, sizeof(expected), TT_PLUGIN_FILE_PREFIX "%.*s" TT_PLUGIN_FILE_SUFFIX,
                    TT_PLUGIN_NAME_BYTES, found->name != NULL ? found->name : "");
     if (found->struct_bytes < sizeof(*found) || strcmp(file + 1, expected) != 0) {
-        tt_text_add(why, "%s calls itself '%.64s'; a plugin's file is tutti-<name>.so", path,
+        tt_text_add(why, "%s declares the name '%.64s'; its file must be tutti-<name>.so", path,
                     found->name != NULL ? found->name : "");
         return false;
     }
@@ -40,9 +40,9 @@ typedef struct member {
 } member;
 
 typedef struct table {
-    const char *what; /* for people */
+    const char *what; /* for messages */
     const void *ops;
-    size_t bytes_told, bytes; /* by the plugin; of this Tutti */
+    size_t bytes_told, bytes; /* as the plugin declares; of this Tutti */
     uint32_t flags, flags_known;
 } table;
 
@@ -64,17 +64,16 @@ static const member transport_members[] = {
     TRANSPORT(recall),  TRANSPORT(discard),    TRANSPORT(poll),     TRANSPORT(descriptor),
     TRANSPORT(arm),     TRANSPORT(is_idle),    TRANSPORT(state)};
 
-/* Before its functions are looked at: they may not be there. */
+/* Before its functions are read: the table may be too short for them. */
 static bool check_table(const char *path, const table *given, tt_text *why)
 {
     if (given->bytes_told < given->bytes) {
-        tt_text_add(why, "%s: the table of %s has %zu bytes, this Tutti's has %zu; build it anew",
+        tt_text_add(why, "%s: the table of %s has %zu bytes, this Tutti's has %zu; rebuild it",
                     path, given->what, given->bytes_told, given->bytes);
         return false;
     }
     if ((given->flags & ~given->flags_known) != 0) {
-        tt_text_add(why,
-                    "%s: %s has flags %#x that this Tutti %d.%d does not know; use a newer one",
+        tt_text_add(why, "%s: %s has flags %#x, unknown to this Tutti %d.%d; use a newer Tutti",
                     path, given->what, given->flags & ~given->flags_known, TUTTI_VERSION_MAJOR,
                     TUTTI_VERSION_MINOR);
         return false;
@@ -82,7 +81,7 @@ static bool check_table(const char *path, const table *given, tt_text *why)
     return true;
 }
 
-/* Names what is missing, all of it. */
+/* Names all missing functions. */
 static bool check_members(const char *path, const table *given, const member *members,
                           size_t member_count, tt_text *why)
 {
@@ -92,7 +91,7 @@ static bool check_members(const char *path, const table *given, const member *me
         memcpy(&function, (const char *)given->ops + members[i].offset, sizeof(function));
         if (function == NULL) {
             if (is_whole) {
-                tt_text_add(why, "%s: %s lacks what it must have:", path, given->what);
+                tt_text_add(why, "%s: %s lacks required functions:", path, given->what);
             }
             tt_text_add(why, "%s %s", is_whole ? "" : ",", members[i].name);
             is_whole = false;
@@ -112,10 +111,10 @@ static bool check_engine(const char *path, const tutti_engine_ops *ops, tt_text 
     if (!check_table(path, &given, why)) {
         return false;
     }
-    if (ops->thread_level < TUTTI_THREAD_SERIALIZED) { /* whoever waits drives it */
+    if (ops->thread_level < TUTTI_THREAD_SERIALIZED) { /* any waiting thread drives it */
         tt_text_add(why,
                     "%s: the engine needs one thread of its own (TUTTI_THREAD_PINNED, or no "
-                    "thread_level at all), which this Tutti does not give; it must declare "
+                    "thread_level at all), which this Tutti does not provide; declare "
                     "TUTTI_THREAD_SERIALIZED or more",
                     path);
         return false;
@@ -142,12 +141,12 @@ static bool check_part(const char *path, const tutti_plugin *found, tt_plugin_pa
 {
     const bool has_engine = found->engine != NULL;
     if (!has_engine && found->transport == NULL) {
-        tt_text_add(why, "%s brings neither an engine nor a transport", path);
+        tt_text_add(why, "%s has neither an engine nor a transport", path);
         return false;
     }
     if ((part == TT_PLUGIN_ENGINE && !has_engine) ||
         (part == TT_PLUGIN_TRANSPORT && found->transport == NULL)) {
-        tt_text_add(why, "%s brings %s, not %s; use %s=%s", path,
+        tt_text_add(why, "%s has %s, not %s; use %s=%s", path,
                     has_engine ? "an engine" : "a transport",
                     has_engine ? "a transport" : "an engine",
                     has_engine ? "TUTTI_ENGINE" : "TUTTI_TRANSPORT", found->name);

@@ -14,8 +14,8 @@
 #define TT_PLUGIN_FILE_PREFIX "tutti-"
 #define TT_PLUGIN_FILE_SUFFIX ".so"
 
-/* Is `found`, of the file at `path`, whole, and has it `part`? False: `why` names the fault and the
- * cure. Nothing of it is called. */
+/* Is `found`, of the file at `path`, complete, and has it `part`? False: `why` names the fault and
+ * the cure. None of its functions is called. */
 bool tt_plugin_check(const char *path, const tutti_plugin *found, tt_plugin_part part,
                      tt_text *why);
 

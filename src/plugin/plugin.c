@@ -20,7 +20,7 @@
 
 enum { FOLDERS_MAX = 16 };
 
-/* What to install where the library below a plugin is missing. */
+/* The package to install if the library below a plugin is missing. */
 static const struct {
     const char *name, *library, *build;
 } known[] = {
@@ -45,7 +45,7 @@ bool tt_plugin_home(const tt_plugin_source *source, char path_out[TT_PLUGIN_PATH
     return length > 0 && length < TT_PLUGIN_PATH_BYTES;
 }
 
-enum { OWN_PATH_BYTES = TT_PLUGIN_PATH_BYTES - 64 }; /* leaves room for what is below */
+enum { OWN_PATH_BYTES = TT_PLUGIN_PATH_BYTES - 64 }; /* leaves room for a subfolder */
 
 /* The file that holds this code: the library, or a program linked with it. */
 static bool own_file(char path_out[OWN_PATH_BYTES])
@@ -127,7 +127,7 @@ static tt_plugin_owners owners_here(void)
     return tt_plugin_owners_here(own_file(path) ? path : NULL);
 }
 
-/* The plugin in the file `real`, found as `path`; or NULL and why not. */
+/* The plugin in the file `real`, found as `path`; or NULL with the reason in `why`. */
 static const tutti_plugin *open_file(const char *path, const char *real, tt_plugin_part part,
                                      tt_text *why)
 {
@@ -139,14 +139,14 @@ static const tutti_plugin *open_file(const char *path, const char *real, tt_plug
         const char *error = dlerror();
         tt_text_add(why, "%s", error != NULL ? error : path);
         if (library_of(name) != NULL) {
-            tt_text_add(why, "; install %s, or build the plugin anew with the site's own",
+            tt_text_add(why, "; install %s, or rebuild the plugin with the site's own",
                         library_of(name));
         }
         return NULL;
     }
     const tutti_plugin *found = dlsym(handle, TUTTI_PLUGIN_SYMBOL);
     if (found == NULL) {
-        tt_text_add(why, "%s is no plugin of Tutti: it has no symbol " TUTTI_PLUGIN_SYMBOL, path);
+        tt_text_add(why, "%s is not a Tutti plugin: it has no symbol " TUTTI_PLUGIN_SYMBOL, path);
     } else if (tt_plugin_check(path, found, part, why)) {
         return found; /* stays loaded */
     }
@@ -190,7 +190,8 @@ static const tutti_plugin *load_one(const tt_plugin_source *source, const char *
     tt_text passed_over = {0};
     const tt_plugin_owners owners = owners_here();
     if (!is_name(name)) {
-        tt_text_add(why, "'%.80s' is no name of a plugin", name);
+        tt_text_add(why, "'%.80s' is not a plugin name; use lower-case letters, digits, - and _",
+                    name);
         return NULL;
     }
     for (size_t i = 0; i < FOLDERS_MAX && tt_plugin_folder(source, i, folder); i++) {
@@ -205,7 +206,7 @@ static const tutti_plugin *load_one(const tt_plugin_source *source, const char *
     }
     if (passed_over.length > 0) {
         tt_text_add(why, PREFIX "%s" SUFFIX " was passed over: %s", name, passed_over.bytes);
-        tt_text_add(why, "else set TUTTI_PLUGIN_PATH to a folder that only you can write");
+        tt_text_add(why, "or set TUTTI_PLUGIN_PATH to a folder that only you can write");
     } else {
         say_missing(source, name, why);
     }
@@ -214,7 +215,7 @@ static const tutti_plugin *load_one(const tt_plugin_source *source, const char *
 
 /* ---- which MPI ---- */
 
-/* What an MPI that is already in this process calls itself, or "". */
+/* The version text of an MPI that is already in this process, or "". */
 static void loaded_mpi(char *text, size_t text_bytes)
 {
     typedef int version_fn(char *, int *);
@@ -264,7 +265,7 @@ const tutti_plugin *tt_plugin_load(const tt_plugin_source *source, const char *n
     const char *const *names = tt_plugin_mpi_names(source);
     const tutti_plugin *found = load_one(source, names[0], part, why);
     if (found != NULL || is_told) {
-        return found; /* the other MPI would not know this launcher, or the program's own */
+        return found; /* the other MPI supports neither this launcher nor the program's own MPI */
     }
     tt_text other = {0};
     found = load_one(source, names[1], part, &other);

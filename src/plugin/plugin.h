@@ -3,8 +3,8 @@
  * plugin.h - find and load plugins (include/tutti/plugin.h) by name.
  *
  * Layer:   plugin; may include base/ only.
- * Threads: pure but for the dynamic linker, which locks itself.
- * Memory:  what is loaded stays loaded; nothing else is kept.
+ * Threads: pure except for the dynamic linker, which locks itself.
+ * Memory:  loaded plugins stay loaded; nothing else is kept.
  */
 #ifndef TUTTI_PLUGIN_PLUGIN_H
 #define TUTTI_PLUGIN_PLUGIN_H
@@ -26,12 +26,13 @@ typedef struct tt_plugin_source {
     void *user;
 } tt_plugin_source;
 
-/* The plugin `name`, which must have `part`. NULL: `why` says what to do about it. "mpi" stands for
- * the plugin of the MPI that this process uses or was started by. */
+/* The plugin `name`, which must have `part`. NULL: `why` names cause and cure. "mpi" stands for the
+ * plugin of the MPI that this process uses or was started by. */
 const tutti_plugin *tt_plugin_load(const tt_plugin_source *source, const char *name,
                                    tt_plugin_part part, tt_text *why);
 
-/* Every plugin file that is found, once; `found` is NULL where loading failed, and `why` tells. */
+/* Every plugin file that is found, once; `found` is NULL if loading failed, and `why` is the error.
+ */
 typedef void tt_plugin_visit(void *user, const char *path, const tutti_plugin *found,
                              const char *why);
 void tt_plugin_each(const tt_plugin_source *source, tt_plugin_visit *visit, void *user);
@@ -41,7 +42,7 @@ void tt_plugin_passed_over(const tt_plugin_source *source, tt_plugin_visit *visi
 
 /* Is an MPI among the libraries of this process? */
 bool tt_plugin_has_mpi(void);
-/* The names that "mpi" stands for here, best first; ends in NULL. */
+/* The names that "mpi" stands for in this process, best first; ends in NULL. */
 const char *const *tt_plugin_mpi_names(const tt_plugin_source *source);
 
 /* Folder of the user's own plugins: where `tutti plugin build` writes. False: there is no home. */

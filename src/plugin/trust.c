@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trust.c - owner and mode of a plugin and of every folder on its way.
+ * trust.c - owner and mode of a plugin and of every folder on its path.
  *
- * (1) The folder that is searched and the folder that holds the file may be written by their owner
- *     only. Folders above may be sticky, as /tmp is: what lies there cannot be replaced by others.
- * (2) What was checked is what is opened: the path without symbolic links, whose every part only
- *     trusted owners can change, so there is no time between check and use.
+ * (1) The folder that is searched and the folder that holds the file may be writable by their owner
+ *     only. Folders above may be sticky, as /tmp is: others cannot replace files there.
+ * (2) The checked path is the one that is opened: it has no symbolic links, and only trusted owners
+ *     can change any part of it, so there is no race between check and use.
  */
 #include "plugin/trust.h"
 
@@ -58,7 +58,7 @@ static bool is_one_trusted(const char *path, const tt_plugin_owners *owners, boo
     return true;
 }
 
-/* A folder and all above it. `folder` has no symbolic links; it is cut to "". */
+/* A folder and all above it. `folder` has no symbolic links; it is truncated to "". */
 static bool is_way_trusted(char *folder, const tt_plugin_owners *owners, tt_text *why)
 {
     TT_ASSERT(folder[0] == '/');
@@ -70,7 +70,7 @@ static bool is_way_trusted(char *folder, const tt_plugin_owners *owners, tt_text
     return is_trusted;
 }
 
-/* The way to the folder that `path`, of a file, names. */
+/* All folders on the path of the file `path`. */
 static bool is_folder_trusted(const char *path, const tt_plugin_owners *owners, tt_text *why)
 {
     char folder[PATH_MAX];

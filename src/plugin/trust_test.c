@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: a plugin is opened only if nobody but its user and root could have put it there.
- * Method: files and folders of every mode in a private folder; foreign owners are pretended by
- * asking as another user would. */
+ * Goal: a plugin is opened only if no one but its user and root could have put it there.
+ * Method: files and folders of every mode in a private folder; foreign owners are simulated by
+ * checking as another user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void expect_refused(fixture *f, const char *path, const char *part)
     assert_non_null(strstr(f->why.bytes, part));
 }
 
-static void test_a_file_of_ones_own_below_a_sticky_folder_is_trusted(void **state)
+static void test_an_own_file_below_a_sticky_folder_is_trusted(void **state)
 {
     fixture *f = *state;
     expect_trusted(f, f->file);
@@ -94,7 +94,7 @@ static void test_a_folder_that_others_may_write_is_refused_wherever_it_is(void *
     fixture *f = *state;
     assert_int_equal(chmod(f->inner, 0775), 0);
     expect_refused(f, f->file, "inner has mode 0775");
-    assert_int_equal(chmod(f->inner, 01777), 0); /* a stranger could add a link there */
+    assert_int_equal(chmod(f->inner, 01777), 0); /* another user could add a link there */
     expect_refused(f, f->file, "inner has mode 1777");
     assert_int_equal(chmod(f->inner, 0755), 0);
     assert_int_equal(chmod(f->folder, 0707), 0);
@@ -103,7 +103,7 @@ static void test_a_folder_that_others_may_write_is_refused_wherever_it_is(void *
     expect_trusted(f, f->file);
 }
 
-static void test_a_link_is_as_good_as_both_its_ends(void **state)
+static void test_a_link_is_trusted_if_both_its_ends_are(void **state)
 {
     fixture *f = *state;
     assert_int_equal(symlink(f->file, f->link), 0);
@@ -117,14 +117,14 @@ static void test_a_link_is_as_good_as_both_its_ends(void **state)
     assert_int_equal(chmod(f->folder, 0700), 0);
 }
 
-static void test_a_file_of_somebody_else_is_refused(void **state)
+static void test_a_file_of_another_user_is_refused(void **state)
 {
     fixture *f = *state;
     const uid_t own = geteuid();
     if (own == 0) { /* root's files are trusted: give ours away */
         assert_int_equal(chown(f->file, 12345, (gid_t)-1), 0);
         expect_refused(f, f->file, "belongs to uid 12345");
-        f->owners.library = 12345; /* who brings the library brings plugins too */
+        f->owners.library = 12345; /* the library's owner may add plugins too */
         expect_trusted(f, f->file);
         return;
     }
@@ -134,7 +134,7 @@ static void test_a_file_of_somebody_else_is_refused(void **state)
     expect_trusted(f, f->file);
 }
 
-static void test_what_is_not_there_is_refused(void **state)
+static void test_a_missing_file_is_refused(void **state)
 {
     fixture *f = *state;
     expect_refused(f, "/nowhere/tutti-a.so", "No such file");
@@ -143,15 +143,16 @@ static void test_what_is_not_there_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_file_of_ones_own_below_a_sticky_folder_is_trusted,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_own_file_below_a_sticky_folder_is_trusted, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_others_may_write_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
             test_a_folder_that_others_may_write_is_refused_wherever_it_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_link_is_as_good_as_both_its_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_file_of_somebody_else_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_there_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_link_is_trusted_if_both_its_ends_are, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_of_another_user_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_missing_file_is_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

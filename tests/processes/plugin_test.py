@@ -135,16 +135,16 @@ class Plugins(unittest.TestCase):
     def test_an_engine_that_needs_one_thread_is_refused(self):
         for level in ("", ".thread_level = TUTTI_THREAD_PINNED"):
             self.compile_engine("pinned", f".struct_bytes = sizeof(ops), {level}")
-            self.refused("pinned", "one thread of its own.*does not give.*SERIALIZED or more")
+            self.refused("pinned", "one thread of its own.*does not provide.*SERIALIZED or more")
 
     def test_tables_that_are_not_whole_are_refused(self):
         """Size, flags and functions are looked at before one of them is called."""
         threads = ".thread_level = TUTTI_THREAD_SERIALIZED"
         for members, pattern in (
                 (f".struct_bytes = sizeof(ops), {threads}",
-                 "lacks what it must have: open, close, describe, supports, launch, test$"),
+                 "lacks required functions: open, close, describe, supports, launch, test$"),
                 (f".struct_bytes = sizeof(ops) - 8, {threads}",
-                 r"the engine has \d+ bytes.*build it anew"),
+                 r"the engine has \d+ bytes.*rebuild it"),
                 (f".struct_bytes = sizeof(ops), .flags = 64, {threads}", "flags 0x40")):
             self.compile_engine("hollow", members)
             self.refused("hollow", f"(?m){pattern}")
@@ -157,7 +157,7 @@ class Plugins(unittest.TestCase):
         self.compile_engine("joins", ".struct_bytes = sizeof(ops), .thread_level = 1, .flags = "
                             "TUTTI_ENGINE_BOOTSTRAPS, " + ", ".join(
                                 f".{name} = (void *)sizeof(ops)" for name in functions.split()))
-        self.refused("joins", "(?m)lacks what it must have: world, broadcast$")
+        self.refused("joins", "(?m)lacks required functions: world, broadcast$")
 
     def test_a_transport_without_functions_is_refused(self):
         self.compile("moves", '#include "tutti/plugin.h"\nstatic const tutti_transport_ops ops = '
@@ -166,7 +166,7 @@ class Plugins(unittest.TestCase):
                      '.transport = &ops};\n')
         ended = self.run_words(ENGINE, TUTTI_TRANSPORT="moves")
         self.assertNotEqual(ended.returncode, 0, ended)
-        self.assertRegex(ended.stderr, "the transport lacks what it must have: open, close, ")
+        self.assertRegex(ended.stderr, "the transport lacks required functions: open, close, ")
 
     def test_a_library_that_is_no_plugin_is_refused(self):
         self.compile("none", "int nothing(void);\nint nothing(void) { return 0; }\n")
@@ -176,7 +176,7 @@ class Plugins(unittest.TestCase):
         self.compile("mine", '#include "tutti/plugin.h"\nTUTTI_PLUGIN_DEFINE = {'
                      '.abi = TUTTI_PLUGIN_ABI, .struct_bytes = sizeof(tutti_plugin), '
                      '.name = "yours"};\n')
-        self.refused("mine", "calls itself 'yours'")
+        self.refused("mine", "declares the name 'yours'")
 
     def test_a_missing_symbol_is_named(self):
         self.compile("holes", '#include "tutti/plugin.h"\nint absent(void);\n'
@@ -233,7 +233,7 @@ class Plugins(unittest.TestCase):
             self.assertRegex(said(TUTTI_ENGINE="mpi", PMI_RANK="0"), "engine +mpi-mpich: .*PMI")
 
     def test_names_are_names(self):
-        self.refused("../../etc/x", "is no name of a plugin")
+        self.refused("../../etc/x", "is not a plugin name")
         self.refused("absent", "TUTTI_PLUGIN_PATH")
 
     def test_a_plugin_can_be_built_with_the_site_s_compiler(self):
