@@ -63,7 +63,7 @@ static uint64_t slot_of(const tt_problem *problem, const tt_plan *plan, uint32_t
     return slot;
 }
 
-/* Exchange of turn `turn`: give the partner its half and reduce (or store) the own one. */
+/* Exchange of turn `turn`: send the partner's half and reduce (or store) the own one. */
 static void exchange_move(const tt_problem *problem, uint32_t turn, bool is_halving,
                           tt_move *move_out, bool is_send)
 {
