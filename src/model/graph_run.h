@@ -14,7 +14,7 @@
 #include "model/graph.h"
 
 typedef struct tt_graph_run_config {
-    const uint32_t *recv_places;    /* by tensor: smaller arrives first; NULL: all are there */
+    const uint32_t *recv_places;    /* by tensor: smaller arrives first; NULL: all have arrived */
     const uint32_t *compute_places; /* by node: smaller runs first if it can; NULL: graph's order */
     tt_wire wire;
 } tt_graph_run_config;

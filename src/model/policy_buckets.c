@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy_buckets.c - two groupings of what backward produces: buckets of a fixed size, as eager
- * frameworks use them, and MG-WFBP (INFOCOM 2019), which merges where merging costs no time. */
+ * policy_buckets.c - two ways to fuse gradients: buckets of a fixed size, as eager frameworks use
+ * them, and MG-WFBP (INFOCOM 2019), which merges where merging costs no time. */
 #include <math.h>
 
 #include "model/registry.h"
@@ -18,7 +18,7 @@ static tt_status buckets_plan(const tt_policy_input *input, tt_timetable *plan)
 
 const tt_policy tt_policy_buckets_25 = {
     .name = "buckets",
-    .summary = "tensors together up to 25 MiB (--chunk), in the order of backward",
+    .summary = "tensors fused up to 25 MiB (--chunk), in the order of backward",
     .takes_chunk = true,
     .plan = buckets_plan,
 };
