@@ -10,8 +10,7 @@
 
 enum {
     ALIGNMENT = 64,
-    UNCHECKED_BYTES_MAX =
-        1024 * 1024, /* of small blocks, before available memory is checked again */
+    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is checked again */
 };
 
 /* Zeroed private memory whose pages exist; NULL where the host or its control group has no more.

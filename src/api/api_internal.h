@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * api_internal.h - what a context is made of.
+ * api_internal.h - the parts of a context.
  *
  * Layer:   api, private.
  * Threads: each field's comment names its guard. "Baton": only the holder of the baton.
@@ -157,7 +157,7 @@ struct tutti_context {
     pthread_mutex_t set_lock;            /* guards the list of sets */
     tt_set_place *sets;
     size_t set_count, set_capacity;
-    atomic_int event_fd;    /* -1 until asked for */
+    atomic_int event_fd;    /* -1 until tutti_event_fd is called */
     atomic_bool has_untold; /* a started call ended before the descriptor existed */
     atomic_uint calls;      /* recent activity, for the progress thread */
     /* Hints of drive.c, rule (8). `prompt`: started calls in a row that were waited for at once;

@@ -3,7 +3,7 @@
  * build.c - the composition root: from the environment to a running machine.
  *
  * Identity (join), secret, mesh, one link per peer, the real driver, the machine. Each step that
- * fails leaves its reason in `why`; tt_build_undo takes down what was built. */
+ * fails leaves its reason in `why`; tt_build_undo releases all that was built. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -159,8 +159,7 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
     const tt_status status = tt_segment_create(&config, &segment, why);
     if (status != TT_OK) {
         if (context->settings.transport == TT_TRANSPORT_SHM || local_count > 1) {
-            tt_text_add(work->why,
-                        "shared memory: %s; or set TUTTI_TRANSPORT=tcp, which needs none", why);
+            tt_text_add(work->why, "shared memory: %s; TUTTI_TRANSPORT=tcp needs none", why);
             return status;
         }
         *fd_out = -1;

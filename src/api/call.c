@@ -370,7 +370,7 @@ void tt_call_release_all(tutti_context *context)
     }
 }
 
-/* Check what this rank can check before the start; the text is the thread's last error. */
+/* Checks of this rank before the start; the text is the thread's last error. */
 static tutti_status check_request(tutti_context *context, const tt_request *request)
 {
     tt_text text = {0};

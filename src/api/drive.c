@@ -16,8 +16,8 @@
  *      drives, or sleeps in the driver, the progress thread only stands by.
  *  (5) Callbacks run without the baton.
  *  (6) A thread that stops driving while another sleeps in the driver wakes the sleeper: the word
- *      that tells peers whether to ring no longer marks a sleeper. A thread that ends a sleeper's
- *      call wakes it, too.
+ *      by which peers decide whether to ring no longer marks a sleeper. A thread that ends a
+ *      sleeper's call wakes it, too.
  *  (7) A waiter whose call is over returns, whichever thread drives; if none does, it first hands
  *      over the calls still in flight.
  *  (8) A program that waited at once for each of its last calls will wait for the next one, too: a

@@ -3,7 +3,7 @@
  * drive.h - which thread runs the machine, and how the others wait: see drive.c.
  *
  * Layer:   api.
- * Threads: any, unless it says baton's holder.
+ * Threads: any; "baton's holder" where only the holder of the baton may call.
  */
 #ifndef TUTTI_API_DRIVE_H
 #define TUTTI_API_DRIVE_H

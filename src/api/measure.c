@@ -193,7 +193,7 @@ static tutti_status make_call(session *work, const order *given)
     if (status != TUTTI_OK || given->collective != TUTTI_BROADCAST) {
         return status;
     }
-    return tutti_barrier(work->context); /* a root is over long before the others */
+    return tutti_barrier(work->context); /* a root returns long before the others */
 }
 
 static void force(tutti_context *context, const char *algorithm)
@@ -232,7 +232,7 @@ static tutti_status tell(session *work, order *given)
     return tutti_broadcast(work->context, given, sizeof(*given) / sizeof(int64_t), TUTTI_I64, 0);
 }
 
-/* ---- rank 0: what to measure ---- */
+/* ---- rank 0: the measurement ---- */
 
 static int compare_times(const void *a, const void *b)
 {

@@ -23,8 +23,7 @@
 #include "schedule/schedule.h"
 
 enum {
-    WHOLE_STEPS =
-        2, /* after this many calls of tutti_step a whole step is over, wherever it is called */
+    WHOLE_STEPS = 2, /* calls of tutti_step after which a whole step is over */
 };
 
 struct tt_steps {

@@ -31,9 +31,8 @@ enum {
     RING_BYTES = 4 << 20,
     TEXT_BYTES = 64 << 10,
     EVENT_TEXT_BYTES = 6 * 3 * TT_NAME_BYTES + 512, /* the name three times, all escaped */
-    GATHER_NS = 10 * 1000 *
-                1000, /* between two writes, so that the producer rarely has to wake the writer */
-    WRITER_NICE = 10, /* ranks have precedence */
+    GATHER_NS = 10 * 1000 * 1000, /* between two writes: the producer rarely wakes the writer */
+    WRITER_NICE = 10,             /* ranks have precedence */
     CACHE_LINE = 64,
 };
 
@@ -65,8 +64,7 @@ typedef struct tt_trace {
 
 static void trace_wake(tt_trace *trace)
 {
-    atomic_thread_fence(
-        memory_order_seq_cst); /* the record is visible before `is_asleep` is read */
+    atomic_thread_fence(memory_order_seq_cst); /* the record is visible before the read below */
     if (atomic_load_explicit(&trace->is_asleep, memory_order_relaxed) &&
         atomic_exchange(&trace->is_asleep, false)) {
         (void)sem_post(&trace->due);
@@ -358,7 +356,8 @@ static tutti_status trace_finish(tt_trace *trace)
 static tutti_status trace_create(const tutti_context *context, const char *path,
                                  tt_trace **trace_out)
 {
-    _Static_assert(sizeof(tt_trace) % CACHE_LINE == 0, "the size that aligned_alloc asks for");
+    _Static_assert(sizeof(tt_trace) % CACHE_LINE == 0,
+                   "aligned_alloc requires a multiple of the alignment");
     tt_trace *trace = aligned_alloc(CACHE_LINE, sizeof(*trace));
     if (trace == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
@@ -435,8 +434,7 @@ tutti_status tutti_trace_start(tutti_context *context, const char *path)
 struct tt_trace *tt_trace_detach(tutti_context *context)
 {
     tt_trace *trace = context->trace;
-    context->has_trace =
-        context->has_trace && trace == NULL; /* a trace that is being started stays */
+    context->has_trace = context->has_trace && trace == NULL; /* one that starts stays */
     context->trace = NULL;
     tt_control_trace(context->control, NULL);
     return trace;

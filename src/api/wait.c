@@ -4,9 +4,7 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 
-enum {
-    SLICE_NS = 1000 * 1000
-}; /* with several contexts: their progress threads drive the other calls */
+enum { SLICE_NS = 1000 * 1000 }; /* with several contexts; progress threads drive the other calls */
 
 static uint64_t deadline_of(double timeout_s)
 {
