@@ -14,7 +14,7 @@
  *  (3) In one round at most one send to and one arrival from any one peer.
  *  (4) A store may happen as soon as its lane is open, rounds before its own: its target must not
  *      be read by a send or reduce that its data does not causally follow.
- *  (5) A reduce's arrival slot belongs to its round alone, unless the plan says reduce_early: then
+ *  (5) A reduce's arrival slot belongs to its round alone, unless the plan has reduce_early: then
  *      each reduce is applied when it arrives, and its target is not read before its round.
  *  (6) A round has at most one reduce and one work. Within a round sends go first, then the reduce
  *      is applied, then the work is done; the next round follows when all are over.
@@ -71,8 +71,8 @@ typedef struct tt_fact {
     uint64_t region;
 } tt_fact;
 
-/* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of
- * what one frame carries, for a frame is as long as the links are fast. */
+/* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of a
+ * frame, because the length of frames is chosen by the speed of the links. */
 enum { TT_SHORT_BYTES_MAX = 16 * 1024, TT_SHORT_PARTS = 4 };
 
 static inline uint64_t tt_short_bytes(uint32_t segment_bytes)
@@ -138,9 +138,10 @@ typedef enum tt_work {
     TT_WORK_CAST,   /* target in every member's output = source in the peer's input */
     TT_WORK_FOLD,   /* target in the peer's output = members' inputs at source, finished */
     /* Adasum; of the own vector and the peer's, the lower rank's comes first: */
-    TT_WORK_PRODUCTS, /* target = tt_products of source and of what lies at `slot` in scratch */
+    TT_WORK_PRODUCTS, /* target = tt_products of source and of the data at `slot` in scratch */
     TT_WORK_ADD,      /* target = tt_products at source and at `slot`, added */
-    TT_WORK_BLEND,    /* target = source and what lies at `slot`, by the products at `offset` */
+    TT_WORK_BLEND, /* target = source blended with the data at `slot`, by the products at `offset`
+                    */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;

@@ -72,7 +72,7 @@ struct tt_exec {
     bool is_blocked; /* a send waits for credit */
     bool has_work;
     uint8_t lane_slots; /* of `lanes` */
-    tt_status status;   /* negative: failed, because of `culprit` */
+    tt_status status;   /* negative: failed, `culprit` caused it */
     uint32_t culprit;   /* member */
     uint32_t partner_count;
     uint32_t borrowed;           /* flat: frames that links have not released yet */
@@ -96,7 +96,7 @@ _Static_assert(sizeof(tt_exec) <= 288, "an op keeps one");
 tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes);
 
 /* The next stage is flat and laid out by an earlier run: send its frame early if one post suffices.
- * The remaining work then overlaps with the frame's travel. */
+ * The remaining work then overlaps with its transfer. */
 void tt_exec_post(tt_exec *exec);
 
 /* Start the stage. Afterwards check is_running and status, as after every call below. */

@@ -13,10 +13,9 @@
 #include "kernel/stream.h"
 
 enum {
-    BLOCK_BYTES = 4 * 1024,  /* stays in the first-level cache while it is finished */
-    CARRY_BYTES = 16 * 1024, /* the same, while it is copied to several */
-    STREAM_BYTES_MIN =
-        16 * 1024 * 1024, /* results so long do not stay in a cache until they are read */
+    BLOCK_BYTES = 4 * 1024,              /* stays in the first-level cache while it is finished */
+    CARRY_BYTES = 16 * 1024,             /* the same, while it is copied to several */
+    STREAM_BYTES_MIN = 16 * 1024 * 1024, /* longer results do not stay in a cache */
 };
 
 /* Buffers of a piece of work, gathered before any of it is done: sources at pointers[0 ..), targets

@@ -64,7 +64,7 @@ typedef struct tt_flow {
     uint32_t eager_bytes_max;
     uint32_t epoch;
     tt_flow_peer *peers;
-    /* By what they are for (set, op, space), whatever the stage; in a bucket the oldest first. */
+    /* By set, op and space, whatever the stage; in a bucket the oldest first. */
     tt_parked *parked[TT_PARKED_BUCKETS];
     tt_parked **parked_end[TT_PARKED_BUCKETS];
     uint32_t parked_count;

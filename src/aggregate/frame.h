@@ -9,7 +9,7 @@
 #ifndef TUTTI_AGGREGATE_FRAME_H
 #define TUTTI_AGGREGATE_FRAME_H
 
-/* set, op, stage, lane, round and descriptor identify what a frame is for; each kind has its own
+/* set, op, stage, lane, round and descriptor identify the target of a frame; each kind has its own
  * `argument`. */
 typedef enum tt_frame_kind {
     TT_FRAME_DATA = 1,   /* payload of (lane, round) */
@@ -21,13 +21,11 @@ typedef enum tt_frame_kind {
     TT_FRAME_CLAIM = 17,   /* to the first member, payload: the sender's claim; opens a case */
     TT_FRAME_OBJECT = 18,  /* argument: status, payload: text. The sender cannot take part */
     TT_FRAME_VERDICT = 19, /* argument: status, payload: text. The op fails on all members */
-    TT_FRAME_PROBE =
-        20, /* to the first member: the sender has the op (argument 0); which members have not (1)?
-               From the first member (2): do you have the op, or had you? */
-    TT_FRAME_STALL = 21, /* payload: text. Members that have not submitted the op */
+    TT_FRAME_PROBE = 20,   /* to the first member: the sender has the op (argument 0), which members
+                              lack it (1)? From it (2): do you have the op, or had you? */
+    TT_FRAME_STALL = 21,   /* payload: text. Members that have not submitted the op */
     TT_FRAME_ABORT = 22, /* argument: rank that is gone or, if the sender, gives up; payload: how */
-    TT_FRAME_STOP =
-        23, /* the sender's op failed: reply STOPPED when you no longer touch its memory */
+    TT_FRAME_STOP = 23,  /* the sender's op failed: reply STOPPED once its memory is not touched */
     TT_FRAME_STOPPED = 24,
     TT_FRAME_NOTICE = 25, /* between negotiators; see control/named/notice.c */
     TT_FRAME_ASK = 26, /* to a sender: a receive from any source matches such a message; reply WANT

@@ -143,8 +143,7 @@ uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAG
     const bool has_places = data.algorithm->needs_facts;
     data.is_late = has_places || input->problem.is_uneven;
     if (input->exchanges_counts) {
-        TT_ASSERT(
-            !has_places); /* each rank knows only its own lengths: no slices of shared memory */
+        TT_ASSERT(!has_places); /* lengths are known to their rank only */
         stages[count++] = counts(input);
     } else if (has_places) {
         stages[count++] = about(input, TT_STAGE_PLACES, TT_ALLGATHER, sizeof(tt_fact));

@@ -2,7 +2,7 @@
  *
  * adasum.c - Adasum by recursive halving (Maleki et al. 2020, section 4): all-reduce of 2^k ranks.
  *
- * As in halving.c, partners at distance 1, 2, 4 ... exchange halves of what they are still
+ * As in halving.c, partners at distance 1, 2, 4 ... exchange halves of the range they are still
  * responsible for. But the two vectors that are combined at a level are spread over a block of
  * 2^(level + 1) ranks, and are blended by their products over all of it. So a level is: exchange
  * halves; take the products of the own part; add those up over the block by recursive doubling;
@@ -21,9 +21,9 @@
 
 enum { PRODUCTS_BYTES = sizeof(tt_products) };
 
-_Static_assert(PRODUCTS_BYTES == 24, "products travel between ranks");
+_Static_assert(PRODUCTS_BYTES == 24, "products are sent between ranks");
 
-/* What a round does. */
+/* Kinds of rounds. */
 typedef enum phase {
     PHASE_COPY,
     PHASE_HALVE,    /* step: which segment */

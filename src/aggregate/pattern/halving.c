@@ -2,9 +2,9 @@
  *
  * halving.c - recursive halving and doubling (Rabenseifner 2004): all-reduce of middle sizes.
  *
- * Partners at distance 1, 2, 4 ... exchange halves of what they are still responsible for and
- * add; then the same way back, storing. 2 log2 P exchanges, 2 (P - 1) / P of the bytes. Folding
- * for P not a power of two as in doubling.c.
+ * Partners at distance 1, 2, 4 ... exchange halves of the range they are still responsible for and
+ * add; then the same way back, storing. 2 log2 P exchanges, 2 (P - 1) / P of the bytes. Folding for
+ * P not a power of two as in doubling.c.
  *
  * Rounds: 0 copy, 1 fold, k halvings, finish, k doublings, unfold.
  */

@@ -146,7 +146,7 @@ static bool allreduce_move(const tt_problem *problem, const tt_plan *plan, tt_cu
     return tt_ring_move(&ring, at.round, at.index, move_out);
 }
 
-/* Where the piece of part `index` that lane covers begins in a vector of all parts. */
+/* Offset, in a vector of all parts, of the piece of part `index` that lane covers. */
 static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t index,
                       uint64_t *bytes_out)
 {
