@@ -47,7 +47,7 @@ struct test_engine {
     tt_task_chunk wire[64];
     size_t wire_head;
     size_t wire_tail;
-    char trace[256]; /* what ran, as "f0 f1 ..." */
+    char trace[256]; /* operators that ran, as "f0 f1 ..." */
 };
 
 static void trace(test_engine *engine, char kind, int layer)

@@ -347,8 +347,7 @@ static void test_every_chunk_starts_once_and_only_when_ready(void **state)
             }
         }
         stack_drain(&stack);
-        assert_int_equal(chunks,
-                         stack.started_count); /* finish refuses a chunk that was finished before */
+        assert_int_equal(chunks, stack.started_count); /* finish refuses a chunk that is finished */
         for (tt_task_id id = 0; id < 30; id++) {
             assert_int_equal(1, stack.done_count[id]);
         }

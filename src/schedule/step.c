@@ -24,8 +24,7 @@ enum {
     CHUNK_UNIT = 64,
 };
 
-static const double batching_ratio =
-    0.8; /* of Caramel: f(2d) / (2 f(d)) up to which two transfers are fused */
+static const double batching_ratio = 0.8; /* of Caramel: fuse up to this f(2d) / (2 f(d)) */
 
 typedef enum step_phase {
     STEP_IDLE,
@@ -239,7 +238,7 @@ static double ratio(double part, double whole)
     return whole > 0.0 ? part / whole : 0.0;
 }
 
-/* (N + C - T) / min(N, C): of what could run side by side, how much did. */
+/* (N + C - T) / min(N, C): the fraction of the possible overlap that was reached. */
 static double overlap(double network, double compute, double step)
 {
     return ratio(network + compute - step, network < compute ? network : compute);

@@ -90,7 +90,7 @@ static void job_destroy(job *it)
     }
 }
 
-/* Of what all that are there want to. */
+/* Make the exchange that all present ranks have requested. */
 static tt_status exchange(job *it)
 {
     const tt_carrier *first = it->ranks[0].carrier;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * task.h - what is scheduled: a communication task, and the chunks it is cut into.
+ * task.h - a communication task, and the chunks it is cut into.
  *
  * A task is one operation on one tensor. It passes four transitions, every step anew: declared,
  * ready (its bytes are available), started (handed to the stack below), finished (all its chunks
