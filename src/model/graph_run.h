@@ -43,8 +43,8 @@ typedef struct tt_ready_stats {
     double variance; /* us^2, between executions */
 } tt_ready_stats;
 
-/* Of each tensor, into `each`, over `run_count` executions: with `compute_places`, or (NULL) in a
- * random order each time, as an executor with a free choice. */
+/* Statistics of each tensor, into `each`, over `run_count` executions: with `compute_places`, or
+ * (NULL) in a random order each time, as an executor with a free choice. */
 tt_status tt_graph_ready(const tt_graph *graph, const uint32_t *compute_places, uint32_t run_count,
                          uint64_t seed, tt_ready_stats *each);
 /* Means over tensors. */

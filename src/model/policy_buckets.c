@@ -30,9 +30,9 @@ typedef struct merge_state {
     double ready_us; /* of its last member */
 } merge_state;
 
-/* Whether to take a tensor that is ready at `next_us` into the group, the wire being free from
- * `free_us` on: it must be ready before the group would have arrived, and either the group cannot
- * start earlier anyway or waiting is cheaper than another start. */
+/* Shall a tensor that is ready at `next_us` join the group? The wire is free from `free_us` on: it
+ * must be ready before the group would have arrived, and either the group cannot start earlier
+ * anyway or waiting is cheaper than another start. */
 static bool is_worth_merging(const tt_policy_input *input, const merge_state *group, double free_us,
                              double next_us)
 {

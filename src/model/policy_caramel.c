@@ -154,8 +154,8 @@ static double room_us(const caramel_state *caramel, const bool *is_placed, uint3
     return room;
 }
 
-/* Where it fits, backward before forward, else where more of it does. A batch that does not fit
- * delays the computation in either pass, so it takes no time from the others. */
+/* Place a batch where it fits, backward before forward, else where more of it does. A batch that
+ * does not fit delays the computation in either pass, so it takes no time from the others. */
 static void place(caramel_state *caramel, const bool *is_placed, uint32_t index,
                   uint32_t *const *by_window)
 {
