@@ -219,8 +219,7 @@ static const char *cost_parse(const char *line, size_t bytes, tt_cost *cost_out)
     uint64_t rank_count;
     if (found.count != FIELD_COUNT) {
         return "seven words are expected: collective algorithm placement ranks up-to-bytes "
-               "alpha-ns "
-               "ns-per-MiB";
+               "alpha-ns ns-per-MiB";
     }
     if (!name_set(cost.key.collective, found.start[0], found.bytes[0]) ||
         !name_set(cost.key.algorithm, found.start[1], found.bytes[1]) ||
@@ -228,16 +227,16 @@ static const char *cost_parse(const char *line, size_t bytes, tt_cost *cost_out)
         return "a name has 1 to 19 lower-case letters, digits and dashes";
     }
     if (!number_parse(&found, 3, UINT32_MAX, &rank_count) || rank_count == 0) {
-        return "the fourth word is a number of ranks";
+        return "the fourth word must be a number of ranks";
     }
     if (!bound_parse(&found, 4, &cost.bytes_max)) {
-        return "the fifth word is a number of bytes, or any";
+        return "the fifth word must be a number of bytes, or any";
     }
     if (!number_parse(&found, 5, TT_COSTS_ALPHA_MAX, &cost.alpha_ns)) {
-        return "the sixth word is a time in nanoseconds";
+        return "the sixth word must be a time in nanoseconds";
     }
     if (!number_parse(&found, 6, TT_COSTS_BETA_MAX, &cost.beta)) {
-        return "the seventh word is nanoseconds per MiB";
+        return "the seventh word must be nanoseconds per MiB";
     }
     cost.key.rank_count = (uint32_t)rank_count;
     *cost_out = cost;
