@@ -294,7 +294,7 @@ tt_status tt_graph_add_edge(tt_graph *graph, uint32_t from, uint32_t to, tt_text
     TT_ASSERT(from < graph->node_count);
     TT_ASSERT(to < graph->node_count);
     if (from == to) {
-        return refuse(why, "operator", tt_graph_node(graph, to)->name, "needs itself");
+        return refuse(why, "operator", tt_graph_node(graph, to)->name, "depends on itself");
     }
     if (graph->edge_count == TT_GRAPH_EDGES_MAX) {
         tt_text_add(why, "more than %d dependencies", TT_GRAPH_EDGES_MAX);
