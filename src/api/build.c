@@ -335,11 +335,10 @@ static tt_status make_driver(tt_build_work *work)
     tt_real *real;
     const tt_status status = tt_real_create(&config, &real);
     if (status != TT_OK) {
-        tt_text_add(work->why,
-                    status == TT_ERR_NO_RESOURCE
-                        ? "no file descriptor left for epoll; raise the limit of open files "
-                          "(ulimit -n)"
-                        : "out of memory for the driver");
+        tt_text_add(work->why, status == TT_ERR_NO_RESOURCE
+                                   ? "no descriptor left for epoll; raise the limit of open files "
+                                     "(ulimit -n)"
+                                   : "out of memory for the driver");
         return status;
     }
     tt_process_set_driver(context, real);
