@@ -231,7 +231,7 @@ static void test_invalid_steps_are_refused_with_a_reason(void **state)
     tt_text_clear(&why);
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
                      tt_policy_run(&tt_policy_fifo, &input, &tt_allocator_default, &why, &plan));
-    assert_non_null(strstr(why.bytes, "not negative"));
+    assert_non_null(strstr(why.bytes, "must not be negative"));
     input.workload = &golden;
     input.wire.byte_us = -1;
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
