@@ -146,7 +146,7 @@ static void test_wrong_traces_are_refused_by_line(void **state)
     tt_text_clear(&why);
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
                      tt_graph_read_trace(negative, strlen(negative), &why, &graph));
-    assert_non_null(strstr(why.bytes, "not negative"));
+    assert_non_null(strstr(why.bytes, "must not be negative"));
     static const char *const long_ones[] = {"# forward_us=1e308 backward_us=1e308\na\t1\t0\t1\n",
                                             "# forward_us=1e307 backward_us=1\na\t1\t0\t1\n",
                                             "# forward_us=1 backward_us=inf\na\t1\t0\t1\n"};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * algorithm.h - who sends what to whom: algorithms as pure rank arithmetic.
+ * algorithm.h - algorithms as pure rank arithmetic: which member sends what to which.
  *
  * An op is cut into lanes (chunks). Each lane runs the same number of rounds; a round is a handful
- * of moves: send, store what arrives, reduce what arrives, or local work. An algorithm is a pure
+ * of moves: send, store an arrival, reduce an arrival, or local work. An algorithm is a pure
  * function from (problem, lane, round, index) to a move. exec.c runs the moves over the seam, so
  * that early frames, flow control and failure are solved once for all algorithms.
  *
- * What an algorithm must promise:
+ * Promises of an algorithm:
  *  (1) Plan and moves depend on the problem alone, which all ranks know alike but for `self`.
  *  (2) For every send there is exactly one store or reduce on the peer with the same lane, round
  *      and bytes, and the other way round.
  *  (3) In one round at most one send to and one arrival from any one peer.
  *  (4) A store may happen as soon as its lane is open, rounds before its own: its target must not
  *      be read by a send or reduce that its data does not causally follow.
- *  (5) A reduce's arrival slot belongs to its round alone, unless the plan says reduce_early: then
+ *  (5) A reduce's arrival slot belongs to its round alone, unless the plan has reduce_early: then
  *      each reduce is applied when it arrives, and its target is not read before its round.
  *  (6) A round has at most one reduce and one work. Within a round sends go first, then the reduce
  *      is applied, then the work is done; the next round follows when all are over.
@@ -33,7 +33,7 @@
 #include "kernel/dtype.h"
 #include "platform/platform.h"
 
-typedef enum tt_collective { /* values are public ABI and travel on the wire */
+typedef enum tt_collective { /* values are public ABI and sent in frames */
                              TT_ALLREDUCE,
                              TT_REDUCE,
                              TT_BROADCAST,
@@ -50,7 +50,7 @@ typedef enum tt_collective { /* values are public ABI and travel on the wire */
 
 const char *tt_collective_name(tt_collective collective);
 
-/* Who shares memory with whom inside a process set. Members of a host are listed together. */
+/* Which members of a process set share memory. Members of a host are listed together. */
 typedef struct tt_topology {
     uint32_t host_count;
     uint32_t rail_count;          /* at most the smallest number of members on any host */
@@ -62,16 +62,17 @@ typedef struct tt_topology {
     bool is_crowded;              /* ranks outnumber cores on some host */
 } tt_topology;
 
-/* What a member tells the others of its host before memory is shared: where its buffers lie. */
+/* What a member sends to the others of its host before they use its memory: where its buffers are.
+ */
 typedef struct tt_fact {
-    uint64_t is_shared;    /* 1: what others reach of input and output lies in the arena */
+    uint64_t is_shared; /* 1: the parts of input and output that others access are in the arena */
     uint64_t input_offset; /* not shared: of its staging slots */
     uint64_t output_offset;
     uint64_t region;
 } tt_fact;
 
-/* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of
- * what one frame carries, for a frame is as long as the links are fast. */
+/* Bytes up to which latency, not bandwidth, decides how long an exchange takes: a small part of a
+ * frame, because the length of frames is chosen by the speed of the links. */
 enum { TT_SHORT_BYTES_MAX = 16 * 1024, TT_SHORT_PARTS = 4 };
 
 static inline uint64_t tt_short_bytes(uint32_t segment_bytes)
@@ -86,7 +87,7 @@ typedef struct tt_problem {
     tt_redop redop;
     uint32_t self, size, root;
     uint32_t element_bytes;
-    uint32_t segment_bytes; /* how much one frame carries, at most */
+    uint32_t segment_bytes; /* payload of the longest frame */
     uint64_t bytes;         /* the vector; of gathers, scatters, alltoall: one part if equal */
     /* Uneven parts, in bytes: [size + 1] offsets, or NULL when every part has `bytes`. Of the
      * output of gathers, the input of scatters, reducescatter and alltoall. */
@@ -95,7 +96,7 @@ typedef struct tt_problem {
     double postscale;
     bool is_in_place;
     bool is_uneven; /* parts differ; their offsets may not be known yet */
-    bool is_steady; /* what an element adds up to must not depend on what lies beside it */
+    bool is_steady; /* the bits of an element must not depend on the elements beside it */
     const tt_topology *topology;
     const tt_fact *facts; /* [size] known where shared memory is used */
 } tt_problem;
@@ -110,11 +111,11 @@ typedef struct tt_plan {
     uint32_t frame_bytes;   /* longest frame */
     uint64_t scratch_bytes; /* per lane */
     bool reduce_early;      /* see (5) */
-    bool sends_alike;       /* a round that sends sends the same to every other member */
-    bool is_flat;           /* all that is exchanged is one frame of each to all others, in round
-                               0: theirs go to scratch, member by member at frame_bytes, and are
-                               summed in round 1; of a gather to their places in the output */
-    uint64_t slot_bytes;    /* shared staging per lane; 0: none */
+    bool sends_alike;       /* a round with sends sends the same bytes to every other member */
+    bool is_flat; /* the only exchange is one frame from each member to all others, in round 0:
+                     arrivals are stored in scratch, frame_bytes each, and summed in round 1; those
+                     of a gather at their places in the output */
+    uint64_t slot_bytes; /* shared staging per lane; 0: none */
 } tt_plan;
 
 typedef enum tt_move_kind {
@@ -127,7 +128,7 @@ typedef enum tt_move_kind {
 
 typedef enum tt_work {
     TT_WORK_COPY,   /* target = source */
-    TT_WORK_FINISH, /* target = source, divided and scaled as the op asks */
+    TT_WORK_FINISH, /* target = source, divided and scaled as the op requires */
     TT_WORK_SUM,    /* target = members' inputs: slots in scratch, own from source; finished */
     TT_WORK_VIEWS,  /* sum a slice over views to scratch; or, finished, to views, where the own
                        buffers are used even if they are not shared */
@@ -137,9 +138,10 @@ typedef enum tt_work {
     TT_WORK_CAST,   /* target in every member's output = source in the peer's input */
     TT_WORK_FOLD,   /* target in the peer's output = members' inputs at source, finished */
     /* Adasum; of the own vector and the peer's, the lower rank's comes first: */
-    TT_WORK_PRODUCTS, /* target = tt_products of source and of what lies at `slot` in scratch */
+    TT_WORK_PRODUCTS, /* target = tt_products of source and of the data at `slot` in scratch */
     TT_WORK_ADD,      /* target = tt_products at source and at `slot`, added */
-    TT_WORK_BLEND,    /* target = source and what lies at `slot`, by the products at `offset` */
+    TT_WORK_BLEND, /* target = source blended with the data at `slot`, by the products at `offset`
+                    */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;
@@ -160,14 +162,14 @@ typedef struct tt_move {
     uint64_t offset; /* views, spread: of the slice in the lane's chunk. blend: in scratch */
 } tt_move;
 
-/* Which move: the index-th of a round of a lane. */
+/* Identifies a move: the index-th of a round of a lane. */
 typedef struct tt_cursor {
     uint64_t lane;
     uint32_t round;
     uint32_t index;
 } tt_cursor;
 
-/* What an algorithm provides. Every member is required. */
+/* An algorithm. Every member is required. */
 typedef struct tt_algorithm {
     const char *name; /* as users write it: TUTTI_ALGORITHM=<name> */
     bool needs_facts; /* places of buffers are exchanged first */

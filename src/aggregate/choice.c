@@ -51,7 +51,8 @@ static bool is_known(const tt_costs *costs, const tt_problem *problem,
            tt_costs_time(costs, &key, problem->bytes, time_ns_out);
 }
 
-/* Registry index + 1 of what beats the built-in choice for this problem; 0: nothing does. */
+/* Registry index + 1 of the algorithm that beats the built-in choice for this problem; 0: none
+ * does. */
 static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem)
 {
     const tt_algorithm *built_in = tt_algorithm_choose(problem, NULL);
@@ -76,7 +77,7 @@ static uint8_t choose_one(const tt_costs *costs, const tt_problem *problem)
 
 void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape)
 {
-    TT_ASSERT(shape->facts == NULL); /* what one rank alone knows decides nothing */
+    TT_ASSERT(shape->facts == NULL); /* facts of one rank must not affect the choice */
     TT_ASSERT(shape->part_offsets == NULL);
     memset(choice_out, 0, sizeof(*choice_out));
     if (shape->size < 2 ||

@@ -3,10 +3,10 @@
  * choice.h - which algorithm runs, by measured costs: a table of costs compiled for one process
  * set, so that a call looks up one byte.
  *
- * A choice is made per collective and power of two of bytes. The built-in choice stands unless the
- * costs say that another algorithm needs at most four fifths of its time: what was measured once
- * is noisy, and a tie is not worth other bits. Sizes that the lines of a table do not reach are
- * left to the built-in choice.
+ * A choice is made per collective and power of two of bytes. The built-in choice stands unless
+ * another algorithm needs at most four fifths of its time by the table: one measurement is noisy,
+ * and a tie is not worth different bits. Sizes beyond the lines of a table are left to the built-in
+ * choice.
  *
  * Layer:   aggregate; may include tune/.
  * Threads: pure.
@@ -25,18 +25,19 @@ typedef struct tt_choice {
     uint8_t algorithm[TT_COLLECTIVE_COUNT][TT_CHOICE_BUCKETS]; /* registry index + 1; 0: built in */
 } tt_choice;
 
-/* Where ranks lie, as a table of costs names it: "shm" one host that shares memory, "lo" one host
- * that does not, "net" one rank a host, "mixed"; with "-crowded" when ranks outnumber cores. */
+/* Placement of the ranks, as a table of costs names it: "shm" one host that shares memory, "lo" one
+ * host that does not, "net" one rank per host, "mixed"; with "-crowded" when ranks outnumber cores.
+ */
 const char *tt_placement_name(const tt_topology *topology, uint32_t size);
 
 /* `shape` has size, topology and segment_bytes. Pure: the same on every rank with this table. */
 void tt_choice_build(tt_choice *choice_out, const tt_costs *costs, const tt_problem *shape);
 
-/* NULL: the costs say nothing better than the built-in choice. */
+/* NULL: by the costs no algorithm is better than the built-in choice. */
 const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *problem);
 
-/* What the table says of the algorithm that runs for `problem`, at sizes beyond its last line too,
- * where nothing is chosen by it; false: nothing. */
+/* The table's time of the algorithm for `problem`, also at sizes beyond its last line, where it is
+ * not used for choices; false: no line. */
 bool tt_choice_predict(const tt_costs *costs, const tt_problem *problem,
                        const tt_algorithm *algorithm, uint64_t *time_ns_out);
 

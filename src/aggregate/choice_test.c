@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * choice_test.c - costs decide where they speak, clearly, of an algorithm that fits; nowhere else.
+ * choice_test.c - costs decide only where they show a clear gain of an algorithm that fits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,8 +72,8 @@ static void test_a_clearly_cheaper_algorithm_is_chosen(void **state)
     assert_ptr_equal(chosen(&choice, UINT64_C(1) << 40), &tt_algorithm_ring);
 }
 
-/* A burst of a shaped link makes all algorithms look alike: what was measured short says nothing of
- * long vectors. It is still told as a guess. */
+/* A burst of a shaped link makes all algorithms look alike: measurements of short vectors do not
+ * hold for long ones. They still give a guess. */
 static void test_sizes_that_no_line_reaches_are_left_to_the_built_in_choice(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_a_small_gain_changes_nothing(void **state)
     assert_null(chosen(&choice, 1 << 20));
 }
 
-static void test_without_the_built_in_choice_in_the_table_it_stands(void **state)
+static void test_a_built_in_choice_without_a_line_stands(void **state)
 {
     (void)state;
     tt_choice choice;
@@ -109,7 +109,7 @@ static void test_without_the_built_in_choice_in_the_table_it_stands(void **state
     assert_null(chosen(&choice, 1 << 20));
 }
 
-static void test_other_ranks_and_placements_have_no_say(void **state)
+static void test_lines_of_other_ranks_and_placements_are_ignored(void **state)
 {
     (void)state;
     tt_choice choice;
@@ -121,7 +121,7 @@ static void test_other_ranks_and_placements_have_no_say(void **state)
     assert_null(chosen(&choice, 1 << 20));
 }
 
-static void test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over(void **state)
+static void test_unknown_names_and_algorithms_that_do_not_fit_are_ignored(void **state)
 {
     (void)state;
     tt_choice choice;
@@ -131,7 +131,7 @@ static void test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_ov
     assert_null(chosen(&choice, 1 << 20));
 }
 
-static void test_no_bytes_and_all_bytes_have_a_place(void **state)
+static void test_the_smallest_and_the_largest_size_have_a_bucket(void **state)
 {
     (void)state;
     tt_choice choice;
@@ -143,7 +143,7 @@ static void test_no_bytes_and_all_bytes_have_a_place(void **state)
     assert_ptr_equal(chosen(&choice, UINT64_MAX), &tt_algorithm_ring);
 }
 
-static void test_placements_are_told_apart(void **state)
+static void test_placements_have_names_of_their_own(void **state)
 {
     (void)state;
     tt_topology topology = one_host;
@@ -163,7 +163,7 @@ static void test_placements_are_told_apart(void **state)
 static void test_small_sums_take_one_hop_where_each_rank_has_a_core(void **state)
 {
     (void)state;
-    tt_topology topology = one_host; /* its lists are not looked at */
+    tt_topology topology = one_host; /* its lists are not read */
     tt_problem problem = make_problem(4);
     problem.topology = &topology;
     problem.size = 16;
@@ -174,8 +174,8 @@ static void test_small_sums_take_one_hop_where_each_rank_has_a_core(void **state
     assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_flat);
 }
 
-/* Whatever a steady sum is exchanged with, it is added up in the same order. */
-static void test_what_is_short_depends_on_the_segment(void **state)
+/* A steady sum has the same order of additions, whatever it is fused with. */
+static void test_the_limit_of_short_vectors_depends_on_the_segment(void **state)
 {
     (void)state;
     static const tt_topology four_hosts = {.host_count = SIZE,
@@ -202,7 +202,7 @@ static void test_steady_sums_have_one_order_at_every_length(void **state)
     } placements[] = {{2, 1, true},  {4, 1, true},    {8, 1, true}, {48, 1, true}, {4, 1, false},
                       {4, 4, false}, {64, 64, false}, {8, 2, true}, {12, 3, true}, {96, 8, true}};
     for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
-        tt_topology topology = one_host; /* its lists are not looked at */
+        tt_topology topology = one_host; /* its lists are not read */
         topology.host_count = placements[i].host_count;
         topology.has_views = placements[i].has_views;
         tt_problem problem = make_problem(4);
@@ -221,20 +221,20 @@ static void test_steady_sums_have_one_order_at_every_length(void **state)
 }
 
 /* An op's record serves calls with and without names in turn: which of them had it last differs
- * from rank to rank, so what it keeps must not decide. */
+ * from rank to rank, so its kept state must not affect the choice. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clearly_cheaper_algorithm_is_chosen),
         cmocka_unit_test(test_sizes_that_no_line_reaches_are_left_to_the_built_in_choice),
         cmocka_unit_test(test_a_small_gain_changes_nothing),
-        cmocka_unit_test(test_without_the_built_in_choice_in_the_table_it_stands),
-        cmocka_unit_test(test_other_ranks_and_placements_have_no_say),
-        cmocka_unit_test(test_names_nobody_knows_and_algorithms_that_do_not_fit_are_passed_over),
-        cmocka_unit_test(test_no_bytes_and_all_bytes_have_a_place),
-        cmocka_unit_test(test_placements_are_told_apart),
+        cmocka_unit_test(test_a_built_in_choice_without_a_line_stands),
+        cmocka_unit_test(test_lines_of_other_ranks_and_placements_are_ignored),
+        cmocka_unit_test(test_unknown_names_and_algorithms_that_do_not_fit_are_ignored),
+        cmocka_unit_test(test_the_smallest_and_the_largest_size_have_a_bucket),
+        cmocka_unit_test(test_placements_have_names_of_their_own),
         cmocka_unit_test(test_small_sums_take_one_hop_where_each_rank_has_a_core),
-        cmocka_unit_test(test_what_is_short_depends_on_the_segment),
+        cmocka_unit_test(test_the_limit_of_short_vectors_depends_on_the_segment),
         cmocka_unit_test(test_steady_sums_have_one_order_at_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec.c - what all executors share: memory, signals, frames that came early, the end. */
+ * exec.c - what all executors share: memory, signals, early frames, the end. */
 #include "aggregate/exec.h"
 
 #include "aggregate/exec_internal.h"
@@ -114,7 +114,7 @@ void tt_exec_stop(tt_exec *exec)
 {
     tt_platform *platform = exec->flow->platform;
     if (exec->stage == NULL || exec->stage->executor == NULL) {
-        return; /* nothing was begun, or it is with an engine */
+        return; /* nothing was started, or an engine runs it */
     }
     exec->stage->executor->stop(exec);
     for (uint32_t i = 0; i < exec->stage->problem.size; i++) {

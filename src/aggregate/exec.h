@@ -2,10 +2,10 @@
  *
  * exec.h - runs one stage of one op of one rank at a time.
  *
- * What runs it is the stage's executor (stage.h). Lanes: up to TT_LANES_MAX chunks are open at
- * once, each in one round at a time. Sends of a round are issued when it is entered (and granted),
- * arrivals are taken whenever their lane is open, the reduce waits for its round. See algorithm.h
- * for what algorithms promise.
+ * The stage's executor runs it (stage.h). Lanes: up to TT_LANES_MAX chunks are open at once, each
+ * in one round at a time. Sends of a round are issued when it is entered (and granted), arrivals
+ * are taken whenever their lane is open, the reduce waits for its round. See algorithm.h for what
+ * algorithms promise.
  *
  * Invariants:
  *  (1) An exec that is no longer running with status OK has completed its stage.
@@ -27,7 +27,7 @@ enum { TT_LANES_MAX = 8 };
 /* A peer of this op. */
 typedef struct tt_partner {
     uint32_t member;
-    bool is_source; /* long frames come from it: it gets grants */
+    bool is_source; /* it sends long frames, so it gets grants */
     bool has_wanted;
     uint64_t granted; /* lanes below this are open there */
 } tt_partner;
@@ -62,22 +62,22 @@ struct tt_exec {
     uint64_t token;   /* of sends; the low 4 bits are the lane's */
     uint32_t divisor; /* averages; else 1 */
     int32_t urgency;
-    bool tells;        /* peers may hold the op back: who waits for one tells it */
+    bool tells; /* peers may hold the op back: a rank that waits for one sends WANT or GRANT */
     bool is_host_wide; /* the members are all ranks of the job, on one host, sharing memory */
 
     /* State. */
     bool is_running;
     bool is_opening;
-    bool is_posted;  /* flat: its frame went out before it was started */
+    bool is_posted;  /* flat: its frame was sent before the stage started */
     bool is_blocked; /* a send waits for credit */
     bool has_work;
     uint8_t lane_slots; /* of `lanes` */
-    tt_status status;   /* negative: failed, culprit says by whom */
+    tt_status status;   /* negative: failed, `culprit` caused it */
     uint32_t culprit;   /* member */
     uint32_t partner_count;
     uint32_t borrowed;           /* flat: frames that links have not released yet */
     uint64_t unsent, unreceived; /* flat: bits of members. local: bytes to do */
-    uint64_t wanting;            /* flat: bits of members that were asked for a grant */
+    uint64_t wanting;            /* flat: bits of members that were sent WANT */
     uint64_t lanes_opened, lanes_done;
     const tt_stage *laid_out;
     tt_partner *partners;
@@ -92,14 +92,14 @@ struct tt_exec {
 
 _Static_assert(sizeof(tt_exec) <= 288, "an op keeps one");
 
-/* Shared staging for lanes of `slot_bytes`; before facts are told. */
+/* Shared staging for lanes of `slot_bytes`; before facts are sent. */
 tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes);
 
-/* The stage, a flat one that was laid out by an earlier run, begins next: send its frame already if
- * one post does it. What is left to do is then done while the frame is on its way. */
+/* The next stage is flat and laid out by an earlier run: send its frame early if one post suffices.
+ * The remaining work then overlaps with its transfer. */
 void tt_exec_post(tt_exec *exec);
 
-/* Begin the stage. Afterwards look at is_running and status, as after every call below. */
+/* Start the stage. Afterwards check is_running and status, as after every call below. */
 static inline tt_status tt_exec_start(tt_exec *exec)
 {
     TT_ASSERT(!exec->is_running);
@@ -162,14 +162,14 @@ static inline bool tt_exec_is_untouched(const tt_exec *exec)
     return exec->stage->executor->is_untouched(exec);
 }
 
-/* Nobody uses the staging slots any more: give them back if much is kept already. */
+/* The staging slots are no longer used: release them if much is kept already. */
 void tt_exec_trim_slots(tt_exec *exec);
 /* A peer may yet store to the staging slots: never use or free them again. */
 void tt_exec_forsake_slots(tt_exec *exec);
 
-/* Give up: buffers are no longer touched after this. */
+/* Stop: buffers are not touched after this. */
 void tt_exec_stop(tt_exec *exec);
-/* Of one that is over: its stages are no more, nothing of what it was may be used again. */
+/* For an exec that is over: its stages are freed, so drop all references to them. */
 void tt_exec_forget(tt_exec *exec);
 /* Release the workspace. */
 void tt_exec_fini(tt_exec *exec);

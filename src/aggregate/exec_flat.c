@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_flat.c - an executor: everybody gives the same short frame to everybody; then their sum, or
- * each at its place, or nothing (a barrier).
+ * exec_flat.c - an executor: each member sends one short frame to all others; then their sum is
+ * taken, or each is stored at its place, or nothing is done (a barrier).
  *
- * So run small sums, places of buffers, lengths, the byte before a launch, short gathers and
+ * It runs small sums, places of buffers, lengths, the byte before a launch, short gathers and
  * barriers: one eager frame, 2 to 64 members. Its state is one bit per member and direction.
- *  (1) Members that share this host's memory get one post, if each has credit for it; else
- *      each gets a frame of its own. To one without credit goes WANT; its bit stays until a grant
- *      or credit comes. So nobody needs to be told of an op that is held back: DATA or WANT
- *      reaches it.
- *  (2) The sum is taken when all frames are here and no link borrows the input, which may be
- *      where the sum goes; in rank order, from where the last frame lies if it is the only one
- *      missing.
+ *  (1) Members that share this host's memory get one post, if each has credit for it; else each
+ *      gets a frame of its own. A member without credit is sent WANT; its bit stays until a grant
+ *      or credit arrives. So an op that is held back needs no other signal: DATA or WANT reaches
+ *      it.
+ *  (2) The sum is taken when all frames have arrived and no link borrows the input, which may be
+ *      the output; in rank order, and directly from the last frame's buffer if no other is missing.
  */
 #include <string.h>
 
@@ -94,7 +93,8 @@ static void send_to(tt_exec *exec, uint32_t member, uint8_t flags)
     exec->borrowed += status == TT_IN_PROGRESS ? 1 : 0;
 }
 
-/* Send what there is credit for, to the next member first: so not all send to the same one. */
+/* Send frames that have credit, to the next member first, so that not all ranks send to the same
+ * one. */
 static void send_credited(tt_exec *exec)
 {
     const uint32_t size = exec->stage->problem.size, self = exec->stage->problem.self;
@@ -117,7 +117,7 @@ static void send_credited(tt_exec *exec)
 
 /* ---- the end ---- */
 
-/* Of all frames; that of `last` lies at `payload` (NULL: where all are kept). */
+/* Sum of all frames; that of `last` is at `payload` (NULL: at its place). */
 TT_INLINE void sum(tt_exec *exec, uint32_t last, const void *payload)
 {
     const tt_stage *stage = exec->stage;
@@ -182,7 +182,7 @@ static tt_status lay_out(tt_exec *exec)
     return TT_OK;
 }
 
-/* The own part of a gather. */
+/* This rank's part of a gather. */
 static void keep_own(tt_exec *exec)
 {
     const tt_stage *stage = exec->stage;
@@ -200,7 +200,7 @@ static void keep_own(tt_exec *exec)
     }
 }
 
-/* What came before the stage did. */
+/* Notes and parked frames of this stage. */
 static void take_early(tt_exec *exec)
 {
     uint32_t member;
@@ -221,7 +221,7 @@ static tt_status flat_start(tt_exec *exec)
 {
     TT_ASSERT(exec->stage->plan.is_flat && exec->stage->problem.size >= 2);
     if (exec->laid_out != exec->stage && exec->stage->fold != NULL) {
-        TT_TRY(lay_out(exec)); /* else what is laid out may be the next stage's */
+        TT_TRY(lay_out(exec)); /* else the layout may be the next stage's */
     }
     tt_exec_reset(exec);
     exec->borrowed = 0;
@@ -249,7 +249,7 @@ void tt_exec_post(tt_exec *exec)
     exec->is_posted = post(exec);
 }
 
-/* One more is here. */
+/* One more frame has arrived. */
 TT_INLINE void received(tt_exec *exec, uint32_t member, const void *payload)
 {
     const uint64_t bit = UINT64_C(1) << member;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_internal.h - between the executors (exec_flat.c, exec_lanes.c, exec_local.c), local work
- * (exec_work.c) and what all of them share (exec.c).
+ * exec_internal.h - interfaces between the executors (exec_flat.c, exec_lanes.c, exec_local.c),
+ * local work (exec_work.c) and their shared part (exec.c).
  *
  * Layer:   aggregate, private.
  * Threads: as exec.h.
@@ -48,13 +48,13 @@ static inline bool tt_exec_move(const tt_exec *exec, const tt_lane *lane, uint32
 
 /* The first failure counts. */
 void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
-/* Head of the frames to expect: of a pair they come from the other direction. */
+/* Head of the frames to expect; those of a pair have the other direction. */
 tt_head tt_exec_arriving(const tt_exec *exec);
-/* The other side of a send or receive; of no meaning for collectives. */
+/* The other side of a send or receive; meaningless for collectives. */
 uint32_t tt_exec_pair_peer(const tt_exec *exec);
-/* At least so much workspace; what was laid out in it is lost if it grows. */
+/* Provide at least `bytes` of workspace; its layout is lost if it grows. */
 tt_status tt_exec_reserve(tt_exec *exec, size_t bytes);
-/* The stage begins: nothing of an earlier one is left. */
+/* Reset all state of an earlier stage. */
 static inline void tt_exec_reset(tt_exec *exec)
 {
     exec->status = TT_OK;
@@ -63,9 +63,9 @@ static inline void tt_exec_reset(tt_exec *exec)
     exec->partner_count = 0;
 }
 void tt_exec_signal(tt_exec *exec, tt_frame_kind kind, uint32_t member, uint64_t argument);
-/* Frames that came before their lane was open, of lanes below lanes_opened. */
+/* Take parked frames of lanes below lanes_opened. */
 void tt_exec_replay_parked(tt_exec *exec);
-/* The next GRANT or WANT that came before the stage began; false: none is left. */
+/* The next note (GRANT or WANT) for this stage; false: none is left. */
 bool tt_exec_take_note(tt_exec *exec, uint32_t *member_out, tt_head *head_out);
 
 /* ---- exec_work.c ---- */
@@ -76,7 +76,7 @@ void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot);
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget);
 /* target = a op b, by several hands if it is long. */
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes);
-/* Divide and scale what was summed, as the op asks. */
+/* Divide and scale a sum, as the op requires. */
 void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes);
 
 /* ---- lanes_end.c ---- */

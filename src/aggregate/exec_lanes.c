@@ -23,7 +23,7 @@ static bool reduces_early(const tt_exec *exec)
 
 /* ---- partners and grants ---- */
 
-/* NULL: nothing was heard of it or told to it yet. */
+/* NULL: no signal was exchanged with it yet. */
 static tt_partner *partner_find(const tt_exec *exec, uint32_t member)
 {
     TT_DEBUG_ASSERT(exec->partner_count <= exec->stage->plan.partner_max);
@@ -35,7 +35,8 @@ static tt_partner *partner_find(const tt_exec *exec, uint32_t member)
     return NULL;
 }
 
-/* NULL: there are more than the algorithm has, so one of them is none; the exec has failed. */
+/* NULL: more partners than the algorithm has, so one signal is not from a partner; the exec has
+ * failed. */
 static tt_partner *partner_of(tt_exec *exec, uint32_t member)
 {
     TT_DEBUG_ASSERT(member < exec->stage->problem.size);
@@ -44,8 +45,7 @@ static tt_partner *partner_of(tt_exec *exec, uint32_t member)
         return found;
     }
     if (exec->partner_count == exec->stage->plan.partner_max) {
-        tt_exec_fail(exec, TT_ERR_BAD_WIRE,
-                     member); /* a signal of a rank that has no part in this */
+        tt_exec_fail(exec, TT_ERR_BAD_WIRE, member); /* a signal of a rank that is no partner */
         return NULL;
     }
     tt_partner *partner = &exec->partners[exec->partner_count++];
@@ -53,7 +53,7 @@ static tt_partner *partner_of(tt_exec *exec, uint32_t member)
     return partner;
 }
 
-/* Long frames come only after a grant: tell all who will send. */
+/* Long frames are sent only after a grant: send it to all sources. */
 static void grant_open_lanes(tt_exec *exec)
 {
     TT_DEBUG_ASSERT(exec->lanes_opened <= exec->stage->plan.lane_count);
@@ -74,7 +74,7 @@ static void find_sources(tt_exec *exec)
         for (uint32_t i = 0; tt_exec_move(exec, &first, round, i, &move); i++) {
             if (move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE) {
                 tt_partner *partner = partner_of(exec, move.peer);
-                TT_ASSERT(partner != NULL); /* no signal was taken yet */
+                TT_ASSERT(partner != NULL); /* no signal was processed yet */
                 partner->is_source = true;
             }
         }
@@ -83,7 +83,7 @@ static void find_sources(tt_exec *exec)
 
 /* ---- sending ---- */
 
-/* The peer is to grant what is open there; told once. */
+/* Request a grant of the lanes open on the peer, once. */
 static void want(tt_exec *exec, uint32_t member)
 {
     tt_partner *partner = partner_of(exec, member);
@@ -93,7 +93,7 @@ static void want(tt_exec *exec, uint32_t member)
     }
 }
 
-/* May the frame go now? Takes a credit if that is what lets it. */
+/* May the frame be sent now? Takes a credit if it needs one. */
 static bool may_send(tt_exec *exec, const tt_lane *lane, uint32_t member, uint8_t *flags_out)
 {
     TT_DEBUG_ASSERT(member != exec->stage->problem.self);
@@ -129,7 +129,7 @@ static tt_head head_of(const tt_exec *exec, const tt_lane *lane, const tt_move *
     return head;
 }
 
-/* Send what goes to every other member, and they are all ranks of this host, once for all. */
+/* Send one frame for all members, where all get the same bytes and are all ranks of this host. */
 static bool try_post(tt_exec *exec, const tt_lane *lane, const tt_move *move)
 {
     tt_platform *platform = exec->flow->platform;
@@ -174,7 +174,7 @@ static void issue(tt_exec *exec, tt_lane *lane, const tt_move *move, uint8_t fla
     }
 }
 
-/* Send it now if it may go. */
+/* Send it now if it may be sent. */
 static void try_issue(tt_exec *exec, tt_lane *lane, const tt_move *move)
 {
     uint8_t flags;
@@ -220,7 +220,7 @@ static void enter_send(tt_exec *exec, tt_lane *lane, const tt_move *move, bool i
     }
 }
 
-/* Count the round's moves; what may be sent is sent on the way. */
+/* Count the round's moves, and issue the sends that may be sent. */
 static void round_enter(tt_exec *exec, tt_lane *lane)
 {
     TT_DEBUG_ASSERT(lane->is_open && !lane->is_entered);
@@ -286,8 +286,8 @@ static void reduce_waiting(tt_exec *exec, tt_lane *lane)
     lane->is_reduced = true;
 }
 
-/* The round's work, now if it is short and nothing more urgent runs, for then it is done in steps,
- * which go by urgency. True when there is none left. */
+/* Do the round's work now if it is short and no more urgent op runs; else it is done in steps,
+ * which are ordered by urgency. True when no work is left. */
 static bool work_short(tt_exec *exec, tt_lane *lane)
 {
     tt_move move = {0};
@@ -317,7 +317,7 @@ static void lane_close(tt_exec *exec, tt_lane *lane)
     lanes_open(exec);
 }
 
-/* Go as far as possible. */
+/* Advance the lane as far as possible. */
 static void lane_run(tt_exec *exec, tt_lane *lane)
 {
     while (exec->status == TT_OK && lane->is_open) {
@@ -354,7 +354,7 @@ static void lane_reset(tt_exec *exec, tt_lane *lane, uint64_t number)
                 tt_bit_words((uint64_t)exec->stage->plan.round_count * exec->stage->plan.fan));
 }
 
-/* Run the lanes that were just opened, and what was parked for them. */
+/* Run the lanes that were just opened, and take frames parked for them. */
 static void lanes_begin(tt_exec *exec, uint64_t first)
 {
     TT_DEBUG_ASSERT(first < exec->lanes_opened);
@@ -371,8 +371,8 @@ static void lanes_begin(tt_exec *exec, uint64_t first)
 }
 
 /* Open as many lanes as fit; a lane's place is free when the lane TT_LANES_MAX before is done.
- * Lanes may be over as soon as they begin: the outermost call opens the next, so that the stack
- * does not grow with their number. */
+ * Lanes may end as soon as they start: the outermost call opens the next, so that the stack does
+ * not grow with their number. */
 static void lanes_open(tt_exec *exec)
 {
     if (exec->is_opening) {
@@ -471,13 +471,13 @@ static bool is_arrival(const tt_move *move, uint32_t member)
     return (move->kind == TT_MOVE_STORE || move->kind == TT_MOVE_REDUCE) && move->peer == member;
 }
 
-/* The arrival that a frame of `member` with (lane, round) is, or false. */
+/* The store or reduce that a frame of `member` with (lane, round) is for; false: none. */
 static bool arrival_of(const tt_exec *exec, const tt_lane *lane, uint32_t member,
                        const tt_head *head, tt_move *move_out)
 {
     TT_DEBUG_ASSERT(head->round < exec->stage->plan.round_count);
-    /* Where all send to all, arrivals follow the sends, near peers first or far ones: look there
-     * before the search. */
+    /* Where all send to all, arrivals follow the sends, near peers first or far ones: check those
+     * two indices before the search. */
     const uint32_t size = exec->stage->problem.size, self = exec->stage->problem.self;
     const uint32_t distance = (member > self ? member : member + size) - self;
     const uint32_t guesses[2] = {size + distance - 2, 2 * size - distance - 1};
@@ -646,7 +646,7 @@ static bool lanes_step(tt_exec *exec)
         tt_move move = {0};
         (void)tt_exec_move(exec, lane, lane->round, lane->work_index, &move);
         TT_DEBUG_ASSERT(move.kind == TT_MOVE_WORK);
-        /* In small pieces while something more urgent runs, whose next frame may be here any time.
+        /* In small pieces while a more urgent op runs, whose next frame may arrive at any time.
          */
         const bool yields = exec->urgency < exec->flow->urgency_top;
         const uint64_t budget = yields ? TT_WORK_SHORT_BYTES : TT_WORK_STEP_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec_local.c - an executor: work of this rank alone, in steps. It exchanges nothing, so frames
- * that reach it are none of its stage. */
+ * exec_local.c - an executor: work of this rank alone, in steps. It exchanges nothing, so every
+ * frame for it is an error. */
 #include "aggregate/exec_internal.h"
 #include "base/base.h"
 

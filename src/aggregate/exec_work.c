@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * exec_work.c - the local work of rounds: copies, sums over slots, sums over views; and the staging
- * slots that views of foreign buffers need. */
+ * slots for private buffers. */
 #include <string.h>
 
 #include "aggregate/exec_internal.h"
@@ -15,14 +15,14 @@
 enum {
     BLOCK_BYTES = 4 * 1024,              /* stays in the first-level cache while it is finished */
     CARRY_BYTES = 16 * 1024,             /* the same, while it is copied to several */
-    STREAM_BYTES_MIN = 16 * 1024 * 1024, /* of results that no cache keeps until they are read */
+    STREAM_BYTES_MIN = 16 * 1024 * 1024, /* longer results do not stay in a cache */
 };
 
-/* What a piece of work reads and writes, gathered before any of it is done: sources at pointers[0
- * ..), targets at pointers[size ..), each where the piece begins. */
+/* Buffers of a piece of work, gathered before any of it is done: sources at pointers[0 ..), targets
+ * at pointers[size ..), each at the begin of the piece. */
 typedef struct piece {
     tt_exec *exec;
-    uint32_t source_count; /* 0: something is missing, the exec has failed */
+    uint32_t source_count; /* 0: a view is missing, the exec has failed */
     uint32_t target_count;
     bool is_sum;      /* else the one source is copied */
     bool is_finished; /* divided and scaled on the way */
@@ -73,7 +73,7 @@ static void plain_copy(void *target, const void *source, size_t bytes)
     memcpy(target, source, bytes);
 }
 
-/* Are results better written past the cache: many bytes, and none of them just read? */
+/* Should results be stored past the cache: many bytes, none of them just read? */
 static bool streams(const piece *work)
 {
     const tt_exec *exec = work->exec;
@@ -91,7 +91,7 @@ static bool streams(const piece *work)
     return true;
 }
 
-/* ---- doing it: by any thread, on pointers of its own ---- */
+/* ---- doing the work: on any thread, with its own pointers ---- */
 
 /* One source to one or all targets. A block is read from the nearest cache by all targets but the
  * first. */
@@ -178,12 +178,11 @@ static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
     do_part(work, own, bytes);
 }
 
-/* How much of it was done: see tt_platform_ops.work. */
+/* Bytes done: see tt_platform_ops.work. */
 static uint64_t do_piece(piece *work, uint64_t bytes)
 {
     tt_platform *platform = work->exec->flow->platform;
-    const uint32_t size =
-        work->exec->stage->problem.size; /* alone there is next to nothing to do */
+    const uint32_t size = work->exec->stage->problem.size; /* a single rank has almost no work */
     TT_DEBUG_ASSERT(work->source_count <= size && work->target_count <= size);
     if (work->source_count == 0) {
         return bytes;
@@ -200,7 +199,7 @@ void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b,
 {
     TT_DEBUG_ASSERT(exec->stage->problem.size >= 2);
     piece work = {.exec = exec, .source_count = 2, .target_count = 1, .is_sum = true};
-    for (uint64_t done = 0; done < bytes;) { /* it ends here, whoever waits */
+    for (uint64_t done = 0; done < bytes;) { /* completed here, even if a caller waits */
         exec->pointers[0] = (const uint8_t *)a + done;
         exec->pointers[1] = (const uint8_t *)b + done;
         exec->pointers[exec->stage->problem.size] = (uint8_t *)target + done;
@@ -208,7 +207,7 @@ void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b,
     }
 }
 
-/* ---- gathering: who reads and writes where ---- */
+/* ---- gathering sources and targets ---- */
 
 static void gather_copy(piece *work, const tt_lane *lane, const tt_move *move)
 {
@@ -241,7 +240,7 @@ static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
     work->is_finished = needs_finish(exec);
 }
 
-/* Where member `member` of this host keeps its part of the lane's chunk. */
+/* The lane's chunk in the memory of member `member` of this host. */
 static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bool is_output)
 {
     tt_platform *platform = exec->flow->platform;
@@ -398,8 +397,8 @@ static void gather_fold(piece *work, const tt_lane *lane, const tt_move *move, u
     }
 }
 
-/* Whole blocks, so that pieces begin at elements. What is too short to be shared is no longer than
- * one hand's piece. */
+/* Whole blocks, so that pieces begin at elements. A piece too short to be shared is at most one
+ * hand's. */
 static uint64_t piece_bytes(const tt_exec *exec, uint64_t left, uint64_t budget)
 {
     const tt_platform *platform = exec->flow->platform;
@@ -422,7 +421,7 @@ static tt_vectors adasum_pair(const tt_exec *exec, const tt_lane *lane, const tt
                          : (tt_vectors){.a = own, .b = theirs};
 }
 
-/* Pieces are of whole blocks (adasum.c), so that where they are cut does not matter. */
+/* Pieces are whole blocks (adasum.c), so that the bits do not depend on where they are cut. */
 static void products_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
     TT_DEBUG_ASSERT(bytes % exec->stage->problem.element_bytes == 0);

@@ -12,9 +12,9 @@
 
 enum { NOTE_BUCKETS_MIN = 64 };
 
-enum { ANY_STAGE = UINT16_MAX }; /* of an identity: that of a frame does not matter */
+enum { ANY_STAGE = UINT16_MAX }; /* in an identity: matches frames of every stage */
 
-/* What is for one op lies in one bucket, whatever its stage. */
+/* Everything for one op is in one bucket, whatever its stage. */
 static uint64_t place_of(const tt_head *head)
 {
     const uint64_t where = (uint64_t)head->set << 8 | (uint64_t)(head->flags & TT_FLAGS_SPACE);
@@ -41,7 +41,7 @@ tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count
     return flow->peers != NULL ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
-/* How many there were. */
+/* Returns their number. */
 static uint32_t release_notes(tt_flow *flow, tt_note *note)
 {
     uint32_t count = 0;
@@ -113,7 +113,7 @@ bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total)
 {
     tt_flow_peer *state = &flow->peers[peer];
     if (consumed_total <= state->acknowledged || consumed_total > state->sent) {
-        return false; /* old news, or nonsense */
+        return false; /* outdated, or invalid */
     }
     state->acknowledged = consumed_total;
     TT_ASSERT(state->sent - state->acknowledged < TT_CREDIT_FRAMES);
@@ -232,7 +232,7 @@ static tt_note **note_bucket(const tt_flow *flow, const tt_head *head)
     return &flow->notes[place_of(head) & (flow->note_buckets - 1)];
 }
 
-/* Twice as many buckets; without memory the old ones do. */
+/* Twice as many buckets; without memory the old ones stay. */
 static tt_status notes_grow(tt_flow *flow)
 {
     const uint32_t count = flow->note_buckets == 0 ? NOTE_BUCKETS_MIN : 2 * flow->note_buckets;

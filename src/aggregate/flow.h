@@ -2,13 +2,13 @@
  *
  * flow.h - credit and parking: how early frames stay bounded.
  *
- * Small frames are sent at once while the sender has credit with the receiver. A frame whose op
- * is not here yet is parked; the credit is exactly the room kept for that. Without credit a sender
- * says so (WANT) and sends when the receiver's op is there (GRANT). Long frames always wait for
- * GRANT. So:
+ * Small frames are sent at once while the sender has credit with the receiver. A frame that arrives
+ * before its op has started is parked; the credit is exactly the room kept for that. A sender
+ * without credit sends WANT, and its frame once the receiver's op has started (GRANT). Long frames
+ * always wait for GRANT. So:
  *  (1) A link always drains: every arriving frame is consumed, parked in room that its credit
- *      paid for, or dropped because its op has failed. Nobody waits for a frame while holding up
- *      others.
+ *      reserved, or dropped because its op has failed. No rank blocks a link while it waits for a
+ *      frame.
  *  (2) Parked memory per peer is at most TT_CREDIT_FRAMES * eager_bytes_max.
  *  (3) Counters on the wire are cumulative, so a frame that overtakes another does no harm.
  *
@@ -26,13 +26,13 @@
 enum {
     TT_CREDIT_FRAMES = 64,
     TT_SLOTS_KEPT_BYTES = 64 * 1024 * 1024, /* staging kept for later ops */
-    TT_NOTES_MAX = 1 << 20, /* per peer, of one that would fill memory: ops it says it has begun */
+    TT_NOTES_MAX = 1 << 20, /* per peer: bounds the memory that a faulty peer can fill */
     TT_PARKED_BUCKETS = 64,
 };
 
 typedef struct tt_exec tt_exec;
 
-/* A frame that came before its op. */
+/* A frame that arrived before its op or stage was started. */
 typedef struct tt_parked {
     struct tt_parked *next;
     uint32_t peer;
@@ -40,7 +40,7 @@ typedef struct tt_parked {
     uint8_t payload[];
 } tt_parked;
 
-/* A GRANT or WANT that came before its op. */
+/* A GRANT or WANT that arrived before its op or stage was started. */
 typedef struct tt_note {
     struct tt_note *next;
     uint32_t peer;
@@ -64,16 +64,16 @@ typedef struct tt_flow {
     uint32_t eager_bytes_max;
     uint32_t epoch;
     tt_flow_peer *peers;
-    /* By what they are for (set, op, stage, space); in a bucket the oldest first. */
+    /* By set, op and space, whatever the stage; in a bucket the oldest first. */
     tt_parked *parked[TT_PARKED_BUCKETS];
     tt_parked **parked_end[TT_PARKED_BUCKETS];
     uint32_t parked_count;
-    tt_note **notes; /* [note_buckets], by the same, in no order; NULL: there was none yet */
+    tt_note **notes; /* [note_buckets], by the same, unordered; NULL: none so far */
     uint32_t note_count, note_buckets;
     tt_note *notes_free;
     uint64_t frames_dropped; /* late or duplicate */
-    uint64_t slots_bytes;    /* shared staging that the ops hold or keep */
-    int32_t urgency_top;     /* of the ops that run; others leave their work to steps */
+    uint64_t slots_bytes;    /* shared staging that ops use or keep */
+    int32_t urgency_top;     /* of the running ops; less urgent ones do their work in steps */
 } tt_flow;
 
 tt_status tt_flow_init(tt_flow *flow, tt_platform *platform, uint32_t peer_count,
@@ -93,10 +93,11 @@ static inline bool tt_flow_take(tt_flow *flow, uint32_t peer)
 }
 /* One credit with each of `peers` but the self-th; false, and none is taken, if one has none. */
 bool tt_flow_take_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
-/* None of them was used: give them back. */
+/* The credits were not used: return them. */
 void tt_flow_return_all(tt_flow *flow, const uint32_t *peers, uint32_t peer_count, uint32_t self);
-/* An eager frame of `peer` is done with: its credit goes back, in a CREDIT now and then. */
-void tt_flow_tell(tt_flow *flow, uint32_t peer); /* such a CREDIT */
+/* An eager frame of `peer` was consumed: its credit is returned, by one CREDIT for several frames.
+ */
+void tt_flow_tell(tt_flow *flow, uint32_t peer); /* sends that CREDIT */
 static inline void tt_flow_consumed(tt_flow *flow, uint32_t peer)
 {
     tt_flow_peer *state = &flow->peers[peer];
@@ -111,31 +112,33 @@ bool tt_flow_credit(tt_flow *flow, uint32_t peer, uint64_t consumed_total);
 
 /* Keep a copy of the frame. TT_ERR_BAD_WIRE: the peer had no credit for it. */
 tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const void *payload);
-/* Take out the oldest parked frame of (set, op, stage, pair flags) with a lane below `lane_end`,
- * or NULL. Give it back with tt_flow_unpark when done. For pairs `peer` must match too. */
+/* Remove and return the oldest parked frame of (set, op, stage, pair flags) with a lane below
+ * `lane_end`, or NULL. Release it with tt_flow_unpark. For pairs `peer` must match too.
+ */
 tt_parked *tt_flow_find(tt_flow *flow, const tt_head *identity, uint64_t lane_end, uint32_t peer);
 void tt_flow_unpark(tt_flow *flow, tt_parked *parked);
 /* Is the frame of `peer` for (lane, round) of this op parked? */
 bool tt_flow_has(const tt_flow *flow, const tt_head *identity, uint32_t peer, uint64_t lane,
                  uint32_t round);
 
-/* Has anything come for this op, whatever its stage? */
+/* Is a frame or note for any stage of this op kept? */
 bool tt_flow_knows(const tt_flow *flow, const tt_head *identity, uint32_t peer);
 
 /* Remember a GRANT or WANT; a later one of the same kind and identity replaces it.
  * TT_ERR_BAD_WIRE: too many of this peer. */
 tt_status tt_flow_note(tt_flow *flow, uint32_t peer, const tt_head *head);
-/* Take out a note for (set, op, stage, pair flags; for pairs also `peer`); false: none is left. */
+/* Remove and return a note for (set, op, stage, pair flags; for pairs also `peer`); false: none is
+ * left. */
 bool tt_flow_note_take(tt_flow *flow, const tt_head *identity, uint32_t peer, tt_note *note_out);
 
-/* Forget all parked frames and notes of an op that is over, whatever their stage. */
+/* Drop all parked frames and notes of an op that is over, whatever their stage. */
 void tt_flow_purge(tt_flow *flow, const tt_head *identity, uint32_t peer);
 
-/* The same of all ops of a set that is no more. */
+/* The same for all ops of a removed set. */
 void tt_flow_purge_set(tt_flow *flow, uint32_t set);
 
-/* Send a frame without borrowed payload; failure means the peer is down, which comes as an
- * upcall. */
+/* Send a frame without borrowed payload; failure means the peer is down, which an upcall reports.
+ */
 void tt_flow_control(tt_flow *flow, uint32_t peer, const tt_head *head);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_test.c - frames and notes that came before their op are found again, however many there are.
+ * flow_test.c - parked frames and notes are found again, however many there are.
  *
- * Only memory is asked of the platform, so it has nothing else. */
+ * The platform provides memory only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static void test_notes_of_many_ops_are_found_by_their_op_alone(void **state)
     tt_flow_fini(&flow);
 }
 
-static void test_parked_frames_of_an_op_come_out_oldest_first(void **state)
+static void test_parked_frames_of_an_op_are_found_oldest_first(void **state)
 {
     (void)state;
     tt_platform platform = {.ops = &memory_only};
@@ -145,7 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_notes_of_many_ops_are_found_by_their_op_alone),
-        cmocka_unit_test(test_parked_frames_of_an_op_come_out_oldest_first),
+        cmocka_unit_test(test_parked_frames_of_an_op_are_found_oldest_first),
         cmocka_unit_test(test_an_op_that_is_over_leaves_nothing_of_any_stage),
     };
     return cmocka_run_group_tests_name("flow", tests, NULL, NULL);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes_end.c - what lanes still need, whether they have begun, and giving them up. */
+ * lanes_end.c - which members lanes still need, whether lanes have exchanged anything, and stopping
+ * them. */
 #include "aggregate/exec_internal.h"
 #include "base/assert.h"
 #include "base/plant.h"
 
-/* Is `move`, of a round of this open lane, still to come from its peer or to go to it? */
+/* Is `move`, of a round of this open lane, still to be sent or received? */
 static bool is_ahead(const tt_exec *exec, const tt_lane *lane, uint32_t round, const tt_move *move)
 {
     TT_ASSERT(lane->is_open && round >= lane->round);
@@ -79,7 +80,8 @@ static bool has_bits(const uint64_t *words, uint64_t bit_count)
     return any != 0;
 }
 
-/* A frame that a link has copied is no longer open, but on its way: the bits know of it. */
+/* A frame that a link has copied is no longer in `sends_open`, but it was sent: the bits record it.
+ */
 static bool lane_is_untouched(const tt_exec *exec, const tt_lane *lane)
 {
     TT_ASSERT(lane->is_open && lane->number < exec->lanes_opened);

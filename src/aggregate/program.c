@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.c - which stages a call is made of; see stage.h. */
+ * program.c - the stages of a call; see stage.h. */
 #include "aggregate/flow.h"
 #include "aggregate/stage.h"
 #include "base/assert.h"
@@ -38,7 +38,7 @@ static tt_stage exchange(const tt_program_input *input, const tt_problem *proble
                       .algorithm = tt_algorithm_choose(problem, input->preferred)};
 }
 
-/* A short exchange about the call: bytes that are gathered or dealt out straight. */
+/* A short exchange about the call: bytes are gathered or scattered directly. */
 static tt_stage about(const tt_program_input *input, tt_stage_kind kind, tt_collective collective,
                       uint64_t bytes)
 {
@@ -54,7 +54,7 @@ static tt_stage about(const tt_program_input *input, tt_stage_kind kind, tt_coll
     return stage;
 }
 
-/* Each knows its own count, or of all-to-all and scatter what it has for each. */
+/* Each member has its own count, or for all-to-all and scatter one per receiver. */
 static tt_stage counts(const tt_program_input *input)
 {
     const tt_collective collective = input->problem.collective;
@@ -88,7 +88,7 @@ static uint32_t build_engine(const tt_program_input *input, tt_stage *stages)
     return 2;
 }
 
-/* The last step that exchanges; step_count: none does. */
+/* Index of the last step that exchanges; step_count: none does. */
 static uint32_t last_exchange(const tt_program *program)
 {
     uint32_t last = program->step_count;
@@ -98,8 +98,8 @@ static uint32_t last_exchange(const tt_program *program)
     return last;
 }
 
-/* Steps of a program work on private memory: no algorithm that shares it. The result is scaled
- * once, where it is exchanged last. */
+/* Steps of a program work on private memory: no algorithm that needs shared memory. The result is
+ * scaled once, in the last exchange. */
 static uint32_t build_steps(const tt_program_input *input, tt_stage *stages)
 {
     const tt_program *program = input->program;
@@ -143,12 +143,12 @@ uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAG
     const bool has_places = data.algorithm->needs_facts;
     data.is_late = has_places || input->problem.is_uneven;
     if (input->exchanges_counts) {
-        TT_ASSERT(!has_places); /* lengths are private to ranks: no slices of shared memory */
+        TT_ASSERT(!has_places); /* lengths are known to their rank only */
         stages[count++] = counts(input);
     } else if (has_places) {
         stages[count++] = about(input, TT_STAGE_PLACES, TT_ALLGATHER, sizeof(tt_fact));
     }
-    if (!input->problem.is_uneven) { /* before facts are known, the plan that stages */
+    if (!input->problem.is_uneven) { /* before facts are known, the staged plan */
         tt_stage_plan(&data, input->eager_bytes_max);
     }
     stages[count++] = data;

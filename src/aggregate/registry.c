@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * registry.c - the table of algorithms, and which one runs. */
+ * registry.c - the table of algorithms, and the built-in choice. */
 #include "aggregate/registry.h"
 
 #include <string.h>
@@ -18,16 +18,16 @@ static const tt_algorithm *const algorithms[] = {
 enum {
     FLAT_BYTES_MAX = 2 * 1024, /* every rank reduces everything: one phase */
     FLAT_SIZE_MAX = 16,        /* ranks that share memory, with a core for each */
-    FLAT_SIZE_MAX_CROWDED = 8, /* that share cores, too: beyond, a center saves frames */
+    FLAT_SIZE_MAX_CROWDED = 8, /* ranks that share cores, too: beyond, a star saves frames */
     FLAT_SIZE_MAX_WIRE = 3,    /* ranks on a network: P - 1 messages each, doubling has log P */
     STAR_BYTES_MAX = 2 * 1024, /* on one host, through shared memory */
     STAR_SIZE_MAX = 32,        /* beyond, the center is the bottleneck */
     HALVING_BYTES_MAX = 256 * 1024, /* with at least HALVING_SIZE_MIN ranks */
     HALVING_SIZE_MIN = 8,
-    SHARED_BYTES_MIN = 4 * 1024, /* below, places cost more than bytes */
+    SHARED_BYTES_MIN = 4 * 1024, /* below, the exchange of places costs more than it saves */
     VIEWS_BYTES_MIN = 16 * 1024, /* the same, of a part, for other collectives */
     PAIRWISE_SIZE_MAX = 8,       /* allgather: ranks that all send to all */
-    STEADY_SIZE_MAX = 32,        /* ranks that all send to all, so that bits stay the same */
+    STEADY_SIZE_MAX = 32, /* ranks that all send to all, so that bits do not depend on length */
 };
 
 const tt_algorithm *tt_algorithm_at(size_t index)
@@ -62,16 +62,16 @@ static uint32_t flat_size_max(const tt_problem *problem)
     return problem->topology->is_crowded ? FLAT_SIZE_MAX_CROWDED : FLAT_SIZE_MAX;
 }
 
-/* Through shared memory a hop of many ranks costs less than the frames it saves. */
+/* In shared memory, with many ranks, one more hop costs less than the frames it saves. */
 static bool prefers_star(const tt_problem *problem)
 {
     return is_local(problem) && problem->size > flat_size_max(problem) &&
            problem->size <= STAR_SIZE_MAX && problem->bytes <= STAR_BYTES_MAX;
 }
 
-/* Tensors that are put together or not, as the ranks happen to submit them: one order of additions
- * for all lengths. Of two hosts the order of the last addition does not matter; a tree is one
- * order, too, and halving's is that of doubling. */
+/* For tensors that may or may not be fused, depending on when ranks submit them: one order of
+ * additions for all lengths. With two hosts the order of the last addition does not matter; a tree
+ * is one order, too, and halving's is that of doubling. */
 static const tt_algorithm *choose_steady(const tt_problem *problem)
 {
     if (problem->topology != NULL && problem->topology->host_count == 2 &&

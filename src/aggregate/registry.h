@@ -33,7 +33,7 @@ const tt_algorithm *tt_algorithm_find(const char *name);
 /* The index-th algorithm, or NULL at the end. */
 const tt_algorithm *tt_algorithm_at(size_t index);
 
-/* What runs where memory is not shared; of collectives other than the all-reduce. */
+/* The algorithm where memory is not shared, for collectives other than the all-reduce. */
 const tt_algorithm *tt_algorithm_framed(const tt_problem *problem);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage.h - one exchange, or one piece of local work, of a call; and what runs it.
+ * stage.h - one exchange, or one piece of local work, of a call; and the executors that run it.
  *
  * A call is a program of 1 to TT_STAGES_MAX stages, which run one after the other. A stage is const
- * once it is built: its problem, algorithm and plan serve every run. Where facts or lengths that
- * the stage before exchanged are missing (is_late), each run completes a copy of its own.
+ * once it is built: its problem, algorithm and plan serve every run. Where it needs facts or
+ * lengths from the stage before (is_late), each run completes its own copy.
  *
  * Layer:   aggregate.
  * Threads: pure.
@@ -22,7 +22,7 @@ typedef struct tt_exec tt_exec;
 
 typedef enum tt_stage_kind {
     TT_STAGE_COUNTS,   /* the members gather lengths of uneven parts */
-    TT_STAGE_PLACES,   /* where their buffers lie in the arenas */
+    TT_STAGE_PLACES,   /* they gather where their buffers are in the arenas */
     TT_STAGE_AGREE,    /* one byte each: all members have the call, and whether all wait for it */
     TT_STAGE_EXCHANGE, /* data */
     TT_STAGE_LAUNCH,   /* an outside engine runs it */
@@ -34,10 +34,10 @@ typedef enum tt_stage_buffer {
     TT_RUN_INPUT,
     TT_RUN_OUTPUT,
     TT_RUN_WORK, /* memory of the run's own */
-    TT_RUN_NONE, /* the kind of the stage says which */
+    TT_RUN_NONE, /* determined by the kind of the stage */
 } tt_stage_buffer;
 
-/* What runs a stage. Every member is required. After each call look at is_running and status. */
+/* Runs a stage. Every member is required. After each call check is_running and status. */
 typedef struct tt_executor {
     const char *name;
     tt_status (*start)(tt_exec *exec);
@@ -45,33 +45,33 @@ typedef struct tt_executor {
     void *(*frame)(tt_exec *exec, uint32_t member, const tt_head *head, const void *payload);
     void (*payload)(tt_exec *exec, uint32_t member, const tt_head *head);
     void (*granted)(tt_exec *exec, uint32_t member, uint64_t lanes);
-    /* The peer has no credit: grant it what is open. */
+    /* The peer has no credit: grant it the open lanes. */
     void (*wanted)(tt_exec *exec, uint32_t member);
     void (*sent)(tt_exec *exec, uint32_t lane_slot);
-    /* Credit came back somewhere: try again what waited for it. */
+    /* Credit was returned by some peer: retry sends that waited for it. */
     void (*retry)(tt_exec *exec);
     /* Some local work; true if more is left. */
     bool (*step)(tt_exec *exec);
-    /* Is anything still to come from or go to `member`? */
+    /* Is a frame still to be received from or sent to `member`? */
     bool (*needs)(const tt_exec *exec, uint32_t member);
     /* Has nothing been sent or received? */
     bool (*is_untouched)(const tt_exec *exec);
-    /* Take back what links have borrowed. */
+    /* Recall buffers that links have borrowed. */
     void (*stop)(tt_exec *exec);
 } tt_executor;
 
-extern const tt_executor tt_executor_flat;  /* everybody gives one short frame to everybody */
+extern const tt_executor tt_executor_flat;  /* one short frame from each member to all others */
 extern const tt_executor tt_executor_lanes; /* chunks, rounds and moves of an algorithm */
 extern const tt_executor tt_executor_local; /* `local`, in steps */
 
-/* Local work on bytes [first, first + bytes) of the stage's vectors: it reads exec->input and may
- * read what it changes in exec->output, so one step combines two buffers. */
+/* Local work on bytes [first, first + bytes) of the stage's vectors: reads exec->input, updates
+ * exec->output, so one step combines two buffers. */
 typedef void tt_local_fn(const tt_exec *exec, uint64_t first, uint64_t bytes);
 
 typedef struct tt_stage {
     uint8_t kind;                /* tt_stage_kind */
     uint8_t from, to;            /* tt_stage_buffer */
-    bool is_late;                /* problem and plan are completed when it begins */
+    bool is_late;                /* problem and plan are completed when the stage starts */
     bool is_eager;               /* its frames need no grant */
     const tt_executor *executor; /* NULL: an engine's */
     const tt_algorithm *algorithm;
@@ -85,7 +85,7 @@ typedef struct tt_stage {
 /* The problem is complete: plan it, and choose its executor. */
 void tt_stage_plan(tt_stage *stage, uint32_t eager_bytes_max);
 
-/* One step of a program that is not of the library's own making. */
+/* One step of a program that the library did not build itself. */
 typedef struct tt_program_step {
     tt_stage_kind kind; /* EXCHANGE or LOCAL */
     tt_redop redop;     /* EXCHANGE: of an all-reduce over all elements */
@@ -93,15 +93,15 @@ typedef struct tt_program_step {
     tt_local_fn *local;
 } tt_program_step;
 
-/* A program whose every member runs the same steps; `number` tells programs apart, and is part of
- * what ranks compare. */
+/* A program: every member runs the same steps. `number` identifies it and is part of the claim that
+ * ranks compare. */
 typedef struct tt_program {
     uint32_t number;
     uint32_t step_count;
     tt_program_step steps[TT_STAGES_MAX];
 } tt_program;
 
-/* What a call asks for, as far as every member knows it alike. */
+/* A call, as far as it is equal on all members. */
 typedef struct tt_program_input {
     tt_problem problem;    /* without facts and offsets */
     const char *preferred; /* the algorithm where it fits; NULL: by size and placement */
@@ -111,7 +111,7 @@ typedef struct tt_program_input {
     const tt_program *program; /* NULL: one exchange */
 } tt_program_input;
 
-/* Write the stages of such a call; their number. A pure function: all members get the same. */
+/* Write the stages of such a call; returns their number. A pure function: equal on all members. */
 uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAGES_MAX]);
 
 #endif

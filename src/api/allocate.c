@@ -10,11 +10,11 @@
 
 enum {
     ALIGNMENT = 64,
-    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is looked at again */
+    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is checked again */
 };
 
 /* Zeroed private memory whose pages exist; NULL where the host or its control group has no more.
- * Pages are touched in pieces: at the limit the kernel kills who touches one more. */
+ * Pages are touched in pieces: at the limit the kernel kills the process that touches one more. */
 static void *allocate_private(tutti_context *context, size_t bytes)
 {
     uint8_t *memory = aligned_alloc(ALIGNMENT, bytes);
@@ -29,10 +29,11 @@ static void *allocate_private(tutti_context *context, size_t bytes)
         piece = is_small ? bytes : tt_memory_next_piece(bytes - at, &available);
         if (piece == 0) {
             free(memory);
-            (void)tt_error_set(TUTTI_ERR_NO_MEMORY,
-                               "out of memory: %zu bytes wanted, the host or its control group has "
-                               "%llu bytes left, some of which are kept in reserve",
-                               bytes, (unsigned long long)available);
+            (void)tt_error_set(
+                TUTTI_ERR_NO_MEMORY,
+                "out of memory: %zu bytes requested, the host or its control group has %llu bytes "
+                "left, some of which are kept in reserve; raise its limit",
+                bytes, (unsigned long long)available);
             return NULL;
         }
         memset(memory + at, 0, piece);
@@ -65,14 +66,15 @@ void *tt_memory_allocate(tutti_context *context, size_t bytes)
 void tt_memory_release(tutti_context *context, void *memory)
 {
     if (atomic_load(&context->keeps_memory)) {
-        return; /* goes with the context, or stays with an engine */
+        return; /* freed with the context, or left to an engine */
     }
     if (context->segment == NULL) {
         free(memory);
         return;
     }
     if (tt_arena_release(tt_segment_arena(context->segment), memory) != TT_OK) {
-        tt_log_write(&context->log, TT_LOG_ERROR, "tutti_free: %p did not come from tutti_alloc",
+        tt_log_write(&context->log, TT_LOG_ERROR,
+                     "tutti_free: %p is not from tutti_alloc of this context; it is not freed",
                      memory);
     }
 }
@@ -110,7 +112,8 @@ tutti_status tutti_register(tutti_context *context, void *memory, size_t bytes)
         return status;
     }
     return memory == NULL || bytes == 0
-               ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "nothing to register")
+               ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                              "memory is NULL or bytes is 0; nothing to register")
                : TUTTI_OK;
 }
 
@@ -120,6 +123,7 @@ tutti_status tutti_unregister(tutti_context *context, void *memory)
     if (status != TUTTI_OK) {
         return status;
     }
-    return memory == NULL ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "nothing to unregister")
-                          : TUTTI_OK;
+    return memory == NULL
+               ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "memory is NULL; nothing to unregister")
+               : TUTTI_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * api.h - the settings of a context; what the command line tool may know of this layer.
+ * api.h - the settings of a context; the part of this layer that the command line tool may use.
  *
  * Layer:   api, the composition root: the only place that sees every layer.
  * Threads: pure.
@@ -33,7 +33,7 @@ typedef enum tt_integrity {
 } tt_integrity;
 
 typedef enum tt_schedule_mode {
-    TT_SCHEDULE_AUTO,     /* priorities, where the step leaves something to gain */
+    TT_SCHEDULE_AUTO,     /* by priority, where the measured steps leave something to gain */
     TT_SCHEDULE_OFF,      /* the plain path: in the order of calls */
     TT_SCHEDULE_FIFO,     /* the same under credit */
     TT_SCHEDULE_PRIORITY, /* always */
@@ -81,30 +81,30 @@ typedef struct tt_settings {
 
 extern const tt_config_table tt_settings_table;
 
-/* Everything that tutti_init reads into `settings`: values, and what follows from others of them.
- * TT_ERR_BAD_CONFIG: `why` names the culprit and what is accepted. */
+/* Everything that tutti_init reads into `settings`: values, and values derived from others.
+ * TT_ERR_BAD_CONFIG: `why` names the culprit and the accepted values. */
 tt_status tt_settings_load(const tt_config_source *source, tt_settings *settings, tt_text *why);
-/* Of these, what no value alone is to blame for. */
+/* The part of tt_settings_load that checks settings against each other. */
 tt_status tt_settings_check(const tt_settings *settings, tt_text *why);
-/* The transport by its name: a plugin's, or one of our own. NULL: settings contradict each other,
- * as `why` says. */
+/* Name of the transport: a plugin's, or one of our own. NULL: settings contradict each other; `why`
+ * has the text. */
 const char *tt_settings_transport_name(const tt_settings *settings, tt_text *why);
-/* The files that TUTTI_COSTS and TUTTI_ORDER may name, read as rank 0 reads them. */
+/* Check the files that TUTTI_COSTS and TUTTI_ORDER may name, as rank 0 reads them. */
 tt_status tt_costs_check(const char *wanted, tt_text *why);
 tt_status tt_name_order_check(const char *path, tt_text *why);
 
 struct tutti_context;
 
-/* What a call on the world would run, and what the table of costs says it takes; 0: nothing.
- * `bytes`: of the vector, or of one rank's part. */
+/* The algorithm that a call on the world would run, and its time by the table of costs; 0: the
+ * table has no line for it. `bytes`: of the vector, or of one rank's part. */
 typedef struct tt_model {
     const char *algorithm;
     double time_s;
 } tt_model;
 tt_model tt_context_model(struct tutti_context *context, int collective, uint64_t bytes);
 
-/* The table of costs that rank 0 of a job of this process would read: where from, its text or
- * what is wrong with it. `print` gets line by line, without newlines. */
+/* The table of costs that rank 0 would read in a job of this process: its file, then its text or
+ * the error in it. `print` receives one line at a time, without newline. */
 void tt_costs_print(void (*print)(void *user, const char *line), void *user);
 
 #endif

@@ -3,7 +3,7 @@
  * build.c - the composition root: from the environment to a running machine.
  *
  * Identity (join), secret, mesh, one link per peer, the real driver, the machine. Each step that
- * fails leaves its reason in `why`; tt_build_undo takes down what was built. */
+ * fails leaves its reason in `why`; tt_build_undo releases all that was built. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -20,10 +20,10 @@
 #include "base/base.h"
 #include "kernel/hash64.h"
 
-/* A dead rank is named within a second, even if another that may be storing is stopped. */
+/* Errors name a dead rank within a second, even if another rank that may be storing is stopped. */
 enum { STOP_NS = 400 * 1000 * 1000 };
 
-/* Few threads fill a host's memory channels, and a program computes meanwhile. */
+/* A few threads saturate a host's memory channels, and the program computes meanwhile. */
 enum { HANDS_AUTO_MAX = 4 };
 
 const char *tt_build_lookup(void *user, const char *name)
@@ -76,12 +76,12 @@ static tt_status load_settings(tt_build_work *work)
 static void warn_unknown(void *user, const char *name, const char *nearest)
 {
     const tutti_context *context = user;
-    tt_log_write(&context->log, TT_LOG_WARN, "%s is no setting of Tutti%s%s%s", name,
+    tt_log_write(&context->log, TT_LOG_WARN, "%s is not a setting of Tutti%s%s%s", name,
                  nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
                  nearest != NULL ? "?" : "");
 }
 
-/* A misspelt setting would be silently without effect. One rank says so for all. */
+/* A misspelt setting would have no effect. Rank 0 warns for all. */
 static void look_for_typos(tt_build_work *work)
 {
     const tt_config_table tables[] = {tt_settings_table, tt_launch_user_variables,
@@ -145,7 +145,7 @@ static tt_status find_secret(tt_build_work *work)
     return status;
 }
 
-/* The own segment, once it is known how many ranks this host has. */
+/* This rank's segment, made once the number of ranks on this host is known. */
 static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_count, int *fd_out)
 {
     tt_build_work *work = user;
@@ -159,7 +159,7 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
     const tt_status status = tt_segment_create(&config, &segment, why);
     if (status != TT_OK) {
         if (context->settings.transport == TT_TRANSPORT_SHM || local_count > 1) {
-            tt_text_add(work->why, "shared memory: %s; TUTTI_TRANSPORT=tcp does without", why);
+            tt_text_add(work->why, "shared memory: %s; TUTTI_TRANSPORT=tcp needs none", why);
             return status;
         }
         *fd_out = -1;
@@ -170,7 +170,7 @@ static tt_status make_segment(void *user, uint32_t local_index, uint32_t local_c
     return TT_OK;
 }
 
-/* Can this process make shared memory at all? Told to the peers before they choose links. */
+/* Can this process make shared memory? Peers learn the answer before links are chosen. */
 static tt_status can_share(tt_build_work *work, bool *can_out)
 {
     const tutti_context *context = work->context;
@@ -186,7 +186,8 @@ static tt_status can_share(tt_build_work *work, bool *can_out)
     }
     const tt_status status = tt_segment_create(&config, &probe, why);
     if (status != TT_OK && context->settings.transport == TT_TRANSPORT_SHM) {
-        tt_text_add(work->why, "%s; TUTTI_TRANSPORT=shm needs it, auto does without", why);
+        tt_text_add(work->why,
+                    "%s; TUTTI_TRANSPORT=shm needs shared memory, auto falls back to TCP", why);
         return status;
     }
     if (status != TT_OK) {
@@ -198,7 +199,7 @@ static tt_status can_share(tt_build_work *work, bool *can_out)
     return TT_OK;
 }
 
-/* Everything that must be equal on all ranks for frames to be understood. */
+/* Settings that must be equal on all ranks: frames and negotiation depend on them. */
 static uint64_t settings_digest(const tt_settings *settings)
 {
     uint64_t digest = tt_hash64(settings->algorithm, strlen(settings->algorithm), 5);
@@ -301,8 +302,8 @@ static const tt_host_facts *own_host(const tt_build_work *work)
     return &work->mesh.hosts[work->mesh.peers[work->identity.rank].host_index];
 }
 
-/* Threads that share this rank's long sums: its part of what its host's ranks may run on, if it may
- * run on so many itself. */
+/* Threads that share this rank's long sums: its share of the cores of its host's ranks, at most the
+ * cores it may run on. */
 static uint32_t choose_hands(const tt_build_work *work)
 {
     int64_t count;
@@ -374,7 +375,7 @@ static tt_status know_peers(tt_build_work *work)
     return TT_OK;
 }
 
-/* Ranks of a host that drive its cards: what suits the host that can do with fewest. */
+/* Ranks per host that drive network cards: the smallest number that any host needs. */
 static uint32_t choose_rails(const tt_build_work *work)
 {
     int64_t count;
@@ -415,7 +416,8 @@ static tt_status make_machine(tt_build_work *work)
     config.deadline_ns = settings->timeout_ns;
     config.stop_ns = STOP_NS;
     config.algorithm = settings->algorithm[0] != 0 ? settings->algorithm : NULL;
-    /* An engine's call of a tensor that long costs no more than packing and unpacking it. */
+    /* An engine's call for a tensor above three quarters of TUTTI_FUSE costs no more than packing
+     * it. */
     config.fuse_bytes =
         settings->fuse_bytes - (context->engine_launches ? settings->fuse_bytes / 4 : 0);
     config.bundle_bytes = settings->bundle_bytes;
@@ -534,7 +536,8 @@ void tt_build_undo(tutti_context *context)
     }
     tt_process_set_driver(context, NULL);
     tt_process_set_segment(context, NULL);
-    /* What the engine still writes to stays mapped. Else the driver has the last reference. */
+    /* Memory that the engine may still write to stays mapped. Else the driver has the last
+     * reference. */
     if (segment != NULL && !has_strays) {
         tt_segment_release(segment);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * build_internal.h - what is known while a context is being built.
+ * build_internal.h - state while a context is being built.
  *
  * Layer:   api, private.
  * Threads: the one that called tutti_init.
@@ -11,7 +11,7 @@
 
 #include "api/api_internal.h"
 
-/* What the options say goes before the environment. */
+/* Options take precedence over the environment. */
 typedef struct tt_build_source {
     const tutti_options *options;
     char rank[16], size[16];
@@ -29,33 +29,33 @@ typedef struct tt_build_work {
     tt_mesh mesh;
     tt_real_peer *peers;
     bool engine_meets;             /* TUTTI_RENDEZVOUS=mpi, or pmix */
-    bool has_own_mpi;              /* the program has an MPI, without us */
+    bool has_own_mpi;              /* the program itself has loaded an MPI */
     const tutti_plugin *transport; /* NULL: our own links */
     tt_outside *outside;
-    /* A plugin that was asked for cannot be had: told after the ranks have met, so that both sides
-     * learn of it where others have it. */
-    tt_status refused; /* TT_OK: not so */
+    /* A requested plugin cannot be loaded: reported after rendezvous, so that ranks with and
+     * without the plugin all fail with the reason. */
+    tt_status refused; /* TT_OK: nothing is refused */
     tt_text refusal;
 } tt_build_work;
 
-/* A variable, by the options or the environment; `user` is a tt_build_source. */
+/* A variable, from the options or the environment; `user` is a tt_build_source. */
 const char *tt_build_lookup(void *user, const char *name);
 
 /* identify.c */
-/* Take `work->why` as the refusal: the ranks meet before it is told. */
+/* Keep `work->why` as the refusal: it is reported after rendezvous. */
 void tt_build_put_off(tt_build_work *work, tt_status status);
-/* Can a rank that will be refused meet the others? An MPI of the program's own may speak to the
- * launcher already. */
+/* Can a rank that will be refused still take part in rendezvous? Not if an MPI of the program may
+ * use the launcher's PMI already. */
 bool tt_build_can_meet(const tt_build_work *work);
-/* What the others said, if they differ, then what is wrong here. */
+/* The peers' error, if ranks differ, then this rank's. */
 tt_status tt_build_refuse(tt_build_work *work);
 /* The plugin of TUTTI_TRANSPORT, unless it names one of ours. */
 tt_status tt_build_choose_transport(tt_build_work *work);
-/* What this rank runs on, as ranks compare it when they meet; zeros: nothing from outside. */
+/* Tag of this rank's plugin, which ranks compare at rendezvous; zeros: no plugin. */
 void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES]);
-/* Which engine is asked for, and does it only carry the meeting? */
+/* Which engine is requested, and does it carry only the rendezvous? */
 tt_status tt_build_choose_engine(tt_build_work *work);
-/* Who this rank is: by the launcher, or by the engine. */
+/* Rank and size, from the launcher or the engine. */
 tt_status tt_build_find_identity(tt_build_work *work);
 
 /* links.c */

@@ -53,7 +53,7 @@ tutti_status tt_call_check(const tutti_context *context)
 {
     tt_error_about(context);
     if (context == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context is NULL: tutti_init comes first");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context is NULL; call tutti_init first");
     }
     if (atomic_load_explicit(&((tutti_context *)(uintptr_t)context)->is_forked,
                              memory_order_relaxed)) {
@@ -61,7 +61,9 @@ tutti_status tt_call_check(const tutti_context *context)
                                               "child must call tutti_init itself");
     }
     if (atomic_load(&((tutti_context *)(uintptr_t)context)->is_closing)) {
-        return tt_error_set(TUTTI_ERR_SHUT_DOWN, "the context is shut down");
+        return tt_error_set(
+            TUTTI_ERR_SHUT_DOWN,
+            "the context is being shut down; make no call on it after tutti_shutdown");
     }
     return TUTTI_OK;
 }
@@ -95,29 +97,34 @@ static void object(tt_request *request, tutti_status status, const char *text)
     (void)snprintf(request->error, sizeof(request->error), "%s", text);
 }
 
-/* What the machine never sees: this rank cannot take part, but the call has its place. (A name that
- * is too long is no name that a peer could wait for: such a call never begins.) */
+/* Arguments that the machine never sees: this rank objects, but the call keeps its place in the
+ * order. (No peer can wait for a name that is too long: such a call is never started.) */
 static void check_call(const tutti_call *call, tutti_handle *handle)
 {
     if (call->device >= 0 || call->stream != NULL) {
         object(&handle->request, TUTTI_ERR_UNSUPPORTED,
                "device: only host memory is supported; set it to -1 and stream to NULL");
     } else if (has_group(call) && (call->name == NULL || call->name[0] == 0)) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "a call of a group needs a name");
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
+               "group is set, but name is not; name every call of a group");
     } else if (call->timeout_s < 0.0 || call->timeout_s != call->timeout_s) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "timeout_s is not a duration");
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
+               "timeout_s is negative or not a number; give seconds, or 0 for TUTTI_TIMEOUT");
     } else if (call->priority > TUTTI_PRIORITY_MAX || call->priority < -TUTTI_PRIORITY_MAX) {
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
-               "priority is beyond TUTTI_PRIORITY_MAX (16777215), either sign");
+               "priority is out of range; use -16777215 to 16777215 (TUTTI_PRIORITY_MAX)");
     } else if ((flags_of(call) & ~FLAGS_KNOWN) != 0) {
         char text[64];
-        (void)snprintf(text, sizeof(text), "flags 0x%x are not known to this library",
+        (void)snprintf(text, sizeof(text), "flags 0x%x are unknown to this library; clear them",
                        flags_of(call) & ~FLAGS_KNOWN);
         object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, text);
     } else if (!tt_call_tag_is_good(call)) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "tag: 0 to TUTTI_TAG_MAX, of pairs only");
+        object(
+            &handle->request, TUTTI_ERR_BAD_ARGUMENT,
+            "tag is out of range, or not of a send or receive; use 0 to 16777215 (TUTTI_TAG_MAX)");
     } else if (!tt_call_shape_is_good(call)) {
-        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT, "ndim and dims are not a shape");
+        object(&handle->request, TUTTI_ERR_BAD_ARGUMENT,
+               "ndim is not 0 to 64, or dims is NULL; give one length per dimension");
     }
 }
 
@@ -133,7 +140,7 @@ static int32_t urgency_of(const tutti_call *call)
     return (is_urgent ? TT_URGENCY_MESSAGE : base) + (is_sane ? call->priority : 0);
 }
 
-/* Field by field: the error's text is long, and left as it is. */
+/* Field by field: the error's text is long and need not be cleared. */
 static void fill_request(const tutti_call *call, tutti_handle *handle)
 {
     const bool is_barrier = call->collective == TUTTI_BARRIER;
@@ -191,13 +198,14 @@ static void copy_name(char *target, size_t room, const char *name)
 tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tutti_handle *handle)
 {
     if (call == NULL || !tt_call_is_known(call)) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "call is NULL or not initialised; begin with TUTTI_CALL_INIT");
     }
     if (call->name != NULL && strnlen(call->name, sizeof(handle->name)) == sizeof(handle->name)) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "name is longer than 255 bytes; shorten it");
     }
     if (has_group(call) && strnlen(call->group, sizeof(handle->group)) == sizeof(handle->group)) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "group is longer than 255 bytes");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "group is longer than 255 bytes; shorten it");
     }
     handle->context = context;
     copy_name(handle->name, sizeof(handle->name), call->name);
@@ -215,11 +223,11 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     return TUTTI_OK;
 }
 
-/* Before it is started, also again. */
+/* Before each start. */
 static void renew(tutti_handle *handle, tt_handle_state state)
 {
     if (handle->result_out != NULL && handle->output == NULL) {
-        handle->request.output = NULL; /* not the one of an earlier start */
+        handle->request.output = NULL; /* not that of an earlier start */
     }
     handle->status = TUTTI_IN_PROGRESS;
     atomic_store(&handle->state, state);
@@ -233,7 +241,7 @@ static void submit(tutti_handle *handle, tt_handle_state state)
     (void)tt_queue_push(&handle->context->submitted, &handle->node);
 }
 
-/* What fails from here on is about this context. */
+/* Later errors of this thread are stored for this context. */
 static tutti_status enter(tutti_context *context)
 {
     tt_error_about(context);
@@ -246,7 +254,8 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
     atomic_init(&handle.state, HANDLE_IDLE);
     atomic_init(&handle.sleepers, 0);
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not wait for a call; start it and return");
     }
     tutti_status status = enter(context);
     if (status != TUTTI_OK) {
@@ -308,7 +317,7 @@ static tutti_handle *shelf_take(tt_shelf *shelf)
     return handle;
 }
 
-/* One that was used before; those that other threads gave back are taken before memory is. */
+/* A used handle; shelves of other threads are tried before memory is allocated. */
 static tutti_handle *handle_reuse(tutti_context *context)
 {
     const uint32_t own = own_shelf();
@@ -361,7 +370,7 @@ void tt_call_release_all(tutti_context *context)
     }
 }
 
-/* What this rank can see to be wrong before it starts; the text is the thread's last error. */
+/* Checks of this rank before the start; the text is the thread's last error. */
 static tutti_status check_request(tutti_context *context, const tt_request *request)
 {
     tt_text text = {0};
@@ -413,7 +422,7 @@ tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
     return TUTTI_OK;
 }
 
-/* Enter with a handle that can be started again; on TUTTI_OK the caller leaves. */
+/* Enter with a handle that can be started again; on TUTTI_OK the caller must leave. */
 static tutti_status enter_again(tutti_handle *handle)
 {
     if (handle == NULL) {
@@ -425,10 +434,10 @@ static tutti_status enter_again(tutti_handle *handle)
     }
     const int state = atomic_load(&handle->state);
     if (!handle->is_persistent) {
-        status = tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "only declared calls can be restarted");
+        status = tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                              "the handle is not of a declared call; make it with tutti_declare");
     } else if (state != HANDLE_IDLE && state != HANDLE_DONE) {
-        status =
-            tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is still running: wait for it first");
+        status = tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "the call is in flight; wait for it first");
     }
     if (status != TUTTI_OK) {
         tt_leave(handle->context);
@@ -436,7 +445,7 @@ static tutti_status enter_again(tutti_handle *handle)
     return status;
 }
 
-/* With its buffers in place; leaves. */
+/* Its buffers are set; leaves. */
 static tutti_status start_again(tutti_handle *handle)
 {
     handle->has_event = true;
@@ -471,9 +480,10 @@ tutti_status tutti_rerun(tutti_handle *handle)
     }
     if (tt_error_in_callback()) {
         tt_leave(handle->context);
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not wait for a call; start it and return");
     }
-    handle->has_event = false; /* nobody polls for what is waited for */
+    handle->has_event = false; /* a call that is waited for signals no event */
     renew(handle, HANDLE_STARTED);
     const uint64_t since_ns = tt_wait_begin(handle->context);
     (void)tt_drive_run(handle, UINT64_MAX);
@@ -487,7 +497,8 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
                            tutti_handle **handle_out)
 {
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not wait for a call; start it and return");
     }
     tutti_status status = enter(context);
     if (status != TUTTI_OK) {
@@ -523,14 +534,14 @@ tutti_status tutti_start(tutti_context *context, const tutti_call *call, tutti_h
     return tutti_start_group(context, call, 1, handle_out);
 }
 
-/* Named calls of one set that are started together are a group, under a name made of theirs,
- * whatever their order. False: they are none. */
+/* Named calls of one set that are started together are a group; its name is made of theirs and does
+ * not depend on their order. False: not a group. */
 static bool group_name(const tutti_call *calls, int count, char *name, size_t room)
 {
     const char *first = calls->name;
     uint64_t hash = 0;
     if (count < 2) {
-        return false; /* a name costs more than all else of a submission */
+        return false; /* making a name costs more than the rest of a submission */
     }
     for (int i = 0; i < count; i++) {
         const tutti_call *call = call_at(calls, i);
@@ -554,7 +565,7 @@ static void join_group(tutti_handle *handle, const char *name, int count)
     handle->request.group_size = (uint32_t)count;
 }
 
-/* The last error, less what the machine puts before it: who objects, to what. */
+/* The last error without the prefix that the machine adds: rank and collective. */
 static void bare_error(const tutti_context *context, const tutti_call *call, char *text,
                        size_t room)
 {
@@ -566,8 +577,9 @@ static void bare_error(const tutti_context *context, const tutti_call *call, cha
     (void)snprintf(text, room, "%s", words + (has_it ? bytes : 0));
 }
 
-/* Take the group's places in the order with calls that nobody owns and that fail everywhere. What
- * there is no memory for runs here and now, which takes no time: it ends as it begins. */
+/* Take the group's places in the order with calls that have no owner and fail on all ranks. A call
+ * without memory for a handle runs at once on the stack, which takes no time: it fails as it
+ * starts. */
 static void object_all(tutti_context *context, const tutti_call *calls, int call_count,
                        tutti_status status)
 {
@@ -596,7 +608,7 @@ static void object_all(tutti_context *context, const tutti_call *calls, int call
     (void)tt_error_set(status, "%s", whole);
 }
 
-/* The first wrong call, and what is wrong with it. */
+/* Declare all calls; the error of the first invalid one. */
 static tutti_status prepare_group(tutti_context *context, const tutti_call *calls, int call_count,
                                   tutti_handle **handles_out)
 {
@@ -620,19 +632,21 @@ tutti_status tutti_start_group(tutti_context *context, const tutti_call *calls, 
         return status;
     }
     if (call_count < 1 || calls == NULL || handles_out == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "calls, handles_out or call_count is missing");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "calls or handles_out is NULL, or call_count is below 1");
     }
-    for (int i = 0; i < call_count; i++) { /* what cannot be read cannot be told to the peers */
+    for (int i = 0; i < call_count; i++) { /* an unreadable call cannot be reported to peers */
         const tutti_call *call = call_at(calls, i);
         if (call->struct_bytes != calls->struct_bytes || !tt_call_is_known(call)) {
-            return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "call: begin with TUTTI_CALL_INIT");
+            return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                                "call is NULL or not initialised; begin with TUTTI_CALL_INIT");
         }
     }
     status = enter(context);
     if (status != TUTTI_OK) {
         return status;
     }
-    /* All are checked before the first is started: a group starts whole or not at all. */
+    /* All are checked before the first is started: a group starts as a whole or not at all. */
     status = prepare_group(context, calls, call_count, handles_out);
     if (status != TUTTI_OK) {
         object_all(context, calls, call_count, status);
@@ -673,7 +687,8 @@ tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles,
 {
     *index_out = -1;
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not wait for a call; start it and return");
     }
     tutti_status status = enter(context);
     if (status != TUTTI_OK) {
@@ -686,7 +701,7 @@ tutti_status tt_call_await(tutti_context *context, tutti_handle *const *handles,
     if (tt_drive_wait_any(context, handles, count, until_ns)) {
         *index_out = tt_call_find_over(handles, count);
     }
-    /* Before it leaves: shutdown frees the handles when nobody is inside. */
+    /* Before tt_leave: shutdown frees the handles when no thread is inside. */
     status = *index_out >= 0 ? tt_call_result(handles[*index_out]) : TUTTI_IN_PROGRESS;
     tt_wait_end(context, since_ns);
     tt_leave(context);
@@ -735,7 +750,7 @@ tutti_status tutti_cancel(tutti_handle *handle)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (atomic_load(&handle->state) != HANDLE_STARTED) { /* over: too late, or done before */
+    if (atomic_load(&handle->state) != HANDLE_STARTED) { /* over: too late, or cancelled before */
         return handle->status == TUTTI_ERR_CANCELLED ? TUTTI_OK : TUTTI_IN_PROGRESS;
     }
     status = enter(context);
@@ -758,7 +773,7 @@ void tutti_handle_free(tutti_handle *handle)
         return;
     }
     tutti_context *context = handle->context;
-    if (!is_over(handle) && tt_error_in_callback()) { /* its own, or one that still runs */
+    if (!is_over(handle) && tt_error_in_callback()) { /* its own call, or one in flight */
         int state = atomic_load(&handle->state);
         while (state == HANDLE_STARTED || state == HANDLE_CALLING) {
             if (atomic_compare_exchange_weak(&handle->state, &state, HANDLE_ABANDONED)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * context.c - joining, leaving, and what a context tells about itself. */
+ * context.c - joining, leaving, and getters of a context. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void context_free(tutti_context *context)
     free(context);
 }
 
-/* A rank that fails in the first calls has not joined: its error becomes that of tutti_init. */
+/* A rank that fails in its first calls has not joined: tutti_init returns that error. */
 static tutti_status measure_first(tutti_context *context, tutti_context **context_out)
 {
     tutti_status status = tt_costs_measure(context);
@@ -101,7 +101,8 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
     const size_t first_bytes = offsetof(tutti_options, listen_fd); /* of the first version */
     if (options != NULL && options->struct_bytes != first_bytes &&
         !tt_struct_is_known(options, options->struct_bytes, sizeof(*options))) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "options: begin with TUTTI_OPTIONS_INIT");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "options are not initialised; begin with TUTTI_OPTIONS_INIT");
     }
     tutti_context *context = aligned_alloc(64, sizeof(*context));
     if (context == NULL) {
@@ -125,12 +126,12 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
     return measure_first(context, context_out);
 }
 
-/* Let failing ops end: peers must say that they no longer touch their memory. */
+/* Let failing ops end: peers must confirm that they no longer touch their memory. */
 static void settle_ops(tutti_context *context)
 {
     enum { PASSES_MAX = 64 };
-    /* A send may have failed before its link was seen to end. Peers must hear who is down from this
-     * rank, and not only that it left. */
+    /* A send may have failed before the end of its link was detected. This rank must report to its
+     * peers which rank is down, and not only that it leaves. */
     for (int i = 0; i < PASSES_MAX && tt_real_poll(context->real); i++) {
     }
     tt_control_shut_down(context->control, TT_ERR_SHUT_DOWN, "the context was shut down");
@@ -150,10 +151,14 @@ tutti_status tutti_shutdown(tutti_context *context)
         return status;
     }
     if (tt_error_in_callback()) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not shut down its context");
+        return tt_error_set(
+            TUTTI_ERR_WRONG_THREAD,
+            "a callback must not shut down its context; call tutti_shutdown after it has returned");
     }
     if (atomic_exchange(&context->is_closing, true)) {
-        return tt_error_set(TUTTI_ERR_SHUT_DOWN, "another thread shuts the context down");
+        return tt_error_set(
+            TUTTI_ERR_SHUT_DOWN,
+            "another thread is shutting the context down; call tutti_shutdown once");
     }
     tt_drive_stop(context);
     tt_drive_acquire(context);
@@ -162,7 +167,7 @@ tutti_status tutti_shutdown(tutti_context *context)
     tt_drive_send_away(context);
     struct tt_trace *trace = tt_trace_detach(context);
     tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
-    (void)tt_trace_close(trace); /* a slow disk keeps no peer waiting */
+    (void)tt_trace_close(trace); /* after goodbye: no peer waits for a slow disk */
     context_free(context);
     return TUTTI_OK;
 }
@@ -175,7 +180,9 @@ tutti_status tutti_abort(tutti_context *context, const char *why)
         return status;
     }
     if (tt_error_in_callback()) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not abort its context");
+        return tt_error_set(
+            TUTTI_ERR_WRONG_THREAD,
+            "a callback must not abort its context; call tutti_abort after it has returned");
     }
     tt_text text = {0};
     tt_text_add(&text, "%.*s", WHY_BYTES, why != NULL ? why : "no reason was given");

@@ -3,8 +3,9 @@
  * costs_file.c - where a table of costs is kept: a file of the user's, or one per machine below
  * the cache folder.
  *
- * The cache's file is replaced in one step (write beside, rename), after what it holds by then was
- * merged in: jobs that measure at the same time lose a measurement at worst, never the file. */
+ * The cache's file is replaced atomically (write a temporary file, rename), after its current lines
+ * were merged in: jobs that measure at the same time lose a measurement at worst, never the file.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 
 enum { FACT_BYTES_MAX = 4096, MEASURED_SEED = 2 };
 
-/* As many bytes as there are, at most `bytes_max`; -1: cannot be read. */
+/* Bytes read, at most `bytes_max`; -1: cannot be read. */
 static ssize_t read_file(const char *path, char *bytes_out, size_t bytes_max)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -59,7 +60,7 @@ tt_status tt_costs_file_read(const char *path, tt_costs *costs_out, tt_text *why
 
 /* ---- the cache ---- */
 
-/* A line of a file of the system that tells machines apart; nothing if there is none. */
+/* Hash of a line of a system file that distinguishes machines; `seed` if there is none. */
 static uint64_t fact_hash(const char *path, const char *prefix, uint64_t seed)
 {
     char *text = calloc(1, FACT_BYTES_MAX + 1);
@@ -70,8 +71,8 @@ static uint64_t fact_hash(const char *path, const char *prefix, uint64_t seed)
     return hash;
 }
 
-/* Machine, processor, version, and the settings that change what calls cost. The seed is counted up
- * when tables are measured in another way. */
+/* Machine, processor, version, and the settings that change what calls cost. Increment the seed
+ * when the way of measuring changes. */
 static uint64_t machine_key(const tt_settings *settings)
 {
     char host[256] = "";
@@ -102,7 +103,7 @@ bool tt_costs_cache_path(const tt_config_source *source, const tt_settings *sett
     return length > 0 && length < TT_COSTS_PATH_BYTES;
 }
 
-/* The two last folders of the path, if need be. */
+/* Make the last two folders of the path, if need be. */
 static void make_folders(const char *path)
 {
     char folder[TT_COSTS_PATH_BYTES];
@@ -172,7 +173,7 @@ tt_status tt_costs_cache_save(const char *path, const tt_costs *costs)
             merged->line_count = 0;
         }
         for (uint32_t i = 0; i < costs->line_count; i++) {
-            if (tt_costs_put(merged, &costs->lines[i]) != TT_OK) { /* full: keep what is new */
+            if (tt_costs_put(merged, &costs->lines[i]) != TT_OK) { /* full: keep the new lines */
                 *merged = *costs;
                 break;
             }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * counters.c - what happened to named calls so far. */
+ * counters.c - tutti_count: counters of named calls, stages and steps. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 
-/* The first version is the shortest there is. */
+/* Fields of the first version of the struct, which every caller has. */
 static void copy_negotiation(tutti_counters *out, const tt_negotiate_counters *count)
 {
     out->steps = count->steps;
@@ -37,7 +37,9 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     }
     const size_t first_bytes = offsetof(tutti_counters, launched); /* of the first version */
     if (counters_out == NULL || counters_out->struct_bytes < first_bytes) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "counters: begin with TUTTI_COUNTERS_INIT");
+        return tt_error_set(
+            TUTTI_ERR_BAD_ARGUMENT,
+            "counters_out is NULL or not initialised; begin with TUTTI_COUNTERS_INIT");
     }
     if (!tt_set_place_find(context, set, &place)) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "process set %u does not exist", set);

@@ -4,32 +4,34 @@
  *
  * One thread at a time holds the baton and runs the machine. A thread that waits for a call takes
  * it if it is free, so that a blocking call costs no hand-off; otherwise it sleeps until its call
- * is done or the baton is free. When nobody waits, the progress thread looks after what is
- * outstanding.
+ * is done or the baton is free. When no thread waits, the progress thread drives calls in flight.
  *
- *  (1) Nobody blocks holding the baton: sleeping lets it go first.
- *  (2) Who lets go looks at the queue afterwards: what was submitted meanwhile is not forgotten.
- *  (3) Who submits looks at the progress thread's state after the push; the progress thread looks
- *      at the queue after setting its state. One of them sees the other.
- *  (4) After a blocking call nobody may be polling (lingering); the progress thread looks every
+ *  (1) No thread blocks while it holds the baton: it releases the baton before it sleeps.
+ *  (2) A thread that releases the baton checks the queue afterwards: no call submitted meanwhile is
+ *      lost.
+ *  (3) A submitting thread checks the progress thread's state after the push; the progress thread
+ *      checks the queue after setting its state. At least one of them sees the other.
+ *  (4) After a blocking call no thread may be polling (lingering); the progress thread polls every
  *      LINGER_NS while there is activity, and sleeps in epoll when there is none. While a waiter
- *      drives, also from within its own sleep, the progress thread only stands by.
+ *      drives, or sleeps in the driver, the progress thread only stands by.
  *  (5) Callbacks run without the baton.
- *  (6) Who stops driving while another thread sleeps in the driver wakes it: the word that tells
- *      peers whether to ring is no longer that of a sleeper. So does who ends a sleeper's call.
- *  (7) A waiter whose call is over goes, whoever drives; if nobody does, it sees to what is left.
- *  (8) Who has waited at once for each of its last calls will wait for the next one, too: a
- *      progress thread that looks again soon is not woken for it. It would only take the core and
- *      the baton from the waiter. So would its looks while the waiter drives: soon is as long as
+ *  (6) A thread that stops driving while another sleeps in the driver wakes the sleeper: the word
+ *      by which peers decide whether to ring no longer marks a sleeper. A thread that ends a
+ *      sleeper's call wakes it, too.
+ *  (7) A waiter whose call is over returns, whichever thread drives; if none does, it first hands
+ *      over the calls still in flight.
+ *  (8) A program that waited at once for each of its last calls will wait for the next one, too: a
+ *      progress thread that polls again soon is not woken for it. It would only take the core and
+ *      the baton from the waiter. So would polling while the waiter drives: "soon" is as long as
  *      some calls take (tt_drive_patience_ns).
- *  (9) Calls come in bursts. After the first of one the progress thread naps for NAP_NS before it
- *      sleeps: it says that it runs, so that who submits the next ones need not wake it. A wake-up
- *      costs more than all the rest of a submission. Peers ring as if it slept; who waits for a
- *      call drives it at once.
+ *  (9) Calls are submitted in bursts. After the first of one the progress thread naps for NAP_NS
+ *      before it sleeps: its state stays RUNNING, so that the next submissions need not wake it. A
+ *      wake-up costs more than all the rest of a submission. Peers ring as if it slept; a thread
+ *      that waits for a call drives it at once.
  * (10) A progress thread that has work keeps the baton although others wait for calls: on busy
- *      cores a waiter may be woken milliseconds later, and nobody would drive till then.
- * (11) Where a rank has cores for both, who waits while another thread drives watches on for a
- *      moment before it sleeps: to be woken takes longer than many a call.
+ *      cores a waiter may be woken milliseconds later, and no thread would drive until then.
+ * (11) Where a rank has cores for both, a thread that waits while another drives polls for a moment
+ *      before it sleeps: a wake-up takes longer than many calls.
  */
 #include <errno.h>
 #include <limits.h>
@@ -45,18 +47,18 @@
 
 enum {
     LINGER_NS = 2 * 1000 * 1000,
-    LINGER_LOOKS = 5,               /* without any call before the progress thread sleeps */
-    STAND_BY_NS = 50 * 1000 * 1000, /* between looks while a waiter drives */
+    LINGER_LOOKS = 5,               /* polls without any call before the progress thread sleeps */
+    STAND_BY_NS = 50 * 1000 * 1000, /* between polls while a waiter drives */
     NAP_NS = 20 * 1000,             /* after calls were submitted: more of them follow */
     SEND_AWAY_NS = 100 * 1000,
-    PROMPT_NS = 20 * 1000,          /* from a start to its wait: "at once" */
-    PROMPT_MIN = 8,                 /* such starts in a row before (8) holds; */
-    PROMPT_MAX = 1 << 20,           /* twice as many after each that was left in vain */
-    LEFT_CALLS = 4,                 /* such a one may lie for as long as so many take, but for */
-    LEFT_NS_MIN = 10 * 1000 * 1000, /* as long as this, and not for longer than STAND_BY_NS */
-    WATCH_NS_MIN = 2 * 1000,        /* see (11); a vain watch makes the next one shorter */
+    PROMPT_NS = 20 * 1000, /* from a start to its wait: "at once" */
+    PROMPT_MIN = 8,        /* such starts in a row before (8) holds; */
+    PROMPT_MAX = 1 << 20,  /* twice as many after each wrong guess */
+    LEFT_CALLS = 4,        /* such a call may stay queued as long as this many calls take, at */
+    LEFT_NS_MIN = 10 * 1000 * 1000, /* least this long, at most STAND_BY_NS */
+    WATCH_NS_MIN = 2 * 1000,        /* see (11); an unsuccessful watch makes the next one shorter */
     WATCH_NS_MAX = 100 * 1000,
-    WATCH_LOOKS = 32, /* between two looks at the clock */
+    WATCH_LOOKS = 32, /* polls between two reads of the clock */
 };
 
 uint64_t tt_clock_ns(void)
@@ -90,7 +92,7 @@ void tt_drive_finished(tt_request *request)
     handle->context->finished_end = &handle->next;
 }
 
-/* Wake whoever waits for the baton or a handle. */
+/* Wake all threads that wait for the baton or a handle. */
 static void broadcast(tutti_context *context)
 {
     (void)pthread_mutex_lock(&context->sleep_lock);
@@ -98,7 +100,7 @@ static void broadcast(tutti_context *context)
     (void)pthread_mutex_unlock(&context->sleep_lock);
 }
 
-/* Either this sees the descriptor, or who makes it sees the mark: see tutti_event_fd. */
+/* Either this thread sees the descriptor, or its creator sees the mark: see tutti_event_fd. */
 static void tell_event(tutti_context *context)
 {
     if (atomic_load(&context->event_fd) < 0 && !atomic_load(&context->has_untold)) {
@@ -107,7 +109,7 @@ static void tell_event(tutti_context *context)
     const int fd = atomic_load(&context->event_fd);
     const uint64_t one = 1;
     if (fd >= 0) {
-        (void)!write(fd, &one, sizeof(one)); /* full counts as told */
+        (void)!write(fd, &one, sizeof(one)); /* a full counter is signalled already */
     }
 }
 
@@ -121,10 +123,10 @@ static void complete(tutti_context *context, tutti_handle *handle)
     if (handle->result_out != NULL && status == TUTTI_OK) {
         *handle->result_out = handle->request.output;
     } else if (handle->output == NULL && handle->request.output != NULL) {
-        tt_memory_release(context, handle->request.output); /* was for a result there is not */
+        tt_memory_release(context, handle->request.output); /* allocated for a result that failed */
     }
     if (done != NULL) {
-        int started = HANDLE_STARTED; /* or abandoned: then it stays so */
+        int started = HANDLE_STARTED; /* or abandoned, which stays */
         (void)atomic_compare_exchange_strong(&handle->state, &started, HANDLE_CALLING);
         tt_error_enter_callback();
         done(handle->done_user, handle, status);
@@ -138,7 +140,7 @@ static void complete(tutti_context *context, tutti_handle *handle)
     }
 }
 
-/* Nobody polls from here on, for a while: see (4) and (6). */
+/* No thread polls from here on, for a while: see (4) and (6). */
 static void let_go(tutti_context *context)
 {
     tt_real_linger(context->real);
@@ -148,7 +150,7 @@ static void let_go(tutti_context *context)
     }
 }
 
-/* Tell the owners of finished calls. Takes the list with the baton, calls back without it. */
+/* Takes the list with the baton, calls back without it. */
 void tt_drive_deliver(tutti_context *context)
 {
     tutti_handle *handle = context->finished;
@@ -175,7 +177,7 @@ void tt_drive_deliver(tutti_context *context)
     }
     if (has_callbacks) {
         tt_drive_acquire(context);
-        tt_real_linger(context->real); /* who went to sleep meanwhile may be among the owners */
+        tt_real_linger(context->real); /* an owner may have gone to sleep meanwhile */
     }
     if (has_sleepers && !has_callbacks) {
         tt_real_wake(context->real);
@@ -205,7 +207,7 @@ bool tt_drive_try_acquire(tutti_context *context)
            atomic_exchange(&context->baton, 1) == 0;
 }
 
-/* What a thread waits for: the first of them to end. */
+/* The calls that a thread waits for: until the first of them is over. */
 typedef struct waited {
     tutti_context *context;
     tutti_handle *const *handles; /* NULL among them: none */
@@ -223,7 +225,7 @@ static bool is_done(const waited *it)
     return false;
 }
 
-/* Whoever ends one of them wakes this thread. */
+/* The thread that ends one of them wakes this one. */
 static void add_sleeper(const waited *it, int change)
 {
     for (int i = 0; i < it->count; i++) {
@@ -233,7 +235,7 @@ static void add_sleeper(const waited *it, int change)
     }
 }
 
-/* Take the baton. False: another thread has it, and what `it` (or NULL) waits for is over. */
+/* Take the baton. False: another thread has it, and a call of `it` (may be NULL) is over. */
 static bool acquire_unless_done(tutti_context *context, const waited *it)
 {
     bool has_baton = tt_drive_try_acquire(context);
@@ -278,7 +280,7 @@ void tt_drive_notify(tutti_context *context)
     (void)pthread_mutex_unlock(&context->sleep_lock);
 }
 
-/* ---- calls that are waited for at once: see (8). All of it are hints ---- */
+/* ---- calls that are waited for at once: see (8). All of this is hints ---- */
 
 static bool is_prompt(tutti_context *context)
 {
@@ -286,7 +288,8 @@ static bool is_prompt(tutti_context *context)
     return atomic_load_explicit(&context->prompt, memory_order_relaxed) >= PROMPT_MIN + needed;
 }
 
-/* What was started was not waited for at once; if it was left open, then in vain. */
+/* The last started call was not waited for at once; if it did not wake the progress thread, that
+ * was wrong. */
 static void prompt_ends(tutti_context *context)
 {
     const unsigned needed = atomic_load_explicit(&context->prompt_needed, memory_order_relaxed);
@@ -304,18 +307,18 @@ uint64_t tt_drive_patience_ns(uint64_t passed_ns, unsigned starts)
                       each_ns < STAND_BY_NS / LEFT_CALLS ? LEFT_CALLS * each_ns : STAND_BY_NS);
 }
 
-/* When the progress thread last learnt how long calls take. */
+/* When the progress thread last measured how long calls take. */
 typedef struct last_look {
     uint64_t at_ns;
     unsigned starts;
 } last_look;
 
-/* It is about to linger. */
+/* The progress thread is about to linger. */
 static void learn_patience(tutti_context *context, last_look *last)
 {
     const uint64_t passed_ns = tt_clock_ns() - last->at_ns;
     const unsigned starts = atomic_load_explicit(&context->starts, memory_order_relaxed);
-    if (passed_ns >= LEFT_NS_MIN) { /* what is shorter says little of calls that are long */
+    if (passed_ns >= LEFT_NS_MIN) { /* a shorter time says little about long calls */
         atomic_store_explicit(&context->left_ns,
                               tt_drive_patience_ns(passed_ns, starts - last->starts),
                               memory_order_relaxed);
@@ -323,7 +326,8 @@ static void learn_patience(tutti_context *context, last_look *last)
     }
 }
 
-/* Is this a waiter's call, as far as its last ones tell, and is somebody there if it is not? */
+/* Will the caller wait at once, judging by its last calls, and will the progress thread poll soon
+ * if not? */
 static bool can_be_left(tutti_context *context, uint64_t now_ns)
 {
     const uint64_t linger_ns = atomic_load(&context->linger_ns);
@@ -336,7 +340,7 @@ void tt_drive_started(tutti_context *context)
 {
     uint64_t now_ns = tt_clock_ns();
     if (atomic_load_explicit(&context->started_ns, memory_order_relaxed) != 0) {
-        prompt_ends(context); /* two, and no wait */
+        prompt_ends(context); /* two starts without a wait */
     }
     const bool is_left = can_be_left(context, now_ns);
     if (!is_left) {
@@ -349,7 +353,7 @@ void tt_drive_started(tutti_context *context)
     atomic_store_explicit(&context->started_ns, now_ns, memory_order_relaxed);
 }
 
-/* Somebody waits: was it at once? */
+/* A thread waits: did it wait at once? */
 static void note_wait(tutti_context *context)
 {
     const uint64_t started_ns = atomic_load_explicit(&context->started_ns, memory_order_relaxed);
@@ -404,7 +408,7 @@ void tt_drive_drain(tutti_context *context)
 
 /* ---- waiting ---- */
 
-/* What ends a spin: a call of this context is over, or another was submitted. */
+/* Ends a spin: a call of this context is over, or another was submitted. */
 static bool has_news(void *argument)
 {
     tutti_context *context = argument;
@@ -426,7 +430,7 @@ static bool sleep_apart(tutti_context *context, const waited *it, uint64_t until
     return has_baton;
 }
 
-/* Drive with the baton in hand until one is done or time is out. False: without it now. */
+/* Drive with the baton until one is done or the deadline has passed. False: the baton is lost. */
 static bool drive_for(const waited *it, uint64_t until_ns)
 {
     tutti_context *context = it->context;
@@ -477,7 +481,7 @@ static bool is_over_or_free(const waited *it)
     return is_done(it) || atomic_load(&it->context->baton) == 0;
 }
 
-/* See (11). True: one is done, or nobody drives. */
+/* See (11). True: one is done, or no thread drives. */
 static bool watch(const waited *it)
 {
     const uint64_t watch_ns = atomic_load_explicit(&it->context->watch_ns, memory_order_relaxed);
@@ -491,7 +495,7 @@ static bool watch(const waited *it)
     return is_over;
 }
 
-/* It took so long, being woken included: would a watch have been enough? */
+/* The wait took `passed_ns`, wake-up included: would a watch have been enough? */
 static void learn_watch(tutti_context *context, uint64_t passed_ns)
 {
     const uint64_t watch_ns = atomic_load_explicit(&context->watch_ns, memory_order_relaxed);
@@ -528,7 +532,7 @@ static void sleep_for(const waited *it, uint64_t until_ns)
     }
 }
 
-/* Drive, with the baton, until the call is over or time is out; false as drive_for. */
+/* Drive, with the baton, until the call is over or the deadline has passed; false as drive_for. */
 static bool drive_and_release(const waited *it, uint64_t until_ns)
 {
     tutti_context *context = it->context;
@@ -541,7 +545,7 @@ static bool drive_and_release(const waited *it, uint64_t until_ns)
     return has_baton;
 }
 
-/* `is_owing`: was perhaps woken to drive, and has not. */
+/* `is_owing`: this thread may have been woken to drive, and has not driven. */
 static bool wait_on(const waited *it, uint64_t until_ns, bool is_owing)
 {
     tutti_context *context = it->context;
@@ -563,14 +567,14 @@ static bool wait_on(const waited *it, uint64_t until_ns, bool is_owing)
     return is_over;
 }
 
-/* A hint for the progress thread: that two threads may count as one does no harm. */
+/* A hint for the progress thread: a lost update does no harm. */
 static void count_call(tutti_context *context)
 {
     const unsigned calls = atomic_load_explicit(&context->calls, memory_order_relaxed);
     atomic_store_explicit(&context->calls, calls + 1, memory_order_relaxed);
 }
 
-/* The call is over, the only one that is, and nobody but the caller is to be told. */
+/* The call is over, no other is, and only the caller needs to see it. */
 static bool is_over_alone(const tutti_context *context, tutti_handle *handle)
 {
     return context->finished == handle && handle->next == NULL && handle->done == NULL &&
@@ -580,7 +584,7 @@ static bool is_over_alone(const tutti_context *context, tutti_handle *handle)
            atomic_load_explicit(&handle->sleepers, memory_order_relaxed) == 0;
 }
 
-/* Most calls are over within one spin: then there is no more to it than this. */
+/* Fast path: most calls are over within one spin. */
 static bool run_at_once(tutti_handle *handle, uint64_t until_ns)
 {
     tutti_context *context = handle->context;
@@ -611,7 +615,7 @@ bool tt_drive_run(tutti_handle *handle, uint64_t until_ns)
         note_wait(context);
     }
     if (!tt_queue_is_empty(&context->submitted)) {
-        tt_drive_drain(context); /* what was submitted before comes before */
+        tt_drive_drain(context); /* calls keep the order of submission */
     }
     submit(context, handle);
     if (run_at_once(handle, until_ns)) {
@@ -640,7 +644,7 @@ bool tt_drive_wait(tutti_handle *handle, uint64_t until_ns)
 
 /* ---- the progress thread ---- */
 
-/* Run the machine until nothing moves; true if a call is still outstanding. */
+/* Run the machine until it makes no progress; true if a call is still in flight. */
 static bool progress_drive(tutti_context *context)
 {
     bool has_moved = false;
@@ -652,7 +656,7 @@ static bool progress_drive(tutti_context *context)
         }
         has_moved = context->finished != NULL || has_moved;
         if (context->finished != NULL && atomic_load(&context->waiting) == 0) {
-            tt_control_set_waited(context->control, false); /* a call ended, nobody waited for it */
+            tt_control_set_waited(context->control, false); /* a call ended without a waiter */
         }
         tt_drive_deliver(context);
     } while (tt_queue_has_pushed(&context->submitted) ||
@@ -677,7 +681,7 @@ static void progress_sleep(tutti_context *context, bool naps)
     atomic_store(&context->progress_state, PROGRESS_RUNNING);
 }
 
-/* A waiter drives, or did a moment ago: look again in a while. */
+/* A waiter drives, or did a moment ago: poll again later. */
 static void progress_linger(tutti_context *context, bool naps, last_look *last)
 {
     struct timespec deadline;
@@ -701,7 +705,7 @@ static void progress_linger(tutti_context *context, bool naps, last_look *last)
     (void)pthread_mutex_unlock(&context->sleep_lock);
 }
 
-/* Some waiter drives, or is about to. */
+/* A waiter drives, or is about to. */
 static bool is_driven(tutti_context *context)
 {
     return atomic_load(&context->waiting) > 0 || atomic_load(&context->drivers) > 0;
@@ -717,7 +721,7 @@ static void *progress_main(void *argument)
         const unsigned calls = atomic_load_explicit(&context->calls, memory_order_relaxed);
         quiet = calls == seen ? quiet + 1 : 0;
         seen = calls;
-        /* A waiter asleep in the driver does not see the queue: then it is looked after here. */
+        /* A waiter asleep in the driver does not see the queue: then this thread drains it. */
         if ((is_driven(context) && !tt_queue_has_pushed(&context->submitted)) ||
             !tt_drive_try_acquire(context)) {
             progress_linger(context, false, &last);

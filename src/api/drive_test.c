@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * drive_test.c - when a start wakes the progress thread, counted on a context that has no thread,
- * whose part is played here; and how long it stands by.
+ * drive_test.c - how often starts wake the progress thread, counted on a context without one, whose
+ * state the test sets; and how long it stands by.
  *
- * No time is asserted. A start that this machine left alone for longer than "at once" counts
- * against the caller; so the claims are about most of many starts, or about none of them.
+ * No time is asserted. A busy host may delay a wait for longer than "at once"; so the claims are
+ * about most of many starts, or about none of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static bool start_wakes(stage *self)
     return atomic_load(&context->progress_state) == PROGRESS_RUNNING;
 }
 
-static void test_waits_for_calls_that_are_over_spare_the_progress_thread(void **state)
+static void test_waits_for_completed_calls_do_not_wake_the_progress_thread(void **state)
 {
     (void)state;
     stage *self = begin();
@@ -67,11 +67,11 @@ static void test_waits_for_calls_that_are_over_spare_the_progress_thread(void **
         wakes += start_wakes(self) ? 1 : 0;
         assert_int_equal(tutti_wait(&self->handle, -1.0), TUTTI_OK);
     }
-    assert_in_range(wakes, 1, STARTS / 2); /* the first ones: nothing is known of the caller yet */
+    assert_in_range(wakes, 1, STARTS / 2); /* the first ones: the caller's habit is not known yet */
     end(self);
 }
 
-static void test_starts_without_a_wait_wake_it_each_time(void **state)
+static void test_starts_without_a_wait_wake_the_progress_thread_each_time(void **state)
 {
     (void)state;
     stage *self = begin();
@@ -81,7 +81,7 @@ static void test_starts_without_a_wait_wake_it_each_time(void **state)
     end(self);
 }
 
-/* Its own call is the one before: it says nothing of what was started since. */
+/* The wait is for the call before: it says nothing about the call started since. */
 static void test_a_wait_for_an_earlier_start_does_not_count(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_a_wait_for_an_earlier_start_does_not_count(void **state)
     end(self);
 }
 
-static void test_what_is_started_lies_no_longer_than_a_few_calls_take(void **state)
+static void test_a_started_call_is_queued_no_longer_than_a_few_calls_take(void **state)
 {
     (void)state;
     const uint64_t ms = 1000 * 1000;
@@ -107,8 +107,8 @@ static void test_what_is_started_lies_no_longer_than_a_few_calls_take(void **sta
     assert_int_equal(tt_drive_patience_ns(0, UINT32_MAX), 10 * ms);
 }
 
-/* A waiter drives one long call after the other. The true progress thread runs here. */
-static void test_beside_long_calls_it_stands_by_for_longer(void **state)
+/* A waiter drives one long call after the other. The real progress thread runs. */
+static void test_during_long_calls_the_progress_thread_stands_by_for_longer(void **state)
 {
     (void)state;
     stage *self = begin();
@@ -135,11 +135,11 @@ static void test_beside_long_calls_it_stands_by_for_longer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits_for_calls_that_are_over_spare_the_progress_thread),
-        cmocka_unit_test(test_starts_without_a_wait_wake_it_each_time),
+        cmocka_unit_test(test_waits_for_completed_calls_do_not_wake_the_progress_thread),
+        cmocka_unit_test(test_starts_without_a_wait_wake_the_progress_thread_each_time),
         cmocka_unit_test(test_a_wait_for_an_earlier_start_does_not_count),
-        cmocka_unit_test(test_what_is_started_lies_no_longer_than_a_few_calls_take),
-        cmocka_unit_test(test_beside_long_calls_it_stands_by_for_longer),
+        cmocka_unit_test(test_a_started_call_is_queued_no_longer_than_a_few_calls_take),
+        cmocka_unit_test(test_during_long_calls_the_progress_thread_stands_by_for_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

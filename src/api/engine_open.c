@@ -80,7 +80,7 @@ tt_status tt_engine_begin(tutti_context *context, tt_text *why)
     const tutti_status status = tt_engine_set_create(context, TUTTI_WORLD, ranks, context->size);
     free(ranks);
     if (status != TUTTI_OK) {
-        tt_text_add(why, "engine %s: cannot make the set of named calls",
+        tt_text_add(why, "engine %s: cannot create the process set of named calls",
                     context->engine_plugin->name);
     }
     return (tt_status)status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * enter.h - the way in and out of calls that may wait.
+ * enter.h - entry and exit of calls that may wait.
  *
  * Layer:   api, private.
  * Threads: any.
@@ -11,14 +11,14 @@
 
 #include "api/api_internal.h"
 
-/* Shutdown lets everyone leave before it frees. */
+/* Shutdown waits until all threads have left before it frees. */
 static inline tutti_status tt_enter(tutti_context *context)
 {
     if (context == NULL || atomic_load_explicit(&context->is_forked, memory_order_relaxed)) {
         return tt_call_check(context);
     }
     atomic_fetch_add(&context->inside, 1);
-    if (atomic_load(&context->is_closing)) { /* if not, shutdown waits from here on */
+    if (atomic_load(&context->is_closing)) { /* if not, shutdown waits for this thread */
         atomic_fetch_sub(&context->inside, 1);
         return tt_call_check(context);
     }
@@ -44,7 +44,7 @@ static inline void tt_wait_end(tutti_context *context, uint64_t since_ns)
     }
 }
 
-/* Of a handle that is over. */
+/* Status of a handle that is over; sets the thread's last error. */
 static inline tutti_status tt_call_result(tutti_handle *handle)
 {
     if (handle->status < 0) {

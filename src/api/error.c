@@ -18,7 +18,7 @@ typedef struct error_slot {
     char text[TEXT_BYTES];
 } error_slot;
 
-/* Slot 0 is of calls without a context, tutti_init above all. */
+/* Slot 0 is for calls without a context, chiefly tutti_init. */
 static _Thread_local error_slot slots[1 + SLOTS];
 static _Thread_local unsigned next_slot;
 static _Thread_local const tutti_context *subject;

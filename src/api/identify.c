@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * identify.c - which plugins are asked for, what becomes of ranks that lack them, and who tells who
- * we are: the launcher or the engine. */
+ * identify.c - which plugins are requested, how ranks that lack them fail, and where rank and size
+ * come from: the launcher or the engine. */
 #include <string.h>
 
 #include "api/build_internal.h"
@@ -19,7 +19,8 @@ void tt_build_put_off(tt_build_work *work, tt_status status)
 
 tt_status tt_build_refuse(tt_build_work *work)
 {
-    tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; here: " : "", work->refusal.bytes);
+    tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; this rank: " : "",
+                work->refusal.bytes);
     return work->refused;
 }
 
@@ -59,7 +60,7 @@ tt_status tt_build_choose_transport(tt_build_work *work)
     return TT_OK;
 }
 
-/* The engine knows who we are and can carry rank 0's address: nothing else need be set. */
+/* The engine provides rank and size and carries rank 0's address: nothing else need be set. */
 static tt_status identify_by_engine(tt_build_work *work)
 {
     tutti_context *context = work->context;
@@ -82,8 +83,8 @@ static tt_status identify_by_engine(tt_build_work *work)
     return status;
 }
 
-/* Is PMIx to carry the meeting: because it is asked for, or because its launcher's variables are
- * all there is? */
+/* Does PMIx carry the rendezvous: because it was requested, or because no other launcher's
+ * variables are set? */
 static bool is_pmix(tt_build_work *work, const char *meet)
 {
     static const char *const others[] = {"TUTTI_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
@@ -114,8 +115,9 @@ tt_status tt_build_choose_engine(tt_build_work *work)
         return TT_OK;
     }
     if (by_pmix && context->settings.engine[0] != 0) {
-        tt_text_add(work->why, "TUTTI_RENDEZVOUS=pmix goes without TUTTI_ENGINE: an engine that is "
-                               "started by PMIx meets by itself");
+        tt_text_add(work->why,
+                    "TUTTI_RENDEZVOUS=pmix and TUTTI_ENGINE exclude each other: an engine started "
+                    "by PMIx brings its own rendezvous; leave out one of them");
         return TT_ERR_BAD_CONFIG;
     }
     work->has_own_mpi = tt_plugin_has_mpi();
@@ -144,8 +146,8 @@ void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES
     }
 }
 
-/* Under Hydra (mpirun of MPICH) ranks can be told apart before MPI waits for all of them, unless
- * the program has an MPI of its own, which may have spoken to the launcher already. */
+/* Under Hydra (mpirun of MPICH) ranks can compare plugins before MPI waits for all of them, unless
+ * the program has an MPI of its own, which may have used the launcher's PMI already. */
 static tt_status compare_by_pmi(tt_build_work *work)
 {
     char tag[TUTTI_PLUGIN_TAG_BYTES] = "";
@@ -165,8 +167,8 @@ static tt_status compare_by_pmi(tt_build_work *work)
     return status;
 }
 
-/* Meeting first tells ranks without the engine from those with it; but the launcher's PMI serves
- * either us or MPI, and some launchers do not say where rank 0 is. */
+/* A rendezvous before the engine opens finds ranks that lack it; but the launcher's PMI serves
+ * either us or MPI, and some launchers do not provide rank 0's address. */
 tt_status tt_build_find_identity(tt_build_work *work)
 {
     const tutti_plugin *plugin = work->context->engine_plugin;
@@ -188,10 +190,11 @@ tt_status tt_build_find_identity(tt_build_work *work)
         return identify_by_engine(work);
     }
     if (status != TT_OK) {
-        tt_text_add(work->why, "%s",
-                    why.text[0] != 0
-                        ? why.text
-                        : "TUTTI_RENDEZVOUS names an engine, and TUTTI_RANK is set too");
+        tt_text_add(
+            work->why, "%s",
+            why.text[0] != 0
+                ? why.text
+                : "TUTTI_RENDEZVOUS names an engine, but TUTTI_RANK is set too; unset one of them");
     }
     return status;
 }

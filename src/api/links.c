@@ -14,14 +14,14 @@
 #include "api/build_internal.h"
 #include "base/base.h"
 
-enum { BACKLOG_BYTES_MAX = 16 * 1024 * 1024 }; /* more is no bound */
+enum { BACKLOG_BYTES_MAX = 16 * 1024 * 1024 }; /* larger values mean no limit */
 
 static tt_status link_local(tt_build_work *work, uint32_t rank)
 {
     tutti_context *context = work->context;
     tt_mesh_peer *peer = &work->mesh.peers[rank];
     tt_real_peer *made = &work->peers[rank];
-    char why[TT_SEGMENT_WHY_BYTES] = "its memory is missing";
+    char why[TT_SEGMENT_WHY_BYTES] = "it sent no memory";
     const tt_segment_config expected = {.local_index = peer->local_index,
                                         .local_count = work->mesh.local_count};
     tt_status status = TT_ERR_NO_RESOURCE;
@@ -29,7 +29,7 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
         made->segment = tt_process_find_segment(peer->segment_fd);
         status = made->segment != NULL ? TT_OK : status;
     }
-    if (made->segment == NULL && peer->segment_fd >= 0) { /* of one that has left already, too */
+    if (made->segment == NULL && peer->segment_fd >= 0) { /* also of a rank that has left already */
         status = tt_segment_attach(peer->segment_fd, &expected, &made->segment, why);
     }
     if (status != TT_OK) {
@@ -66,7 +66,7 @@ static tt_backlog_config backlog_of(const tt_settings *settings)
                                .keeps_control = settings->congestion[0] != 0};
 }
 
-/* What the system chose may suit other traffic: bbr cost some percent on a wire of our own. */
+/* The system's choice may suit other traffic: bbr cost some percent on a dedicated link. */
 static tt_status set_congestion(tt_build_work *work, int fd)
 {
     const char *name = work->context->settings.congestion;
@@ -75,7 +75,7 @@ static tt_status set_congestion(tt_build_work *work, int fd)
         return TT_OK;
     }
     tt_text_add(work->why,
-                "TUTTI_CONGESTION=%.64s: the kernel refuses it (%s); it lists what is allowed in "
+                "TUTTI_CONGESTION=%.64s: the kernel refuses it (%s); use one listed in "
                 "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
                 name, strerror(errno));
     return TT_ERR_BAD_CONFIG;
@@ -151,7 +151,7 @@ static tt_outside_config outside_config(const tt_build_work *work, uint32_t rank
                                .receive_key = peer->streams[0].receive_key};
 }
 
-/* Links by a plugin: all addresses are sent before one is waited for. */
+/* Links of a plugin: send all addresses before waiting for one. */
 static tt_status make_outside_links(tt_build_work *work)
 {
     const tutti_plugin_host host = {.struct_bytes = sizeof(host),

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * measure.c - one table of costs for all ranks: found by rank 0, or measured by the first job.
+ * measure.c - one table of costs for all ranks: read by rank 0, or measured by the first job.
  *
  * Rank 0 reads the table (a file of the user's, or this machine's cache) and sends it with the
- * table of ranks. If it says nothing of a job of this size and placement, and may be kept, the job
- * measures itself at the end of tutti_init: rank 0 orders calls by broadcast, all ranks make them,
- * rank 0 takes the time and sends the new table. All through the calls users make, so that a rank
- * that dies meanwhile is an error like any other.
+ * table of ranks. If it has no line for a job of this size and placement, and a cache can be
+ * written, the job measures itself at the end of tutti_init: rank 0 broadcasts which calls to make,
+ * all ranks make them, rank 0 takes the time and sends the new table. All of it uses public calls,
+ * so that a rank that dies meanwhile is an error like any other.
  *
  *  (1) Only rank 0's clock, settings and file matter; every rank installs the same text between
  *      the same two calls.
- *  (2) Time is limited: orders end after BUDGET_NS; of a collective that was not finished nothing
- *      is said, and the built-in sizes decide.
- *  (3) What is said ends not far behind the largest size. Beyond, links and caches show what short
- *      calls cannot (a switch passes a burst at once, and all algorithms look alike), and the
- *      built-in choice sends no byte more than it must. */
+ *  (2) Time is limited: orders end after BUDGET_NS; a collective that was not finished gets no
+ *      line, and the built-in sizes decide.
+ *  (3) Lines end not far above the largest measured size. Beyond it, effects of links and caches
+ *      dominate that short calls do not show (a switch passes a burst at once, and all algorithms
+ *      look alike), and the built-in choice sends no byte more than it must. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,16 +27,16 @@
 #include "base/base.h"
 
 enum {
-    BUDGET_NS = 80 * 1000 * 1000, /* the last order may begin just before it ends */
+    BUDGET_NS = 80 * 1000 * 1000, /* the last order may start just before it ends */
     SAMPLE_NS = 1000 * 1000,      /* of one algorithm at one size, about */
-    WARMUP_COUNT = 64,            /* barriers, until waiting ranks have learnt how long to poll */
+    WARMUP_COUNT = 64, /* barriers, until waiting ranks have adapted how long they poll */
     REPEATS_MIN = 3,
     REPEATS_MAX = 24,
     REPEAT_SLOW_NS = 3 * 1000 * 1000, /* slower calls are made once */
     POINT_COUNT = 3,
     WHOLE_UNIT = 256, /* bytes of the shortest vector; of parts a quarter */
     POINT_FACTOR = 32,
-    REACH = 4, /* times the largest size: as far as its line is believed, see (3) */
+    REACH = 4, /* times the largest size: up to where its line holds, see (3) */
     RANKS_MAX = 256,
     RANKS_PARTED_MAX = 64, /* buffers hold a part of every rank */
     HOPELESS = 4,          /* times the best at the middle size: not measured further */
@@ -48,7 +48,7 @@ static const tutti_collective measured[] = {TUTTI_ALLREDUCE, TUTTI_BROADCAST, TU
                                             TUTTI_REDUCESCATTER, TUTTI_ALLTOALL};
 
 typedef struct order {
-    int64_t collective; /* -1: no more */
+    int64_t collective; /* -1: end of the measurement */
     int64_t algorithm;  /* registry index */
     int64_t bytes;      /* of the vector, or of a part */
     int64_t repeat_count;
@@ -193,7 +193,7 @@ static tutti_status make_call(session *work, const order *given)
     if (status != TUTTI_OK || given->collective != TUTTI_BROADCAST) {
         return status;
     }
-    return tutti_barrier(work->context); /* a root is done long before the others */
+    return tutti_barrier(work->context); /* a root returns long before the others */
 }
 
 static void force(tutti_context *context, const char *algorithm)
@@ -211,7 +211,9 @@ static tutti_status obey(session *work, const order *given)
         given->repeat_count > REPEATS_MAX ||
         (uint64_t)given->bytes >
             point_bytes((tutti_collective)given->collective, POINT_COUNT - 1)) {
-        return tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0 ordered a measurement out of range");
+        return tt_error_set(
+            TUTTI_ERR_BAD_WIRE,
+            "rank 0 ordered a measurement out of range; run the same version on all ranks");
     }
     force(work->context, algorithm->name);
     for (int64_t i = -1; i < given->repeat_count && status == TUTTI_OK; i++) {
@@ -230,7 +232,7 @@ static tutti_status tell(session *work, order *given)
     return tutti_broadcast(work->context, given, sizeof(*given) / sizeof(int64_t), TUTTI_I64, 0);
 }
 
-/* ---- rank 0: what to measure ---- */
+/* ---- rank 0: the measurement ---- */
 
 static int compare_times(const void *a, const void *b)
 {
@@ -261,7 +263,7 @@ static tutti_status measure_point(session *work, tutti_collective collective, ca
         status = obey(work, &given);
     }
     qsort(work->times_ns, (size_t)given.repeat_count, sizeof(work->times_ns[0]), compare_times);
-    one->time_ns[point] = work->times_ns[given.repeat_count / 4]; /* noise only ever adds */
+    one->time_ns[point] = work->times_ns[given.repeat_count / 4]; /* noise only adds */
     one->point_count++;
     return status;
 }
@@ -298,8 +300,8 @@ static void keep_lines(session *work, tutti_collective collective, const candida
     }
 }
 
-/* All candidates at one size after the other, so that the hopeless are known before it gets long.
- * `*is_late_out`: time was out; nothing is kept. */
+/* All candidates, one size after the other, so that hopeless ones are dropped before the long
+ * sizes. `*is_late_out`: the budget is used up; nothing is kept. */
 static tutti_status measure_collective(session *work, tutti_collective collective,
                                        bool *is_late_out)
 {
@@ -333,7 +335,7 @@ static tutti_status measure_collective(session *work, tutti_collective collectiv
     return TUTTI_OK;
 }
 
-/* Says that this size and placement were measured, even if time allowed for nothing. */
+/* Marks this size and placement as measured, even if time was too short for any line. */
 static void keep_mark(session *work)
 {
     const tt_forecast forecast = tt_control_forecast(work->context->control, TT_ALLREDUCE, 0);
@@ -373,7 +375,7 @@ static tutti_status follow(session *work)
 
 /* ---- the session ---- */
 
-/* Rank 0's table to all, by two broadcasts; then everyone goes by it. */
+/* Rank 0's table to all, by two broadcasts; then all ranks use it. */
 static tutti_status share_table(session *work, char *text)
 {
     tutti_context *context = work->context;
@@ -394,7 +396,8 @@ static tutti_status share_table(session *work, char *text)
     tt_control_set_costs(context->control, context->costs);
     tt_drive_release(context);
     return parsed == TT_OK ? TUTTI_OK
-                           : tt_error_set(TUTTI_ERR_BAD_WIRE, "rank 0's costs: %s", why.bytes);
+                           : tt_error_set(TUTTI_ERR_BAD_WIRE,
+                                          "rank 0 sent a malformed table of costs: %s", why.bytes);
 }
 
 /* The kernel starts ranks of one host on the same core and takes tens of milliseconds to move them
@@ -465,7 +468,8 @@ tutti_status tt_costs_measure(tutti_context *context)
             (void)sched_setaffinity(0, sizeof(before), &before);
         }
     } else {
-        (void)tt_error_set(status, "no memory to measure costs; TUTTI_COSTS=none does without");
+        (void)tt_error_set(status,
+                           "out of memory to measure costs; set TUTTI_COSTS=none to skip that");
     }
     free(text);
     free(work.found);
@@ -478,7 +482,7 @@ tutti_status tt_costs_measure(tutti_context *context)
     return status;
 }
 
-/* ---- for people ---- */
+/* ---- for display ---- */
 
 tt_model tt_context_model(tutti_context *context, int collective, uint64_t bytes)
 {

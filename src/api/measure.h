@@ -18,19 +18,19 @@ tt_status tt_costs_file_read(const char *path, tt_costs *costs_out, tt_text *why
 bool tt_costs_cache_path(const tt_config_source *source, const tt_settings *settings,
                          char path_out[TT_COSTS_PATH_BYTES]);
 bool tt_costs_cache_is_writable(const char *path);
-/* What the file holds by now stays, unless `costs` has a newer line. */
+/* Lines that the file has by now stay, unless `costs` has a newer one. */
 tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
 
 /* measure.c */
 /* Rank 0's message about costs; the caller frees it. Empty on other ranks. */
 tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
                         tt_text *why);
-/* Has any host more ranks than cores they may run on? Every rank has the same facts of all hosts.
+/* Has any host more ranks than cores that they may run on? All ranks compute the same answer.
  */
 bool tt_costs_is_crowded(const tt_mesh *mesh);
-/* Go by the note that all ranks got. */
+/* Install the table of the note that all ranks received. */
 tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *why);
-/* Measure, if the note says so; every rank calls it as its first collective. */
+/* Measure, if the note requests it; every rank calls it as its first collective. */
 tutti_status tt_costs_measure(tutti_context *context);
 
 #endif

@@ -2,9 +2,10 @@
  *
  * process.c - the contexts of this process.
  *
- * The one process-wide list. A forked child must close the descriptors it inherited (else nobody
- * sees its parent die) and must not write shared memory; ranks that are threads of one process
- * share one mapping; and a death that several contexts see is logged as an error by one of them. */
+ * The one process-wide list. A forked child must close the descriptors it inherited (else peers do
+ * not detect its parent's death) and must not write shared memory; ranks that are threads of one
+ * process share one mapping; and a death that several contexts see is logged as an error by one of
+ * them. */
 #include <sys/stat.h>
 
 #include "api/api_internal.h"

@@ -2,8 +2,8 @@
  *
  * schedule.c - include/tutti/schedule.h: the scheduler and the proxies with a lock around them.
  *
- * The lock is recursive, for callbacks run under it and may call again; it also orders what two
- * threads report, so that the parts below see one thread at a time.
+ * The lock is recursive: callbacks run under it and may call again. It serialises reports of
+ * several threads, so that the scheduler sees one thread at a time.
  */
 #include "tutti/schedule.h"
 
@@ -70,8 +70,9 @@ tutti_status tutti_scheduler_create(const tutti_scheduler_config *config,
 {
     if (config == NULL || config->struct_bytes < sizeof(*config) || config->start == NULL ||
         scheduler_out == NULL) {
-        return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT,
-                              "begin with TUTTI_SCHEDULER_INIT, and set start");
+        return tt_error_raise(
+            TUTTI_ERR_BAD_ARGUMENT,
+            "config is incomplete; begin with TUTTI_SCHEDULER_INIT and set start");
     }
     tutti_scheduler *scheduler = calloc(1, sizeof(*scheduler));
     if (scheduler == NULL) {
@@ -130,7 +131,8 @@ tutti_status tutti_task_declare(tutti_scheduler *scheduler, const tutti_task_con
                                 tutti_task *task_out)
 {
     if (config == NULL || config->struct_bytes < sizeof(*config) || task_out == NULL) {
-        return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT, "task: begin with TUTTI_TASK_INIT");
+        return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT,
+                              "task is not initialised; begin with TUTTI_TASK_INIT");
     }
     const tt_task_config task = {.kind = (tt_task_kind)config->kind,
                                  .class = (tt_task_class)config->task_class,
@@ -219,8 +221,10 @@ tutti_status tutti_proxy_pay(tutti_proxy *proxy, tutti_status status)
     const tt_status result = tt_proxy_pay(&proxy->inner, (tt_status)status);
     (void)pthread_cond_broadcast(&proxy->paid);
     (void)pthread_mutex_unlock(&proxy->lock);
-    return result < 0 ? tt_error_raise((tutti_status)result, "the layer owes nothing")
-                      : (tutti_status)result;
+    return result < 0
+               ? tt_error_raise((tutti_status)result, "tutti_proxy_pay was called more often than "
+                                                      "tasks were posted; call it once per task")
+               : (tutti_status)result;
 }
 
 static tt_status block(void *user)
@@ -235,7 +239,8 @@ tutti_status tutti_proxy_wait(tutti_proxy *proxy)
     (void)pthread_mutex_lock(&proxy->lock);
     if (proxy->inner.done != NULL) {
         (void)pthread_mutex_unlock(&proxy->lock);
-        return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT, "an operator was deferred here already");
+        return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT,
+                              "an operator is deferred on this proxy; wait or defer, not both");
     }
     const tt_status status = tt_proxy_wait(&proxy->inner, block, proxy);
     (void)pthread_mutex_unlock(&proxy->lock);
@@ -256,7 +261,7 @@ tutti_status tutti_proxy_defer(tutti_proxy *proxy, void (*done)(void *user, tutt
         return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT, "done is NULL");
     }
     (void)pthread_mutex_lock(&proxy->lock);
-    if (proxy->inner.done == NULL) { /* else it is refused, and the first keeps its place */
+    if (proxy->inner.done == NULL) { /* else it is refused, and the first stays */
         proxy->done = done;
         proxy->done_user = user;
     }

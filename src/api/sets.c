@@ -7,8 +7,8 @@
 #include "api/engine_open.h"
 #include "kernel/hash64.h"
 
-/* All ranks must call with the same ranks: a barrier whose descriptor holds their hash. A rank that
- * cannot take part says so in its stead. */
+/* All ranks must pass the same list of ranks: a barrier whose descriptor holds its hash. A rank
+ * that cannot take part objects instead. */
 static tutti_status agree(tutti_context *context, const tt_call_extra *extra)
 {
     tutti_call call = TUTTI_CALL_INIT;
@@ -79,18 +79,20 @@ static tutti_status check_ranks(const tutti_context *context, const int *ranks, 
                                 tt_text *text)
 {
     if (ranks == NULL || rank_count < 1 || rank_count > context->size) {
-        tt_text_add(text, "a process set has 1 to %d ranks, not %d", context->size,
-                    ranks == NULL ? 0 : rank_count);
+        tt_text_add(text, "a process set has 1 to %d ranks, not %d; pass ranks and their number",
+                    context->size, ranks == NULL ? 0 : rank_count);
         return TUTTI_ERR_BAD_ARGUMENT;
     }
     for (int i = 0; i < rank_count; i++) {
         if (ranks[i] < 0 || ranks[i] >= context->size) {
-            tt_text_add(text, "rank %d is not in the job of %d ranks", ranks[i], context->size);
+            tt_text_add(text, "rank %d is not in the job, which has ranks 0 to %d", ranks[i],
+                        context->size - 1);
             return TUTTI_ERR_BAD_ARGUMENT;
         }
         for (int j = 0; j < i; j++) {
             if (ranks[i] == ranks[j]) {
-                tt_text_add(text, "rank %d is listed twice in a process set", ranks[i]);
+                tt_text_add(text, "rank %d is listed twice; list each rank of a process set once",
+                            ranks[i]);
                 return TUTTI_ERR_BAD_ARGUMENT;
             }
         }
@@ -124,7 +126,7 @@ static tutti_status prepare(tutti_context *context, const int *ranks, int rank_c
     return is_good ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
 }
 
-/* For the text, if ranks differ; what decides is the hash of all. */
+/* For the error text if ranks differ; the hash of the whole list decides. */
 static void list_ranks(uint8_t *shape, const int *ranks, int rank_count)
 {
     uint64_t listed[TT_SHAPE_DIMS_MAX];
@@ -187,7 +189,9 @@ tutti_status tutti_set_create_keyed(tutti_context *context, const int *ranks, in
     }
     if (set_out == NULL || key >= TT_SET_KEYED) {
         tt_text_add(&text,
-                    set_out == NULL ? "set_out is NULL" : "a set's key is below 2^30, not %u", key);
+                    set_out == NULL ? "set_out is NULL"
+                                    : "key %u is out of range; a key is below 2^30",
+                    key);
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "%s", text.bytes);
     }
     status = prepare(context, ranks, rank_count, &set, &text);
@@ -202,7 +206,8 @@ tutti_status tutti_set_create_keyed(tutti_context *context, const int *ranks, in
     const int self = tt_control_set_rank(context->control, id);
     tt_drive_release(context);
     if (id == 0) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a process set of key %u exists already", key);
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "a process set with key %u exists already; use another key", key);
     }
     place_add(context, (tt_set_place){.set = id,
                                       .self = self >= 0 ? (uint32_t)self : UINT32_MAX,
@@ -236,7 +241,8 @@ tutti_status tutti_set_remove(tutti_context *context, tutti_set set)
         .salt = tt_hash64_mix(set, 4) | 1, .about = TT_ABOUT_SET_REMOVE, .shape = shape};
     tt_shape_write(shape, &(uint64_t){set}, 1, false);
     if (set == TUTTI_WORLD || !tt_set_place_find(context, set, &place)) {
-        tt_text_add(&text, "process set %u does not exist or is the world", set);
+        tt_text_add(&text,
+                    "process set %u does not exist, or is the world, which cannot be removed", set);
         extra.objection = TUTTI_ERR_BAD_ARGUMENT;
         extra.text = text.bytes;
     }

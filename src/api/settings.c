@@ -12,7 +12,7 @@
 #include "transport/registry.h"
 
 enum { RAILS_MAX = 1024, GROUPS_MAX = 65536, FRAME_GRAIN_BYTES = 64 };
-_Static_assert(TT_HANDS_MAX == 64, "as the table's text says");
+_Static_assert(TT_HANDS_MAX == 64, "the texts of the table have this number");
 
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
                                             "plan", "original",    NULL};
@@ -72,8 +72,8 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
-     .help = "how ranks reach each other: auto (memory on a host, else TCP), shm (memory, or "
-             "fail), tcp, or the name of a plugin: ucx",
+     .help = "how ranks are connected: auto (shared memory inside a host, TCP between hosts), shm "
+             "(shared memory or fail), tcp, or the name of a plugin: ucx",
      .offset = offsetof(tt_settings, transport_name),
      .accepted = "auto, shm, tcp, or the name of a plugin"},
     {.name = "INTEGRITY",
@@ -94,18 +94,17 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_ENUM,
      .fallback = "auto",
      .unit = "",
-     .help =
-         "what an engine does not carry: auto (as TUTTI_TRANSPORT says), or mpi: over messages of "
-         "TUTTI_ENGINE=mpi, which are looked for ever less often while nothing comes",
+     .help = "transport for what an engine does not carry: auto (as TUTTI_TRANSPORT), or mpi: "
+             "messages of TUTTI_ENGINE=mpi, polled ever less often while none arrives",
      .offset = offsetof(tt_settings, control_transport),
      .names = control_transport_names},
     {.name = "PLUGIN_PATH",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "folders to look for plugins in before all others, with colons between them",
+     .help = "folders to search for plugins first, separated by colons",
      .offset = offsetof(tt_settings, plugin_path),
-     .accepted = "folders, with colons between them"},
+     .accepted = "folders, separated by colons"},
     {.name = "LOG",
      .kind = TT_CONFIG_ENUM,
      .fallback = "warn",
@@ -125,7 +124,8 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
-     .help = "table of costs rank 0 hands to all: a file, none, or auto (measured once, cached)",
+     .help =
+         "table of costs that rank 0 sends to all: a file, none, or auto (measured once, cached)",
      .offset = offsetof(tt_settings, costs),
      .accepted = "auto, none, or a file that tutti info --costs printed"},
     {.name = "SEGMENT",
@@ -142,14 +142,14 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_BYTES,
      .fallback = "0",
      .unit = "",
-     .help = "bytes of a TCP link in the kernel, where nothing overtakes them; 0: as its delay "
-             "tells; above 16M: no limit",
+     .help = "bytes of a TCP link in the kernel, where nothing overtakes them; 0: by its delay; "
+             "above 16M: no limit",
      .offset = offsetof(tt_settings, backlog_bytes)},
     {.name = "EAGER",
      .kind = TT_CONFIG_BYTES,
      .fallback = "4K",
      .unit = "",
-     .help = "frames up to this size are sent before the receiver asks for them",
+     .help = "frames up to this size are sent without a grant",
      .offset = offsetof(tt_settings, eager_bytes),
      .minimum = 64,
      .maximum = 16 * 1024},
@@ -167,7 +167,7 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_BYTES,
      .fallback = "0",
      .unit = "",
-     .help = "address space for tutti_alloc; 0: as much as the host has memory",
+     .help = "address space for tutti_alloc; 0: the host's memory",
      .offset = offsetof(tt_settings, arena_bytes)},
     {.name = "TIMEOUT",
      .kind = TT_CONFIG_SECONDS,
@@ -179,7 +179,7 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_SECONDS,
      .fallback = "30",
      .unit = "",
-     .help = "a call that waits this long is reported, with the ranks that are missing",
+     .help = "a call that waits this long is reported, with the missing ranks",
      .offset = offsetof(tt_settings, stall_ns)},
     {.name = "START_TIMEOUT",
      .kind = TT_CONFIG_SECONDS,
@@ -191,13 +191,13 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_SECONDS,
      .fallback = "2",
      .unit = "",
-     .help = "how long tutti_shutdown waits for its last frames to get out",
+     .help = "how long tutti_shutdown waits for its last frames to be sent",
      .offset = offsetof(tt_settings, goodbye_ns)},
     {.name = "KEEPALIVE",
      .kind = TT_CONFIG_SECONDS,
      .fallback = "30",
      .unit = "",
-     .help = "a host that vanished is noticed after about this time",
+     .help = "a host that vanished is detected after about this time",
      .offset = offsetof(tt_settings, keepalive_ns)},
     {.name = "SPIN",
      .kind = TT_CONFIG_BOOL,
@@ -210,7 +210,7 @@ static const tt_config_entry entries[] = {
      .fallback = "auto",
      .unit = "",
      .help = "threads of a rank that share its long sums and encryption: a number, or auto (its "
-             "part of the host's cores, up to 4)",
+             "share of the host's cores, at most 4)",
      .offset = offsetof(tt_settings, threads),
      .accepts = is_thread_count,
      .accepted = "auto, or a number from 1 to 64"},
@@ -218,7 +218,8 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_INT,
      .fallback = "1",
      .unit = "",
-     .help = "connections to each rank of another host and direction, for networks that limit one",
+     .help =
+         "connections per direction to each rank of another host, for networks that limit one flow",
      .offset = offsetof(tt_settings, sockets),
      .minimum = 1,
      .maximum = TT_STREAMS_MAX},
@@ -235,7 +236,7 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "auto",
      .unit = "",
-     .help = "ranks of a host that drive its network cards in a hierarchical sum, at most: a "
+     .help = "ranks per host that drive network cards in a hierarchical all-reduce, at most: a "
              "number, or auto (by cards and cores)",
      .offset = offsetof(tt_settings, rails),
      .accepts = is_rail_count,
@@ -244,22 +245,22 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_ENUM,
      .fallback = "auto",
      .unit = "",
-     .help = "how named calls are matched: as far as it goes, or at most by this; original: "
-             "cycles of a gather, for comparison",
+     .help = "highest negotiation mode allowed for named calls; auto: all; original: Horovod's "
+             "cycles, for comparison",
      .offset = offsetof(tt_settings, control),
      .names = control_names},
     {.name = "CACHE_CAPACITY",
      .kind = TT_CONFIG_INT,
      .fallback = "1024",
      .unit = "names",
-     .help = "named calls remembered per process set; 0: none",
+     .help = "named calls cached per process set; 0: none",
      .offset = offsetof(tt_settings, cache_capacity),
      .maximum = 65535},
     {.name = "STEPS_TO_PLAN",
      .kind = TT_CONFIG_INT,
      .fallback = "3",
      .unit = "steps",
-     .help = "equal steps until named calls go ahead without a message",
+     .help = "equal steps until a named call needs no negotiation",
      .offset = offsetof(tt_settings, steps_to_plan),
      .minimum = 1,
      .maximum = 1000000},
@@ -279,23 +280,23 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_BYTES,
      .fallback = "64K",
      .unit = "",
-     .help = "named all-reduces up to this size may travel together, over an engine three quarters "
-             "of it; 0: none; CONTROL=original: 64M unless set",
+     .help = "named all-reduces up to this size may be fused, over an engine three quarters of it; "
+             "0: none; CONTROL=original: 64M unless set",
      .offset = offsetof(tt_settings, fuse_bytes),
      .maximum = 64 * 1024 * 1024},
     {.name = "FUSE_BATCH",
      .kind = TT_CONFIG_BYTES,
      .fallback = "2M",
      .unit = "",
-     .help = "how much travels together at most; CONTROL=original: 64M unless set",
+     .help = "largest fused exchange; CONTROL=original: 64M unless set",
      .offset = offsetof(tt_settings, bundle_bytes),
      .maximum = 1024 * 1024 * 1024},
     {.name = "GROUPS",
      .kind = TT_CONFIG_STRING,
      .fallback = "0",
      .unit = "",
-     .help = "put the named all-reduces of a step into so many groups, each one request; auto: by "
-             "size and by when they are ready; 0: do not",
+     .help = "make this many groups of a step's named all-reduces, each one request; auto: by size "
+             "and readiness; 0: none",
      .offset = offsetof(tt_settings, groups),
      .accepts = is_group_count,
      .accepted = "auto, or a number from 0 to 65536"},
@@ -303,23 +304,22 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_SECONDS,
      .fallback = "0.05",
      .unit = "",
-     .help = "how long planned tensors wait for those they travel with before they go alone; "
-             "groups that TUTTI_GROUPS made wait two steps longer",
+     .help = "how long planned tensors wait for those they are fused with before they start alone; "
+             "groups made by TUTTI_GROUPS wait two steps longer",
      .offset = offsetof(tt_settings, late_ns)},
     {.name = "SCHEDULE",
      .kind = TT_CONFIG_ENUM,
      .fallback = "auto",
      .unit = "",
-     .help =
-         "which call goes first: by priority where that can help, as called (off; under credit: "
-         "fifo), or always by priority",
+     .help = "order of calls: auto (by priority where it helps), off (as called), fifo (as called, "
+             "under credit), priority (always)",
      .offset = offsetof(tt_settings, schedule),
      .names = schedule_names},
     {.name = "CREDIT",
      .kind = TT_CONFIG_BYTES,
      .fallback = "0",
      .unit = "",
-     .help = "bytes of gradients in flight: a call begins while some is left; 0: no limit",
+     .help = "bytes of gradients in flight: a call starts while credit is left; 0: no limit",
      .offset = offsetof(tt_settings, credit_bytes)},
     {.name = "CHUNK",
      .kind = TT_CONFIG_BYTES,
@@ -334,20 +334,21 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "file of `tutti schedule -o`: priorities of named calls; rank 0's holds for all",
+     .help = "file of `tutti schedule -o` with priorities of named calls; rank 0's file counts",
      .offset = offsetof(tt_settings, order),
      .accepted = "a file of tutti schedule -o"},
     {.name = "TUNE",
      .kind = TT_CONFIG_BOOL,
      .fallback = "no",
      .unit = "",
-     .help = "find chunk, credit and fuse while the job runs; the program calls tutti_step",
+     .help =
+         "find chunk, credit and fusion threshold while the job runs; the program calls tutti_step",
      .offset = offsetof(tt_settings, tunes)},
     {.name = "PROFILE",
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "file in which rank 0 keeps what tuning found, to begin with next time",
+     .help = "file in which rank 0 keeps what tuning found, for the next run to start from",
      .offset = offsetof(tt_settings, profile),
      .accepted = "a file that can be written"},
 };
@@ -355,7 +356,7 @@ static const tt_config_entry entries[] = {
 const tt_config_table tt_settings_table = {.entries = entries,
                                            .entry_count = TT_ARRAY_COUNT(entries)};
 
-/* What Horovod, before it had a cache, copied into its buffer of what a cycle saw. */
+/* Size of Horovod's fusion buffer before it had a response cache. */
 enum { ORIGINAL_FUSE_BYTES = 64 * 1024 * 1024 };
 
 static bool is_set(const tt_config_source *source, const char *name)
@@ -364,7 +365,7 @@ static bool is_set(const tt_config_source *source, const char *name)
     return value != NULL && value[0] != 0;
 }
 
-/* What follows from other settings, where `source` does not say otherwise. */
+/* Settings derived from others, unless `source` sets them. */
 static void fit(tt_settings *settings, const tt_config_source *source)
 {
     if (settings->chunk_bytes > 0) {
@@ -387,8 +388,8 @@ tt_status tt_settings_check(const tt_settings *settings, tt_text *why)
     const bool has_groups = !tt_config_parse_int(settings->groups, &groups) || groups > 0;
     if (has_groups && settings->control == TT_NEGOTIATE_PLAN) {
         tt_text_add(why,
-                    "TUTTI_CONTROL=plan and TUTTI_GROUPS=%.64s: a plan sends no requests that "
-                    "groups could make fewer; leave out one of them",
+                    "TUTTI_CONTROL=plan and TUTTI_GROUPS=%.64s exclude each other: a plan sends no "
+                    "requests that groups could reduce; leave out one of them",
                     settings->groups);
         return TT_ERR_BAD_CONFIG;
     }
@@ -408,7 +409,7 @@ const char *tt_settings_transport_name(const tt_settings *settings, tt_text *why
         return settings->transport_name;
     }
     if (strncmp(settings->engine, "mpi", 3) != 0) {
-        tt_text_add(why, "TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi only");
+        tt_text_add(why, "TUTTI_CONTROL_TRANSPORT=mpi needs TUTTI_ENGINE=mpi; set both or neither");
         return NULL;
     }
     return settings->engine;

@@ -5,7 +5,7 @@
 
 _Static_assert((uint32_t)TUTTI_ANY_SOURCE == TT_ANY_SOURCE, "a peer is public ABI");
 
-/* As long as the calls of earlier headers are: up to the group, the shape, the source. */
+/* Size of tutti_call in earlier headers: up to the group, the shape, the source. */
 enum {
     CALL_BYTES_FIRST = offsetof(tutti_call, group),
     CALL_BYTES_SECOND = offsetof(tutti_call, ndim),
@@ -41,7 +41,7 @@ bool tt_call_shape_is_good(const tutti_call *call)
            (call->ndim > 0 && call->ndim <= TT_SHAPE_DIMS_MAX && call->dims != NULL);
 }
 
-/* Where parts are put side by side, or the whole is cut, along the first dimension. */
+/* Collectives that concatenate or split along the first dimension. */
 static bool is_first_free(tutti_collective collective)
 {
     return collective == TUTTI_ALLGATHER || collective == TUTTI_GATHER ||

@@ -2,7 +2,8 @@
  *
  * short.c - the blocking calls on the world: short forms of tutti_run.
  *
- * They have no name, group, scale, deadline, callback or flag, so nothing of that is filled in. */
+ * They have no name, group, scale, deadline, callback or flag, so those fields are not filled in.
+ */
 #include <stddef.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const tt_request blank = {
     .finished = tt_drive_finished,
 };
 
-/* A request for a call of this kind. The error's text is long, and left as it is. */
+/* A request for a call of this kind. The error's text is long and need not be cleared. */
 static tt_request *ask(tutti_handle *handle, tutti_collective collective, uint64_t count,
                        tutti_dtype dtype)
 {
@@ -51,7 +52,8 @@ static void hold(tutti_handle *handle, tutti_context *context)
 static tutti_status run(tutti_context *context, tutti_handle *handle)
 {
     if (tt_error_in_callback() && tt_call_check(context) == TUTTI_OK) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not wait for a call");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not wait for a call; start it and return");
     }
     tutti_status status = tt_enter(context);
     if (status != TUTTI_OK) {
@@ -89,7 +91,7 @@ tutti_status tutti_reduce(tutti_context *context, const void *input, void *outpu
     return run(context, &handle);
 }
 
-/* Calls that add nothing, of or towards a root or a peer. */
+/* Calls that reduce nothing, with a root or a peer. */
 static tutti_status move(tutti_context *context, tutti_handle *handle, const void *input,
                          void *output, int root)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * steps.c - calls about steps, and the files that they read and write. What is learnt, decided and
- * tried is the stepper's (schedule/step.h), whom the baton's holder tells of calls, uses and steps.
+ * steps.c - calls about steps, and the files that they read and write. The stepper
+ * (schedule/step.h) learns, decides and tries; the baton's holder reports calls, uses and steps to
+ * it.
  *
  * Its exchanges are made by the thread that calls tutti_step, or tutti_init, without the baton.
- * When one is over, what was started before it is submitted first: it keeps its setting.
+ * When one is over, calls started before it are submitted first: they keep their setting.
  *
- * An order from a file is rank 0's. One whose names are not those of the calls orders nothing, and
- * nothing fails: rank 0 says so, once, after a whole step, or at the end of a program that makes
- * none.
+ * An order from a file is rank 0's. Names that no call has are no error: rank 0 warns of them once,
+ * after a whole step, or at the end of a program that makes none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,26 +23,26 @@
 #include "schedule/schedule.h"
 
 enum {
-    WHOLE_STEPS = 2, /* calls of tutti_step with a whole step between, wherever it is called */
+    WHOLE_STEPS = 2, /* calls of tutti_step after which a whole step is over */
 };
 
 struct tt_steps {
     tt_stepper *stepper;                          /* baton, as all but the last */
-    const tt_carrier *carrier;                    /* the exchange that it asks for; NULL: none */
+    const tt_carrier *carrier;                    /* the exchange that it requests; NULL: none */
     bool is_ending;                               /* a thread is in tutti_step */
-    bool is_told;                                 /* which names of the order no call has */
+    bool is_told;                                 /* the warning about unused names was logged */
     tt_tuner_sample found[TT_TUNER_RECALLED_MAX]; /* to be kept in the profile */
     uint32_t found_count;
     atomic_bool takes_uses; /* a hint: false for good once the order is learnt */
 };
 
-/* Does the setting leave orders a meaning? */
+/* Do priorities have an effect under this TUTTI_SCHEDULE? */
 static bool takes_orders(const tt_settings *settings)
 {
     return settings->schedule != TT_SCHEDULE_OFF && settings->schedule != TT_SCHEDULE_FIFO;
 }
 
-/* ---- the stepper's world ---- */
+/* ---- callbacks of the stepper ---- */
 
 static void on_carry(void *owner, const tt_carrier *carrier)
 {
@@ -83,7 +83,7 @@ static void on_tuned(void *owner, const tt_tuner_setting *setting, bool is_settl
 static tutti_status exchange(tutti_context *context, const tt_carrier *carrier)
 {
     const tt_call_extra refusal = {.objection = TUTTI_ERR_NO_MEMORY,
-                                   .text = "no memory for an order of tensors"};
+                                   .text = "out of memory for an order of tensors"};
     tutti_call call = TUTTI_CALL_INIT;
     call.name = carrier->name;
     call.input = call.output = carrier->memory;
@@ -93,7 +93,7 @@ static tutti_status exchange(tutti_context *context, const tt_carrier *carrier)
     return tt_call_run(context, &call, carrier->memory != NULL ? NULL : &refusal);
 }
 
-/* With the baton, which is let go meanwhile: whatever the stepper asks for, until it is done. */
+/* With the baton, which is released meanwhile: make the exchanges that the stepper requests. */
 static tutti_status carry_all(tutti_context *context)
 {
     tt_steps *steps = context->steps;
@@ -113,7 +113,7 @@ static tutti_status carry_all(tutti_context *context)
 
 /* ---- orders from files ---- */
 
-/* The whole file; the caller frees. NULL: `why` says what is wrong. */
+/* The whole file; the caller frees. NULL: `why` has the reason. */
 static char *read_all(const char *path, size_t *bytes_out, tt_text *why)
 {
     FILE *file = fopen(path, "re");
@@ -193,10 +193,10 @@ static tutti_status share_order(tutti_context *context)
     if (context->rank == 0 && !takes_orders(&context->settings)) {
         warn_of_order(context, "has no effect: TUTTI_SCHEDULE ignores priorities");
     } else if (context->rank == 0 && count == 0) {
-        warn_of_order(context, "names no tensor: priorities are those of the calls");
+        warn_of_order(context, "names no tensor: calls keep their own priorities");
     }
-    if (own_hash != 0 && own_hash != hash) { /* none is no dispute */
-        warn_of_order(context, "is not what rank 0 has there; rank 0's holds");
+    if (own_hash != 0 && own_hash != hash) { /* a missing file is no conflict */
+        warn_of_order(context, "differs from rank 0's file, which is used");
     }
     return TUTTI_OK;
 }
@@ -237,8 +237,8 @@ static void profile_read(tutti_context *context)
                                         .step_us = of[count == 4 ? 3 : 2]};
         if (count < 3 || !tt_stepper_recall(context->steps->stepper, &sample)) {
             tt_log_write(&context->log, TT_LOG_WARN,
-                         "TUTTI_PROFILE=%s: line %d is no sample, or one too many; it and what "
-                         "follows are ignored",
+                         "TUTTI_PROFILE=%s: line %d is not a sample, or one too many; it and all "
+                         "lines after it are ignored",
                          path, number);
             break;
         }
@@ -248,14 +248,15 @@ static void profile_read(tutti_context *context)
     }
 }
 
-/* Half of what a tuner keeps may come from a profile: the best of this run. */
+/* The best samples of this run: less than half of a tuner's samples may come from a profile. */
 static void profile_write(tutti_context *context, const tt_tuner_sample *samples, uint32_t count)
 {
     const char *path = context->settings.profile;
     FILE *file = path[0] != 0 ? fopen(path, "we") : NULL;
     if (file == NULL) {
         if (path[0] != 0) {
-            tt_log_write(&context->log, TT_LOG_WARN, "TUTTI_PROFILE=%s cannot be written", path);
+            tt_log_write(&context->log, TT_LOG_WARN,
+                         "TUTTI_PROFILE=%s cannot be written; samples of this run are lost", path);
         }
         return;
     }
@@ -388,7 +389,8 @@ static tutti_status end_step(tutti_context *context)
     tt_drive_acquire(context);
     if (steps->is_ending) {
         tt_drive_release(context);
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "another thread ends a step");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "another thread is in tutti_step; call it from one thread at a time");
     }
     steps->is_ending = true;
     const tt_step_moment moment = moment_now(context);
@@ -415,7 +417,8 @@ tutti_status tutti_step(tutti_context *context)
         return status;
     }
     if (tt_error_in_callback()) {
-        return tt_error_set(TUTTI_ERR_WRONG_THREAD, "a callback must not end a step");
+        return tt_error_set(TUTTI_ERR_WRONG_THREAD,
+                            "a callback must not call tutti_step; call it from the program's loop");
     }
     atomic_store(&context->counts_waits, true);
     status = tt_enter(context);
@@ -434,8 +437,8 @@ tutti_status tutti_join(tutti_context *context, tutti_set set, int *last_rank_ou
     }
     if (context->settings.tunes && context->size > 1 && set != 0) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
-                            "with TUTTI_TUNE a rank joins process set 0, not %u: the others would "
-                            "wait for it in tutti_step",
+                            "with TUTTI_TUNE a rank must join process set 0, not %u: the others "
+                            "would wait for it in tutti_step",
                             set);
     }
     tutti_call call = TUTTI_CALL_INIT;

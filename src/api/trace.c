@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trace.c - stages of calls as a file in Chrome's trace format.
+ * trace.c - traces: stages of calls as a file in Chrome's trace format.
  *
- * The holder of the baton puts a record into a ring and goes on; a thread of the trace's own makes
- * text of it and writes the file, so that no call waits for a disk. A ring that is full takes no
- * record: the file then says how many are missing.
+ * The holder of the baton puts a record into a ring; a thread of the trace's own formats it and
+ * writes the file, so that no call waits for a disk. A full ring drops records; the file has their
+ * number.
  *
  * Calls overlap, so every tensor is a track of its own: asynchronous events, whose id is a hash of
  * its name, local to the rank. Times are in microseconds of this host's monotonic clock; the first
- * event says what that is in time since 1970, so that files of several hosts can be put together.
+ * event has its offset from 1970, so that files of several hosts can be merged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,10 +30,9 @@
 enum {
     RING_BYTES = 4 << 20,
     TEXT_BYTES = 64 << 10,
-    EVENT_TEXT_BYTES = 6 * 3 * TT_NAME_BYTES + 512, /* three times the name, all of it escaped */
-    GATHER_NS = 10 * 1000 * 1000, /* between two rounds of writing, so that the producer rarely
-                                     has to wake the writer */
-    WRITER_NICE = 10,             /* ranks come first */
+    EVENT_TEXT_BYTES = 6 * 3 * TT_NAME_BYTES + 512, /* the name three times, all escaped */
+    GATHER_NS = 10 * 1000 * 1000, /* between two writes: the producer rarely wakes the writer */
+    WRITER_NICE = 10,             /* ranks have precedence */
     CACHE_LINE = 64,
 };
 
@@ -65,7 +64,7 @@ typedef struct tt_trace {
 
 static void trace_wake(tt_trace *trace)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* the record is there before we look */
+    atomic_thread_fence(memory_order_seq_cst); /* the record is visible before the read below */
     if (atomic_load_explicit(&trace->is_asleep, memory_order_relaxed) &&
         atomic_exchange(&trace->is_asleep, false)) {
         (void)sem_post(&trace->due);
@@ -135,7 +134,7 @@ static void add(tt_trace *trace, const char *text)
     trace->text_bytes += bytes;
 }
 
-/* At least `digits` of them. */
+/* With at least `digits` digits. */
 static void add_number(tt_trace *trace, uint64_t number, int digits)
 {
     char text[24];
@@ -159,7 +158,7 @@ static void add_hex(tt_trace *trace, uint64_t number)
     add(trace, text);
 }
 
-/* As the inside of a JSON string. Names are bytes; what is no text stays readable. */
+/* As the inside of a JSON string. Names are bytes; bytes that are not text are escaped. */
 static void add_escaped(tt_trace *trace, const char *text)
 {
     for (; *text != 0; text++) {
@@ -222,7 +221,7 @@ static void make_room(tt_trace *trace)
     }
 }
 
-/* That records are missing by now: the ring was full some time before `at_ns`. */
+/* An event with the number of dropped records: the ring was full some time before `at_ns`. */
 static void add_dropped(tt_trace *trace, uint64_t at_ns)
 {
     const uint64_t dropped = atomic_load_explicit(&trace->dropped, memory_order_relaxed);
@@ -254,12 +253,12 @@ static void write_records(tt_trace *trace)
     write_out(trace);
 }
 
-/* Until the ring has something, or the trace is over. */
+/* Until the ring has a record, or the trace is over. */
 static void sleep_until_due(tt_trace *trace)
 {
     for (;;) {
         atomic_store(&trace->is_asleep, true);
-        atomic_thread_fence(memory_order_seq_cst); /* the producer sees it, or we its record */
+        atomic_thread_fence(memory_order_seq_cst); /* the producer sees it, or we see its record */
         if (!tt_trace_ring_is_empty(&trace->ring) || atomic_load(&trace->is_over)) {
             atomic_store(&trace->is_asleep, false);
             return;
@@ -281,7 +280,7 @@ static void *writer_main(void *argument)
             write_records(trace);
         }
     }
-    return NULL; /* what is left is written by the thread that waits for it */
+    return NULL; /* the thread that joins this one writes the rest */
 }
 
 /* ---- start and stop ---- */
@@ -301,7 +300,7 @@ static void add_head(tt_trace *trace)
     add(trace, text);
 }
 
-/* Signals go to the program's own threads. */
+/* Signals are delivered to the program's own threads. */
 static int start_writer(tt_trace *trace)
 {
     sigset_t all, before;
@@ -328,7 +327,7 @@ static tutti_status trace_finish(tt_trace *trace)
     atomic_store(&trace->is_over, true);
     (void)sem_post(&trace->due);
     (void)pthread_join(trace->writer, NULL);
-    sigset_t pipe, before; /* a reader that is gone is an error, not a signal */
+    sigset_t pipe, before; /* a closed pipe is an error, not a signal */
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipe, &before);
@@ -346,16 +345,19 @@ static tutti_status trace_finish(tt_trace *trace)
     trace->file = -1;
     const int error = trace->error;
     trace_free(trace);
-    return error == 0 ? TUTTI_OK
-                      : tt_error_set(TUTTI_ERR_SYSTEM,
-                                     "the trace could not be written: %s; its file ends early",
-                                     strerror(error));
+    return error == 0
+               ? TUTTI_OK
+               : tt_error_set(
+                     TUTTI_ERR_SYSTEM,
+                     "the trace is incomplete: %s; check the space and limits of its file system",
+                     strerror(error));
 }
 
 static tutti_status trace_create(const tutti_context *context, const char *path,
                                  tt_trace **trace_out)
 {
-    _Static_assert(sizeof(tt_trace) % CACHE_LINE == 0, "the size that aligned_alloc asks for");
+    _Static_assert(sizeof(tt_trace) % CACHE_LINE == 0,
+                   "aligned_alloc requires a multiple of the alignment");
     tt_trace *trace = aligned_alloc(CACHE_LINE, sizeof(*trace));
     if (trace == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a trace");
@@ -375,8 +377,10 @@ static tutti_status trace_create(const tutti_context *context, const char *path,
         write_out(trace);
         const int error = start_writer(trace);
         if (error != 0) {
-            status =
-                tt_error_set(TUTTI_ERR_SYSTEM, "no thread to write a trace: %s", strerror(error));
+            status = tt_error_set(TUTTI_ERR_SYSTEM,
+                                  "cannot start the thread that writes a trace: %s; raise the "
+                                  "limit of processes (ulimit -u)",
+                                  strerror(error));
         }
     }
     if (status != TUTTI_OK) {
@@ -387,7 +391,7 @@ static tutti_status trace_create(const tutti_context *context, const char *path,
     return TUTTI_OK;
 }
 
-/* The context's one trace is about to be written; false: it is already. */
+/* A context writes one trace at a time; false: one is active. */
 static bool reserve(tutti_context *context)
 {
     tt_drive_acquire(context);
@@ -397,7 +401,7 @@ static bool reserve(tutti_context *context)
     return is_free;
 }
 
-/* NULL: nothing is written after all. */
+/* NULL: the trace could not be created. */
 static void install(tutti_context *context, tt_trace *trace)
 {
     tt_drive_acquire(context);
@@ -414,10 +418,12 @@ tutti_status tutti_trace_start(tutti_context *context, const char *path)
         return status;
     }
     if (path == NULL || *path == 0) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "path is empty");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "path is NULL or empty; give the file to write");
     }
-    if (!reserve(context)) { /* before the file is opened: it may be the one of this path */
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "a trace is written already: stop it first");
+    if (!reserve(context)) { /* before opening: the active trace may write to this path */
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "a trace is active already; call tutti_trace_stop first");
     }
     tt_trace *trace = NULL;
     status = trace_create(context, path, &trace);
@@ -428,7 +434,7 @@ tutti_status tutti_trace_start(tutti_context *context, const char *path)
 struct tt_trace *tt_trace_detach(tutti_context *context)
 {
     tt_trace *trace = context->trace;
-    context->has_trace = context->has_trace && trace == NULL; /* one that starts goes on */
+    context->has_trace = context->has_trace && trace == NULL; /* one that starts stays */
     context->trace = NULL;
     tt_control_trace(context->control, NULL);
     return trace;

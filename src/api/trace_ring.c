@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * trace_ring.c - see trace_ring.h. A record is a word with its length, then its bytes, rounded up
- * to 8. One that would pass the end of the memory begins anew at its start; the word SKIP stands
- * for the rest before the end. */
+ * to 8. A record that would pass the end of the memory begins at its start instead; the word SKIP
+ * marks the unused rest. */
 #include "api/trace_ring.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * Layer:   api, private.
  * Threads: one producer at a time and one consumer; both may run at once.
- * Memory:  one block, from init to fini. A full ring takes no record: the producer never waits.
+ * Memory:  one block, from init to fini. A full ring refuses records: the producer never waits.
  */
 #ifndef TUTTI_API_TRACE_RING_H
 #define TUTTI_API_TRACE_RING_H

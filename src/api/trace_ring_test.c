@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trace_ring_test.c - records come out whole and in order, across the end, beside a full ring. */
+ * trace_ring_test.c - records are read whole and in order, across the end of the memory and after
+ * the ring was full. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "api/api_internal.h"
 #include "base/base.h"
 
-enum { SLICE_NS = 1000 * 1000 }; /* of several contexts, each has a progress thread of its own */
+enum { SLICE_NS = 1000 * 1000 }; /* with several contexts; progress threads drive the other calls */
 
 static uint64_t deadline_of(double timeout_s)
 {
@@ -12,7 +12,7 @@ static uint64_t deadline_of(double timeout_s)
     return is_endless ? UINT64_MAX : tt_clock_ns() + tt_seconds_to_ns(timeout_s);
 }
 
-/* Of what is left until then, at most `slice_ns`; negative: for ever. */
+/* Seconds left until then, at most `slice_ns`; negative: no timeout. */
 static double rest_s(uint64_t until_ns, uint64_t slice_ns)
 {
     if (until_ns == UINT64_MAX && slice_ns == UINT64_MAX) {
@@ -61,7 +61,8 @@ tutti_status tutti_wait_any(tutti_handle *const *handles, int count, double time
         some++;
     }
     if (handles == NULL || index_out == NULL || some >= count) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "tutti_wait_any: there is no call to wait for");
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "tutti_wait_any: handles or index_out is NULL, "
+                                                    "or all handles are; pass at least one handle");
     }
     tutti_context *context = handles[some]->context;
     const bool is_common = are_of(context, handles, count);

@@ -24,7 +24,7 @@ typedef struct tt_compute {
     uint64_t step;
     double place_us; /* in the step, of the last point that was reached */
     double clock_us; /* when that was */
-    double point_us; /* in the step, of the point we run to; or where we wait */
+    double point_us; /* in the step, of the next point; or of the gate where it waits */
     bool is_waiting; /* at a gate */
     double stall_us; /* ever */
 } tt_compute;
@@ -34,17 +34,17 @@ tt_status tt_compute_init(tt_compute *compute, const tt_workload *workload, tt_s
 /* When the stream reaches its next point; INFINITY while it waits at a gate. */
 double tt_compute_next_us(const tt_compute *compute);
 
-/* What happens at that point, one thing a call, at time `now_us`. */
+/* Events at that point, one per call, at time `now_us`. */
 typedef enum tt_compute_event {
     TT_COMPUTE_PASSED,  /* a gate, or the end of forward */
-    TT_COMPUTE_WAITING, /* the tensor has not arrived: tell tt_compute_arrive */
+    TT_COMPUTE_WAITING, /* the tensor has not arrived: tt_compute_arrive continues */
     TT_COMPUTE_EMITTED, /* *tensor_out is ready */
     TT_COMPUTE_STEPPED, /* the step is over, the next has begun */
 } tt_compute_event;
 
 tt_compute_event tt_compute_reach(tt_compute *compute, double now_us, uint32_t *tensor_out);
 
-/* The tensor has arrived (again); a stream that waits for it goes on. */
+/* The tensor has arrived (again); a stream that waits for it continues. */
 void tt_compute_arrive(tt_compute *compute, uint32_t tensor, double now_us);
 
 #endif

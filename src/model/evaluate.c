@@ -4,7 +4,7 @@
  * acknowledged. A wire is serial and FIFO, so a chunk's times are known when it is started.
  *
  * At equal times computation comes first: a tensor that is ready competes for credit that returns
- * at the same moment. What arrives just in time makes a wait of no length. */
+ * at the same moment. A tensor that arrives just in time makes a wait of length 0. */
 #include "model/evaluate.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ typedef struct line_state {
     double busy_us;
 } line_state;
 
-/* What a transfer still waits for in this step. */
+/* Conditions that a transfer still waits for in this step. */
 typedef struct pending_state {
     uint32_t missing_count; /* members not yet emitted, and conditions */
 } pending_state;
@@ -52,7 +52,7 @@ typedef struct model_state {
     double busy_end_us[STEPS + 1][TT_LANE_COUNT];
     uint64_t chunks_at[STEPS + 1];
     uint64_t chunks_started;
-    uint32_t unfinished_count; /* transfers under way, for the barrier */
+    uint32_t unfinished_count; /* transfers in flight, for the barrier */
 } model_state;
 
 double tt_wire_time_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
@@ -173,7 +173,7 @@ static bool follows_inside(const tt_transfer *transfer)
 static uint32_t conditions_of(const tt_transfer *transfer)
 {
     if (transfer->after != TT_TASK_NONE) {
-        return 2; /* what it follows, and the end of backward */
+        return 2; /* the transfer it follows, and the end of backward */
     }
     return transfer->member_count + (transfer->waits_for_forward ? 1 : 0);
 }

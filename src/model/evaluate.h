@@ -2,9 +2,9 @@
  *
  * evaluate.h - how long a step takes under a plan: a discrete-event model of one worker.
  *
- * Computation is one stream; each lane is a serial wire with a FIFO stack above it, so that what is
- * started cannot be overtaken. The plan runs on the real scheduler. Workers are alike, so one of
- * them stands for all. Several steps are run and the period is taken when it has settled.
+ * Computation is one stream; each lane is a serial wire with a FIFO stack above it, so that started
+ * chunks cannot be overtaken. The plan runs on the real scheduler. Workers are identical, so one of
+ * them represents all. Several steps are run and the period is taken when it has settled.
  *
  * Layer:   model; may include base/.
  * Threads: pure.
@@ -74,11 +74,12 @@ tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config
 /* rho, alpha and U of a step; E where that is its only wire. */
 void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluation *evaluation);
 
-/* E: (serial - step) / (serial - busiest), the sum and the largest of what each resource takes. */
+/* E: (serial - step) / (serial - busiest), the sum and the largest of the times of all resources.
+ */
 double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us);
 
-/* The step under an ideal wire: no cost per chunk, preempted at once in favour of what is used
- * first. No schedule of an all-reduce is shorter. */
+/* The step under an ideal wire: no cost per chunk, preempted at once in favour of the tensor that
+ * is used first. No schedule of an all-reduce is shorter. */
 tt_status tt_evaluate_fluid(const tt_workload *workload, double byte_us,
                             const tt_allocator *allocator, double *step_us_out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evaluate_test.c - steps whose length is known by hand, and what no schedule can do.
+ * evaluate_test.c - steps whose length is known by hand, and bounds that no schedule can beat.
  *
  * The golden example: three layers of 3, 6 and 3 units, forward and backward 2 units each. With a
  * server a plain step takes 26 units and a scheduled one 18; with all-reduce 20 and 17. */
@@ -210,7 +210,7 @@ static void test_small_credit_shows_the_latency(void **state)
     assert_true(evaluate(&tt_policy_priority, &input, false).step_us > 2 * window_us);
 }
 
-static void test_wrong_steps_are_refused_in_words(void **state)
+static void test_invalid_steps_are_refused_with_a_reason(void **state)
 {
     (void)state;
     tt_text why = {0};
@@ -231,14 +231,14 @@ static void test_wrong_steps_are_refused_in_words(void **state)
     tt_text_clear(&why);
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
                      tt_policy_run(&tt_policy_fifo, &input, &tt_allocator_default, &why, &plan));
-    assert_non_null(strstr(why.bytes, "not negative"));
+    assert_non_null(strstr(why.bytes, "must not be negative"));
     input.workload = &golden;
     input.wire.byte_us = -1;
     assert_int_equal(TT_ERR_BAD_ARGUMENT,
                      tt_policy_run(&tt_policy_fifo, &input, &tt_allocator_default, &why, &plan));
 }
 
-static void test_too_many_chunks_are_refused_in_words(void **state)
+static void test_too_many_chunks_are_refused_with_a_reason(void **state)
 {
     (void)state;
     const tt_tensor large = {"w", UINT64_C(1) << 40, 0, 5};
@@ -256,7 +256,7 @@ static void test_too_many_chunks_are_refused_in_words(void **state)
     tt_plan_fini(&plan);
 }
 
-static void test_memory_that_is_out_leaves_nothing_behind(void **state)
+static void test_out_of_memory_leaks_nothing(void **state)
 {
     (void)state;
     const tt_policy_input input = input_of(&golden, TT_FORM_SERVER, unit_wire);
@@ -288,9 +288,9 @@ int main(void)
         cmocka_unit_test(test_no_policy_beats_the_bounds_or_the_fluid_ideal),
         cmocka_unit_test(test_scheduling_costs_nothing_where_it_cannot_help),
         cmocka_unit_test(test_small_credit_shows_the_latency),
-        cmocka_unit_test(test_wrong_steps_are_refused_in_words),
-        cmocka_unit_test(test_too_many_chunks_are_refused_in_words),
-        cmocka_unit_test(test_memory_that_is_out_leaves_nothing_behind),
+        cmocka_unit_test(test_invalid_steps_are_refused_with_a_reason),
+        cmocka_unit_test(test_too_many_chunks_are_refused_with_a_reason),
+        cmocka_unit_test(test_out_of_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ tt_status tt_order_dependencies(const tt_graph *graph, tt_scratch *scratch, tt_b
     return TT_OK;
 }
 
-/* What one operator means to the outstanding tensors it depends on. */
+/* Add one operator to the properties of the outstanding tensors it depends on. */
 static void node_properties(const uint64_t *needed, size_t word_count, double time_us,
                             tt_order_property *properties)
 {

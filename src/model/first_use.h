@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * first_use.h - in which order tensors are wanted, and in which order operators should run.
+ * first_use.h - in which order tensors are needed, and in which order operators should run.
  *
  * An order of tensors is a list of places: places[tensor] is 0 for the most urgent, and every place
  * is given once.
@@ -21,7 +21,7 @@ tt_status tt_order_first_use(const tt_graph *graph, tt_scratch *scratch, uint32_
  * that together let some operator run. Ties by first use. */
 tt_status tt_order_tic(const tt_graph *graph, tt_scratch *scratch, uint32_t **places_out);
 
-/* Timing-aware: pairs compared by Johnson's rule on what is still outstanding. */
+/* Timing-aware: pairs of outstanding tensors compared by Johnson's rule. */
 tt_status tt_order_tac(const tt_graph *graph, const tt_wire *wire, tt_scratch *scratch,
                        uint32_t **places_out);
 
@@ -36,7 +36,7 @@ typedef struct tt_order_property {
  * is printed the other way round in the paper.) Equal: the smaller M+. */
 bool tt_order_tac_before(const tt_order_property *a, const tt_order_property *b);
 
-/* Learning from the first step: note each use; what was never used comes last. */
+/* Learning from the first step: record each use; tensors never used come last. */
 typedef struct tt_order_learner {
     uint32_t *places; /* the caller's, one per tensor; TT_GRAPH_NONE: not used yet */
     uint32_t tensor_count;
@@ -63,7 +63,7 @@ typedef struct tt_control_edge {
     uint32_t to;
 } tt_control_edge;
 
-/* What to add to the graph so that operators have one possible order of execution, this one. */
+/* Edges to add to the graph so that operators have only this order of execution. */
 tt_status tt_order_control_edges(const tt_graph *graph, const uint32_t *compute_places,
                                  tt_scratch *scratch, tt_control_edge **edges_out,
                                  uint32_t *count_out);

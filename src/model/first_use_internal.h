@@ -40,7 +40,7 @@ static inline bool tt_bit_has(const uint64_t *row, uint32_t bit)
 tt_status tt_bit_rows_take(tt_bit_rows *rows, size_t row_count, size_t bit_count,
                            tt_scratch *scratch);
 
-/* By node, the received tensors it depends on, directly or not; one row more, to work with. */
+/* By node, the received tensors it depends on, directly or not; one more row, for temporary use. */
 tt_status tt_order_dependencies(const tt_graph *graph, tt_scratch *scratch, tt_bit_rows *rows_out);
 
 /* P and M+ of every tensor in `outstanding`, whose transfer_us are given. Not timed: computation

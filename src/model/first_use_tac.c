@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * first_use_tac.c - one tensor at a time: properties of what is outstanding, the best by Johnson's
- * rule goes next. O(tensors * operators * tensors / 64), offline, once per model. */
+ * first_use_tac.c - one tensor at a time: of the outstanding ones, the best by Johnson's rule is
+ * next. O(tensors * operators * tensors / 64), offline, once per model. */
 #include <math.h>
 
 #include "base/assert.h"

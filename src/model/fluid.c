@@ -14,7 +14,7 @@ enum {
 
 typedef struct fluid_state {
     tt_compute compute;
-    double *left_us; /* by tensor: wire time still needed; 0 when it is not under way */
+    double *left_us; /* by tensor: wire time still needed; 0 when it is not in flight */
     bool *is_ready;
     double now_us;
 } fluid_state;

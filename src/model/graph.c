@@ -294,7 +294,7 @@ tt_status tt_graph_add_edge(tt_graph *graph, uint32_t from, uint32_t to, tt_text
     TT_ASSERT(from < graph->node_count);
     TT_ASSERT(to < graph->node_count);
     if (from == to) {
-        return refuse(why, "operator", tt_graph_node(graph, to)->name, "needs itself");
+        return refuse(why, "operator", tt_graph_node(graph, to)->name, "depends on itself");
     }
     if (graph->edge_count == TT_GRAPH_EDGES_MAX) {
         tt_text_add(why, "more than %d dependencies", TT_GRAPH_EDGES_MAX);
@@ -402,7 +402,7 @@ static uint32_t cycle_member(const tt_graph *graph, const uint32_t *missing)
     return node;
 }
 
-/* Parameters wait at their source, and what was sent is gone. */
+/* Receive nodes have no inputs, and send nodes no outputs. */
 static tt_status ends_check(const tt_graph *graph, tt_text *why)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -434,7 +434,7 @@ tt_status tt_graph_seal(tt_graph *graph, tt_text *why)
     tt_status status = TT_OK;
     if (order_fill(graph, missing) < graph->node_count) {
         status = refuse(why, "operator", tt_graph_node(graph, cycle_member(graph, missing))->name,
-                        "needs itself, by way of others: the graph has a cycle");
+                        "depends on itself through others: the graph has a cycle");
     }
     tt_release(graph->allocator, missing, graph->node_count, sizeof(uint32_t));
     graph->is_sealed = status == TT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph.h - a step as a dataflow graph: what is received, computed and sent, and what needs what.
+ * graph.h - a step as a dataflow graph: receives, operators and sends, and their dependencies.
  *
  * A graph is built, then sealed; only a sealed graph can be read. Nodes keep the order in which
  * they were added wherever their dependencies leave a choice.
@@ -40,7 +40,7 @@ typedef struct tt_node {
     tt_node_kind kind;
     tt_node_phase phase;
     double time_us;  /* of computation, not negative; 0 for the others */
-    uint32_t tensor; /* what is received or sent; TT_GRAPH_NONE for computation */
+    uint32_t tensor; /* the tensor received or sent; TT_GRAPH_NONE for computation */
 } tt_node;
 
 typedef struct tt_graph_tensor {
@@ -58,7 +58,7 @@ void tt_graph_destroy(tt_graph *graph);
 
 /* TT_ERR_BAD_ARGUMENT: a name that is taken, empty or too long, a tensor of more than 4 TiB, a time
  * that is negative or not a number, a tensor that is unknown or has such a node already, a loop on
- * itself; `why` says which. TT_ERR_NO_RESOURCE: too many. */
+ * itself; `why` names it. TT_ERR_NO_RESOURCE: too many. */
 tt_status tt_graph_add_tensor(tt_graph *graph, const char *name, uint64_t bytes, tt_text *why,
                               uint32_t *index_out);
 tt_status tt_graph_add_node(tt_graph *graph, const tt_node *node, tt_text *why,
@@ -70,9 +70,9 @@ tt_status tt_graph_add_edge(tt_graph *graph, uint32_t from, uint32_t to, tt_text
 uint32_t tt_graph_find_node(const tt_graph *graph, const char *name);
 uint32_t tt_graph_find_tensor(const tt_graph *graph, const char *name);
 
-/* TT_ERR_BAD_ARGUMENT: no node, no tensor, a receiver that needs something, a sender that is
- * needed, or a cycle, of which `why` names a member. A graph that could not be sealed can be
- * destroyed only. */
+/* TT_ERR_BAD_ARGUMENT: no node, no tensor, a receive node with inputs, a send node with outputs, or
+ * a cycle, of which `why` names a member. A graph that could not be sealed can only be destroyed.
+ */
 tt_status tt_graph_seal(tt_graph *graph, tt_text *why);
 
 uint32_t tt_graph_node_count(const tt_graph *graph);
@@ -81,10 +81,10 @@ const tt_node *tt_graph_node(const tt_graph *graph, uint32_t index);
 const tt_graph_tensor *tt_graph_tensor_at(const tt_graph *graph, uint32_t index);
 const tt_allocator *tt_graph_allocator(const tt_graph *graph);
 
-/* Of a sealed graph: what a node needs, and who needs it; `*count_out` of them. */
+/* Of a sealed graph: inputs and outputs of a node; `*count_out` of them. */
 const uint32_t *tt_graph_inputs(const tt_graph *graph, uint32_t node, uint32_t *count_out);
 const uint32_t *tt_graph_outputs(const tt_graph *graph, uint32_t node, uint32_t *count_out);
-/* Every node after what it needs. */
+/* A topological order. */
 const uint32_t *tt_graph_order(const tt_graph *graph);
 
 typedef struct tt_graph_stats {

@@ -44,7 +44,7 @@ tt_status tt_graph_measure(const tt_graph *graph, tt_graph_stats *stats_out)
 /* ---- names -------------------------------------------------------------------------------------
  */
 
-/* Add a node called prefix + name; what does not fit into a name is cut by tt_text and refused. */
+/* Add a node called prefix + name; a name that is too long is cut by tt_text and refused. */
 static tt_status node_add(tt_graph *graph, const char *prefix, const char *name, tt_node node,
                           uint32_t *index_out)
 {

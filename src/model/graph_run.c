@@ -22,7 +22,7 @@ typedef struct runner_state {
     const tt_graph_run_config *config;
     tt_heap heap; /* operators that can run */
     waiting_state *waitings;
-    uint32_t *missing;  /* by node: inputs that are not there yet */
+    uint32_t *missing;  /* by node: inputs that have not arrived */
     uint32_t *arrivals; /* tensors in order of arriving */
     tt_graph_times times;
     double now_us;
@@ -44,7 +44,7 @@ static bool arrival_before(const void *user, uint32_t a, uint32_t b)
 
 static void node_settle(runner_state *runner, uint32_t index);
 
-/* Everything that needs node `index` has one input more. */
+/* All nodes that need node `index` have one more input. */
 static void outputs_settle(runner_state *runner, uint32_t index)
 {
     uint32_t count;
@@ -56,7 +56,7 @@ static void outputs_settle(runner_state *runner, uint32_t index)
     }
 }
 
-/* All inputs of the node are there. */
+/* All inputs of the node have arrived. */
 static void node_settle(runner_state *runner, uint32_t index)
 {
     const tt_node *node = tt_graph_node(runner->graph, index);
@@ -184,7 +184,8 @@ tt_status tt_graph_run(const tt_graph *graph, const tt_graph_run_config *config,
     return status;
 }
 
-/* ---- what the network sees ---------------------------------------------------------------------
+/* ---- workload of the network
+ * ---------------------------------------------------------------------
  */
 
 static double first_use_us(const tt_graph *graph, const tt_graph_times *times, uint32_t recv)

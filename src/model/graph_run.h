@@ -14,7 +14,7 @@
 #include "model/graph.h"
 
 typedef struct tt_graph_run_config {
-    const uint32_t *recv_places;    /* by tensor: smaller arrives first; NULL: all are there */
+    const uint32_t *recv_places;    /* by tensor: smaller arrives first; NULL: all have arrived */
     const uint32_t *compute_places; /* by node: smaller runs first if it can; NULL: graph's order */
     tt_wire wire;
 } tt_graph_run_config;
@@ -43,8 +43,8 @@ typedef struct tt_ready_stats {
     double variance; /* us^2, between executions */
 } tt_ready_stats;
 
-/* Of each tensor, into `each`, over `run_count` executions: with `compute_places`, or (NULL) in a
- * random order each time, as an executor with a free choice. */
+/* Statistics of each tensor, into `each`, over `run_count` executions: with `compute_places`, or
+ * (NULL) in a random order each time, as an executor with a free choice. */
 tt_status tt_graph_ready(const tt_graph *graph, const uint32_t *compute_places, uint32_t run_count,
                          uint64_t seed, tt_ready_stats *each);
 /* Means over tensors. */

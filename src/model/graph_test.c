@@ -75,7 +75,7 @@ static void assert_near(double expected, double found)
     }
 }
 
-static void test_wrong_graphs_are_refused_in_words(void **state)
+static void test_invalid_graphs_are_refused_with_a_reason(void **state)
 {
     (void)state;
     tt_text why = {0};
@@ -118,7 +118,7 @@ static void test_wrong_graphs_are_refused_in_words(void **state)
     tt_graph_destroy(graph);
 }
 
-static void test_a_receiver_needs_nothing(void **state)
+static void test_a_receive_node_has_no_inputs(void **state)
 {
     (void)state;
     tt_text why = {0};
@@ -385,7 +385,7 @@ static void assert_one_order(const tt_graph *graph, const uint32_t *places)
     assert_true(tt_graph_tensor_count(chained) <= TENSORS_MAX);
     assert_int_equal(TT_OK, tt_graph_ready(chained, NULL, 20, 3, each));
     for (uint32_t i = 0; i < tt_graph_tensor_count(chained); i++) {
-        assert_true(each[i].variance < 1e-6); /* a free executor has no choice left */
+        assert_true(each[i].variance < 1e-6); /* the executor has no choice left */
     }
     tt_graph_destroy(chained);
     tt_scratch_fini(&scratch);
@@ -468,7 +468,7 @@ static void test_a_forward_graph_is_no_training_step(void **state)
     tt_graph_destroy(graph);
 }
 
-static void test_memory_that_is_out_leaves_nothing_behind(void **state)
+static void test_out_of_memory_leaks_nothing(void **state)
 {
     (void)state;
     const tt_tensor tensors[] = {{"a", 40, 1, 11}, {"b", 80, 2, 9}};
@@ -504,8 +504,8 @@ static void test_memory_that_is_out_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_graphs_are_refused_in_words),
-        cmocka_unit_test(test_a_receiver_needs_nothing),
+        cmocka_unit_test(test_invalid_graphs_are_refused_with_a_reason),
+        cmocka_unit_test(test_a_receive_node_has_no_inputs),
         cmocka_unit_test(test_a_graph_is_measured_by_hand),
         cmocka_unit_test(test_tac_puts_the_short_transfer_with_long_work_first),
         cmocka_unit_test(test_tic_of_a_chain_is_forward_order),
@@ -516,7 +516,7 @@ int main(void)
         cmocka_unit_test(test_ordered_operators_make_gradients_ready_early_and_always_alike),
         cmocka_unit_test(test_a_workload_survives_the_way_through_a_graph),
         cmocka_unit_test(test_a_forward_graph_is_no_training_step),
-        cmocka_unit_test(test_memory_that_is_out_leaves_nothing_behind),
+        cmocka_unit_test(test_out_of_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

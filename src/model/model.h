@@ -5,7 +5,7 @@
  * Not part of the library: the command line, benchmarks and tests link it.
  *
  * Layer:   model; may include schedule/, tune/ and base/.
- * Threads: see each header; nothing here starts a thread, sleeps or tells the time.
+ * Threads: see each header; nothing here starts a thread, sleeps or reads a clock.
  * Memory:  see each header; always from an allocator that is passed in.
  */
 #ifndef TUTTI_MODEL_MODEL_H

@@ -2,15 +2,12 @@
  *
  * network.c - from the description of a network to its graph.
  *
- * Notation of `layers`, words separated by blanks:
- *   c3-64/2v     convolution 3x3 (c1x7: 1 by 7) to 64 channels, stride 2, 'v' without padding; then
- *                batch normalisation (its offset is a parameter) and activation
- *   b3-64        the same with a bias instead of normalisation
- *   s7-64/2      separable: depthwise by 8, pointwise to 64, normalisation, activation
- *   l1000        classifier: 1x1 with a bias, no activation
- *   m3/2 a3 g    maximum, average, global average pooling
- *   [ x | y ]    branches from one input, concatenated
- *   { x }        a side branch whose result goes to the loss
+ * Notation of `layers`, words separated by blanks: c3-64/2v convolution 3x3 (c1x7: 1 by 7) to 64
+ *   channels, stride 2, 'v' without padding; then batch normalisation (its offset is a parameter)
+ *   and activation b3-64 the same with a bias instead of normalisation s7-64/2 separable: depthwise
+ *   by 8, pointwise to 64, normalisation, activation l1000 classifier: 1x1 with a bias, no
+ *   activation m3/2 a3 g maximum, average, global average pooling [ x | y ] branches from one
+ *   input, concatenated { x } a side branch whose result is an input of the loss
  *
  * The notation is ours and constant: a mistake in it is our bug. */
 #include "model/network.h"
@@ -44,7 +41,7 @@ typedef struct builder_state {
     tt_graph *graph;
     const char *next; /* rest of the notation */
     uint32_t layer_count;
-    uint32_t ends[BRANCHES_MAX]; /* what the loss needs */
+    uint32_t ends[BRANCHES_MAX]; /* inputs of the loss */
     uint32_t end_count;
     tt_text *why;
 } builder_state;

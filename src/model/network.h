@@ -21,7 +21,7 @@ typedef struct tt_network {
     uint32_t batch;
     uint32_t tensor_count; /* as published, for the tests */
     double mib;            /* of parameters, as published */
-    /* Layers in the notation of model.c; NULL for residual networks. */
+    /* Layers in the notation of network.c; NULL for residual networks. */
     const char *layers;
     uint32_t residual_units[4]; /* per block */
     uint32_t residual_version;  /* 1 or 2: activation after or before the convolutions */

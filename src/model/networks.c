@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * networks.c - the networks. The notation is explained in model.c. */
+ * networks.c - the networks. The notation is explained in network.c. */
 #include <string.h>
 
 #include "base/base.h"

@@ -2,10 +2,10 @@
  *
  * operator_order.c - operators in the order that makes gradients ready early.
  *
- * Each gradient has the set of operators it depends on. Gradients are taken one by one, by what
- * they still cost (nearest) or by what they cost in all (cheapest); of each, the operators that are
- * not placed yet are placed in the graph's order. Sets are closed downward, so every place respects
- * the dependencies. What no gradient needs comes last. */
+ * Each gradient has the set of operators it depends on. Gradients are taken one by one, by their
+ * remaining cost (nearest) or by their total cost (cheapest); of each, the operators that are not
+ * placed yet are placed in the graph's order. Sets are closed downward, so every place respects the
+ * dependencies. Operators that no gradient needs come last. */
 #include <math.h>
 
 #include "base/assert.h"
@@ -52,7 +52,7 @@ static tt_status needed_fill(planner_state *planner, tt_scratch *scratch)
     return TT_OK;
 }
 
-/* What the gradient still costs. */
+/* Remaining cost of the gradient. */
 static double cost_us(const planner_state *planner, uint32_t tensor)
 {
     const uint64_t *row = tt_bit_row(&planner->needed, tensor);
@@ -87,8 +87,8 @@ static void gradient_place(planner_state *planner, uint32_t tensor)
     planner->is_taken[tensor] = true;
 }
 
-/* The untaken gradient with the least cost; ties keep the graph's order. `total_us` NULL: what they
- * cost now. */
+/* The untaken gradient with the least cost; ties keep the graph's order. `total_us` NULL: by
+ * remaining cost. */
 static uint32_t cheapest(const planner_state *planner, const double *total_us)
 {
     uint32_t best = TT_GRAPH_NONE;

@@ -3,7 +3,7 @@
  * registry.h - every scheduling policy Tutti has. To add one: write model/policy_<name>.c,
  * declare its table here, list it in registry.c. Nothing else changes.
  *
- * Layer:   schedule.
+ * Layer: model.
  * Threads: pure.
  * Memory:  none.
  */

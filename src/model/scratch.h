@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scratch.h - memory that goes back all at once, and a stable sort.
+ * scratch.h - memory that is released all at once, and a stable sort.
  *
- * Planning needs a dozen arrays that live and die together: take them all, then ask once whether
- * memory was out.
+ * Planning needs a dozen arrays with the same lifetime: take them all, then check once whether an
+ * allocation failed.
  *
  * Layer:   model; may include base/.
  * Threads: one at a time per scratch.
@@ -30,7 +30,7 @@ typedef struct tt_scratch {
 void tt_scratch_init(tt_scratch *scratch, const tt_allocator *allocator);
 void tt_scratch_fini(tt_scratch *scratch);
 
-/* Zeroed; NULL, and is_out from then on, if memory is out. A count of 0 is one element. */
+/* Zeroed; NULL, and is_out from then on, if an allocation fails. A count of 0 is one element. */
 void *tt_scratch_take(tt_scratch *scratch, size_t count, size_t elem_bytes);
 
 /* TT_ERR_NO_MEMORY if any allocation has failed. */

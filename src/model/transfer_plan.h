@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transfer_plan.h - what a policy decides: which tensors travel together, how, and in which order.
+ * transfer_plan.h - a policy's decision: which tensors are exchanged as one, how, and in which
+ * order.
  *
  * Layer:   model; may include base/.
  * Threads: one at a time per plan.
@@ -12,16 +13,16 @@
 #include "model/workload.h"
 #include "schedule/schedule.h"
 
-/* Who sums. With a server, an exchange is a push and the pull that follows it. */
+/* Where sums are made. With a server, an exchange is a push and the pull that follows it. */
 typedef enum tt_plan_form {
     TT_FORM_ALLREDUCE,
     TT_FORM_SERVER,
 } tt_plan_form;
 
-/* By size, which algorithm suits a decentralised transfer. */
+/* Which algorithm suits a decentralised transfer of its size. */
 typedef enum tt_plan_scheme {
     TT_SCHEME_ANY,
-    TT_SCHEME_SHUFFLE, /* everyone to everyone: two latencies */
+    TT_SCHEME_SHUFFLE, /* all to all: two latencies */
     TT_SCHEME_HALVING,
     TT_SCHEME_RING, /* neighbours only, no contention */
 } tt_plan_scheme;
@@ -62,7 +63,7 @@ void tt_plan_fini(tt_timetable *plan);
 tt_transfer *tt_plan_exchange(tt_timetable *plan, const uint32_t *tensors, uint32_t count,
                               uint32_t priority);
 
-/* A transfer as it is, whose members are those of an exchange. */
+/* Append a transfer whose members are those of an exchange. */
 void tt_plan_append(tt_timetable *plan, const tt_transfer *transfer);
 
 /* Every tensor is in exactly one exchange, every transfer's members and follower are sound. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tuning_test.c - the tuner on simulated steps: within 3 % of an exhaustive grid over chunk and
- * credit, in at most 15 samples, in settings that want very different answers. */
+ * credit, in at most 15 samples, in settings with very different optima. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -50,7 +50,7 @@ tt_status tt_workload_check(const tt_workload *workload, tt_text *why)
         tt_text_add(why, "forward of %g us and backward of %g us: ", workload->forward_us,
                     workload->backward_us);
         if (is_negative) {
-            tt_text_add(why, "times are not negative");
+            tt_text_add(why, "times must not be negative");
         } else {
             tt_text_add(why, "a step has at most %g us", TT_WORKLOAD_US_MAX);
         }

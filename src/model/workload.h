@@ -37,7 +37,7 @@ typedef struct tt_workload {
 } tt_workload;
 
 /* TT_ERR_BAD_ARGUMENT: no tensor, a step of more than TT_WORKLOAD_US_MAX, a time that is negative
- * or out of its pass; `why` says which. */
+ * or out of its pass; `why` names it. */
 tt_status tt_workload_check(const tt_workload *workload, tt_text *why);
 
 static inline double tt_workload_compute_us(const tt_workload *workload)
@@ -48,7 +48,7 @@ static inline double tt_workload_compute_us(const tt_workload *workload)
 uint64_t tt_workload_bytes(const tt_workload *workload);
 
 /* Tensors by first use, and by readiness; ties keep their order in the workload (for readiness, the
- * reverse: backward meets later tensors first). NULL if memory is out. */
+ * reverse: backward reaches later tensors first). NULL if an allocation fails. */
 uint32_t *tt_workload_by_use(const tt_workload *workload, tt_scratch *scratch);
 uint32_t *tt_workload_by_ready(const tt_workload *workload, tt_scratch *scratch);
 

@@ -14,7 +14,7 @@ enum { PLACES_MIN = 128, NUMBER_BYTES = 24 };
 
 static size_t place_of(const tt_name_table *table, const char *name)
 {
-    TT_ASSERT(table->count < table->places); /* else the search has no end */
+    TT_ASSERT(table->count < table->places); /* else the search would not end */
     size_t at = (size_t)tt_hash64(name, strlen(name), 0) & (table->places - 1);
     while (table->index[at] != 0 && strcmp(table->entries[table->index[at] - 1].name, name) != 0) {
         at = (at + 1) & (table->places - 1);
@@ -90,7 +90,7 @@ static tt_status add_line(void *user, const char *name, uint32_t priority, tt_te
 {
     const tt_status status = tt_name_table_add(user, name, priority);
     if (status == TT_IN_PROGRESS) {
-        tt_text_add(why, "%s is there twice", name);
+        tt_text_add(why, "%s is listed twice; keep one of the lines", name);
         return TT_ERR_BAD_CONFIG;
     }
     return status;

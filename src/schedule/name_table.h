@@ -32,13 +32,13 @@ typedef struct tt_name_table {
     uint32_t priority_max;
 } tt_name_table;
 
-/* NULL: it is not there. */
+/* NULL: not in the table. */
 tt_name_entry *tt_name_table_find(const tt_name_table *table, const char *name);
-/* TT_IN_PROGRESS: it is there already. TT_ERR_NO_MEMORY leaves the table as it was. */
+/* TT_IN_PROGRESS: in the table already. TT_ERR_NO_MEMORY leaves the table as it was. */
 tt_status tt_name_table_add(tt_name_table *table, const char *name, uint32_t priority);
 void tt_name_table_clear(tt_name_table *table);
 
-/* Add what the text says. As tt_order_text_parse; a name that is there twice is wrong, too. */
+/* Add the names of the text. Errors as of tt_order_text_parse; a name listed twice is one, too. */
 tt_status tt_name_table_read(tt_name_table *table, const char *text, size_t bytes, tt_text *why);
 /* The text of an order: as added, or the reverse. NULL: there are no names, or no memory; else
  * `*room_out` bytes of the allocator, of which `*bytes_out` are the text. */

@@ -29,7 +29,7 @@ bool tt_order_name_is_writable(const char *name)
     return bytes > 0 && bytes <= TT_ORDER_NAME_BYTES_MAX;
 }
 
-/* Digits up to a tab; how many bytes they take with it, 0 if this is no priority. */
+/* Digits up to a tab; their number of bytes with the tab, 0 if this is not a priority. */
 static size_t priority_read(const char *line, size_t bytes, uint32_t *priority_out)
 {
     uint64_t priority = 0;
@@ -64,7 +64,7 @@ static tt_status line_read(const reading_state *reading, const char *line, size_
     }
     char name[TT_ORDER_NAME_BYTES_MAX + 1];
     if (bytes - skipped > TT_ORDER_NAME_BYTES_MAX) {
-        return refuse(reading->why, reading->number, "the name has more than 255 bytes");
+        return refuse(reading->why, reading->number, "the name is longer than 255 bytes");
     }
     memcpy(name, line + skipped, bytes - skipped);
     name[bytes - skipped] = '\0';
@@ -80,7 +80,7 @@ tt_status tt_order_text_parse(const char *text, size_t text_bytes, tt_order_line
 {
     reading_state reading = {.line = line, .user = user, .why = why};
     if (text_bytes > TT_ORDER_TEXT_BYTES_MAX) {
-        return refuse(why, 0, "the text has more than 16 MiB");
+        return refuse(why, 0, "the text is longer than 16 MiB");
     }
     size_t start = 0;
     while (start < text_bytes) {

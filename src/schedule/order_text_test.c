@@ -50,7 +50,7 @@ static void test_priorities_and_names_are_read(void **state)
     assert_int_equal(TT_OK, parse("tutti order 1", &lines, &why));
 }
 
-static void test_wrong_lines_are_refused_by_number(void **state)
+static void test_invalid_lines_are_refused_by_number(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
@@ -76,7 +76,7 @@ static void test_wrong_lines_are_refused_by_number(void **state)
     }
 }
 
-static void test_the_reader_s_refusal_ends_the_reading(void **state)
+static void test_a_failing_callback_ends_the_reading(void **state)
 {
     (void)state;
     found lines;
@@ -90,8 +90,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_priorities_and_names_are_read),
-        cmocka_unit_test(test_wrong_lines_are_refused_by_number),
-        cmocka_unit_test(test_the_reader_s_refusal_ends_the_reading),
+        cmocka_unit_test(test_invalid_lines_are_refused_by_number),
+        cmocka_unit_test(test_a_failing_callback_ends_the_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlap.h - what an order of sending can gain a training step.
+ * overlap.h - how much an order of sending can shorten a training step.
  *
  * Layer:   schedule; may include base/.
  * Threads: pure functions.
@@ -11,12 +11,13 @@
 
 #include <stdbool.h>
 
-/* By what part a plain step is longer than the best one, with a third of the computation in
- * forward: (F + max(B, B / 8 + N)) / max(F + B, N) - 1. Plain sums run under backward alone, and
- * not from its begin: gradients come one after the other. An eighth is what measured steps of
- * VGG16, ResNet-50 and BERT-large come to at every rho (docs/performance.md). */
+/* By what fraction a plain step is longer than the best one, with a third of the computation in
+ * forward: (F + max(B, B / 8 + N)) / max(F + B, N) - 1. Plain sums overlap with backward only, and
+ * not from its start: gradients become ready one after the other. B / 8 fits measured steps of
+ * VGG16, ResNet-50 and BERT-large at every rho (docs/performance.md). */
 double tt_overlap_gain(double network_us, double compute_us);
-/* Is that worth an order? From 1 %; once without, from 2 %, so that it does not swing. */
+/* Is the gain worth an order? From 1 % with an order, from 2 % without one, so that it does not
+ * oscillate. */
 bool tt_overlap_is_worth(double gain, bool has_order);
 
 #endif

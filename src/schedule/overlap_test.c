@@ -12,9 +12,9 @@
 #include "base/base.h"
 #include "schedule/overlap.h"
 
-/* Most is gained where the wire takes as long as the computation; nothing where sums fit under
- * backward, little where the wire is all there is. */
-static void test_an_order_brings_most_where_rho_is_one(void **state)
+/* The gain is largest where the wire takes as long as the computation; 0 where sums fit into
+ * backward, small where the wire dominates. */
+static void test_an_order_gains_most_where_rho_is_one(void **state)
 {
     (void)state;
     static const struct {
@@ -36,7 +36,7 @@ static void test_an_order_brings_most_where_rho_is_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_order_brings_most_where_rho_is_one),
+        cmocka_unit_test(test_an_order_gains_most_where_rho_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

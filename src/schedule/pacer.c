@@ -42,7 +42,7 @@ void tt_pacer_set_credit(tt_pacer *pacer, uint64_t credit_bytes)
 bool tt_pacer_hold(tt_pacer *pacer, tt_paced *paced, int32_t urgency, uint64_t now_ns)
 {
     TT_ASSERT(!tt_heap_has_node(&paced->node));
-    TT_ASSERT(paced->charge_bytes == 0); /* what has begun does not wait again */
+    TT_ASSERT(paced->charge_bytes == 0); /* a started call does not wait again */
     paced->urgency = urgency;
     if (tt_heap_push(&pacer->waiting, &paced->node) != TT_OK) {
         return false;

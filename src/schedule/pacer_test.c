@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pacer_test.c - who begins under credit, in which order, and what is counted. */
+ * pacer_test.c - which calls start under credit, in which order, and the counters. */
 #include "schedule/pacer.h"
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void expect_next(const tt_paced *expected)
     tt_pacer_over(&pacer, next, 50);
 }
 
-static void test_the_most_urgent_begins_next_then_the_oldest(void **state)
+static void test_the_most_urgent_starts_next_then_the_oldest(void **state)
 {
     (void)state;
     begin_test(false, BYTES);
@@ -62,7 +62,7 @@ static void test_the_most_urgent_begins_next_then_the_oldest(void **state)
     tt_pacer_fini(&pacer);
 }
 
-static void test_under_fifo_the_oldest_does(void **state)
+static void test_under_fifo_the_oldest_starts_next(void **state)
 {
     (void)state;
     begin_test(true, BYTES);
@@ -75,7 +75,7 @@ static void test_under_fifo_the_oldest_does(void **state)
     tt_pacer_fini(&pacer);
 }
 
-static void test_credit_that_moves_nothing_is_not_kept(void **state)
+static void test_one_more_starts_when_none_has_ended_for_long(void **state)
 {
     (void)state;
     begin_test(false, BYTES);
@@ -91,7 +91,7 @@ static void test_credit_that_moves_nothing_is_not_kept(void **state)
     tt_pacer_fini(&pacer);
 }
 
-static void test_more_credit_lets_more_begin_and_none_is_endless(void **state)
+static void test_more_credit_starts_more_and_0_is_endless(void **state)
 {
     (void)state;
     begin_test(false, 1);
@@ -108,7 +108,7 @@ static void test_more_credit_lets_more_begin_and_none_is_endless(void **state)
     tt_pacer_fini(&pacer);
 }
 
-static void test_short_ones_pass_up_to_the_room_there_is(void **state)
+static void test_short_calls_overtake_up_to_the_room(void **state)
 {
     (void)state;
     begin_test(false, 0);
@@ -122,7 +122,7 @@ static void test_short_ones_pass_up_to_the_room_there_is(void **state)
     tt_pacer_fini(&pacer);
 }
 
-static void test_without_memory_it_does_not_wait(void **state)
+static void test_without_memory_a_call_is_not_held(void **state)
 {
     (void)state;
     tt_counting_allocator counter = {.fail_at = 1};
@@ -139,12 +139,12 @@ static void test_without_memory_it_does_not_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_most_urgent_begins_next_then_the_oldest),
-        cmocka_unit_test(test_under_fifo_the_oldest_does),
-        cmocka_unit_test(test_credit_that_moves_nothing_is_not_kept),
-        cmocka_unit_test(test_more_credit_lets_more_begin_and_none_is_endless),
-        cmocka_unit_test(test_short_ones_pass_up_to_the_room_there_is),
-        cmocka_unit_test(test_without_memory_it_does_not_wait),
+        cmocka_unit_test(test_the_most_urgent_starts_next_then_the_oldest),
+        cmocka_unit_test(test_under_fifo_the_oldest_starts_next),
+        cmocka_unit_test(test_one_more_starts_when_none_has_ended_for_long),
+        cmocka_unit_test(test_more_credit_starts_more_and_0_is_endless),
+        cmocka_unit_test(test_short_calls_overtake_up_to_the_room),
+        cmocka_unit_test(test_without_memory_a_call_is_not_held),
     };
     return cmocka_run_group_tests_name("pacer", tests, NULL, NULL);
 }

@@ -2,10 +2,10 @@
  *
  * proxy_test.c - proxies in two small engines with a barrier between steps.
  *
- * The declarative engine runs a graph of operators one at a time, each as soon as what it needs has
+ * The declarative engine runs a graph of operators one at a time, each as soon as its inputs have
  * completed; `barrier` needs every node of its step, and the next step needs the barrier. The
- * imperative one is a loop. Neither knows of communication: the wire is advanced by the test. Last,
- * the declarative engine communicates itself, by operators of its own that proxies put in order. */
+ * imperative one is a loop. Neither contains communication: the test advances the wire. Last, the
+ * declarative engine communicates itself, by operators of its own that proxies put in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ struct test_engine {
     tt_task_chunk wire[64];
     size_t wire_head;
     size_t wire_tail;
-    char trace[256]; /* what ran, as "f0 f1 ..." */
+    char trace[256]; /* operators that ran, as "f0 f1 ..." */
 };
 
 static void trace(test_engine *engine, char kind, int layer)
@@ -157,7 +157,7 @@ static void step_build(test_engine *engine, int step)
         if (step > 0) {
             need(engine, op_index(step, 'g', layer), op_index(step - 1, '|', 0));
         }
-        if (engine->is_blocked && layer > 0) { /* it would hold up the engine's only thread */
+        if (engine->is_blocked && layer > 0) { /* it would block the engine's only thread */
             need(engine, op_index(step, 'g', layer), op_index(step, 'f', layer - 1));
         }
     }
@@ -180,7 +180,7 @@ static void op_run(test_engine *engine, node *op)
     tt_proxy *start = &engine->starts[op->layer];
     op->is_started = true;
     switch (op->kind) {
-    case 's': /* the engine may communicate: not before the core says so */
+    case 's': /* the engine may communicate, but not before the scheduler starts the task */
         tt_proxy_post(start, 1);
         assert_int_equal(TT_OK, tt_scheduler_ready(engine->scheduler, engine->tasks[op->layer]));
         if (tt_proxy_defer(start, op_completed, op) == TT_IN_PROGRESS) {
@@ -338,8 +338,8 @@ static void is_over(void *user, tt_task_id task, tt_status status)
 static const tt_scheduler_ops in_engine_ops = {.start = let_go, .finished = is_over};
 
 /* Operators start, carry and end a layer; forward needs the gate. The engine would carry layer 0, 1
- * and 2; the core is told that the last one is the most urgent. */
-static void test_a_proxy_ends_when_the_core_starts_its_task(void **state)
+ * and 2; for the scheduler the last one is the most urgent. */
+static void test_a_proxy_ends_when_the_scheduler_starts_its_task(void **state)
 {
     (void)state;
     test_engine engine;
@@ -362,7 +362,7 @@ static void test_a_proxy_ends_when_the_core_starts_its_task(void **state)
     }
     while (engine_run_one(&engine)) {
     }
-    /* All gates are held. 0 was let go at once, 1 and 2 wait for their turn; 2 goes before 1. */
+    /* All gates are held. 0 started at once, 1 and 2 wait for credit; 2 starts before 1. */
     assert_string_equal(engine.trace, "h0 h1 h2 h1 h2 c0 f0 c2 f2 c1 f1 ");
     tt_scheduler_destroy(engine.scheduler);
 }
@@ -373,7 +373,7 @@ int main(void)
         cmocka_unit_test(test_a_deferred_proxy_holds_back_its_layer_and_crosses_the_barrier),
         cmocka_unit_test(test_a_blocking_proxy_crosses_the_barrier_of_a_declarative_engine),
         cmocka_unit_test(test_a_blocking_proxy_holds_back_its_layer_only),
-        cmocka_unit_test(test_a_proxy_ends_when_the_core_starts_its_task),
+        cmocka_unit_test(test_a_proxy_ends_when_the_scheduler_starts_its_task),
         cmocka_unit_test(test_a_layer_of_two_tensors_waits_for_both),
         cmocka_unit_test(test_a_failed_task_fails_the_pass_once),
     };

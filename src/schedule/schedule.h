@@ -3,7 +3,7 @@
  * schedule.h - the door of this folder: in which order communication happens.
  *
  * Layer:   schedule; may include tune/ and base/.
- * Threads: see each header; nothing here starts a thread, sleeps or tells the time.
+ * Threads: see each header; nothing here starts a thread, sleeps or reads a clock.
  * Memory:  see each header; always from an allocator that is passed in.
  */
 #ifndef TUTTI_SCHEDULE_SCHEDULE_H

@@ -4,9 +4,9 @@
  *  (1) used_bytes of a lane is the sum of the charges of its chunks in flight; in ordered mode, of
  *      those not yet agreed. A charge is the chunk's size, at least one.
  *  (2) A chunk is in its lane's heap exactly while its state is CHUNK_QUEUED.
- *  (3) Only pump starts queued chunks, and pump is never nested: what an op does from inside is
- * seen by the loop that called it. (4) In ordered mode pump runs from ready, agree and changes of
- * configuration only.
+ *  (3) Only pump starts queued chunks, and pump is never nested: the loop that called an op sees
+ *      the changes that the op made.
+ *  (4) In ordered mode pump runs from ready, agree and changes of configuration only.
  *
  * Cost: O(log n) for a chunk, n those queued in its lane. */
 #include "schedule/scheduler.h"
@@ -93,8 +93,10 @@ static tt_status config_check(const tt_scheduler_config *config, tt_text *why)
     } else if (config->credit_bytes == 0) {
         tt_text_add(why, "a credit of 0 bytes starts nothing: 1 is stop-and-wait");
     } else if (config->task_max == 0 || config->chunk_max < config->task_max) {
-        tt_text_add(why, "room for %u tasks and %u chunks: a task has at least one chunk",
-                    config->task_max, config->chunk_max);
+        tt_text_add(
+            why,
+            "room for %u tasks and only %u chunks: a task has at least one chunk; raise chunk_max",
+            config->task_max, config->chunk_max);
     } else {
         return TT_OK;
     }
@@ -183,8 +185,10 @@ static tt_status task_check(tt_scheduler *scheduler, const tt_task_config *confi
 {
     if ((unsigned)config->kind >= TT_TASK_KIND_COUNT ||
         (unsigned)config->class >= TT_TASK_CLASS_COUNT) {
-        return refuse(scheduler, TT_ERR_BAD_ARGUMENT, "unknown kind %d or class %d of a task",
-                      (int)config->kind, (int)config->class);
+        return refuse(
+            scheduler, TT_ERR_BAD_ARGUMENT,
+            "task of unknown kind %d or class %d; use a tutti_task_kind and a tutti_task_class",
+            (int)config->kind, (int)config->class);
     }
     if (config->priority > TT_TASK_PRIORITY_MAX) {
         return refuse(scheduler, TT_ERR_BAD_ARGUMENT, "priority %u is beyond %d; 0 is most urgent",
@@ -192,8 +196,8 @@ static tt_status task_check(tt_scheduler *scheduler, const tt_task_config *confi
     }
     if (config->after != TT_TASK_NONE && config->after >= scheduler->task_count) {
         return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                      "task %u is to follow task %u, which is not declared", scheduler->task_count,
-                      config->after);
+                      "task %u follows task %u, which is not declared; declare that first",
+                      scheduler->task_count, config->after);
     }
     return TT_OK;
 }
@@ -232,7 +236,7 @@ tt_status tt_scheduler_declare(tt_scheduler *scheduler, const tt_task_config *co
 {
     TT_TRY(task_check(scheduler, config));
     if (scheduler->task_count == scheduler->config.task_max) {
-        return refuse(scheduler, TT_ERR_NO_RESOURCE, "all %u tasks are declared",
+        return refuse(scheduler, TT_ERR_NO_RESOURCE, "all %u tasks are declared; raise task_max",
                       scheduler->config.task_max);
     }
     const tt_task_id id = scheduler->task_count;
@@ -383,7 +387,7 @@ static bool has_same_chunks(const task_slot *a, const task_slot *b)
            a->config.chunk_bytes == b->config.chunk_bytes;
 }
 
-/* Chunk `index` of `task` is over for all who care; `done_count` of its chunks are. */
+/* Chunk `index` of `task` is over, in ordered mode on all ranks; `done_count` of its chunks are. */
 static void followers_release(tt_scheduler *scheduler, const task_slot *task, uint32_t index,
                               uint32_t done_count)
 {
@@ -396,7 +400,7 @@ static void followers_release(tt_scheduler *scheduler, const task_slot *task, ui
     }
 }
 
-/* Between ready and finished, or with a follower there. */
+/* Is the task, or one that follows it, between ready and finished? */
 static bool task_is_busy(const tt_scheduler *scheduler, const task_slot *task)
 {
     if (task->state == TT_TASK_READY || task->state == TT_TASK_STARTED) {
@@ -425,11 +429,14 @@ tt_status tt_scheduler_ready(tt_scheduler *scheduler, tt_task_id id)
     const task_slot *task = &scheduler->tasks[id];
     if (task->config.after != TT_TASK_NONE) {
         return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                      "task %u becomes ready by task %u, not by a call", id, task->config.after);
+                      "task %u follows task %u, which makes it ready; do not report it ready", id,
+                      task->config.after);
     }
     if (task_is_busy(scheduler, task)) {
         return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                      "task %u is ready again before it, or what follows it, has finished", id);
+                      "task %u is ready again before it, or a task that follows it, has finished; "
+                      "wait for its end",
+                      id);
     }
     task_release(scheduler, id);
     pump(scheduler);
@@ -464,8 +471,10 @@ tt_status tt_scheduler_finish(tt_scheduler *scheduler, tt_task_id id, uint32_t i
     chunk_slot *chunk =
         index < task->chunk_count ? &scheduler->chunks[task->chunk_first + index] : NULL;
     if (chunk == NULL || chunk->state != CHUNK_STARTED) {
-        return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                      "chunk %u of task %u finished but is not in flight", index, id);
+        return refuse(
+            scheduler, TT_ERR_BAD_ARGUMENT,
+            "chunk %u of task %u is not in flight; report each started chunk finished once", index,
+            id);
     }
     chunk->state = CHUNK_FINISHED;
     task->finished_count++;
@@ -489,11 +498,13 @@ tt_status tt_scheduler_finish(tt_scheduler *scheduler, tt_task_id id, uint32_t i
 tt_status tt_scheduler_agree(tt_scheduler *scheduler, uint64_t chunk_count)
 {
     if (!scheduler->config.is_ordered) {
-        return refuse(scheduler, TT_ERR_BAD_ARGUMENT, "only an ordered scheduler agrees on chunks");
+        return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
+                      "the scheduler is not ordered; set is_ordered to agree on chunks");
     }
     if (chunk_count > scheduler->flight_tail) {
         return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                      "%llu chunks are agreed but %llu were started here",
+                      "%llu chunks are agreed on, but this rank started %llu; agree on chunks that "
+                      "all ranks finished",
                       (unsigned long long)chunk_count, (unsigned long long)scheduler->flight_tail);
     }
     while (scheduler->flight_head < chunk_count) {
@@ -502,8 +513,9 @@ tt_status tt_scheduler_agree(tt_scheduler *scheduler, uint64_t chunk_count)
         task_slot *task = &scheduler->tasks[oldest->task];
         if (scheduler->chunks[task->chunk_first + oldest->index].state == CHUNK_STARTED) {
             return refuse(scheduler, TT_ERR_BAD_ARGUMENT,
-                          "chunk %u of task %u is agreed but has not finished here", oldest->index,
-                          oldest->task);
+                          "chunk %u of task %u is agreed on, but not finished on this rank; agree "
+                          "on chunks that all ranks finished",
+                          oldest->index, oldest->task);
         }
         const flight over = *oldest;
         scheduler->flight_head++;
@@ -567,10 +579,11 @@ tt_status tt_scheduler_set_chunk(tt_scheduler *scheduler, uint64_t chunk_bytes)
         total += chunks_of(&scheduler->tasks[i].config, chunk_bytes);
     }
     if (total > scheduler->config.chunk_max) {
-        return refuse(scheduler, TT_ERR_NO_RESOURCE,
-                      "chunks of %llu bytes make %llu chunks; there is room for %u",
-                      (unsigned long long)chunk_bytes, (unsigned long long)total,
-                      scheduler->config.chunk_max);
+        return refuse(
+            scheduler, TT_ERR_NO_RESOURCE,
+            "chunks of %llu bytes make %llu chunks, but there is room for %u; use larger chunks",
+            (unsigned long long)chunk_bytes, (unsigned long long)total,
+            scheduler->config.chunk_max);
     }
     scheduler->config.chunk_bytes = chunk_bytes;
     scheduler->chunk_count = 0;

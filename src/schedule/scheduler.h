@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scheduler.h - which chunk goes next: priority, partition and credit.
+ * scheduler.h - which chunk starts next: priority, partition and credit.
  *
  * A chunk that is ready enters the heap of its lane: class first, then priority, then the order of
  * becoming ready. It starts while credit > 0, so a lane overshoots by at most one chunk and a large
- * chunk never starves; credit comes back when the chunk is finished. What is in flight is never
- * revoked: an urgent chunk waits for the credit's worth of bytes, no longer.
+ * chunk never starves; credit is returned when the chunk is finished. Chunks in flight are never
+ * revoked: an urgent chunk waits for at most the credit's worth of bytes.
  *
  * Ordered engines (MPI, NCCL) need the same order of starts on every rank. With `is_ordered`, the
  * order follows from the calls of tt_scheduler_ready and tt_scheduler_agree alone: make them in an
- * agreed order with agreed facts, and the local finishes may come as they like.
+ * agreed order with agreed arguments, and local finishes may happen in any order.
  *
  * Layer:   schedule; may include base/.
  * Threads: one at a time. The ops are called from inside the calls below; from an op every call
@@ -57,13 +57,13 @@ typedef struct tt_scheduler_counts {
     uint64_t flight_bytes; /* credit in use, over all lanes */
 } tt_scheduler_counts;
 
-/* Copies `config`; ops, user and allocator are borrowed. On TT_ERR_BAD_ARGUMENT `why` says what is
- * wrong and how to cure it. The caller destroys. */
+/* Copies `config`; ops, user and allocator are borrowed. On TT_ERR_BAD_ARGUMENT `why` has cause and
+ * cure. The caller destroys. */
 tt_status tt_scheduler_create(const tt_scheduler_config *config, tt_text *why,
                               tt_scheduler **scheduler_out);
 void tt_scheduler_destroy(tt_scheduler *scheduler);
 
-/* What the last call that failed had to say. */
+/* Error text of the last call that failed. */
 const char *tt_scheduler_why(const tt_scheduler *scheduler);
 
 /* TT_ERR_BAD_ARGUMENT: an unknown kind, a priority out of range, an unknown task to follow.
@@ -71,23 +71,23 @@ const char *tt_scheduler_why(const tt_scheduler *scheduler);
 tt_status tt_scheduler_declare(tt_scheduler *scheduler, const tt_task_config *task,
                                tt_task_id *id_out);
 
-/* The task's bytes are there. A task that follows another needs no call. Again only after it, and
- * all that follow it, have finished. */
+/* The task's bytes are ready. A task that follows another needs no call. Call it again only after
+ * the task, and all that follow it, have finished. */
 tt_status tt_scheduler_ready(tt_scheduler *scheduler, tt_task_id id);
 
 /* A started chunk is over. TT_ERR_BAD_ARGUMENT if it is not in flight; nothing changes then. */
 tt_status tt_scheduler_finish(tt_scheduler *scheduler, tt_task_id id, uint32_t index,
                               tt_status status);
 
-/* Ordered engines only: every rank has finished the first `chunk_count` chunks ever started, and
- * all ranks know it. Returns their credit and lets followers go. Counts never shrink. */
+/* Ordered engines only: the ranks have agreed that all of them finished the first `chunk_count`
+ * chunks ever started. Returns their credit and makes followers ready. Counts never shrink. */
 tt_status tt_scheduler_agree(tt_scheduler *scheduler, uint64_t chunk_count);
 
 /* From the next time the task becomes ready. */
 tt_status tt_scheduler_set_priority(tt_scheduler *scheduler, tt_task_id id, uint32_t priority);
-/* At once: a larger credit starts chunks, a smaller one lets what is in flight drain. */
+/* At once: a larger credit starts chunks, with a smaller one chunks in flight drain first. */
 tt_status tt_scheduler_set_credit(tt_scheduler *scheduler, uint64_t credit_bytes);
-/* TT_IN_PROGRESS while a task is between ready and finished: partition at a step's edge. */
+/* TT_IN_PROGRESS while a task is between ready and finished: change it between steps. */
 tt_status tt_scheduler_set_chunk(tt_scheduler *scheduler, uint64_t chunk_bytes);
 
 tt_task_state tt_scheduler_task_state(const tt_scheduler *scheduler, tt_task_id id);

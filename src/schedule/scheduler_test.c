@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scheduler_test.c - the scheduler over a stack that is FIFO inside: what is started goes into a
- * queue, and the test decides when its head has crossed the wire. */
+ * scheduler_test.c - the scheduler over a stack that is FIFO inside: started chunks enter a queue,
+ * and the test decides when its head has crossed the wire. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ enum {
     TASKS_MAX = 64,
 };
 
-/* An outside engine: it knows start and finish and nothing else. */
+/* An outside engine: it has start and finish and nothing else. */
 typedef struct test_stack {
     tt_scheduler *scheduler;
     tt_task_chunk started[STARTS_MAX];
@@ -265,7 +265,7 @@ static void test_a_pull_follows_its_push_chunk_by_chunk(void **state)
     tt_scheduler_destroy(stack.scheduler);
 }
 
-static void test_a_follower_of_another_shape_waits_for_all_of_it(void **state)
+static void test_a_follower_with_other_chunks_waits_for_the_whole_task(void **state)
 {
     (void)state;
     test_stack stack;
@@ -347,7 +347,7 @@ static void test_every_chunk_starts_once_and_only_when_ready(void **state)
             }
         }
         stack_drain(&stack);
-        assert_int_equal(chunks, stack.started_count); /* finish refuses a chunk that came twice */
+        assert_int_equal(chunks, stack.started_count); /* finish refuses a chunk that is finished */
         for (tt_task_id id = 0; id < 30; id++) {
             assert_int_equal(1, stack.done_count[id]);
         }
@@ -381,7 +381,7 @@ static void test_an_ordered_engine_sees_one_order_on_all_ranks(void **state)
                 ready(&ranks[1], next);
                 next++;
             }
-            for (int r = 0; r < 2; r++) { /* locally, anything in flight may end */
+            for (int r = 0; r < 2; r++) { /* locally, any chunk in flight may end */
                 for (size_t i = 0; i < ranks[r].started_count; i++) {
                     if (!is_over[r][i] && tt_random_below(&random, 3) == 0) {
                         is_over[r][i] = true;
@@ -408,7 +408,7 @@ static void test_an_ordered_engine_sees_one_order_on_all_ranks(void **state)
     }
 }
 
-static void test_what_is_not_agreed_here_is_refused(void **state)
+static void test_agreeing_on_unfinished_chunks_is_refused(void **state)
 {
     (void)state;
     test_stack stack;
@@ -417,7 +417,7 @@ static void test_what_is_not_agreed_here_is_refused(void **state)
     stack_init(&stack, config);
     ready(&stack, declare(&stack, TT_TASK_ALLREDUCE, 0, 24));
     assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_scheduler_agree(stack.scheduler, 1));
-    assert_non_null(strstr(tt_scheduler_why(stack.scheduler), "has not finished here"));
+    assert_non_null(strstr(tt_scheduler_why(stack.scheduler), "not finished on this rank"));
     assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_scheduler_agree(stack.scheduler, 2));
     stack_step(&stack);
     assert_int_equal(1, stack.started_count); /* finished, but not agreed */
@@ -495,7 +495,7 @@ static void test_chunks_are_cut_anew_between_steps_only(void **state)
     tt_scheduler_destroy(stack.scheduler);
 }
 
-static void test_wrong_configurations_are_refused_in_words(void **state)
+static void test_invalid_configurations_are_refused_with_a_reason(void **state)
 {
     (void)state;
     tt_text why = {0};
@@ -513,7 +513,7 @@ static void test_wrong_configurations_are_refused_in_words(void **state)
     assert_null(scheduler);
 }
 
-static void test_wrong_tasks_are_refused_in_words(void **state)
+static void test_invalid_tasks_are_refused_with_a_reason(void **state)
 {
     (void)state;
     test_stack stack;
@@ -544,7 +544,7 @@ static void test_wrong_tasks_are_refused_in_words(void **state)
     tt_scheduler_destroy(stack.scheduler);
 }
 
-static void test_memory_that_is_out_leaves_nothing_behind(void **state)
+static void test_out_of_memory_leaks_nothing(void **state)
 {
     (void)state;
     for (uint64_t fail_at = 1; fail_at <= 7; fail_at++) {
@@ -570,18 +570,18 @@ int main(void)
         cmocka_unit_test(test_credit_is_overshot_by_less_than_one_chunk),
         cmocka_unit_test(test_credit_below_a_chunk_is_stop_and_wait),
         cmocka_unit_test(test_a_pull_follows_its_push_chunk_by_chunk),
-        cmocka_unit_test(test_a_follower_of_another_shape_waits_for_all_of_it),
+        cmocka_unit_test(test_a_follower_with_other_chunks_waits_for_the_whole_task),
         cmocka_unit_test(test_endless_credit_over_a_fifo_stack_is_fifo),
         cmocka_unit_test(test_every_chunk_starts_once_and_only_when_ready),
         cmocka_unit_test(test_an_ordered_engine_sees_one_order_on_all_ranks),
-        cmocka_unit_test(test_what_is_not_agreed_here_is_refused),
+        cmocka_unit_test(test_agreeing_on_unfinished_chunks_is_refused),
         cmocka_unit_test(test_an_engine_may_finish_inside_start),
         cmocka_unit_test(test_an_immediate_task_passes_queue_and_credit),
         cmocka_unit_test(test_the_first_failure_is_the_task_s_status),
         cmocka_unit_test(test_chunks_are_cut_anew_between_steps_only),
-        cmocka_unit_test(test_wrong_configurations_are_refused_in_words),
-        cmocka_unit_test(test_wrong_tasks_are_refused_in_words),
-        cmocka_unit_test(test_memory_that_is_out_leaves_nothing_behind),
+        cmocka_unit_test(test_invalid_configurations_are_refused_with_a_reason),
+        cmocka_unit_test(test_invalid_tasks_are_refused_with_a_reason),
+        cmocka_unit_test(test_out_of_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

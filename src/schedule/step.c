@@ -16,24 +16,24 @@
 
 enum {
     NAMES_MAX = 65536,
-    REPEATS_MIN = 64,   /* so many names come again, and so many times as many as there are: */
+    REPEATS_MIN = 64,   /* repeated names, this many plus a multiple of all names: */
     REPEATS_FACTOR = 2, /* the first step is over */
     SAMPLE_STEPS_MAX = 50,
-    FINAL_STEPS_FACTOR = 3, /* where a sample decides between two settings */
-    DECIDE_STEPS = 3,       /* until it is said whether an order can help */
+    FINAL_STEPS_FACTOR = 3, /* for a sample that decides between two settings */
+    DECIDE_STEPS = 3,       /* before it is decided whether an order can help */
     CHUNK_UNIT = 64,
 };
 
-static const double batching_ratio = 0.8; /* of Caramel: what two transfers in one must save */
+static const double batching_ratio = 0.8; /* of Caramel: fuse up to this f(2d) / (2 f(d)) */
 
 typedef enum step_phase {
     STEP_IDLE,
-    STEP_ASKING, /* is every rank there, and how long is the order? */
+    STEP_ASKING, /* count the ranks; length of the order */
     STEP_TEXT,   /* the order itself */
     STEP_TUNING, /* the next setting */
 } step_phase;
 
-/* What rank 0 tells. */
+/* Words that rank 0 broadcasts. */
 enum { WORD_MEMBERS, WORD_CHUNK, WORD_CREDIT, WORD_FUSE, WORD_STEPS, WORD_TEXT, WORD_COUNT };
 
 struct tt_stepper {
@@ -41,25 +41,25 @@ struct tt_stepper {
     tt_step_host host;
     const tt_allocator *allocator;
     step_phase phase;
-    bool is_ending; /* a step: else an order is told for itself */
+    bool is_ending; /* a step ends; else an order is being spread */
     tt_carrier carrier;
     int64_t words[WORD_COUNT];
-    char *text; /* of the order, while it travels */
+    char *text; /* of the order, while it is exchanged */
     size_t text_room;
     tt_status status; /* of the last end or spread */
     tt_text why;
 
     tt_name_table started, used, order;
     uint64_t order_hash;
-    uint64_t repeat_count; /* names that were started again before the step was over */
+    uint64_t repeat_count; /* names started again before the step was over */
     bool is_learning, is_noting, is_plain;
 
     tt_step_counters counters;
     tt_step_moment last;
-    double gain; /* what an order can bring at most */
+    double gain; /* largest gain of an order */
     uint64_t step_bytes;
 
-    tt_tuner tuner, before; /* rank 0, from its first proposal on; before this one */
+    tt_tuner tuner, before; /* rank 0, from its first proposal on; state before this one */
     bool has_tuner, has_names;
     tt_tuner_sample recalled[TT_TUNER_RECALLED_MAX];
     uint32_t recalled_count;
@@ -91,7 +91,7 @@ static void carry(tt_stepper *stepper, step_phase phase, const tt_carrier *carri
     stepper->host.carry(stepper->host.owner, &stepper->carrier);
 }
 
-/* Rank 0's words; the first one becomes the number of ranks that have not joined. */
+/* Broadcast rank 0's words; the first one becomes the number of ranks that have not joined. */
 static void tell(tt_stepper *stepper, step_phase phase)
 {
     stepper->words[WORD_MEMBERS] = 1;
@@ -109,7 +109,7 @@ static bool all_were_told(const tt_stepper *stepper, tt_status status)
 
 /* ---- the order ---- */
 
-/* One that cannot be kept is left out. */
+/* A name that cannot be kept is left out. */
 static void note(tt_stepper *stepper, tt_name_table *table, const char *name)
 {
     if (tt_name_table_find(table, name) != NULL) {
@@ -123,7 +123,7 @@ int32_t tt_stepper_submit(tt_stepper *stepper, const char *name, int32_t given)
 {
     if (stepper->is_noting && name[0] != 0) {
         note(stepper, &stepper->started, name);
-        /* Of a program that ends no steps: its calls are spared this. */
+        /* The program never calls tutti_step: stop recording its names. */
         stepper->is_noting =
             stepper->repeat_count <= REPEATS_MIN + REPEATS_FACTOR * stepper->started.count;
     }
@@ -136,7 +136,7 @@ int32_t tt_stepper_submit(tt_stepper *stepper, const char *name, int32_t given)
     }
     found->is_used = true;
     TT_ASSERT(found->priority <= stepper->order.priority_max);
-    /* What the order names goes before what it does not. */
+    /* Tensors in the order go before all others. */
     return (int32_t)(stepper->order.priority_max - found->priority) + 1;
 }
 
@@ -176,7 +176,7 @@ static void text_release(tt_stepper *stepper)
     stepper->text_room = 0;
 }
 
-/* Rank 0: what is used first comes first: as told, else last ready, first used. */
+/* Rank 0: tensors by first use: as tutti_use reported, else the reverse order of starts. */
 static void write_text(tt_stepper *stepper)
 {
     const bool is_told = stepper->used.count > 0;
@@ -187,7 +187,7 @@ static void write_text(tt_stepper *stepper)
     stepper->words[WORD_TEXT] = stepper->text != NULL ? (int64_t)bytes : 0;
 }
 
-/* All ranks are there, and know how long the order is; to its text the others add nothing. */
+/* All ranks take part and have the length of the order; the others contribute zeros to its text. */
 static void carry_text(tt_stepper *stepper)
 {
     const int64_t length = stepper->words[WORD_TEXT];
@@ -211,7 +211,7 @@ static void stop_learning(tt_stepper *stepper)
     tt_name_table_clear(&stepper->used);
 }
 
-/* From here on the text is the order, or the old one stays and `why` says what is wrong. */
+/* Make the text the order; on failure the old order stays and `why` has the error. */
 static tt_status install(tt_stepper *stepper)
 {
     const size_t bytes = (size_t)stepper->carrier.count;
@@ -238,7 +238,7 @@ static double ratio(double part, double whole)
     return whole > 0.0 ? part / whole : 0.0;
 }
 
-/* (N + C - T) / min(N, C): of what could run side by side, how much did. */
+/* (N + C - T) / min(N, C): the fraction of the possible overlap that was reached. */
 static double overlap(double network, double compute, double step)
 {
     return ratio(network + compute - step, network < compute ? network : compute);
@@ -283,8 +283,8 @@ static void take_times(tt_stepper *stepper, const tt_step_moment *moment)
     stepper->counters.count++;
 }
 
-/* With nothing to gain, calls take the plain path. Each rank for itself: urgency is no one else's
- * affair. */
+/* With nothing to gain, calls take the plain path. Each rank decides for itself: urgency affects
+ * only its own sends. */
 static void decide(tt_stepper *stepper)
 {
     if (stepper->config.is_auto && stepper->counters.count >= DECIDE_STEPS) {
@@ -299,7 +299,7 @@ tt_step_counters tt_stepper_count(const tt_stepper *stepper)
 
 /* ---- tuning ---- */
 
-/* A line a + b d through the table of costs; false: it says nothing. */
+/* A line a + b d through the table of costs; false: the table has no line. */
 static bool fit(const tt_stepper *stepper, tt_linear *line_out)
 {
     const double least_us = forecast_ns(stepper, 1) / 1e3;
@@ -318,8 +318,8 @@ static tt_tuner_setting point_of(const tt_setting *setting)
         {(double)setting->chunk_bytes, (double)setting->credit_bytes, (double)setting->fuse_bytes}};
 }
 
-/* c* of a step's bytes and the batching threshold by the table of costs; where it says nothing, the
- * middle of the range, from which all of it is near. The present setting may lie in a corner. */
+/* c* of a step's bytes and the fusion threshold by the table of costs; without a line there, the
+ * middle of the range, which is near to all of it. The present setting may be in a corner. */
 static tt_tuner_config tuner_config(const tt_stepper *stepper)
 {
     tt_tuner_config config = {.dimension_count = stepper->has_names ? 3 : 2,
@@ -363,7 +363,7 @@ bool tt_stepper_recall(tt_stepper *stepper, const tt_tuner_sample *sample)
     return is_good;
 }
 
-/* The present setting has run until now, and is what the tuner asks for first. */
+/* The present setting has run until now, and is the tuner's first proposal. */
 static void tuner_begin(tt_stepper *stepper)
 {
     const tt_tuner_config config = tuner_config(stepper);
@@ -382,7 +382,7 @@ uint32_t tt_stepper_samples(const tt_stepper *stepper,
                             tt_tuner_sample samples[TT_TUNER_RECALLED_MAX])
 {
     uint32_t count = 0;
-    double bar_us = 0.0; /* none of those kept is slower */
+    double bar_us = 0.0; /* step time of the last sample kept */
     for (; count < TT_TUNER_RECALLED_MAX; count++) {
         const tt_tuner_sample *next = NULL;
         for (uint32_t i = 0; i < stepper->tuner.sample_count; i++) {
@@ -416,8 +416,9 @@ static void sort(double *values, uint32_t count)
     }
 }
 
-/* The steps since the last proposal, to the tuner: their lower quartile. What disturbs a step only
- * makes it longer, and often comes for seconds, so that most steps of a sample may be disturbed. */
+/* Report the lower quartile of the steps since the last proposal to the tuner. Disturbances only
+ * make steps longer, and often last for seconds, so that most steps of a sample may be disturbed.
+ */
 static double report(tt_stepper *stepper)
 {
     const bool is_settled = stepper->tuner.is_settled;
@@ -484,7 +485,7 @@ static void sample_anew(tt_stepper *stepper)
     sample(stepper, stepper->config.warmup_steps, stepper->config.sample_steps_min);
 }
 
-/* From here on for all ranks. */
+/* Apply rank 0's setting, on all ranks at the same step. */
 static void take_setting(tt_stepper *stepper)
 {
     const int64_t *words = stepper->words;
@@ -501,7 +502,7 @@ static void take_setting(tt_stepper *stepper)
     }
 }
 
-/* True: the setting has run for long enough, and all ranks are about to hear of the next. */
+/* True: the setting has run for long enough, and rank 0 broadcasts the next. */
 static bool tune(tt_stepper *stepper)
 {
     const uint64_t step_ns = stepper->counters.last.step_ns;
@@ -526,14 +527,15 @@ static bool tune(tt_stepper *stepper)
 static tt_status tuned(tt_stepper *stepper, tt_status status)
 {
     if (!all_were_told(stepper, status) && !(TT_PLANT(TUNED_WITHOUT_ALL) && status == TT_OK)) {
-        /* Some rank has joined: what holds, holds on, and nothing was proposed. */
+        /* Some rank has joined: the setting stays, and the proposal is undone. */
         stepper->has_tuner = stepper->before.config.dimension_count > 0;
         stepper->tuner = stepper->before;
         sample_anew(stepper);
         return status;
     }
     if (!is_sane(&stepper->config, stepper->words)) {
-        tt_text_add(&stepper->why, "rank 0 sent no setting");
+        tt_text_add(&stepper->why,
+                    "rank 0 sent an invalid setting; run the same version on all ranks");
         sample_anew(stepper);
         return TT_ERR_BAD_WIRE;
     }
@@ -549,7 +551,7 @@ static void finish(tt_stepper *stepper, tt_status status)
     step_set_phase(stepper, STEP_IDLE);
 }
 
-/* The order is as it is to be. */
+/* The order is settled; continue with tuning. */
 static void go_on(tt_stepper *stepper, tt_status status)
 {
     text_release(stepper);
@@ -606,7 +608,7 @@ void tt_stepper_carried(tt_stepper *stepper, tt_status status)
     } else if (stepper->phase == STEP_TEXT) {
         go_on(stepper, status == TT_OK ? install(stepper) : status);
     } else if (!all_were_told(stepper, status)) {
-        go_on(stepper, status); /* a later step learns it */
+        go_on(stepper, status); /* a later step tries again */
     } else {
         stop_learning(stepper);
         if (stepper->words[WORD_TEXT] != 0) {
@@ -626,7 +628,7 @@ tt_status tt_stepper_status(const tt_stepper *stepper, const char **why_out)
 
 void tt_stepper_joined(tt_stepper *stepper)
 {
-    sample_anew(stepper); /* as all ranks do: they did not make equally many steps */
+    sample_anew(stepper); /* on all ranks alike: their numbers of steps differ */
 }
 
 /* ---- life ---- */
@@ -636,7 +638,7 @@ void tt_step_config_init(tt_step_config *config)
     *config = (tt_step_config){
         .size = 1,
         .warmup_steps = 2,
-        .fuse_warmup_steps = 4, /* they are planned anew */
+        .fuse_warmup_steps = 4, /* tensors are planned anew */
         .sample_steps_min = 7,
         .sample_steps_max = SAMPLE_STEPS_MAX,
         .sample_ns = UINT64_C(200) * 1000 * 1000,

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.h - what happens once a step: its times, the order that is learnt, settings that are tried.
+ * step.h - the stepper: once per step it takes times, learns an order and tries settings.
  *
- * A stepper is one rank's; its owner is its world. Its owner reports names as their calls are
- * submitted, uses, and the end of each step; the stepper answers with a call's urgency, and with
- * changes of chunk, credit and batching threshold. Every rank ends its steps at the same places
- * among its calls, so what rank 0 says there holds on all ranks from the same step on.
+ * Every rank has one stepper. Its owner reports names as their calls are submitted, uses, and the
+ * end of each step; the stepper returns a call's urgency, and changes chunk, credit and fusion
+ * threshold. Every rank ends its steps at the same places among its calls, so rank 0's decisions
+ * hold on all ranks from the same step on.
  *
- *  (1) Rank 0 speaks by carriers: sums that all ranks make, at the same place. While one is
- *      under way the owner submits no call that is to come after the step.
- *  (2) To its words the others add zeros, and all add up how many they are. A rank that has joined
- *      counts as nobody; then nothing is learnt and no setting changes, for it would not know. When
- *      all have joined they begin to count steps anew, together.
- *  (3) A change holds for what is submitted after `apply`, on every rank from the same step on.
- *  (4) A carrier that fails changes nothing. It fails on all ranks, but where a rank has died, or
- * had no memory when it had sent its part: the owner is told, and should not go on.
+ *  (1) Rank 0 broadcasts by carriers: sums that all ranks make, at the same place. While one is in
+ *      flight the owner submits no call of the next step.
+ *  (2) The other ranks contribute zeros, and every rank adds 1 to a count of ranks. A joined rank
+ *      contributes nothing, also to the count; then nothing is learnt and no setting changes,
+ *      because that rank would miss it. When all have joined they begin to count steps anew,
+ *      together.
+ *  (3) A change holds for calls submitted after `apply`, on every rank from the same step on.
+ *  (4) A carrier that fails changes nothing. It fails on all ranks, unless a rank has died, or ran
+ *      out of memory after it sent its part: the owner gets the error and should stop.
  *
  * Layer:   schedule; may include tune/ and base/. No I/O, no clock, no thread.
  * Threads: one at a time per stepper: in a running job the baton's holder.
- * Memory:  from the allocator: names of the first step, the order, its text while it travels.
+ * Memory:  from the allocator: names of the first step, the order, its text while it is exchanged.
  */
 #ifndef TUTTI_SCHEDULE_STEP_H
 #define TUTTI_SCHEDULE_STEP_H
@@ -36,24 +37,24 @@ typedef struct tt_setting {
     uint64_t chunk_bytes, credit_bytes, fuse_bytes; /* credit 0: endless */
 } tt_setting;
 
-/* A sum of all ranks, outside of the program's; in place, urgent and alone. Nobody has one that
- * another rank has not, as rooted exchanges may. */
+/* A sum of all ranks, apart from the program's; in place, urgent and never fused. Unlike a rooted
+ * exchange it ends on no rank before all have started it. */
 typedef struct tt_carrier {
     const char *name;
-    void *memory;           /* NULL: there is none for it; the exchange is to fail everywhere */
+    void *memory;           /* NULL: out of memory; the exchange must fail on all ranks */
     uint64_t count;         /* of elements, */
     uint32_t element_bytes; /* 8: signed numbers, 1: bytes */
 } tt_carrier;
 
 typedef struct tt_step_host {
     void *owner;
-    /* Make the exchange and tell its end by tt_stepper_carried, not from inside. The carrier and
-     * its memory stay until then. */
+    /* Make the exchange and report its end by tt_stepper_carried, not from inside this call. The
+     * carrier and its memory stay until then. */
     void (*carry)(void *owner, const tt_carrier *carrier);
     void (*apply)(void *owner, const tt_setting *setting);
-    /* Of a sum of so many bytes, by the table of costs; 0: it says nothing. */
+    /* Time of a sum of `bytes` by the table of costs; 0: no line. */
     double (*forecast_ns)(void *owner, uint64_t bytes);
-    /* Rank 0: tuning has ended with this setting, or begins anew with it. */
+    /* Rank 0: tuning has ended with this setting, or starts anew from it. */
     void (*tuned)(void *owner, const tt_tuner_setting *setting, bool is_settled);
 } tt_step_host;
 
@@ -62,19 +63,19 @@ typedef struct tt_step_config {
     tt_setting setting; /* to begin with; the same on all ranks */
     bool learns, tunes; /* likewise */
     bool is_plain;      /* urgencies are ignored */
-    bool is_auto;       /* they are where steps leave nothing to gain */
-    /* Of a setting: steps that are not counted, as many more where what travels together changes,
-     * steps that are, and as many as a sample lasts. */
+    bool is_auto;       /* they are ignored where an order gains nothing */
+    /* Per setting: steps not counted, further ones where fusion changes, and the least and largest
+     * number of steps in a sample. */
     uint32_t warmup_steps, fuse_warmup_steps, sample_steps_min, sample_steps_max;
     uint64_t sample_ns;
-    tt_setting min, max; /* what the tuner tries; a longer fuse_bytes to begin with counts, too */
+    tt_setting min, max; /* range of the tuner; a larger initial fuse_bytes extends it */
 } tt_step_config;
 
-/* At the end of a step. Sums since the beginning. */
+/* State at the end of a step; sums since the start of the job. */
 typedef struct tt_step_moment {
     uint64_t now_ns, waited_ns;       /* waited: by all threads of this rank */
     uint64_t busy_ns, gradient_bytes; /* see tt_control_counters */
-    uint64_t named_count;             /* named calls that all ranks agreed on, carriers' as well */
+    uint64_t named_count;             /* named calls that all ranks agreed on, carriers included */
 } tt_step_moment;
 
 typedef struct tt_step_times {
@@ -95,31 +96,33 @@ tt_status tt_stepper_create(const tt_step_config *config, const tt_step_host *ho
                             const tt_allocator *allocator, tt_stepper **stepper_out);
 void tt_stepper_destroy(tt_stepper *stepper);
 
-/* A gradient is submitted, under this name or "": its urgency, by the order if that names it, else
- * what its caller gave. */
+/* A gradient is submitted, with this name or "": its urgency, by the order if that has the name,
+ * else `given`. */
 int32_t tt_stepper_submit(tt_stepper *stepper, const char *name, int32_t given);
-/* The parameter of this name is used. True: that was worth telling, and further ones are. */
+/* The parameter of this name is used. True: uses are still being learnt. */
 bool tt_stepper_use(tt_stepper *stepper, const char *name);
-/* A sample of an earlier run. False: it is none, or one too many. */
+/* A sample of an earlier run. False: invalid, or one too many. */
 bool tt_stepper_recall(tt_stepper *stepper, const tt_tuner_sample *sample);
-/* All ranks have joined, and are here again. */
+/* All ranks have joined, and their joins have returned. */
 void tt_stepper_joined(tt_stepper *stepper);
 
-/* A step is over. Not while a carrier is under way. */
+/* A step is over. Not while a carrier is in flight. */
 void tt_stepper_end(tt_stepper *stepper, const tt_step_moment *moment);
-/* Make the text that rank 0 has the order of all, as at the end of a step; 0 bytes: there is none.
+/* Make rank 0's text the order of all ranks, as at the end of a step; 0 bytes: no text.
  */
 void tt_stepper_spread(tt_stepper *stepper, const char *text, size_t bytes);
 void tt_stepper_carried(tt_stepper *stepper, tt_status status);
-/* How that went, once no carrier is under way; `*why_out` is empty where a carrier has failed. */
+/* Status of the last end or spread, once no carrier is in flight; `*why_out` is empty where a
+ * carrier has failed. */
 tt_status tt_stepper_status(const tt_stepper *stepper, const char **why_out);
 
 tt_step_counters tt_stepper_count(const tt_stepper *stepper);
-/* Names of the order that no call had so far, of how many, and the most urgent of them. */
+/* Number of names of the order that no call had so far, number of all, and the most urgent unused
+ * one. */
 size_t tt_stepper_unused(const tt_stepper *stepper, size_t *count_out, const char **first_out);
-/* Of the text of the order; 0: there is none. */
+/* Hash of the text of the order; 0: no order. */
 uint64_t tt_stepper_order_hash(const tt_stepper *stepper);
-/* Rank 0: the best samples of this run, quickest first; how many. */
+/* Rank 0: the best samples of this run, quickest first; returns their number. */
 uint32_t tt_stepper_samples(const tt_stepper *stepper,
                             tt_tuner_sample samples[TT_TUNER_RECALLED_MAX]);
 

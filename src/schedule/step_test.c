@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step_test.c - steppers of several ranks in one process: what rank 0 learns and tries holds on all
- * ranks from the same step on, and on none where a rank is missing. */
+ * step_test.c - steppers of several ranks in one process: an order learnt or a setting tried by
+ * rank 0 holds on all ranks from the same step on, and on none where a rank is missing. */
 #include "schedule/step.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@ typedef struct one_rank {
     const tt_carrier *carrier;
     tt_setting setting;
     uint32_t applied_count, settled_count;
-    bool is_away; /* has joined: its part of a sum is nothing */
+    bool is_away; /* has joined: contributes the identity element */
     tt_step_moment now;
     tt_counting_allocator counter;
     tt_allocator allocator;
@@ -28,7 +28,7 @@ typedef struct one_rank {
 
 typedef struct job {
     one_rank ranks[RANKS];
-    tt_status broken; /* what carriers end with */
+    tt_status broken; /* status of carriers */
 } job;
 
 static void carry(void *owner, const tt_carrier *carrier)
@@ -90,7 +90,7 @@ static void job_destroy(job *it)
     }
 }
 
-/* Of what all that are there want to. */
+/* Make the exchange that all present ranks have requested. */
 static tt_status exchange(job *it)
 {
     const tt_carrier *first = it->ranks[0].carrier;
@@ -126,7 +126,7 @@ static tt_status exchange(job *it)
     return status;
 }
 
-/* All that are there end a step; the same exchanges on all of them. */
+/* All present ranks end a step; the same exchanges on all of them. */
 static tt_status job_step(job *it)
 {
     const char *why;
@@ -179,7 +179,7 @@ static void expect_order(job *it, const char *first, const char *last)
     }
 }
 
-static void test_what_rank_0_starts_last_goes_first_everywhere(void **state)
+static void test_tensors_that_rank_0_starts_last_are_most_urgent_on_all_ranks(void **state)
 {
     (void)state;
     job *it = job_create(true, false);
@@ -190,7 +190,7 @@ static void test_what_rank_0_starts_last_goes_first_everywhere(void **state)
     job_destroy(it);
 }
 
-static void test_uses_are_believed_before_the_order_of_starts(void **state)
+static void test_reported_uses_take_precedence_over_the_order_of_starts(void **state)
 {
     (void)state;
     job *it = job_create(true, false);
@@ -198,7 +198,7 @@ static void test_uses_are_believed_before_the_order_of_starts(void **state)
     assert_true(tt_stepper_use(it->ranks[0].stepper, "last"));
     assert_true(tt_stepper_use(it->ranks[0].stepper, "middle"));
     assert_true(tt_stepper_use(it->ranks[0].stepper, "first"));
-    assert_true(tt_stepper_use(it->ranks[1].stepper, "first")); /* which nobody asks for */
+    assert_true(tt_stepper_use(it->ranks[1].stepper, "first")); /* never submitted */
     assert_int_equal(TT_OK, job_step(it));
     expect_order(it, "last", "first");
     job_destroy(it);
@@ -248,7 +248,7 @@ static void test_without_memory_for_the_order_it_fails_on_all_ranks(void **state
     job_destroy(it);
 }
 
-static void test_an_order_is_told_and_a_wrong_one_leaves_the_old(void **state)
+static void test_an_order_is_spread_and_an_invalid_one_changes_nothing(void **state)
 {
     static const char good[] = "tutti order 1\n0\tfirst\n1\tmiddle\n2\tlast\n";
     static const char wrong[] = "tutti order 1\n0\tfirst\n1\tfirst\n";
@@ -271,7 +271,7 @@ static void test_an_order_is_told_and_a_wrong_one_leaves_the_old(void **state)
         const tt_status status = tt_stepper_status(it->ranks[1].stepper, &why);
         assert_int_equal(status, turn == 0 ? TT_OK : TT_ERR_BAD_CONFIG);
     }
-    assert_string_equal(why, "order of tensors: first is there twice");
+    assert_string_equal(why, "order of tensors: first is listed twice; keep one of the lines");
     (void)tt_stepper_submit(it->ranks[0].stepper, "first", 0);
     assert_int_equal(tt_stepper_unused(it->ranks[0].stepper, &count, &first), 2);
     assert_int_equal(count, 3);
@@ -318,7 +318,7 @@ static void test_while_a_rank_has_joined_no_setting_changes(void **state)
     job_destroy(it);
 }
 
-static void test_samples_of_a_profile_are_few_and_good(void **state)
+static void test_invalid_and_surplus_samples_of_a_profile_are_refused(void **state)
 {
     tt_tuner_sample sample = {.setting = {{65536, 1e6, 8192}}, .step_us = 0};
     (void)state;
@@ -333,7 +333,7 @@ static void test_samples_of_a_profile_are_few_and_good(void **state)
     job_destroy(it);
 }
 
-static void test_a_program_without_steps_is_noted_no_longer(void **state)
+static void test_names_of_a_program_without_steps_are_no_longer_recorded(void **state)
 {
     (void)state;
     job *it = job_create(true, false);
@@ -349,16 +349,16 @@ static void test_a_program_without_steps_is_noted_no_longer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_rank_0_starts_last_goes_first_everywhere),
-        cmocka_unit_test(test_uses_are_believed_before_the_order_of_starts),
+        cmocka_unit_test(test_tensors_that_rank_0_starts_last_are_most_urgent_on_all_ranks),
+        cmocka_unit_test(test_reported_uses_take_precedence_over_the_order_of_starts),
         cmocka_unit_test(test_while_a_rank_has_joined_nothing_is_learnt),
         cmocka_unit_test(test_a_carrier_that_fails_changes_nothing),
         cmocka_unit_test(test_without_memory_for_the_order_it_fails_on_all_ranks),
-        cmocka_unit_test(test_an_order_is_told_and_a_wrong_one_leaves_the_old),
+        cmocka_unit_test(test_an_order_is_spread_and_an_invalid_one_changes_nothing),
         cmocka_unit_test(test_tuning_changes_all_ranks_at_once_and_ends),
         cmocka_unit_test(test_while_a_rank_has_joined_no_setting_changes),
-        cmocka_unit_test(test_samples_of_a_profile_are_few_and_good),
-        cmocka_unit_test(test_a_program_without_steps_is_noted_no_longer),
+        cmocka_unit_test(test_invalid_and_surplus_samples_of_a_profile_are_refused),
+        cmocka_unit_test(test_names_of_a_program_without_steps_are_no_longer_recorded),
     };
     return cmocka_run_group_tests_name("step", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * task.c - names of tasks, and where their chunks lie. */
+ * task.c - names of tasks, and byte ranges of their chunks. */
 #include "schedule/task.h"
 
 #include "base/assert.h"

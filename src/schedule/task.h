@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * task.h - what is scheduled: a communication task, and the chunks it is cut into.
+ * task.h - a communication task, and the chunks it is cut into.
  *
  * A task is one operation on one tensor. It passes four transitions, every step anew: declared,
- * ready (its bytes are there), started (handed to the stack below), finished (every chunk is). A
- * chunk is a byte range of its task, never a row. Outside engines see the same four transitions:
- * they receive `start` and report `finish`.
+ * ready (its bytes are available), started (handed to the stack below), finished (all its chunks
+ * are). A chunk is a byte range of its task, never a row. Outside engines see the same four
+ * transitions: they receive `start` and report `finish`.
  *
  * Layer:   schedule; may include base/.
  * Threads: plain data.
@@ -41,7 +41,7 @@ typedef enum tt_task_kind {
     TT_TASK_KIND_COUNT,
 } tt_task_kind;
 
-/* Above layer order: what somebody waits for right now goes before what is needed next step. */
+/* Before layer order: data that is waited for now goes before data that the next step needs. */
 typedef enum tt_task_class {
     TT_TASK_CONTROL,
     TT_TASK_ACTIVATION,
@@ -49,8 +49,8 @@ typedef enum tt_task_class {
     TT_TASK_CLASS_COUNT,
 } tt_task_class;
 
-/* A lane has a queue and a credit of its own: pushes and pulls travel in opposite directions of a
- * duplex link, so one must not hold the other back. */
+/* A lane has a queue and a credit of its own: pushes and pulls use opposite directions of a duplex
+ * link, so one must not hold the other back. */
 typedef enum tt_task_lane {
     TT_LANE_PUSH,
     TT_LANE_PULL,
@@ -95,7 +95,7 @@ tt_task_lane tt_task_kind_lane(tt_task_kind kind);
 
 /* How many chunks `bytes` make: at least one. The last may be shorter, none is longer. */
 uint64_t tt_task_chunk_count(uint64_t bytes, uint64_t chunk_bytes, uint32_t align_bytes);
-/* Where chunk `index` of the task lies; `chunk_bytes` where the task says nothing of its own. */
+/* Byte range of chunk `index` of the task; `chunk_bytes` unless the task has its own. */
 void tt_task_chunk_range(const tt_task_config *task, uint64_t chunk_bytes, uint32_t index,
                          tt_task_chunk *chunk);
 

@@ -100,7 +100,7 @@ bool tt_costs_cover(const tt_costs *costs, const char *placement, uint32_t rank_
 
 /* ---- times ---- */
 
-/* bytes * beta / 2^20, without overflow: beta has a bound, and sizes end to matter at 2^51. */
+/* bytes * beta / 2^20, without overflow: beta has a bound, and sizes are capped at 2^51. */
 static uint64_t slope_ns(uint64_t bytes, uint64_t beta)
 {
     const uint64_t mebibytes = tt_min_u64(bytes >> MIB_SHIFT, UINT64_C(1) << 31);
@@ -108,7 +108,7 @@ static uint64_t slope_ns(uint64_t bytes, uint64_t beta)
     return mebibytes * beta + (rest * beta >> MIB_SHIFT);
 }
 
-/* The line that holds for `bytes`, else the key's last one; NULL: none is of the key. */
+/* The line that holds for `bytes`, else the key's last one; NULL: the key has no line. */
 static const tt_cost *line_near(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes)
 {
     const tt_cost *near = NULL;
@@ -211,15 +211,15 @@ static bool bound_parse(const words *line, size_t field, uint64_t *value_out)
     return number_parse(line, field, UINT64_MAX, value_out);
 }
 
-/* NULL, or what is wrong with the line. */
+/* NULL, or the error in the line. */
 static const char *cost_parse(const char *line, size_t bytes, tt_cost *cost_out)
 {
     const words found = words_cut(line, bytes);
     tt_cost cost = {0};
     uint64_t rank_count;
     if (found.count != FIELD_COUNT) {
-        return "seven words are wanted: collective algorithm placement ranks up-to-bytes alpha-ns "
-               "ns-per-MiB";
+        return "seven words are expected: collective algorithm placement ranks up-to-bytes "
+               "alpha-ns ns-per-MiB";
     }
     if (!name_set(cost.key.collective, found.start[0], found.bytes[0]) ||
         !name_set(cost.key.algorithm, found.start[1], found.bytes[1]) ||
@@ -227,16 +227,16 @@ static const char *cost_parse(const char *line, size_t bytes, tt_cost *cost_out)
         return "a name has 1 to 19 lower-case letters, digits and dashes";
     }
     if (!number_parse(&found, 3, UINT32_MAX, &rank_count) || rank_count == 0) {
-        return "the fourth word is a number of ranks";
+        return "the fourth word must be a number of ranks";
     }
     if (!bound_parse(&found, 4, &cost.bytes_max)) {
-        return "the fifth word is a number of bytes, or any";
+        return "the fifth word must be a number of bytes, or any";
     }
     if (!number_parse(&found, 5, TT_COSTS_ALPHA_MAX, &cost.alpha_ns)) {
-        return "the sixth word is a time in nanoseconds";
+        return "the sixth word must be a time in nanoseconds";
     }
     if (!number_parse(&found, 6, TT_COSTS_BETA_MAX, &cost.beta)) {
-        return "the seventh word is nanoseconds per MiB";
+        return "the seventh word must be nanoseconds per MiB";
     }
     cost.key.rank_count = (uint32_t)rank_count;
     *cost_out = cost;
@@ -265,11 +265,11 @@ tt_status tt_costs_parse(const char *text, size_t text_bytes, tt_costs *costs_ou
     const size_t title_bytes = sizeof(title) - 1;
     costs_out->line_count = 0;
     if (text_bytes > TT_COSTS_TEXT_BYTES_MAX) {
-        tt_text_add(why, "longer than %d bytes", TT_COSTS_TEXT_BYTES_MAX);
+        tt_text_add(why, "the text is longer than %d bytes", TT_COSTS_TEXT_BYTES_MAX);
         return TT_ERR_BAD_CONFIG;
     }
     if (text_bytes < title_bytes || memcmp(text, title, title_bytes) != 0) {
-        tt_text_add(why, "line 1: it must read 'tutti costs 1'");
+        tt_text_add(why, "line 1: expected 'tutti costs 1'");
         return TT_ERR_BAD_CONFIG;
     }
     uint32_t number = 1;

@@ -2,7 +2,7 @@
  *
  * costs.h - a table of costs: alpha + beta * bytes, per collective, algorithm, placement and ranks.
  *
- * As text, which is how it is kept in a file and sent to the ranks:
+ * Its text, which is kept in a file and sent to the ranks:
  *
  *     tutti costs 1
  *     # collective algorithm placement ranks up-to-bytes alpha-ns ns-per-MiB
@@ -10,8 +10,8 @@
  *     allreduce shared shm 4 any 9000 91000
  *
  * Several lines of one (collective, algorithm, placement, ranks) cover bands of sizes; the line
- * with the smallest bound that is not below a size holds for it. Names mean nothing here: who
- * chooses by the table looks for those it knows.
+ * with the smallest bound that is not below a size holds for it. Names have no meaning in this
+ * layer: users of the table look up the names they know.
  *
  *  (1) A time is a function of the table and the key alone, in whole numbers: ranks that hold the
  *      same text compute the same times.
@@ -53,7 +53,7 @@ typedef struct tt_cost_key {
 
 typedef struct tt_cost {
     tt_cost_key key;
-    uint64_t bytes_max; /* it holds up to here; TT_COSTS_ANY_BYTES: for all beyond */
+    uint64_t bytes_max; /* the line holds up to here; TT_COSTS_ANY_BYTES: without limit */
     uint64_t alpha_ns;
     uint64_t beta; /* ns per MiB */
 } tt_cost;
@@ -64,21 +64,21 @@ typedef struct tt_costs {
     tt_cost lines[TT_COSTS_LINES_MAX];
 } tt_costs;
 
-/* A key of names; false if one is empty, too long, or not of letters, digits and dashes. */
+/* Make a key of names; false if one is empty, too long, or not of letters, digits and dashes. */
 bool tt_cost_key_make(tt_cost_key *key, const char *collective, const char *algorithm,
                       const char *placement, uint32_t rank_count);
 
 /* Add a line, or replace the one with its key and bound. TT_ERR_NO_RESOURCE: the table is full. */
 tt_status tt_costs_put(tt_costs *costs, const tt_cost *cost);
 
-/* Does any line speak of this placement and number of ranks? */
+/* Does any line have this placement and number of ranks? */
 bool tt_costs_cover(const tt_costs *costs, const char *placement, uint32_t rank_count);
 
-/* False, and nothing written: no line speaks of this key and size. */
+/* False, and nothing written: no line holds for this key and size. */
 bool tt_costs_time(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
                    uint64_t *time_ns_out);
 
-/* The same, with the key's last line taken for all sizes beyond it: a guess. */
+/* The same, but the key's last line also holds for all sizes beyond it: a guess. */
 bool tt_costs_guess(const tt_costs *costs, const tt_cost_key *key, uint64_t bytes,
                     uint64_t *time_ns_out);
 
@@ -86,8 +86,8 @@ bool tt_costs_guess(const tt_costs *costs, const tt_cost_key *key, uint64_t byte
 tt_cost tt_cost_through(const tt_cost_key *key, const uint64_t bytes[2], const uint64_t time_ns[2],
                         uint64_t bytes_max);
 
-/* `text` need not end in a zero. TT_ERR_BAD_CONFIG: `why` has the number of the first line that is
- * wrong and what is wrong with it; the table is then empty. */
+/* `text` need not end in a zero. TT_ERR_BAD_CONFIG: `why` has the number of the first invalid line
+ * and its error; the table is then empty. */
 tt_status tt_costs_parse(const char *text, size_t text_bytes, tt_costs *costs_out, tt_text *why);
 
 /* Bytes written, without a zero at the end. Room for TT_COSTS_TEXT_BYTES_MAX always suffices. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * costs_test.c - the table answers what its lines say, and its text is checked line by line. */
+ * costs_test.c - times follow from the lines of the table, and its text is checked line by line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void expect_refused(const char *text, const char *reason)
     assert_int_equal(tt_costs_parse(text, strlen(text), &costs, &why), TT_ERR_BAD_CONFIG);
     assert_int_equal(costs.line_count, 0);
     if (strstr(why.bytes, reason) == NULL) {
-        fail_msg("'%s' does not say '%s'", why.bytes, reason);
+        fail_msg("'%s' does not contain '%s'", why.bytes, reason);
     }
 }
 
@@ -73,7 +73,7 @@ static void test_the_narrowest_band_that_holds_a_size_decides(void **state)
     assert_int_equal(time_of(&costs, "ring", UINT64_MAX), 9);
 }
 
-static void test_nothing_is_said_of_what_was_not_measured(void **state)
+static void test_a_size_that_was_not_measured_has_no_time(void **state)
 {
     (void)state;
     static tt_costs costs;
@@ -92,7 +92,7 @@ static void test_nothing_is_said_of_what_was_not_measured(void **state)
     assert_false(tt_costs_cover(&costs, "lo", 4));
 }
 
-static void test_a_guess_goes_on_as_the_last_line_does(void **state)
+static void test_a_guess_extends_the_last_line(void **state)
 {
     (void)state;
     static tt_costs costs;
@@ -122,7 +122,7 @@ static void test_a_line_with_the_same_key_is_replaced(void **state)
     assert_int_equal(time_of(&costs, "ring", 1), 2);
 }
 
-static void test_a_full_table_takes_no_more(void **state)
+static void test_a_full_table_refuses_lines(void **state)
 {
     (void)state;
     static tt_costs costs;
@@ -188,7 +188,7 @@ static void test_text_and_table_are_inverse(void **state)
     assert_int_equal(time_of(&again, "flat", 0), 1500);
 }
 
-static void test_the_wrong_line_is_named(void **state)
+static void test_an_error_has_the_number_of_its_line(void **state)
 {
     (void)state;
     expect_refused("", "line 1");
@@ -220,14 +220,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_time_is_alpha_and_beta_times_bytes),
         cmocka_unit_test(test_the_narrowest_band_that_holds_a_size_decides),
-        cmocka_unit_test(test_nothing_is_said_of_what_was_not_measured),
-        cmocka_unit_test(test_a_guess_goes_on_as_the_last_line_does),
+        cmocka_unit_test(test_a_size_that_was_not_measured_has_no_time),
+        cmocka_unit_test(test_a_guess_extends_the_last_line),
         cmocka_unit_test(test_a_line_with_the_same_key_is_replaced),
-        cmocka_unit_test(test_a_full_table_takes_no_more),
+        cmocka_unit_test(test_a_full_table_refuses_lines),
         cmocka_unit_test(test_extreme_times_do_not_overflow),
         cmocka_unit_test(test_a_line_goes_through_its_two_points),
         cmocka_unit_test(test_text_and_table_are_inverse),
-        cmocka_unit_test(test_the_wrong_line_is_named),
+        cmocka_unit_test(test_an_error_has_the_number_of_its_line),
         cmocka_unit_test(test_too_long_a_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_test.c - lines with wild samples, and the threshold against its definition. */
+ * linear_test.c - lines with outliers, and the threshold against its definition. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static void assert_within(double share, double expected, double found)
     }
 }
 
-static void test_a_quarter_of_wild_samples_does_not_move_the_line(void **state)
+static void test_a_quarter_of_outliers_does_not_move_the_line(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 50; seed++) {
@@ -58,7 +58,7 @@ static void test_the_threshold_is_the_smallest_size_that_passes_the_ratio(void *
     assert_within(0.01, 0.48e6, tt_linear_threshold_bytes(&fast, 0.8)); /* 56 Gb/s */
 }
 
-static void test_costs_of_nothing_have_a_threshold_too(void **state)
+static void test_costs_of_zero_have_a_threshold_too(void **state)
 {
     (void)state;
     assert_true(isinf(tt_linear_threshold_bytes(&(tt_linear){10, 0}, 0.8)));
@@ -82,9 +82,9 @@ static void test_samples_that_make_no_line_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_quarter_of_wild_samples_does_not_move_the_line),
+        cmocka_unit_test(test_a_quarter_of_outliers_does_not_move_the_line),
         cmocka_unit_test(test_the_threshold_is_the_smallest_size_that_passes_the_ratio),
-        cmocka_unit_test(test_costs_of_nothing_have_a_threshold_too),
+        cmocka_unit_test(test_costs_of_zero_have_a_threshold_too),
         cmocka_unit_test(test_samples_that_make_no_line_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tune.h - the door of this folder: what calls cost, as a table and as a line; settings that cost
- * least.
+ * tune.h - the door of this folder: costs of calls, as a table and as a line; settings with the
+ * least cost.
  *
  * Layer:   tune; may include base/ only. No I/O, no clock.
  * Threads: pure.

@@ -2,17 +2,18 @@
  *
  * tuner.c - proposals: (0) the present setting, (1) the seed, then smaller and larger than the seed
  * along each dimension, then the largest expected improvement over a grid of the cube, or where
- * none is expected, what is farthest from all that was tried; last, the final: the present setting
+ * none is expected, the point farthest from all samples; last, the final: the present setting
  * again, and the quickest again.
  *
- * Around a seed in a corner all may be alike though a valley lies elsewhere: where it takes two
- * dimensions to enter it, no step along one of them shows it. So the search does not end early.
+ * Around a seed in a corner all times may be equal though there is a valley elsewhere: if entering
+ * it takes a change in two dimensions, no step along one of them shows it. So the search does not
+ * end early.
  *
- * The quickest of many is partly the luckiest, and the present setting's first time may hold what a
- * job does but once. So another setting must be better in its second sample, too. That one may be
- * disturbed, by programs that come and go: where it contradicts the first, a third decides.
+ * The quickest of many samples is partly luck, and the present setting's first time may include
+ * one-time work of the job. So another setting must be better in its second sample, too. Other
+ * programs may disturb that one: where it contradicts the first, a third decides.
  *
- * Values are logarithms of step times: a share counts the same everywhere. */
+ * Values are logarithms of step times: a relative change counts the same everywhere. */
 #include "tune/tuner.h"
 
 #include <math.h>
@@ -21,15 +22,15 @@
 #include "base/base.h"
 
 enum {
-    GRID_1 = 65, /* points a dimension, by number of dimensions */
+    GRID_1 = 65, /* points per dimension, by number of dimensions */
     GRID_2 = 33,
     GRID_3 = 15,
-    FINAL = 3, /* samples that are kept for it; the last is for doubts */
+    FINAL = 3, /* samples reserved for the final; the last one for contradictions */
 };
 
 static const double around_step = 0.25;       /* of the cube, from the seed */
-static const double improvement_min = 0.0005; /* below this share nothing is expected */
-static const double same_distance = 0.01;     /* nearer points are one */
+static const double improvement_min = 0.0005; /* a smaller relative improvement counts as none */
+static const double same_distance = 0.01;     /* nearer points count as the same */
 
 /* ---- the cube ----------------------------------------------------------------------------------
  */
@@ -66,7 +67,7 @@ static double distance(const tt_tuner *tuner, const tt_gauss_point *a, const tt_
     return largest;
 }
 
-/* From the nearest of the samples that this run told. */
+/* Distance from the nearest sample of this run. */
 static double distance_to_told(const tt_tuner *tuner, const tt_gauss_point *point)
 {
     double nearest = 1;
@@ -143,7 +144,7 @@ static const tt_tuner_sample *told(const tt_tuner *tuner, uint32_t index)
     return &tuner->samples[told_place(tuner, index)];
 }
 
-/* Of those told; 0, the start, unless another was better by the margin. */
+/* Quickest sample of this run; 0, the start, unless another was better by the margin. */
 static uint32_t quickest(const tt_tuner *tuner)
 {
     uint32_t best = 0;
@@ -157,7 +158,7 @@ static uint32_t quickest(const tt_tuner *tuner)
     return best;
 }
 
-/* By the samples of the final, and by the margin. */
+/* Is the favourite better in the samples of the final, by the margin? */
 static bool favourite_is_better(const tt_tuner *tuner)
 {
     const double bar_us = told(tuner, 0)->step_us * (1 - tuner->config.margin);
@@ -170,7 +171,7 @@ static bool final_is_over(const tt_tuner *tuner)
            (tuner->final_count == FINAL - 1 && favourite_is_better(tuner));
 }
 
-/* What the final left. */
+/* The setting that won the final. */
 static tt_tuner_setting answer(const tt_tuner *tuner)
 {
     const bool is_kept = tuner->favourite == 0 || !favourite_is_better(tuner);
@@ -212,7 +213,7 @@ static uint32_t grid_count(const tt_tuner *tuner)
     return counts[tuner->config.dimension_count - 1];
 }
 
-/* False where all points are taken. */
+/* False: no point is left. */
 static bool propose_far(const tt_tuner *tuner, tt_gauss_point *point_out)
 {
     double farthest = same_distance;
@@ -229,7 +230,7 @@ static bool propose_far(const tt_tuner *tuner, tt_gauss_point *point_out)
     return is_found;
 }
 
-/* False where no point promises anything. */
+/* False: no point has an expected improvement. */
 static bool propose(const tt_tuner *tuner, tt_gauss_point *point_out)
 {
     tt_gauss_point points[TT_TUNER_SAMPLES_MAX];
@@ -239,7 +240,7 @@ static bool propose(const tt_tuner *tuner, tt_gauss_point *point_out)
         points[i] = to_cube(tuner, &tuner->samples[i].setting);
         values[i] = log(tuner->samples[i].step_us);
     }
-    for (uint32_t i = 0; i < tuner->told_count; i++) { /* to be improved on: what holds today */
+    for (uint32_t i = 0; i < tuner->told_count; i++) { /* to improve on */
         best = fmin(best, log(told(tuner, i)->step_us));
     }
     tt_gauss gauss;
@@ -258,7 +259,7 @@ static bool propose(const tt_tuner *tuner, tt_gauss_point *point_out)
     return is_found;
 }
 
-/* The best of a profile, to be tried again; the seed where there is none. */
+/* The best sample of a profile, to be measured again; the seed if there is none. */
 static tt_gauss_point second_point(const tt_tuner *tuner)
 {
     const uint32_t recalled_count = tuner->sample_count - tuner->told_count;
@@ -271,7 +272,7 @@ static tt_gauss_point second_point(const tt_tuner *tuner)
     return to_cube(tuner, best != NULL ? &best->setting : &tuner->config.seed);
 }
 
-/* False: enough was tried. */
+/* False: the search is over. */
 static bool search_setting(const tt_tuner *tuner, tt_tuner_setting *setting_out)
 {
     const bool is_warm = tuner->sample_count > tuner->told_count;
@@ -327,7 +328,7 @@ bool tt_tuner_is_final(const tt_tuner *tuner)
     return tuner->is_asking && tuner->favourite > 0;
 }
 
-/* The present setting is taken at its best, another at what its last sample says. */
+/* The present setting counts with its best time, another with its last. */
 static void tell_final(tt_tuner *tuner, double step_us)
 {
     const uint32_t index = tuner->final_count == 0 ? 0 : tuner->favourite;

@@ -45,8 +45,8 @@ static double trap(const tt_tuner_setting *setting)
     return fabs(log(setting->at[0] / 4e6)) < 0.01 ? 1000 : 1500 + setting->at[0] * 1e-6;
 }
 
-/* As steps over 250 Mbit/s are: only short chunks that wait for no long batch overtake. Along one
- * dimension alone nothing is gained. */
+/* Like steps over 250 Mbit/s: only short chunks that do not wait for a long batch overtake. A
+ * change in one dimension alone gains nothing. */
 static double valley(const tt_tuner_setting *setting)
 {
     const double chunk = log(setting->at[TT_TUNER_CHUNK] / 16e3) / log(32);
@@ -63,9 +63,9 @@ static tt_tuner_config config_3d(void)
                              .seed = {{90e3, 8e6, 16e3}}};
 }
 
-/* Steps of a job on busy cores: most within some percent of what the setting takes, some much
- * longer, and at times all of a sample. The first ones under a setting are slow; step.c leaves
- * them out, all but one. A sample is the lower quartile. */
+/* Steps of a job on busy cores: most within some percent of the setting's time, some much longer,
+ * and at times all of a sample. The first ones under a setting are slow; step.c leaves them out,
+ * all but one. A sample is the lower quartile. */
 static double busy_us(double cost_us, bool is_final, tt_random *random)
 {
     enum { STEPS = 7, FINAL_STEPS = 21 };
@@ -86,7 +86,7 @@ static double busy_us(double cost_us, bool is_final, tt_random *random)
     return times_us[count / 4];
 }
 
-/* What the setting that was found really takes. */
+/* Undisturbed time of the setting that was found. */
 static double busy_run(tt_tuner *tuner, cost_fn *cost, uint64_t seed)
 {
     tt_random random;
@@ -108,7 +108,7 @@ static uint32_t run(tt_tuner *tuner, cost_fn *cost, double noise, uint64_t seed)
     uint32_t count = 0;
     while (tt_tuner_ask(tuner, &setting)) {
         tt_tuner_setting again;
-        assert_true(tt_tuner_ask(tuner, &again)); /* the same until it is told */
+        assert_true(tt_tuner_ask(tuner, &again)); /* the same until its time is reported */
         assert_memory_equal(&setting, &again, sizeof(setting));
         tt_tuner_tell(tuner, cost(&setting) * (1 + noise * (tt_random_real(&random) - 0.5)));
         assert_true(++count <= TT_TUNER_SAMPLES_MAX);
@@ -170,7 +170,7 @@ static void test_it_never_ends_worse_than_it_began(void **state)
     }
 }
 
-/* All settings are alike, but the sample of that number takes so long. */
+/* All settings take equally long, except for the sample of that number. */
 static uint32_t run_odd(tt_tuner *tuner, uint32_t odd, double odd_us)
 {
     tt_tuner_setting setting;
@@ -183,7 +183,7 @@ static uint32_t run_odd(tt_tuner *tuner, uint32_t odd, double odd_us)
     return count;
 }
 
-static void test_luck_of_one_sample_does_not_win(void **state)
+static void test_one_lucky_sample_does_not_win(void **state)
 {
     (void)state;
     tt_tuner tuner;
@@ -240,19 +240,19 @@ static int busy_runs(const tt_tuner_config *config, cost_fn *cost)
     return found;
 }
 
-static void test_a_valley_is_found_beside_busy_programs(void **state)
+static void test_a_valley_is_found_despite_disturbed_samples(void **state)
 {
     (void)state;
     tt_tuner_config config = config_3d();
     assert_true(busy_runs(&config, valley) >= BUSY_RUNS * 6 / 10);
     config.start = (tt_tuner_setting){{256e3, 256e6, 64e3}};
     assert_true(busy_runs(&config, valley) >= BUSY_RUNS * 6 / 10);
-    config = config_3d(); /* a corner from which nothing can be seen */
+    config = config_3d(); /* a corner in which all times are equal */
     config.seed = (tt_tuner_setting){{512e3, 16e6, 256e3}};
     assert_true(busy_runs(&config, valley) >= BUSY_RUNS * 3 / 10);
 }
 
-static void test_where_all_is_alike_the_present_setting_stays(void **state)
+static void test_where_all_times_are_equal_the_present_setting_stays(void **state)
 {
     (void)state;
     int kept = 0;
@@ -351,7 +351,7 @@ static void test_a_profile_shortens_the_search(void **state)
     assert_false(tt_tuner_recall(&second, &first.samples[0]));
 }
 
-static void test_drift_begins_anew_from_the_answer(void **state)
+static void test_drift_restarts_tuning_from_the_answer(void **state)
 {
     (void)state;
     tt_tuner tuner;
@@ -374,7 +374,7 @@ static void test_drift_begins_anew_from_the_answer(void **state)
     assert_memory_equal(&before, &after, sizeof(before));
 }
 
-static void test_insane_times_do_no_harm(void **state)
+static void test_invalid_times_do_no_harm(void **state)
 {
     (void)state;
     static const double wrong[] = {NAN, -1, INFINITY, 0};
@@ -390,7 +390,7 @@ static void test_insane_times_do_no_harm(void **state)
     assert_false(tt_tuner_watch(&tuner, NAN));
 }
 
-static void test_wrong_configurations_are_refused_in_words(void **state)
+static void test_invalid_configurations_are_refused_with_a_reason(void **state)
 {
     (void)state;
     tt_tuner tuner;
@@ -421,17 +421,17 @@ int main(void)
         cmocka_unit_test(test_a_bowl_is_found_in_fifteen_samples),
         cmocka_unit_test(test_the_same_samples_give_the_same_proposals),
         cmocka_unit_test(test_it_never_ends_worse_than_it_began),
-        cmocka_unit_test(test_luck_of_one_sample_does_not_win),
+        cmocka_unit_test(test_one_lucky_sample_does_not_win),
         cmocka_unit_test(test_the_final_repeats_the_start_and_the_quickest),
         cmocka_unit_test(test_a_disturbed_final_is_repeated),
-        cmocka_unit_test(test_a_valley_is_found_beside_busy_programs),
-        cmocka_unit_test(test_where_all_is_alike_the_present_setting_stays),
+        cmocka_unit_test(test_a_valley_is_found_despite_disturbed_samples),
+        cmocka_unit_test(test_where_all_times_are_equal_the_present_setting_stays),
         cmocka_unit_test(test_the_search_does_not_end_early),
         cmocka_unit_test(test_one_and_three_dimensions_work_too),
         cmocka_unit_test(test_a_profile_shortens_the_search),
-        cmocka_unit_test(test_drift_begins_anew_from_the_answer),
-        cmocka_unit_test(test_insane_times_do_no_harm),
-        cmocka_unit_test(test_wrong_configurations_are_refused_in_words),
+        cmocka_unit_test(test_drift_restarts_tuning_from_the_answer),
+        cmocka_unit_test(test_invalid_times_do_no_harm),
+        cmocka_unit_test(test_invalid_configurations_are_refused_with_a_reason),
         cmocka_unit_test(test_the_seed_is_that_of_the_cost_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,7 +224,7 @@ class Mpi(unittest.TestCase):
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 2, ranks.WORKER, "init", TUTTI_CONTROL_TRANSPORT="mpi",
                                 TUTTI_ENGINE="", TUTTI_START_TIMEOUT="100")
-            self.assertIn("TUTTI_CONTROL_TRANSPORT=mpi goes with TUTTI_ENGINE=mpi", ended.stdout)
+            self.assertIn("TUTTI_CONTROL_TRANSPORT=mpi needs TUTTI_ENGINE=mpi", ended.stdout)
 
     def test_waiting_over_mpi_uses_a_twentieth_of_a_core_at_most(self):
         """Rank 1 comes two seconds late: rank 0, which waits, looks ever less often. Others on the

@@ -2,12 +2,12 @@
  *
  * adasum.c - Adasum by recursive halving (Maleki et al. 2020, section 4): all-reduce of 2^k ranks.
  *
- * As in halving.c, partners at distance 1, 2, 4 ... exchange halves of what they are still
- * responsible for. But the two vectors that meet at a level are spread over a block of
- * 2^(level + 1) ranks, and are blended by their products over the whole of them. So a level is:
- * exchange halves; take the products of the own part; add those up over the block by recursive
- * doubling; blend. Afterwards the parts are gathered on the way back. 2 (P - 1) / P of the bytes,
- * and log2 P (log2 P + 1) / 2 tiny exchanges.
+ * As in halving.c, partners at distance 1, 2, 4 ... exchange halves of the range they are still
+ * responsible for. But the two vectors that are combined at a level are spread over a block of
+ * 2^(level + 1) ranks, and are blended by their products over all of it. So a level is: exchange
+ * halves; take the products of the own part; add those up over the block by recursive doubling;
+ * blend. Afterwards the parts are gathered on the way back. 2 (P - 1) / P of the bytes, and log2 P
+ * (log2 P + 1) / 2 tiny exchanges.
  *
  * The vector is one lane, because its products are of the whole. Halves that are longer than a
  * frame take several rounds.
@@ -21,9 +21,9 @@
 
 enum { PRODUCTS_BYTES = sizeof(tt_products) };
 
-_Static_assert(PRODUCTS_BYTES == 24, "products travel between ranks");
+_Static_assert(PRODUCTS_BYTES == 24, "products are sent between ranks");
 
-/* What a round does. */
+/* Kinds of rounds. */
 typedef enum phase {
     PHASE_COPY,
     PHASE_HALVE,    /* step: which segment */
@@ -105,7 +105,7 @@ static place place_of(const tt_problem *problem, uint32_t round)
             return (place){.phase = PHASE_GATHER, .level = level, .step = round};
         }
     }
-    return (place){.phase = PHASE_FINISH}; /* beyond the plan: never asked for */
+    return (place){.phase = PHASE_FINISH}; /* beyond the plan: never requested */
 }
 
 /* Own products of (level, exchange) in scratch, exchange 0 .. level + 1; arriving ones follow all
@@ -168,8 +168,8 @@ static tt_span range_after(const tt_problem *problem, uint32_t rank, uint32_t tu
     return range;
 }
 
-/* One segment of what partners exchange: down, the other's half goes and the own one comes; up, the
- * own part goes and the other's comes. */
+/* One segment that partners exchange: down, send the partner's half and receive the own one; up,
+ * send the own part and receive the partner's. */
 static bool exchange_move(const tt_problem *problem, place at, uint32_t index, tt_move *move_out)
 {
     const bool is_down = at.phase == PHASE_HALVE, is_send = index == 0;

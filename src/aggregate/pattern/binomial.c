@@ -2,9 +2,9 @@
  *
  * binomial.c - trees of depth ceil(log2 P): reduce to a root, broadcast from it, or both.
  *
- * Ranks are renumbered so that the root is 0. In turn t a rank whose lowest set bit is t hands its
- * sum to the rank without that bit; a broadcast runs the same turns backwards. Long vectors travel
- * in lanes, one behind the other, so that all levels work at once.
+ * Ranks are renumbered so that the root is 0. In turn t a rank whose lowest set bit is t sends its
+ * sum to the rank without that bit; a broadcast runs the same turns backwards. Long vectors are cut
+ * into lanes, so that all levels work at once.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -29,7 +29,7 @@ static void binomial_plan(const tt_problem *problem, tt_plan *plan_out)
         .fan = 1,
         .partner_max = depth + 1,
         .frame_bytes = (uint32_t)frame_bytes,
-        /* the sum on its way, and one arrival slot per turn */
+        /* the partial sum, and one arrival slot per turn */
         .scratch_bytes = is_broadcast ? 0 : frame_bytes * (depth + 1),
     };
     switch (problem->collective) {
@@ -58,7 +58,7 @@ static uint32_t member_of(const tt_problem *problem, uint32_t number)
     return (number + problem->root) % problem->size;
 }
 
-/* Turn t of the way up: hand over, take in, or rest. */
+/* Turn t of the reduction: send, receive, or nothing. */
 static bool up_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
     const uint32_t number = number_of(problem);
@@ -80,7 +80,7 @@ static bool up_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_m
     return true;
 }
 
-/* Turn t of the way down, the highest first: the mirror image of the way up. */
+/* Turn t of the broadcast, the highest first: the mirror image of the reduction. */
 static bool down_move(const tt_problem *problem, uint32_t turn, tt_cursor at, tt_move *move_out)
 {
     if (!up_move(problem, turn, at, move_out)) {

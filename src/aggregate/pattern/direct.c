@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * direct.c - rank r owns slice r: everyone sends it there, it adds them in rank order, and (for an
- * all-reduce) sends the result to everyone. Two phases whatever the number of ranks; the same
- * bytes as a ring; halves are rounded once.
+ * direct.c - rank r owns slice r: all ranks send it there, r adds them in rank order, and (for an
+ * all-reduce) sends the result to all. Two phases for any number of ranks; the same bytes as a
+ * ring; halves are rounded once.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -36,7 +36,7 @@ static void direct_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-/* Where the slice of `owner` lies in the vector, as far as this lane covers it. */
+/* The part of the slice of `owner` that this lane covers. */
 static uint64_t owned(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t owner,
                       uint64_t *bytes_out)
 {

@@ -52,7 +52,7 @@ static bool barrier_move(const tt_problem *problem, tt_cursor at, tt_move *move_
         return false;
     }
     const uint32_t distance = UINT32_C(1) << at.round;
-    TT_ASSERT(distance < problem->size); /* else a rank would meet itself, or one twice */
+    TT_ASSERT(distance < problem->size); /* else a rank is its own partner, or one comes twice */
     const uint32_t back = problem->size - distance % problem->size;
     move_out->kind = at.index == 0 ? TT_MOVE_SEND : TT_MOVE_STORE;
     move_out->peer = (problem->self + (at.index == 0 ? distance : back)) % problem->size;

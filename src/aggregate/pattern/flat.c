@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flat.c - everyone sends everything to everyone: all-reduce of small vectors, and barriers, in one
- * phase.
+ * flat.c - every rank sends its vector to all others: all-reduce of small vectors, and barriers, in
+ * one phase.
  *
  * Every rank adds all inputs in rank order, so the bits agree without a second phase, and halves
  * are rounded once.

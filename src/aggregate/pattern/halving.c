@@ -2,9 +2,9 @@
  *
  * halving.c - recursive halving and doubling (Rabenseifner 2004): all-reduce of middle sizes.
  *
- * Partners at distance 1, 2, 4 ... exchange halves of what they are still responsible for and
- * add; then the same way back, storing. 2 log2 P exchanges, 2 (P - 1) / P of the bytes. Folding
- * for P not a power of two as in doubling.c.
+ * Partners at distance 1, 2, 4 ... exchange halves of the range they are still responsible for and
+ * add; then the same way back, storing. 2 log2 P exchanges, 2 (P - 1) / P of the bytes. Folding for
+ * P not a power of two as in doubling.c.
  *
  * Rounds: 0 copy, 1 fold, k halvings, finish, k doublings, unfold.
  */
@@ -63,7 +63,7 @@ static uint64_t slot_of(const tt_problem *problem, const tt_plan *plan, uint32_t
     return slot;
 }
 
-/* Exchange of turn `turn`: give the partner its half and reduce (or store) the own one. */
+/* Exchange of turn `turn`: send the partner's half and reduce (or store) the own one. */
 static void exchange_move(const tt_problem *problem, uint32_t turn, bool is_halving,
                           tt_move *move_out, bool is_send)
 {

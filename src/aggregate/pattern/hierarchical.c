@@ -2,11 +2,11 @@
  *
  * hierarchical.c - shared memory inside hosts, rings between them.
  *
- * A chunk is cut into as many rails as the smallest host has members, or fewer (TUTTI_RAILS): a
- * network card needs few ranks to be busy, and each more costs processor time. Member l of every
- * host sums rail l over its host's buffers (views), runs a ring with the other members l on it, and
- * stores the result to all buffers of its host. Each byte crosses each host's network card
- * 2 (H - 1) / H times, however many ranks a host has; lanes overlap the three phases.
+ * A chunk is cut into as many rails as the smallest host has members, or fewer (TUTTI_RAILS): few
+ * ranks saturate a network card, and each more costs processor time. Member l of every host sums
+ * rail l over its host's buffers (views), runs a ring with the other members l on it, and stores
+ * the result to all buffers of its host. Each byte crosses each host's network card 2 (H - 1) / H
+ * times, however many ranks a host has; lanes overlap the three phases.
  *
  * Rounds: copy in, local barrier, local sum, ring, spread, local barrier, copy out. Ranks whose
  * buffers lie in the arena skip the copies.
@@ -17,7 +17,7 @@
 
 enum { ROUND_IN, ROUND_IN_READY, ROUND_SUM, ROUND_RING };
 
-enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, a frame's own cost shows */
+enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, the cost per frame dominates */
 
 /* Rails share a segment: lanes stay short, however many rails there are, and so overlap better. */
 static uint32_t rail_segment(const tt_problem *problem)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pairwise.c - every part goes straight from its owner to its reader: all-gather, gather, scatter,
- * all-to-all, send and receive. One round; parts may differ in length.
+ * pairwise.c - every part is sent directly from its owner to its reader: all-gather, gather,
+ * scatter, all-to-all, send and receive. One round; parts may differ in length.
  *
  * The first lane carries a frame for every pair that has one, even an empty one, so that
  * zero-length calls still synchronise; later lanes skip parts that have ended.
@@ -68,7 +68,7 @@ static void pairwise_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-/* Does `from` have something for `to` in this collective? */
+/* Does `from` send a part to `to` in this collective? */
 static bool has_edge(const tt_problem *problem, uint32_t from, uint32_t to)
 {
     switch (problem->collective) {
@@ -85,7 +85,7 @@ static bool has_edge(const tt_problem *problem, uint32_t from, uint32_t to)
     }
 }
 
-/* Where what goes to `peer` lies in the input. */
+/* Offset in the input of the part for `peer`. */
 static uint64_t outgoing(const tt_problem *problem, uint32_t peer, uint64_t *bytes_out)
 {
     switch (problem->collective) {
@@ -99,7 +99,7 @@ static uint64_t outgoing(const tt_problem *problem, uint32_t peer, uint64_t *byt
     }
 }
 
-/* Where what comes from `peer` belongs in the output. */
+/* Offset in the output of the part from `peer`. */
 static uint64_t incoming(const tt_problem *problem, uint32_t peer, uint64_t *bytes_out)
 {
     switch (problem->collective) {

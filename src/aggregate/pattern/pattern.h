@@ -67,7 +67,7 @@ static inline uint32_t log2_floor(uint32_t value)
 uint64_t tt_part_bytes_max(const tt_problem *problem);
 
 /* A ring all-reduce among `count` ranks; peers are positions in the ring. Of each slice only the
- * piece that lies in `lane` travels. */
+ * piece in `lane` is sent. */
 typedef struct tt_ring {
     uint32_t position, count;
     uint32_t element_bytes;
@@ -83,13 +83,13 @@ typedef struct tt_ring {
  * odd) before an exchange among 2^k ranks, and unfold after. False: this rank takes no part. */
 bool tt_fold_move(const tt_problem *problem, bool is_unfold, tt_move *move_out);
 
-/* Facts: do all members share what the algorithm needs? */
+/* By the facts: do all members share the buffers that the algorithm needs? */
 bool tt_all_shared(const tt_problem *problem);
 
-/* A barrier: an empty frame to and from everyone; two ranks or more. */
+/* A barrier: an empty frame to and from every other member; two ranks or more. */
 bool tt_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out);
 
-/* As tt_slice, but slices begin on cache lines; the last takes what is left over. */
+/* As tt_slice, but slices begin on cache lines; the last takes the remainder. */
 tt_span tt_line_slice(uint64_t bytes, uint32_t count, uint32_t index);
 
 /* Copy the lane's chunk into the own shared slot, or out of it; false where the buffer itself is

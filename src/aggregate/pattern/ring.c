@@ -6,13 +6,13 @@
  * reduce-scatter, then P - 1 of all-gather: 2 (P - 1) / P of the vector goes over each link, the
  * lower bound (Patarasuk and Yuan 2009). Lanes overlap, so that links stay busy: each has a segment
  * of every slice, and slices are parts of the whole vector, so that the order in which an element
- * is summed depends on its place alone and not on how long segments are.
+ * is summed depends on its place alone and not on the length of segments.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
 #include "base/assert.h"
 
-enum { LINE_SLICE_BYTES_MIN = 4096 }; /* slices so long begin on cache lines */
+enum { LINE_SLICE_BYTES_MIN = 4096 }; /* slices at least this long begin on cache lines */
 
 uint32_t tt_ring_round_count(uint32_t count)
 {
@@ -60,7 +60,7 @@ bool tt_ring_move(const tt_ring *ring, uint32_t round, uint32_t index, tt_move *
     const uint32_t count = ring->count;
     TT_ASSERT(ring->position < count);
     TT_ASSERT(round < tt_ring_round_count(count));
-    if (round == count - 1) { /* the own slice is complete: finish it before it travels on */
+    if (round == count - 1) { /* the own slice is complete: finish it before it is sent on */
         const uint64_t offset = ring_slice(ring, 1, &move_out->bytes);
         move_out->kind = TT_MOVE_WORK;
         move_out->work = TT_WORK_FINISH;
@@ -94,7 +94,7 @@ static bool ring_fits(const tt_problem *problem)
            problem->collective == TT_REDUCESCATTER;
 }
 
-/* The first slices are the longest, or the last one, which has what is less than a line. */
+/* The longest slice is one of the first, or the last one, which has the remainder of a line. */
 static uint64_t slice_bytes_max(const tt_problem *problem)
 {
     const tt_ring ring = {
@@ -120,7 +120,7 @@ static void ring_plan(const tt_problem *problem, tt_plan *plan_out)
         plan_out->lane_bytes = segment;
         plan_out->lane_count = lanes_for(part_bytes_max, segment);
         plan_out->round_count = problem->size;
-        /* reduce-scatter: one slot per part on its way, and one for arrivals */
+        /* reduce-scatter: one slot per part, and one for arrivals */
         plan_out->scratch_bytes =
             problem->collective == TT_REDUCESCATTER ? segment * (problem->size + 1) : 0;
     }
@@ -146,7 +146,7 @@ static bool allreduce_move(const tt_problem *problem, const tt_plan *plan, tt_cu
     return tt_ring_move(&ring, at.round, at.index, move_out);
 }
 
-/* Where the piece of part `index` that lane covers begins in a vector of all parts. */
+/* Offset, in a vector of all parts, of the piece of part `index` that lane covers. */
 static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t lane, uint32_t index,
                       uint64_t *bytes_out)
 {
@@ -154,7 +154,7 @@ static uint64_t piece(const tt_problem *problem, const tt_plan *plan, uint64_t l
     return tt_part_offset(problem, index) + lane * plan->lane_bytes;
 }
 
-/* Round 0 puts the own part in place; round r passes on the part that came r rounds ago. */
+/* Round 0 puts the own part in place; round r sends on the part of round r - 1. */
 static bool allgather_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                            tt_move *move_out)
 {

@@ -4,12 +4,12 @@
  * in rank order, and stores it to all of them. Every byte is read once and written once, the
  * bound for an in-place sum on one host; halves are rounded once.
  *
- * Everyone first tells where its buffers lie (facts), which is also the first barrier. If all lie
- * in the arena, there is one lane: sum, then a barrier. Otherwise lanes of one staging slot each:
- * copy in, barrier, sum over slots, barrier, copy out; ranks whose buffers are shared skip the
- * copies. A rank's own slice is summed from and to its buffers and never staged: what lies before
- * it and after it is copied, in a round each. Before the facts are known the plan is the staged
- * one.
+ * All ranks first exchange where their buffers are (facts), which is also the first barrier. If all
+ * are in the arena, there is one lane: sum, then a barrier. Otherwise lanes of one staging slot
+ * each: copy in, barrier, sum over slots, barrier, copy out; ranks whose buffers are shared skip
+ * the copies. A rank's own slice is summed from and to its buffers and never staged: the parts
+ * before and after it are copied, in a round each. Before the facts are known the plan is the
+ * staged one.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"

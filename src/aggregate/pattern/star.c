@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * star.c - all-reduce of small vectors, and barriers, through the first member: everyone sends to
- * it, it adds in rank order and sends the sum to all.
+ * star.c - all-reduce of small vectors, and barriers, through member 0: all send to it, it adds in
+ * rank order and sends the sum to all.
  *
  * One hop more than flat, but 2 (P - 1) frames instead of P (P - 1). Where several ranks share a
- * core, what all of them do together decides, not how many hops there are.
+ * core, the total work of all ranks decides, not the number of hops.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -34,7 +34,7 @@ static void star_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-/* The center's: arrivals to slots, their sum, the sum to all. */
+/* Moves of the center: store arrivals in slots, sum them, send the sum to all. */
 static bool center_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
                         tt_move *move_out)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * views.c - collectives of one host other than the all-reduce, each byte moved once and by nobody
- * else than a rank that has part in it:
+ * views.c - collectives of one host other than the all-reduce; each byte is copied once, by a rank
+ * that takes part:
  *
- *   broadcast       all ranks copy, slice by slice, from the root's input to all outputs
- *   allgather       every rank copies its input to all outputs; gather: to the root's
- *   scatter         every rank takes its part from the root's input
- *   alltoall        every rank gives its parts to all outputs, the next rank's first, so that not
- *                   all write to one; an input that was just made is still in its rank's cache
- *   reducescatter   every rank sums its part of all inputs
- *   reduce          all ranks sum, slice by slice, to the root's output
+ *   broadcast all ranks copy, slice by slice, from the root's input to all outputs allgather every
+ *   rank copies its input to all outputs; gather: to the root's scatter every rank takes its part
+ *   from the root's input alltoall every rank copies its parts to all outputs, the next rank's
+ *   first, so that not all write to one; an input just computed is still in its rank's cache
+ *   reducescatter every rank sums its part of all inputs reduce all ranks sum, slice by slice, to
+ *   the root's output
  *
- * Everyone first tells where its buffers lie (facts), which is also the first barrier; a second one
- * ends the call. Buffers that only their owner reads or writes may lie anywhere. If one that others
- * need does not lie in the arena, frames carry the data, as if this algorithm were not there.
+ * All ranks first exchange where their buffers are (facts), which is also the first barrier; a
+ * second one ends the call. Buffers that only their owner reads or writes may be anywhere. If a
+ * buffer that others need is not in the arena, frames carry the data, as if this algorithm did not
+ * exist.
  */
 #include "aggregate/pattern/pattern.h"
 #include "aggregate/registry.h"
@@ -54,7 +54,7 @@ static void views_plan(const tt_problem *problem, tt_plan *plan_out)
     };
 }
 
-/* Slice by slice: every rank its own. */
+/* Slice by slice: every rank works on its own slice. */
 static void slice_move(const tt_problem *problem, tt_work work, tt_move *move_out)
 {
     const tt_span slice = tt_line_slice(problem->bytes, problem->size, problem->self);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy.c - what policies share. */
+ * policy.c - shared parts of the policies. */
 #include "model/policy/policy.h"
 
 #include <math.h>

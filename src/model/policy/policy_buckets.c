@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy_buckets.c - two groupings of what backward produces: buckets of a fixed size, as eager
- * frameworks use them, and MG-WFBP (INFOCOM 2019), which merges where merging costs no time. */
+ * policy_buckets.c - two ways to fuse gradients: buckets of a fixed size, as eager frameworks use
+ * them, and MG-WFBP (INFOCOM 2019), which merges where merging costs no time. */
 #include <math.h>
 
 #include "model/registry.h"
@@ -18,7 +18,7 @@ static tt_status buckets_plan(const tt_policy_input *input, tt_timetable *plan)
 
 const tt_policy tt_policy_buckets_25 = {
     .name = "buckets",
-    .summary = "tensors together up to 25 MiB (--chunk), in the order of backward",
+    .summary = "tensors fused up to 25 MiB (--chunk), in the order of backward",
     .takes_chunk = true,
     .plan = buckets_plan,
 };
@@ -30,9 +30,9 @@ typedef struct merge_state {
     double ready_us; /* of its last member */
 } merge_state;
 
-/* Whether to take a tensor that is ready at `next_us` into the group, the wire being free from
- * `free_us` on: it must be ready before the group would have arrived, and either the group cannot
- * start earlier anyway or waiting is cheaper than another start. */
+/* Shall a tensor that is ready at `next_us` join the group? The wire is free from `free_us` on: it
+ * must be ready before the group would have arrived, and either the group cannot start earlier
+ * anyway or waiting is cheaper than another start. */
 static bool is_worth_merging(const tt_policy_input *input, const merge_state *group, double free_us,
                              double next_us)
 {

@@ -3,10 +3,10 @@
  * policy_caramel.c - a static plan from fitted costs (Caramel, 2020).
  *
  *  1. Small tensors join the active batch, in order of readiness, until it reaches the threshold
- *     min { d : f(2d) / 2f(d) > 0.8 }; larger ones travel alone.
- *  2. A batch may travel between its boundaries: from its last gradient to its first use. Largest
- *     first, each goes to the backward pass if it fits there, else to the next forward, else where
- *     most of it fits.
+ *     min { d : f(2d) / 2f(d) > 0.8 }; larger ones are never fused.
+ *  2. A batch may be exchanged between its boundaries: from its last gradient to its first use.
+ *     Largest first, each is placed in the backward pass if it fits there, else in the next
+ *     forward, else where most of it fits.
  *  3. A large transfer is cut into 1 to 8 parts, none below the threshold.
  *  4. The scheme follows the size: few long messages between neighbours, or many short ones.
  *
@@ -30,7 +30,7 @@ typedef struct batch_state {
     uint32_t count;
     uint64_t bytes;
     double time_us;
-    double load_us;  /* of it within its boundaries, once it has its place */
+    double load_us;  /* of it within its boundaries, once it is placed */
     double ready_us; /* boundaries */
     double use_us;
     bool in_forward;
@@ -70,8 +70,9 @@ static void batch_close(caramel_state *caramel, batch_state batch)
 }
 
 /* A large tensor does not wait for the active batch, nor the batch for it: members of a batch are
- * neighbours in `order` once the large ones are taken out. It leaves at the threshold or at the end
- * of backward; no member's boundary closes before that, since every use lies in the next forward.
+ * neighbours in `order` once the large ones are taken out. A batch is complete at the threshold or
+ * at the end of backward; no member's boundary closes before that, since every use is in the next
+ * forward.
  */
 static void batches_form(caramel_state *caramel, uint32_t *order)
 {
@@ -113,8 +114,8 @@ static bool larger_before(const void *user, uint32_t a, uint32_t b)
     return batches[a].bytes > batches[b].bytes;
 }
 
-/* By when a batch must be over, counted from the other end of the pass: what is ready late has
- * little of backward left, what is used early little of forward. */
+/* Deadline of a batch, counted from the other end of the pass: a tensor that is ready late has
+ * little of backward left, one that is used early little of forward. */
 static double window_us(const caramel_state *caramel, const batch_state *batch, bool in_forward)
 {
     const double end_us = tt_workload_compute_us(caramel->plan->workload);
@@ -153,8 +154,8 @@ static double room_us(const caramel_state *caramel, const bool *is_placed, uint3
     return room;
 }
 
-/* Where it fits, backward before forward, else where more of it does. What does not fit holds up
- * the computation wherever it goes, so that it takes nothing from the others. */
+/* Place a batch where it fits, backward before forward, else where more of it does. A batch that
+ * does not fit delays the computation in either pass, so it takes no time from the others. */
 static void place(caramel_state *caramel, const bool *is_placed, uint32_t index,
                   uint32_t *const *by_window)
 {

@@ -2,7 +2,7 @@
  *
  * policy_dear.c - the two halves of an all-reduce apart (DeAR, 2023): reduce-scatter during
  * backward, in its order; all-gather during the next forward, in its order. Both orders are static:
- * ranks need not talk. The first all-gather waits for the last reduce-scatter. */
+ * ranks need no negotiation. The first all-gather waits for the last reduce-scatter. */
 #include "model/registry.h"
 
 enum {

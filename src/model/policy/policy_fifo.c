@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * policy_fifo.c - the baseline of every framework: whole tensors, in the order backward produces
- * them, as many in flight as there are; and the same in chunks, which shows what cutting alone
- * brings. */
+ * them, as many in flight as there are; and the same in chunks, which shows the effect of cutting
+ * alone. */
 #include "model/registry.h"
 
-/* Whole whatever the input asks for: the others are measured against what runs without them. */
+/* Never cut, whatever the input requests: this is the baseline of the other policies. */
 static tt_status fifo_plan(const tt_policy_input *input, tt_timetable *plan)
 {
     (void)input;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy_test.c - one suite for every policy over every network, and what each promises. */
+ * policy_test.c - one suite for every policy over every network, and the promises of each. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,7 +98,7 @@ static void assert_complete(const tt_timetable *plan)
 
 /* ---- boundaries ---- */
 
-/* What has been told of a run so far, in the order of its events. */
+/* Events of a run so far, in order. */
 typedef struct boundary_watch {
     const tt_timetable *plan;
     double *ready_us, *use_us, *end_us; /* by transfer: its boundaries, and the end of its last */
@@ -168,8 +168,8 @@ static void watch_init(boundary_watch *watch, const tt_timetable *plan, tt_scrat
     }
 }
 
-/* No chunk begins before its last gradient is ready, none ends after the first use of what it
- * brings. */
+/* No chunk begins before its last gradient is ready, none ends after the first use of its tensors.
+ */
 static tt_evaluation watch_run(const test_setting *setting, const tt_policy *policy)
 {
     tt_text why = {0};
@@ -265,7 +265,7 @@ static void test_the_split_uses_both_passes(void **state)
 
 /* Four layers that fit, the last two into backward, the first two only into the next forward: then
  * nothing waits. */
-static void test_what_caramel_can_place_ends_before_its_use(void **state)
+static void test_batches_that_caramel_can_place_end_before_their_use(void **state)
 {
     (void)state;
     const tt_tensor tensors[] = {{.bytes = 4000, .first_use_us = 50, .ready_us = 1200},
@@ -307,7 +307,7 @@ static void test_caramel_cuts_and_batches_by_the_threshold(void **state)
         assert_int_equal(transfer->bytes > threshold ? TT_SCHEME_RING : TT_SCHEME_SHUFFLE,
                          transfer->scheme);
         has_forward |= transfer->waits_for_forward;
-        /* static order: what goes in backward comes first */
+        /* static order: transfers in backward come first */
         assert_true(i == 0 || !plan.transfers[i - 1].waits_for_forward ||
                     transfer->waits_for_forward);
     }
@@ -331,7 +331,7 @@ static void test_caramel_fills_both_passes(void **state)
     }
 }
 
-static void test_a_policy_that_cannot_is_refused_in_words(void **state)
+static void test_a_policy_that_does_not_fit_is_refused_with_a_reason(void **state)
 {
     (void)state;
     test_setting setting;
@@ -350,7 +350,7 @@ static void test_a_policy_that_cannot_is_refused_in_words(void **state)
     setting_fini(&setting);
 }
 
-/* Whether a plan has another shape when it is asked for this chunk or credit. */
+/* Does the plan change with this chunk or credit? */
 static bool is_changed_by(const test_setting *setting, const tt_policy *policy,
                           uint64_t chunk_bytes, uint64_t credit_bytes)
 {
@@ -368,7 +368,7 @@ static bool is_changed_by(const test_setting *setting, const tt_policy *policy,
     return is_changed;
 }
 
-static void test_a_policy_takes_the_chunk_and_credit_that_it_says_it_takes(void **state)
+static void test_a_policy_uses_chunk_and_credit_if_its_table_says_so(void **state)
 {
     (void)state;
     test_setting setting;
@@ -415,11 +415,11 @@ int main(void)
         cmocka_unit_test(test_batching_and_merging_pay_where_starting_is_expensive),
         cmocka_unit_test(test_merging_never_loses_to_single_tensors),
         cmocka_unit_test(test_the_split_uses_both_passes),
-        cmocka_unit_test(test_what_caramel_can_place_ends_before_its_use),
+        cmocka_unit_test(test_batches_that_caramel_can_place_end_before_their_use),
         cmocka_unit_test(test_caramel_cuts_and_batches_by_the_threshold),
         cmocka_unit_test(test_caramel_fills_both_passes),
-        cmocka_unit_test(test_a_policy_that_cannot_is_refused_in_words),
-        cmocka_unit_test(test_a_policy_takes_the_chunk_and_credit_that_it_says_it_takes),
+        cmocka_unit_test(test_a_policy_that_does_not_fit_is_refused_with_a_reason),
+        cmocka_unit_test(test_a_policy_uses_chunk_and_credit_if_its_table_says_so),
         cmocka_unit_test(test_slices_are_fifo_but_for_the_cutting),
         cmocka_unit_test(test_policies_are_found_by_name),
     };

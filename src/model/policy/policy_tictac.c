@@ -15,7 +15,7 @@ static tt_status tic_plan(const tt_policy_input *input, tt_timetable *plan)
 
 const tt_policy tt_policy_tic = {
     .name = "tic",
-    .summary = "priorities from the graph alone: what lets operators run soonest",
+    .summary = "priorities from the graph alone: tensors that let operators run soonest",
     .needs_graph = true,
     .takes_chunk = true,
     .takes_credit = true,
