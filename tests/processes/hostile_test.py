@@ -183,8 +183,8 @@ class Hostile(unittest.TestCase):
             texts += [secrets.token_bytes(length) for length in (31, 32, 33, 144, 160, 256, 5000)]
             for connection in [knock(port, text) for text in texts * 5]:
                 self.assertLessEqual(len(hear(connection)), 128)
-        self.attack(trouble, ["does not speak Tutti's protocol"])
-        self.attack(trouble, ["does not speak Tutti's protocol"], transport="shm")
+        self.attack(trouble, ["does not use Tutti's protocol"])
+        self.attack(trouble, ["does not use Tutti's protocol"], transport="shm")
 
     def test_two_hundred_that_only_hold_the_line(self):
         def trouble(_, port):
