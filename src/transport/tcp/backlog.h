@@ -13,13 +13,13 @@
  *  (3) The bound begins at its minimum, which hides neither: 64 KiB reach more than 4 Gbit/s to a
  *      near peer.
  *  (4) Where packets are long (loopback: 64 KiB) there is no bound: of a few packets, the last
- * would wait for a delayed acknowledgement. (5) Frames below 32 KiB are meant to be overtaken: both
- * the time and the minimum are halved then. (6) An acknowledgement queues behind a packet of 64 KiB
- * of the peer and one of the switch. With one packet in flight the wire would be half idle, the
- * measured rate would be half as well, and the bound would stay. So the minimum is three packets
- * where frames are longer than that. (7) bbr takes a bounded socket for a slow path and slows down:
- * such a socket gets cubic first, unless the user chose a congestion control; then it gets no
- * bound.
+ *      would wait for a delayed acknowledgement.
+ *  (5) Frames below 32 KiB are meant to be overtaken: the time and the minimum are halved then.
+ *  (6) An acknowledgement queues behind a packet of 64 KiB of the peer and one of the switch. With
+ *      one packet in flight the wire would be half idle, the measured rate would be half as well,
+ *      and the bound would stay. So the minimum is three packets where frames are longer than that.
+ *  (7) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
+ *      unless the user chose a congestion control; then it gets no bound.
  *
  * Layer:   transport; learn is pure.
  * Threads: one at a time.
