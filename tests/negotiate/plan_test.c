@@ -121,7 +121,7 @@ static void test_a_change_at_any_place_loses_nothing(void **state)
     }
 }
 
-static void test_a_change_on_one_member_fails_on_all(void **state)
+static void test_a_change_on_one_member_is_detected(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -556,7 +556,7 @@ int main(void)
         cmocka_unit_test(test_training_and_evaluation_are_planned_side_by_side),
         cmocka_unit_test(test_a_tensor_outside_the_plan_is_negotiated_separately),
         cmocka_unit_test(test_a_change_at_any_place_loses_nothing),
-        cmocka_unit_test(test_a_change_on_one_member_fails_on_all),
+        cmocka_unit_test(test_a_change_on_one_member_is_detected),
         cmocka_unit_test(test_an_upset_tensor_leaves_the_plan_and_comes_back),
         cmocka_unit_test(test_tensors_agreed_in_one_round_are_planned_as_a_bundle),
         cmocka_unit_test(test_bundles_do_not_depend_on_where_rounds_end),
