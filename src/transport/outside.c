@@ -51,7 +51,7 @@ typedef struct outside_link {
     bool has_goodbye; /* the peer's is here: */
     uint64_t frames_expected;
     uint64_t broken_ns; /* when the plugin first reported the link broken; 0: it has not */
-    goodbye heard;      /* as much as has come */
+    goodbye heard;      /* the peer's, as far as it has arrived */
     size_t heard_bytes;
 } outside_link;
 

@@ -23,7 +23,7 @@ typedef struct tt_link tt_link;
 
 typedef enum tt_link_state {
     TT_LINK_UP,
-    TT_LINK_LEFT, /* the peer said goodbye and everything it sent was delivered */
+    TT_LINK_LEFT, /* the peer's goodbye has arrived, and all its frames were delivered */
     TT_LINK_DOWN, /* broken; why[] has the cause */
 } tt_link_state;
 

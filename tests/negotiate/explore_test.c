@@ -7,8 +7,7 @@
  * a world lies in one place (the wrapped allocator below); backtracking copies it.
  *
  * Merging by state is right only if the hash covers everything. Where time allows, the search is
- * repeated, merging only states in which every member has the same history: it must reach the same
- * ends.
+ * repeated, merging only states with the same history on every member: it must reach the same ends.
  *
  * Wrap: malloc calloc realloc free
  * Timeout: 400 */

@@ -147,7 +147,7 @@ typedef struct tt_tcp {
 
 /* First failure wins: the state is DOWN, `why` holds the text, both sockets are shut. */
 void tt_tcp_fail(tt_tcp *tcp, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The peer said goodbye, or ended its stream after ours. */
+/* The peer sent its goodbye, or ended its stream after ours. */
 void tt_tcp_leave(tt_tcp *tcp);
 
 tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send);
