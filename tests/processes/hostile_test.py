@@ -251,7 +251,7 @@ class Hostile(unittest.TestCase):
                 flipped[place] ^= 1
                 connection = knock(port, bytes(flipped))
                 self.assertLessEqual(len(hear(connection)), 128)
-        self.attack(trouble, ["versions", "secret"])
+        self.attack(trouble, ["no protocol version in common", "secret"])
 
     def test_a_flood_of_connections_while_all_join(self):
         def trouble(_, port):
