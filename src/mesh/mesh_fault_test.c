@@ -126,8 +126,8 @@ static bool is_version_skew_told(uint64_t timeout_ms)
     members[1].config.version_max = 9;
     job_run(members, 2);
     const bool is_right = members[1].status == TT_ERR_REFUSED &&
-                          says(&members[1], "peer speaks " OURS ", this side 8 to 9") &&
-                          says(&members[0], "peer speaks 8 to 9, this side " OURS);
+                          says(&members[1], "peer supports " OURS ", this side 8 to 9") &&
+                          says(&members[0], "peer supports 8 to 9, this side " OURS);
     job_fini(members, 2);
     return is_right;
 }
@@ -147,8 +147,8 @@ static bool is_older_build_told(uint64_t timeout_ms)
     members[2].config.version_min = members[2].config.version_max = 1;
     job_run(members, 3);
     const bool is_right = members[2].status == TT_ERR_REFUSED &&
-                          says(&members[2], "peer speaks " OURS ", this side 1 to 1") &&
-                          says(&members[0], "peer speaks 1 to 1, this side " OURS);
+                          says(&members[2], "peer supports " OURS ", this side 1 to 1") &&
+                          says(&members[0], "peer supports 1 to 1, this side " OURS);
     job_fini(members, 3);
     return is_right;
 }

@@ -23,8 +23,8 @@ typedef struct tt_queued_frame {
     tt_head head;
     const void *payload;
     uint64_t token;
-    uint64_t age;  /* of the call it belongs to: as told in tt_send */
-    uint64_t turn; /* given by push; smaller came earlier */
+    uint64_t age;  /* of the call it belongs to, from tt_send */
+    uint64_t turn; /* given by push; smaller was pushed earlier */
     int32_t urgency;
 } tt_queued_frame;
 
@@ -40,13 +40,13 @@ void tt_frame_queue_fini(tt_frame_queue *queue);
 /* TT_ERR_NO_RESOURCE when full. */
 tt_status tt_frame_queue_push(tt_frame_queue *queue, const tt_send *send);
 
-/* The next to go; NULL if it is empty. Valid until the queue changes. */
+/* The next frame to send; NULL if the queue is empty. Valid until the queue changes. */
 const tt_queued_frame *tt_frame_queue_top(const tt_frame_queue *queue);
 
 /* False if it is empty. */
 bool tt_frame_queue_pop(tt_frame_queue *queue, tt_queued_frame *frame_out);
 
-/* Take out the first to go of the frames with this token; false if there is none. */
+/* Remove the frame with this token that would be sent first; false if there is none. */
 bool tt_frame_queue_remove(tt_frame_queue *queue, uint64_t token);
 
 #endif

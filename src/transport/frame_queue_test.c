@@ -24,7 +24,7 @@ static bool goes_before(const entry *one, const entry *other)
     return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
 }
 
-/* Index, and thereby token and turn, of the one that must go next. */
+/* Index, and thereby token and turn, of the frame that must be sent next. */
 static int expected_next(const entry *entries, int count)
 {
     int best = -1;

@@ -20,7 +20,7 @@ enum {
     FLYING_MAX = 2,
     TAG_BYTES = crypto_auth_BYTES,
     GOODBYE_GRACE_NS =
-        500 * 1000 * 1000, /* a goodbye may come after the end of the plugin's link */
+        500 * 1000 * 1000, /* a goodbye may arrive after the end of the plugin's link */
 };
 
 _Static_assert(crypto_auth_KEYBYTES == TT_OUTSIDE_KEY_BYTES, "keys are used as they are");
@@ -32,7 +32,7 @@ struct tt_outside {
     uint32_t references;
 };
 
-/* The last words on a socket. */
+/* The last message on a socket. */
 typedef struct goodbye {
     uint64_t frame_count;
     uint8_t tag[TAG_BYTES];
@@ -50,8 +50,8 @@ typedef struct outside_link {
     bool is_closing, has_said_goodbye;
     bool has_goodbye; /* the peer's is here: */
     uint64_t frames_expected;
-    uint64_t broken_ns; /* since when the plugin calls it broken; 0: it does not */
-    goodbye heard;      /* as much as has come */
+    uint64_t broken_ns; /* when the plugin first reported the link broken; 0: it has not */
+    goodbye heard;      /* the peer's, as far as it has arrived */
     size_t heard_bytes;
 } outside_link;
 
@@ -88,7 +88,7 @@ void tt_outside_release(tt_outside *outside)
     }
 }
 
-/* ---- words over the sockets ---- */
+/* ---- messages over the sockets ---- */
 
 static void tag_of(uint8_t tag[TAG_BYTES], const void *bytes, size_t count, const uint8_t *key)
 {
@@ -290,7 +290,7 @@ static bool send_queued(outside_link *self)
         if (status == TT_OK && frame.token != TT_TOKEN_NONE) {
             self->link.machine->ops->sent(self->link.machine->self, frame.token);
         } else if (status < 0) {
-            break; /* its state will say why */
+            break; /* the plugin's link state gives the cause at the next poll */
         }
     }
     return moved;
@@ -312,7 +312,7 @@ static void say_goodbye(outside_link *self)
     self->has_said_goodbye = true;
 }
 
-/* The connection has ended. After our goodbye the peer may exit, and may not send its own. */
+/* The connection has ended. After our goodbye the peer may exit without sending its own. */
 static void go_down(outside_link *self, const char *why)
 {
     self->link.state = self->has_said_goodbye ? TT_LINK_LEFT : TT_LINK_DOWN;
@@ -358,8 +358,8 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The plugin calls the link broken: by a peer that has left, or by a fault? The socket knows. True
- * if anything came of it. */
+/* The plugin reports the link broken: the socket shows whether the peer left or a fault occurred.
+ * True if the link changed. */
 static bool break_down(outside_link *self, const char *why)
 {
     const bool moved = hear_socket(self);

@@ -3,14 +3,15 @@
  * outside.h - links by a transport of a plugin (tutti/plugin.h), beside the sockets of the
  * handshake.
  *
- * Frames go through the plugin. The two sockets that the mesh opened stay: over them the ranks tell
- * each other the plugin's addresses, say goodbye with the number of frames they sent, and by their
- * end a death is seen. What goes over them carries a tag made with the link's key.
+ * Frames go through the plugin. The two sockets that the mesh opened stay. Over them the ranks
+ * exchange the plugin's addresses and send goodbyes with the number of frames they sent; end of
+ * stream shows a death. Every message there carries a tag made with the link's key.
  *
- *  (1) The plugin is given at most FLYING_MAX long frames of a link at a time; the others wait in a
+ *  (1) The plugin holds at most FLYING_MAX long frames of a link at a time; the others wait in a
  *      queue by urgency, then age, then order of sending: an urgent frame waits for no more.
- *  (2) LEFT only after as many frames have come as the goodbye says; end of stream without it:
- * DOWN. (3) DOWN and LEFT give every borrowed payload back: no `sent` follows.
+ *  (2) LEFT only after as many frames have arrived as the goodbye counts; DOWN at an end of stream
+ *      without a goodbye.
+ *  (3) DOWN and LEFT give every borrowed payload back: no `sent` follows.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.
@@ -41,9 +42,9 @@ typedef struct tt_outside_config {
     const uint8_t *send_key, *receive_key; /* TT_OUTSIDE_KEY_BYTES each */
 } tt_outside_config;
 
-/* Tell the peer our address: once per peer, on all links before any is created. */
+/* Send our address to the peer: once per peer, on all links before any is created. */
 tt_status tt_outside_greet(tt_outside *outside, const tt_outside_config *config);
-/* Wait for the peer's, at most `timeout_ms`, and make the link. */
+/* Wait for the peer's address, at most `timeout_ms`, and make the link. */
 tt_status tt_outside_link_create(tt_outside *outside, const tt_outside_config *config,
                                  uint64_t timeout_ms, tt_link **link_out);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * outside_test.c - links over a plugin's transport: what is handed to it, and in which order.
+ * outside_test.c - links over a plugin's transport: the frames it gets, and their order.
  *
- * Method: a transport that keeps long frames until the test lets one go. The two ends of a link are
- * one process's; words go over real sockets. */
+ * Method: a transport that keeps long frames until the test releases one. Both ends of a link are
+ * in one process; goodbyes and addresses go over real sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { LONG_BYTES = 64 * 1024, FRAMES_MAX = 32 };
 
-/* ---- a transport that waits ---- */
+/* ---- a transport that holds long frames ---- */
 
 struct tutti_transport {
     int unused;
@@ -30,7 +30,7 @@ struct tutti_link {
     void *user;
     uint64_t flying[FRAMES_MAX]; /* tokens, oldest first */
     uint32_t flying_count;
-    uint64_t order[FRAMES_MAX]; /* tokens of all that was handed over */
+    uint64_t order[FRAMES_MAX]; /* tokens of all frames handed over */
     uint32_t order_count;
     bool may_go; /* the next poll ends the oldest */
 };
@@ -250,7 +250,7 @@ static void test_an_urgent_frame_overtakes_all_but_those_two(void **state)
     assert_int_equal(TT_IN_PROGRESS, send_frame(self, 7, 9, 64));
     let_one_go(self);
     static const uint64_t order[] = {1, 2, 7, 6};
-    assert_int_equal(4, link_made.order_count); /* the short one went on the way of the next */
+    assert_int_equal(4, link_made.order_count); /* the short one was sent together with the next */
     assert_memory_equal(order, link_made.order, sizeof(order));
 }
 

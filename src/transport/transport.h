@@ -2,13 +2,12 @@
  *
  * transport.h - a link: the path between this rank and one peer.
  *
- * A link carries frames (platform.h) both ways. It is driven by the real platform driver, which
- * polls it, and hands what arrives straight to the rank's machine. shm.c and tcp.c each end in one
- * table.
+ * A link carries frames (platform.h) both ways. The real platform driver polls it, and the link
+ * hands arriving frames straight to the rank's machine. shm.c and tcp.c each end in one table.
  *
  * Layer:   transport; may include platform/platform.h and base/.
  * Threads: used by the baton's holder only.
- * Memory:  no allocation in steady state: frames that must wait lie in a pool that only grows.
+ * Memory:  no allocation in steady state: waiting frames lie in a pool that only grows.
  */
 #ifndef TUTTI_TRANSPORT_TRANSPORT_H
 #define TUTTI_TRANSPORT_TRANSPORT_H
@@ -24,15 +23,15 @@ typedef struct tt_link tt_link;
 
 typedef enum tt_link_state {
     TT_LINK_UP,
-    TT_LINK_LEFT, /* the peer said goodbye and everything it sent was delivered */
-    TT_LINK_DOWN, /* broken; why[] says how */
+    TT_LINK_LEFT, /* the peer's goodbye has arrived, and all its frames were delivered */
+    TT_LINK_DOWN, /* broken; why[] has the cause */
 } tt_link_state;
 
-/* What every kind of link provides. Every member is required. */
+/* Functions that every kind of link provides. Members are required unless NULL has a meaning. */
 typedef struct tt_link_ops {
     const char *name; /* as users write it: TUTTI_TRANSPORT=<name> */
 
-    /* True: poll() finds its work by looking at memory, without a system call, so the driver calls
+    /* True: poll() finds its work by reading memory, without a system call, so the driver calls
      * it on every pass. False: the driver calls it when a descriptor is ready or after a send. */
     bool polls_memory;
 
@@ -41,28 +40,28 @@ typedef struct tt_link_ops {
     void (*recall)(tt_link *link, uint64_t token);
     void (*discard)(tt_link *link);
 
-    /* Move what can be moved in both directions without blocking; makes upcalls frame, payload
-     * and sent, the latter also for what a peer that left will not read. Bounded work (about
+    /* Move bytes in both directions without blocking; makes the upcalls frame, payload and sent,
+     * the latter also for frames that a peer that left will not read. Bounded work (about
      * 256 KiB), so that other links get their turn. True if anything moved. May change
      * link->state; never makes the upcall `peer`. */
     bool (*poll)(tt_link *link);
 
     /* Descriptors whose readiness means poll() has work; up to 2; -1 for none. `wants_write_out`
-     * tells for which of them writability matters now. */
+     * is true for those whose writability matters now. */
     void (*descriptors)(const tt_link *link, int fds_out[2], bool wants_write_out[2]);
 
-    /* Somebody is about to sleep on the descriptors: false if there is work already. NULL: the
+    /* A thread is about to sleep on the descriptors: false if there is work already. NULL: the
      * descriptors need no preparation. */
     bool (*arm)(tt_link *link);
 
-    /* From now on the longest frames have so many bytes: how much may wait where nothing overtakes
-     * it follows from that. NULL: nothing does. */
+    /* From now on the longest frames have so many bytes, which sets how many bytes may wait where
+     * no frame can overtake them. NULL: the link has no such bound. */
     void (*expect)(tt_link *link, uint32_t frame_bytes);
 
-    /* Nothing that was given to send is still here. */
+    /* No frame given to send is still queued or being written. */
     bool (*idle)(const tt_link *link);
 
-    /* Say goodbye: flush what is queued, then tell the peer. Call poll until closed() is true. */
+    /* Flush queued frames, then send a goodbye. Call poll until closed() is true. */
     void (*close)(tt_link *link);
     bool (*closed)(const tt_link *link);
 
@@ -71,16 +70,16 @@ typedef struct tt_link_ops {
     void (*destroy)(tt_link *link);
 } tt_link_ops;
 
-/* Threads that the driver lends to links for tasks, beside the one that drives. Called by the
- * baton's holder only; nothing here ever waits for a thread that has not begun. Every member is
+/* Threads that the driver lends to links for tasks, beside the driving thread. Called by the
+ * baton's holder only; no function waits for a task that no thread has begun. Every member is
  * required. */
 typedef struct tt_hands_ops {
-    /* The task may be done from now on, by any thread; finish it once. */
+    /* From now on any thread may run the task; finish it once. */
     void (*post)(void *owner, tt_task *task);
-    /* Several were posted: somebody is to look. */
+    /* Several tasks were posted: wake a thread. */
     void (*call)(void *owner);
     bool (*is_done)(void *owner, const tt_task *task);
-    /* When it returns the task is done, by the caller if nobody else had begun it. */
+    /* The task is done on return; the caller runs it if no other thread had begun it. */
     void (*finish)(void *owner, tt_task *task);
 } tt_hands_ops;
 
@@ -95,21 +94,21 @@ enum { TT_LINK_WHY_BYTES = 96 };
 struct tt_link {
     const tt_link_ops *ops;
     const tt_machine *machine; /* receives the upcalls; set before the first poll */
-    const tt_hands *hands;     /* the same; NULL: no threads are lent. Outlives the link */
+    const tt_hands *hands;     /* set likewise; NULL: no threads are lent. Outlives the link */
     uint32_t peer;
     tt_link_state state;
     bool is_rejected; /* DOWN: the peer lives, and has proven that it rejects our frames */
     bool ready; /* set by the driver before poll(): a descriptor is ready; poll() may clear it if
-                 * nothing is left that the descriptors would not tell */
-    /* Of kinds that poll memory: both words stay zero as long as poll() has nothing to do that no
-     * descriptor tells; NULL: it may have. Renewed by poll() and send(). */
+                 * the descriptors will show all remaining work */
+    /* Of kinds that poll memory: while both words are zero, poll() has no work but what the
+     * descriptors show; NULL: it may have. Renewed by poll() and send(). */
     const _Atomic uint64_t *arrivals[2];
-    bool is_bell_less; /* no descriptor tells of arrivals: poll() again and again */
+    bool is_bell_less; /* no descriptor shows arrivals: the driver must keep polling */
     uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
     char why[TT_LINK_WHY_BYTES];
 };
 
-/* Would poll() find nothing, unless a descriptor is ready? One load per ring. */
+/* True: poll() has no work unless a descriptor is ready. One load per ring. */
 static inline bool tt_link_is_quiet(const tt_link *link)
 {
     return link->arrivals[0] != NULL &&
@@ -127,10 +126,10 @@ tt_status tt_board_create(tt_segment *own, tt_link *const links[], uint32_t link
                           tt_board **board_out);
 void tt_board_destroy(tt_board *board);
 
-/* Something will be posted soon. */
+/* A post follows soon: prefetch its line. */
 void tt_board_expect(const tt_board *board);
 
-/* TT_OK: copied, every peer will get it. TT_ERR_UNSUPPORTED: nobody will; send it to each. */
+/* TT_OK: copied, every peer will get it. TT_ERR_UNSUPPORTED: no peer will; send it to each. */
 tt_status tt_board_post(tt_board *board, const tt_send *send);
 
 #endif

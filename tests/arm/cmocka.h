@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmocka.h - as much of cmocka as the tests of kernels use, for a processor it is not built for.
+ * cmocka.h - the part of cmocka that the tests of kernels use, for processors without a build of
+ * it.
  *
  * `make check` compiles those tests for 64-bit Arm and runs them in an emulator. The first failure
  * ends the program.

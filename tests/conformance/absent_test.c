@@ -23,7 +23,7 @@ typedef struct kind {
     tutti_collective collective;
     int root;
     const char *name;
-    bool has_all; /* what was begun before the others knew completes: rank 0 has nothing to give */
+    bool has_all; /* completes if begun before the join was known: rank 0 contributes nothing */
 } kind;
 
 static const kind kinds[] = {
@@ -64,7 +64,7 @@ static void run_each(ranks_self *self, const char *prefix, bool fails)
     }
 }
 
-/* Rank 0 joins after the others have begun what is planned, and no message was needed for. */
+/* Rank 0 joins after the others have begun planned calls, which need no message. */
 static void begun_then_joined(ranks_self *self)
 {
     tutti_handle *handles[KINDS];
@@ -118,7 +118,7 @@ static void others_need_all(ranks_self *self)
     run_each(self, "fresh", false);
 }
 
-static void what_needs_every_rank_raises_while_one_has_joined(void **state)
+static void collectives_that_need_every_rank_fail_while_one_has_joined(void **state)
 {
     (void)state;
     ranks_run_both(SIZE, others_need_all, NULL);
@@ -177,7 +177,7 @@ static void many_start(ranks_self *self, many *all)
     }
 }
 
-/* Ranks `first` and later have given. */
+/* Ranks `first` and later have contributed. */
 static void many_end(many *all, int first)
 {
     int32_t sum = 0;
@@ -302,7 +302,8 @@ static void expect_given_up(ranks_self *self, sums *all)
     }
 }
 
-/* With word of all that the others have ended before: what they send arrives in order. */
+/* A barrier after which this rank has the errors of calls that the others ended before it: frames
+ * of a peer arrive in order. */
 static void meet_informed(ranks_self *self)
 {
     EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context));
@@ -331,7 +332,7 @@ static void *over_tcp(void *body)
     return NULL;
 }
 
-/* They wait most of the time: both transports at once. */
+/* The jobs wait most of the time, so both transports run at once. */
 static void on_both_at_once(ranks_fn *body)
 {
     pthread_t thread;
@@ -350,13 +351,13 @@ static void calls_that_a_rank_does_not_make_are_given_up_on_request(void **state
     assert_int_equal(unsetenv("TUTTI_STALL_FAILURE"), 0);
 }
 
-/* ---- what people are told ---- */
+/* ---- reports to users ---- */
 
 typedef struct hearing {
     pthread_mutex_t lock;
     pthread_cond_t heard;
     bool is_told[SIZE][NAMES];
-    bool is_half[SIZE]; /* a group, on the rank that says so */
+    bool is_half[SIZE]; /* an incomplete group, by the rank that reports it */
 } hearing;
 
 static void listen_for_group(const ranks_self *self, hearing *all, const char *text)
@@ -371,7 +372,7 @@ static void listen_for_group(const ranks_self *self, hearing *all, const char *t
     (void)pthread_mutex_unlock(&all->lock);
 }
 
-/* Only what has all of it counts: the tensor, who lets it wait, and that it does. */
+/* Counts only reports with the tensor, the late rank, and the fact that it waits. */
 static void listen(void *user, int level, const char *text)
 {
     const ranks_self *self = user;
@@ -391,7 +392,8 @@ static void listen(void *user, int level, const char *text)
     (void)pthread_mutex_unlock(&all->lock);
 }
 
-/* Until ranks 0 and 1 were told of all but what goes with another tensor, which is told of. */
+/* Waits until ranks 0 and 1 have reported all tensors; of two that are planned together one is
+ * enough. */
 static void await_reports(hearing *all)
 {
     (void)pthread_mutex_lock(&all->lock);
@@ -413,7 +415,7 @@ static void late(ranks_self *self)
     sums_run(self, 0, NAMES);
 }
 
-/* On no rank a group is complete before all were told so. */
+/* On no rank the group is complete before all have reported it. */
 static void half_a_group(ranks_self *self)
 {
     static const char *const members[2] = {"left", "right"};
@@ -462,13 +464,13 @@ static void listen_on_both(ranks_fn *body)
     assert_int_equal(unsetenv("TUTTI_STALL_WARNING"), 0);
 }
 
-static void who_lets_a_named_call_wait_is_told(void **state)
+static void ranks_that_delay_a_named_call_are_reported(void **state)
 {
     (void)state;
     listen_on_both(late);
 }
 
-static void a_group_that_lacks_members_everywhere_is_told_of(void **state)
+static void a_group_that_lacks_members_everywhere_is_reported(void **state)
 {
     (void)state;
     listen_on_both(half_a_group);
@@ -477,11 +479,11 @@ static void a_group_that_lacks_members_everywhere_is_told_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_needs_every_rank_raises_while_one_has_joined),
+        cmocka_unit_test(collectives_that_need_every_rank_fail_while_one_has_joined),
         cmocka_unit_test(large_groups_go_on_without_a_rank_that_has_joined),
         cmocka_unit_test(calls_that_a_rank_does_not_make_are_given_up_on_request),
-        cmocka_unit_test(who_lets_a_named_call_wait_is_told),
-        cmocka_unit_test(a_group_that_lacks_members_everywhere_is_told_of),
+        cmocka_unit_test(ranks_that_delay_a_named_call_are_reported),
+        cmocka_unit_test(a_group_that_lacks_members_everywhere_is_reported),
     };
     return cmocka_run_group_tests_name("absent", tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * any_order_test.c - which message a receive from any source takes.
+ * any_order_test.c - the message that a receive from any source takes.
  *
- * Goal: order, turns, cancel, deadline, death and lack of memory, as TUTTI_ANY_SOURCE says. Method:
- * machines on the shuffle and the simulated driver, for many orders of frames and for messages that
- * are sent at once or only on request.
+ * Goal: order, turns, cancel, deadline, death and lack of memory, as documented for
+ * TUTTI_ANY_SOURCE. Method: machines on the shuffle and the simulated driver, for many orders of
+ * frames and for messages that are eager or need a grant.
  *
  * Labels: asan
  */
@@ -83,7 +83,7 @@ static message *receive(job *self, uint32_t from)
     return submit(self, 0, TT_RECEIVE, from, 0);
 }
 
-/* Until all frames have arrived. */
+/* Runs until all frames have arrived. */
 static void settle(job *self)
 {
     for (int i = 0; i < SETTLED && world_step(self->world); i++) {
@@ -158,7 +158,7 @@ static void all_senders(job *self)
     }
 }
 
-static void test_each_sender_is_heard_in_its_order(void **state)
+static void test_messages_of_each_sender_arrive_in_its_order(void **state)
 {
     (void)state;
     run_all(all_senders);
@@ -172,7 +172,7 @@ static void turns(job *self)
         }
     }
     settle(self);
-    message *first = receive(self, TT_ANY_SOURCE); /* long messages are known after this one */
+    message *first = receive(self, TT_ANY_SOURCE); /* long messages are offered after this one */
     settle(self);
     expect_message(first, 0, first->source);
     int taken[RANKS] = {0};
@@ -223,8 +223,8 @@ static uint64_t frames(const job *self, uint32_t rank)
     return tt_control_count(world_control(self->world, rank)).frames_received;
 }
 
-/* A short message of a named source is one frame, also when others were received from any source;
- * one from any source that was waited for is a question to each member more. */
+/* A short message of a named source is one frame, also when others were received from any source. A
+ * receive from any source that has to wait costs one more question to each member. */
 static void costs(job *self)
 {
     for (int i = 0; i < 3; i++) {
@@ -246,7 +246,7 @@ static void costs(job *self)
     }
 }
 
-static void test_named_sources_cost_no_frame_more(void **state)
+static void test_named_sources_cost_no_additional_frame(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -273,7 +273,7 @@ static void cancelled(job *self)
     (void)send(self, 1, 10);
     (void)send(self, 2, 20);
     settle(self);
-    const message *named = receive(self, 2); /* was offered to the one that is over */
+    const message *named = receive(self, 2); /* was offered to the cancelled receive */
     settle(self);
     expect_message(named, 20, 2);
     message *again = receive(self, TT_ANY_SOURCE), *released = receive(self, 3);
@@ -290,7 +290,7 @@ static void test_a_cancelled_receive_takes_no_message(void **state)
     run_all(cancelled);
 }
 
-/* A receive behind a cancelled one goes on. */
+/* A receive behind a cancelled one continues. */
 static void cancelled_first(job *self)
 {
     message *any = receive(self, TT_ANY_SOURCE), *named = receive(self, 3);
@@ -298,7 +298,7 @@ static void cancelled_first(job *self)
     (void)send(self, 3, 30);
     world_step(self->world);
     if (any->ends == 0 && tt_control_cancel(world_control(self->world, 0), &any->request)) {
-        assert_int_equal(named->source, 3); /* at once, not when its message comes */
+        assert_int_equal(named->source, 3); /* at once, not when its message arrives */
         settle(self);
         expect_message(named, 30, 3);
         return;
@@ -533,7 +533,7 @@ static bool starve(world_config config)
     return has_failed;
 }
 
-static void test_no_allocation_is_taken_for_granted(void **state)
+static void test_every_allocation_may_fail(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -600,10 +600,10 @@ static void test_wrong_receives_need_no_memory_to_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_sender_is_heard_in_its_order),
+        cmocka_unit_test(test_messages_of_each_sender_arrive_in_its_order),
         cmocka_unit_test(test_senders_take_turns),
         cmocka_unit_test(test_a_named_source_does_not_overtake),
-        cmocka_unit_test(test_named_sources_cost_no_frame_more),
+        cmocka_unit_test(test_named_sources_cost_no_additional_frame),
         cmocka_unit_test(test_a_cancelled_receive_takes_no_message),
         cmocka_unit_test(test_a_cancelled_receive_lets_others_pass),
         cmocka_unit_test(test_a_message_that_was_taken_is_not_given_back),
@@ -613,7 +613,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_receive_fails_at_its_turn),
         cmocka_unit_test(test_a_receive_waits_for_its_turn_and_its_place),
         cmocka_unit_test(test_a_death_is_named),
-        cmocka_unit_test(test_no_allocation_is_taken_for_granted),
+        cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_wrong_receives_need_no_memory_to_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,9 @@
  *
  * any_source_test.c - TUTTI_ANY_SOURCE on real ranks.
  *
- * Goal: messages of several ranks, short and long, that came before the receive or after it, are
+ * Goal: messages of several ranks, short and long, that arrive before the receive or after it, are
  * received once each, in each sender's order, and the sender is reported; process sets, persistent
- * calls, ranks that leave, wrong calls. Method: real ranks; who sends when is drawn by the machine.
+ * calls, ranks that leave, wrong calls. Method: real ranks; the order of sends is not controlled.
  *
  * Labels: asan tsan
  */
@@ -98,9 +98,9 @@ static void several_senders(ranks_self *self)
 {
     static const uint64_t counts[] = {SHORT, LONG, 0x1000 / sizeof(int32_t)};
     for (int i = 0; i < 6; i++) {
-        const int tag = 13 * i; /* who is done begins the next round */
+        const int tag = 13 * i; /* a rank that is done begins the next round */
         if (i < 3) {
-            ranks_meet(self); /* receives are posted first, or messages are there first, or both */
+            ranks_meet(self); /* receives are posted first, or messages arrive first, or both */
         }
         if (self->rank == 0) {
             receive_all(self, tag, counts[i % 3]);
@@ -119,7 +119,7 @@ static void test_messages_of_several_senders(void **state)
 
 /* ---- beside other calls ---- */
 
-/* Everyone receives from any rank and from a named one, under two tags, while sums pass. */
+/* Every rank receives from any rank and from a named one, under two tags, while sums run. */
 static void beside_others(ranks_self *self)
 {
     for (int round = 0; round < 8; round++) {
@@ -171,7 +171,7 @@ static void test_any_source_beside_named_ones(void **state)
 
 /* ---- process sets, persistent calls ---- */
 
-/* Members are numbered otherwise than ranks. */
+/* Member numbers differ from ranks. */
 static void in_a_set(ranks_self *self)
 {
     static const int members[] = {3, 1, 0};
@@ -248,7 +248,7 @@ static void test_cancel_and_deadline_take_no_message(void **state)
     ranks_run_both(3, cancelled_and_late, NULL);
 }
 
-/* What was sent before the goodbye is received; then there is nobody left. */
+/* Messages sent before the goodbye are received; after them no member is left. */
 static void they_leave(ranks_self *self)
 {
     int32_t value = self->rank;
@@ -272,7 +272,7 @@ static void they_leave(ranks_self *self)
                tutti_last_error(self->context));
 }
 
-static void test_members_that_leave_end_it_when_all_have(void **state)
+static void test_a_receive_fails_when_all_members_have_left(void **state)
 {
     (void)state;
     ranks_run_both(3, they_leave, NULL);
@@ -316,7 +316,7 @@ int main(void)
         cmocka_unit_test(test_any_source_beside_named_ones),
         cmocka_unit_test(test_sources_are_members_of_the_set),
         cmocka_unit_test(test_cancel_and_deadline_take_no_message),
-        cmocka_unit_test(test_members_that_leave_end_it_when_all_have),
+        cmocka_unit_test(test_a_receive_fails_when_all_members_have_left),
         cmocka_unit_test(test_wrong_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@
 
 enum { SIZE_MAX_RANKS = 8 };
 
-/* Sanitizers are slow: they see every third combination where there are many ranks. */
+/* Sanitizers are slow: with many ranks they run every third combination. */
 #ifdef TUTTI_DEBUG
 enum { MANY_RANKS_STRIDE = 3 };
 #else
@@ -129,7 +129,7 @@ static void test_tcp_serves_every_size(void **state)
     on_all_sizes("tcp", every_size_body);
 }
 
-static void test_a_large_sum_comes_in_every_form(void **state)
+static void test_a_large_sum_runs_in_every_form(void **state)
 {
     (void)state;
     ranks_run(2, "shm", large_body, NULL);
@@ -166,7 +166,7 @@ static float streamed_sum(int size, size_t i)
     return sum;
 }
 
-/* Apart from its input, and in place: both as the twin says. */
+/* Out of place and in place: both equal the twin. */
 static void streamed_sums(ranks_self *self, const float *input, float *output, float *in_place)
 {
     const size_t part = STREAMED_COUNT / (size_t)self->size;
@@ -230,7 +230,7 @@ static void streamed_body(ranks_self *self)
     }
 }
 
-static void test_what_is_stored_past_the_cache_has_the_same_bits(void **state)
+static void test_results_stored_past_the_cache_have_the_same_bits(void **state)
 {
     (void)state;
     ranks_run(2, "shm", streamed_body, NULL);
@@ -241,7 +241,7 @@ static void test_what_is_stored_past_the_cache_has_the_same_bits(void **state)
 
 /* ---- places ---- */
 
-/* Where each rank takes its next buffers is its own affair, from call to call. */
+/* Each rank changes its buffers from call to call, independently of the others. */
 static void places_body(ranks_self *self)
 {
     enum { COUNT = 9000, BUFFERS = 3, CALLS = 60 };
@@ -459,9 +459,9 @@ int main(void)
         cmocka_unit_test(test_tcp_serves_every_type_and_op),
         cmocka_unit_test(test_shared_memory_serves_every_size),
         cmocka_unit_test(test_tcp_serves_every_size),
-        cmocka_unit_test(test_a_large_sum_comes_in_every_form),
+        cmocka_unit_test(test_a_large_sum_runs_in_every_form),
         cmocka_unit_test(test_several_threads_of_a_rank_sum_alike),
-        cmocka_unit_test(test_what_is_stored_past_the_cache_has_the_same_bits),
+        cmocka_unit_test(test_results_stored_past_the_cache_have_the_same_bits),
         cmocka_unit_test(test_calls_that_repeat_find_their_buffers),
         cmocka_unit_test(test_every_algorithm_can_be_forced),
         cmocka_unit_test(test_all_ranks_get_the_same_bits),

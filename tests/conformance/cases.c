@@ -194,12 +194,12 @@ uint64_t case_own_offset(const collective_case *one, uint32_t rank)
 
 /* ---- values ---- */
 
-/* Values are made a block at a time, so that kind and type are asked once for many of them. */
+/* Values are made a block at a time, so that kind and type are checked once for many of them. */
 enum { BLOCK = 256 };
 
 #define ALL_RANKS UINT32_MAX
 
-/* What rank contributes from `first` on: small, and within what the type and operator bear. */
+/* Contribution of the rank from `first` on: small, and within the range of type and operator. */
 static void values_of(const collective_case *one, uint32_t rank, uint64_t first, uint64_t count,
                       double *values)
 {
@@ -337,7 +337,7 @@ static void reduced(const collective_case *one, uint64_t first, uint64_t count, 
     }
 }
 
-/* Position of part (from, to) in what `from` sends. */
+/* Position of part (from, to) in the input of `from`. */
 static uint64_t outgoing_offset(const collective_case *one, uint32_t from, uint32_t to)
 {
     uint64_t offset = 0;
@@ -347,7 +347,7 @@ static uint64_t outgoing_offset(const collective_case *one, uint32_t from, uint3
     return offset;
 }
 
-/* What `source` gives from `first` on; ALL_RANKS: what all give, reduced. */
+/* Contribution of `source` from `first` on; ALL_RANKS: the reduction over all. */
 static void fill(const collective_case *one, uint32_t source, uint64_t first, uint64_t count,
                  uint8_t *target)
 {

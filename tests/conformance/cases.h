@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cases.h - collectives to try on any driver, their inputs, and what must come out.
+ * cases.h - collectives to try on any driver, their inputs, and their expected results.
  *
  * Values are small integers, so that every sum and product is exact in every type whatever the
  * order: the oracle is plain arithmetic, and all algorithms must give the same bits. Sums that
@@ -39,7 +39,7 @@ void cases_for_each_algorithm(uint32_t size, case_fn *call, void *owner);
 
 void case_describe(const collective_case *one, char *text, size_t bytes);
 
-/* Elements of part (from, to): what `from` holds for `to`. */
+/* Elements of part (from, to): those that `from` holds for `to`. */
 uint64_t case_part(const collective_case *one, uint32_t from, uint32_t to);
 uint64_t case_input_count(const collective_case *one, uint32_t rank);
 uint64_t case_output_count(const collective_case *one, uint32_t rank);

@@ -132,7 +132,7 @@ static void test_every_algorithm_by_name(void **state)
     }
 }
 
-/* The same inputs, whatever the driver, order and cutting: the same bits. */
+/* The same inputs give the same bits, whatever the driver, order and segment. */
 static void test_drivers_and_seeds_give_the_same_bits(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_drivers_and_seeds_give_the_same_bits(void **state)
     }
 }
 
-/* Long frames: payloads that come after their heads. */
+/* Long frames: payloads that arrive after their heads. */
 static void try_long(const collective_case *one, void *owner)
 {
     collective_case longer = *one;
@@ -174,8 +174,8 @@ static void test_long_frames(void **state)
     }
 }
 
-/* Ops of overlapping sets, all in flight at once; with an engine also where credit lets each order
- * have one launch at a time. */
+/* Ops of overlapping sets, all in flight at once; with an engine also where credit allows each
+ * order one launch at a time. */
 static void test_sets_do_not_disturb_each_other(void **state)
 {
     (void)state;
@@ -238,8 +238,8 @@ static case_run *start_sum(test_world *world, uint32_t set, const uint32_t *rank
     return case_start(world, &one, set, ranks);
 }
 
-/* Each call of the world fails at every rank, which is told what the engine could not do or still
- * holds: a rank may hear of the earlier failure itself at a later call. */
+/* Each call of the world fails on every rank, with what the engine could not do or still holds: on
+ * some ranks a later call may return the earlier failure itself. */
 static void assert_engine_is_lost(test_world *world, uint32_t size)
 {
     for (int call = 0; call < 3; call++) {
@@ -254,8 +254,8 @@ static void assert_engine_is_lost(test_world *world, uint32_t size)
     }
 }
 
-/* Whichever launch fails, at one rank alone: no call of the set is left waiting for credit, and as
- * the engine may still hold that call's buffers, later calls are refused at every rank. */
+/* Any one launch fails, on one rank alone: no call of the set is left waiting for credit, and as
+ * the engine may still hold that call's buffers, later calls are refused on every rank. */
 static void test_a_failed_launch_leaves_nothing_waiting(void **state)
 {
     (void)state;
@@ -298,9 +298,9 @@ static uint64_t launched_by(test_world *world, uint32_t rank)
     return tt_control_count(world_control(world, rank)).launched;
 }
 
-/* Rank 2 is lost when the engine has a sum of all of ranks 0 and 1. It keeps the buffers of that
- * for good, so it is not asked again: what it has of ranks 0 and 1 alone fails as well, and so does
- * every later call of theirs, with the lost rank named. */
+/* Rank 2 is lost while the engine runs a sum of all ranks for ranks 0 and 1. It keeps the buffers
+ * of that sum for good, so it gets no more calls: its calls of ranks 0 and 1 alone fail as well,
+ * and so does every later call of theirs, with the lost rank named. */
 static bool lose_a_rank_with_the_engine_at_work(uint64_t seed)
 {
     enum { SIZE = 3 };
@@ -358,7 +358,7 @@ static void test_an_engine_that_lost_a_rank_serves_no_other_set(void **state)
     assert_true(hit >= 10);
 }
 
-/* Whichever allocation fails: no leak, no hang; all ranks succeed or all learn of it. */
+/* Any one allocation fails: no leak, no hang; the call succeeds on all ranks or fails on all. */
 static void survive_failing_allocations(bool has_engine)
 {
     const collective_case one = {.collective = TT_ALLREDUCE,

@@ -2,9 +2,9 @@
  *
  * tutti-conformance: one rank of a job whose collectives an outside engine runs (TUTTI_ENGINE), or
  * a transport carries (TUTTI_TRANSPORT): every collective against the oracle, calls in flight
- * together, process sets, named tensors, and what must fail. Installed, for authors of plugins:
- * uses nothing but tutti/tutti.h. Prints "rank R of N: ok" and exits 0; else says what is wrong and
- * aborts. */
+ * together, process sets, named tensors, and calls that must fail. Installed, for authors of
+ * plugins: uses nothing but tutti/tutti.h. Prints "rank R of N: ok" and exits 0; else prints the
+ * fault and aborts. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void run_together(ranks_self *self)
     }
 }
 
-/* Overlapping sets, called in different orders: an engine that blocked would never come back. */
+/* Overlapping sets, called in different orders: an engine that blocks would deadlock. */
 static void run_sets(ranks_self *self)
 {
     int ranks[64];
@@ -147,8 +147,8 @@ static bool has_engine(void)
     return name != NULL && name[0] != 0;
 }
 
-/* One step: named tensors, small ones and large ones, submitted in an order of each rank's own,
- * between unnamed calls, and waited for in another. */
+/* One step: named tensors, small ones and large ones, submitted in a different order on each rank,
+ * between unnamed calls, and waited for in another order. */
 static void named_step(ranks_self *self, int step)
 {
     enum { NAMED = 24 };
@@ -184,8 +184,8 @@ static void named_step(ranks_self *self, int step)
     free(unnamed);
 }
 
-/* A rank waits for the second tensor before it submits the first: whatever is launched first must
- * be what all have. */
+/* A rank waits for the second tensor before it submits the first: the first launch must be of a
+ * tensor that all ranks have. */
 static void named_crossed(ranks_self *self, int step)
 {
     float *first = fill(1.0f), *second = fill(2.0f);
@@ -206,7 +206,8 @@ static void named_crossed(ranks_self *self, int step)
     free(second);
 }
 
-/* A rank that has joined gives nothing; averages are over those that do, or over all. */
+/* A rank that has joined contributes nothing; averages are over the contributing ranks, or over
+ * all. */
 static void named_join(ranks_self *self)
 {
     float *buffer = fill(6.0f);
@@ -233,8 +234,8 @@ static void run_named(ranks_self *self)
     named_join(self);
 }
 
-/* Did an urgent call, started last, end before those in the middle of the others? All are of one
- * length: a short one would pass the long ones without a word, by fairness alone. */
+/* True: an urgent call, started last, ended before those in the middle of the others. All have one
+ * length: a short one would overtake the long ones by fairness alone. */
 static bool overtakes(ranks_self *self)
 {
     enum { LONG = 8, LONG_COUNT = 2 << 20 };
@@ -263,8 +264,8 @@ static bool overtakes(ranks_self *self)
     return is_first;
 }
 
-/* Chunks give way on every transport; what an engine runs is its own. A rank that was not let run
- * between its starts may miss it: once is enough. */
+/* Chunks can be overtaken on every transport; an engine orders its own calls. A rank that was not
+ * scheduled between its starts may miss it: once is enough. */
 static void run_urgent(ranks_self *self)
 {
     int32_t seen = self->size == 1 || has_engine();
@@ -296,7 +297,7 @@ static void run_mismatch(ranks_self *self)
     free(buffer);
 }
 
-/* A rank that does not come: the call ends in time, nothing is left with the engine. */
+/* A rank that does not make the call: the call ends in time, the engine holds nothing. */
 static void run_deadline(ranks_self *self)
 {
     float *buffer = fill(1.0f);
@@ -305,7 +306,7 @@ static void run_deadline(ranks_self *self)
     if (self->size > 1 && self->rank != 0) {
         EXPECT_STATUS(TUTTI_ERR_TIMED_OUT, tutti_run(self->context, &call));
     } else if (self->size > 1) {
-        const double late = ranks_clock_s() + 1.0; /* the others have given up by then */
+        const double late = ranks_clock_s() + 1.0; /* the others have timed out by then */
         while (ranks_clock_s() < late) {
         }
         EXPECT_STATUS(TUTTI_ERR_TIMED_OUT, tutti_run(self->context, &call));
@@ -321,11 +322,11 @@ static const struct part {
 } parts[] = {
     {"forms", run_forms, "every collective, type and operator, in place and not"},
     {"together", run_together, "many calls in flight"},
-    {"sets", run_sets, "overlapping process sets, called in other orders everywhere"},
-    {"named", run_named, "named tensors in other orders everywhere, waited for crosswise"},
-    {"urgent", run_urgent, "urgent calls pass long ones (transports)"},
+    {"sets", run_sets, "overlapping process sets, called in a different order on each rank"},
+    {"named", run_named, "named tensors, submitted and awaited in a different order on each rank"},
+    {"urgent", run_urgent, "urgent calls overtake long ones (transports)"},
     {"mismatch", run_mismatch, "wrong calls fail everywhere, the next one works"},
-    {"deadline", run_deadline, "a rank that comes too late"},
+    {"deadline", run_deadline, "a rank that calls too late"},
 };
 enum { PART_COUNT = sizeof(parts) / sizeof(parts[0]) };
 

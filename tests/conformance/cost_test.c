@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cost_test.c - what a small all-reduce asks of the world, counted.
+ * cost_test.c - downcalls and instructions of a small all-reduce, counted.
  *
  * Machines run over the shuffle driver behind a platform that counts downcalls. Counts do not
- * depend on the machine they are taken on, so growth is noticed without a clock: a budget may be
- * lowered, and raised only with a reason. Instructions are counted one by one, by a parent that
- * steps through its child; machines, driver and this file together.
+ * depend on the host, so growth is detected without a clock: a budget may be lowered, and raised
+ * only with a reason. A parent that single-steps its child counts instructions; machines, driver
+ * and this file together.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -33,11 +33,11 @@ enum {
 };
 enum {
     TWO_RANKS_INSTRUCTIONS_MAX = 8000,
-    TWO_PLANNED_INSTRUCTIONS_MAX = 10000, /* of every tensor, not of the last one alone */
+    TWO_PLANNED_INSTRUCTIONS_MAX = 10000,  /* of every tensor, not of the last one only */
     TWO_BATCHED_INSTRUCTIONS_MAX = 3600,   /* per tensor */
-    TWO_LAUNCHED_INSTRUCTIONS_MAX = 14000, /* the engine that adds counts, too */
-    TWO_SHARED_INSTRUCTIONS_MAX = 20000,   /* the sum of 4 KB counts, too */
-    ROTATION_PERCENT_MAX = 103,            /* calls in rotation beside one repeated */
+    TWO_LAUNCHED_INSTRUCTIONS_MAX = 14000, /* including the engine's addition */
+    TWO_SHARED_INSTRUCTIONS_MAX = 20000,   /* including the sum of 4 KB */
+    ROTATION_PERCENT_MAX = 103,            /* calls in rotation against one repeated */
 };
 
 typedef struct counted {
@@ -82,7 +82,7 @@ static void count_timer(tt_platform *platform, uint64_t at_ns)
     inner->ops->timer(inner, at_ns);
 }
 
-/* A post always goes out whole here: the driver's own refusals would make counts random. */
+/* A post always succeeds here: the driver's own refusals would make counts random. */
 static tt_status count_send(tt_platform *platform, const tt_send *send)
 {
     tt_platform *inner = counted_of(platform)->inner;
@@ -165,8 +165,8 @@ typedef struct job_shape {
     bool is_shared;          /* buffers of SHARED_FLOATS in shared memory, summed there */
     const char *name;        /* of the calls; NULL: none */
     const tt_tracer *tracer; /* or NULL */
-    uint32_t rotation;       /* calls of so many lengths take turns; 0: one call is repeated */
-    bool is_batch;           /* BATCH_MAX small tensors are a call, and travel as one */
+    uint32_t rotation;       /* calls of so many lengths in rotation; 0: one call is repeated */
+    bool is_batch;           /* BATCH_MAX small tensors are a call, and are fused */
 } job_shape;
 
 typedef struct job {
@@ -239,7 +239,7 @@ static void job_fini(job *all)
     assert_true(tt_shuffle_destroy(all->shuffle));
 }
 
-/* As handles that are started again have them, requests of a batch keep what control put there. */
+/* Like handles that are started again, requests of a batch keep what control stored in them. */
 static void job_call_batch(job *all, uint32_t rank)
 {
     static const char *const names[BATCH_MAX] = {
@@ -336,7 +336,7 @@ static void test_two_ranks_send_one_frame_each(void **state)
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.views, 0);
     assert_int_equal(cost.nows, 2 * 2 * CALLS / 16); /* submission and end of one call in 16 */
-    /* A credit for 32 frames comes back in one. */
+    /* One frame returns the credit for 32. */
     assert_in_range(cost.sends, 2 * CALLS, 2 * CALLS + 2 * CALLS / 32);
     assert_int_equal(cost.spends, 2 * CALLS);
 }
@@ -360,8 +360,8 @@ static void test_planned_batches_allocate_nothing(void **state)
     const counted cost =
         cost_of((job_shape){.size = 2, .has_views = true, .name = "batch", .is_batch = true});
     assert_int_equal(cost.allocations, 0);
-    /* Each submission once, each batch when it is whole, begins, is heard of, is copied and ends.
-     */
+    /* Each submission once; each batch when it is complete, begins, gets a frame, is copied and
+     * ends. */
     assert_in_range(cost.nows / (2 * CALLS), BATCH_MAX, BATCH_MAX + 16);
 }
 
@@ -370,7 +370,7 @@ static void note_stage(void *owner, const tt_trace_event *event)
     *(uint64_t *)owner += event->end_ns >= event->begin_ns ? 1 : 0;
 }
 
-/* What is traced is what runs: but for the time of every call, the world sees no difference. */
+/* Tracing reads the time of every call, and changes no other downcall. */
 static void test_a_tracer_adds_nothing_but_clocks(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void test_a_launch_that_repeats_costs_one_frame_each(void **state)
 /* ---- instructions ---- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
-enum { IS_COUNTABLE = 0 }; /* these builds are for other ends */
+enum { IS_COUNTABLE = 0 }; /* sanitized and debug builds are not measured */
 #else
 enum { IS_COUNTABLE = 1 };
 #endif
@@ -414,7 +414,7 @@ static uint32_t stepped_calls(const job_shape *shape)
     return shape->rotation > STEPPED_CALLS ? shape->rotation : STEPPED_CALLS;
 }
 
-/* Calls between two stops, for the parent to count. */
+/* Calls between two stops, whose instructions the parent counts. */
 static void run_stepped(const job_shape *shape)
 {
     job all;
@@ -441,7 +441,7 @@ static int64_t count_steps(pid_t child)
     return steps;
 }
 
-/* Instructions of all ranks together, per call; -1: this host does not let us count. */
+/* Instructions of all ranks together, per call; -1: this host cannot count them. */
 static int64_t instructions_of(const job_shape *shape)
 {
     const pid_t child = fork();
@@ -466,7 +466,7 @@ static int64_t instructions_or_skip(const job_shape *shape)
 {
     const int64_t count = IS_COUNTABLE ? instructions_of(shape) : -1;
     if (count < 0) {
-        print_message("skipped: this build or host does not let instructions be counted\n");
+        print_message("skipped: this build or host cannot count instructions\n");
         skip();
     }
     return count;
@@ -535,7 +535,7 @@ static void test_a_rotation_needs_few_more(void **state)
     }
 }
 
-/* Places once, an end once: two posts of each rank, whatever the length. */
+/* Two posts of each rank, whatever the length: one for the places, one for the end. */
 static void test_sums_in_shared_memory_post_twice(void **state)
 {
     (void)state;
@@ -544,7 +544,7 @@ static void test_sums_in_shared_memory_post_twice(void **state)
     assert_int_equal(cost.timers, 0);
     assert_int_equal(cost.posts, 2 * 4 * CALLS);
     assert_in_range(cost.sends, 0, 2 * 4 * 3 * CALLS / 32); /* credits */
-    assert_int_equal(cost.nows, 3 * 4 * CALLS / 16);        /* of one in 16: begun, all met, over */
+    assert_int_equal(cost.nows, 3 * 4 * CALLS / 16); /* one in 16: begun, all called, ended */
     assert_int_equal(cost.spends, 4 * CALLS);
 }
 

@@ -3,9 +3,9 @@
  * expire_test.c - named calls end at their deadline, whatever the other ranks do.
  *
  * Goal: a call with a deadline ends at most SLACK_NS after it on every rank that runs, while others
- * are stopped for a while or for good; what succeeds is the sum of one and the same occurrence; who
- * is late is told TIMED_OUT. Method: simulated ranks that call a few names over and over, each at
- * its own pace, with deadlines that are drawn; every seed is another world.
+ * are stopped for a while or for good; a call that succeeds sums one and the same occurrence on all
+ * ranks; the call of a late rank returns TIMED_OUT. Method: simulated ranks that call a few names
+ * over and over, each at its own pace, with random deadlines; every seed is another world.
  *
  * Labels: asan
  */
@@ -30,7 +30,7 @@ enum { SIZE_MAX_HERE = 4, NAMES = 4, TURNS = 12, COUNT = 3, LARGE = 9000 };
 
 typedef struct job job;
 
-static uint64_t seed_count = 40; /* or as the command line says */
+static uint64_t seed_count = 40; /* or from the command line */
 
 /* One name on one rank: its calls follow each other. */
 typedef struct chain {
@@ -58,15 +58,15 @@ struct job {
     uint32_t timed_out, succeeded;
 };
 
-#define CHECK(condition, one)                                                                    \
-    do {                                                                                         \
-        if (!(condition)) {                                                                      \
-            fail_msg("seed %llu, rank %u, %s, turn %d: %s: status %d, after %.3f s: %s",         \
+#define CHECK(condition, one)                                                                     \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fail_msg("seed %llu, rank %u, %s, turn %d: %s: status %d, after %.3f s: %s",          \
                      (unsigned long long)(one)->all->seed, (one)->rank, (one)->name, (one)->turn, \
-                     #condition, (int)(one)->request.status,                                     \
-                     (double)(tt_sim_now((one)->all->sim) - (one)->submitted_ns) / 1e9,          \
-                     (one)->request.error);                                                      \
-        }                                                                                        \
+                     #condition, (int)(one)->request.status,                                      \
+                     (double)(tt_sim_now((one)->all->sim) - (one)->submitted_ns) / 1e9,           \
+                     (one)->request.error);                                                       \
+        }                                                                                         \
     } while (0)
 
 static void chain_call(void *argument);
@@ -242,7 +242,7 @@ static void stop(job *all, uint32_t rank, uint64_t for_ns)
 
 /* ---- claims ---- */
 
-/* All are through: they call each name again. */
+/* All calls have ended: each rank calls each name again. */
 static void once_more(job *all)
 {
     for (uint32_t rank = 0; rank < all->size; rank++) {
@@ -261,8 +261,8 @@ static void once_more(job *all)
     }
 }
 
-/* A rank is stopped now and then, and comes back. When all is calm again, all calls succeed: the
- * n-th of a name still meets the n-th. */
+/* A rank is stopped now and then, and continues. After the last stop, all calls succeed: the n-th
+ * of a name still matches the n-th. */
 static void test_calls_match_again_after_stops(void **state)
 {
     uint32_t timed_out = 0, succeeded = 0;
@@ -279,7 +279,7 @@ static void test_calls_match_again_after_stops(void **state)
         tt_sim_run(all.sim, tt_sim_now(all.sim) + 30000 * MS);
         timed_out += all.timed_out;
         all.is_calm = true;
-        once_more(&all); /* a rank may hear only now of one that failed elsewhere */
+        once_more(&all); /* on some ranks only this call returns a failure of another rank */
         all.timed_out = all.succeeded = 0;
         once_more(&all);
         assert_int_equal(all.timed_out, 0);
@@ -290,9 +290,9 @@ static void test_calls_match_again_after_stops(void **state)
     assert_true(succeeded > seed_count);
 }
 
-/* A rank is stopped for good: the calls of the others that have a deadline end all the same, one
- * after the other, and say who is missing. */
-static void test_a_rank_that_never_comes_back_holds_nobody(void **state)
+/* A rank is stopped for good: calls of the others that have a deadline still end, one after the
+ * other, and their errors name the missing rank. */
+static void test_a_rank_stopped_for_good_blocks_no_other(void **state)
 {
     uint32_t timed_out = 0;
     (void)state;
@@ -303,7 +303,7 @@ static void test_a_rank_that_never_comes_back_holds_nobody(void **state)
         const uint32_t victim = (uint32_t)tt_random_below(&all.random, all.size);
         tt_sim_run(all.sim, tt_sim_now(all.sim) + tt_random_below(&all.random, 400) * MS);
         for (uint32_t index = 0; index < NAMES; index++) {
-            all.chains[victim][index].turn = TURNS; /* it calls no more */
+            all.chains[victim][index].turn = TURNS; /* it makes no more calls */
         }
         stop(&all, victim, FOR_EVER);
         tt_sim_run(all.sim, tt_sim_now(all.sim) + 10000 * MS);
@@ -324,7 +324,7 @@ int main(int argc, char **argv)
     seed_count = argc > 1 ? strtoull(argv[1], NULL, 10) : seed_count;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_match_again_after_stops),
-        cmocka_unit_test(test_a_rank_that_never_comes_back_holds_nobody),
+        cmocka_unit_test(test_a_rank_stopped_for_good_blocks_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

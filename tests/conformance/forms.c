@@ -8,7 +8,7 @@
 
 enum { SIZE_MAX_RANKS = 8, CANARY = 0xa5, CANARY_BYTES = 64 };
 
-/* Where a buffer lies. */
+/* Memory of a buffer. */
 typedef enum memory_kind { FOREIGN, FOREIGN_ODD, ARENA, ARENA_ODD, MEMORY_KINDS } memory_kind;
 
 typedef struct buffer {

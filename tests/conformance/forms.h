@@ -13,7 +13,7 @@
 #include "conformance/oracle.h"
 #include "conformance/ranks.h"
 
-/* Are there parts that may be uneven? */
+/* True: the collective has parts that may be uneven. */
 bool forms_has_parts(tutti_collective collective);
 /* Run all forms of (collective, dtype, op, count); `*salt` counts them and varies root and memory.
  */

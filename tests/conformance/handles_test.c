@@ -257,7 +257,7 @@ static void patient_body(ranks_self *self)
     tutti_handle *handle;
     EXPECT_STATUS(TUTTI_OK, tutti_run_for(self->context, &call, 60.0, &handle));
     EXPECT(handle == NULL && value == sum_of_ranks(self));
-    if (self->rank == 0) { /* the others are not there yet: it goes on without this thread */
+    if (self->rank == 0) { /* the others have not called yet: it continues without this thread */
         value = 1;
         EXPECT_STATUS(TUTTI_IN_PROGRESS, tutti_run_for(self->context, &call, 0.001, &handle));
         EXPECT(handle != NULL);
@@ -279,7 +279,7 @@ static void test_running_for_a_time_leaves_a_handle(void **state)
     ranks_run_both(3, patient_body, NULL);
 }
 
-/* The library's own output of each start is the caller's to free. */
+/* The caller frees the output that the library allocates at each start. */
 static void persistent_result_body(ranks_self *self)
 {
     int32_t own[2] = {self->rank, 7};
@@ -327,7 +327,7 @@ static void late_body(ranks_self *self)
         EXPECT(strcmp(tutti_handle_error(handle), "") == 0);
         ranks_meet(self);
     }
-    while (tutti_poll(handle) == TUTTI_IN_PROGRESS) { /* nobody waits: it runs on by itself */
+    while (tutti_poll(handle) == TUTTI_IN_PROGRESS) { /* the progress thread drives it */
         const struct timespec nap = {.tv_nsec = 1000000};
         (void)nanosleep(&nap, NULL);
     }
@@ -361,14 +361,15 @@ static void nap_of(void *seconds)
     nap_s(*(const double *)seconds);
 }
 
-/* Of the process's time, while this thread sleeps. */
+/* Processor time of the process while this thread sleeps. */
 static double least_burnt_s(double seconds, double enough_s)
 {
     const uint64_t enough_ns = (uint64_t)(enough_s * 1e9);
     return 1e-9 * (double)burnt_least_ns(CLOCK_PROCESS_CPUTIME_ID, nap_of, &seconds, enough_ns);
 }
 
-/* Rank 0 waits in two threads for a late peer; then nobody calls. Neither may burn. */
+/* Rank 0 waits in two threads for a late peer; then no rank calls. Both must use little processor
+ * time. */
 static void idle_body(ranks_self *self)
 {
     tutti_call call = TUTTI_CALL_INIT;
@@ -398,7 +399,7 @@ static void idle_body(ranks_self *self)
     ranks_meet(self);
 }
 
-static void test_neither_waiting_nor_idling_burns_a_core(void **state)
+static void test_waiting_and_idling_use_little_processor_time(void **state)
 {
     (void)state;
     ranks_run_both(2, idle_body, NULL);
@@ -428,7 +429,7 @@ static void event_body(ranks_self *self)
     }
 }
 
-static void test_the_event_descriptor_tells_of_ends(void **state)
+static void test_the_event_descriptor_is_readable_when_calls_end(void **state)
 {
     (void)state;
     ranks_run_both(2, event_body, NULL);
@@ -532,7 +533,7 @@ static void test_a_callback_can_read_the_error(void **state)
 /* ---- cancel ---- */
 
 typedef struct verdict {
-    atomic_int status, early_count; /* count: taken back before another rank had begun */
+    atomic_int status, early_count; /* count: cancelled before another rank had begun */
 } verdict;
 
 static void cancel_body(ranks_self *self)
@@ -557,8 +558,7 @@ static void cancel_body(ranks_self *self)
                 ranks_meet(self);
             }
             atomic_store(&shared->status, tutti_cancel(handle));
-            if (is_early) { /* a thread that was kept from its core may come too late all the same
-                             */
+            if (is_early) { /* a thread that was not scheduled may still be too late */
                 atomic_fetch_add(&shared->early_count, atomic_load(&shared->status) == TUTTI_OK);
                 ranks_meet(self);
             }
@@ -619,7 +619,7 @@ static void sets_body(ranks_self *self)
     EXPECT(tutti_set_rank(self->context, odds) == (is_even ? -1 : self->rank == 3 ? 0 : 1));
     EXPECT(tutti_set_rank(self->context, reversed) == 3 - self->rank);
     if (!is_even) {
-        ranks_meet(self); /* the evens go on without the odds */
+        ranks_meet(self); /* the even ranks continue without the odd ones */
     }
     for (int i = 0; i < 100; i++) {
         int32_t value = self->rank + i;
@@ -649,7 +649,7 @@ static void sets_body(ranks_self *self)
     check_usable(self);
 }
 
-static void test_process_sets_work_alone(void **state)
+static void test_process_sets_work_independently(void **state)
 {
     (void)state;
     ranks_run_both(4, sets_body, NULL);
@@ -696,7 +696,7 @@ static void pair_body(ranks_self *self)
         }
         tutti_call calls[2] = {sum_call(NULL, count), sum_call(NULL, count)};
         tutti_handle *handles[2];
-        const int sends = round < 4 ? 0 : 1; /* which comes first */
+        const int sends = round < 4 ? 0 : 1; /* index of the send; 0 is started first */
         calls[sends].collective = TUTTI_SEND;
         calls[sends].input = out;
         calls[sends].root = next;
@@ -781,13 +781,13 @@ int main(void)
         cmocka_unit_test(test_running_for_a_time_leaves_a_handle),
         cmocka_unit_test(test_a_declared_call_allocates_each_time),
         cmocka_unit_test(test_waiting_can_time_out_and_the_call_goes_on),
-        cmocka_unit_test(test_neither_waiting_nor_idling_burns_a_core),
-        cmocka_unit_test(test_the_event_descriptor_tells_of_ends),
+        cmocka_unit_test(test_waiting_and_idling_use_little_processor_time),
+        cmocka_unit_test(test_the_event_descriptor_is_readable_when_calls_end),
         cmocka_unit_test(test_callbacks_start_calls_and_free_handles),
         cmocka_unit_test(test_a_callback_can_read_the_error),
         cmocka_unit_test(test_a_cancelled_call_ends_everywhere),
         cmocka_unit_test(test_a_finished_call_cannot_be_cancelled),
-        cmocka_unit_test(test_process_sets_work_alone),
+        cmocka_unit_test(test_process_sets_work_independently),
         cmocka_unit_test(test_ranks_that_disagree_about_a_set_all_fail),
         cmocka_unit_test(test_pairs_exchange_in_either_order),
         cmocka_unit_test(test_structs_may_grow),

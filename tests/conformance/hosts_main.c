@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job over several "hosts" (TUTTI_HOSTID): every collective against the oracle.
- * Prints "rank R of N on host H of M: ok" and exits 0; else says what is wrong and aborts. */
+ * Prints "rank R of N on host H of M: ok" and exits 0; else prints the fault and aborts. */
 #include <stdio.h>
 
 #include "conformance/forms.h"

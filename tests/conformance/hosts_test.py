@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks placed on several hosts: shared memory inside, TCP between. The hosts are names here.
+"""Ranks placed on several hosts: shared memory inside, TCP between. The hosts are only names.
 
 Labels: asan tsan
 Needs: tutti-hosts
@@ -23,7 +23,7 @@ def free_port():
 
 
 def run_on(hosts, **settings):
-    """One rank for each name in `hosts`; what they print, in rank order."""
+    """Run one rank for each name in `hosts`; returns their output, in rank order."""
     common = dict(os.environ, TUTTI_SIZE=str(len(hosts)), TUTTI_JOB_ID="hosts",
                   TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}",
                   TUTTI_SECRET=secrets.token_hex(32), **settings)

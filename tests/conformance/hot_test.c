@@ -2,11 +2,11 @@
  *
  * hot_test.c - a blocking call whose peer is awake takes no memory, no lock and no system call.
  *
- * Two ranks sum again and again; what a calling thread asks of libc is counted by call. Which of
- * them comes first is up to the kernel: that one waits, so it yields and sleeps, and may have to be
- * rung for. The other one finds everything there. So both go on until each has made calls that
- * asked for nothing at all; code that asks for something on the way never gets there. Beside
- * programs that compute, who waits does not yield to them in each call.
+ * Two ranks sum again and again; libc calls of a calling thread are counted per call. The kernel
+ * decides which rank calls first: that one waits, so it yields and sleeps, and may have to be
+ * woken. The other one finds all frames arrived. So both continue until each has made calls without
+ * any allocation, lock or system call; code that always makes one never gets there. Beside programs
+ * that compute, a waiter does not yield to them in each call.
  *
  * Labels: asan tsan
  * Wrap: malloc calloc realloc aligned_alloc pthread_mutex_lock sched_yield ppoll
@@ -31,15 +31,15 @@
 
 enum {
     WARM_CALLS = 8,
-    QUIET_CALLS = 16,   /* of each rank that are enough */
-    CALLS_MAX = 100000, /* in which they must have been seen */
-    ENOUGH = 1 << 8,    /* what a rank that has seen them adds */
+    QUIET_CALLS = 16,   /* enough of each rank */
+    CALLS_MAX = 100000, /* within which they must occur */
+    ENOUGH = 1 << 8,    /* added by a rank that has made them */
     ARENA_COUNT = 16 * 1024,
 };
 
-/* Of the thread that looks. */
+/* Counts of this thread. */
 static _Thread_local uint64_t allocations, locks, yields, system_calls;
-/* Somebody who computes has the core for a time slice at each yield. */
+/* Simulates another program that takes the core for a time slice at each yield. */
 static atomic_bool is_core_shared;
 
 void *__real_malloc(size_t bytes);
@@ -159,7 +159,7 @@ typedef enum how { SHORT_FORM, RERUN } how;
 typedef struct wanted {
     how how;
     uint64_t count; /* of elements; more than one: in the arena */
-    bool may_yield; /* each of them waits for the other, in turn: one core lets only one run */
+    bool may_yield; /* each waits for the other in turn: on one core only one of them runs */
 } wanted;
 
 typedef struct caller {
@@ -218,10 +218,10 @@ static void hot_body(ranks_self *self)
         make_call(&who);
         const bool has_taken = allocations != taken, has_yielded = yields != yielded;
         const bool is_disturbed = locks + system_calls != disturbed;
-        /* Memory is taken to ask after a late peer; and once, for the first frame of each peer that
-         * comes before its call. */
+        /* A question about a late peer takes memory; so does, once, the first frame of each peer
+         * that arrives before its call. */
         taken_at_once += calls >= WARM_CALLS && has_taken && !has_yielded && !is_disturbed ? 1 : 0;
-        EXPECT_SAY(taken_at_once <= 1, "call %d took memory and had not to wait", calls);
+        EXPECT_SAY(taken_at_once <= 1, "call %d took memory without a wait", calls);
         EXPECT(who.values[0] % ENOUGH == self->size);
         quiet +=
             calls >= WARM_CALLS && !has_taken && !is_disturbed && (what->may_yield || !has_yielded)
@@ -234,20 +234,20 @@ static void hot_body(ranks_self *self)
     caller_destroy(&who, &one);
 }
 
-static void test_small_sums_ask_for_nothing(void **state)
+static void test_small_sums_take_no_memory_lock_or_system_call(void **state)
 {
     (void)state;
     ranks_run(2, "shm", hot_body, &(wanted){.how = SHORT_FORM, .count = 1});
 }
 
-static void test_sums_in_shared_memory_ask_for_nothing(void **state)
+static void test_sums_in_shared_memory_take_no_memory_lock_or_system_call(void **state)
 {
     (void)state;
     ranks_run(2, "shm", hot_body,
               &(wanted){.how = SHORT_FORM, .count = ARENA_COUNT, .may_yield = true});
 }
 
-static void test_persistent_calls_ask_for_nothing(void **state)
+static void test_persistent_calls_take_no_memory_lock_or_system_call(void **state)
 {
     (void)state;
     ranks_run(2, "shm", hot_body, &(wanted){.how = RERUN, .count = 1});
@@ -280,7 +280,7 @@ static void shared_body(ranks_self *self)
                (unsigned long)(yields - yielded), (unsigned long)most);
 }
 
-static void test_who_was_away_for_a_slice_sleeps_for_a_while_instead_of_yielding(void **state)
+static void test_a_waiter_that_lost_a_time_slice_sleeps_instead_of_yielding(void **state)
 {
     (void)state;
     atomic_store(&is_core_shared, true);
@@ -292,10 +292,10 @@ static void test_who_was_away_for_a_slice_sleeps_for_a_while_instead_of_yielding
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_sums_ask_for_nothing),
-        cmocka_unit_test(test_sums_in_shared_memory_ask_for_nothing),
-        cmocka_unit_test(test_persistent_calls_ask_for_nothing),
-        cmocka_unit_test(test_who_was_away_for_a_slice_sleeps_for_a_while_instead_of_yielding),
+        cmocka_unit_test(test_small_sums_take_no_memory_lock_or_system_call),
+        cmocka_unit_test(test_sums_in_shared_memory_take_no_memory_lock_or_system_call),
+        cmocka_unit_test(test_persistent_calls_take_no_memory_lock_or_system_call),
+        cmocka_unit_test(test_a_waiter_that_lost_a_time_slice_sleeps_instead_of_yielding),
     };
     return cmocka_run_group_tests_name("hot", tests, NULL, NULL);
 }

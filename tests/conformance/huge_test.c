@@ -18,7 +18,7 @@
 
 static const uint64_t count = (UINT64_C(1) << 31) + 4099;
 
-/* A value that tells elements beyond 2^31 from those 2^31 or 2^32 before. */
+/* A value that differs between elements beyond 2^31 and those 2^31 or 2^32 before. */
 static uint8_t value_at(uint64_t index, int rank)
 {
     return (uint8_t)(index * 7 + (index >> 31) * 3 + (uint64_t)rank);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * life_test.c - joining, leaving, several contexts, forks, and who hears which error.
+ * life_test.c - joining, leaving, several contexts, forks, and errors of each rank and thread.
  *
  * Labels: asan tsan
  * Timeout: 300
@@ -49,7 +49,7 @@ static void nobody_stays(ranks_self *self)
     (void)self;
 }
 
-/* A rank may be gone before another has taken all that it was sent to join with. */
+/* A rank may leave before another has read all that it was sent for joining. */
 static void test_ranks_may_leave_at_once(void **state)
 {
     (void)state;
@@ -60,7 +60,8 @@ static void test_ranks_may_leave_at_once(void **state)
 
 /* ---- measuring the costs of calls ---- */
 
-/* On such a machine every look at the clock takes a millisecond, until SLOW_LOOKS_MAX of them. */
+/* Simulates a slow host: each of the first SLOW_LOOKS_MAX reads of the clock takes a millisecond.
+ */
 enum { SLOW_LOOKS_MAX = 400, NS_PER_MS = 1000 * 1000 };
 
 static atomic_long slow_looks = SLOW_LOOKS_MAX;
@@ -82,7 +83,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return result;
 }
 
-/* Calls that joining has made. */
+/* Number of calls that joining has made. */
 static void count_body(ranks_self *self)
 {
     uint64_t *calls = self->user;
@@ -91,7 +92,7 @@ static void count_body(ranks_self *self)
         *calls = tt_control_count(self->context->control).ops_finished;
         tt_drive_release(self->context);
     }
-    check_usable(self->context); /* nobody leaves before all have joined */
+    check_usable(self->context); /* no rank leaves before all have joined */
 }
 
 static uint64_t calls_of_joining(void)
@@ -129,7 +130,7 @@ static void test_measuring_costs_takes_few_calls(void **state)
     free(before);
 }
 
-/* ---- giving up ---- */
+/* ---- aborting ---- */
 
 static void giving_up_body(ranks_self *self)
 {
@@ -146,10 +147,10 @@ static void giving_up_body(ranks_self *self)
     EXPECT_SAY(strstr(tutti_last_error(self->context), "rank 1") != NULL &&
                    strstr(tutti_last_error(self->context), "ValueError: boom") != NULL,
                "%s", tutti_last_error(self->context));
-    ranks_meet(self); /* who leaves first is news, too */
+    ranks_meet(self); /* a rank that leaves first would be reported, too */
 }
 
-static void test_why_a_rank_gave_up_reaches_all(void **state)
+static void test_the_cause_of_an_abort_reaches_all_ranks(void **state)
 {
     (void)state;
     ranks_run(3, "shm", giving_up_body, NULL);
@@ -219,7 +220,7 @@ static void test_a_process_can_be_in_several_jobs(void **state)
     }
 }
 
-static void test_a_lone_rank_needs_nobody(void **state)
+static void test_a_job_of_one_rank_needs_no_peer(void **state)
 {
     (void)state;
     const tutti_options plain = TUTTI_OPTIONS_INIT;
@@ -238,7 +239,7 @@ static void test_a_lone_rank_needs_nobody(void **state)
 
 /* ---- errors of joining ---- */
 
-static void test_settings_that_exclude_each_other_are_named(void **state)
+static void test_the_error_names_settings_that_exclude_each_other(void **state)
 {
     (void)state;
     static const char *const groups[] = {"5", "auto"};
@@ -256,7 +257,7 @@ static void test_settings_that_exclude_each_other_are_named(void **state)
     assert_int_equal(unsetenv("TUTTI_CONTROL"), 0);
 }
 
-static void test_joining_says_what_is_wrong(void **state)
+static void test_errors_of_joining_name_the_cause(void **state)
 {
     (void)state;
     const tutti_options plain = TUTTI_OPTIONS_INIT;
@@ -332,7 +333,7 @@ static void leave_body(ranks_self *self)
         while (atomic_load(&pending.waits) < 2) {
             (void)sched_yield();
         }
-        const struct timespec nap = {.tv_nsec = 20000000}; /* let them sleep: both ways must work */
+        const struct timespec nap = {.tv_nsec = 20000000}; /* sleeping waits must end, too */
         (void)nanosleep(&nap, NULL);
         EXPECT_STATUS(TUTTI_OK, tutti_shutdown(self->context));
         self->context = NULL;
@@ -345,7 +346,7 @@ static void leave_body(ranks_self *self)
             const tutti_status status =
                 tutti_allreduce(self->context, values, values, count, TUTTI_F32, TUTTI_SUM);
             if (i == 2 && status == TUTTI_OK) {
-                continue; /* short: rank 0 had given its part before it left */
+                continue; /* short: rank 0 had sent its part before it left */
             }
             EXPECT_SAY(status == TUTTI_ERR_PEER_LEFT, "call %d: %s: %s", i,
                        tutti_status_text(status), tutti_last_error(self->context));
@@ -356,7 +357,7 @@ static void leave_body(ranks_self *self)
     free(values);
 }
 
-static void test_leaving_ends_what_is_pending(void **state)
+static void test_leaving_ends_pending_calls(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -432,7 +433,7 @@ static void errors_body(ranks_self *self)
     EXPECT(pthread_join(other, NULL) == 0);
 }
 
-static void test_the_last_error_is_the_threads_and_the_contexts(void **state)
+static void test_the_last_error_is_kept_per_thread_and_context(void **state)
 {
     (void)state;
     ranks_run(2, "shm", errors_body, NULL);
@@ -455,14 +456,14 @@ int main(void)
         cmocka_unit_test(test_a_process_can_join_again_and_again),
         cmocka_unit_test(test_ranks_may_leave_at_once),
         cmocka_unit_test(test_measuring_costs_takes_few_calls),
-        cmocka_unit_test(test_why_a_rank_gave_up_reaches_all),
+        cmocka_unit_test(test_the_cause_of_an_abort_reaches_all_ranks),
         cmocka_unit_test(test_a_process_can_be_in_several_jobs),
-        cmocka_unit_test(test_a_lone_rank_needs_nobody),
-        cmocka_unit_test(test_joining_says_what_is_wrong),
-        cmocka_unit_test(test_settings_that_exclude_each_other_are_named),
-        cmocka_unit_test(test_leaving_ends_what_is_pending),
+        cmocka_unit_test(test_a_job_of_one_rank_needs_no_peer),
+        cmocka_unit_test(test_errors_of_joining_name_the_cause),
+        cmocka_unit_test(test_the_error_names_settings_that_exclude_each_other),
+        cmocka_unit_test(test_leaving_ends_pending_calls),
         cmocka_unit_test(test_a_forked_child_is_refused_and_its_parent_goes_on),
-        cmocka_unit_test(test_the_last_error_is_the_threads_and_the_contexts),
+        cmocka_unit_test(test_the_last_error_is_kept_per_thread_and_context),
         cmocka_unit_test(test_before_joining_there_is_neither_rank_nor_size),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * memory_test.c - whichever allocation fails, calls end with success or an error.
  *
  * The k-th allocation of the whole process fails, for every k, while two ranks join, call and
- * leave. Whatever a rank was refused, it goes on with the next call, as its peer does.
+ * leave. Whichever call failed, a rank continues with the next one, as its peer does.
  *
  * Labels: asan
  * Timeout: 300
@@ -80,7 +80,7 @@ typedef struct rank_life {
     const char *transport;
     int rank;
     int failures;
-    double patience_s; /* a peer that failed to join is waited for that long */
+    double patience_s; /* timeout of waiting for a peer that failed to join */
     float foreign[COUNT];
     float gathered[2 * COUNT];
 } rank_life;

@@ -18,7 +18,7 @@
 
 enum { RANKS_MAX = 8, ELEMENTS = 40000, TEXT_BYTES = 512 };
 
-/* What all ranks of a job see of each other. */
+/* Shared by all ranks of a job. */
 typedef struct board {
     bool is_named; /* calls have a name */
     bool is_arena; /* buffers lie in shared memory */
@@ -112,14 +112,14 @@ static void post(ranks_self *self, tutti_status status)
     (void)snprintf(shared->texts[self->rank], TEXT_BYTES, "%s", tutti_last_error(self->context));
 }
 
-/* A rank whose part was over before the others saw the difference hears of it at a later call, and
- * so do all. */
-static void hear_late(ranks_self *self, tutti_status wanted, const char *what)
+/* Where a rank's part had ended before the others detected the difference, a later call fails with
+ * it, on all ranks. */
+static void fail_late(ranks_self *self, tutti_status wanted, const char *what)
 {
     const board *shared = self->user;
     int failures = 0;
     for (int good = 0, tries = 0; good < 3; tries++) {
-        EXPECT_SAY(tries < 20, "%s: nothing is heard", what);
+        EXPECT_SAY(tries < 20, "%s: no later call failed", what);
         const tutti_status status = tutti_barrier(self->context);
         post(self, status);
         ranks_meet(self);
@@ -133,7 +133,7 @@ static void hear_late(ranks_self *self, tutti_status wanted, const char *what)
     }
 }
 
-/* Run, and compare with what the others got. True: with the text of all in texts[0]. */
+/* Run, and compare with the others' results. True: texts[0] has the text of all ranks. */
 static bool run_and_compare(scene *open, tutti_status wanted, const char *what)
 {
     ranks_self *self = open->self;
@@ -154,11 +154,11 @@ static bool run_and_compare(scene *open, tutti_status wanted, const char *what)
     }
     EXPECT_SAY(shared->statuses[last] == wanted || early == self->size, "%s", what);
     EXPECT_SAY(status == TUTTI_OK || strcmp(shared->texts[last], shared->texts[self->rank]) == 0,
-               "%s: rank %d says \"%s\", rank %d \"%s\"", what, last, shared->texts[last],
+               "%s: rank %d has \"%s\", rank %d \"%s\"", what, last, shared->texts[last],
                self->rank, shared->texts[self->rank]);
     ranks_meet(self);
     if (early > 0) {
-        hear_late(self, wanted, what);
+        fail_late(self, wanted, what);
     }
     check_usable(self);
     ranks_meet(self);
@@ -272,7 +272,7 @@ static void mismatch_body(ranks_self *self)
     scene_close(&open);
 }
 
-/* Jobs that mostly wait run side by side. */
+/* The jobs mostly wait, so they run side by side. */
 typedef struct job_start {
     int size;
     const char *transport;
@@ -313,19 +313,19 @@ static void on_four_jobs(ranks_fn *body)
     }
 }
 
-static void test_ranks_that_disagree_hear_the_same(void **state)
+static void test_ranks_that_disagree_get_the_same_error(void **state)
 {
     (void)state;
     on_four_jobs(mismatch_body);
 }
 
-static void test_ranks_that_disagree_about_a_name_hear_the_same(void **state)
+static void test_ranks_that_disagree_about_a_name_get_the_same_error(void **state)
 {
     (void)state;
     on_named_jobs(mismatch_body);
 }
 
-/* Every way a sum can take, by frames and by views; calls before and after are right ones. */
+/* Every path of a sum, by frames and by views; the calls before and after are right. */
 static void path_body(ranks_self *self)
 {
     static const difference differences[] = {DIFFERENT_COUNT, DIFFERENT_DTYPE, DIFFERENT_OP};
@@ -349,7 +349,7 @@ static void path_body(ranks_self *self)
     scene_close(&open);
 }
 
-static void test_ranks_that_disagree_hear_the_same_on_every_path(void **state)
+static void test_ranks_that_disagree_get_the_same_error_on_every_path(void **state)
 {
     static const char *const algorithms[] = {"flat",     "star",         "doubling", "halving",
                                              "ring",     "direct",       "shared",   "pairwise",
@@ -385,7 +385,7 @@ typedef enum mistake {
     MISTAKE_TIMEOUT,
     MISTAKE_CAPACITY,
     MISTAKE_COUNTS,
-    MISTAKE_GATHERED, /* more than the capacity, known only when the counts are */
+    MISTAKE_GATHERED, /* more than the capacity, known only after the counts */
     MISTAKE_GATHERED_OVERLAP,
     MISTAKES,
 } mistake;
@@ -487,13 +487,13 @@ static void mistakes_body(ranks_self *self)
         (void)snprintf(text, sizeof(text), "mistake %d, size %d", what, self->size);
         make_scene(&open, (mistake)what);
         const int wrong = what == MISTAKE_NAME ? 0 : what % self->size;
-        if (self->rank == wrong || what == MISTAKE_NAME) { /* a name must be the same to meet */
+        if (self->rank == wrong || what == MISTAKE_NAME) { /* calls match by equal names only */
             err(&open, (mistake)what);
         }
         (void)snprintf(culprit, sizeof(culprit), "rank %d", wrong);
         const bool is_told = run_and_compare(
             &open, what == MISTAKE_DEVICE ? TUTTI_ERR_UNSUPPORTED : TUTTI_ERR_BAD_ARGUMENT, text);
-        /* A name that nobody can meet is refused by its own rank alone. */
+        /* A name that no call can match is refused on its own rank only. */
         EXPECT_SAY(!is_told || what == MISTAKE_NAME || strstr(shared->texts[0], culprit) != NULL,
                    "%s: \"%s\"", text, shared->texts[0]);
         EXPECT_SAY(!is_told || strstr(shared->texts[0], mistake_words[what]) != NULL, "%s: \"%s\"",
@@ -515,9 +515,9 @@ static void test_a_wrong_named_call_fails_everywhere_and_names_the_culprit(void 
     on_named_jobs(mistakes_body);
 }
 
-/* A call that repeats goes a shorter way, unless it differs from the last one: small ones, and
- * those whose memory is shared. Then the same of calls that nothing is said about but what they
- * need: of these even less is looked at. */
+/* A repeated call takes a shorter path, unless it differs from the last one: small calls, and those
+ * in shared memory. Then the same for the short forms without a descriptor, of which even less is
+ * compared. */
 static void repeated_body(ranks_self *self)
 {
     static const difference differences[] = {DIFFERENT_COUNT, DIFFERENT_DTYPE, DIFFERENT_OP,
@@ -535,7 +535,7 @@ static void repeated_body(ranks_self *self)
         char text[64];
         open.is_short = i >= TURNS;
         if (open.is_short && what >= DIFFERENT_SHORT && what <= DIFFERENT) {
-            continue; /* cannot be said */
+            continue; /* short forms cannot express it */
         }
         (void)snprintf(text, sizeof(text), "repeated, %d, size %d", i, self->size);
         make_scene(&open, is_wrong ? mistakes[what - DIFFERENT] : MISTAKE_INPUT);
@@ -553,7 +553,7 @@ static void repeated_body(ranks_self *self)
     scene_close(&open);
 }
 
-static void test_a_call_that_repeats_is_compared_all_the_same(void **state)
+static void test_a_repeated_call_is_still_compared(void **state)
 {
     (void)state;
     on_four_jobs(repeated_body);
@@ -569,7 +569,7 @@ static void test_calls_that_repeat_in_shared_memory_are_compared(void **state)
     }
 }
 
-/* What is wrong on its face fails in tutti_start itself. */
+/* An invalid argument that needs no peer to be detected fails in tutti_start itself. */
 static void start_body(ranks_self *self)
 {
     scene open;
@@ -578,7 +578,7 @@ static void start_body(ranks_self *self)
     scene_open(&open, self);
     for (int what = 0; what <= MISTAKE_CAPACITY; what++) {
         if (what == MISTAKE_ROOT || what == MISTAKE_ROOT_NEGATIVE || what == MISTAKE_NAME) {
-            continue; /* the root may be done before it hears; names do not meet */
+            continue; /* the root may be done before the error arrives; names do not match */
         }
         make_scene(&open, (mistake)what);
         calls[0] = calls[1] = calls[2] = open.call;
@@ -608,7 +608,7 @@ static void test_a_wrong_call_fails_where_it_is_started(void **state)
     on_four_jobs(start_body);
 }
 
-/* Nobody else takes part in these. */
+/* No other rank takes part in these. */
 static void alone_body(ranks_self *self)
 {
     tutti_context *context = self->context;
@@ -644,7 +644,7 @@ static void alone_body(ranks_self *self)
     check_usable(self);
 }
 
-static void test_what_concerns_one_rank_stays_there(void **state)
+static void test_local_errors_stay_on_their_rank(void **state)
 {
     (void)state;
     ranks_run(2, "shm", alone_body, NULL);
@@ -653,7 +653,7 @@ static void test_what_concerns_one_rank_stays_there(void **state)
 
 /* ---- pairs ---- */
 
-/* The sender of a short message may be done before the receiver sees that it is another. */
+/* The sender of a short message may be done before the receiver detects the difference. */
 static void pair_body(ranks_self *self)
 {
     scene open;
@@ -684,8 +684,8 @@ static void test_pairs_that_disagree_fail(void **state)
 
 /* ---- deadlines ---- */
 
-/* All but the last rank call, and give up. Do they all say who was missing? On a machine that
- * stalls the time may be over before anybody could answer: then they cannot. */
+/* All but the last rank call, and time out. True: all their errors name the missing rank. On a host
+ * that stalls the deadline may pass before any rank could answer: then they cannot. */
 static bool give_up(ranks_self *self, tutti_call *call)
 {
     const board *shared = self->user;
@@ -721,7 +721,7 @@ static void deadline_body(ranks_self *self)
         named += give_up(self, &call) ? 1 : 0;
         EXPECT_SAY(tries < 6, "size %d: %s", self->size, shared->texts[0]);
         call.timeout_s += named <= tries ? 1.0 : 0.0;
-        if (self->rank == missing) { /* too late, unless all it needs has come before the verdict */
+        if (self->rank == missing) { /* too late, unless all its frames preceded the verdict */
             const tutti_status status = tutti_run(self->context, &call);
             EXPECT_SAY(status == TUTTI_ERR_TIMED_OUT || status == TUTTI_OK, "size %d: %s: %s",
                        self->size, tutti_status_text(status), tutti_last_error(self->context));
@@ -731,14 +731,14 @@ static void deadline_body(ranks_self *self)
         const bool is_early = shared->statuses[missing] == TUTTI_OK;
         ranks_meet(self);
         if (is_early) {
-            hear_late(self, TUTTI_ERR_TIMED_OUT, "deadline");
+            fail_late(self, TUTTI_ERR_TIMED_OUT, "deadline");
         }
         check_usable(self);
         ranks_meet(self);
     }
 }
 
-static void test_a_deadline_names_who_is_missing(void **state)
+static void test_the_error_of_a_deadline_names_missing_ranks(void **state)
 {
     (void)state;
     on_four_jobs(deadline_body);
@@ -747,17 +747,17 @@ static void test_a_deadline_names_who_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_that_disagree_hear_the_same),
+        cmocka_unit_test(test_ranks_that_disagree_get_the_same_error),
         cmocka_unit_test(test_a_wrong_call_fails_everywhere_and_names_the_culprit),
-        cmocka_unit_test(test_ranks_that_disagree_about_a_name_hear_the_same),
-        cmocka_unit_test(test_ranks_that_disagree_hear_the_same_on_every_path),
+        cmocka_unit_test(test_ranks_that_disagree_about_a_name_get_the_same_error),
+        cmocka_unit_test(test_ranks_that_disagree_get_the_same_error_on_every_path),
         cmocka_unit_test(test_a_wrong_named_call_fails_everywhere_and_names_the_culprit),
-        cmocka_unit_test(test_a_call_that_repeats_is_compared_all_the_same),
+        cmocka_unit_test(test_a_repeated_call_is_still_compared),
         cmocka_unit_test(test_calls_that_repeat_in_shared_memory_are_compared),
         cmocka_unit_test(test_a_wrong_call_fails_where_it_is_started),
-        cmocka_unit_test(test_what_concerns_one_rank_stays_there),
+        cmocka_unit_test(test_local_errors_stay_on_their_rank),
         cmocka_unit_test(test_pairs_that_disagree_fail),
-        cmocka_unit_test(test_a_deadline_names_who_is_missing),
+        cmocka_unit_test(test_the_error_of_a_deadline_names_missing_ranks),
     };
     return cmocka_run_group_tests_name("mismatch", tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static bool is_many(misuse_state state)
     return is_grouped(state) || state == MISUSE_FUSED;
 }
 
-/* Do all calls of the round fail? */
+/* True: all calls of the round fail. */
 static bool is_whole(const misuse_case *one)
 {
     return one->state != MISUSE_FUSED || one->what == MISUSE_TOGETHER;
@@ -68,11 +68,10 @@ static bool fits(misuse_state state, misuse_what what, tutti_collective base)
     const bool is_group = what >= MISUSE_GROUP_SIZE && what <= MISUSE_APART;
     const bool is_objection = what == MISUSE_DEVICE || what == MISUSE_ARGUMENT;
     if (is_objection && (state == MISUSE_GROUPED || state == MISUSE_FUSED)) {
-        return false; /* fails where it is started: its name is taken until the others know */
+        return false; /* fails where it is started: its name is in use until the others know */
     }
     switch (state) {
-    case MISUSE_PLANNED: /* a root may be done before the others look; active counts are not planned
-                          */
+    case MISUSE_PLANNED: /* a root may be done before the others; active counts are not planned */
         return fits_base(what, base) && !is_rooted(base) && what != MISUSE_ACTIVE;
     case MISUSE_GROUPED:
         return base == TUTTI_ALLREDUCE && what != MISUSE_TOGETHER &&
@@ -146,7 +145,7 @@ bool misuse_is_wrong(const misuse_case *one, int round)
     return round == misuse_rounds(one) - 2;
 }
 
-/* 0: right. Who deviates: one rank, the upper half, or every rank in its own way. */
+/* 0: right. One rank deviates, the upper half, or every rank in its own way. */
 static int variant_of(const misuse_case *one, int rank)
 {
     switch (one->who) {
@@ -179,7 +178,7 @@ static void deviate(const misuse_case *one, int variant, misuse_memory *memory, 
         call->root = variant;
         break;
     case MISUSE_COLLECTIVE:
-        for (int i = 0; i < 4 && variant > 0; i++) { /* one that is another than the base */
+        for (int i = 0; i < 4 && variant > 0; i++) { /* one that differs from the base */
             const tutti_collective other = others[(i + variant) % 4];
             call->collective = other != one->base ? other : others[(i + variant + 1) % 4];
             break;
@@ -236,7 +235,7 @@ static void fill(const misuse_case *one, int rank, int index, misuse_memory *mem
     }
 }
 
-/* Where these calls belong, in this variant. */
+/* Sets the group of these calls, in this variant. */
 static void put_together(const misuse_case *one, int variant, misuse_memory *memory,
                          tutti_call *calls, int count)
 {
@@ -271,7 +270,7 @@ int misuse_calls(const misuse_case *one, int round, int rank, misuse_memory *mem
     return count;
 }
 
-/* ---- what came ---- */
+/* ---- outcomes ---- */
 
 static const char *judge_right(const misuse_case *one, int round, const misuse_outcome *outcome,
                                const char *mode)
@@ -324,13 +323,13 @@ static const char *judge_text(const misuse_case *one, const char *text)
         return "the text does not name the tensor";
     }
     if (one->who == MISUSE_BY_ONE && strstr(text, culprit) == NULL) {
-        return "the text does not name who deviates";
+        return "the text does not name the rank that deviates";
     }
     return NULL;
 }
 
-/* Who objects to its own call, or to a planned one, may be told so at once; the others hear of one
- * of them, all of the same. */
+/* A rank that objects to its own call, or to a planned one, may get that error at once; the others
+ * get one of these errors, all the same one. */
 static bool is_told_alike(const misuse_case *one, const misuse_outcome *outcome, int wrong)
 {
     const bool is_objection = one->what == MISUSE_DEVICE || one->what == MISUSE_ARGUMENT ||
@@ -375,10 +374,10 @@ const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome
             }
         }
     }
-    return is_told_alike(one, outcome, wrong) ? NULL : "two ranks were told different things";
+    return is_told_alike(one, outcome, wrong) ? NULL : "two ranks got different errors";
 }
 
-/* Element `at` of what the collective gives to a rank. */
+/* Element `at` of the collective's result on a rank. */
 static float right_value(const misuse_case *one, int at)
 {
     switch (one->base) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * misuse.h - a table of wrong uses of named calls: what differs, on whom, and what had happened to
- * the tensor before.
+ * misuse.h - a table of wrong uses of named calls: the difference, the ranks that deviate, and the
+ * state of the tensor before.
  *
  * A case is a few rounds. In each round every rank makes the same number of calls and waits for
  * all. The rounds before the last but one are right and bring the tensor into its state; the last
- * but one deviates; the last is right again. A driver (real, simulated) runs them and hands over
- * what came.
+ * but one deviates; the last is right again. A driver (real, simulated) runs them and reports the
+ * outcome.
  *
  * Layer:   tests.
  */
@@ -39,8 +39,8 @@ typedef enum misuse_what {
     MISUSE_GROUP_SIZE,
     MISUSE_GROUP_MEMBER,
     MISUSE_GROUP_NAME, /* the same tensors in a group of another name */
-    MISUSE_APART,      /* by themselves, although in a group on others */
-    MISUSE_TOGETHER,   /* in a group, although by themselves on others */
+    MISUSE_APART,      /* ungrouped, although in a group on others */
+    MISUSE_TOGETHER,   /* in a group, although ungrouped on others */
     MISUSE_WHATS,
 } misuse_what;
 
@@ -50,7 +50,7 @@ typedef enum misuse_state {
     MISUSE_PLANNED,
     MISUSE_GROUPED,
     MISUSE_FUSED,         /* beside small ones that are right */
-    MISUSE_GROUP_FRESH,   /* in a group that nobody has seen */
+    MISUSE_GROUP_FRESH,   /* in a new group */
     MISUSE_GROUP_PLANNED, /* in one that is planned */
     MISUSE_STATES,
 } misuse_state;
@@ -66,7 +66,7 @@ typedef struct misuse_case {
     int size;
 } misuse_case;
 
-/* What one rank needs to make its calls. */
+/* Memory that one rank needs to make its calls. */
 typedef struct misuse_memory {
     _Alignas(64) unsigned char input[MISUSE_CALLS_MAX][MISUSE_BUFFER_BYTES];
     _Alignas(64) unsigned char output[MISUSE_CALLS_MAX][MISUSE_BUFFER_BYTES];
@@ -86,13 +86,13 @@ void misuse_describe(const misuse_case *one, char *text, size_t bytes);
 
 int misuse_rounds(const misuse_case *one);
 bool misuse_is_wrong(const misuse_case *one, int round);
-/* The calls of `rank` in this round; how many. */
+/* The calls of `rank` in this round; returns their number. */
 int misuse_calls(const misuse_case *one, int round, int rank, misuse_memory *memory,
                  tutti_call *calls);
-/* What must have come of a round; NULL, or what is wrong. `mode`: of the set's counters. */
+/* Checks the outcome of a round: NULL, or the fault. `mode`: of the set's counters. */
 const char *misuse_judge(const misuse_case *one, int round, const misuse_outcome *outcome,
                          const char *mode);
-/* Are the results of this rank right, after a round that was? */
+/* True: the results of this rank are right, after a right round. */
 bool misuse_is_right(const misuse_case *one, const misuse_memory *memory);
 
 #endif

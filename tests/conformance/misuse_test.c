@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * misuse_test.c - every case of misuse.h on real transports and in simulation: the same message on
- * every rank within two seconds, with the tensor and who said what; the job goes on.
+ * every rank within two seconds, with the tensor and each rank's claim; the job continues.
  *
  * `test_conformance_misuse 8` runs 8 ranks instead of 2 and 4.
  *
@@ -45,11 +45,10 @@ static void complain(const misuse_case *one, int round, const misuse_outcome *ou
 typedef struct board {
     misuse_outcome outcome;
     int cases;
-    atomic_int stalls; /* answers that came late */
+    atomic_int stalls; /* late answers */
 } board;
 
-/* A machine that others use, too, may stall for seconds once in a while: few answers may be late.
- */
+/* A shared host may stall for seconds once in a while: a few answers may be late. */
 static void expect_in_time(const ranks_self *self, atomic_int *stalls, double before_s)
 {
     const double took_s = ranks_clock_s() - before_s;
@@ -130,7 +129,7 @@ static void run_real(int size, const char *transport)
     free(shared);
 }
 
-static void test_real_ranks_are_told_the_same_and_go_on(void **state)
+static void test_real_ranks_get_the_same_error_and_continue(void **state)
 {
     (void)state;
     run_real(is_eight ? 8 : 2, "shm");
@@ -182,7 +181,7 @@ static void run_into(ranks_self *self, const tutti_call *call)
                    status == TUTTI_OK ? "" : tutti_last_error(self->context));
 }
 
-/* A right call of everyone, of the name that was in question. */
+/* A right call of all ranks, with the name that was refused. */
 static void go_on(ranks_self *self, const char *name)
 {
     float values[8];
@@ -215,8 +214,8 @@ static void refused_call(const refused_sets *sets, refused_what what, const char
     }
 }
 
-/* All of them, or one: what a rank alone can see it is told at once, in words that are the same on
- * every rank, and whoever was right is not disturbed. */
+/* On all ranks, or on one: an error that a rank can detect alone is returned at once, with the same
+ * text on every rank, and ranks with right calls are not affected. */
 static void refuse(ranks_self *self, const refused_sets *sets, refused_what what, bool is_all)
 {
     refused_board *shared = self->user;
@@ -248,7 +247,7 @@ static void refuse(ranks_self *self, const refused_sets *sets, refused_what what
     go_on(self, name);
 }
 
-/* Lists of members differ: all are told the same, and no set comes of it. */
+/* Lists of members differ: all ranks get the same error, and no set is created. */
 static void refuse_sets_that_differ(ranks_self *self)
 {
     refused_board *shared = self->user;
@@ -265,7 +264,7 @@ static void refuse_sets_that_differ(ranks_self *self)
     go_on(self, "after sets that differ");
 }
 
-/* A name is any bytes; a text has none that a terminal would obey. */
+/* A name may have any bytes; an error text has no control characters. */
 static void refuse_strange_names(ranks_self *self)
 {
     static const char name[] = "bell \a line \n escape \x1b[2J \x7f";
@@ -286,7 +285,7 @@ static void refuse_strange_names(ranks_self *self)
     go_on(self, name);
 }
 
-/* Members may come in another order on every rank. */
+/* Members may be in another order on every rank. */
 static void groups_have_no_order(ranks_self *self)
 {
     float values[2][8];
@@ -446,7 +445,7 @@ static void run_simulated(int size, uint64_t seed)
     assert_true(number >= CASES_MIN);
 }
 
-static void test_simulated_ranks_are_told_the_same_and_go_on(void **state)
+static void test_simulated_ranks_get_the_same_error_and_continue(void **state)
 {
     (void)state;
     for (int size = 2; size <= 8; size *= 2) {
@@ -459,9 +458,9 @@ static void test_simulated_ranks_are_told_the_same_and_go_on(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simulated_ranks_are_told_the_same_and_go_on),
+        cmocka_unit_test(test_simulated_ranks_get_the_same_error_and_continue),
         cmocka_unit_test(test_wrong_names_and_sets_are_refused_alike),
-        cmocka_unit_test(test_real_ranks_are_told_the_same_and_go_on),
+        cmocka_unit_test(test_real_ranks_get_the_same_error_and_continue),
     };
     is_eight = count > 1 && strcmp(words[1], "8") == 0;
     return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * named_test.c - named calls: any order on any rank, from any thread; steps that repeat go without
- * messages; groups, joins, wrong use.
+ * named_test.c - named calls: any order on any rank, from any thread; repeated steps need no
+ * negotiation messages; groups, joins, wrong use.
  *
  * Labels: asan tsan
  * Timeout: 600
@@ -96,7 +96,7 @@ static void shuffle(tt_random *random, int *order, int count)
     }
 }
 
-/* One step: every tensor once, in an order of this rank's own. */
+/* One step: every tensor once, in an order that differs between ranks. */
 static void step_run(ranks_self *self, tensor *model, tt_random *random, int step)
 {
     int order[TENSORS];
@@ -130,7 +130,7 @@ static void steps_in_any_order(ranks_self *self)
     model_free(model, TENSORS);
 }
 
-static void steps_in_any_order_go_without_messages(void **state)
+static void steps_in_any_order_need_no_messages(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_CONTROL", "plan", 1), 0);
@@ -161,7 +161,7 @@ static void one_at_a_time(ranks_self *self)
     model_free(model, TENSORS);
 }
 
-static void small_tensors_that_come_alone_are_planned(void **state)
+static void small_tensors_submitted_alone_are_planned(void **state)
 {
     (void)state;
     ranks_run_both(3, one_at_a_time, NULL);
@@ -169,7 +169,7 @@ static void small_tensors_that_come_alone_are_planned(void **state)
 
 enum { FEW = 6 };
 
-/* Members of a bundle that one rank does not submit until the first of them is over. */
+/* Members of a bundle that one rank does not submit until the first of them has ended. */
 static void waiting_in_between(ranks_self *self)
 {
     tensor model[TENSORS];
@@ -189,7 +189,7 @@ static void waiting_in_between(ranks_self *self)
     model_free(model, TENSORS);
 }
 
-static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **state)
+static void planned_bundles_are_split_where_a_rank_waits_in_between(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.002", 1), 0);
@@ -197,7 +197,7 @@ static void planned_bundles_come_apart_where_a_rank_waits_in_between(void **stat
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
-/* Eight small sums at once, step by step; how many exchanges carried several of them. */
+/* Eight small sums at once, step by step; returns the number of exchanges that fused several. */
 static uint64_t bundles_with(ranks_self *self, unsigned flags, int attempt)
 {
     enum { SMALL = 8, ROUNDS = 12 };
@@ -227,8 +227,8 @@ static uint64_t bundles_with(ranks_self *self, unsigned flags, int attempt)
     return ranks_counters(self).bundles - before;
 }
 
-/* Whether tensors are agreed in one round is a matter of when they come: others are tried until
- * every rank has seen it. */
+/* Timing decides whether tensors are agreed in one round: new ones are tried until every rank has
+ * seen a bundle. */
 static void usual_and_alone(ranks_self *self)
 {
     enum { ATTEMPTS = 20 };
@@ -242,7 +242,7 @@ static void usual_and_alone(ranks_self *self)
     EXPECT(bundles_with(self, TUTTI_ALONE, 0) == 0);
 }
 
-static void who_travels_alone_shares_no_bundle(void **state)
+static void tensors_marked_alone_are_never_fused(void **state)
 {
     (void)state;
     ranks_run_both(3, usual_and_alone, NULL);
@@ -276,7 +276,7 @@ static void every_mode_can_be_chosen(void **state)
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
-/* Long tensors at once, until several of them went together, or never. */
+/* Long tensors at once, until several of them were fused, or never. */
 static void long_ones_together(ranks_self *self)
 {
     enum { LONG = 4, LONG_COUNT = 40000, ROUNDS_MAX = 200 };
@@ -334,7 +334,7 @@ typedef struct worker {
     int number;
 } worker;
 
-/* Threads of a rank share a process set; the names are all that tells their calls apart. */
+/* Threads of a rank share a process set; only the names distinguish their calls. */
 static void *worker_main(void *argument)
 {
     const worker *own = argument;
@@ -401,7 +401,7 @@ static void one_name_twice(ranks_self *self)
     tutti_handle_free(first);
 }
 
-static void a_name_that_is_taken_is_refused_here_only(void **state)
+static void a_name_in_use_is_refused_on_its_rank_only(void **state)
 {
     (void)state;
     ranks_run_both(2, one_name_twice, NULL);
@@ -517,13 +517,13 @@ static void broken_group(ranks_self *self)
     }
 }
 
-static void an_error_in_a_member_is_the_groups(void **state)
+static void an_error_in_a_member_fails_the_group(void **state)
 {
     (void)state;
     ranks_run_both(3, broken_group, NULL);
 }
 
-/* ---- groups that nobody named ---- */
+/* ---- automatic groups ---- */
 
 static void grouped(ranks_self *self, const tutti_counters *from, int steps, uint64_t least,
                     uint64_t most)
@@ -533,7 +533,7 @@ static void grouped(ranks_self *self, const tutti_counters *from, int steps, uin
                "%llu requests in %d steps", (unsigned long long)requests, steps);
 }
 
-/* One rank disagrees about a tensor: so fails its group, and no other, on every rank. */
+/* One rank disagrees about a tensor: its group, and no other, fails on every rank. */
 static void break_one(ranks_self *self, tensor *model)
 {
     int failed = 0;
@@ -597,7 +597,7 @@ static void tensors_are_put_into_groups_on_request(void **state)
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
 }
 
-/* A tensor stays out, then a rank waits for each before it submits the next. */
+/* One tensor is not submitted, then a rank waits for each before it submits the next. */
 static void not_in_groups(ranks_self *self)
 {
     tensor model[TENSORS];
@@ -640,7 +640,7 @@ static void groups_that_stay_incomplete_are_dissolved(void **state)
 
 /* ---- wrong calls ---- */
 
-/* Rank 1's first call is wrong on its face; it cannot wait for it, and goes on at once. */
+/* Rank 1's first call fails in tutti_start; it has no handle to wait for, and continues at once. */
 static void wrong_then_right(ranks_self *self)
 {
     int32_t values[2];
@@ -718,17 +718,17 @@ static void ranks_with_fewer_steps_join(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_in_any_order_go_without_messages),
-        cmocka_unit_test(small_tensors_that_come_alone_are_planned),
-        cmocka_unit_test(planned_bundles_come_apart_where_a_rank_waits_in_between),
-        cmocka_unit_test(who_travels_alone_shares_no_bundle),
+        cmocka_unit_test(steps_in_any_order_need_no_messages),
+        cmocka_unit_test(small_tensors_submitted_alone_are_planned),
+        cmocka_unit_test(planned_bundles_are_split_where_a_rank_waits_in_between),
+        cmocka_unit_test(tensors_marked_alone_are_never_fused),
         cmocka_unit_test(every_mode_can_be_chosen),
         cmocka_unit_test(the_original_mode_fuses_up_to_its_threshold),
         cmocka_unit_test(sixteen_threads_submit_at_once),
-        cmocka_unit_test(a_name_that_is_taken_is_refused_here_only),
+        cmocka_unit_test(a_name_in_use_is_refused_on_its_rank_only),
         cmocka_unit_test(names_have_up_to_255_bytes),
         cmocka_unit_test(groups_run_when_they_are_complete),
-        cmocka_unit_test(an_error_in_a_member_is_the_groups),
+        cmocka_unit_test(an_error_in_a_member_fails_the_group),
         cmocka_unit_test(tensors_are_put_into_groups_on_request),
         cmocka_unit_test(groups_that_stay_incomplete_are_dissolved),
         cmocka_unit_test(a_name_can_be_started_again_after_a_wrong_start),

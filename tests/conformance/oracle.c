@@ -130,7 +130,7 @@ static int64_t wrap(tutti_dtype dtype, int64_t value)
     }
 }
 
-/* What `rank` gives at `index`. */
+/* Input of `rank` at `index`. */
 static int64_t value_of(const oracle_case *one, int rank, uint64_t index)
 {
     const uint64_t bits = noise(one->seed + (uint64_t)rank * 7919, index);

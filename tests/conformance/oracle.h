@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oracle.h - what each rank gives to a collective, and what plain arithmetic says it must get.
+ * oracle.h - each rank's input to a collective, and its result by plain arithmetic.
  *
  * Integers use their whole range and wrap; floats are small whole numbers, exact in any order, so
  * that every algorithm must give the oracle's very bits.
@@ -19,7 +19,7 @@ typedef struct oracle_case {
     tutti_dtype dtype;
     tutti_op op;
     int size, root;
-    uint64_t count; /* of every part, or what uneven parts are made from */
+    uint64_t count; /* of every part, or the base of uneven parts */
     bool is_uneven;
     double prescale, postscale;
     uint64_t seed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pattern_test.c - every algorithm keeps the promises of aggregate.h, on every collective it fits.
+ * pattern_test.c - every algorithm keeps the rules of aggregate.h, on every collective it fits.
  *
  * First by counting moves, then by running them on symbols (symbolic.h) in several orders.
  * Labels: asan
@@ -77,7 +77,7 @@ static void placement_make(placement *made, host_layout layout, uint32_t size)
 
 /* ---- counting ---- */
 
-/* What passes from one rank to another in one round of one lane. */
+/* Frames from one rank to another in one round of one lane. */
 typedef struct edge {
     uint32_t sends, arrivals;
     uint64_t sent_bytes, arriving_bytes;

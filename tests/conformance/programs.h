@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * programs.h - calls of several stages that tests run, and what must come out.
+ * programs.h - calls of several stages that tests run, and their expected results.
  *
  * Layer:   tests.
  */
@@ -18,7 +18,7 @@ extern const tt_program program_max_often;
 
 const char *program_name(const tt_program *program);
 
-/* What it leaves on every rank: `inputs` are those of `size` ranks. */
+/* Result on every rank: `inputs` are those of `size` ranks. */
 typedef struct program_oracle {
     const tt_program *program;
     tt_dtype dtype;

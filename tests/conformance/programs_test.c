@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * programs_test.c - calls of several stages: the oracle's bits on every driver, the same bits every
- * time, and a whole world after whatever goes wrong in whichever stage.
+ * time, and a working job after any fault in any stage.
  * Labels: asan
  * Timeout: 600
  */
@@ -57,7 +57,7 @@ static void try_case(test_world *world, const collective_case *one)
     }
 }
 
-/* Its types are those in which all values on the way are exact, or wrap. */
+/* Uses the types in which all intermediate values are exact, or wrap. */
 static void try_programs(test_world *world, uint32_t size)
 {
     static const tt_dtype dtypes[] = {TT_F32, TT_F64, TT_I32, TT_U8, TT_I64};
@@ -74,7 +74,7 @@ static void try_programs(test_world *world, uint32_t size)
                                .salt = i};
         if (i % 4 < TT_ARRAY_COUNT(programs)) {
             one.program = programs[i % 4];
-        } else { /* lengths, then what they are of */
+        } else { /* lengths, then the data */
             one.collective = TT_ALLGATHER;
             one.is_uneven = true;
             one.prescale = one.postscale = 1.0;
@@ -201,7 +201,7 @@ static bool job_is_over(const job *what)
     return is_over;
 }
 
-/* How many of the ranks ended so. */
+/* Number of ranks that ended with this status. */
 static uint32_t job_count(const job *what, tt_status status)
 {
     uint32_t count = 0;
@@ -239,7 +239,7 @@ static void job_run_well(job *what)
     assert_int_equal(job_count(what, TT_OK), what->one.size);
 }
 
-/* As after any failure: a rank whose part was over may hear of it once more, at this call. */
+/* As after any failure, this call may fail once more on a rank whose part had ended. */
 static void job_run_again(job *what)
 {
     job_run(what);
@@ -249,7 +249,7 @@ static void job_run_again(job *what)
     job_run_well(what); /* by the op of the last */
 }
 
-/* Until the rank's call is in this stage; false: it was over before. */
+/* Runs until the rank's call is in this stage; false: it ended before. */
 static bool run_to_stage(job *what, uint32_t rank, uint32_t stage)
 {
     for (uint32_t i = 0; i < STEPS_MAX && !what->is_over[rank]; i++) {
@@ -287,7 +287,7 @@ static void in_each_stage(world_driver driver, stage_fn *try)
     }
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static uint32_t hits[TT_STAGES_MAX]; /* by stage: how often it ended a call */
 
@@ -321,8 +321,8 @@ static void test_cancelling_in_each_stage(void **state)
     assert_hits(3);
 }
 
-/* Before the other has made the call nothing has moved, if data waits for grants and nothing is
- * copied first. */
+/* Before the other rank has made the call no data has moved, if data waits for grants and nothing
+ * is copied first. */
 static void test_cancelling_before_anything_has_moved(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ static void test_a_deadline_in_each_stage(void **state)
     assert_hits(TT_STAGES_MAX);
 }
 
-/* The last rank is gone; the others' calls, this one and the next, end. */
+/* The last rank dies; the others' calls, this one and the next, end. */
 static void run_without_last(job *what)
 {
     const uint32_t alive = what->one.size - 1;
@@ -460,7 +460,7 @@ static void test_a_program_runs_again_after_a_refusal(void **state)
     }
 }
 
-/* Whichever allocation fails: the calls end, with a result or without memory. */
+/* Any one allocation fails: the calls end, with a result or with NO_MEMORY. */
 static void test_every_allocation_of_a_program_can_fail(void **state)
 {
     (void)state;
@@ -526,7 +526,7 @@ static void test_the_hundredth_run_has_the_bits_of_the_first(void **state)
     }
 }
 
-static void test_buffers_change_between_in_place_and_apart(void **state)
+static void test_buffers_change_between_in_place_and_out_of_place(void **state)
 {
     (void)state;
     enum { SIZE = 4 };
@@ -534,7 +534,7 @@ static void test_buffers_change_between_in_place_and_apart(void **state)
         test_world *world = make_world(seed % 2 == 0 ? WORLD_SHUFFLE : WORLD_SIM, SIZE, seed);
         job *what = job_make(world, programs[seed % 3], SIZE, seed < 3 ? 5 : LONG_COUNT);
         for (uint32_t run = 0; run < 12; run++) {
-            for (uint32_t i = 0; i < SIZE; i++) { /* each rank as it likes */
+            for (uint32_t i = 0; i < SIZE; i++) { /* each rank independently */
                 const bool is_in_place = (run >> i % 3 & 1) != 0;
                 what->requests[i].input = is_in_place ? what->outputs[i] : what->inputs[i];
             }
@@ -545,7 +545,7 @@ static void test_buffers_change_between_in_place_and_apart(void **state)
     }
 }
 
-/* What the call would do without a program is none of the steps' business. */
+/* The operator of the call does not affect the operators of its steps. */
 static void test_steps_have_operators_of_their_own(void **state)
 {
     (void)state;
@@ -620,7 +620,7 @@ static void test_more_recipes_than_the_table_holds(void **state)
         assert_int_equal(world_control(world, rank)->recipes.counts[0], RECIPES_MAX);
         assert_true(first->requests[rank].recipe->stamp != stamp); /* evicted */
     }
-    job_run_well(first); /* by a hint that means nothing now */
+    job_run_well(first); /* with a stale hint */
     assert_true(first->requests[0].recipe_stamp != stamp);
     job_run_well(first);
     job_drop(first);
@@ -692,7 +692,7 @@ int main(void)
         cmocka_unit_test(test_a_program_runs_again_after_a_refusal),
         cmocka_unit_test(test_every_allocation_of_a_program_can_fail),
         cmocka_unit_test(test_the_hundredth_run_has_the_bits_of_the_first),
-        cmocka_unit_test(test_buffers_change_between_in_place_and_apart),
+        cmocka_unit_test(test_buffers_change_between_in_place_and_out_of_place),
         cmocka_unit_test(test_steps_have_operators_of_their_own),
         cmocka_unit_test(test_a_thousand_runs_of_one_recipe_in_flight),
         cmocka_unit_test(test_more_recipes_than_the_table_holds),

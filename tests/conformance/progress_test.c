@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * progress_test.c - named calls over time: where it goes, and what goes on while something waits.
+ * progress_test.c - named calls over time: where time is counted, and progress while a call waits.
  *
- * Nothing here depends on how fast the machine is: times are bounded from below alone, by naps.
+ * No check depends on the speed of the host: times are bounded from below only, by naps.
  *
  * Labels: asan tsan
  * Timeout: 300
@@ -54,7 +54,7 @@ static void nap(void)
 
 enum { LARGE = 50000 }; /* too large to share an exchange */
 
-/* Rank 1 comes a nap after the others. How much longer was rank 0's time before the data moved? */
+/* Rank 1 calls a nap after the others. Returns how much longer rank 0 waited before data moved. */
 static uint64_t late_by_a_nap(ranks_self *self, const char *name, float *values)
 {
     const tutti_call call = sum_of(name, values, LARGE, TUTTI_F32);
@@ -71,8 +71,8 @@ static uint64_t late_by_a_nap(ranks_self *self, const char *name, float *values)
     return after.negotiation_ns + after.late_ns - before.negotiation_ns - before.late_ns;
 }
 
-/* A progress thread may be late to take up a call: then the next try counts. True on all ranks
- * alike, when rank 0 has seen a nap. */
+/* A progress thread may begin a call late: then the next try counts. True on all ranks alike, when
+ * rank 0 has measured a nap. */
 static bool is_nap_seen(ranks_self *self, uint64_t best)
 {
     int32_t is_seen = self->rank != 0 || best >= (NAP_MS - 10) * UINT64_C(1000000);
@@ -118,7 +118,7 @@ static void late_rank(ranks_self *self)
     free(values);
 }
 
-static void a_rank_that_is_late_is_waited_for_in_view(void **state)
+static void waiting_for_a_late_rank_is_counted_as_waiting(void **state)
 {
     (void)state;
     ranks_run_both(2, late_rank, NULL);
@@ -126,7 +126,7 @@ static void a_rank_that_is_late_is_waited_for_in_view(void **state)
 
 enum { SMALL = 16, FIND_TRIES = 20 };
 
-/* For `last` below: nobody naps; rank 1 does, before all of them. */
+/* For `last` below: no rank naps; rank 1 naps, before all of them. */
 enum { NOBODY = SMALL, WHO_IS_LATE };
 
 /* One step of small tensors, all of the try's own names; before the `last` rank 0 naps. */
@@ -159,8 +159,8 @@ static void small_step(ranks_self *self, int attempt, int last)
     }
 }
 
-/* Tensors go together that were agreed in one round: make such, in a new try where there are none.
- * All ranks count the same. */
+/* Tensors agreed in one round are fused: retries with new names until there are such tensors. All
+ * ranks count the same. */
 static int find_bundles(ranks_self *self)
 {
     for (int attempt = 0; attempt < FIND_TRIES; attempt++) {
@@ -207,7 +207,7 @@ static void waiting_for_company(ranks_self *self)
     EXPECT_SAY(is_seen, "bundles: %g ms of waiting in view", (double)best / 1e6);
 }
 
-static void waiting_for_company_is_queueing(void **state)
+static void waiting_for_other_tensors_of_a_bundle_is_counted_as_queueing(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
@@ -219,7 +219,7 @@ static void waiting_for_company_is_queueing(void **state)
 
 enum { OTHER_STEPS = 100 };
 
-/* What set A waits for is no matter of set B, which has the same members. */
+/* A call that waits in set A does not delay set B, which has the same members. */
 static void wait_in_one_set(ranks_self *self, tutti_set waiting, tutti_set other)
 {
     int32_t value = self->rank + 1;
@@ -258,7 +258,7 @@ static void two_sets(ranks_self *self)
     wait_in_one_set(self, sets[0], TUTTI_WORLD);
 }
 
-static void process_sets_wait_for_themselves_alone(void **state)
+static void process_sets_do_not_wait_for_each_other(void **state)
 {
     (void)state;
     ranks_run_both(3, two_sets, NULL);
@@ -268,7 +268,7 @@ static void process_sets_wait_for_themselves_alone(void **state)
 
 enum { FLOATS = 12, FLOATS_MAX = 4000, SAME_STEPS = 10 };
 
-/* One rank's tensors; the results of its first planned step, which rank 0's are for all. */
+/* One rank's tensors; the results of its first planned step, compared with rank 0's. */
 typedef struct floats {
     float values[FLOATS][FLOATS_MAX], first[FLOATS][FLOATS_MAX];
 } floats;
@@ -278,7 +278,8 @@ static uint64_t length_of(int which)
     return (uint64_t)(which * 337 + 1) % FLOATS_MAX;
 }
 
-/* Sums of such depend on the order in which they are taken. In an order of this rank's own. */
+/* Values whose sums depend on the order of adding; submitted in an order that differs between
+ * ranks. */
 static void floats_step(ranks_self *self, floats *own, int attempt, int step)
 {
     tutti_handle *handles[FLOATS];
@@ -297,7 +298,7 @@ static void floats_step(ranks_self *self, floats *own, int attempt, int step)
     }
 }
 
-/* A try's tensors, until they are planned and some of them go together. */
+/* Runs the tensors of a try until they are planned and some of them are fused. */
 static int plan_floats(ranks_self *self, floats *own)
 {
     for (int attempt = 0; attempt < FIND_TRIES; attempt++) {
@@ -370,7 +371,7 @@ static void more_names_than_places(ranks_self *self)
     EXPECT(counters.failed == 0);
 }
 
-static void names_that_leave_a_small_cache_come_back(void **state)
+static void names_evicted_from_a_small_cache_return(void **state)
 {
     static const char *const modes[] = {"auto", "bitvector", "plan"};
     (void)state;
@@ -411,7 +412,7 @@ static void three_bursts(ranks_self *self)
                     EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[k], -1.0));
                 }
             }
-            ranks_meet(self); /* what could move by now has its chance */
+            ranks_meet(self); /* gives tensors that can move the time to do so */
             for (int k = 0; k < i && burst < 2; k++) {
                 EXPECT_STATUS(burst == 1 && is_blue[k] ? TUTTI_OK : TUTTI_IN_PROGRESS,
                               tutti_poll(handles[k]));
@@ -436,7 +437,7 @@ static void a_group_moves_with_its_last_tensor(void **state)
 
 enum { GROUPS = 4, EACH = 5 };
 
-/* With `waits` rank 0 submits a group when the one before it is over. */
+/* With `waits` rank 0 submits a group when the one before it has ended. */
 static void group_step(ranks_self *self, int attempt, bool waits)
 {
     tutti_handle *handles[GROUPS * EACH];
@@ -463,13 +464,13 @@ static void group_step(ranks_self *self, int attempt, bool waits)
     }
 }
 
-/* As find_bundles: groups go together that were agreed in one round. */
+/* As find_bundles: groups agreed in one round are fused. */
 static void groups_together(ranks_self *self)
 {
     bool is_found = false;
     int attempt = -1;
     while (!is_found) {
-        EXPECT_SAY(++attempt < FIND_TRIES, "%s", "groups never went together");
+        EXPECT_SAY(++attempt < FIND_TRIES, "%s", "groups were never fused");
         for (int step = 0; step < PLANNED_AFTER; step++) {
             group_step(self, attempt, false);
         }
@@ -479,13 +480,13 @@ static void groups_together(ranks_self *self)
         is_found = after.planned == before.planned + GROUPS && after.messages == before.messages &&
                    after.bundles > before.bundles && after.bundles < before.bundles + GROUPS;
     }
-    for (int step = 0; step < 3; step++) { /* not all of it comes: the groups go one by one */
+    for (int step = 0; step < 3; step++) { /* the bundle is incomplete: groups run one by one */
         group_step(self, attempt, true);
     }
     group_step(self, attempt, false);
 }
 
-static void planned_groups_go_together_or_one_by_one(void **state)
+static void planned_groups_run_fused_or_one_by_one(void **state)
 {
     (void)state;
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "0.1", 1), 0);
@@ -496,13 +497,13 @@ static void planned_groups_go_together_or_one_by_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_is_late_is_waited_for_in_view),
-        cmocka_unit_test(waiting_for_company_is_queueing),
-        cmocka_unit_test(process_sets_wait_for_themselves_alone),
+        cmocka_unit_test(waiting_for_a_late_rank_is_counted_as_waiting),
+        cmocka_unit_test(waiting_for_other_tensors_of_a_bundle_is_counted_as_queueing),
+        cmocka_unit_test(process_sets_do_not_wait_for_each_other),
         cmocka_unit_test(planned_steps_give_the_same_bits_on_every_rank),
-        cmocka_unit_test(names_that_leave_a_small_cache_come_back),
+        cmocka_unit_test(names_evicted_from_a_small_cache_return),
         cmocka_unit_test(a_group_moves_with_its_last_tensor),
-        cmocka_unit_test(planned_groups_go_together_or_one_by_one),
+        cmocka_unit_test(planned_groups_run_fused_or_one_by_one),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

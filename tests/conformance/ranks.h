@@ -16,13 +16,13 @@
 typedef struct ranks_job {
     int size;
     const char *transport; /* as in tutti_options; NULL: "shm" */
-    bool over_tcp;         /* meet at a TCP address, else at a file */
+    bool over_tcp;         /* rendezvous at a TCP address, else at a file */
     pthread_barrier_t barrier;
     void *user;
     void (*log)(void *self, int level, const char *text); /* NULL: stderr */
 } ranks_job;
 
-/* What one rank sees. */
+/* One rank of the job. */
 typedef struct ranks_self {
     ranks_job *job;
     tutti_context *context;
@@ -35,15 +35,15 @@ typedef void ranks_fn(ranks_self *self);
 /* Every rank joins, calls `body`, leaves. A body may shut its context down itself: then it sets
  * self->context to NULL. */
 void ranks_run(int size, const char *transport, ranks_fn *body, void *user);
-/* The same; what a rank tells people goes to `log`, with its ranks_self. */
+/* The same; log lines of a rank go to `log`, with its ranks_self. */
 void ranks_run_logged(int size, const char *transport, ranks_fn *body, void *user,
                       void (*log)(void *self, int level, const char *text));
 /* Over shared memory, then over TCP. */
 void ranks_run_both(int size, ranks_fn *body, void *user);
-/* All ranks of the job meet here, without Tutti's help. */
+/* A barrier of all ranks of the job, without Tutti. */
 void ranks_meet(ranks_self *self);
 
-/* Options of `rank`, for tests that call tutti_init themselves; the place is good for one job. */
+/* Options of `rank`, for tests that call tutti_init themselves; a place serves one job. */
 typedef struct ranks_place {
     char rendezvous[128];
 } ranks_place;
@@ -51,7 +51,7 @@ ranks_place ranks_place_new(bool over_tcp);
 tutti_options ranks_options(const ranks_place *place, int rank, int size, const char *transport);
 void ranks_place_drop(const ranks_place *place);
 
-/* What has been counted for the whole job's set. */
+/* Counters of the world's process set. */
 tutti_counters ranks_counters(const ranks_self *self);
 
 double ranks_clock_s(void);

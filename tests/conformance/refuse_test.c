@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * refuse_test.c - a call that a layer above refuses on one rank, or whose parts are other than
- * expected there, fails on all of them with that rank's words, and keeps its place.
+ * refuse_test.c - a call that a layer above refuses on one rank, or whose parts differ from those
+ * expected there, fails on all ranks with that rank's text, and keeps its place in the order.
  *
  * Labels: asan tsan
  */
@@ -67,14 +67,14 @@ static void refused_body(ranks_self *self)
     call.root = self->rank == 0 ? 1 : 0;
     if (self->rank == 1) {
         expect_words(self, tutti_refuse(self->context, &call, "no room"), "no room");
-    } else if (self->rank == 0) { /* a short message may have been on its way */
+    } else if (self->rank == 0) { /* a short message may have been in flight */
         const tutti_status status = tutti_run(self->context, &call);
         EXPECT(status == TUTTI_OK || status == TUTTI_ERR_BAD_ARGUMENT);
     }
     check_usable(self);
 }
 
-static void test_what_one_rank_refuses_fails_everywhere(void **state)
+static void test_a_call_that_one_rank_refuses_fails_everywhere(void **state)
 {
     (void)state;
     ranks_run(RANKS, "shm", refused_body, NULL);
@@ -88,14 +88,14 @@ static void expected_once(ranks_self *self, tutti_collective collective, bool is
     int32_t input[ROOM] = {0}, output[ROOM];
     uint64_t input_counts[RANKS], output_counts[RANKS];
     const bool is_gather = collective == TUTTI_ALLGATHER;
-    for (int peer = 0; peer < RANKS; peer++) { /* rank r gives r + 1, or peer + 1 to each peer */
+    for (int peer = 0; peer < RANKS; peer++) { /* rank r sends r + 1, or peer + 1 to each peer */
         input_counts[peer] = (uint64_t)peer + 1;
         output_counts[peer] = is_gather ? (uint64_t)peer + 1 : (uint64_t)self->rank + 1;
     }
     for (int i = 0; i < ROOM; i++) {
         input[i] = self->rank;
     }
-    if (!is_right && self->rank == 1) { /* as many in all */
+    if (!is_right && self->rank == 1) { /* the same total */
         output_counts[0]++;
         output_counts[2]--;
     }
@@ -141,7 +141,7 @@ static void test_parts_that_are_not_expected_fail_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_one_rank_refuses_fails_everywhere),
+        cmocka_unit_test(test_a_call_that_one_rank_refuses_fails_everywhere),
         cmocka_unit_test(test_parts_that_are_not_expected_fail_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule_test.c - scheduling in real jobs: what overtakes what, orders, bits; and the
- * scheduler and proxies that outside engines use.
+ * schedule_test.c - scheduling in real jobs: overtaking, orders, bits; and the scheduler and
+ * proxies that outside engines use.
  *
- * Who is first is told by callbacks, not by clocks: of two calls that are started together the more
+ * Callbacks, not clocks, show which call is first: of two calls that are started together the more
  * urgent must end before the large one does.
  */
 #include <pthread.h>
@@ -109,8 +109,8 @@ static void tie_done(void *user, tutti_handle *handle, tutti_status status)
     (void)sem_post(&it->over);
 }
 
-/* Nobody waits in the library, so that one thread drives and calls back, in the order of ends. The
- * later, the more urgent, where the user has a step for it. */
+/* No thread waits in the library, so that one thread drives and calls back, in the order of ends.
+ * Later calls are more urgent, where the user sets a step of the priority. */
 static void ties_body(ranks_self *self)
 {
     const int *priority_step = self->user;
@@ -146,7 +146,7 @@ static void test_calls_of_one_priority_end_in_the_order_of_submission(void **sta
     ranks_run(3, "shm", ties_body, NULL);
 }
 
-/* In steps that send nothing there is nothing to gain. */
+/* Steps that send nothing cannot gain from an order. */
 static void idle_ties_body(ranks_self *self)
 {
     for (int step = 0; step < 4; step++) {
@@ -155,7 +155,7 @@ static void idle_ties_body(ranks_self *self)
     ties_body(self);
 }
 
-static void test_off_means_off_and_auto_says_so_where_nothing_is_gained(void **state)
+static void test_off_is_off_and_auto_reports_off_where_nothing_is_gained(void **state)
 {
     (void)state;
     int priority_step = 1;
@@ -188,8 +188,8 @@ static void test_a_priority_out_of_range_is_refused(void **state)
 
 enum { EQUAL = 2 * 1024 * 1024, ATTEMPTS = 30 };
 
-/* Two tensors of one size and no priority, started one after the other: does the second end before
- * the first? Only by an order, for ties keep theirs. */
+/* Two tensors of one size and no priority, started one after the other. True: the second ended
+ * before the first, which only an order can cause, for ties keep the order of submission. */
 static bool second_is_first(ranks_self *self, const char *first, const char *second)
 {
     int *values = calloc(2 * EQUAL, sizeof(int));
@@ -215,7 +215,8 @@ static bool second_is_first(ranks_self *self, const char *first, const char *sec
     return ends.urgent < ends.bulk;
 }
 
-/* A rank that is not run between its two starts may be too late: once on all of them is enough. */
+/* A rank that is not scheduled between its two starts may be too late: once on all of them is
+ * enough. */
 static void expect_passing(ranks_self *self, const char *first, const char *second)
 {
     int64_t passed = 0;
@@ -229,7 +230,7 @@ static void expect_passing(ranks_self *self, const char *first, const char *seco
 
 static void order_body(ranks_self *self)
 {
-    expect_passing(self, "later", "sooner"); /* the caller says nothing */
+    expect_passing(self, "later", "sooner"); /* the caller sets no priority */
 }
 
 static void test_an_order_gives_named_calls_their_priority(void **state)
@@ -246,7 +247,8 @@ static void test_an_order_gives_named_calls_their_priority(void **state)
     (void)unlink(path);
 }
 
-/* The order of uses is the one in which they became ready, which alone would say the opposite. */
+/* The order of uses equals the order in which they became ready, which alone would give the
+ * opposite order. */
 static void told_body(ranks_self *self)
 {
     EXPECT_STATUS(TUTTI_OK, tutti_use(self->context, "used first"));
@@ -263,14 +265,14 @@ static void learnt_body(ranks_self *self)
     expect_passing(self, "used last", "used first");
 }
 
-static void test_the_first_step_teaches_the_order(void **state)
+static void test_the_order_is_learnt_from_the_first_step(void **state)
 {
     (void)state;
     ranks_run(2, "tcp", told_body, NULL);
     ranks_run(2, "tcp", learnt_body, NULL);
 }
 
-static void test_an_order_that_is_missing_is_an_error_that_names_it(void **state)
+static void test_the_error_of_a_missing_order_names_the_file(void **state)
 {
     (void)state;
     (void)setenv("TUTTI_ORDER", "/nowhere/order", 1);
@@ -287,7 +289,7 @@ static void test_an_order_that_is_missing_is_an_error_that_names_it(void **state
 
 enum { SUMS = 6, SUM_MOST = 100000 };
 
-/* Sums that round: named and not, started in another order where the priority is another. */
+/* Sums that round: named and not, started in another order where priorities differ. */
 static void bits_body(ranks_self *self)
 {
     static const uint64_t counts[SUMS] = {5, 900, 3000, 20000, 30000, SUM_MOST};
@@ -335,7 +337,7 @@ static void test_no_order_batch_chunk_or_credit_changes_a_bit(void **state)
         {"TUTTI_FUSE", "0"},        {"TUTTI_FUSE", "1K"},        {"TUTTI_FUSE", "16K"},
         {"TUTTI_FUSE", "256K"},
     };
-    (void)setenv("TUTTI_COSTS", "none", 1); /* which algorithm runs is not what is tried here */
+    (void)setenv("TUTTI_COSTS", "none", 1); /* the choice of algorithm is not under test */
     for (int turn = 0; turn < 3; turn++) {
         const int size = turn == 0 ? 3 : 4;
         uint64_t first = 0;
@@ -392,8 +394,8 @@ static void carry(outside *it)
     }
 }
 
-/* Two tasks of three chunks; the urgent one becomes ready second. How many chunks of the other went
- * before its last. */
+/* Two tasks of three chunks; the urgent one becomes ready second. Returns the number of chunks of
+ * the other that were sent before its last. */
 static int others_before(uint64_t credit_bytes)
 {
     outside it = {0};
@@ -437,14 +439,14 @@ static void test_over_a_fifo_stack_credit_decides_what_can_be_overtaken(void **s
     assert_int_equal(others_before(UINT64_MAX), 3); /* endless credit is FIFO */
 }
 
-/* An engine's thread pays the debt that another waits for. */
+/* An engine's thread pays the proxy that another thread waits for. */
 static void *pay_later(void *user)
 {
     (void)usleep(10000);
     return tutti_proxy_pay(user, TUTTI_ERR_CANCELLED) == TUTTI_OK ? user : NULL;
 }
 
-static void test_a_waiter_is_held_until_another_thread_pays(void **state)
+static void test_a_proxy_wait_blocks_until_another_thread_pays(void **state)
 {
     (void)state;
     tutti_proxy *proxy;
@@ -453,7 +455,7 @@ static void test_a_waiter_is_held_until_another_thread_pays(void **state)
     assert_int_equal(tutti_proxy_create(&proxy), TUTTI_OK);
     assert_int_equal(tutti_proxy_post(proxy, 1), TUTTI_OK);
     assert_int_equal(pthread_create(&payer, NULL, pay_later, proxy), 0);
-    assert_int_equal(tutti_proxy_wait(proxy), TUTTI_ERR_CANCELLED); /* before it, nothing to tell */
+    assert_int_equal(tutti_proxy_wait(proxy), TUTTI_ERR_CANCELLED); /* only pay_later has this */
     assert_int_equal(pthread_join(payer, &paid), 0);
     assert_ptr_equal(paid, proxy);
     tutti_proxy_destroy(proxy);
@@ -488,14 +490,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_urgent_call_ends_before_a_large_one),
         cmocka_unit_test(test_calls_of_one_priority_end_in_the_order_of_submission),
-        cmocka_unit_test(test_off_means_off_and_auto_says_so_where_nothing_is_gained),
+        cmocka_unit_test(test_off_is_off_and_auto_reports_off_where_nothing_is_gained),
         cmocka_unit_test(test_a_priority_out_of_range_is_refused),
         cmocka_unit_test(test_an_order_gives_named_calls_their_priority),
-        cmocka_unit_test(test_the_first_step_teaches_the_order),
-        cmocka_unit_test(test_an_order_that_is_missing_is_an_error_that_names_it),
+        cmocka_unit_test(test_the_order_is_learnt_from_the_first_step),
+        cmocka_unit_test(test_the_error_of_a_missing_order_names_the_file),
         cmocka_unit_test(test_no_order_batch_chunk_or_credit_changes_a_bit),
         cmocka_unit_test(test_over_a_fifo_stack_credit_decides_what_can_be_overtaken),
-        cmocka_unit_test(test_a_waiter_is_held_until_another_thread_pays),
+        cmocka_unit_test(test_a_proxy_wait_blocks_until_another_thread_pays),
         cmocka_unit_test(test_wrong_tasks_and_configurations_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sets_test.c - process sets come and go: what a removed one leaves, and calls that were under way.
+ * sets_test.c - process sets are created and removed: memory of removed ones, and calls in flight.
  *
  * Labels: asan tsan
  * Timeout: 300
@@ -53,7 +53,7 @@ static uint32_t count_sets(tutti_context *context)
     return count;
 }
 
-/* Members tell each other that none has a call open; that takes as long as it takes. */
+/* Waits until the members have agreed that none has an open call; how long that takes is open. */
 static void await_release(ranks_self *self)
 {
     for (int i = 0; i < PATIENCE_S * 1000 && count_sets(self->context) > 1; i++) {
@@ -63,7 +63,7 @@ static void await_release(ranks_self *self)
     EXPECT_SAY(count_sets(self->context) == 1, "%u sets are left", count_sets(self->context));
 }
 
-/* Both members have come here: what a store would tell. */
+/* A barrier of both members, in place of a key-value store. */
 static tutti_status pair_meet(ranks_self *self)
 {
     int32_t word = 0, answer = 0;
@@ -126,13 +126,13 @@ static void test_removed_sets_leave_no_memory(void **state)
     for (int i = 0; i < 2; i++) {
         size_t used[2] = {0};
         ranks_run(SIZE, i == 0 ? "shm" : "tcp", memory_body, used);
-        /* One set is some ten thousand bytes, and what the last calls on the world were is kept; in
+        /* One set takes some ten thousand bytes, and the last calls on the world are remembered; in
          * sanitized builds both are 0. */
         assert_true(used[1] < used[0] + 4 * 1024 * 1024);
     }
 }
 
-/* Members differ in when they remove the set, and how far their calls are then. */
+/* Members remove the set at different times, with calls at different stages. */
 static void in_flight_body(ranks_self *self)
 {
     enum { CALLS = 20 };

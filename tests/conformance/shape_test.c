@@ -2,9 +2,9 @@
  *
  * shape_test.c - ranks that give the shapes of their tensors have them compared.
  *
- * Goal: equal counts of unlike shapes fail on all ranks, and the text has both shapes and who gave
- * which; parts may differ in their first dimension and in no other; calls that repeat are compared
- * all the same, on every path that a name can take. Method: real ranks.
+ * Goal: equal counts of unlike shapes fail on all ranks, and the text has both shapes with their
+ * ranks; parts may differ in their first dimension and in no other; repeated calls are still
+ * compared, on every path that a name can take. Method: real ranks.
  *
  * Labels: asan
  */
@@ -86,7 +86,7 @@ static void unlike_shapes(ranks_self *self)
     ranks_meet(self);
 }
 
-static void test_unlike_shapes_are_told(void **state)
+static void test_the_error_names_shapes_that_differ(void **state)
 {
     (void)state;
     ranks_run_both(SIZE, unlike_shapes, NULL);
@@ -110,13 +110,13 @@ static void changed_later(ranks_self *self)
     ranks_meet(self);
 }
 
-static void test_a_shape_that_changes_is_noticed(void **state)
+static void test_a_shape_that_changes_is_detected(void **state)
 {
     (void)state;
     ranks_run_both(SIZE, changed_later, NULL);
 }
 
-/* More than a claim has room for: compared, but not told. */
+/* More dimensions than a claim has room for: compared, but not in the error. */
 static void many_dimensions(ranks_self *self)
 {
     uint64_t dims[40];
@@ -149,7 +149,7 @@ static void test_long_shapes_and_unknown_flags(void **state)
     ranks_run_both(SIZE, many_dimensions, NULL);
 }
 
-/* Process sets that ranks see differently are told as such. */
+/* If ranks disagree about a process set, the error names both lists. */
 static void unlike_sets(ranks_self *self)
 {
     tutti_set set;
@@ -165,16 +165,16 @@ static void unlike_sets(ranks_self *self)
                   tutti_set_create(self->context, self->rank == 1 ? wrong : ranks, 2, &set));
     error = tutti_last_error(self->context);
     EXPECT_SAY(strstr(error, "rank 1: tutti_set_create: ") != NULL, "%s", error);
-    ranks_meet(self); /* who leaves before would be named instead */
+    ranks_meet(self); /* a rank that leaves before would be named instead */
 }
 
-static void test_sets_are_told_as_sets(void **state)
+static void test_errors_about_sets_name_sets(void **state)
 {
     (void)state;
     ranks_run_both(SIZE, unlike_sets, NULL);
 }
 
-static void test_no_context_describes_itself(void **state)
+static void test_a_null_context_has_a_description(void **state)
 {
     char text[64] = "";
     (void)state;
@@ -186,11 +186,11 @@ static void test_no_context_describes_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unlike_shapes_are_told),
-        cmocka_unit_test(test_a_shape_that_changes_is_noticed),
+        cmocka_unit_test(test_the_error_names_shapes_that_differ),
+        cmocka_unit_test(test_a_shape_that_changes_is_detected),
         cmocka_unit_test(test_long_shapes_and_unknown_flags),
-        cmocka_unit_test(test_sets_are_told_as_sets),
-        cmocka_unit_test(test_no_context_describes_itself),
+        cmocka_unit_test(test_errors_about_sets_name_sets),
+        cmocka_unit_test(test_a_null_context_has_a_description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

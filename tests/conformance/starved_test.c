@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * starved_test.c - memory that is out for a named call is told to the other ranks.
+ * starved_test.c - a named call that lacks memory on one rank fails on the other ranks, too.
  *
- * Goal: whichever allocation fails, on whichever rank, every call ends on every rank, without a
- * deadline. Method: simulated ranks; the n-th allocation fails, for every n of a short program.
+ * Goal: whichever allocation fails, on any rank, every call ends on every rank, without a deadline.
+ * Method: simulated ranks; the n-th allocation fails, for every n of a short program.
  *
  * Labels: asan
  */
@@ -60,7 +60,7 @@ static void submit(void *argument)
     tt_control_submit(one->control, &one->request);
 }
 
-/* False: a rank could not even be made. */
+/* False: a rank could not be created. */
 static bool job_create(job *all, uint64_t fail_at)
 {
     const uint32_t host_of[SIZE] = {0, 1, 2};
@@ -123,7 +123,7 @@ static void job_destroy(job *all)
     assert_true(tt_sim_destroy(all->sim));
 }
 
-static void test_every_call_ends_whatever_allocation_fails(void **state)
+static void test_every_call_ends_whichever_allocation_fails(void **state)
 {
     static job all;
     (void)state;
@@ -142,7 +142,7 @@ static void test_every_call_ends_whatever_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_ends_whatever_allocation_fails),
+        cmocka_unit_test(test_every_call_ends_whichever_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * steps_test.c - what is counted, held back and tuned from step to step of real jobs.
+ * steps_test.c - counters, credit and tuning over the steps of real jobs.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -57,7 +57,7 @@ static void model_step(ranks_self *self, model *it, int step)
     EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
 }
 
-/* What is set now, on every rank alike. */
+/* Checks that the current settings are equal on every rank. */
 static void expect_one_setting(ranks_self *self)
 {
     enum { WORDS = 3 };
@@ -144,7 +144,7 @@ static void overlap_done(void *user, tutti_handle *handle, tutti_status status)
     (void)sem_post(user);
 }
 
-/* A step of 10 ms of computation and a sum: before it, or all the while. */
+/* A step of 10 ms of computation and a sum: before the computation, or during all of it. */
 static tutti_counters overlap_step(ranks_self *self, int *values, bool is_under)
 {
     sem_t over;
@@ -170,8 +170,8 @@ static tutti_counters overlap_step(ranks_self *self, int *values, bool is_under)
     return counters;
 }
 
-/* A loaded machine lends some overlap to who waits at once, and takes some of who computes, but not
- * in all of many steps: as many as it takes, until each rank has seen it. */
+/* On a loaded host a rank that waits at once may show some overlap, and one that computes less than
+ * it has, but not in all of many steps: steps are repeated until each rank has seen it. */
 static void overlap_body(ranks_self *self)
 {
     enum { STEPS_MAX = 100 };
@@ -201,7 +201,7 @@ static void overlap_body(ranks_self *self)
     free(values);
 }
 
-static void test_alpha_tells_who_waits_from_who_computes(void **state)
+static void test_alpha_differs_between_waiting_and_computing(void **state)
 {
     (void)state;
     atomic_int seen = 0;
@@ -227,7 +227,7 @@ static void test_credit_holds_calls_back_and_results_stay_right(void **state)
     (void)unsetenv("TUTTI_CREDIT");
 }
 
-/* Of all ranks, as they are threads here: sockets that hold back what was not sent from here on. */
+/* Number of sockets with this bound on unsent bytes, of all ranks, as they are threads here. */
 static int sockets_with_unsent(int bytes)
 {
     int count = 0;
@@ -246,7 +246,7 @@ static void tune_body(ranks_self *self)
     EXPECT_STATUS(TUTTI_OK, tutti_barrier(self->context)); /* all have taken the last setting */
     const int unsent = (int)counters.chunk_bytes / 4;
     EXPECT(sockets_with_unsent(unsent > 8192 ? unsent : 8192) >= self->size * (self->size - 1));
-    ranks_meet(self); /* nobody leaves, and closes its sockets, while others count */
+    ranks_meet(self); /* no rank leaves, and closes its sockets, while others count */
     EXPECT(counters.chunk_bytes >= 16 * 1024 && counters.chunk_bytes <= 512 * 1024);
     EXPECT(counters.credit_bytes > 0);
     EXPECT(counters.fuse_bytes >= 1024 && counters.fuse_bytes <= 256 * 1024);
@@ -260,7 +260,8 @@ static void test_tuning_switches_all_ranks_at_the_same_step(void **state)
     (void)unsetenv("TUTTI_TUNE");
 }
 
-/* A small sum, one that some settings call small, and one that goes alone. Each rank gives 1. */
+/* A small sum, one that some settings fuse, and one that is never fused. Each rank contributes 1.
+ */
 static void some_step(ranks_self *self, int least)
 {
     static const char *const names[3] = {"small", "middle", "alone"};
@@ -302,7 +303,7 @@ static void middle_body(ranks_self *self)
     EXPECT(now.fuse_bytes == UINT64_C(16) * 1024);         /* of 1K to 256K */
 }
 
-/* The setting that a job begins with may lie in a corner from which nothing better can be seen. */
+/* The first setting of a job may lie in a corner from which the search finds nothing better. */
 static void test_without_a_table_of_costs_the_middle_is_tried_first(void **state)
 {
     (void)state;
@@ -395,7 +396,7 @@ static void joining_body(ranks_self *self)
     }
 }
 
-static void test_a_rank_that_has_joined_holds_up_no_step(void **state)
+static void test_a_rank_that_has_joined_delays_no_step(void **state)
 {
     (void)state;
     int first[3] = {0, 25, 60}, last[3] = {70, 33, 0};
@@ -442,8 +443,8 @@ static tutti_handle *auto_start(ranks_self *self, int *values, int number, sem_t
     return handle;
 }
 
-/* Rank 0, whose step is judged, starts all before rank 1 starts any. Until they are over it
- * computes, and then for as many times as long as `idle` says: so long its wire is idle. */
+/* Rank 0, whose step is judged, starts all before rank 1 starts any. It computes until they have
+ * ended, and then `idle` times as long again, while its wire is idle. */
 static void auto_step(ranks_self *self, int *values, double idle)
 {
     tutti_handle *handles[AUTO_CALLS];
@@ -467,7 +468,7 @@ static void auto_step(ranks_self *self, int *values, double idle)
     EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
 }
 
-/* One after the other, as rank 0 began to: what a peer has sent nothing about stays held there. */
+/* One after the other, in rank 0's order: a call without frames of a peer stays held there. */
 static void auto_step_of_peer(ranks_self *self, int *values)
 {
     ranks_meet(self);
@@ -479,8 +480,8 @@ static void auto_step_of_peer(ranks_self *self, int *values)
     EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
 }
 
-/* What rho says that auto must have decided: on a loaded machine a step may come out otherwise than
- * it was meant. By the formula an order is worth 1 and 2 % at 0.59 and 0.6. */
+/* The decision of auto that follows from the measured rho: on a loaded host a step may differ from
+ * the planned one. By the formula an order is worth 1 and 2 % at 0.59 and 0.6. */
 static int auto_wanted(const tutti_counters *counters)
 {
     const bool has_decided = counters->step_count >= 3;
@@ -512,10 +513,9 @@ static void auto_body(ranks_self *self)
     free(values);
 }
 
-/* Under credit an urgent call passes those that are held back, which the plain path lets no call
- * do: so `overtaken` tells which way a step went. Without a table of costs N is what was measured.
- */
-static void test_auto_keeps_the_order_near_rho_1_and_goes_the_plain_way_far_below(void **state)
+/* Under credit an urgent call overtakes held calls, which is impossible on the plain path: so
+ * `overtaken` shows the path of a step. Without a table of costs N is measured. */
+static void test_auto_keeps_the_order_near_rho_1_and_drops_it_far_below(void **state)
 {
     (void)state;
     (void)setenv("TUTTI_CREDIT", "1", 1);
@@ -566,14 +566,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_cross_the_barrier_and_are_counted),
-        cmocka_unit_test(test_alpha_tells_who_waits_from_who_computes),
+        cmocka_unit_test(test_alpha_differs_between_waiting_and_computing),
         cmocka_unit_test(test_credit_holds_calls_back_and_results_stay_right),
         cmocka_unit_test(test_tuning_switches_all_ranks_at_the_same_step),
         cmocka_unit_test(test_without_a_table_of_costs_the_middle_is_tried_first),
         cmocka_unit_test(test_a_profile_is_read_tried_and_written),
-        cmocka_unit_test(test_a_rank_that_has_joined_holds_up_no_step),
+        cmocka_unit_test(test_a_rank_that_has_joined_delays_no_step),
         cmocka_unit_test(test_while_tuning_only_the_world_can_be_joined),
-        cmocka_unit_test(test_auto_keeps_the_order_near_rho_1_and_goes_the_plain_way_far_below),
+        cmocka_unit_test(test_auto_keeps_the_order_near_rho_1_and_drops_it_far_below),
         cmocka_unit_test(test_chunk_0_is_the_segment),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include "kernel/adasum_math.h"
 
 typedef struct symbol {
-    uint64_t holders; /* whose contributions; 0: never written */
+    uint64_t holders; /* ranks whose contributions it holds; 0: never written */
     uint32_t element;
     bool is_finished;
 } symbol;
@@ -70,7 +70,7 @@ typedef struct symbolic_model {
 
 static void lane_run(symbolic_model *model, uint32_t rank, uint64_t number);
 
-/* ---- what goes in and must come out ---- */
+/* ---- inputs and expected results ---- */
 
 static uint64_t parts_end(const tt_problem *problem)
 {
@@ -248,7 +248,7 @@ static symbol *symbols_at(symbolic_model *model, uint32_t rank, uint64_t lane, t
 static symbol combine(symbolic_model *model, symbol a, symbol b)
 {
     if (a.holders == 0 || b.holders == 0) {
-        fault(model, "a sum reads what was never written");
+        fault(model, "a sum reads memory that was never written");
     } else if ((a.holders & b.holders) != 0) {
         fault(model, "a contribution is added twice");
     } else if (a.element != b.element) {
@@ -300,7 +300,7 @@ static void work_copy(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
-/* Of slots in the own scratch, or of all ranks' inputs. */
+/* Sum of slots in the own scratch, or of all ranks' inputs. */
 static void work_sum(symbolic_model *model, const event *at, uint64_t count)
 {
     const bool is_fold = at->move.work == TT_WORK_FOLD;
@@ -324,7 +324,7 @@ static void work_sum(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
-/* Where `member` keeps the lane's chunk, as views show it. */
+/* Place of the lane's chunk at `member`, as views show it. */
 static symbol *viewed(symbolic_model *model, const event *at, uint32_t member, bool is_output)
 {
     const tt_plan *plan = &model->book->plans[at->rank];
@@ -386,8 +386,8 @@ static void work_spread(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
-/* Products of a part hold the rank that took them; added up, all ranks of the block. A blend must
- * know those of exactly the ranks whose contributions it joins. */
+/* Products of a part record the rank that computed them; summed, all ranks of the block. A blend
+ * must have those of exactly the ranks whose contributions it joins. */
 static void work_adasum(symbolic_model *model, const event *at, uint64_t count)
 {
     const tt_move *move = &at->move;
@@ -588,7 +588,7 @@ static void do_send(symbolic_model *model, const event *at)
     memcpy(arrival->symbols, source, arrival->count * sizeof(symbol));
     for (uint64_t i = 0; i < arrival->count; i++) {
         if (source[i].holders == 0) {
-            fault(model, "a send reads what was never written");
+            fault(model, "a send reads memory that was never written");
         }
     }
     lane->sends_open--;
@@ -600,7 +600,7 @@ static void do_arrive(symbolic_model *model, event *at)
     rank_state *state = &model->ranks[at->rank];
     lane_state *lane = &state->lanes[at->lane];
     if (!find_arrival(model, at) || at->move.bytes / SYMBOLIC_ELEMENT_BYTES != at->count) {
-        fault(model, "a send that nobody expects");
+        fault(model, "a send without an arrival");
         return;
     }
     lane->received[at->round * model->what->size + at->peer] = 1;
@@ -731,7 +731,7 @@ static void check_end(symbolic_model *model)
             fault(model, "deadlock: a lane never ends");
         }
         if (what->collective == TT_BARRIER && state->knows != (UINT64_C(1) << what->size) - 1) {
-            fault(model, "a barrier ended before everyone had begun");
+            fault(model, "a barrier ended before every rank had begun");
         }
         const uint64_t count = output_count(what, &model->book->problems[r]);
         for (uint64_t i = 0; model->error == NULL && i < count; i++) {
@@ -745,7 +745,7 @@ static void check_end(symbolic_model *model)
         }
     }
     if (model->events != NULL) {
-        fault(model, "a frame that nobody takes is left");
+        fault(model, "a frame was never taken");
     }
 }
 

@@ -2,10 +2,10 @@
  *
  * symbolic.h - runs the moves of an algorithm on all ranks at once, on symbols instead of numbers.
  *
- * A symbol says which element it is and whose contributions it holds. Adding one contribution
- * twice, mixing elements, reading what was never written, and writing out of bounds are found at
- * the move that does it. The order of events is drawn from a seed: sends read their source late,
- * stores happen as early as aggregate.h allows.
+ * A symbol records its element and the ranks whose contributions it holds. Adding one contribution
+ * twice, mixing elements, reading memory that was never written, and writing out of bounds are
+ * detected at the move that does it. The order of events is drawn from a seed: sends read their
+ * source late, stores happen as early as aggregate.h allows.
  *
  * Layer:   tests.
  */
@@ -42,7 +42,7 @@ typedef struct symbolic_book {
 /* False: the algorithm does not fit. */
 bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what);
 
-/* Run it; NULL when all promises hold, else what was wrong (static text). */
+/* Run it; NULL when all rules hold, else the fault (static text). */
 const char *symbolic_run(const symbolic_book *book, const symbolic_case *what);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tags_test.c - messages of a tag meet receives of that tag, in the order of calls.
+ * tags_test.c - messages of a tag match receives of that tag, in the order of calls.
  *
- * Goal: sends and receives whose tags come in unlike orders on both sides move the right data,
+ * Goal: sends and receives whose tags have different orders on both sides move the right data,
  * short and long, many at a time; a wrong tag is refused. Method: real ranks, which draw the order
  * of tags.
  *
@@ -40,7 +40,7 @@ static int32_t value_of(int tag_index, int number)
     return 1000 * tag_index + number;
 }
 
-/* Which tag comes next, until each has come EACH times. */
+/* The next tag, until each was used EACH times. */
 static void draw_order(message *messages, uint64_t seed)
 {
     int left[TAGS], numbers[TAGS] = {0};
@@ -83,8 +83,8 @@ static void finish(message *one)
     const uint64_t count = count_of(one->tag_index, one->number);
     const int32_t value = value_of(one->tag_index, one->number);
     EXPECT_STATUS(TUTTI_OK, tutti_wait(one->handle, -1.0));
-    EXPECT_SAY(one->values[0] == value && one->values[count - 1] == value,
-               "tag %d, message %d: %d", tags[one->tag_index], one->number, one->values[0]);
+    EXPECT_SAY(one->values[0] == value && one->values[count - 1] == value, "tag %d, message %d: %d",
+               tags[one->tag_index], one->number, one->values[0]);
     tutti_handle_free(one->handle);
     free(one->values);
 }
@@ -137,7 +137,7 @@ static void wrong_tags(ranks_self *self)
                tutti_last_error(self->context));
     EXPECT_SAY(status == TUTTI_OK || strstr(tutti_last_error(self->context), "disagree") != NULL,
                "%s", tutti_last_error(self->context));
-    ranks_meet(self); /* who leaves before would be named instead */
+    ranks_meet(self); /* a rank that leaves before would be named instead */
 }
 
 static void test_wrong_tags_are_refused(void **state)

@@ -72,7 +72,7 @@ static void sum(ranks_self *self, const char *name)
     EXPECT_SAY(value == self->size * (self->size + 1) / 2, "%d", value);
 }
 
-/* Calls that repeat and calls that do not, named and not: each is an exchange, or a wait, once. */
+/* Repeated calls and others, named and not: each has an exchange, or a wait, once. */
 static void body_every_call(ranks_self *self)
 {
     char path[PATH_BYTES];
@@ -108,7 +108,7 @@ static void test_every_call_has_its_events(void **state)
     (void)rmdir(folder.path);
 }
 
-/* A pipe that nobody reads is a disk that does not answer. */
+/* A pipe without a reader stands in for a disk that does not respond. */
 static void body_stuck(ranks_self *self)
 {
     char path[PATH_BYTES], scrap[4096];
@@ -121,7 +121,7 @@ static void body_stuck(ranks_self *self)
         sum(self, NULL);
     }
     EXPECT(fcntl(reader, F_SETFL, 0) == 0);
-    for (ssize_t got = 0; got < (ssize_t)sizeof(scrap);) { /* the writer goes on by itself */
+    for (ssize_t got = 0; got < (ssize_t)sizeof(scrap);) { /* the writer continues by itself */
         const ssize_t more = read(reader, scrap, sizeof(scrap));
         EXPECT(more > 0);
         got += more;

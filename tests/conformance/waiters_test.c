@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * waiters_test.c - many threads of one rank wait at once: nobody is forgotten, nobody is held;
- * who waits in the call itself; a call that is taken back while others wait.
+ * waiters_test.c - many threads of one rank wait at once: every wait ends, none is delayed by
+ * others; waits inside a call; a call that is cancelled while others wait.
  *
  * Labels: asan tsan
  * Timeout: 600
@@ -55,7 +55,7 @@ static void *wait_main(void *argument)
     return NULL;
 }
 
-/* Shutdown frees the handles, so nobody may come to wait after it. */
+/* Shutdown frees the handles, so no thread may begin to wait after it. */
 static void await_asleep(waiter *one)
 {
     char state = 0;
@@ -95,7 +95,7 @@ static void shutdown_body(ranks_self *self)
     ranks_meet(self);
 }
 
-static void test_shutdown_sends_all_waiters_away(void **state)
+static void test_shutdown_ends_all_waits(void **state)
 {
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
@@ -126,7 +126,7 @@ static void *busy_main(void *argument)
     return NULL;
 }
 
-/* Rank 0 waits for a call of which rank 1 takes its time, while other threads are busy. */
+/* Rank 0 waits for a call that rank 1 makes late, while other threads are busy. */
 static void busy_body(ranks_self *self)
 {
     busy work = {.self = self};
@@ -149,7 +149,7 @@ static void busy_body(ranks_self *self)
     EXPECT(pthread_join(thread, NULL) == 0);
 }
 
-static void test_a_busy_thread_does_not_hold_a_waiter(void **state)
+static void test_a_busy_thread_does_not_block_a_waiter(void **state)
 {
     (void)state;
     ranks_run_both(2, busy_body, NULL);
@@ -190,7 +190,7 @@ static void test_a_long_queue_ends_when_a_rank_leaves(void **state)
 
 enum { MESSAGES = 5000, MESSAGE_COUNT = 4096 };
 
-/* All receives are posted before the first send; each message is too long to go unasked. */
+/* All receives are posted before the first send; each message is too long to be eager. */
 static void messages_body(ranks_self *self)
 {
     const bool is_sender = self->rank == 1;
@@ -225,7 +225,7 @@ static void test_any_number_of_receives_can_be_posted_first(void **state)
     ranks_run_both(2, messages_body, NULL);
 }
 
-/* ---- handles nobody started ---- */
+/* ---- handles that were never started ---- */
 
 static void unstarted_body(ranks_self *self)
 {
@@ -281,7 +281,7 @@ static void any_body(ranks_self *self)
     EXPECT_STATUS(TUTTI_ERR_BAD_ARGUMENT, tutti_wait_any(handles, 3, -1.0, &index));
 }
 
-static void test_the_first_of_several_calls_to_end_is_told(void **state)
+static void test_wait_any_returns_the_first_call_that_ends(void **state)
 {
     (void)state;
     ranks_run_both(2, any_body, NULL);
@@ -289,7 +289,7 @@ static void test_the_first_of_several_calls_to_end_is_told(void **state)
 
 /* ---- events ---- */
 
-/* Who starts calls and asks for the descriptor afterwards would wait for ever. */
+/* Otherwise a program that asks for the descriptor after it started calls would wait for ever. */
 static void late_event_body(ranks_self *self)
 {
     int32_t value = 1;
@@ -304,7 +304,7 @@ static void late_event_body(ranks_self *self)
     tutti_handle_free(handle);
 }
 
-static void test_the_event_descriptor_tells_of_ends_before_it_was_made(void **state)
+static void test_the_event_descriptor_shows_calls_that_ended_before_it_was_made(void **state)
 {
     (void)state;
     ranks_run_both(2, late_event_body, NULL);
@@ -312,7 +312,7 @@ static void test_the_event_descriptor_tells_of_ends_before_it_was_made(void **st
 
 /* ---- rerun ---- */
 
-/* Its end is no event; that of the same call, restarted, is. */
+/* The end of a rerun is no event; that of the same call, restarted, is. */
 static void quiet_rerun_body(ranks_self *self)
 {
     struct pollfd watch = {.fd = tutti_event_fd(self->context), .events = POLLIN};
@@ -333,13 +333,13 @@ static void quiet_rerun_body(ranks_self *self)
     tutti_handle_free(handle);
 }
 
-static void test_a_rerun_tells_nobody_but_its_caller(void **state)
+static void test_the_end_of_a_rerun_is_no_event(void **state)
 {
     (void)state;
     ranks_run_both(2, quiet_rerun_body, NULL);
 }
 
-/* End the step: was there any waiting in it? */
+/* End the step. True: it counted waiting time. */
 static bool step_has_waited(ranks_self *self)
 {
     tutti_counters counters = {.struct_bytes = sizeof(counters)};
@@ -355,7 +355,7 @@ static void timed_wait_body(ranks_self *self)
     const tutti_call call = sum_call(&value, TUTTI_WORLD);
     tutti_handle *handle, *late;
     EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
-    for (int i = 0; i < 3; i++) { /* the first ones wait for what was learnt */
+    for (int i = 0; i < 3; i++) { /* the first ones wait for the learnt order */
         EXPECT_STATUS(TUTTI_OK, tutti_step(self->context));
     }
     EXPECT(!step_has_waited(self));
@@ -374,8 +374,9 @@ static void test_every_call_that_waits_is_counted_as_waiting(void **state)
 
 /* ---- cancel ---- */
 
-/* What is small is on its way at once: who has it may be over, so it cannot be taken back. The
- * other rank begins after the cancel in even rounds, and has ended before it in odd ones. */
+/* A small call is in flight at once: a peer that has its data may have ended, so it cannot be
+ * cancelled. The other rank begins after the cancel in even rounds, and has ended before it in odd
+ * ones. */
 static void small_cancel_body(ranks_self *self)
 {
     atomic_int *cancelled = self->user;
@@ -414,7 +415,7 @@ static void small_cancel_body(ranks_self *self)
     }
 }
 
-static void test_a_small_call_that_is_on_its_way_cannot_be_taken_back(void **state)
+static void test_a_small_call_in_flight_cannot_be_cancelled(void **state)
 {
     (void)state;
     atomic_int cancelled = TUTTI_IN_PROGRESS;
@@ -426,7 +427,7 @@ static void test_a_small_call_that_is_on_its_way_cannot_be_taken_back(void **sta
 
 enum { LONG_COUNT = 4 * 1024 * 1024 + 3, BETWEEN = 200 };
 
-/* Work on the long one ends early whenever a call waits, and goes on where it ended. */
+/* Work on the long sum pauses whenever a call waits, and resumes where it stopped. */
 static void interrupted_body(ranks_self *self)
 {
     int32_t *values = malloc(LONG_COUNT * sizeof(*values));
@@ -459,7 +460,7 @@ static void interrupted_body(ranks_self *self)
     free(values);
 }
 
-static void test_a_sum_that_others_interrupt_is_whole(void **state)
+static void test_a_sum_that_others_interrupt_is_complete(void **state)
 {
     (void)state;
     static const char *const threads[] = {"1", "3"};
@@ -473,17 +474,17 @@ static void test_a_sum_that_others_interrupt_is_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_busy_thread_does_not_hold_a_waiter),
-        cmocka_unit_test(test_shutdown_sends_all_waiters_away),
-        cmocka_unit_test(test_the_first_of_several_calls_to_end_is_told),
+        cmocka_unit_test(test_a_busy_thread_does_not_block_a_waiter),
+        cmocka_unit_test(test_shutdown_ends_all_waits),
+        cmocka_unit_test(test_wait_any_returns_the_first_call_that_ends),
         cmocka_unit_test(test_a_long_queue_ends_when_a_rank_leaves),
         cmocka_unit_test(test_any_number_of_receives_can_be_posted_first),
         cmocka_unit_test(test_a_call_that_was_never_started_can_be_freed),
-        cmocka_unit_test(test_the_event_descriptor_tells_of_ends_before_it_was_made),
-        cmocka_unit_test(test_a_rerun_tells_nobody_but_its_caller),
+        cmocka_unit_test(test_the_event_descriptor_shows_calls_that_ended_before_it_was_made),
+        cmocka_unit_test(test_the_end_of_a_rerun_is_no_event),
         cmocka_unit_test(test_every_call_that_waits_is_counted_as_waiting),
-        cmocka_unit_test(test_a_small_call_that_is_on_its_way_cannot_be_taken_back),
-        cmocka_unit_test(test_a_sum_that_others_interrupt_is_whole),
+        cmocka_unit_test(test_a_small_call_in_flight_cannot_be_cancelled),
+        cmocka_unit_test(test_a_sum_that_others_interrupt_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

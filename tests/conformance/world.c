@@ -12,7 +12,7 @@
 #include "platform/shuffle.h"
 #include "platform/sim.h"
 
-/* One request that is to be submitted; kept as long as the world. */
+/* A request to be submitted; kept as long as the world. */
 typedef struct submission {
     struct submission *next;
     test_world *world;

@@ -23,7 +23,7 @@ typedef struct world_config {
     uint64_t fail_at;
     bool fails_forever;
     bool has_engine;       /* shuffle: collectives are launched where they can be */
-    uint64_t strays_at;    /* shuffle: this landing fails, from 1; 0: none */
+    uint64_t strays_at;    /* shuffle: the landing of this number, from 1, fails; 0: none */
     uint64_t credit_bytes; /* 0: endless */
     tt_negotiate_mode negotiate_mode;
 } world_config;
@@ -43,16 +43,16 @@ uint64_t world_now(const test_world *world); /* nanoseconds; 0 where there is no
 void *world_take(test_world *world, uint32_t rank, size_t bytes);
 void world_give(test_world *world, uint32_t rank, void *memory, size_t bytes);
 
-/* Hand the request to the rank's machine, in due course. */
+/* Submit the request to the rank's machine as an event of the driver. */
 void world_submit(test_world *world, uint32_t rank, tt_request *request);
-/* Until no request of any rank is pending; false: nothing moves any more. */
+/* Run until no request of any rank is pending; false: no event is left. */
 bool world_run(test_world *world);
 
-/* One upcall; false: nothing moves any more. */
+/* One upcall; false: no event is left. */
 bool world_step(test_world *world);
-/* `rank` and the others lose each other: each learns that the other is down. */
+/* Links between `rank` and the others break: each side gets the upcall `peer`, DOWN. */
 void world_lose(test_world *world, uint32_t rank);
-/* sim: its process is gone; or gets no upcalls for so long. */
+/* sim: the process dies; or gets no upcalls for so long. */
 void world_kill(test_world *world, uint32_t rank);
 void world_stop(test_world *world, uint32_t rank, uint64_t duration_ns);
 
@@ -60,7 +60,7 @@ void world_stop(test_world *world, uint32_t rank, uint64_t duration_ns);
 typedef struct case_run case_run;
 case_run *case_start(test_world *world, const collective_case *one, uint32_t set,
                      const uint32_t *ranks);
-/* What was wrong, or NULL. `*hash_io` takes in all outputs. Releases the run. */
+/* The fault, or NULL. Adds all outputs to `*hash_io`. Releases the run. */
 const char *case_finish(case_run *run, uint64_t *hash_io);
 /* The worst status among the ranks; before case_finish. */
 tt_status case_status(const case_run *run);

@@ -4,9 +4,8 @@
  *
  * The input is a list of events: calls of this rank, some of them of several stages, and frames of
  * two peers whose heads are any bytes (half of the time with fields that nearly fit, so that the
- * search gets deep). The driver
- * keeps the promises of platform.h; the peers keep none. Whatever comes, every call must end
- * exactly once, and all memory must come back.
+ * search gets deep). The driver keeps the rules of platform.h; the peers keep none. Whatever
+ * arrives, every call must end exactly once, and all memory must be freed.
  *
  * Labels: control aggregate */
 #include <stdint.h>
@@ -23,7 +22,7 @@ enum { RANKS = 3, REQUESTS_MAX = 64, BUFFER_BYTES = 8192, EVENTS_MAX = 512 };
 typedef struct fuzz_driver {
     tt_platform platform; /* first */
     uint64_t now_ns;
-    uint64_t last_descriptor; /* of a frame the machine sent: lets peers guess right */
+    uint64_t last_descriptor; /* of a frame the machine sent, so that peers can forge it */
     uint8_t *arena;
     size_t arena_used;
 } fuzz_driver;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * control_live_fuzz.c - three ranks that negotiate and exchange, over links that forge.
+ * control_live_fuzz.c - three ranks that negotiate and exchange, over links that change frames.
  *
- * The machines are the library's; the input says what they submit (names, groups, joins, plain
- * calls, calls of several stages), in which order links deliver, and which frames are changed on
- * the way: a bit, the kind, the stage, the length, twice, or not at all. So every decoder sees
- * frames that were right a moment ago, in the state in which they are expected. Whatever comes,
- * every call ends exactly once, no payload is read beyond its length, and all memory comes back.
+ * The machines are the library's; the input chooses the calls they submit (names, groups, joins,
+ * unnamed calls, calls of several stages), the order in which links deliver, and the frames that
+ * are changed on the way: a bit, the kind, the stage, the length, duplicated, or dropped. So every
+ * decoder gets frames that were right before the change, in the state in which they are expected.
+ * Whatever arrives, every call ends exactly once, no payload is read beyond its length, and all
+ * memory is freed.
  *
  * Labels: control negotiate */
 #include <stdint.h>
@@ -21,7 +22,7 @@
 enum {
     RANKS = 3,
     CALLS_MAX = 96,
-    FRAMES_MAX = 512, /* under way */
+    FRAMES_MAX = 512, /* in flight */
     EVENTS_MAX = 1024,
     ELEMENTS = 64,
     EPOCH = 7,
@@ -222,7 +223,7 @@ static void submit(live_world *world, live_rank *self)
     tt_control_submit(self->control, &call->request);
 }
 
-/* All ranks make one; the last may make another. */
+/* All ranks make one call; the last may make a different one. */
 static void submit_program(live_world *world)
 {
     static const tt_program *const programs[] = {&program_max_sum, &program_two_sums,
@@ -292,7 +293,7 @@ static void deliver(live_world *world, uint32_t number)
     free(frame.payload);
 }
 
-/* A copy of the frame, exactly as long as it says, with something changed. */
+/* A copy of the frame, exactly as long as its head says, with one change. */
 static void forge(live_world *world, uint32_t number)
 {
     const live_frame *real = &world->frames[number];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_fuzz.c - any bytes as a graph in JSON, as a trace, as an order and as samples; what is
- * accepted can be ordered, planned and evaluated.
+ * graph_fuzz.c - any bytes as a graph in JSON, as a trace, as an order and as samples; an accepted
+ * graph can be ordered, planned and evaluated.
  *
  * The program's files are compiled in: fuzz targets link the library only.
  *

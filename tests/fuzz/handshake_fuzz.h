@@ -21,7 +21,7 @@ static inline void fuzz_fill(void *user, uint8_t *bytes, size_t count)
     memset(bytes, *(const uint8_t *)user, count);
 }
 
-/* Rank 2 dials rank 5 of 8. */
+/* Rank 2 connects to rank 5 of 8. */
 static inline tt_handshake_setup fuzz_setup(tt_noise_role side)
 {
     static const uint8_t psk[TT_NOISE_KEY_BYTES] = {7};
@@ -73,7 +73,7 @@ static inline size_t fuzz_take(tt_handshake *handshake, uint8_t *bytes)
     return count;
 }
 
-/* A state that ended must explain itself and hold no result. */
+/* A state that ended must have an explanation and no result. */
 static inline void fuzz_finish(tt_handshake *handshake)
 {
     char text[TT_HANDSHAKE_TEXT_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * We dialled a stranger. First byte: piece size and kind. Even: the rest is its answer. Odd: the
- * rest is XORed over a valid answer. Nobody without the secret may complete.
+ * This side connected to an unknown peer. First byte: piece size and kind. Even: the rest is its
+ * answer. Odd: the rest is XORed over a valid answer. No peer without the secret may complete.
  *
  * Labels: mesh transport */
 #include "handshake_fuzz.h"

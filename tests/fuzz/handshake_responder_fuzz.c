@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stranger dials us. First byte: piece size and kind. Even: raw bytes. Odd: the rest is XORed
- * over a valid first flight and confirmation, so that the input reaches behind the seal. Nobody
- * without the secret may complete.
+ * An unknown peer connects. First byte: piece size and kind. Even: raw bytes. Odd: the rest is
+ * XORed over a valid first flight and confirmation, so that the input reaches behind the seal. No
+ * peer without the secret may complete.
  *
  * Labels: mesh transport */
 #include "handshake_fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hostfile_fuzz.c - both host notations over any text; what is accepted must be harmless.
+ * hostfile_fuzz.c - both host notations over any text; accepted names must be harmless.
  *
  * The program's files are compiled in: fuzz targets link the library only.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * launcher_variables_fuzz.c - any environment: whoever we are said to be lies inside the job, and
- * every text that is kept or told is terminated.
+ * launcher_variables_fuzz.c - any environment: an accepted rank lies inside the job, and every text
+ * that is kept or reported is terminated.
  *
  * Input: lines NAME=value.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * machine_fuzz.h - a machine for links under attack: sinks have exactly the size that the head
- * announced, and payloads are read to their end, so that a sanitizer sees one byte too many.
+ * announced, and payloads are read to their end, so that a sanitizer detects one byte too many.
  *
  * Layer:   tests.
  */
@@ -44,7 +44,7 @@ static void fuzz_payload(void *machine, uint32_t peer, const tt_head *head)
     fuzz_box *self = machine;
     (void)peer;
     if (self->sink == NULL || self->sink_bytes != head->payload_bytes) {
-        abort(); /* told of what was never announced */
+        abort(); /* a payload that was never announced */
     }
     self->sum ^= self->sink[head->payload_bytes - 1];
 }

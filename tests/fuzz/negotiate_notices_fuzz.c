@@ -4,7 +4,7 @@
  *
  * The input is a list of events: calls of this member, time, and notices of three others, which are
  * any bytes or nearly right ones (rounds, digests and records that this member could expect).
- * Whatever comes, every ticket must end exactly once, and all memory must come back.
+ * Whatever arrives, every ticket must end exactly once, and all memory must be freed.
  *
  * Labels: negotiate */
 #include <stdint.h>
@@ -28,7 +28,7 @@ typedef struct fuzz_ticket {
 
 typedef struct fuzz_host {
     tt_counting_allocator counter;
-    uint64_t now_ns, round, digest; /* of the last notice sent: lets the others guess right */
+    uint64_t now_ns, round, digest; /* of the last notice sent, so that others can forge it */
     fuzz_ticket tickets[TICKETS_MAX];
     uint32_t ticket_count;
 } fuzz_host;

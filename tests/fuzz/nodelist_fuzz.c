@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as a node list: counting and indexing agree, every host fits, no walk is long.
+ * Any text as a node list: counting and indexing agree, every host fits, no loop is long.
  *
  * Labels: launch */
 #include <stdint.h>

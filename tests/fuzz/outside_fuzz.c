@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * outside_fuzz.c - what comes to a link by a plugin's transport: greeting and goodbye over the
- * socket, frames of any length from the plugin.
+ * outside_fuzz.c - input of a link by a plugin's transport: greeting and goodbye over the socket,
+ * frames of any length from the plugin.
  *
- * Input: a byte that says if the greeting is true (of any address) or raw bytes; its length; the
- * greeting; then steps: frames, stored payloads, raw bytes on the socket, a true goodbye that tells
- * any number of frames, the end of the stream. The link must stay in one of its three states; it
- * has LEFT only after a goodbye, and only with as many frames as that says.
+ * Input: a byte that chooses a valid greeting (of any address) or raw bytes; its length; the
+ * greeting; then steps: frames, stored payloads, raw bytes on the socket, a valid goodbye with any
+ * number of frames, the end of the stream. The link must stay in one of its three states; it has
+ * LEFT only after a goodbye, and only with as many frames as that counts.
  *
  * Labels: transport */
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct input {
 } input;
 
 struct tutti_transport {
-    const uint8_t *address; /* told to the peer */
+    const uint8_t *address; /* sent to the peer */
     size_t address_bytes;
 };
 
@@ -143,7 +143,7 @@ static const tutti_transport_ops fake_ops = {
     .state = fake_state,
 };
 
-/* ---- two ends: ours, and one that lies ---- */
+/* ---- two ends: ours, and a hostile one ---- */
 
 typedef struct bench {
     tt_outside *outside[2];
@@ -152,8 +152,8 @@ typedef struct bench {
     tutti_link *plugin_link; /* ours */
     fuzz_box boxes[2];
     tt_machine machines[2];
-    bool has_goodbye, is_closing; /* the liar's was said; ours is to be */
-    uint64_t said_count;          /* frames, by the true goodbye */
+    bool has_goodbye, is_closing; /* the hostile end's was sent; ours is to be sent */
+    uint64_t said_count;          /* frames, by the valid goodbye */
 } bench;
 
 static void bench_init(bench *self)
@@ -216,7 +216,7 @@ static bool meet(bench *self, input *from)
 {
     const bool is_true = take(from) % 2 == 0;
     const input words = take_bytes(from, take(from));
-    if (is_true && words.count > 0) { /* `last_opened` is the liar's */
+    if (is_true && words.count > 0) { /* `last_opened` is the hostile end's */
         last_opened->address = words.bytes;
         last_opened->address_bytes = words.count;
         TT_ASSERT(tt_outside_greet(self->outside[1], &self->configs[1]) == TT_OK);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pmi_talk_fuzz.c - any bytes as a PMI server's part of the conversation: greeting, put, barrier,
- * get, goodbye. What is taken from it is terminated and fits, and a conversation that broke stays
- * broken.
+ * pmi_talk_fuzz.c - any bytes as a PMI server's part of the exchange: greeting, put, barrier, get,
+ * goodbye. Values taken from it are terminated and fit, and an exchange that failed stays failed.
  *
- * Input: all that the server says, then it closes. First byte: room for values, in 16 bytes.
+ * Input: all that the server sends before it closes. First byte: room for values, in 16 bytes.
  *
  * Labels: launch */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as a rendezvous: what is accepted is in range and is written back to the same value.
+ * Any text as a rendezvous: an accepted address is in range and is written back to the same value.
  *
  * Labels: launch */
 #include <stdint.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rendezvous_table_fuzz.c - decoders of what ranks tell rank 0, and of the table it answers with.
+ * rendezvous_table_fuzz.c - decoders of the records that ranks send to rank 0, and of the table
+ * that it answers with.
  *
  * Input: one byte chooses the decoder (modulo 3: record, table, message head), for a table one
- * more is the size the reader expects; the rest is the wire. Whatever is accepted must encode to
- * the very same bytes: the format has one spelling for each meaning.
+ * more is the size the reader expects; the rest is the wire. Accepted bytes must encode to the very
+ * same bytes: the format has one encoding for each meaning.
  *
  * Labels: mesh */
 #include <stdlib.h>

@@ -21,7 +21,7 @@ static int replay_file(const char *path, uint8_t *buffer)
     }
     const size_t input_bytes = fread(buffer, 1, INPUT_BYTES_MAX, file);
     fclose(file);
-    /* A copy of the exact size, so that a read beyond the end is seen by AddressSanitizer. */
+    /* A copy of the exact size, so that AddressSanitizer detects a read beyond the end. */
     uint8_t *exact = malloc(input_bytes > 0 ? input_bytes : 1);
     if (exact == NULL) {
         return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * After a valid handshake the stream is in an attacker's hands. The input is a program of steps:
- * one byte says what happens next (deliver, flip a bit, replay, skip, raw bytes, a block). Only
- * untouched, strictly next bytes may open; after the first failure nothing opens again.
+ * After a valid handshake an attacker controls the stream. The input is a program of steps: one
+ * byte chooses the next action (deliver, flip a bit, replay, skip, raw bytes, a block). Only
+ * unchanged, strictly next bytes may open; after the first failure nothing opens again.
  *
  * Labels: transport */
 #include <sodium.h>
@@ -54,7 +54,7 @@ static int next_head(tt_seal *sender, uint8_t action, uint8_t sealed[TT_SEAL_SEA
         TT_ASSERT(tt_seal_head(sender, head, sealed) == TT_OK);
         TT_ASSERT(tt_seal_head(sender, head, sealed) == TT_OK);
         return 0;
-    default: /* replay what lies there, or zeros */
+    default: /* replay the last bytes, or zeros */
         return 0;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * secret_file_fuzz.c - any bytes as a key file: descriptor, file, store and (hex) environment
- * agree whether they hold a key, and which; no text shows it.
+ * agree whether they hold a key, and on the key; no text shows it.
  *
  * Labels: transport */
 #include <sodium.h>
@@ -37,7 +37,7 @@ static void no_random(void *user, uint8_t *bytes, size_t count)
     memset(bytes, 0, count);
 }
 
-/* Neither the key nor what the source holds is told. */
+/* The text shows neither the key nor the contents of the source. */
 static void check_text(const char *text, const tt_secret *secret)
 {
     char hex[HEX_BYTES + 1];

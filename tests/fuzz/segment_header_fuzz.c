@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * segment_header_fuzz.c - a peer passes a descriptor of its own making: what is attached lies
- * inside its file, and fits the host; all else is refused.
+ * segment_header_fuzz.c - a peer passes a hostile descriptor: an attached segment lies inside its
+ * file, and fits the host; any other is refused.
  *
  * Input: flags (what is sealed, what is expected), the file's size in 2 MiB and in bytes, then the
  * bytes of its first page.
@@ -21,7 +21,7 @@ static volatile uint8_t touched;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first and the last byte of everything it has; behind the end a read would fault. */
+/* Reads the first and the last byte of each part; a read behind the end would fault. */
 static uint8_t touch(const tt_segment *segment)
 {
     const tt_segment_config *facts = tt_segment_facts(segment);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shm_ring_fuzz.c - a peer scribbles over the ring: the link must stay inside its buffers and in
- * one of its three states.
+ * shm_ring_fuzz.c - a peer corrupts the ring: the link must stay inside its buffers and in one of
+ * its three states.
  *
  * Input: images of the ring (control lines and lines), one after the other. Each overwrites the
  * ring from its start, then both ends poll.

@@ -31,7 +31,7 @@ static void decode_spec(const tt_wire_frame *frame)
     TT_ASSERT(spec.program.items[spec.program.count] == NULL);
     TT_ASSERT(list_bytes(&spec.program) + list_bytes(&spec.variables) < frame->payload_bytes);
 
-    /* What was understood must mean the same when said again. */
+    /* A decoded message must decode to the same after it is encoded again. */
     tt_buffer again = {0};
     tt_wire_put_spec(&again, &spec);
     TT_ASSERT(tt_buffer_bytes(&again) == TT_WIRE_HEAD_BYTES + frame->payload_bytes);

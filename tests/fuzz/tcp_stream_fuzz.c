@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp_stream_fuzz.c - a peer that has the key and lies: lengths, payloads, proofs and ends of
- * frames, over one TCP connection or several that are one link.
+ * tcp_stream_fuzz.c - a hostile peer that has the key: lengths, payloads, tags and ends of frames,
+ * over one TCP connection or several that are one link.
  *
  * Input: a byte for mode, number of streams and whether threads are lent, then steps. A step is a
- * byte that says what is sent, on which stream, and what follows: a sealed head with any length,
- * payload with or without its proof, raw bytes, the end of the stream. The link must stay inside
- * its buffers and in one of its three states, and never come back to life.
+ * byte that chooses the bytes to send, the stream, and the rest: a sealed head with any length,
+ * payload with or without its tag, raw bytes, the end of the stream. The link must stay inside its
+ * buffers and in one of its three states, and never leave DOWN or LEFT.
  *
  * Labels: transport */
 #include <string.h>
@@ -49,7 +49,7 @@ static uint8_t take(input *from)
     return *from->bytes++;
 }
 
-/* Threads that are lent and never come: all is done when it is finished. */
+/* Lent threads that never run: every task is done when it is finished. */
 static void hands_post(void *owner, tt_task *task)
 {
     (void)owner, (void)task;
@@ -121,7 +121,7 @@ static void bench_fini(bench *self)
     free(self->box.sink);
 }
 
-/* What does not fit the socket is lost: another way to lie. */
+/* Bytes that do not fit the socket are lost, which is one more fault. */
 static void say(const liar *self, const void *bytes, size_t count)
 {
     (void)!send(self->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -135,7 +135,7 @@ static void say_head(liar *self, uint32_t payload_bytes)
     say(self, sealed, sizeof(sealed));
 }
 
-/* The payload of a whole frame, with its proof; flipped: wrong in its last byte. */
+/* The payload of a whole frame, with its tag; flipped: wrong in its last byte. */
 static void say_payload(const bench *self, liar *peer, uint32_t count, bool is_flipped)
 {
     static uint8_t bytes[TT_SEAL_BLOCK_BYTES_MAX + TT_SEAL_TAG_BYTES];
@@ -178,7 +178,7 @@ static void step(bench *self, input *from)
     liar *peer = &self->liars[choice / 16 % self->count];
     uint32_t count;
     switch (choice % 8) {
-    case 0: /* a frame as it should be, but for a flip */
+    case 0: /* a valid frame, except for a flip */
     case 1:
         count = 1 + take_length(from) % TT_SEAL_BLOCK_BYTES_MAX;
         say_head(peer, count);
@@ -194,7 +194,7 @@ static void step(bench *self, input *from)
         from->bytes += count;
         from->count -= count;
         break;
-    case 4: /* a block that nobody announced */
+    case 4: /* a block that no head announced */
         say_payload(self, peer, choice >= 128 ? TT_SEAL_BLOCK_BYTES_MAX : 1U + take(from), false);
         break;
     case 5:
@@ -207,7 +207,7 @@ static void step(bench *self, input *from)
         (void)shutdown(peer->fd, SHUT_WR);
         break;
     }
-    if ((choice & 8) != 0) { /* else more comes before the link looks */
+    if ((choice & 8) != 0) { /* else more is sent before the link is polled */
         const tt_link_state before = self->link->state;
         (void)self->link->ops->poll(self->link);
         TT_ASSERT(self->link->state <= TT_LINK_DOWN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any text as TF_CONFIG: a rank lies below the size, rank 0's place is terminated.
+ * Any text as TF_CONFIG: an accepted rank is below the size, rank 0's address is terminated.
  *
  * Labels: launch */
 #include <stdint.h>

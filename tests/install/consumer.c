@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * consumer.c - a stranger's program: one rank, through the installed header only. */
+ * consumer.c - a user's program: one rank, through the installed header only. */
 #include <stdio.h>
 #include <string.h>
 

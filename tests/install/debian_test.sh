@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: the Debian packages build from debian/control's word alone, and serve a machine that has
-# nothing else.
+# Goal: the Debian packages build with the dependencies of debian/control alone, and work on a
+# machine that has nothing else.
 # Method: a minimal system in a folder, twice: one builds the packages, the other installs them.
 # $TUTTI_TEST_SYSTEM may name the archive of such a system (mmdebstrap --variant=apt) for both.
 # Labels: check packages
@@ -24,7 +24,7 @@ skip() {
     exit 77
 }
 
-# inside SYSTEM COMMAND: run it there, with what programs need of the kernel.
+# inside SYSTEM COMMAND: run it there, with the kernel's file systems that programs need.
 inside() {
     # shellcheck disable=SC2016 # the inner shell's
     unshare --mount --pid --fork bash -c '

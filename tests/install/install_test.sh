@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: an installed copy serves a stranger: pkg-config, CMake, shared, static, C and C++17.
+# Goal: a user's program builds against an installed copy: pkg-config, CMake, shared, static, C and
+# C++17.
 # Method: install below a temporary prefix, build tests/install/consumer.c against it each way.
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: TUTTI_LIBRARY_ONLY builds and installs the library with nothing there but libsodium.
-# Method: pkg-config sees libsodium alone; a consumer is built with what was installed.
+# Goal: TUTTI_LIBRARY_ONLY builds and installs the library with libsodium as the only dependency.
+# Method: pkg-config finds libsodium alone; a consumer is built with the installed files.
 # Labels: check packages
 # Timeout: 400
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: library and command are the same bytes wherever they are built, and say nothing of where.
+# Goal: library and command are the same bytes wherever they are built, and contain no build path.
 # Method: build copies of the tree in two folders and compare.
 # Labels: check packages
 # Timeout: 600
@@ -17,7 +17,7 @@ fail() {
     exit 1
 }
 
-# built FOLDER: without optimisation, which has no part in it.
+# built FOLDER: without optimisation, which does not affect the result.
 built() {
     mkdir -p "$1"
     (cd "$source" && tar -c --exclude='./build*' --exclude=./.git .) | tar -x -C "$1"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Goal: `make` builds library, command, examples and plugins, no tests; and a second `make` finds
-# MPI, UCX and PMIx that were installed since the first, and forgets what was removed.
-# Method: configure one folder three times; between them a stand-in for each comes and goes.
+# MPI, UCX and PMIx that were installed since the first, and drops those that were removed.
+# Method: configure one folder three times; between them a stand-in for each is added and removed.
 set -euo pipefail
 
 source=${TEST_SOURCE:?}
@@ -23,7 +23,7 @@ for wanted in libtutti.so libtutti.a bin/tutti bin/tutti-conformance bin/hello b
 done
 ! grep -E '^(support|fuzz)_|bin/(test_|fuzz-|bench-|tutti-simulate)' "$work/inputs" ||
     fail "make builds tests or benchmarks"
-# Not grep -q: it ends early, and under pipefail a make that it left writing counts as failed.
+# Not grep -q: it ends early, and under pipefail a make that still writes counts as failed.
 make -C "$source" -n all | grep 'cmake --preset default' >/dev/null ||
     fail "make does not configure anew"
 

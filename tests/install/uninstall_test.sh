@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: `make uninstall` removes what the last install wrote, there and nowhere else.
+# Goal: `make uninstall` removes the files of the last install, and no others.
 # Method: the Makefile of this tree with a stand-in for CMake that installs two files.
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * change_test.c - what is not the same in every step: claims, names, cancellations, stalls, and
- * caches that strayed.
+ * change_test.c - changes between steps: claims, names, cancellations, stalls, and caches that
+ * diverged.
  *
  * Labels: asan */
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void step(test_world *world, uint32_t tensors, const char *claim)
     world_run(world);
 }
 
-/* Members may refuse frames and give up. */
+/* Members may refuse frames and end the negotiation. */
 static void run_unjudged(test_world *world)
 {
     world_flush(world);
@@ -129,7 +129,7 @@ static void test_more_names_than_slots_are_evicted_alike(void **state)
     }
 }
 
-static void test_names_that_never_come_again_do_not_pile_up(void **state)
+static void test_names_used_once_do_not_accumulate(void **state)
 {
     (void)state;
     tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
@@ -149,7 +149,7 @@ static void test_names_that_never_come_again_do_not_pile_up(void **state)
     world_destroy(world);
 }
 
-static void test_a_cache_that_strayed_is_found_and_all_start_anew(void **state)
+static void test_a_cache_that_diverged_is_detected_and_all_start_anew(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -171,7 +171,7 @@ static void test_a_cache_that_strayed_is_found_and_all_start_anew(void **state)
     }
 }
 
-static void test_a_stray_cache_ends_plans_with_nothing_lost(void **state)
+static void test_a_diverged_cache_ends_plans_without_loss(void **state)
 {
     (void)state;
     const tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
@@ -232,7 +232,7 @@ static void test_a_cancelled_ticket_ends_everywhere(void **state)
         assert_true(tt_negotiator_cancel(world->members[1].negotiator, &mine->ticket));
         world_run(world);
         assert_int_equal(world_waiting(world), 0);
-        world_submit(world, 2, "t1", "c"); /* late: it was cancelled before it came */
+        world_submit(world, 2, "t1", "c"); /* late: it was cancelled before */
         world_submit(world, 3, "t1", "c");
         assert_int_equal(world_waiting(world), 0);
         for (uint32_t i = 0; i < 4; i++) {
@@ -248,8 +248,8 @@ static void test_a_cancelled_ticket_ends_everywhere(void **state)
     }
 }
 
-/* Members 0 and 1 cancel, submit again, and one of them cancels that, before member 2 comes. */
-static void test_a_late_member_hears_of_each_cancellation_in_turn(void **state)
+/* Members 0 and 1 cancel, submit again, and one of them cancels that, before member 2 submits. */
+static void test_a_late_member_gets_each_cancellation_in_turn(void **state)
 {
     (void)state;
     static const uint32_t cancels[] = {1, 0, 0, 1};
@@ -322,7 +322,7 @@ static void test_a_late_member_owes_before_a_cancellation_reaches_it(void **stat
     }
 }
 
-static void test_a_stalled_tensor_is_reported_with_who_lacks_it(void **state)
+static void test_a_stall_report_names_the_missing_members(void **state)
 {
     (void)state;
     tt_negotiate_config config = config_of(TT_NEGOTIATE_AUTO);
@@ -399,7 +399,7 @@ static void test_a_ticket_too_old_fails_on_all_members(void **state)
     world_destroy(world);
 }
 
-static void test_shutting_ends_what_waits_and_what_comes(void **state)
+static void test_shutdown_ends_waiting_and_later_tickets(void **state)
 {
     (void)state;
     test_world *world = world_create(2, 1, NULL, 11);
@@ -413,7 +413,7 @@ static void test_shutting_ends_what_waits_and_what_comes(void **state)
     world_destroy(world);
 }
 
-static void test_long_lists_go_in_parts(void **state)
+static void test_long_lists_are_sent_in_parts(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 5; seed++) {
@@ -435,7 +435,7 @@ static void test_long_lists_go_in_parts(void **state)
     }
 }
 
-/* The k-th allocation fails, once or for good; what is left must end when all is shut. */
+/* The k-th allocation fails, once or for good; remaining tickets must end at shutdown. */
 static void test_without_memory_every_ticket_still_ends(void **state)
 {
     (void)state;
@@ -485,7 +485,7 @@ static void assert_refused(const test_world *world, uint32_t before, uint32_t oc
     }
 }
 
-static void test_a_tensor_of_a_planned_group_is_not_told_before_the_cut(void **state)
+static void test_a_tensor_of_a_planned_group_is_not_announced_before_the_cut(void **state)
 {
     (void)state;
     test_world *world = planned_group();
@@ -499,7 +499,7 @@ static void test_a_tensor_of_a_planned_group_is_not_told_before_the_cut(void **s
     world_run(world);
     assert_refused(world, before, 1);
     assert_int_equal(world_count(world, 1, EVENT_FAILED), 1);
-    world_submit(world, 1, "b", "c"); /* it was in the group, too */
+    world_submit(world, 1, "b", "c"); /* also a member of the group */
     assert_int_equal(world_count(world, 1, EVENT_FAILED), 2);
     world_submit(world, 1, "w", "new");
     world_submit_all(world, "g", "=ab");
@@ -508,17 +508,17 @@ static void test_a_tensor_of_a_planned_group_is_not_told_before_the_cut(void **s
     world_destroy(world);
 }
 
-static void test_a_tensor_apart_ends_one_occurrence_of_its_planned_group(void **state)
+static void test_an_ungrouped_tensor_ends_one_occurrence_of_its_planned_group(void **state)
 {
     (void)state;
     test_world *world = planned_group();
     const uint32_t before = world_count(world, 1, EVENT_PLANNED);
     world_submit(world, 0, "g", "=ab");
-    world_submit(world, 0, "g", "=ab"); /* it only sends, perhaps, and is a step ahead */
+    world_submit(world, 0, "g", "=ab"); /* it may only send, and be a step ahead */
     world_submit(world, 1, "a", "c");
     world_run(world);
     assert_refused(world, before, 1);
-    world_submit(world, 1, "g", "=ab"); /* b never came by itself */
+    world_submit(world, 1, "g", "=ab"); /* b was never submitted by itself */
     const test_event *paid = world_event(world, 1, EVENT_PLANNED, before + 1);
     assert_true(paid->has_ticket && !paid->is_refused);
     assert_int_equal(paid->order, world_event(world, 0, EVENT_PLANNED, before + 1)->order);
@@ -536,21 +536,21 @@ int main(void)
         cmocka_unit_test(test_a_claim_changed_by_all_is_negotiated_anew),
         cmocka_unit_test(test_a_claim_changed_by_one_fails_everywhere),
         cmocka_unit_test(test_more_names_than_slots_are_evicted_alike),
-        cmocka_unit_test(test_names_that_never_come_again_do_not_pile_up),
-        cmocka_unit_test(test_a_cache_that_strayed_is_found_and_all_start_anew),
-        cmocka_unit_test(test_a_stray_cache_ends_plans_with_nothing_lost),
+        cmocka_unit_test(test_names_used_once_do_not_accumulate),
+        cmocka_unit_test(test_a_cache_that_diverged_is_detected_and_all_start_anew),
+        cmocka_unit_test(test_a_diverged_cache_ends_plans_without_loss),
         cmocka_unit_test(test_plans_that_differ_end_the_negotiation),
         cmocka_unit_test(test_a_cancelled_ticket_ends_everywhere),
-        cmocka_unit_test(test_a_late_member_hears_of_each_cancellation_in_turn),
+        cmocka_unit_test(test_a_late_member_gets_each_cancellation_in_turn),
         cmocka_unit_test(test_a_late_member_owes_before_a_cancellation_reaches_it),
-        cmocka_unit_test(test_a_stalled_tensor_is_reported_with_who_lacks_it),
+        cmocka_unit_test(test_a_stall_report_names_the_missing_members),
         cmocka_unit_test(test_a_member_that_does_not_answer_is_named_too),
         cmocka_unit_test(test_a_ticket_too_old_fails_on_all_members),
-        cmocka_unit_test(test_shutting_ends_what_waits_and_what_comes),
-        cmocka_unit_test(test_long_lists_go_in_parts),
+        cmocka_unit_test(test_shutdown_ends_waiting_and_later_tickets),
+        cmocka_unit_test(test_long_lists_are_sent_in_parts),
         cmocka_unit_test(test_without_memory_every_ticket_still_ends),
-        cmocka_unit_test(test_a_tensor_of_a_planned_group_is_not_told_before_the_cut),
-        cmocka_unit_test(test_a_tensor_apart_ends_one_occurrence_of_its_planned_group),
+        cmocka_unit_test(test_a_tensor_of_a_planned_group_is_not_announced_before_the_cut),
+        cmocka_unit_test(test_an_ungrouped_tensor_ends_one_occurrence_of_its_planned_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * explore_test.c - small worlds in every order that frames and calls can take.
+ * explore_test.c - small worlds in every order of frames and calls.
  *
- * Depth first over states. A state is the world's hash (state.h): what members know and were told,
- * frames under way, calls to come. One that was seen is not walked again. All memory of a world
- * lies in one place (the wrapped allocator below); to turn back is to copy it.
+ * Depth-first search over states. A state is the world's hash (state.h): the members' states and
+ * events, frames in flight, calls to be made. A visited state is not explored again. All memory of
+ * a world lies in one place (the wrapped allocator below); backtracking copies it.
  *
- * To merge by state is right only if the hash sees everything. Where it can be afforded the search
- * is done again, merging only what shows every member the same history: same ends must be reached.
+ * Merging by state is right only if the hash covers everything. Where time allows, the search is
+ * repeated, merging only states with the same history on every member: it must reach the same ends.
  *
  * Wrap: malloc calloc realloc free
  * Timeout: 400 */
@@ -52,8 +52,8 @@ typedef struct arena {
     _Alignas(16) uint8_t bytes[ARENA_BYTES];
 } arena;
 
-static arena *ground;    /* where worlds lie */
-static bool is_grounded; /* what is taken now belongs to a world */
+static arena *ground;    /* memory of worlds */
+static bool is_grounded; /* allocations now belong to a world */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
@@ -151,7 +151,7 @@ typedef struct test_scenario {
     bool has_b;
     test_action actions[MEMBERS][ACTIONS];
     uint32_t agreed_or_failed; /* events of each member's tickets at the end */
-    bool is_uneven;            /* members do not all submit the same: judged by occurrences */
+    bool is_uneven;            /* members submit different tickets: judged by occurrences */
     bool has_joins;            /* all join in the end */
 } test_scenario;
 
@@ -193,7 +193,7 @@ static void set_create(key_set *set, uint32_t log2)
     assert_non_null(set->keys);
 }
 
-/* False: it was there. */
+/* False: it was there already. */
 static bool set_add(key_set *set, uint64_t key)
 {
     const uint32_t mask = (1U << set->log2) - 1;
@@ -210,7 +210,7 @@ static bool set_add(key_set *set, uint64_t key)
     return true;
 }
 
-/* Does a ticket of this member wait; NULL: of any name? */
+/* True: a ticket of this member waits; NULL: of any name. */
 static bool is_waiting(const test_world *world, uint32_t member, const char *name)
 {
     for (uint32_t i = 0; i < world->ticket_count; i++) {
@@ -343,8 +343,8 @@ static uint32_t count_told(const test_world *world, uint32_t member)
     return count;
 }
 
-/* Someone has left: whoever waits for it is told so in the end (control does, after a time in which
- * frames come in). What it had agreed to must have reached everyone. */
+/* A member has left: tickets that wait for it fail in the end (control does that, after a time in
+ * which frames still arrive). Agreements it took part in must have reached all members. */
 static void judge_left(const test_place *place)
 {
     const test_world *world = place->world;
@@ -362,7 +362,7 @@ static void judge_left(const test_place *place)
     world_judge(world, false);
 }
 
-/* All have joined: nothing waits, and the last one to do so has one name. */
+/* All have joined: no ticket waits, and all agree which member was last. */
 static void judge_joined(const test_world *world)
 {
     assert_int_equal(world_waiting(world), 0);
@@ -374,7 +374,7 @@ static void judge_joined(const test_world *world)
     }
 }
 
-/* Nothing can happen any more: everything must have ended, on all members alike. */
+/* No event is left: every ticket must have ended, on all members alike. */
 static void judge_end(test_search *search, const test_place *place)
 {
     const test_scenario *scenario = search->scenario;
@@ -648,7 +648,7 @@ static const test_menu joins = {.what = "joins",
                                     {SUBMIT("C", "c"), SUBMIT("A", "c"), JOIN},
                                 }};
 
-/* C is new: what was agreed about it is under way when someone leaves. */
+/* C is new: the agreement about it is in flight when a member leaves. */
 static const test_menu leaves = {.what = "leaves",
                                  .count = 5,
                                  .programs = {
@@ -676,7 +676,7 @@ static void sweep_one(sweep *sum, const test_scenario *scenario)
     search_fini(&search);
 }
 
-/* Does more than one member run a program from `few` on? */
+/* True: more than one member runs a program from `few` on. */
 static bool has_many(uint32_t number, uint32_t size, uint32_t count, uint32_t few)
 {
     uint32_t many = 0;
@@ -747,9 +747,9 @@ static void test_every_three_of_some_programs(void **state)
     sweep_menu(&leaves, 3, 1, 3);
 }
 
-/* Three members on two hosts are those on three under other names: the same frames go between a
- * first, its partner and the one folded onto it. Over all choices of programs both count alike, so
- * one of the two is swept. */
+/* Three members on two hosts equal those on three with other numbers: the same frames pass between
+ * a first, its partner and the one folded onto it. Over all choices of programs both give the same
+ * cases, so only one of the two is explored. */
 static void test_every_three_programs_that_cut(void **state)
 {
     (void)state;
@@ -767,7 +767,7 @@ static void test_every_three_programs_that_leave_or_join(void **state)
     sweep_menu(&joins, 3, 3, 3);
 }
 
-/* --cuts, --joins: what takes a minute each. */
+/* --cuts, --joins: the searches that take a minute each. */
 int main(int count, char **words)
 {
     ground = calloc(1, sizeof(*ground));

@@ -2,10 +2,10 @@
  *
  * frames_test.c - the frames of a negotiation as bytes.
  *
- * Builds that put other bytes on the wire must not meet: where a line below has to change, raise
- * TT_PROTOCOL_VERSION_MIN and MAX (transport/secure/hello.h) and say there what changed.
+ * Builds that put other bytes on the wire must not connect: where a line below has to change, raise
+ * TT_PROTOCOL_VERSION_MIN and MAX (transport/secure/hello.h) and describe the change there.
  *
- * A frame is told as: sender>receiver, kind, flags, part, round, and its payload in hexadecimal.
+ * A frame is written as: sender>receiver, kind, flags, part, round, and its payload in hexadecimal.
  * Digests follow from the rest.
  *
  * Labels: asan */
@@ -35,7 +35,7 @@ static void tell(const test_frame *frame, char *story)
     (void)snprintf(story + at, STORY_BYTES - at, "\n");
 }
 
-/* The first frame of the lowest sender is the next, so that a story repeats. */
+/* The first frame of the lowest sender is the next, so that a run is reproducible. */
 static uint32_t next_frame(const test_world *world)
 {
     uint32_t next = 0;

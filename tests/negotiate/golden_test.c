@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * golden_test.c - the published examples of caching and grouping, and the basic promises.
+ * golden_test.c - the published examples of caching and grouping, and the basic guarantees.
  *
  * Labels: asan */
 #include <setjmp.h>
@@ -51,8 +51,8 @@ static void test_only_the_common_tensor_is_agreed(void **state)
     world_destroy(world);
 }
 
-/* A task graph shows T1..T6 over three cycles; groups are blue {1, 2, 4} and green {3, 5, 6}. A
- * group is submitted as one request when its last tensor is there. */
+/* A task graph produces T1..T6 over three cycles; groups are blue {1, 2, 4} and green {3, 5, 6}. A
+ * group is submitted as one request when its last tensor is ready. */
 static void test_groups_become_visible_over_three_rounds(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_the_coordinator_ran_in_the_first_of_a_thousand_steps_only(void 
             }
         }
         assert_int_equal(turns, world_counters(world, 0)->coordinator_turns);
-        if (modes[m] == TT_NEGOTIATE_AUTO) { /* silent once planned */
+        if (modes[m] == TT_NEGOTIATE_AUTO) { /* no frames once planned */
             assert_int_equal(world_counters(world, 0)->notices_sent, sent);
             assert_string_equal(tt_negotiator_mode(world->members[3].negotiator), "plan");
         }
@@ -117,7 +117,7 @@ static uint64_t sizes_sum(const tt_negotiate_counters *count)
     return sum;
 }
 
-/* One cached step of `tensors` tensors: vectors alone are sent, all of about the same size. */
+/* One cached step of `tensors` tensors: only vectors are sent, all of about the same size. */
 static void expect_in_bucket(uint32_t tensors, uint32_t bucket)
 {
     const tt_negotiate_config config = config_of(TT_NEGOTIATE_BITVECTOR);
@@ -170,14 +170,14 @@ static void test_a_mismatch_fails_everywhere_with_one_text(void **state)
         assert_int_equal(event->status, TT_ERR_MISMATCH);
         assert_string_equal(event->text, "w: 4 floats by 0 1 2 4 8 floats by 3");
     }
-    world_submit_all(world, "w", "4 floats"); /* all goes on */
+    world_submit_all(world, "w", "4 floats"); /* the job continues */
     world_run(world);
     assert_int_equal(world_waiting(world), 0);
     assert_int_equal(world_count(world, 2, EVENT_AGREED), 1);
     world_destroy(world);
 }
 
-static void test_a_second_ticket_of_a_waiting_name_fails_here_only(void **state)
+static void test_a_second_ticket_of_a_waiting_name_fails_on_its_member_only(void **state)
 {
     (void)state;
     test_world *world = world_create(3, 3, NULL, 5);
@@ -236,7 +236,7 @@ static void test_every_mode_agrees_in_any_order_of_submission(void **state)
     }
 }
 
-static void test_idle_is_silent_but_for_the_original(void **state)
+static void test_idle_members_send_nothing_except_in_the_original_mode(void **state)
 {
     (void)state;
     for (tt_negotiate_mode mode = TT_NEGOTIATE_AUTO; mode <= TT_NEGOTIATE_ORIGINAL; mode++) {
@@ -260,9 +260,9 @@ int main(void)
         cmocka_unit_test(test_the_coordinator_ran_in_the_first_of_a_thousand_steps_only),
         cmocka_unit_test(test_every_message_is_counted_by_its_size),
         cmocka_unit_test(test_a_mismatch_fails_everywhere_with_one_text),
-        cmocka_unit_test(test_a_second_ticket_of_a_waiting_name_fails_here_only),
+        cmocka_unit_test(test_a_second_ticket_of_a_waiting_name_fails_on_its_member_only),
         cmocka_unit_test(test_every_mode_agrees_in_any_order_of_submission),
-        cmocka_unit_test(test_idle_is_silent_but_for_the_original),
+        cmocka_unit_test(test_idle_members_send_nothing_except_in_the_original_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

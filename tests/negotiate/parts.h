@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parts.h - groups as the hosts of tests claim them: "=ab" has the tensors a and b.
+ * parts.h - claims of groups in tests: "=ab" has the tensors a and b.
  *
  * Layer:   tests.
  * Threads: any.
@@ -12,7 +12,7 @@
 #include "kernel/hash64.h"
 #include "negotiate/negotiate.h"
 
-/* As tt_negotiate_host.part asks for it. */
+/* Implements tt_negotiate_host.part. */
 static inline uint32_t parts_next(void *owner, const void *claim, uint16_t claim_bytes,
                                   uint32_t offset, tt_part_name *part_out)
 {

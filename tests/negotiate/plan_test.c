@@ -66,7 +66,7 @@ static void test_training_and_evaluation_are_planned_side_by_side(void **state)
     world_destroy(world);
 }
 
-static void test_a_tensor_outside_the_plan_is_negotiated_aside(void **state)
+static void test_a_tensor_outside_the_plan_is_negotiated_separately(void **state)
 {
     (void)state;
     test_world *world = planned_world(4, 2);
@@ -84,7 +84,7 @@ static void test_a_tensor_outside_the_plan_is_negotiated_aside(void **state)
     world_destroy(world);
 }
 
-/* At each place of a run of planned steps one tensor changes on all members, which are at
+/* At each place of a series of planned steps one tensor changes on all members, which are at
  * different places when the first one changes it. */
 static void test_a_change_at_any_place_loses_nothing(void **state)
 {
@@ -95,7 +95,7 @@ static void test_a_change_at_any_place_loses_nothing(void **state)
             for (uint32_t at = 0; at < 6 * TENSORS; at++) {
                 const uint32_t tensor = at % TENSORS;
                 const bool is_new = at >= place && tensor == place % TENSORS;
-                for (uint32_t i = 0; i < 5; i++) { /* some members hear of it in between */
+                for (uint32_t i = 0; i < 5; i++) { /* some members get frames in between */
                     world_submit(world, i, name_of(tensor), is_new ? "new" : "c");
                     tt_negotiator_flush(world->members[i].negotiator);
                     while (world->frame_count > 0 && tt_random_below(&world->random, 3) > 0) {
@@ -121,7 +121,7 @@ static void test_a_change_at_any_place_loses_nothing(void **state)
     }
 }
 
-static void test_one_member_that_changes_disagrees_and_the_others_learn_it(void **state)
+static void test_a_change_on_one_member_is_detected(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -145,10 +145,10 @@ static void test_one_member_that_changes_disagrees_and_the_others_learn_it(void 
         for (uint32_t i = 0; i < 3; i++) {
             const test_event *last = &world->members[i].events[world->members[i].event_count - 1];
             assert_string_equal(last->name, "t2");
-            if (is_first) { /* nobody had begun: the coordinator compared */
+            if (is_first) { /* no member had begun: the coordinator compared */
                 assert_int_equal(last->kind, EVENT_FAILED);
                 assert_int_equal(last->status, TT_ERR_MISMATCH);
-            } else { /* the exchange finds it */
+            } else { /* the exchange detects it */
                 assert_int_equal(last->kind, EVENT_PLANNED);
                 assert_int_equal(last->status, i == odd ? TT_ERR_MISMATCH : TT_OK);
             }
@@ -217,7 +217,7 @@ static const test_event *last_planned(const test_world *world, uint32_t member, 
     return found;
 }
 
-static void test_what_was_agreed_together_is_planned_as_a_bundle(void **state)
+static void test_tensors_agreed_in_one_round_are_planned_as_a_bundle(void **state)
 {
     (void)state;
     tt_negotiate_config config;
@@ -273,7 +273,7 @@ static void assert_bundles(const test_world *world, const uint32_t sizes[CHAIN])
     }
 }
 
-static void test_where_rounds_happen_to_end_does_not_decide_what_is_bundled(void **state)
+static void test_bundles_do_not_depend_on_where_rounds_end(void **state)
 {
     (void)state;
     static const uint32_t all[CHAIN] = {0, 0, 6, 6, 6, 6, 6, 6};
@@ -288,7 +288,7 @@ static void test_where_rounds_happen_to_end_does_not_decide_what_is_bundled(void
     }
 }
 
-static void test_tensors_that_never_came_together_are_not_bundled(void **state)
+static void test_tensors_never_agreed_in_one_round_are_not_bundled(void **state)
 {
     (void)state;
     static const uint32_t halves[CHAIN] = {0, 0, 2, 2, 4, 4, 4, 4};
@@ -303,7 +303,7 @@ static void test_tensors_that_never_came_together_are_not_bundled(void **state)
     }
 }
 
-/* Who comes last is used first: the last bundle is short, each before it up to twice as long. */
+/* The last tensor is used first: the last bundle is short, each before it up to twice as long. */
 static void test_bundles_grow_from_the_last_to_the_first(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static void test_bundles_grow_from_the_last_to_the_first(void **state)
     world_destroy(world);
 }
 
-static void test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later(void **state)
+static void test_a_broken_bundle_leaves_the_plan_and_returns_later(void **state)
 {
     (void)state;
     test_world *world = world_create(3, 2, NULL, 7);
@@ -340,12 +340,12 @@ static void test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later(vo
         step_of_five(world);
     }
     assert_int_equal(last_planned(world, 2, "a")->bundle_size, 4);
-    assert_int_equal(world_counters(world, 0)->coordinator_turns, turns); /* the cache has stayed */
+    assert_int_equal(world_counters(world, 0)->coordinator_turns, turns); /* the cache was kept */
     world_judge(world, true);
     world_destroy(world);
 }
 
-/* A member stops after `place` submissions; the others go on for a while, then join too. */
+/* A member joins after `place` submissions; the others continue for a while, then join too. */
 static void run_with_join(uint32_t place, uint64_t seed, const tt_negotiate_config *config)
 {
     const uint32_t size = 2 + (uint32_t)(seed % 5);
@@ -405,7 +405,7 @@ static void test_a_member_may_join_at_any_place(void **state)
 }
 
 /* Found by fuzz.control_live: a joining member ran four thousand million occurrences. */
-static void test_a_count_that_nobody_can_have_ends_the_negotiation(void **state)
+static void test_an_impossible_count_ends_the_negotiation(void **state)
 {
     (void)state;
     test_world *world = planned_world(2, 5);
@@ -442,7 +442,7 @@ static void test_a_member_may_join_without_a_cache(void **state)
     }
 }
 
-static void test_what_needs_all_fails_while_someone_has_joined(void **state)
+static void test_calls_that_need_all_members_fail_while_one_has_joined(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -480,7 +480,7 @@ static void test_what_needs_all_fails_while_someone_has_joined(void **state)
 /* One member's place in the program that all members run. */
 typedef struct test_runner {
     uint32_t at;
-    world_ticket *last[TENSORS]; /* of each name: the next comes when it has ended */
+    world_ticket *last[TENSORS]; /* of each name: the next is submitted when it has ended */
 } test_runner;
 
 typedef struct test_swarm {
@@ -513,7 +513,7 @@ static bool go_on(test_swarm *swarm, uint32_t member)
     return true;
 }
 
-/* Changes, names that come once, a join, members as far apart as their tickets let them. */
+/* Changes, names used once, a join, members as far apart as their tickets allow. */
 static void test_a_swarm_of_everything_settles(void **state)
 {
     (void)state;
@@ -555,19 +555,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training_and_evaluation_are_planned_side_by_side),
-        cmocka_unit_test(test_a_tensor_outside_the_plan_is_negotiated_aside),
+        cmocka_unit_test(test_a_tensor_outside_the_plan_is_negotiated_separately),
         cmocka_unit_test(test_a_change_at_any_place_loses_nothing),
-        cmocka_unit_test(test_one_member_that_changes_disagrees_and_the_others_learn_it),
+        cmocka_unit_test(test_a_change_on_one_member_is_detected),
         cmocka_unit_test(test_a_tensor_that_failed_leaves_the_plan_and_returns),
-        cmocka_unit_test(test_what_was_agreed_together_is_planned_as_a_bundle),
-        cmocka_unit_test(test_where_rounds_happen_to_end_does_not_decide_what_is_bundled),
-        cmocka_unit_test(test_tensors_that_never_came_together_are_not_bundled),
+        cmocka_unit_test(test_tensors_agreed_in_one_round_are_planned_as_a_bundle),
+        cmocka_unit_test(test_bundles_do_not_depend_on_where_rounds_end),
+        cmocka_unit_test(test_tensors_never_agreed_in_one_round_are_not_bundled),
         cmocka_unit_test(test_bundles_grow_from_the_last_to_the_first),
-        cmocka_unit_test(test_a_bundle_that_did_not_hold_leaves_whole_and_comes_back_later),
+        cmocka_unit_test(test_a_broken_bundle_leaves_the_plan_and_returns_later),
         cmocka_unit_test(test_a_member_may_join_at_any_place),
-        cmocka_unit_test(test_a_count_that_nobody_can_have_ends_the_negotiation),
+        cmocka_unit_test(test_an_impossible_count_ends_the_negotiation),
         cmocka_unit_test(test_a_member_may_join_without_a_cache),
-        cmocka_unit_test(test_what_needs_all_fails_while_someone_has_joined),
+        cmocka_unit_test(test_calls_that_need_all_members_fail_while_one_has_joined),
         cmocka_unit_test(test_a_swarm_of_everything_settles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world.c - the host of many negotiators, and what must hold for all of them. */
+ * world.c - the host of many negotiators, and the rules that all of them must keep. */
 #include "tests/negotiate/world.h"
 
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static void host_planned(void *owner, const tt_agreement *item)
     add_agreement(owner, EVENT_PLANNED, item);
 }
 
-/* Claims that begin with '+' may go together, where their second letter is the same; with a third
+/* Claims that begin with '+' may be fused if their second letter is the same; with a third letter
  * they are long. */
 static bool host_may_plan(void *owner, const tt_plannable *item, tt_fusion *fusion)
 {
@@ -257,7 +257,7 @@ void world_destroy(test_world *world)
     free(world);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 world_ticket *world_submit(test_world *world, uint32_t member, const char *name, const char *claim)
 {
@@ -320,7 +320,7 @@ void world_run(test_world *world)
 {
     world_flush(world);
     for (uint64_t steps = 0; world->frame_count > 0; steps++) {
-        TT_ASSERT(steps < 10 * 1000 * 1000); /* it never comes to rest */
+        TT_ASSERT(steps < 10 * 1000 * 1000); /* else it does not terminate */
         world_deliver(world, (uint32_t)tt_random_below(&world->random, world->frame_count));
         if (world->frame_count == 0) {
             world_flush(world);
@@ -339,7 +339,7 @@ void world_pass(test_world *world, uint64_t ns)
     }
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 uint32_t world_count(const test_world *world, uint32_t member, event_kind kind)
 {
@@ -413,7 +413,7 @@ static int compare_planned(const void *a, const void *b)
     return 0;
 }
 
-/* Those of a member in ascending order, each once. */
+/* Planned occurrences of a member in ascending order, each once. */
 static const test_event **sort_planned(const world_member *member, uint32_t *count_out)
 {
     const test_event **sorted = calloc(member->event_count + 1U, sizeof(*sorted));

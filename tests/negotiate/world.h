@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world.h - P negotiators and a network that is late, repeats and reorders, from a seed.
+ * world.h - P negotiators and a network that delays, duplicates and reorders, from a seed.
  *
- * The world keeps what each member was told and judges it: the agreed order is one, every ticket
- * ends once, what is planned is run by all members under the same name. */
+ * The world records the events of each member and checks them: all agree on one order, every ticket
+ * ends once, all members run a planned occurrence under the same name. */
 #ifndef TUTTI_TESTS_NEGOTIATE_WORLD_H
 #define TUTTI_TESTS_NEGOTIATE_WORLD_H
 
@@ -18,7 +18,7 @@ enum { WORLD_MEMBERS_MAX = 64 };
 
 typedef enum event_kind { EVENT_AGREED, EVENT_PLANNED, EVENT_FAILED, EVENT_JOINED } event_kind;
 
-/* What a member was told. */
+/* An event of a member. */
 typedef struct test_event {
     event_kind kind;
     bool has_ticket;
@@ -62,7 +62,7 @@ typedef struct test_world {
     uint64_t now_ns;
     tt_random random;
     uint32_t duplicate_percent;
-    bool is_lazy; /* flushes come late, too */
+    bool is_lazy; /* flushes are delayed, too */
     tt_counting_allocator counter;
     uint32_t host_of[WORLD_MEMBERS_MAX], host_first[WORLD_MEMBERS_MAX + 1];
     uint32_t host_members[WORLD_MEMBERS_MAX];
@@ -77,7 +77,7 @@ typedef struct test_world {
 /* `per_host` members on each host. The config is copied; NULL: the defaults. */
 test_world *world_create(uint32_t size, uint32_t per_host, const tt_negotiate_config *config,
                          uint64_t seed);
-/* Judges, shuts, frees, and checks that no memory is left. */
+/* Judges, shuts down, frees, and checks that no memory leaks. */
 void world_destroy(test_world *world);
 
 /* A claim that begins with '!' needs all members; "=ab" is of a group that has the tensors a, b. */
@@ -88,7 +88,7 @@ void world_flush(test_world *world);
 void world_deliver(test_world *world, uint32_t frame);
 /* Deliver frames in random order until there are none. */
 void world_run(test_world *world);
-/* Move the clock, and tick whoever is due. */
+/* Advance the clock, and tick the members that are due. */
 void world_pass(test_world *world, uint64_t ns);
 
 uint32_t world_count(const test_world *world, uint32_t member, event_kind kind);
@@ -97,10 +97,11 @@ const test_event *world_event(const test_world *world, uint32_t member, event_ki
                               uint32_t number);
 uint32_t world_waiting(const test_world *world); /* tickets that have not ended */
 const tt_negotiate_counters *world_counters(const test_world *world, uint32_t member);
-/* Agreed orders are equal; what was planned anywhere was planned everywhere (if all is settled). */
+/* Agreed orders are equal; an occurrence planned on one member is planned on all (if is_settled).
+ */
 void world_judge(const test_world *world, bool is_settled);
-/* While nobody has joined, left or shut: the n-th ticket of a name on one member ends as the n-th
- * on every other, and has ended if all members submitted it. */
+/* While no member has joined, left or shut down: the n-th ticket of a name on one member ends like
+ * the n-th on every other, and has ended if all members submitted it. */
 void world_judge_occurrences(const test_world *world);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti bench starts itself as a job, checks every result, and writes what it measured.
+"""tutti bench starts itself as a job, checks every result, and writes its measurements.
 
 Timeout: 400
 """
@@ -39,7 +39,7 @@ class Bench(unittest.TestCase):
                          r"# +size +count +type +redop +root +time +algbw +busbw +#wrong\n")
         self.assertTrue(any(re.match(r"# Avg bus bandwidth    : [\d.e+-]+$", x) for x in lines))
 
-    def test_json_lines_hold_the_promised_keys(self):
+    def test_json_lines_have_the_documented_keys(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "out.json")
             result = bench("allreduce", "-n", "2", "-d", "f64", "--op", "max", "--transport", "tcp",
@@ -53,7 +53,7 @@ class Bench(unittest.TestCase):
                               record["buffers"], record["touched"], record["wrong"]),
                              ("allreduce", "f64", 2, "tcp", "arena", False, 0))
 
-    def test_unless_told_it_calls_as_often_as_takes_some_time(self):
+    def test_the_default_number_of_calls_takes_some_time(self):
         def iterations(size, *more):
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder, "out.json")
@@ -62,7 +62,7 @@ class Bench(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 return json.loads(path.read_text())["iterations"]
 
-        # A call beside other work may take long, so one of several tries must not.
+        # A call beside other work may take long, so one good try of several is enough.
         self.assertTrue(any(20 < iterations("4") <= 5000 for _ in range(10)))
         self.assertEqual(iterations("128M"), 20)
         self.assertEqual(iterations("128M", "-w", "0"), 20)

@@ -50,12 +50,12 @@ class ControlGroup(unittest.TestCase):
              "-i", "1", "-w", "0"], preexec_fn=self.enter, capture_output=True, text=True,
             timeout=200)
 
-    def test_what_fits_works(self):
+    def test_allocations_that_fit_succeed(self):
         result = self.bench("1M")
         self.assertEqual(result.returncode, 0, result)
 
     def fill(self, size, count, deeper=None, **variables):
-        """Ranks of one job allocate until there is no more; what each got."""
+        """Ranks of one job allocate until memory is exhausted; returns what each got."""
         def enter():
             ((deeper or self.group) / "cgroup.procs").write_text(str(os.getpid()))
         with ranks.Ranks(size, ["init", f"fill:{count}", "shutdown"], variables=variables,
@@ -65,7 +65,7 @@ class ControlGroup(unittest.TestCase):
             self.assertNotIn(None, found, [rank.story() for rank in job])
             return [int(each[1]) * count for each in found]
 
-    def test_at_the_limit_tutti_alloc_answers_null(self):
+    def test_at_the_limit_tutti_alloc_returns_null(self):
         """Blocks of all sizes; one rank, and two that race."""
         for transport, size, count in (
                 ("shm", 1, 60_000), ("shm", 2, 700_000), ("shm", 2, 5 * MIB), ("shm", 1, 40 * MIB),
@@ -73,7 +73,7 @@ class ControlGroup(unittest.TestCase):
             with self.subTest(transport=transport, size=size, count=count):
                 got = self.fill(size, count, TUTTI_TRANSPORT=transport)
                 self.assertGreater(sum(got), LIMIT // 4)
-                self.assertLess(max(got), LIMIT)  # who ends first leaves its part to the other
+                self.assertLess(max(got), LIMIT)  # the first to end leaves its part to the other
 
     def test_the_limit_of_a_group_above_counts_too(self):
         deeper = self.group / "deeper"
@@ -81,7 +81,7 @@ class ControlGroup(unittest.TestCase):
         self.addCleanup(deeper.rmdir)
         self.assertLess(max(self.fill(2, 5 * MIB, deeper)), LIMIT)
 
-    def test_what_does_not_fit_is_an_error(self):
+    def test_allocations_that_do_not_fit_fail(self):
         result = self.bench("1G")
         self.assertNotEqual(result.returncode, 0, result)
         self.assertIn("control group", result.stderr, result)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemons of a cluster on one machine, for tests: everything lies in one folder, listens on ports
-of its own, and ends by process id with the `with` block."""
+"""Daemons of a cluster on one machine, for tests: all files lie in one folder, ports are their own,
+and the `with` block ends them by process id."""
 import getpass
 import os
 import pathlib
@@ -18,13 +18,13 @@ START_S = 60  # until a daemon answers; the machine may be busy
 
 
 def find(program):
-    """Daemons often lie where users do not look."""
+    """Daemons are often installed outside of the users' PATH."""
     folders = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin"
     return shutil.which(program, path=folders)
 
 
 def missing(packages):
-    """One line that says which packages are missing, or None. `packages`: program -> package."""
+    """One line with the missing packages, or None. `packages`: program -> package."""
     names = sorted({package for program, package in packages.items() if find(program) is None})
     return f"install {' '.join(names)}" if names else None
 
@@ -38,7 +38,7 @@ def free_ports(count):
 
 
 class Daemons:
-    """Children in the foreground, in a folder that goes with them."""
+    """Children in the foreground, in a folder that is removed with them."""
 
     def __init__(self):
         self.holder = tempfile.TemporaryDirectory(prefix="tutti-cluster-")
@@ -113,8 +113,8 @@ PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:4
 
 
 class Slurm(Daemons):
-    """slurmctld and two slurmd on this host, with a munged of their own. The nodes are named so
-    that their names lead to this host."""
+    """slurmctld and two slurmd on this host, with a munged of their own. The names of the nodes
+    resolve to this host."""
     PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client",
                 "munged": "munge"}
     NODES = ("127.0.0.2", "127.0.0.3")
@@ -176,7 +176,7 @@ AcceptEnv none
 
 
 class Sshd(Daemons):
-    """sshd on loopback with keys, port and configuration of its own; `shell` is how to get in."""
+    """sshd on loopback with keys, port and configuration of its own; `shell` logs in."""
     HOSTS = ("127.0.0.2", "127.0.0.3")  # addresses that the launcher does not take for its own
     PACKAGES = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 
@@ -191,7 +191,7 @@ class Sshd(Daemons):
             for host in self.HOSTS))
         self.conf = self.folder / "sshd_config"
         self.conf.write_text(SSHD_CONF.format(port=self.port, folder=self.folder))
-        # A file of its own, not words: the command of a remote shell is split at blanks.
+        # A file of its own, not arguments: the command of a remote shell is split at blanks.
         (self.folder / "ssh_config").write_text(
             f"Host *\n  Port {self.port}\n  IdentityFile {self.folder}/user_key\n"
             f"  IdentitiesOnly yes\n  UserKnownHostsFile {self.folder}/known\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti config, doctor, info, bench and the parser: what they say is what the library does.
+"""tutti config, doctor, info, bench and the parser: their output agrees with the library.
 
 Timeout: 200
 """
@@ -23,7 +23,7 @@ def tutti(*arguments, variables=None, **keywords):
 
 
 def refusal(variables):
-    """What a job of one rank says when tutti_init refuses its variables; '' where it does not."""
+    """Error of a job of one rank when tutti_init refuses its variables; '' where it does not."""
     result = tutti("run", "-q", "-n", "1", "--no-prefix", str(BIN / "hello"), variables=variables)
     return result.stderr if result.returncode != 0 else ""
 
@@ -49,7 +49,7 @@ class Values(unittest.TestCase):
         "TUTTI_SECRET": "abc",
     }
 
-    def test_doctor_and_config_refuse_what_tutti_init_refuses_in_its_words(self):
+    def test_doctor_and_config_refuse_the_values_that_tutti_init_refuses_with_the_same_text(self):
         for name, value in self.BAD.items():
             with self.subTest(name=name):
                 found = finding("values", {name: value})
@@ -59,14 +59,14 @@ class Values(unittest.TestCase):
                 shown = tutti("config", "--set", variables={name: value})
                 self.assertEqual(shown.returncode, 1)
                 self.assertIn(found["finding"], shown.stderr)
-                if name == "TUTTI_SECRET":  # whether a job needs it is known when its ranks meet
+                if name == "TUTTI_SECRET":  # whether a job needs it is known when its ranks join
                     continue
                 words = refusal({name: value})
                 self.assertNotEqual(words, "")
                 if "plugin" not in value:
                     self.assertIn(found["finding"], words)
 
-    def test_what_is_accepted_by_one_is_accepted_by_all(self):
+    def test_a_value_accepted_by_one_is_accepted_by_all(self):
         good = {"TUTTI_THREADS": "2", "TUTTI_GROUPS": "auto", "TUTTI_ALGORITHM": "ring",
                 "TUTTI_SEGMENT": "64K", "TUTTI_RING": "64K", "TUTTI_TIMEOUT": "200ms"}
         self.assertEqual(finding("values", good)["verdict"], "ok")
@@ -97,7 +97,7 @@ class Values(unittest.TestCase):
         self.assertEqual(found["verdict"], "fail")
         self.assertEqual(finding("values", {"TUTTI_INTERFACE": "=lo"})["verdict"], "ok")
 
-    def test_config_lists_what_is_accepted_for_every_variable(self):
+    def test_config_lists_the_accepted_values_of_every_variable(self):
         text = tutti("config", "--all").stdout
         names = re.findall(r"^(TUTTI_\w+)=", text, re.M)
         self.assertGreater(len(names), 40)
@@ -107,7 +107,7 @@ class Values(unittest.TestCase):
 
 
 class Words(unittest.TestCase):
-    def test_surplus_arguments_are_told(self):
+    def test_surplus_arguments_are_reported(self):
         for command in ["info", "x"], ["doctor", "x"], ["config", "--set", "x"], ["env", "x"], \
                 ["version", "x"], ["man", "run", "x"], ["completion", "bash", "x"], \
                 ["schedule", "x"], ["bench", "allreduce", "x"]:
@@ -115,7 +115,7 @@ class Words(unittest.TestCase):
             self.assertEqual(result.returncode, 2, command)
             self.assertIn("unexpected argument 'x'", result.stderr)
 
-    def test_a_variable_that_cannot_be_passed_on_is_told(self):
+    def test_a_variable_that_cannot_be_passed_on_is_reported(self):
         result = tutti("run", "-n", "1", "-x", "NO_SUCH_VARIABLE", "true")
         self.assertEqual(result.returncode, 0)
         self.assertIn("-x NO_SUCH_VARIABLE", result.stderr)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A byte that is changed between two hosts: every call fails, and all ranks name the same one.
+"""A byte that is changed between two hosts: every call fails, and all ranks name the same rank.
 
-Rank 2 reaches rank 0 through a relay, which changes one byte when told.
+Rank 2 reaches rank 0 through a relay, which changes one byte when the test arms it.
 Labels: asan
 Needs: tutti-worker
 Timeout: 300
@@ -20,7 +20,7 @@ def free_port():
 
 
 class Relay:
-    """Passes bytes on. After `arm` the next long piece in one direction has a changed byte."""
+    """Forwards bytes. After `arm` the next long piece in one direction has a changed byte."""
 
     def __init__(self, target):
         self.target, self.armed, self.changed = target, None, threading.Event()
@@ -69,7 +69,7 @@ class Relay:
 
 class Corrupt(unittest.TestCase):
     def blamed(self, from_dialler, **variables):
-        """The rank that each of four names."""
+        """The rank that each of the four ranks names in its error."""
         port = free_port()
         relay = Relay(port)
         self.addCleanup(relay.close)

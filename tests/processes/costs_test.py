@@ -72,7 +72,7 @@ class Costs(unittest.TestCase):
         shown = tutti(self.cache, "info", "--costs", TUTTI_COSTS=self.pin(PINNED)).stdout
         self.assertIn("allreduce ring shm 3 any 7 0", shown)
 
-    def test_an_algorithm_that_is_forced_goes_before_the_table(self):
+    def test_a_forced_algorithm_overrides_the_table(self):
         result = bench(self.cache, TUTTI_COSTS=self.pin(PINNED), TUTTI_ALGORITHM="direct")
         self.assertEqual(row(result)[-3], "direct")
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table: the core's conformance suite and faults, by name, over every way to carry them.
+"""One table: the conformance suite and faults, by name, over every transport and engine.
 
 The rows are our transports (shm, tcp), a plugin's (ucx), the MPI engine by each MPI, both again
 with control messages over MPI, and the example of an outsider (zmq); the columns are the parts of
-`tutti-conformance` and the faults below. What belongs to one row alone is in ucx_test.py and
-mpi_test.py; there and in plugin_test.py the last three rows conform. A row whose plugin or launcher
-is missing is skipped, and says so.
+`tutti-conformance` and the faults below. Tests of one row alone are in ucx_test.py and mpi_test.py;
+there and in plugin_test.py the last three rows conform. A row whose plugin or launcher is missing
+is skipped with a message.
 Labels: check plugin
 Timeout: 600
 """
@@ -25,10 +25,10 @@ BUILD = pathlib.Path(os.environ.get("TEST_BUILD", "build")).resolve()
 ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-# The launcher asks all to stop when one dies; here they first say what they saw.
+# The launcher stops all ranks when one dies; here they first print what they saw.
 OURS = [TUTTI, "run", "-q", "--grace", "10"]
 OPEN = ["mpirun.openmpi", *ROOT, "--oversubscribe"]
-# Hydra may end all ranks of the dead one's host whatever it was told: two "hosts".
+# Hydra may end all ranks of the dead one's host whatever its options: two "hosts".
 APART = ["-disable-auto-cleanup", "-launcher", "fork", "-hosts", "a:2,b:1"]
 OPEN_RECOVERY = {"OMPI_MCA_orte_enable_recovery": "1"}
 HYDRA = ["mpirun.mpich"]
@@ -39,13 +39,13 @@ PARTS = ("forms", "together", "sets", "named", "urgent", "mismatch", "deadline")
 VICTIM = 2
 PEER_DOWN = -6
 DEATH_S_MAX = 2.0
-# Ranks that wait keep asking MPI: on a busy machine they keep the one that tells from its core.
+# Ranks that wait keep polling MPI: on a busy machine they keep the one that reports off its core.
 DEATH_S_MAX_ASKING = 10.0
 
 
 class Row:
-    """A way to carry collectives. `faulty`, `recovery`: words and variables for the launcher of
-    jobs whose ranks die."""
+    """A transport or engine. `faulty`, `recovery`: arguments and variables for the launcher of jobs
+    whose ranks die."""
 
     def __init__(self, launcher, variables, plugin=None, faulty=(), recovery=None, survivors=2):
         self.launcher, self.variables, self.plugin = launcher, variables, plugin
@@ -90,7 +90,7 @@ class Job(ranks.Rank):
         return int(pathlib.Path(self.home.name, str(rank)).read_text())
 
     def count(self, pattern):
-        """In all lines: mpirun may put those of two ranks into one."""
+        """Searches all lines: mpirun may put those of two ranks into one."""
         return sum(len(re.findall(pattern, line)) for line in [*self.lines, *self.log])
 
     def expect_many(self, pattern, count):
@@ -104,13 +104,13 @@ class Job(ranks.Rank):
                 self.changed.wait(min(left, 0.5))
 
     def was_ended(self, last):
-        """Have all ranks been killed before one of them could say its last word? What ends of
-        itself, by an assertion, an abort or a fault, leaves other words or a core."""
+        """True: all ranks were killed before one of them could print its last line. A rank that
+        ends by itself, by an assertion, an abort or a fault, leaves other lines or a core."""
         deadline = time.monotonic() + ranks.PATIENCE_S
         while time.monotonic() < deadline and not self.count(last):
             if not any(pathlib.Path(f"/proc/{self.rank_pid(rank)}").exists() for rank in (0, 1)):
                 with self.changed:
-                    self.changed.wait(0.5)  # what they said may be on its way
+                    self.changed.wait(0.5)  # their output may be in flight
                 return not self.count(last) and not self.log
             with self.changed:
                 self.changed.wait(0.1)
@@ -144,8 +144,8 @@ class Table(unittest.TestCase):
     # ---- faults ----
 
     def dies(self, row, load):
-        """A rank is killed inside calls: the others are told who, in time; no later call works, and
-        they can leave."""
+        """A rank is killed inside calls: the others' calls fail in time and name it; no later call
+        works, and they can leave."""
         told = rf"failed {PEER_DOWN} (\d+) \d+ .*?\brank {VICTIM}\b"
         for _ in range(5):
             job = self.start(row, 3, [ranks.WORKER, "init", f"storm:{load}",
@@ -170,11 +170,11 @@ class Table(unittest.TestCase):
         self.dies(row, "allreduce:400000")
 
     def stopped_is_waited_for(self, row):
-        """A rank that stands still is not dead: nothing fails, and all goes on with it."""
+        """A stopped rank is not dead: no call fails, and the job continues with it."""
         job = self.start(row, 3, [ranks.WORKER, "init", "steps:3:mixed:2000", f"on:{VICTIM}",
                                   "stop", "steps:3:mixed:2000", "shutdown"])
         victim = self.wait_until_stopped(job)
-        time.sleep(1.0)  # longer than any sign of life may be away
+        time.sleep(1.0)  # longer than any interval between signs of life
         self.assertEqual(job.count("failed|shutdown"), 0, job.story())
         os.kill(victim, signal.SIGCONT)
         self.assertEqual(job.code(), 0, job.story())
@@ -202,7 +202,7 @@ class Table(unittest.TestCase):
         job.expect_many("shutdown 0", 3)
 
     def half_without_it(self, row):
-        """Ranks that want another carrier are refused when they meet, with both sides named."""
+        """Ranks with another transport or engine are refused when they join; both are named."""
         gone, want = "export TUTTI_TRANSPORT=ucx", r"no engine, rank 2 on \S+ uses engine ucx"
         if row.variables == LINKS:
             gone, want = "unset TUTTI_CONTROL_TRANSPORT", None
@@ -215,14 +215,14 @@ class Table(unittest.TestCase):
                              wrapper=f"case $n in {VICTIM}) {gone};; esac;")
             self.assertNotEqual(job.code(), 0, job.story())
             if not job.count("process manager error"):
-                break  # else mpiexec fell over the ranks that ended, and lost what they said
+                break  # else mpiexec failed with the ranks that ended, and lost their output
         want = f"rank 0 uses {want}" if want else r"rank 2 on \S+ runs with other settings than"
         self.assertGreaterEqual(job.count(want), 1, job.story())
 
 
     def one_without_its_file(self, row):
-        """A rank whose plugin is not there is refused by all, with both sides named; it says what
-        is to be installed."""
+        """A rank whose plugin is missing is refused by all, with both sides named; its error names
+        the package to install."""
         alone = f'case $n in {VICTIM}) cp "$0" "$HOME/alone"; exec "$HOME/alone" "$@";; esac;'
         for _ in range(5):
             job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"], faulty=True, wrapper=alone)

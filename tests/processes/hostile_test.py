@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at the door of a job that is still gathering: refused, logged once per kind, and the
-job comes up as if they were not there. Once it is up, nothing listens any more.
+"""Hostile connections to a job that is still joining: refused, logged once per kind, and the job
+starts as if they were not there. Once it has started, no rank listens any more.
 
 Labels: asan
 Needs: tutti-worker
@@ -23,7 +23,7 @@ import ranks
 
 WORK = ["init", "steps:9:mixed:3000", "wait", "shutdown", "leaks"]
 OPENING_BYTES, MESSAGE_BYTES = 32, 112
-UP_S_MAX = 10  # of naps, from the last rank's start to a working job, whatever knocks
+UP_S_MAX = 10  # of naps, from the last rank's start to a working job, whatever connects
 
 
 def free_port():
@@ -39,7 +39,7 @@ def knock(port, text=b""):
 
 
 def hear(connection):
-    """What it says until it hangs up."""
+    """What the peer sends until it closes the connection."""
     heard = b""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
@@ -54,7 +54,7 @@ def hear(connection):
 
 
 def record_opening(port):
-    """The first bytes of a genuine rank that dials `port`, which is ours."""
+    """The first bytes of a genuine rank that connects to `port`, which is ours."""
     with socket.create_server(("127.0.0.1", port)) as door:
         door.settimeout(ranks.PATIENCE_S)
         connection, _ = door.accept()
@@ -87,7 +87,7 @@ def listening(pid):
 
 
 def listening_ports(pids):
-    """Where the processes listen over TCP."""
+    """TCP ports on which the processes listen."""
     found = set()
     for pid in pids:
         inodes = listening(pid)
@@ -183,10 +183,10 @@ class Hostile(unittest.TestCase):
             texts += [secrets.token_bytes(length) for length in (31, 32, 33, 144, 160, 256, 5000)]
             for connection in [knock(port, text) for text in texts * 5]:
                 self.assertLessEqual(len(hear(connection)), 128)
-        self.attack(trouble, ["does not speak Tutti's protocol"])
-        self.attack(trouble, ["does not speak Tutti's protocol"], transport="shm")
+        self.attack(trouble, ["does not use Tutti's protocol"])
+        self.attack(trouble, ["does not use Tutti's protocol"], transport="shm")
 
-    def test_two_hundred_that_only_hold_the_line(self):
+    def test_two_hundred_silent_connections(self):
         def trouble(_, port):
             return [knock(port, b"T" * (number % 2)) for number in range(200)]
         self.attack(trouble, [])
@@ -220,8 +220,8 @@ class Hostile(unittest.TestCase):
                 process.end()
         self.attack(trouble, ["secret", "another job", "another number of ranks"])
 
-    def test_a_rank_that_comes_twice_is_named_to_all(self):
-        """It holds the secret: no stranger, but a job that was started wrongly."""
+    def test_a_rank_started_twice_is_reported_on_all_ranks(self):
+        """It holds the secret: not an attack, but a job that was started wrongly."""
         port = free_port()
         with ranks.Ranks(3, WORK, variables={"TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{port}"},
                          first=[0, 1]) as job:
@@ -251,7 +251,7 @@ class Hostile(unittest.TestCase):
                 flipped[place] ^= 1
                 connection = knock(port, bytes(flipped))
                 self.assertLessEqual(len(hear(connection)), 128)
-        self.attack(trouble, ["versions", "secret"])
+        self.attack(trouble, ["no protocol version in common", "secret"])
 
     def test_a_flood_of_connections_while_all_join(self):
         def trouble(_, port):
@@ -276,7 +276,7 @@ class Hostile(unittest.TestCase):
         self.attack(trouble, [])
 
     def join_in_a_swarm(self, host_count):
-        """Rank 3 comes last; by then every place of every listener is contested."""
+        """Rank 3 starts last; by then every place of every listener is contested."""
         port = free_port()
         variables = {"TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{port}"}
         with ranks.Ranks(4, WORK, variables=variables, first=[0],

@@ -68,7 +68,7 @@ class Hosts(unittest.TestCase):
         environment = ranks.clean_environment()
         command = [TUTTI, "run", "-q", "-H", hosts, "--rsh", str(self.shell), "--grace", "10",
                    *(word for name in variables for word in ("-x", name)),
-                   # The launcher asks all to stop when one dies; these first say what they saw.
+                   # The launcher stops all ranks when one dies; these first print what they saw.
                    "sh", "-c", 'trap "" TERM; exec "$0" "$@"', ranks.WORKER, *verbs]
         job = ranks.Rank(command, environment)
         self.addCleanup(job.end)
@@ -97,7 +97,7 @@ class Hosts(unittest.TestCase):
         self.works(self.SIX)
 
     def survives_a_second(self, hosts, steps):
-        """False: the ranks were through before the link was down."""
+        """False: the ranks were done before the link was down."""
         job = self.start(hosts, "init", "steps:3:mixed:1000", "describe",
                          f"steps:{steps}:mixed:3000", "shutdown", "leaks")
         job.expect("describe")
@@ -131,7 +131,7 @@ class Hosts(unittest.TestCase):
         job.expect("describe")
         ip("-n", f"{MARK}sw", "link", "set", "port2", "down")
         try:
-            # The other may hear that this one has left, and its line may come first.
+            # The other may get the goodbye of this one, and its line may be first.
             job.expect(r"^\[[01]\] failed -6 \d+ \d+ .*rank [23]\b")
         finally:
             ip("-n", f"{MARK}sw", "link", "set", "port2", "up")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of a rank under load: the others learn at once who it was, and can leave in order.
+"""kill -9 of a rank under load: the others' calls fail at once and name it, and they can leave.
 
-Each kill comes at a random moment of a running load, by each algorithm in turn, with one thread
-of a rank or several. Every survivor's pending call must end with
-an error that names the dead rank; when it returned is the survivor's own word, on the monotonic
-clock; how long that was is counted in naps. TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS asks
-for more.
+Each kill happens at a random moment of a running load, by each algorithm in turn, with one thread
+of a rank or several. Every survivor's pending call must end with an error that names the dead rank;
+the survivor prints the time of its return, on the monotonic clock; the latency is counted in naps.
+TUTTI_TEST_SEED repeats a run, TUTTI_TEST_KILLS sets the number of kills.
 
 Labels: asan
 Needs: tutti-worker
@@ -20,7 +19,7 @@ import unittest
 import ranks
 
 PEER_DOWN, MISSED, FORKED = -6, -8, -15
-LATENCY_S_MAX = 2.0  # the promise is 1 s; the machine may be busy
+LATENCY_S_MAX = 2.0  # the documented bound is 1 s; the machine may be busy
 SEED = int(os.environ.get("TUTTI_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 KILLS = int(os.environ.get("TUTTI_TEST_KILLS", "64"))
 LOADS = ["allreduce:1", "allreduce:3000", "allreduce:2000000", "broadcast:500000", "broadcast:7",
@@ -87,7 +86,7 @@ class Kill(unittest.TestCase):
                 self.one(random.Random(SEED * 1000003 + index),
                          ALGORITHMS[index % len(ALGORITHMS)], **keywords)
 
-    def test_every_survivor_learns_who_died(self):
+    def test_every_survivor_names_the_dead_rank(self):
         self.kill_many(0, KILLS * 7 // 8)
 
     def test_a_forked_child_does_not_hide_the_death(self):
@@ -109,8 +108,8 @@ class Kill(unittest.TestCase):
             self.assertIn(rank.code(), (0, 3), rank.story())
 
     def test_a_death_while_joining_is_named_or_waited_out(self):
-        """Before all have met, a dead rank and a late one look alike: then time runs out. On a slow
-        machine it may do so for a rank that lives, while the dead one has joined."""
+        """Before all have joined, a dead rank and a late one look alike: then joining times out. On
+        a slow machine it may do so for a rank that lives, while the dead one has joined."""
         for index in range(KILLS // 4):
             chance = random.Random(SEED * 1000003 + 2 * KILLS + index)
             size, victim = chance.choice([2, 3, 4]), chance.randrange(2)

@@ -60,7 +60,7 @@ class Launchers(unittest.TestCase):
         self.launch(str(ranks.BIN / "tutti"), "run", "-q", "-n", "4", family="tutti")
 
     def by_hand(self, size, variables, family):
-        """Each rank gets what `variables(rank)` gives, and nothing of ours."""
+        """Each rank gets the variables of `variables(rank)`, and none of ours."""
         job = [ranks.Rank([ranks.WORKER, *VERBS], {**self.environment, **variables(rank)})
                for rank in range(size)]
         try:
@@ -80,7 +80,7 @@ class Launchers(unittest.TestCase):
             "TORCHELASTIC_MAX_RESTARTS": "0"}, "torchrun")
 
     def test_torchrun_whose_store_holds_the_master_port(self):
-        """torchrun's agent listens on MASTER_PORT itself: the ranks must meet elsewhere."""
+        """torchrun's agent listens on MASTER_PORT itself: the ranks need another rendezvous."""
         with socket.create_server(("127.0.0.1", 0)) as store:
             port = str(store.getsockname()[1])
             self.by_hand(3, lambda rank: {

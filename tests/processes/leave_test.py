@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that leaves in order, or not, while others still call: each is told which and who.
+"""A rank that leaves in order, or dies, while others still call: their errors name rank and cause.
 
 Labels: asan
 Needs: tutti-worker
@@ -14,8 +14,8 @@ PEER_DOWN, PEER_LEFT = -6, -7
 
 class Leave(unittest.TestCase):
     def leave(self, last, status, word, load="allreduce:1000"):
-        """Rank 2 of 3 ends with the verbs `last`; the others must hear `status` and its name. The
-        call in which they hear it may be one that rank 2 still took part in. Rank 2's codes."""
+        """Rank 2 of 3 ends with the verbs `last`; the others' calls must fail with `status` and its
+        name. That call may be one that rank 2 still took part in. Returns rank 2's codes."""
         codes = []
         for transport in ("shm", "tcp"):
             with self.subTest(last=last, transport=transport, load=load), \
@@ -82,8 +82,8 @@ class Disagree(unittest.TestCase):
     MISMATCH = -5
 
     def disagree(self, size, odd, other, words, late=False):
-        """Rank 1 calls `odd` where the others call `other`; afterwards all agree again. `late`: a
-        rank whose part was over at once hears of it at its next call, which fails everywhere."""
+        """Rank 1 calls `odd` where the others call `other`; afterwards all agree again. `late`: on
+        a rank whose part ended at once the next call returns the error, and fails everywhere."""
         settle = ["try:barrier", "sleep:60"] * 10 + ["try:barrier"]
         for transport in ("shm", "tcp"):
             with self.subTest(odd=odd, other=other, transport=transport), \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that run out or are forbidden: an error that names the thing and the cure, or the job
+"""Resources that are exhausted or forbidden: an error that names resource and cure, or the job
 works without it. Never a crash, never a hang.
 
 Timeout: 400
@@ -24,7 +24,7 @@ class Limits(unittest.TestCase):
             return [line for rank in job for line in rank.log]
 
     def refusals(self, job):
-        """All ranks must end with a clean refusal of init; their texts."""
+        """All ranks must end with a clean refusal of init; returns their texts."""
         texts = []
         for rank in job:
             self.assertEqual(rank.code(), NO_INIT, rank.story())
@@ -34,7 +34,7 @@ class Limits(unittest.TestCase):
         return texts
 
     def test_descriptors_run_out_at_any_point_of_joining(self):
-        """From too few for anything to just enough: either init works or says `ulimit -n`."""
+        """From too few for anything to just enough: init works, or its error has `ulimit -n`."""
         outcomes = set()
         for transport in ("shm", "tcp"):
             for limit in range(6, 34, 2):
@@ -68,7 +68,7 @@ class Limits(unittest.TestCase):
                 job[0].code()
                 self.assertGreaterEqual(job[0].process.returncode, 0, job[0].story())
 
-    def test_without_memfd_create_tcp_is_used_and_said(self):
+    def test_without_memfd_create_tcp_is_used_and_reported(self):
         log = self.works(3, ["deny:memfd_create", "init", *WORK])
         warnings = [line for line in log if "warn" in line and "TCP" in line]
         self.assertEqual(len(warnings), 3, log)
@@ -77,13 +77,13 @@ class Limits(unittest.TestCase):
     def test_one_rank_without_memfd_create(self):
         self.works(3, lambda rank: (["deny:memfd_create"] if rank == 1 else []) + ["init", *WORK])
 
-    def test_shm_demanded_but_denied(self):
+    def test_shm_required_but_denied(self):
         with ranks.Ranks(2, ["deny:memfd_create", "init", *WORK],
                          variables={"TUTTI_TRANSPORT": "shm"}) as job:
             for _, text in self.refusals(job):
                 self.assertRegex(text, "memfd_create.*TUTTI_TRANSPORT")
 
-    def test_without_pidfd_open_deaths_are_seen_all_the_same(self):
+    def test_without_pidfd_open_deaths_are_still_detected(self):
         with ranks.Ranks(3, ["deny:pidfd_open", "init", "storm:allreduce:1000", "shutdown",
                              "leaks"], variables={"TUTTI_TRANSPORT": "shm"}) as job:
             job.expect("^going$")
@@ -93,8 +93,8 @@ class Limits(unittest.TestCase):
                 self.assertLess(ranks.NAPS.seconds(at_ns, int(match[1])), 2.0)
                 self.assertEqual(rank.code(), 0, rank.story())
 
-    def test_a_meeting_by_a_plugin_that_cannot_be_loaded(self):
-        """Empty files stand before the plugins that this machine may have."""
+    def test_a_rendezvous_by_a_plugin_that_cannot_be_loaded(self):
+        """Empty files precede the plugins that this machine may have."""
         with tempfile.TemporaryDirectory() as folder:
             for name in ("mpi-openmpi", "mpi-mpich", "pmix"):
                 pathlib.Path(folder, f"tutti-{name}.so").touch(0o600)
@@ -163,7 +163,7 @@ class Secrets(unittest.TestCase):
             self.refused({"TUTTI_SECRET_FILE": None, "HOME": home, "XDG_CONFIG_HOME": None},
                          [str(key)])
 
-    def test_different_secrets_do_not_meet(self):
+    def test_ranks_with_different_secrets_do_not_connect(self):
         with ranks.Ranks(2, ["init", *WORK], variables={
                 "TUTTI_SECRET_FILE": None, "TUTTI_START_TIMEOUT": "4"},
                 per_rank=lambda rank: {"TUTTI_SECRET": f"{rank + 10:064x}"}) as job:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives by real MPIs: `mpirun -n 4 prog` with TUTTI_ENGINE=mpi and nothing else set.
 
-Each test runs under Open MPI and under MPICH, where they and their plugins are there. Conformance
+Each test runs under Open MPI and under MPICH, where they and their plugins exist. Conformance
 and the faults that all engines share are in engines_test.py.
 Labels: check plugin
 Timeout: 600
@@ -24,7 +24,7 @@ TUTTI = str(ranks.BIN / "tutti")
 ROOT = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 MPIS = {"openmpi": ["mpirun.openmpi", *ROOT, "--oversubscribe"], "mpich": ["mpirun.mpich"]}
 
-# A program with MPI calls of its own; what it does before tutti_init is the test's.
+# A program with MPI calls of its own; the test fills in the calls before tutti_init.
 PROGRAM = """
 #include <mpi.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ int main(void)
 }
 """
 
-# Rank 2 dies when MPI has the call; what MPI was given must not be used again, nor unmapped.
+# Rank 2 dies while MPI runs the call; its buffers must be neither reused nor unmapped.
 PINNED = """
 #include <signal.h>
 #include <stdio.h>
@@ -99,8 +99,8 @@ int main(void)
 """
 
 
-# MPI's two functions for a sum, counted: the plugin's calls come here, the program being first
-# where symbols are looked for.
+# MPI's two functions for a sum, counted: the plugin's calls resolve to these, as the program is
+# first in symbol lookup.
 COUNTED = """
 #include <mpi.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ int main(void)
         printf("%s\\n", tutti_last_error(NULL));
         return 1;
     }
-    blocking = started = 0; /* the engine's own before it is open */
+    blocking = started = 0; /* drops the engine's own calls while it opened */
     for (int i = 0; i < CALLS; i++) {
         if (tutti_allreduce(context, data, data, COUNT, TUTTI_F32, TUTTI_SUM) != TUTTI_OK) {
             return 1;
@@ -197,7 +197,7 @@ class Mpi(unittest.TestCase):
             self.assertEqual({row[-1] for row in rows}, {"0"}, ended)
 
     def test_mpi_carries_address_and_secret(self):
-        """Nothing of ours is set, there is no home, and the hosts share no memory: MPI to join."""
+        """No variable of ours is set, there is no home, and hosts share no memory: MPI to join."""
         apart = ["sh", "-c", 'export TUTTI_HOSTID=$$; exec "$0" "$@"']
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 3, *apart, ENGINE, "together", TUTTI_RENDEZVOUS="mpi",
@@ -220,15 +220,15 @@ class Mpi(unittest.TestCase):
             self.assertEqual(ended.stdout.count("shutdown 0"), 3, ended)
 
     def test_control_messages_over_mpi_need_the_engine(self):
-        """Told at once: one that waited for the others would wait for its start's time limit."""
+        """Refused at once: a rank that waited for the others would wait for the join timeout."""
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 2, ranks.WORKER, "init", TUTTI_CONTROL_TRANSPORT="mpi",
                                 TUTTI_ENGINE="", TUTTI_START_TIMEOUT="100")
             self.assertIn("TUTTI_CONTROL_TRANSPORT=mpi needs TUTTI_ENGINE=mpi", ended.stdout)
 
     def test_waiting_over_mpi_uses_a_twentieth_of_a_core_at_most(self):
-        """Rank 1 comes two seconds late: rank 0, which waits, looks ever less often. Others on the
-        cores make each look dearer, never cheaper: the best of a few tries counts."""
+        """Rank 1 calls two seconds late: rank 0, which waits, polls ever less often. Other
+        processes make each poll slower, never faster: the best of a few tries counts."""
         for mpi in self.mpis:
             for _ in range(4):
                 ended = self.mpirun(mpi, 2, ranks.WORKER, "init", "steps:3:mixed:1000",
@@ -242,7 +242,7 @@ class Mpi(unittest.TestCase):
             self.assertLess(max(used[2:]), 0.05 * 2.0, ended)
 
     def test_pmix_to_join(self):
-        """Open MPI's mpirun is a PMIx launcher; without its own variables PMIx is all there is."""
+        """Open MPI's mpirun is a PMIx launcher; without its own variables only PMIx is left."""
         if "openmpi" not in self.mpis or not (BUILD / "plugins" / "tutti-pmix.so").exists():
             self.skipTest("Open MPI or the pmix plugin is not there (libpmix-dev)")
         nowhere = {"TUTTI_ENGINE": "", "HOME": "/nonexistent", "XDG_CONFIG_HOME": ""}
@@ -254,7 +254,7 @@ class Mpi(unittest.TestCase):
             self.assertEqual(ended.stdout.count("shutdown 0"), 3, ended)
             self.assertEqual(ended.stdout.count("joined by engine (pmix)"), 3, ended)
 
-    def test_who_only_waits_gets_mpi_s_blocking_function(self):
+    def test_a_blocking_call_uses_mpi_s_blocking_function(self):
         """But not where a rank may die and the others live on: they would wait for ever."""
         for mpi in self.mpis:
             program = self.compile(mpi, COUNTED)
@@ -271,7 +271,8 @@ class Mpi(unittest.TestCase):
                         self.assertGreaterEqual(int(blocking), 25, ended)
 
     def test_ranks_without_a_core_each_do_not_wait_inside_mpich(self):
-        """It does not yield: who waits in its blocking function keeps the others from coming."""
+        """It does not yield: a rank that waits in its blocking function keeps the others off the
+        core."""
         if "mpich" not in self.mpis:
             self.skipTest("MPICH is not installed")
         core = str(min(os.sched_getaffinity(0)))
@@ -281,7 +282,7 @@ class Mpi(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended)
         self.assertEqual(ended.stdout.count("called 0 50"), 2, ended)
 
-    # ---- what is refused ----
+    # ---- refusals ----
 
     def build(self, mpi, prologue):
         return self.compile(mpi, PROGRAM % prologue)
@@ -323,7 +324,7 @@ class Mpi(unittest.TestCase):
             ended = self.mpirun(mpi, 2, program, TUTTI_ENGINE=f"mpi-{other}")
             self.assertRegex(ended.stdout, f"refused -.*{said}.*TUTTI_ENGINE=mpi,", ended)
 
-    def test_a_program_s_mpi_has_no_second_choice(self):
+    def test_a_program_s_mpi_is_never_replaced_by_another(self):
         """Without a launcher, and without the plugin of the MPI that the program has."""
         if len(self.mpis) < 2:
             self.skipTest("one MPI is not installed")
@@ -338,7 +339,7 @@ class Mpi(unittest.TestCase):
                  "LD_LIBRARY_PATH": str(folder)})
         self.assertRegex(ended.stdout, "refused -.*no plugin tutti-mpi-mpich.so", ended)
 
-    def test_mpi_that_is_over_is_refused(self):
+    def test_a_finalized_mpi_is_refused(self):
         for mpi in self.mpis:
             ended = self.mpirun(mpi, 2, self.build(mpi, "MPI_Init(NULL, NULL); MPI_Finalize();"))
             self.assertEqual(ended.stdout.count("already finalised"), 2, ended)
@@ -350,7 +351,7 @@ class Mpi(unittest.TestCase):
         self.assertIn("start the job with mpirun", ended.stdout + ended.stderr)
 
     def test_half_the_ranks_without_the_engine_are_refused_by_name(self):
-        """Where ranks can meet before MPI starts."""
+        """Where ranks can join before MPI starts."""
         if "openmpi" not in self.mpis:
             self.skipTest("Open MPI is not installed")
         half = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" -lt 2 ] || unset TUTTI_ENGINE; exec "$0"']
@@ -360,7 +361,7 @@ class Mpi(unittest.TestCase):
                          r"rank 0 uses engine openmpi, rank [23] on \S+ uses no engine")
 
     def test_half_the_ranks_without_the_engine_are_refused_under_hydra(self):
-        """MPICH's MPI_Init would wait for them: the launcher's store tells before it starts."""
+        """MPICH's MPI_Init would wait for them: the launcher's store shows it before MPI starts."""
         if "mpich" not in self.mpis:
             self.skipTest("MPICH is not installed")
         for engine, root, other in (("$PMI_RANK -ge 2", "no engine", "engine mpich"),
@@ -370,7 +371,7 @@ class Mpi(unittest.TestCase):
                 ended = self.mpirun("mpich", 4, *half, ENGINE)
                 self.assertNotEqual(ended.returncode, 0, ended)
                 if "process manager error" not in ended.stderr:
-                    break  # else mpiexec fell over the ranks that ended, and lost what they said
+                    break  # else mpiexec failed with the ranks that ended, and lost their output
             self.assertRegex(ended.stdout + ended.stderr,
                              rf"rank 0 uses {root}, rank [123] on \S+ uses {other}")
 
@@ -388,8 +389,8 @@ class Mpi(unittest.TestCase):
     VERBS = ["init", "steps:3:mixed:1000", "on:2", "die:kill", "storm:allreduce:1000", "shutdown"]
 
     def test_a_killed_rank_ends_the_job_and_is_named(self):
-        """mpirun may end the others before a line of ours is out: then once more. Now and then
-        MPICH's loses the dead rank's status and ends with 0: our line remains."""
+        """mpirun may end the others before they print a line: then once more. Now and then MPICH's
+        loses the dead rank's status and ends with 0: our line remains."""
         for mpi in self.mpis:
             for _ in range(10):
                 ended = self.mpirun(mpi, 3, ranks.WORKER, *self.VERBS)
@@ -406,8 +407,8 @@ class Mpi(unittest.TestCase):
                             OMPI_MCA_orte_enable_recovery="1")
         self.assertEqual(ended.stdout.count('rank 2 is down'), 2, ended)
 
-    def test_with_recovery_memory_that_mpi_has_stays_mapped(self):
-        """The rank dies while all are inside a call; MPI goes on writing whatever we say."""
+    def test_with_recovery_memory_that_mpi_uses_stays_mapped(self):
+        """The rank dies while all are inside a call; MPI continues to write whatever we do."""
         if "openmpi" not in self.mpis:
             self.skipTest("Open MPI is not installed")
         program = self.compile("openmpi", PINNED)
@@ -419,7 +420,7 @@ class Mpi(unittest.TestCase):
                 self.assertEqual(ended.stdout.count("shutdown 0, pinned"), 2, ended)
                 self.assertNotIn("launched 1, used again 1", ended.stdout)
                 if "launched 1" in ended.stdout:
-                    break  # else the rank was dead before the others had heard of its call
+                    break  # else the rank was dead before its frames reached the others
             self.assertIn("launched 1, used again 0", ended.stdout)
 
 

@@ -19,7 +19,7 @@ SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", ".")).resolve()
 ENGINE = str(ranks.BIN / "tutti-conformance")
 TUTTI = str(ranks.BIN / "tutti")
 
-# Sums of 1000 never end. At the end of the process it says when it was last asked about them.
+# Sums of 1000 never end. At the end of the process it prints when it was last polled for them.
 STUCK = r"""
 #include <stdio.h>
 #include <time.h>
@@ -127,7 +127,7 @@ class Plugins(unittest.TestCase):
         self.refused("old", "plugin version 99")
 
     def compile_engine(self, name, members):
-        """One whose table has these members and no others."""
+        """A plugin whose table has these members and no others."""
         self.compile(name, '#include "tutti/plugin.h"\nstatic const tutti_engine_ops ops = {'
                      f'{members}}};\nTUTTI_PLUGIN_DEFINE = {{.abi = TUTTI_PLUGIN_ABI, '
                      f'.struct_bytes = sizeof(tutti_plugin), .name = "{name}", .engine = &ops}};\n')
@@ -137,8 +137,8 @@ class Plugins(unittest.TestCase):
             self.compile_engine("pinned", f".struct_bytes = sizeof(ops), {level}")
             self.refused("pinned", "one thread of its own.*does not provide.*SERIALIZED or more")
 
-    def test_tables_that_are_not_whole_are_refused(self):
-        """Size, flags and functions are looked at before one of them is called."""
+    def test_incomplete_tables_are_refused(self):
+        """Size, flags and functions are checked before one of them is called."""
         threads = ".thread_level = TUTTI_THREAD_SERIALIZED"
         for members, pattern in (
                 (f".struct_bytes = sizeof(ops), {threads}",
@@ -185,7 +185,7 @@ class Plugins(unittest.TestCase):
         self.refused("holes", "undefined symbol: absent")
 
     def test_a_missing_library_names_its_package(self):
-        """The plugin is there, the library below it is not."""
+        """The plugin exists, the library that it needs does not."""
         below = self.folder / "libbelow.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", below], check=True)
         self.compile("ucx", "int nothing(void);\nint nothing(void) { return 0; }\n",
@@ -197,7 +197,7 @@ class Plugins(unittest.TestCase):
         said = self.run_words(TUTTI, "info", "--engines").stdout
         self.assertRegex(said, r"cannot be used +.*tutti-ucx\.so: .*cannot open shared object file")
 
-    def test_after_a_death_nobody_asks_about_buffers_that_may_be_freed(self):
+    def test_after_a_death_the_engine_is_not_polled_for_freed_buffers(self):
         self.compile("stuck", STUCK, "-D_GNU_SOURCE")
         with ranks.Ranks(2, ["init", "try:allreduce:1000", "sleep:300", "shutdown"],
                          {"TUTTI_ENGINE": "stuck", "TUTTI_PLUGIN_PATH": str(self.folder)}) as job:
@@ -211,14 +211,14 @@ class Plugins(unittest.TestCase):
         text = (SOURCE / "plugins" / "example" / "zmq_engine.c").read_text()
         self.assertLess(len(text.splitlines()), 200)
 
-    def test_an_engine_is_no_transport(self):
+    def test_an_engine_is_refused_as_a_transport(self):
         if not (BUILD / "plugins" / "tutti-zmq.so").exists():
             self.skipTest("the example is not built: install libzmq3-dev, and build again")
         ended = self.run_words(ENGINE, TUTTI_TRANSPORT="zmq")
         self.assertNotEqual(ended.returncode, 0, ended)
         self.assertIn("use TUTTI_ENGINE=zmq", ended.stderr)
 
-    def test_info_says_what_a_job_would_use_and_why(self):
+    def test_info_shows_what_a_job_would_use_and_why(self):
         def said(**variables):
             return self.run_words(TUTTI, "info", "--engines", **variables).stdout
         self.assertRegex(said(), "engine +none: TUTTI_ENGINE is not set")
@@ -232,7 +232,7 @@ class Plugins(unittest.TestCase):
         if (BUILD / "plugins" / "tutti-mpi-mpich.so").exists():
             self.assertRegex(said(TUTTI_ENGINE="mpi", PMI_RANK="0"), "engine +mpi-mpich: .*PMI")
 
-    def test_names_are_names(self):
+    def test_invalid_names_are_refused(self):
         self.refused("../../etc/x", "is not a plugin name")
         self.refused("absent", "TUTTI_PLUGIN_PATH")
 

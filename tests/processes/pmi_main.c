@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank under a real PMI server: tell the others a text, read theirs, check all of them.
- * Prints "rank R of N: ok" and exits 0, or says why not and exits 1. */
+ * One rank under a real PMI server: publishes a text, reads the others', checks all of them.
+ * Prints "rank R of N: ok" and exits 0, or prints the cause and exits 1. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static tt_status exchange(tt_launch_pmi *pmi, const tt_launch_identity *identity
         (void)snprintf(expected, sizeof(expected), "from=%u;of=%u", peer, identity->size);
         TT_TRY(tt_launch_pmi_get(pmi, key, value, sizeof(value), why));
         if (strcmp(value, expected) != 0) {
-            return tt_launch_fail(why, TT_ERR_MISMATCH, "peer %u said '%s'", peer, value);
+            return tt_launch_fail(why, TT_ERR_MISMATCH, "peer %u published '%s'", peer, value);
         }
     }
     return TT_OK;

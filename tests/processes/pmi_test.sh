@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Goal: ranks started by MPICH's own launcher meet through its PMI server, over the inherited
-# descriptor and over TCP. Exits 77, skipped, where the launcher is not installed.
+# Goal: ranks started by MPICH's own launcher exchange texts through its PMI server, over the
+# inherited descriptor and over TCP. Exits 77, skipped, where the launcher is not installed.
 # Timeout: 200
 set -euo pipefail
 
@@ -27,5 +27,5 @@ expect_all() {
 
 expect_all 1 -n 1
 expect_all 4 -n 4
-# Over TCP the launcher tells the size on the wire alone; we want it before we connect.
+# Over TCP the launcher sends the size on the wire only; the rank needs it before it connects.
 expect_all 3 -n 3 -pmi-port -genv PMI_SIZE 3

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands keep to themselves and whom they trust: no output holds a secret, and no plugin is
-loaded that somebody else could have written.
+"""Secrets and trust of the commands: no output holds a secret, and no plugin is loaded that another
+user could have written.
 
 Needs: tutti_cli
 Timeout: 120
@@ -56,7 +56,7 @@ class Private(unittest.TestCase):
         self.assertIn("made when a job first needs it", self.tutti("info").stdout)
         self.assertFalse((self.folder / ".config").exists())
 
-    def test_a_plugin_that_others_can_write_is_passed_over(self):
+    def test_a_plugin_that_others_can_write_is_not_loaded(self):
         mark, plugins = self.folder / "mark", self.folder / "plugins"
         plugins.mkdir()
         source = self.folder / "planted.c"

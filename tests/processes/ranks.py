@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks started one by one, without a launcher, so that a test can hurt each as it likes.
+"""Ranks started one by one, without a launcher, so that a test can inject faults into each.
 
 Every wait has a deadline; nothing that a job started outlives its `with` block.
 """
@@ -16,20 +16,20 @@ import time
 
 BIN = pathlib.Path(os.environ.get("TEST_BIN", "build/bin")).resolve()
 WORKER = str(BIN / "tutti-worker")
-PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
+PATIENCE_S = 90  # for events that must happen; long, because the machine may be busy
 OUR_VARIABLES = re.compile(
     r"TUTTI_|OMPI_|PMI|SLURM_|HOROVOD_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|TORCH")
 
 
 def clean_environment():
-    """This process's, less whatever could make a rank believe that somebody launched it."""
+    """This process's environment, without Tutti's and other launchers' variables."""
     kept = {name: value for name, value in os.environ.items() if not OUR_VARIABLES.match(name)}
     kept["LSAN_OPTIONS"] = "detect_leaks=0"
     return kept
 
 
 class Rank:
-    """One process. Its lines are read at once, so that a full pipe never holds it up."""
+    """One process. Its lines are read at once, so that a full pipe never blocks it."""
 
     def __init__(self, arguments, environment, **keywords):
         self.process = subprocess.Popen(arguments, env=environment, text=True,
@@ -104,7 +104,7 @@ class Rank:
 
 class Ranks:
     """A job. `verbs` is one list for all ranks, or a function of the rank. Ranks that are not
-    among `first` come when `start` is called. `keywords` go to Popen."""
+    among `first` start when `start` is called. `keywords` go to Popen."""
 
     def __init__(self, size, verbs, variables=None, per_rank=None, first=None, **keywords):
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-ranks-")
@@ -153,7 +153,7 @@ class Ranks:
 
 
 def is_alive(pid):
-    """A zombie is not alive: its parent has merely not looked yet."""
+    """A zombie is not alive: its parent has merely not reaped it yet."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -167,16 +167,16 @@ OTHERS_MEMORY = ("ucx_", "mpich_", "vader_", "openmpi", "ompi", "torch_", "sem."
 
 
 def shared_memory_names():
-    """What a job could leave behind by name."""
+    """Named files that a job could leave behind."""
     shm = pathlib.Path("/dev/shm")
     names = {entry.name for entry in shm.iterdir()} if shm.is_dir() else set()
     return {name for name in names if not name.startswith(OTHERS_MEMORY)}
 
 
 class Naps(threading.Thread):
-    """Time as this machine lets a process see it, in naps that a thread could take one after the
-    other. While the machine is held up, or has no core for us, none is taken and none counts: what
-    is promised within a second is not late because nothing at all was going on."""
+    """Time in which this machine let processes run, counted in consecutive naps of a thread. While
+    the machine stalls, or has no core for us, no nap passes and none counts: a bound of a second is
+    not missed because no process could run."""
     NAP_S = 0.01
 
     def __init__(self):
@@ -190,7 +190,7 @@ class Naps(threading.Thread):
             self.ends_ns.append(time.monotonic_ns())
 
     def seconds(self, begin_ns, end_ns):
-        """Between two moments of the clock that the workers print."""
+        """Naps between two times of the clock that the workers print."""
         return self.NAP_S * (bisect.bisect(self.ends_ns, end_ns)
                              - bisect.bisect(self.ends_ns, begin_ns))
 
@@ -199,7 +199,7 @@ NAPS = Naps()
 
 
 def kill(pid):
-    """When it was done, on the clock that the workers print."""
+    """Kills; returns the time, on the clock that the workers print."""
     at_ns = time.monotonic_ns()
     os.kill(pid, signal.SIGKILL)
     return at_ns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti run, seen from outside: output, exit codes, signals, and that nothing stays behind.
+"""tutti run as a user sees it: output, exit codes, signals, and no process left behind.
 
 Timeout: 400
 """
@@ -16,7 +16,7 @@ import unittest
 
 TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")).resolve() / "tutti")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
-PATIENCE_S = 90  # for events that must come; long, because the machine may be busy
+PATIENCE_S = 90  # for events that must happen; long, because the machine may be busy
 
 # Waits without end but dies by any signal; prints its pid first, so that a test can await it.
 SLEEPER = "echo pid $$; exec sleep 1000"
@@ -32,7 +32,7 @@ def run(*arguments, **keywords):
 
 
 def is_alive(pid):
-    """A zombie is not alive: its parent has merely not looked yet."""
+    """A zombie is not alive: its parent has merely not reaped it yet."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -122,7 +122,7 @@ class Output(unittest.TestCase):
         self.assertEqual(sorted(result.stdout.splitlines()), ["[0] 50000", "[1] 0"])
         self.assertEqual(run("-n", "1", "wc", "-l", input=text).stdout, "[0] 0\n")
 
-    def test_reader_that_leaves_ends_the_job(self):
+    def test_a_closed_output_pipe_ends_the_job(self):
         with Job("-n", "2", "yes") as job:
             job.lines(1)
             job.process.stdout.close()
@@ -136,7 +136,7 @@ class Ending(unittest.TestCase):
     def test_64_ranks(self):
         self.assertEqual(run("-n", "64", "true").returncode, 0)
 
-    def test_first_failing_code_is_ours_and_the_rank_is_named(self):
+    def test_exit_code_is_the_first_failing_one_and_the_rank_is_named(self):
         result = run("-n", "3", "sh", "-c", "[ $TUTTI_RANK != 1 ] || exit 7; exec sleep 1000")
         self.assertEqual(result.returncode, 7)
         self.assertRegex(result.stderr, r"rank 1 on host \S+ \(pid \d+\) exited with code 7")
@@ -167,7 +167,7 @@ class Ending(unittest.TestCase):
 
 
 class Death(unittest.TestCase):
-    # Each rank: itself, a child in a session of its own, a grandchild whose parent has gone.
+    # Each rank: itself, a child in a session of its own, a grandchild whose parent has exited.
     FAMILY = ("echo pid $$; setsid sleep 1000 & echo pid $!; "
               "(setsid sh -c 'sleep 1000 & echo pid $!' &) ; wait; sleep 1000")
 
@@ -221,7 +221,7 @@ class Signals(unittest.TestCase):
             self.assertEqual(code, 0)
             self.assertEqual(stdout.count("saved"), 2)
 
-    def test_hangup_is_nothing_under_nohup(self):
+    def test_hangup_is_ignored_under_nohup(self):
         with Job("-n", "1", "sh", "-c", self.TRAP, restore_signals=False,
                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as job:
             job.lines(1)
@@ -390,7 +390,7 @@ print(secret.hex())
         texts = {run("-n", "1", sys.executable, "-c", self.PROBE).stdout for _ in range(2)}
         self.assertEqual(len(texts), 2)
 
-    def test_nested_job_has_its_own_place(self):
+    def test_nested_job_has_its_own_ranks_and_rendezvous(self):
         result = run("-n", "1", TUTTI, "run", "-q", "-n", "2", "sh", "-c",
                      "echo $TUTTI_RANK/$TUTTI_SIZE ${TUTTI_LISTEN_FD:+listens}")
         self.assertEqual(sorted(result.stdout.splitlines()),
@@ -412,7 +412,7 @@ print(secret.hex())
             self.assertEqual(result.returncode, 1)
             self.assertIn(f"cannot enter folder {place}/nowhere", result.stderr)
 
-    def test_threads_are_shared_out_and_said_in_one_line(self):
+    def test_threads_are_divided_among_ranks_and_reported_in_one_line(self):
         environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
         result = tutti("run", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS", env=environment)
         threads = max(1, len(os.sched_getaffinity(0)) // 2)
@@ -527,7 +527,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("did you mean 'run'?", result.stderr)
 
-    def test_options_of_the_program_are_not_ours(self):
+    def test_options_of_the_program_are_passed_to_it(self):
         self.assertEqual(run("-n", "1", "echo", "-n2", "--help").stdout, "[0] -n2 --help\n")
 
     def test_every_command_has_help_and_a_page(self):
@@ -580,7 +580,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("WORLD_SIZE", json.loads(broken.stdout)["error"])
         self.assertIn("torchrun", tutti("env", "--list", env=clean).stdout)
 
-    def test_threads_of_the_ranks_are_set_and_told(self):
+    def test_threads_of_the_ranks_are_set_and_reported(self):
         clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         result = tutti("run", "--no-prefix", "-n", "2", "sh", "-c", "echo $OMP_NUM_THREADS",
                        env=clean)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti schedule plans, writes what it says it writes, and refuses in one line.
+"""tutti schedule: its plans, the files it writes, and refusals in one line.
 
 Labels: asan
 Needs: tutti_cli example_proxies example_layers
@@ -26,7 +26,7 @@ def schedule(*arguments):
 
 
 def job(order, *verbs, **variables):
-    """Two ranks under an order; what they say, and their warnings."""
+    """Two ranks under an order; returns their output and warnings."""
     return subprocess.run([TUTTI, "run", "-n", "2", WORKER, "init", *verbs, "shutdown"],
                           capture_output=True, text=True, timeout=120,
                           env={**os.environ, "TUTTI_ORDER": str(order), "TUTTI_TRANSPORT": "tcp",
@@ -184,7 +184,7 @@ class Schedule(unittest.TestCase):
                 self.assertNotIn("a\nb", result.stdout)
                 self.assertFalse(order.exists())
 
-    def test_an_order_that_was_written_steers_a_job(self):
+    def test_a_written_order_controls_a_job(self):
         trace = self.folder / "golden.tsv"
         trace.write_text(TRACE)
         for policy, first, second in (("priority", "l2", "l0"), ("fifo", "l0", "l2")):
@@ -196,7 +196,7 @@ class Schedule(unittest.TestCase):
                 self.assertEqual(result.stdout.count("passed"), 4, result.stdout)
                 self.assertNotIn("TUTTI_ORDER", result.stderr)  # all names were used
 
-    def test_names_of_an_order_that_no_call_has_are_told_once(self):
+    def test_names_of_an_order_that_no_call_has_are_reported_once(self):
         order = self.folder / "order"
         for text, verbs, variables, word in (
                 ("5\tgone\n1\tlost\n2\tl0\n", ["pass:l0:l1"], {}, "2 of its 3 names to the end; "
@@ -220,7 +220,7 @@ class Schedule(unittest.TestCase):
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertIn("a step has at most 1e+15 us", result.stderr)
 
-    def test_times_outside_their_pass_are_moved_and_told_once(self):
+    def test_times_outside_their_pass_are_moved_and_reported_once(self):
         trace = self.folder / "late.tsv"
         trace.write_text(TRACE.replace("\t12000", "\t12003.5").replace("\t8000", "\t5000"))
         result = schedule("-g", trace)

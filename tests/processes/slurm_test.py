@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real slurmctld with two nodes on this machine: srun and sbatch start ranks that meet.
+"""A real slurmctld with two nodes on this machine: srun and sbatch start ranks that join.
 
 Skipped where Slurm's packages are not installed.
 Labels: check cli launch mesh
@@ -15,7 +15,8 @@ import cluster
 import ranks
 
 VERBS = ["init", "describe", "steps:9:mixed:2000", "shutdown", "leaks"]
-# The nodes share this machine; these ranks do as if they did not, so links between nodes are TCP.
+# The nodes share this machine; these ranks behave as if they did not, so that links between nodes
+# are TCP.
 APART = ["sh", "-c", 'TUTTI_HOSTID=$SLURM_NODEID exec "$0" "$@"']
 
 
@@ -57,7 +58,7 @@ class Slurm(unittest.TestCase):
         self.assert_joined(ended.stdout, 4, "pmi")
 
     def test_pmix_carries_the_secret(self):
-        """Over one node: two nodes of one host want the same directory for their PMIx servers."""
+        """On one node: two nodes of one host need the same directory for their PMIx servers."""
         if not (ranks.BIN.parent / "plugins" / "tutti-pmix.so").exists():
             self.skipTest("the pmix plugin is not built: install libpmix-dev, and build again")
         ended = self.srun("--mpi=pmix", "-N1", "-n3", ranks.WORKER, *VERBS, HOME="/nonexistent",
@@ -66,7 +67,7 @@ class Slurm(unittest.TestCase):
         self.assert_joined(ended.stdout, 3, r"engine (pmix)")
 
     def test_mpi_does_the_collectives(self):
-        """Open MPI, started by srun itself; ranks meet by Slurm's variables before MPI starts."""
+        """Open MPI, started by srun itself; ranks join by Slurm's variables before MPI starts."""
         if not (ranks.BIN.parent / "plugins" / "tutti-mpi-openmpi.so").exists():
             self.skipTest("the MPI plugin is not built: install libopenmpi-dev, and build again")
         for meet, family in ((None, "pmix"), ("mpi", "engine (mpi-openmpi)")):
@@ -88,7 +89,7 @@ class Slurm(unittest.TestCase):
                     self.assertEqual(len(re.findall(rf"host {host} of 2", ended.stdout)), 2, ended)
 
     def test_two_steps_of_one_job_at_once(self):
-        """Both would meet at a port made from the job's number alone."""
+        """A port made from the job's number alone would be the rendezvous of both."""
         step = f"srun --mpi=none --overlap -N2 -n2 {ranks.WORKER} {' '.join(VERBS)}"
         text = self.batch("-N2", "-n4", lines=[f"{step} & one=$!", f"{step} & two=$!",
                                                "wait $one && wait $two"])
@@ -117,7 +118,7 @@ class Slurm(unittest.TestCase):
             f"srun --mpi=none {ranks.WORKER} {' '.join(VERBS)}"])
         self.assert_joined(text, 4, "slurm")
 
-    def test_sbatch_script_without_srun_is_told_how(self):
+    def test_sbatch_script_without_srun_gets_an_error_with_the_cure(self):
         text = self.batch("-N2", "-n4", lines=[f"{ranks.WORKER} {' '.join(VERBS)}"])
         self.assertIn("rank 0 of 1", text)
         self.assertIn("srun --ntasks=4", text)

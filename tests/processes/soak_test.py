@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many calls of all kinds with checked results: memory and descriptors stay as they are.
+"""Many calls of all kinds with checked results: memory and descriptors stay constant.
 
 Timeout: 400
 """
@@ -8,7 +8,7 @@ import unittest
 import ranks
 
 CALLS = 20000
-# Pools are made when first needed, a few times in all; a leak shows between every two looks.
+# Pools are allocated when first needed, a few times in all; a leak grows between every two samples.
 STEP_KIB = 16
 STEPS_MAX = 2  # of the last five
 

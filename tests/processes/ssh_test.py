@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tutti run -H` through a real sshd on loopback: output, codes, signals, and who may not come in.
+"""`tutti run -H` through a real sshd on loopback: output, codes, signals, and refused logins.
 
-Skipped where sshd is not installed, or may not run for want of its folder.
+Skipped where sshd is not installed, or cannot run because its folder is missing.
 Labels: check cli launch mesh
 Timeout: 400
 """
@@ -27,7 +27,7 @@ class Ssh(unittest.TestCase):
         if lacking:
             raise unittest.SkipTest(f"sshd is not installed: {lacking}")
         if os.geteuid() == 0 and not SEPARATION.exists():
-            SEPARATION.mkdir(mode=0o755)  # sshd wants it, its service would have made it
+            SEPARATION.mkdir(mode=0o755)  # sshd needs it; its service would have made it
             cls.addClassCleanup(SEPARATION.rmdir)
         cls.sshd = cls.enterClassContext(cluster.Sshd())
 
@@ -37,8 +37,8 @@ class Ssh(unittest.TestCase):
         self.addCleanup(job.end)
         return job
 
-    def test_two_hosts_join_and_say_so(self):
-        """Two names of this machine, told apart by a variable, so that links are TCP."""
+    def test_two_hosts_join_and_report_it(self):
+        """Two names of this machine, distinguished by a variable, so that links are TCP."""
         apart = ["sh", "-c", 'TUTTI_HOSTID=$((TUTTI_RANK / 2)) exec "$0" "$@"']
         job = self.start(TWO_TWICE, *apart, ranks.WORKER, "init", "describe", "steps:9:mixed:5000",
                          "shutdown", "leaks")
@@ -60,14 +60,14 @@ class Ssh(unittest.TestCase):
         self.assertEqual(job.code(), 0, job.story())
         self.assertEqual(sum("shutdown 0" in line for line in job.lines), 3, job.story())
 
-    def test_words_and_variables_arrive_unchanged(self):
+    def test_arguments_and_variables_arrive_unchanged(self):
         awkward = "a 'b' \"c\" $HOME `id` \\ * ; #é"
         job = self.start(TWO, "-x", f"AWKWARD={awkward}", "sh", "-c",
                          'printf "%s|%s\\n" "$1" "$AWKWARD"', "sh", awkward)
         self.assertEqual(job.code(), 0, job.story())
         self.assertEqual(sorted(job.lines), [f"[{rank}] {awkward}|{awkward}" for rank in (0, 1)])
 
-    def test_the_code_of_the_first_that_failed_comes_back(self):
+    def test_the_exit_code_is_that_of_the_first_rank_that_failed(self):
         job = self.start(TWO, "sh", "-c",
                          'if [ "$TUTTI_RANK" = 1 ]; then exit 7; fi; exec sleep 600')
         self.assertEqual(job.code(), 7, job.story())
@@ -86,7 +86,7 @@ class Ssh(unittest.TestCase):
         self.sshd.wait("the end of the ranks",
                        lambda: not any(ranks.is_alive(pid) for pid in pids))
 
-    def test_a_host_that_refuses_us_is_named(self):
+    def test_a_host_that_refuses_the_login_is_named(self):
         job = self.start(TWO, ranks.WORKER, "init",
                          shell=f"{self.sshd.shell} -o PubkeyAuthentication=no")
         self.assertNotEqual(job.code(), 0, job.story())
@@ -95,7 +95,7 @@ class Ssh(unittest.TestCase):
         self.assertIn("Permission denied", said)
 
     def test_the_secret_is_in_no_command_line(self):
-        """What a remote shell is asked to run can be read by everybody on both hosts."""
+        """Every user of both hosts can read the command line of a remote shell."""
         job = self.start(TWO, "sh", "-c",
                          "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
                          "grep -oE '[0-9a-fA-F]{64}' | head -1 | sed 's/^/found /'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stopped rank is not dead: it is named and waited for, at no cost, and the job goes on.
+"""A stopped rank is not dead: the others name it, wait for it at no cost, and the job continues.
 
 Timeout: 400
 """
@@ -11,13 +11,13 @@ import ranks
 
 STOP_S = 3.0
 CPU_SHARE_MAX = 0.05
-CPU_TRIES = 3  # a machine that stalls may count it as ours, but not always
+CPU_TRIES = 3  # a machine that stalls may count the stall as ours, but not always
 
 
 class Stop(unittest.TestCase):
     def stop_one(self, transport, load, warning):
-        """Rank 1 is stopped between two batches. The others wait for it all the while, and one of
-        them logs what is like `warning`."""
+        """Rank 1 is stopped between two batches. The others wait for it all the time, and one of
+        them logs a line that matches `warning`."""
         for _ in range(CPU_TRIES):
             used = self.cpu_share_of_waiting(transport, load, warning)
             if max(used) < CPU_SHARE_MAX:
@@ -50,7 +50,7 @@ class Stop(unittest.TestCase):
     def test_shared_memory_names_the_stopped_rank(self):
         self.stop_one("shm", "allreduce:1000", r"warn.*rank 1\b.*stopped|warn.*stopped.*rank 1\b")
 
-    def test_shared_memory_goes_on_after_large_calls(self):
+    def test_shared_memory_continues_after_large_calls(self):
         self.stop_one("shm", "allreduce:1000000", r"warn.*rank 1\b")
 
     def test_tcp_names_the_missing_rank(self):
@@ -91,7 +91,7 @@ class Stop(unittest.TestCase):
                     self.assertEqual(job[1].code(), 0, job[1].story())
 
     def names_the_stopped(self, load, transport, patience):
-        """Calls that wait for the stopped rank 1 fail by a deadline. Do all say who it was?"""
+        """Calls that wait for the stopped rank 1 fail by a deadline. True: all of them name it."""
         with ranks.Ranks(3, ["init", "memory:arena", f"storm:{load}", "shutdown", "leaks"],
                          variables={"TUTTI_TRANSPORT": transport, "TUTTI_GOODBYE": "0.2",
                                     "TUTTI_TIMEOUT": patience}) as job:
@@ -114,8 +114,8 @@ class Stop(unittest.TestCase):
                                         for patience in ("0.5", "4", "12")))
 
     def expires(self, victim, transport, patience_s):
-        """A named call that the stopped rank cannot hear of ends in time, and names it; the rank
-        that comes too late is told the same, and later calls match. How late was the end?"""
+        """A named call whose frames the stopped rank cannot get ends in time, and names it; the
+        call of the late rank fails with the same error; later calls match. Returns the delay."""
         verbs = ["init", "steps:2:named:10", f"on:{victim}", "wait", "try:named:10", "wait",
                  "steps:3:named:10", "shutdown", "leaks"]
         with ranks.Ranks(3, verbs, variables={"TUTTI_TRANSPORT": transport,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our algorithms over UCX: its wires, deaths under each, waiting that sleeps.
+"""Our algorithms over UCX: its transports, deaths under each, waiting that sleeps.
 
 Conformance and the faults that all transports share are in engines_test.py. Skipped where the
 plugin was not built.
@@ -39,7 +39,7 @@ class Ucx(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended)
         self.assertEqual(ended.stdout.count(": ok"), 3, ended)
 
-    def test_between_hosts_failures_are_ucx_s_too(self):
+    def test_between_hosts_with_error_handling_of_ucx(self):
         apart = ["sh", "-c", 'TUTTI_HOSTID=$TUTTI_RANK exec "$0" "$@"']
         ended = self.run_ranks(3, *apart, HOSTS)
         self.assertEqual(ended.returncode, 0, ended)
@@ -66,7 +66,7 @@ class Ucx(unittest.TestCase):
                 self.assertEqual(job[rank].code(), 0, job[rank].story())
 
     def test_a_rank_killed_under_long_frames_is_named_within_two_seconds(self):
-        """Frames that UCX fetches from their sender, which is gone, or has them recalled."""
+        """Frames that UCX fetches from their sender, which is dead, or has recalled them."""
         for wires in ("tcp,self", "posix,self"):
             with self.subTest(wires=wires):
                 self.assert_death_is_named("storm:allreduce:400000", UCX_TLS=wires)
@@ -74,12 +74,12 @@ class Ucx(unittest.TestCase):
                                    lambda rank: {"TUTTI_HOSTID": str(rank)})
 
     def test_waiting_sleeps(self):
-        """A rank that waits for another uses no processor."""
+        """A rank that waits for another uses no processor time."""
         with ranks.Ranks(2, lambda rank: ["init", "steps:3:mixed:1000",
                                           *(["describe", "wait"] if rank == 1 else ["describe"]),
                                           "steps:3:mixed:1000", "shutdown"], UCX) as job:
             job.expect("describe")
-            time.sleep(0.5)  # what is measured is what passes in a time
+            time.sleep(0.5)  # until the rank waits
 
             def used():
                 text = pathlib.Path(f"/proc/{job[0].pid}/stat").read_text().rsplit(")", 1)[1]

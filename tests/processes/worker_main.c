@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * worker_main.c - one rank that does as its arguments say, for the tests of faults.
+ * worker_main.c - one rank that runs the verbs of its arguments, for the tests of faults.
  *
- * Each argument is a verb, in order; a colon parts its operands:
- *     deny:memfd_create   that system call answers EPERM from now on (also pidfd_open)
+ * Each argument is a verb, in order; a colon separates its operands:
+ *     deny:memfd_create   that system call returns EPERM from now on (also pidfd_open)
  *     limit:nofile:16     lower a limit (nofile, as)
- *     init                join; says "init STATUS TEXT" and ends with code 3 on failure
+ *     init                join; prints "init STATUS TEXT" and ends with code 3 on failure
  *     memory:arena        tensors in shared memory (else private)
- *     fill:BYTES          tutti_alloc of so many bytes until it answers NULL; "filled COUNT TEXT"
+ *     fill:BYTES          tutti_alloc of so many bytes until it returns NULL; "filled COUNT TEXT"
  *     fork                a child that makes one call and sleeps; "child PID", "forked STATUS"
  *     storm:KIND:COUNT    call again and again until a call fails; "going" after a few
  *     steps:N:KIND:COUNT  N calls, results checked
  *     soak:N              N calls of all kinds, results checked; memory and descriptors constant
  *     try:KIND:COUNT      one call that may fail
- *     pass:FIRST:SECOND   sums of these names, started in this order and alike but for their names:
- *                         says "passed" once the second has ended first on all ranks, else "kept"
+ *     pass:FIRST:SECOND   sums that differ only in these names, started in this order: prints
+ *                         "passed" once the second has ended first on all ranks, else "kept"
  *     step                tutti_step
  *     root:R              root of later calls
  *     sleep:MS  wait (for a line on standard input)  stop (SIGSTOP to itself)
- *     cpu                 says the processor time used since the last "cpu"
+ *     cpu                 prints the processor time used since the last "cpu"
  *     describe  shutdown
  *     leaks               fails if descriptors or threads are left since the start
  *     die:HOW             exit, _exit, abort, segv, kill
  *     on:RANK             the next verb is for that rank only
  * KIND is allreduce, broadcast, alltoall, allgather, reducescatter, barrier, ring (send and
- * receive), or mixed. Every event is one line on standard output, flushed. A call that failed says
- *     failed STATUS AT_NS TOOK_NS TEXT
- * with the monotonic time of its return. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong result;
- * 5 a call failed that must not; 6 leaks.
+ * receive), or mixed. Every event is one line on standard output, flushed. A call that failed
+ * prints failed STATUS AT_NS TOOK_NS TEXT with the monotonic time of its return. Exit codes: 0; 2
+ * wrong usage; 3 no init; 4 wrong result; 5 a call failed that must not; 6 leaks.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -125,7 +124,7 @@ static long resident_kib(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* ---- loads: what each rank gives and what it must get ---- */
+/* ---- loads: input and expected result of each rank ---- */
 
 /* Whole numbers, small enough that every sum is exact. */
 static float value_of(int rank, uint64_t step, uint64_t index)
@@ -172,7 +171,7 @@ static uint64_t input_count(const worker *self, load_kind kind, uint64_t count)
                : count;
 }
 
-/* Element `index` of the output of a call in which every rank gave value_of(). */
+/* Element `index` of the output of a call in which every rank contributed value_of(). */
 static float expected(const worker *self, load_kind kind, uint64_t count, uint64_t index)
 {
     const int rank = tutti_rank(self->context);
@@ -233,7 +232,7 @@ static tutti_status run_ring(worker *self, uint64_t count)
     calls[1].output = self->output;
     calls[1].root = (rank + size - 1) % size;
     calls[0].count = calls[1].count = count;
-    if (size == 1) { /* nobody else is there, and sending to oneself is refused */
+    if (size == 1) { /* there is no peer, and sending to oneself is refused */
         memcpy(self->output, self->input, count * sizeof(float));
         return TUTTI_OK;
     }
@@ -321,7 +320,7 @@ static void say_failed(const worker *self, const outcome *result)
         (unsigned long long)result->took_ns, tutti_last_error(self->context));
 }
 
-/* ---- verbs; `text` is what stands behind the first colon ---- */
+/* ---- verbs; `text` is the rest behind the first colon ---- */
 
 static load_kind parse_load(const char *text, uint64_t *count_out)
 {
@@ -497,7 +496,7 @@ static void pass_done(void *user, tutti_handle *handle, tutti_status status)
     end->place = atomic_fetch_add(end->next, 1);
 }
 
-/* Does the second, started behind the first, end before it on this rank? */
+/* True: the second, started behind the first, ended before it on this rank. */
 static bool pass_try(worker *self, const char *const *names, float *values)
 {
     atomic_int next = 0;
@@ -523,7 +522,7 @@ static bool pass_try(worker *self, const char *const *names, float *values)
     return ends[1].place < ends[0].place;
 }
 
-/* A rank that is not run between its two starts may be too late: once on all of them is enough. */
+/* A rank that is not scheduled between its two starts may be too late: once on all is enough. */
 static void verb_pass(worker *self, const char *text)
 {
     char name[64];
@@ -627,7 +626,7 @@ static void verb_leaks(worker *self, const char *text)
     (void)text;
     const int descriptors = count_entries("/proc/self/fd") - self->descriptors_first;
     int threads = count_entries("/proc/self/task") - self->threads_first;
-    for (int i = 0; i < 500 && threads > 0; i++) { /* one gives much memory back, then ends */
+    for (int i = 0; i < 500 && threads > 0; i++) { /* one may still unmap memory, then ends */
         (void)usleep(10 * 1000);
         threads = count_entries("/proc/self/task") - self->threads_first;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * judge.c - what must hold of every run.
+ * judge.c - the rules that every run must keep.
  *
  * Results equal the oracle where a call succeeded. A call that is the same on all ranks succeeds
- * unless a member died. A call that is not fails with one status and one text on all ranks, except
- * where a rank's part was over before (rooted calls): that rank hears of it at a later call; and
- * where several ranks object to it (parts of one group), each of which may tell its own objection.
- * An error about a dead rank names a rank that is dead. */
+ * unless a member died. A call that differs fails with one status and one text on all ranks, with
+ * two exceptions. Where a rank's part had ended before (rooted calls), a later call of that rank
+ * returns the error. Where several ranks object (parts of one group), each may report its own
+ * objection. An error about a dead rank names a rank that is dead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +34,13 @@ void judge_join(call_slot *slot)
         *last = slot->request.root + 1;
     }
     if (*last != slot->request.root + 1) {
-        run_fault(run, "rank %u was told that %u joined last, another %u", slot->rank,
+        run_fault(run, "rank %u got %u as the last to join, another rank %u", slot->rank,
                   slot->request.root, *last - 1);
     }
 }
 
 /* DOWN is proof that a process is gone (platform.h), but a severed link of one host leaves a rank
- * that lives, sees the memory, and cannot be asked when it stores no more. */
+ * that lives, maps the memory, and cannot be asked whether it has stopped storing. */
 static bool may_have_strays(const call_slot *slot)
 {
     return slot->simulation->ranks[slot->rank].is_parted && slot->call->is_shared &&
@@ -54,7 +54,7 @@ void judge_poison(simulation *run)
         if (slot->finished_count == 0 || run->ranks[slot->rank].is_dead || may_have_strays(slot)) {
             continue;
         }
-        if (slot->bytes > 0 && (slot->memory[0] != POISON || /* each as the one before it */
+        if (slot->bytes > 0 && (slot->memory[0] != POISON || /* each byte equals the one before */
                                 memcmp(slot->memory, slot->memory + 1, slot->bytes - 1) != 0)) {
             run_fault(run, "call %u of rank %u: memory written after its end", slot->call_index,
                       slot->rank);
@@ -84,7 +84,7 @@ static bool may_travel_together(const call_slot *a, const call_slot *b)
     return a->call->is_named && b->call->is_named && a->call->set == b->call->set;
 }
 
-/* Has some rank waited until its deadline for this call, or for a tensor that travels with it? */
+/* True: some rank has waited until its deadline for this call, or for a tensor fused with it. */
 static bool has_timed_out(const simulation *run, const call_slot *slot)
 {
     for (uint32_t i = 0; i < run->slot_count; i++) {
@@ -100,7 +100,7 @@ static bool has_timed_out(const simulation *run, const call_slot *slot)
 }
 
 /* A call ends at its deadline, whatever its peers do, unless its rank is stopped, or a peer that
- * may store to its memory cannot be asked when it has stopped. */
+ * may store to its memory cannot be asked whether it has stopped storing. */
 static bool is_overdue(const simulation *run, const call_slot *slot)
 {
     const uint64_t slack_ns = 200 * 1000 * 1000, deadline_ns = slot->call->deadline_ns;
@@ -116,7 +116,8 @@ static bool is_overdue(const simulation *run, const call_slot *slot)
     return deadline_ns > 0 && slot->finished_ns > slot->submitted_ns + deadline_ns + slack_ns;
 }
 
-/* Was there trouble in this set before call `index`, of which a rank may hear late? */
+/* True: a call of this set before `index` may have failed, and a later call may return its error.
+ */
 static bool had_trouble(const simulation *run, uint32_t index)
 {
     const scenario *what = run->what;
@@ -147,14 +148,14 @@ static bool names_gone_rank(const simulation *run, const char *text)
     return rank != UINT32_MAX && is_gone(run, rank);
 }
 
-/* A rank without memory for named calls at all gives up, and its peers go on without it. */
+/* A rank without any memory for named calls aborts, and its peers continue without it. */
 static bool names_starved_rank(const simulation *run, const char *text)
 {
     const uint32_t rank = first_rank(run, text);
     return rank != UINT32_MAX && tt_sim_is_starved(run->sim, rank);
 }
 
-/* Do the ranks differ about the call or another of its group, so that none may succeed? */
+/* True: the ranks differ about the call or another of its group, so that none may succeed. */
 static bool must_fail(const scenario *what, const scenario_call *call)
 {
     const scenario_call *first =
@@ -170,8 +171,9 @@ static bool must_fail(const scenario *what, const scenario_call *call)
     return is_flawed;
 }
 
-/* Named tensors are taken for LEFT_GRACE_NS after a member has left, which must be longer than a
- * frame takes (docs/control.md). Did a stop or a cut outlast that, and the call end after it? */
+/* Named tensors are accepted for LEFT_GRACE_NS after a member has left, which must be longer than a
+ * frame takes (docs/control.md). True: a stop or a cut outlasted that, and the call ended after
+ * it. */
 static bool is_past_grace(const simulation *run, const call_slot *slot)
 {
     const scenario *what = run->what;
@@ -189,7 +191,7 @@ static bool is_past_grace(const simulation *run, const call_slot *slot)
     return slot->call->is_named && is_outlasted && is_past;
 }
 
-/* May a request end like this? NULL: yes. */
+/* NULL: the request may end like this; else the fault. */
 static const char *judge_end(const simulation *run, const call_slot *slot, bool is_hit)
 {
     const scenario_call *call = slot->call;
@@ -207,23 +209,23 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
         return is_hit || !must_fail(run->what, call) ? NULL : "succeeded though the ranks differ";
     case TT_ERR_PEER_DOWN:
         if (run->what->is_named && names_starved_rank(run, request->error) &&
-            first_rank(run, request->error) != slot->rank) { /* which knows better why */
+            first_rank(run, request->error) != slot->rank) { /* the rank itself has the cause */
             return NULL;
         }
         if (!is_hit) {
-            return "blames a member though all are there";
+            return "names a dead rank though all live";
         }
         return names_gone_rank(run, request->error) ? NULL : "names a rank that is not dead";
     case TT_ERR_PEER_LEFT:
         return run->what->leaves_early && (is_hit || had_trouble(run, slot->call_index) ||
                                            is_flawed || is_past_grace(run, slot))
                    ? NULL
-                   : "blames a rank that left when it was done";
+                   : "fails for a rank that left when it was done";
     case TT_ERR_TIMED_OUT:
         if (is_late) {
-            return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
+            return had_trouble(run, slot->call_index) ? NULL : "returns a failure that never was";
         }
-        return has_timed_out(run, slot) ? NULL : "timed out before its time";
+        return has_timed_out(run, slot) ? NULL : "timed out before its deadline";
     case TT_ERR_NO_MEMORY:
         if (!tt_sim_has_starved(run->sim)) {
             return "lacks memory though there is enough";
@@ -235,7 +237,7 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
     case TT_ERR_BAD_ARGUMENT:
     case TT_ERR_CANCELLED:
         if (is_late) {
-            return had_trouble(run, slot->call_index) ? NULL : "hears of trouble that never was";
+            return had_trouble(run, slot->call_index) ? NULL : "returns a failure that never was";
         }
         return is_flawed ? NULL : "fails though the ranks agree";
     default:
@@ -243,14 +245,14 @@ static const char *judge_end(const simulation *run, const call_slot *slot, bool 
     }
 }
 
-/* A rank with a reason of its own may say other words. */
+/* A rank with a cause of its own may report another text. */
 static bool has_own_words(const call_slot *slot)
 {
     return judge_is_late(slot) || slot->request.status == TT_ERR_TIMED_OUT ||
            strstr(slot->request.error, "began it as planned") != NULL;
 }
 
-/* Do two failed requests of one call tell the same? Pairs fail each for itself. */
+/* True: two failed requests of one call have the same error. Pairs fail independently. */
 static bool tell_same(const call_slot *a, const call_slot *b)
 {
     if (has_own_words(a) || has_own_words(b)) {
@@ -260,7 +262,7 @@ static bool tell_same(const call_slot *a, const call_slot *b)
            strcmp(a->request.error, b->request.error) == 0;
 }
 
-/* Is what the failed request tells an objection that its own rank has made? */
+/* True: the error of the failed request is an objection of its own rank. */
 static bool tells_own_objection(const simulation *run, const call_slot *slot)
 {
     const tt_request *request = &slot->request;
@@ -283,7 +285,7 @@ static bool tells_own_objection(const simulation *run, const call_slot *slot)
     return false;
 }
 
-/* Is what a rank tells of a call the objection of some rank, as that rank tells it? */
+/* True: the error of a rank is the objection of some rank, with that rank's text. */
 static bool is_objection(const simulation *run, const call_slot *told)
 {
     for (uint32_t i = 0; i < run->slot_count; i++) {
@@ -298,9 +300,9 @@ static bool is_objection(const simulation *run, const call_slot *told)
     return false;
 }
 
-/* `*first`: what later ones are compared with; one that tells the verdict, as soon as there is one.
- * A rank that objects fails its call before it hears of another's objection, the others wait for
- * the verdict, which is one of the objections. */
+/* `*first`: the request that later ones are compared with; one that has the verdict, as soon as
+ * there is one. The call of a rank that objects fails before another's objection arrives; the
+ * others wait for the verdict, which is one of the objections. */
 static void judge_agreement(simulation *run, const call_slot *slot, const call_slot **first)
 {
     const bool is_failed = slot->request.status < 0;
@@ -316,7 +318,7 @@ static void judge_agreement(simulation *run, const call_slot *slot, const call_s
             *first = is_first_own ? slot : *first;
             return;
         }
-        run_fault(run, "call %u: rank %u says '%s', rank %u says '%s'", slot->call_index,
+        run_fault(run, "call %u: rank %u has '%s', rank %u has '%s'", slot->call_index,
                   (*first)->rank, (*first)->request.error, slot->rank, slot->request.error);
     }
 }
@@ -326,9 +328,9 @@ static bool is_short_of_claims(const call_slot *slot)
     return strstr(slot->request.error, "no claim from") != NULL && !judge_is_late(slot);
 }
 
-/* Claims are waited for as long as verdict_ns, not for ever: a rank that makes the call later (an
- * earlier tensor of its program is still open, and long) is no witness. Was the call decided before
- * that time, or though every rank had made it? */
+/* The first member waits for claims for verdict_ns, not for ever: the claim of a rank that makes
+ * the call later (an earlier tensor of its program is still open, and long) does not count. True:
+ * the call was decided before that time, or with claims missing although every rank had made it. */
 static bool is_decided_early(const simulation *run, uint32_t call_index)
 {
     const uint64_t claim_ns = 100000000; /* to ask and to answer, some frames sent again */
@@ -351,8 +353,7 @@ static bool is_disturbed(const simulation *run)
            what->leaves_early || tt_sim_has_starved(run->sim);
 }
 
-/* The members' caches are equal by construction: that they can start anew is for faults of memory.
- */
+/* The members' caches are equal by construction; only a lack of memory makes them start anew. */
 static void judge_caches(simulation *run)
 {
     for (uint32_t rank = 0; rank < run->what->size; rank++) {

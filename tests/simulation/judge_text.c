@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * judge_text.c - is what a mismatch tells true? The text lists ranks by what they asked for:
+ * judge_text.c - checks the error of a mismatch. The text lists ranks by their claims:
  *
  *   ranks disagree about ...: ranks 0, 2-4: <claim>; rank 1: <claim>; no claim from rank 5
  *
- * Two ranks that made the same call are told together, and the one rank that made another is told
- * apart. */
+ * Two ranks that made the same call are listed together, and the one rank that made another is
+ * listed separately. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { CLAIMS_MAX = SCENARIO_SIZE_MAX };
 
-/* Who is told to have asked for the same: bits of ranks. */
+/* Ranks listed with the same claim, as bits. */
 typedef struct told {
     uint32_t claims[CLAIMS_MAX];
     uint32_t count;
@@ -45,7 +45,7 @@ static const char *find_plain(const char *text, char wanted)
     return NULL;
 }
 
-/* "rank 3", "ranks 0, 2-4". What follows it; NULL: there is no list. */
+/* Reads "rank 3", "ranks 0, 2-4". Returns the text behind it; NULL: there is no list. */
 static const char *read_ranks(const char *text, uint32_t *bits_out)
 {
     if (strncmp(text, "rank", 4) != 0) {
@@ -80,7 +80,7 @@ static told told_read(const char *text)
         uint32_t ranks;
         at += strspn(at, ":; ");
         at = read_ranks(at, &ranks);
-        if (at == NULL || *at != ':') { /* cut off, or "no claim from", or in other words */
+        if (at == NULL || *at != ':') { /* cut off, or "no claim from", or another text */
             break;
         }
         result.claims[result.count++] = ranks;
@@ -91,8 +91,8 @@ static told told_read(const char *text)
 
 /* ---- truth ---- */
 
-/* Ranks whose call, or another that may have failed with it, was not as drawn; of these: who asked
- * for something else. */
+/* Ranks whose call, or another that may have failed with it, was not as drawn; of these: the ranks
+ * with another claim. */
 static uint32_t culprits_of(const scenario *what, const scenario_call *call, bool *differ_out)
 {
     uint32_t culprits = 0;
@@ -124,12 +124,12 @@ void judge_text(simulation *run, const call_slot *slot)
         const uint32_t honest = all.claims[i] & ~culprits;
         honest_claims += honest != 0;
         if (honest != 0 && is_one && (all.claims[i] & culprits) != 0) {
-            run_fault(run, "call %u of rank %u tells the culprit among the others: %s",
+            run_fault(run, "call %u of rank %u lists the culprit among the others: %s",
                       slot->call_index, slot->rank, slot->request.error);
         }
     }
     if (honest_claims > 1 || !is_different) {
-        run_fault(run, "call %u of rank %u tells ranks apart that agree: %s", slot->call_index,
+        run_fault(run, "call %u of rank %u separates ranks that agree: %s", slot->call_index,
                   slot->rank, slot->request.error);
     }
 }

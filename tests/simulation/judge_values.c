@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * judge_values.c - what a call that ended well must have brought: the oracle's values, counts of
- * uneven parts, and the same bits on all ranks. */
+ * judge_values.c - results of a call that succeeded: the oracle's values, counts of uneven parts,
+ * and the same bits on all ranks. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "kernel/reduce.h"
 #include "simulation/run_internal.h"
 
-/* Ranks that have joined give nothing. */
+/* Ranks that have joined contribute nothing. */
 static void fill_expected_of_active(const call_slot *slot, uint8_t *output)
 {
     const collective_case *one = &slot->call->one;
@@ -112,7 +112,7 @@ static bool is_close(const call_slot *slot, const uint8_t *output)
 
 /* ---- messages ---- */
 
-/* Is `sent` a message that the receive may have taken from its source? */
+/* True: `sent` is a message that the receive may have taken from its source. */
 static bool may_be_taken(const call_slot *slot, const call_slot *sent)
 {
     const scenario_call *call = sent->call;
@@ -122,7 +122,7 @@ static bool may_be_taken(const call_slot *slot, const call_slot *sent)
            (sent->member + 1 + call->shift) % call->one.size == slot->member;
 }
 
-/* One of the messages that its source has sent to it, and that nobody has received before. */
+/* One of the messages that its source has sent to it, and that was not received before. */
 static bool is_a_message(const call_slot *slot, const uint8_t *output, size_t bytes)
 {
     simulation *run = slot->simulation;
@@ -164,7 +164,7 @@ static bool is_right(const call_slot *slot, const uint8_t *output, size_t bytes)
     return is_equal;
 }
 
-/* Of an all-reduce, which leaves the same on all ranks. */
+/* For an all-reduce, whose result is the same on all ranks. */
 static void judge_bits(const call_slot *slot, const uint8_t *output, size_t bytes)
 {
     simulation *run = slot->simulation;
@@ -194,7 +194,7 @@ static void judge_counts(const call_slot *slot)
         const uint64_t expected =
             is_own ? case_output_count(one, slot->member) : case_part(one, from, slot->member);
         if (slot->got_counts[from] != expected) {
-            run_fault(slot->simulation, "call %u of rank %u: told %llu elements of %u, not %llu",
+            run_fault(slot->simulation, "call %u of rank %u: got %llu elements of %u, not %llu",
                       slot->call_index, slot->rank, (unsigned long long)slot->got_counts[from],
                       from, (unsigned long long)expected);
             return;

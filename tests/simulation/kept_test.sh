@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# kept_test.sh - the seeds that failed once, also under the sanitizer of memory.
+# kept_test.sh - the seeds that failed once, also under AddressSanitizer.
 # Labels: asan
 # Needs: tutti-simulate
 # Timeout: 300

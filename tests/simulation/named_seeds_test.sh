@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # named_seeds_test.sh - ten thousand seeds of named tensors in all modes, over a network that
-# drops, delays and reorders, with partitions, stops and deaths; of four seeds three have a salt. In
-# as many parts as there are cores. A seed that fails is kept in kept_seeds.txt.
+# drops, delays and reorders, with partitions, stops and deaths; three of four seeds have a salt. In
+# as many parts as there are cores. Add a seed that fails to kept_seeds.txt.
 # Labels: check
 # Timeout: 900
 set -u

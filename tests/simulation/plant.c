@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plant.c - which planted bug is active; see base/plant.h. */
+ * plant.c - selects the active planted bug; see base/plant.h. */
 #include "base/plant.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# planted_test.sh - the simulation finds every bug that was planted on purpose (src/base/plant.h),
-# or a unit test does; as many bugs at once as there are cores.
+# planted_test.sh - the simulation, or a unit test, finds every planted bug (src/base/plant.h); as
+# many bugs at once as there are cores.
 # Labels: check
 # Timeout: 600
 set -u
@@ -11,7 +11,7 @@ bugs=$(grep -oE 'X\([A-Z_]+\)' "$TEST_SOURCE/src/base/plant.h" | tr -d 'X()')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# A failed check (1) or a failed assertion (134) finds it; 2 is a bug that does not exist.
+# Exit status 1 (a failed check) or 134 (a failed assertion): found; 2: there is no such bug.
 search() {
     case $1 in
     OTHER_USER_TAKEN)
@@ -49,7 +49,7 @@ search() {
     echo "$1: $(grep -E 'failed' "$folder/$1" | head -n 1)"
 }
 
-# Needs root, who can connect as another user.
+# Needs root, which can connect as another user.
 accept() {
     test="$TEST_BIN/test-mesh-accept-planted"
     if [ "$(id -u)" -ne 0 ]; then
@@ -66,12 +66,12 @@ accept() {
     echo "$1: $(grep FAILED "$folder/$1" | head -n 1)"
 }
 
-# Else a build that is broken would find them all.
+# Otherwise a broken build would find them all.
 if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 900 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi
 export simulate folder
 export -f search accept
-# xargs answers 123 where a search has failed.
+# xargs exits with 123 if a search has failed.
 printf '%s\n' $bugs | xargs -P "$(nproc)" -I{} bash -c 'search {}'

@@ -19,7 +19,7 @@
 enum {
     EPOCH = 5,
     EVENTS_MAX = 3 * 1000 * 1000,
-    SALT_STRIDE = 1000003, /* seeds of networks, so that salts of neighbours do not meet */
+    SALT_STRIDE = 1000003, /* of network seeds, so that salts of adjacent seeds do not collide */
 };
 
 void run_fault(simulation *run, const char *format, ...)
@@ -113,7 +113,7 @@ static void rank_create(simulation *run, uint32_t number)
     tt_status status = tt_control_create(tt_sim_platform(run->sim, number), &world, &what->control,
                                          &listener, &rank->control);
     TT_ASSERT(status == TT_OK);
-    if (what->control.is_paced && number % 3 == 1) { /* credit is each rank's own affair */
+    if (what->control.is_paced && number % 3 == 1) { /* credit may differ between ranks */
         tt_control_set_credit(rank->control, what->control.credit_bytes / 2 + number);
     }
     for (uint32_t set = 1; set < what->set_count; set++) {
@@ -129,8 +129,8 @@ static void rank_create(simulation *run, uint32_t number)
     }
 }
 
-/* The same frame once more, though drivers promise that none comes twice. Not early ones: a credit
- * pays for one frame. */
+/* A duplicate of the frame, although drivers guarantee that none arrives twice. Not of eager ones:
+ * a credit pays for one frame. */
 static void duplicate(simulation *run, uint32_t from, const tt_send *send)
 {
     if ((send->head->flags & TT_FLAG_EAGER) == 0 && tt_random_below(&run->random, 8) == 0) {
@@ -138,7 +138,7 @@ static void duplicate(simulation *run, uint32_t from, const tt_send *send)
     }
 }
 
-/* Some frames are followed by one of an earlier life of the job, or of a later one. */
+/* Some frames are followed by one of an earlier epoch of the job, or of a later one. */
 static void on_seen(void *owner, uint32_t from, const tt_send *send)
 {
     simulation *run = owner;
@@ -248,7 +248,7 @@ static void report_hang(simulation *run)
             const char *state = slot->is_submitted ? "submitted" : "not submitted";
             run_fault(run, "call %u of rank %u never ended (%s)", slot->call_index, slot->rank,
                       state);
-            if (run->options->is_verbose) { /* the first alone seldom shows the circle */
+            if (run->options->is_verbose) { /* the first alone seldom shows the deadlock */
                 printf("call %u of rank %u never ended (%s%s)\n", slot->call_index, slot->rank,
                        slot->is_join ? "join, " : "", state);
             }
@@ -288,7 +288,7 @@ static void drive(simulation *run)
         }
     }
     run->result.simulated_ns = tt_sim_now(run->sim);
-    /* Whatever is still under way comes now, and must do no harm. */
+    /* Frames still in flight arrive now, and must do no harm. */
     tt_sim_run(run->sim, tt_sim_now(run->sim) + 5 * SECONDS);
 }
 
@@ -298,7 +298,7 @@ static void clean_up(simulation *run)
     for (uint32_t i = 0; i < run->what->size; i++) {
         tt_control *control = run->ranks[i].control;
         if (tt_control_pending(control) > 0) {
-            /* One that left may have waited for the others' farewell to a set. */
+            /* A rank that left may have waited until the others removed a set. */
             const bool may_wait = run->ranks[i].has_left && run->what->removes_sets;
             if (!run->ranks[i].is_dead && !may_wait && run->result.is_good) {
                 run_fault(run, "rank %u still has requests", i);

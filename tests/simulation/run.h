@@ -23,7 +23,7 @@ typedef struct run_result {
     uint64_t event_count;
     uint64_t simulated_ns;
     uint64_t results_hash; /* of all statuses and outputs */
-    uint64_t bits_hash;    /* of what all-reduces left, on any rank */
+    uint64_t bits_hash;    /* of the results of all-reduces, on any rank */
     uint32_t change_count; /* of settings, by the stepper of rank 0 */
 } run_result;
 

@@ -27,7 +27,7 @@ typedef struct call_slot {
     uint8_t *memory;
     size_t bytes;
     uint64_t counts[SCENARIO_SIZE_MAX], got_counts[SCENARIO_SIZE_MAX];
-    int source;    /* of a receive: whose message it has taken; SOURCE_NONE: none */
+    int source;    /* of a receive: sender of the message it has taken; SOURCE_NONE: none */
     bool is_taken; /* of a send with a tag: some receive has it */
     bool is_submitted, is_cancelled;
     uint32_t finished_count;
@@ -40,12 +40,12 @@ typedef struct sim_rank_state {
     uint32_t rank;
     tt_control *control;
     tt_machine machine; /* the control's */
-    bool is_in_data;    /* an upcall with data is under way, which no negotiator is part of */
+    bool is_in_data;    /* an upcall with data is running, in which no negotiator takes part */
     call_slot *next;    /* to submit */
     uint32_t in_flight, unfinished;
     bool is_dead;    /* killed */
     bool is_severed; /* lost a link for good */
-    bool is_parted;  /* the same, to a rank of its host that sees its memory, and lives */
+    bool is_parted;  /* the same, to a rank of its host that maps its memory, and lives */
     bool has_left, has_removed;
     bool is_changed; /* its settings, see scenario.change_at */
     uint64_t left_ns;
@@ -54,7 +54,7 @@ typedef struct sim_rank_state {
     tt_stepper *stepper; /* see stepping.c; NULL: it ends no steps */
     bool is_ending;      /* a step: nothing is submitted meanwhile */
     tt_request carrier;
-    const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that are not over */
+    const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that have not ended */
     struct {
         uint32_t set;
         struct tt_name *hint;
@@ -71,10 +71,10 @@ struct simulation {
     call_slot *slots;
     uint32_t slot_count;
     uint32_t
-        joined_last[SCENARIO_PHASES_MAX];  /* + 1: who joined last, as the first rank was told */
-    uint64_t bits[SCENARIO_CALLS_MAX];     /* of all-reduces: hash of what the first rank got */
-    uint64_t settings[SCENARIO_CALLS_MAX]; /* hash of what its first rank made the call under */
-    bool is_over; /* requests that end now do so because they are swept up */
+        joined_last[SCENARIO_PHASES_MAX];  /* + 1: last rank to join, as the first rank got it */
+    uint64_t bits[SCENARIO_CALLS_MAX];     /* of all-reduces: hash of the first rank's result */
+    uint64_t settings[SCENARIO_CALLS_MAX]; /* hash of the first rank's settings for the call */
+    bool is_over; /* requests that end now do so because the run cleans up */
     run_result result;
 };
 
@@ -84,37 +84,37 @@ void run_fault(simulation *run, const char *format, ...) __attribute__((format(p
 /* slot.c */
 void slots_make(simulation *run);
 void slots_release(simulation *run);
-/* Submit what may be submitted now; as a call event of the rank. */
+/* Submit the requests that may be submitted now; as a call event of the rank. */
 void slot_pump(void *rank_state);
 /* The same soon, if there is anything to submit. */
 void slot_pump_later(sim_rank_state *rank, uint64_t delay_ns);
-/* One thing less that the rank is to end; it may leave after the last. */
+/* One of the rank's requests and steps has ended; it may leave after the last. */
 void slot_count_off(sim_rank_state *rank);
 
 /* stepping.c */
 void stepping_create(sim_rank_state *rank);
 void stepping_destroy(sim_rank_state *rank);
-/* The call is about to be submitted: its urgency, and whether all ranks make it under one setting.
- */
+/* The call is about to be submitted: sets its urgency, and checks that all ranks make it under one
+ * setting. */
 void stepping_submit(call_slot *slot);
 /* The rank ends a step. */
 void stepping_end(sim_rank_state *rank);
 
 /* judge_values.c */
-/* A request has ended well: is its output right? */
+/* A request has succeeded: checks its output. */
 void judge_output(call_slot *slot);
 
 /* judge_text.c */
-/* A request has failed because ranks differ: does it tell who? */
+/* A request has failed because ranks differ: checks that its error names them. */
 void judge_text(simulation *run, const call_slot *slot);
-/* Are `a` and `b` one call, or of one group in one step? */
+/* True: `a` and `b` are one call, or of one group in one step. */
 bool judge_are_grouped(const scenario_call *a, const scenario_call *b);
-/* Was the rank told late, of another call? */
+/* True: the request returned the error of an earlier call. */
 bool judge_is_late(const call_slot *slot);
 
 /* judge.c */
 void judge_join(call_slot *slot);
-/* All have ended. */
+/* All requests have ended. */
 void judge_calls(simulation *run);
 /* Nothing was written after the end. */
 void judge_poison(simulation *run);

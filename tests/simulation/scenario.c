@@ -23,7 +23,7 @@ static bool one_in(tt_random *random, uint32_t count)
     return below(random, count) == 0;
 }
 
-/* ---- where ---- */
+/* ---- ranks and sets ---- */
 
 static void draw_places(scenario *drawn, tt_random *random)
 {
@@ -55,7 +55,7 @@ static void draw_places(scenario *drawn, tt_random *random)
     }
 }
 
-/* ---- what ---- */
+/* ---- calls ---- */
 
 static bool is_reduction(tt_collective collective)
 {
@@ -161,7 +161,7 @@ static void draw_program(scenario *drawn, tt_random *random)
     drawn->gap_ns = gaps[below(random, TT_ARRAY_COUNT(gaps))];
 }
 
-/* ---- how, and what goes wrong ---- */
+/* ---- settings and faults ---- */
 
 static const uint32_t segments[] = {64, 128, 192, 1024, 40 * 1024};
 
@@ -195,7 +195,7 @@ static void draw_config(scenario *drawn, tt_random *random)
     }
 }
 
-/* From a stream of its own: what the other draws of a seed mean stays as it is. */
+/* From a random stream of its own: the other draws of a seed keep their meaning. */
 static void draw_pace(scenario *drawn)
 {
     static const uint64_t credits[] = {0, 1, 300, 5000, 60000};
@@ -215,7 +215,7 @@ static void draw_pace(scenario *drawn)
 static void draw_faults(scenario *drawn, tt_random *random)
 {
     drawn->leaves_early = one_in(random, 3);
-    for (uint32_t i = 0; i < drawn->call_count; i++) { /* who leaves cannot testify any more */
+    for (uint32_t i = 0; i < drawn->call_count; i++) { /* a rank that left makes no claim */
         drawn->leaves_early = drawn->leaves_early && drawn->calls[i].flaw == FLAW_NONE;
     }
     drawn->has_stale = one_in(random, 4);
@@ -281,7 +281,8 @@ static void draw_repeats(scenario *drawn)
     }
 }
 
-/* Is a seed from `first` on of the special kind that begins there? Of wide ones one in four. */
+/* True: a seed from `first` on is of the special kind that begins there; of wide ones one in
+ * four. */
 static bool is_special(uint64_t seed, uint64_t first)
 {
     return seed >= first && (seed < SCENARIO_WIDE || seed % 4 == 3);
@@ -326,7 +327,7 @@ static void draw_negotiation(scenario *drawn, tt_random *random)
     static const uint64_t bundles[] = {128, 1024, 2 * 1024 * 1024};
     tt_negotiate_config *negotiate = &drawn->control.negotiate;
     negotiate->mode = one_in(random, 2)
-                          ? TT_NEGOTIATE_PLAN /* auto, which plans no less */
+                          ? TT_NEGOTIATE_PLAN /* auto, which plans as well */
                           : (tt_negotiate_mode)below(random, TT_NEGOTIATE_ORIGINAL + 1);
     negotiate->capacity = capacities[below(random, TT_ARRAY_COUNT(capacities))];
     negotiate->steps_to_plan = 1 + below(random, 3);
@@ -336,7 +337,7 @@ static void draw_negotiation(scenario *drawn, tt_random *random)
     drawn->control.staged_max = one_in(random, 3) ? 1 : 32;
 }
 
-/* All of a tensor's calls are like the first but for the values; some change their length. */
+/* All calls of a tensor equal the first except in their values; some change their length. */
 static void draw_steps(scenario *drawn, tt_random *random, uint32_t flaw_rate)
 {
     const uint32_t step_count = drawn->steps_per_phase * drawn->phase_count;
@@ -435,7 +436,7 @@ static void draw_alike(scenario *drawn, tt_random *random)
     }
 }
 
-/* Groups that nobody named, in every fifth of the programs: sums in all modes. */
+/* Automatic groups, in every fifth program: sums in all modes. */
 static void draw_groups(scenario *drawn)
 {
     tt_random random;
@@ -451,8 +452,7 @@ static void draw_groups(scenario *drawn)
     drawn->control.groups = one_in(&random, 2) ? UINT32_MAX : 1 + below(&random, 4);
 }
 
-/* A user's group of small sums beside others, in every seventh of the programs: a plan puts them
- * together. */
+/* A user's group of small sums beside others, in every seventh program: a plan fuses them. */
 static void draw_small_group(scenario *drawn)
 {
     tt_random random;
@@ -461,7 +461,7 @@ static void draw_small_group(scenario *drawn)
         return;
     }
     draw_alike(drawn, &random);
-    drawn->window = drawn->windowless = 0; /* who waits for a member waits for its group */
+    drawn->window = drawn->windowless = 0; /* waiting for a member is waiting for its group */
     const uint32_t group_size = 2 + below(&random, drawn->tensor_count - 2);
     for (uint32_t i = 0; i < drawn->call_count; i++) {
         const bool is_member = i % drawn->tensor_count < group_size;
@@ -469,7 +469,7 @@ static void draw_small_group(scenario *drawn)
     }
 }
 
-/* In some programs with groups a rank forgets, in one step, that the tensors are a group. */
+/* In some programs with groups a rank submits, in one step, the tensors without their group. */
 static void draw_apart(scenario *drawn)
 {
     tt_random random;
@@ -485,8 +485,8 @@ static void draw_apart(scenario *drawn)
     }
 }
 
-/* In every third of the programs, and in those with groups that come apart, another size is small
- * from some step on. */
+/* In every third program, and in those with FLAW_APART, the fusion threshold changes at some
+ * step. */
 static void draw_tuned(scenario *drawn)
 {
     static const uint64_t small[] = {0, 64, 300, 700, 64 * 1024};
@@ -498,7 +498,7 @@ static void draw_tuned(scenario *drawn)
     drawn->tuned_bytes = small[below(&random, TT_ARRAY_COUNT(small))];
 }
 
-/* About how many frames carry the payload of all calls. */
+/* Approximate number of frames for the payload of all calls. */
 static uint64_t frames_of(const scenario *drawn)
 {
     uint64_t frames = 0;
@@ -513,8 +513,8 @@ static uint64_t frames_of(const scenario *drawn)
     return frames;
 }
 
-/* Steps repeat their tensors: in small segments long ones cost millions of events that show nothing
- * new. Segments are then larger, from the same list. */
+/* Steps repeat their tensors: in small segments long ones cost millions of events that find no more
+ * faults. Segments are then larger, from the same list. */
 static void bound_frames(scenario *drawn)
 {
     enum { FRAMES_MAX = 10000 };
@@ -565,7 +565,8 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
     drawn->removes_sets = seed >= SCENARIO_REMOVES;
     if (seed >= SCENARIO_NESTS) {
         drawn->control.spread_bytes = 512;
-        drawn->nests = drawn->control.groups == 0; /* a group's name is taken until all are told */
+        drawn->nests =
+            drawn->control.groups == 0; /* a group's name is in use until all have ended */
         for (uint32_t i = 0; i < drawn->call_count; i++) {
             drawn->nests = drawn->nests && drawn->calls[i].group_size == 0;
         }
@@ -649,7 +650,7 @@ void scenario_small_named(scenario *drawn, tt_negotiate_mode mode)
     }
 }
 
-/* ---- questions ---- */
+/* ---- properties of a scenario ---- */
 
 bool scenario_is_member(const scenario *what, uint32_t set, uint32_t rank, uint32_t *member_out)
 {

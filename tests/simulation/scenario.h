@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario.h - what one seed means: ranks, sets, a program of calls, and what goes wrong.
+ * scenario.h - the scenario of one seed: ranks, sets, a program of calls, and faults.
  *
  * Layer:   tests.
  */
@@ -44,7 +44,7 @@ typedef enum call_flaw {
     FLAW_ARGUMENT,
     FLAW_CANCEL,
     FLAW_COUNT_,
-    FLAW_APART = FLAW_COUNT_, /* its group comes one by one; drawn for itself */
+    FLAW_APART = FLAW_COUNT_, /* its group is submitted one by one; drawn separately */
 } call_flaw;
 
 typedef struct scenario_call {
@@ -54,7 +54,7 @@ typedef struct scenario_call {
     uint32_t culprit; /* member */
     int32_t urgency;
     bool is_shared;   /* buffers in the arena, */
-    uint32_t foreign; /* but for this member's (from 1 on; 0: all are) */
+    uint32_t foreign; /* except this member's (from 1 on; 0: all are) */
     bool is_named;
     uint32_t tensor, step; /* named programs: which, and when */
     uint64_t deadline_ns;  /* 0: none */
@@ -93,26 +93,26 @@ typedef struct scenario {
     uint32_t windowless; /* ranks from this one on have no limit; 0: all have the same */
     bool is_shuffled;    /* ranks begin calls of different sets in different orders */
     uint64_t gap_ns;     /* between calls of a rank, at most */
-    bool leaves_early;   /* ranks say goodbye as soon as they are done */
+    bool leaves_early;   /* ranks leave as soon as they are done */
     bool removes_sets;   /* a rank that has made all its calls removes its sets */
-    bool has_stale;      /* frames of an older epoch come along */
-    bool has_duplicates; /* the world breaks the promise that frames come once */
-    /* Named programs: steps of tensors, each rank in an order of its own. A rank that has made its
+    bool has_stale;      /* frames of an older epoch are mixed in */
+    bool has_duplicates; /* the network breaks the guarantee that frames arrive once */
+    /* Named programs: steps of tensors, in a different order on each rank. A rank that has made its
      * steps of a phase joins. */
     bool is_named, has_joins;
     bool nests; /* callbacks submit */
     uint32_t tensor_count, steps_per_phase, phase_count;
     uint32_t rank_steps[SCENARIO_PHASES_MAX][SCENARIO_SIZE_MAX];
-    uint32_t tuned_step; /* from this one on small is what has at most tuned_bytes; 0: never */
+    uint32_t tuned_step; /* from this one on the fusion threshold is tuned_bytes; 0: never */
     uint64_t tuned_bytes;
     /* From this call on longest frame and forced algorithm are these; 0: never. */
     uint32_t change_at;
     uint32_t changed_segment_bytes;
     const char *changed_algorithm;
-    /* Ranks end steps, after the calls of each: what is learnt and tuned there holds from then on.
-     */
+    /* Ranks end steps, after the calls of each: orders and settings learnt there hold from then
+     * on. */
     bool has_steps;
-    bool has_uses;           /* the program tells which tensor it uses */
+    bool has_uses;           /* the program reports the tensors it uses */
     tt_step_config steps;    /* rank and size are each rank's own */
     uint64_t forecast_ns;    /* of a byte, by the table of costs; 0: there is none */
     uint64_t starve_after;   /* allocations, from the start on, before one that fails; 0: none */
@@ -125,27 +125,27 @@ typedef struct scenario {
 
 /* Everything above from the seed. */
 void scenario_draw(scenario *drawn, uint64_t seed);
-/* What seeds from SCENARIO_WIDE on have beside the rest; called by those two. */
+/* Additions of seeds from SCENARIO_WIDE on; called by those two. */
 void scenario_widen(scenario *drawn);
-/* What unnamed seeds from SCENARIO_ANY on have beside the rest. */
+/* Additions of unnamed seeds from SCENARIO_ANY on. */
 void scenario_add_any(scenario *drawn);
-/* What those of them that repeat calls have from SCENARIO_ROTATES on. */
+/* Additions of those that repeat calls from SCENARIO_ROTATES on. */
 void scenario_rotate(scenario *drawn);
-/* What unnamed seeds from SCENARIO_PROGRAMS on have in place of some of the rest. */
+/* Replacements in unnamed seeds from SCENARIO_PROGRAMS on. */
 void scenario_add_programs(scenario *drawn);
-/* What named seeds from SCENARIO_STEPS on have beside the rest. */
+/* Additions of named seeds from SCENARIO_STEPS on. */
 void scenario_add_steps(scenario *drawn);
-/* And, when the chunk is known, between which bounds it is tuned. */
+/* The same, once the chunk is known: the bounds between which it is tuned. */
 void scenario_add_ranges(scenario *drawn);
-/* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans put
- * them together, and some ranks may wait for one before they submit the next. */
+/* The same with named tensors. From SCENARIO_ALIKE_FIRST on all are small sums, so that plans fuse
+ * them, and some ranks may wait for one before they submit the next. */
 void scenario_draw_named(scenario *drawn, uint64_t seed);
-/* Does `rank` make the calls of `step`, or has it joined? */
+/* True: `rank` makes the calls of `step`; false: it has joined. */
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step);
-/* Does the call, or another of its group, differ on some rank? */
+/* True: the call, or another of its group, differs on some rank. */
 bool scenario_is_flawed(const scenario *what, uint32_t index);
-/* Is what is learnt and tuned all that changes between its calls, and can it change no bit
- * (docs/decisions/032)? */
+/* True: only learnt orders and tuned settings change between its calls, and cannot change a bit
+ * (docs/decisions/032). */
 bool scenario_is_steady(const scenario *what);
 /* A small fixed one, for kills at every event. */
 void scenario_small(scenario *drawn);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario_any.c - what seeds from SCENARIO_ANY on draw beside the rest: receives from any source.
+ * scenario_any.c - additional draws of seeds from SCENARIO_ANY on: receives from any source.
  *
  * Half of the calls become messages, of three kinds. Those without a tag are as in other seeds.
  * TAG_MANY: every receive is from any source, and each call has another sender, so that several
  * ranks may serve one receive. TAG_MIXED: a ring, in which receives are from any source or from the
- * only one that there is. Some receives are cancelled, and made again: no message may be lost by
- * that.
+ * only sender. Some receives are cancelled, and made again: that must not lose a message.
  *
- * From a stream of its own, and only in seeds of its own: what other seeds mean stays as it is. */
+ * From a random stream of its own, and only in these seeds: other seeds keep their meaning. */
 #include "base/base.h"
 #include "base/philox.h"
 #include "simulation/scenario.h"
@@ -43,7 +42,8 @@ static void draw_message(scenario_call *call, tt_random *random, bool may_recall
     call->is_recalled = may_recall && call->is_any && one_in(random, 3);
 }
 
-/* Of one set and tag all are: a receive may take another message than the one of its call. */
+/* All messages of one set and tag have one type and count: a receive may take another call's
+ * message. */
 static void make_alike(scenario *drawn)
 {
     const collective_case *first[SCENARIO_SETS_MAX][2] = {0};

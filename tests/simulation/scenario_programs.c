@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario_programs.c - what unnamed seeds from SCENARIO_PROGRAMS on draw beside the rest: calls of
- * several stages in place of some, and lengths that are gathered before what they are of.
+ * scenario_programs.c - additional draws of unnamed seeds from SCENARIO_PROGRAMS on: calls of
+ * several stages in place of some, and lengths that are gathered before their data.
  *
- * From the seed and the call alone, so that calls that repeat stay alike; only in seeds of its own:
- * what other seeds mean stays as it is. */
+ * From the seed and the call alone, so that repeated calls stay alike; only in these seeds: other
+ * seeds keep their meaning. */
 #include "base/base.h"
 #include "conformance/programs.h"
 #include "kernel/hash64.h"
 #include "simulation/scenario.h"
 
-enum { LONG_COUNT_MAX = 200 }; /* of sixteen exchanges: more frames show nothing new */
+enum { LONG_COUNT_MAX = 200 }; /* of sixteen exchanges: more frames find no more faults */
 
 /* The same for calls that are alike. */
 static uint64_t kind_of(const scenario *drawn, const collective_case *one, uint32_t set)
@@ -30,7 +30,7 @@ static void make_gather(scenario_call *call)
     call->flaw = call->flaw == FLAW_CANCEL ? FLAW_CANCEL : FLAW_NONE;
 }
 
-/* Types in which every value on the way is exact, or wraps whatever the order. */
+/* Types in which every intermediate value is exact, or wraps whatever the order. */
 static void make_program(scenario_call *call, const tt_program *program, uint64_t kind)
 {
     static const tt_dtype dtypes[] = {TT_F32, TT_F64, TT_I32, TT_I64, TT_U8};

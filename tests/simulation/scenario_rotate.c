@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario_rotate.c - what unnamed seeds from SCENARIO_ROTATES on draw beside the rest: a few calls
- * that take turns on one host, and settings that change between two of them.
+ * scenario_rotate.c - additional draws of unnamed seeds from SCENARIO_ROTATES on: a few calls in
+ * rotation on one host, and settings that change between two of them.
  *
- * From a stream of its own, and only in seeds of its own: what other seeds mean stays as it is. */
+ * From a random stream of its own, and only in these seeds: other seeds keep their meaning. */
 #include "aggregate/registry.h"
 #include "base/base.h"
 #include "base/philox.h"
@@ -46,7 +46,7 @@ static void make_small(scenario *drawn, tt_random *random, scenario_call *call)
     call->culprit %= call->one.size;
 }
 
-/* Call `index` is like one of the first. Values are its own; so is what is wrong with it. */
+/* Call `index` equals one of the first, except in its values and its flaw. */
 static void take_turn(scenario *drawn, tt_random *random, uint32_t index)
 {
     scenario_call *call = &drawn->calls[index];
@@ -80,11 +80,11 @@ void scenario_rotate(scenario *drawn)
             make_small(drawn, &random, &drawn->calls[i]);
         }
     }
-    drawn->leaves_early = false; /* who leaves cannot testify any more */
+    drawn->leaves_early = false; /* a rank that left makes no claim */
     if (one_in(&random, 2)) {
         drawn->change_at = 1 + below(&random, drawn->call_count);
         drawn->changed_segment_bytes = segments[below(&random, TT_ARRAY_COUNT(segments))];
-        /* What is forced is asked for when a call begins: nothing may be under way. */
+        /* The forced algorithm is read when a call begins: none may be in flight. */
         const bool forces = drawn->window == 1 && one_in(&random, 2);
         drawn->changed_algorithm = forces ? draw_algorithm(&random) : drawn->control.algorithm;
     }

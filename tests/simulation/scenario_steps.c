@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario_steps.c - what named seeds from SCENARIO_STEPS on draw beside the rest: more steps, at
- * whose ends ranks learn an order and try settings (stepping.c).
+ * scenario_steps.c - additional draws of named seeds from SCENARIO_STEPS on: more steps, at whose
+ * ends ranks learn an order and try settings (stepping.c).
  *
- * From a stream of its own, and only in seeds of its own: what other seeds mean stays as it is. */
+ * From a random stream of its own, and only in these seeds: other seeds keep their meaning. */
 #include "base/base.h"
 #include "base/philox.h"
 #include "simulation/scenario.h"
@@ -20,7 +20,7 @@ static bool one_in(tt_random *random, uint32_t count)
     return below(random, count) == 0;
 }
 
-/* More steps of the same, with other values; what is wrong comes but once. */
+/* More steps of the same calls, with other values; flaws occur once only. */
 static void lengthen(scenario *drawn, tt_random *random)
 {
     const uint32_t tensors = drawn->tensor_count, known = drawn->call_count;
@@ -48,8 +48,9 @@ static void lengthen(scenario *drawn, tt_random *random)
     }
 }
 
-/* A rank has a call in every step that it takes part in. Ranks without one that has died do not
- * know whether the others took its last words, so that they may differ about what is left. */
+/* A rank has a call in every step that it takes part in. Ranks of a set without the dead rank
+ * cannot know whether the others got its last frames, so that they may differ about what is left.
+ */
 static void draw_world(scenario *drawn)
 {
     const bool is_one = scenario_has_fault(drawn, FAULT_KILL) ||
@@ -73,8 +74,8 @@ void scenario_add_steps(scenario *drawn)
     tt_step_config *steps = &drawn->steps;
     tt_step_config_init(steps);
     drawn->has_steps = true;
-    drawn->tuned_step = 0;   /* the stepper says what is small */
-    drawn->starve_after = 0; /* a rank without memory may miss what the others have: step.h (4) */
+    drawn->tuned_step = 0;   /* the stepper sets the fusion threshold */
+    drawn->starve_after = 0; /* a rank without memory may miss others' settings: step.h (4) */
     steps->learns = !one_in(&random, 4);
     steps->tunes = !one_in(&random, 4);
     steps->is_plain = one_in(&random, 8);

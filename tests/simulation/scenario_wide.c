@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scenario_wide.c - what seeds from SCENARIO_WIDE on draw beside the rest: all types and operators,
- * sums that round, deadlines, allocations that fail.
+ * scenario_wide.c - additional draws of seeds from SCENARIO_WIDE on: all types and operators, sums
+ * that round, deadlines, allocations that fail.
  *
- * From a stream of its own, and only in seeds of its own: what other seeds mean stays as it is. */
+ * From a random stream of its own, and only in these seeds: other seeds keep their meaning. */
 #include "base/base.h"
 #include "base/philox.h"
 #include "simulation/scenario.h"
@@ -68,9 +68,9 @@ static void draw_types(scenario *drawn, tt_random *random)
     }
 }
 
-/* Some calls have one. Ranks that time out go on, so that others may be late in turn. Not those of
- * a group that comes apart: the rank that has its parts one by one never makes the call of that
- * name which the others give up, so that its next one counts for it. */
+/* Some calls have a deadline. Ranks that time out continue, so that others may be late in turn. Not
+ * those of a group with FLAW_APART: the rank that has its parts one by one never makes the call of
+ * that name which the others give up, so that its next call of the name would count as that one. */
 static void draw_deadlines(scenario *drawn, tt_random *random)
 {
     static const uint64_t deadlines[] = {20 * MS, 200 * MS, 1000 * MS};
@@ -91,7 +91,7 @@ void scenario_widen(scenario *drawn)
     }
     if (one_in(&random, 3)) {
         draw_deadlines(drawn, &random);
-        drawn->leaves_early = false; /* who leaves cannot testify any more */
+        drawn->leaves_early = false; /* a rank that left makes no claim */
     }
     if (one_in(&random, 5) && !drawn->is_named) {
         drawn->starve_after = 1 + below(&random, one_in(&random, 2) ? 30 : 600);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # seeds_test.sh - a thousand seeds of the simulated world, more with named tensors, and a kill at
-# every event of a small job. Of four seeds three have a salt, so that programs and timings are not
-# tied to each other.
+# every event of a small job. Three of four seeds have a salt, so that programs and timings vary
+# independently.
 # Timeout: 900
 set -eu
 "$TEST_BIN/tutti-simulate" --salts 4 --seeds 1000

@@ -3,7 +3,7 @@
  * simulate_main.c - run many seeds of the simulated world.
  *
  *   tutti-simulate --seeds N [--first S]    seeds S .. S + N - 1
- *   tutti-simulate --seed S [--verbose]     one of them, told in full
+ *   tutti-simulate --seed S [--verbose]     one of them, with all events
  *   tutti-simulate --file F                 the seeds listed in F, one a line
  *   tutti-simulate --named ...              seeds mean programs of named tensors
  *   tutti-simulate --salt K ...             the same programs and faults, but the network's delays
@@ -25,7 +25,7 @@
 #include "base/plant.h"
 #include "simulation/run.h"
 
-/* What a run is made from. */
+/* Inputs of a run. */
 typedef struct recipe {
     uint64_t seed, salt;
     bool is_named; /* the seed means a program of named tensors */
@@ -64,7 +64,7 @@ static const char *recipe_text(const recipe *what, char text[RECIPE_BYTES])
     return text;
 }
 
-/* False: there is no seed at the beginning of `text`. What follows it is not looked at. */
+/* False: there is no seed at the beginning of `text`. Text behind it is ignored. */
 static bool recipe_read(const char *text, recipe *what)
 {
     char *end;
@@ -80,7 +80,7 @@ static bool recipe_read(const char *text, recipe *what)
     return true;
 }
 
-/* A failed assertion must say which seed it was. */
+/* A failed assertion must report its seed. */
 static void on_abort(int number)
 {
     char text[RECIPE_BYTES + 32], seed[RECIPE_BYTES];
@@ -135,7 +135,7 @@ static void print_named(const totals *sum)
     }
 }
 
-/* Without learning and tuning: the same bits. */
+/* Checks that the bits are the same without learning and tuning. */
 static void run_untuned(const recipe *what, scenario *drawn, const run_result *tuned, totals *sum)
 {
     drawn->steps.learns = drawn->steps.tunes = false;

@@ -22,7 +22,7 @@ static void *memory_take(call_slot *slot, size_t bytes)
     tt_platform *platform = tt_sim_platform(slot->simulation->sim, slot->rank);
     void *memory = is_in_arena(slot) ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
                                      : malloc(bytes);
-    if (memory == NULL) { /* the one that fails is the machines' affair */
+    if (memory == NULL) { /* allocations that fail on purpose are the machines' only */
         tt_sim_feed(slot->simulation->sim, true);
         memory = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
         tt_sim_feed(slot->simulation->sim, false);
@@ -38,7 +38,7 @@ static void buffers_make(call_slot *slot)
     const size_t in = case_input_count(one, slot->member) * width;
     const size_t out = case_output_count(one, slot->member) * width;
     const size_t in_room = tt_round_up(in + SLACK_BYTES, 64);
-    slot->bytes = in_room + out + 3 * SLACK_BYTES; /* flaws ask for a little more */
+    slot->bytes = in_room + out + 3 * SLACK_BYTES; /* flaws need a little more */
     slot->memory = memory_take(slot, slot->bytes);
     memset(slot->memory, POISON, slot->bytes);
     uint8_t *input = slot->memory, *output = slot->memory + in_room;
@@ -110,7 +110,7 @@ static void on_twin_finished(tt_request *request)
     (void)request;
 }
 
-/* The same name once more, while the first is not over: refused here, and nobody else hears. */
+/* A second call of a name while the first is in flight: refused on this rank, unknown to others. */
 static void submit_twin(call_slot *slot)
 {
     simulation *run = slot->simulation;
@@ -122,8 +122,8 @@ static void submit_twin(call_slot *slot)
     const bool is_starved = tt_sim_is_starved(run->sim, slot->rank);
     if (twin->status != TT_ERR_BAD_ARGUMENT && twin->status != TT_ERR_PEER_DOWN &&
         !(twin->status == TT_ERR_NO_MEMORY && is_starved)) {
-        run_fault(run, "call %u of rank %u: a second one of its name was taken", slot->call_index,
-                  slot->rank);
+        run_fault(run, "call %u of rank %u: a second one of its name was accepted",
+                  slot->call_index, slot->rank);
     }
 }
 
@@ -178,8 +178,8 @@ static void flaw_apply(call_slot *slot)
     }
 }
 
-/* Every other named call finds the record of its name as a handle that is started again does; told
- * by its place, too. */
+/* Every other named call finds the record of its name by hint and stamp, as a handle that is
+ * started again does. */
 static void take_hint(call_slot *slot)
 {
     const sim_rank_state *rank = &slot->simulation->ranks[slot->rank];
@@ -372,7 +372,7 @@ void slot_count_off(sim_rank_state *rank)
     TT_ASSERT(rank->unfinished > 0);
     rank->unfinished--;
     if (run->what->nests && rank->is_in_data) {
-        rank->is_in_data = false; /* what ends in there may be part of the negotiation */
+        rank->is_in_data = false; /* requests that end in it may be part of the negotiation */
         slot_pump(rank);
         rank->is_in_data = true;
     } else {
@@ -416,7 +416,7 @@ static void on_finished(tt_request *request)
         judge_output(slot);
     }
     if (slot->memory != NULL) {
-        memset(slot->memory, POISON, slot->bytes); /* the caller's again */
+        memset(slot->memory, POISON, slot->bytes); /* the caller owns it again */
     }
     if (!slot->is_join && slot->call->is_named && rank->busy[slot->call->tensor] == slot) {
         rank->busy[slot->call->tensor] = NULL;
@@ -452,7 +452,7 @@ static void order_calls(simulation *run, uint32_t *order)
     }
 }
 
-/* Named tensors of a step come in any order; unnamed calls keep theirs. */
+/* Named tensors of a step are submitted in any order; unnamed calls keep theirs. */
 static void order_steps(simulation *run, uint32_t rank, uint32_t *order)
 {
     const scenario *what = run->what;

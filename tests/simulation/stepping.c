@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stepping.c - a rank's stepper (schedule/step.h), as api/steps.c has it: between the same calls of
- * all ranks it ends a step, and submits nothing until the exchanges are over that are asked for.
+ * stepping.c - a rank's stepper (schedule/step.h), as in api/steps.c: between the same calls of all
+ * ranks it ends a step, and submits nothing until the stepper's exchanges have ended.
  *
  * All ranks must make a call under the same setting and with the same urgency, for the order is
  * rank 0's, unless a rank was lost: an exchange may end well on some ranks when one dies. */
@@ -20,7 +20,7 @@ static bool has_lost_rank(const simulation *run)
     return false;
 }
 
-/* Has any call a reason to fail? */
+/* True: some call has a reason to fail. */
 static bool is_troubled(const simulation *run)
 {
     const scenario *what = run->what;
@@ -33,7 +33,7 @@ static bool is_troubled(const simulation *run)
 
 /* ---- exchanges ---- */
 
-/* No exchange is under way any more. */
+/* All exchanges have ended. */
 static void end_if_over(sim_rank_state *rank)
 {
     const char *why;
@@ -92,7 +92,7 @@ static void on_carry(void *owner, const tt_carrier *carrier)
     tt_control_submit(rank->control, &rank->carrier);
 }
 
-/* ---- the stepper's world ---- */
+/* ---- functions for the stepper ---- */
 
 static void on_apply(void *owner, const tt_setting *setting)
 {
@@ -144,7 +144,7 @@ static uint64_t hash_of(const call_slot *slot)
 {
     const sim_rank_state *rank = &slot->simulation->ranks[slot->rank];
     const tt_setting setting = tt_stepper_count(rank->stepper).setting;
-    /* Where steps leave nothing to gain each rank ignores urgencies by itself. */
+    /* Where an order gains nothing, each rank ignores urgencies by itself. */
     const bool is_own = slot->simulation->what->steps.is_auto;
     uint64_t hash = tt_hash64_mix(setting.chunk_bytes, setting.fuse_bytes);
     hash = tt_hash64_mix(hash, setting.credit_bytes);

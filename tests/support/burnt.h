@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * burnt.h - how much processor time a wait takes.
+ * burnt.h - processor time of a wait.
  *
- * The least of some waits: who burns does so in all of them, a machine that stalls and counts it as
- * ours does so in one or another.
+ * The minimum over some waits: a busy wait takes processor time in all of them, a host that stalls
+ * and counts the stall as ours only in some.
  *
  * Layer:   tests.
  * Threads: any.
@@ -24,8 +24,8 @@ static inline uint64_t burnt_so_far_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* By CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID, during `wait`; the first that takes less
- * than `enough_ns` is the last. */
+/* By CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID, during `wait`; repeated until a wait
+ * takes less than `enough_ns`. */
 static inline uint64_t burnt_least_ns(clockid_t clock, void (*wait)(void *argument), void *argument,
                                       uint64_t enough_ns)
 {

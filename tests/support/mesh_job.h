@@ -2,13 +2,13 @@
  *
  * mesh_job.h - all ranks of a job as threads of this process, over real sockets.
  *
- * A test sets up a job, changes what it is about, runs it, and looks at each member's mesh, or at
- * why it has none. Each pair proves its connection by sending, over the plain descriptors, what
- * only the other end can know.
+ * A test sets up a job, changes the settings under test, runs it, and checks each member's mesh, or
+ * the error in its place. Each pair proves its connection by sending, over the plain descriptors, a
+ * byte that only the other end can know.
  *
  * Layer:   tests.
  * Threads: job_run starts one for each rank and waits for them.
- * Memory:  the caller's array of members; job_fini closes what they hold.
+ * Memory:  the caller's array of members; job_fini closes their descriptors.
  */
 #ifndef TUTTI_TESTS_SUPPORT_MESH_JOB_H
 #define TUTTI_TESTS_SUPPORT_MESH_JOB_H
@@ -146,7 +146,7 @@ static inline void job_fini(member *members, uint32_t size)
     }
 }
 
-/* Byte 100 + i goes in at rank i and must come out at rank j. */
+/* Rank i writes byte 100 + i, and rank j must read it. */
 static inline void check_pipe(int from_fd, int to_fd, uint32_t rank)
 {
     uint8_t byte = (uint8_t)(100 + rank);

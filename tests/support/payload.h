@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * payload.h - bytes that follow from a number, for tests that send and compare them.
+ * payload.h - bytes derived from a number, for tests that send and compare them.
  *
  * Layer:   tests.
  * Threads: pure.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: asserts.py counts what it claims to count, and fails where a folder has too few.
+"""Goal: asserts.py counts all asserts, and fails where a folder has too few.
 
 Method: small files in a temporary folder.
 """

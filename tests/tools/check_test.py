@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check: what the plan chooses, and that it can be made without git and in a shallow clone.
+"""tools/check: the tests that the plan chooses; it works without git and in a shallow clone.
 
 Timeout: 120
 """
@@ -89,7 +89,7 @@ class Choice(unittest.TestCase):
             self.assertLessEqual(set(some), set(plan.chosen))
             self.assertEqual(plan.touched, set(some))
 
-    def test_the_budget_holds_and_what_does_not_fit_is_named(self):
+    def test_the_budget_holds_and_tests_left_out_are_named(self):
         for budget in (35, 100, 400, 990):
             for count in range(12):
                 some = tests(100) + tests(50, kind="tsan")
@@ -134,7 +134,7 @@ class Choice(unittest.TestCase):
 
 
 class SlowMachine(unittest.TestCase):
-    def test_what_no_longer_fits_is_left_out_by_name(self):
+    def test_tests_that_no_longer_fit_are_left_out_by_name(self):
         with mock.patch.object(check, "BEGAN", check.time.monotonic() - 300):
             run = check.Run(1000, Clock(clock().durations, jobs=check.TEST_JOBS))
         run.planned = 100.0  # three times as slow as recorded

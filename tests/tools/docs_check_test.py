@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: tools/docs_check.py finds each breach that it claims to find, and no other.
+"""Goal: tools/docs_check.py finds each kind of breach that it checks for, and no other.
 
-Method: a copy of what it reads is sound; each test changes one file of the copy, expects a finding
-of the check named, and puts the file back.
+Method: a copy of the files that it reads has no finding; each test changes one file of the copy,
+expects a finding of the named check, and restores the file.
 """
 import contextlib
 import io
@@ -46,7 +46,7 @@ class DocsCheckTest(unittest.TestCase):
         cls.folder.cleanup()
 
     def findings(self, draws=False):
-        """draws: make the figures, too, which takes half a second."""
+        """draws: also make the figures, which takes half a second."""
         out = io.StringIO()
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.redirect_stdout(out))
@@ -58,7 +58,7 @@ class DocsCheckTest(unittest.TestCase):
         return out.getvalue()
 
     def expect(self, check, path, old, new, text=""):
-        """After the first `old` of the file has become `new`."""
+        """Runs the check after the first `old` of the file was replaced by `new`."""
         file = self.root / path
         before = file.read_text(encoding="utf-8") if file.exists() else None
         if before is None:
@@ -84,7 +84,7 @@ class DocsCheckTest(unittest.TestCase):
     def test_a_frame_kind_that_the_page_lacks(self):
         self.expect("protocol", "docs/protocol.md", "| 25 | NOTICE |", "| | |", "NOTICE")
 
-    def test_a_frame_kind_that_the_code_has_since(self):
+    def test_a_frame_kind_that_is_new_in_the_code(self):
         self.expect("protocol", "src/aggregate/frame.h", "TT_FRAME_ASK = 26,",
                     "TT_FRAME_ASK = 26,\n    TT_FRAME_NEW = 27,", "NEW")
 
@@ -160,7 +160,7 @@ class DocsCheckTest(unittest.TestCase):
         self.expect("figures", "docs/performance.md", "| 2 ranks | 0.97 |", "| 2 ranks | 1.50 |",
                     "stale")
 
-    def test_a_picture_that_nobody_draws(self):
+    def test_a_picture_that_no_script_draws(self):
         self.expect("figures", "docs/figures/old.svg", "", "<svg/>\n", "old.svg")
 
     def test_a_page_that_grew(self):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for packagers agree with the tree: one version everywhere, options that exist.
 
-Spack itself is not needed: a stand-in for its module records what the recipe says.
+Spack itself is not needed: a stand-in for its module records the directives of the recipe.
 """
 import os
 import pathlib
@@ -35,7 +35,7 @@ class Spec:
 
 
 def recipe():
-    """The class of packaging/spack/package.py, and what it declared: {directive: [arguments]}."""
+    """The class of packaging/spack/package.py, and its declarations: {directive: [arguments]}."""
     said = {}
 
     def directive(name):
@@ -54,7 +54,7 @@ def recipe():
 
 
 class Packages(unittest.TestCase):
-    def test_all_say_the_same_version(self):
+    def test_all_files_have_the_same_version(self):
         short = ".".join(VERSION.split(".")[:2])
         for path, pattern, version in (
                 ("pyproject.toml", r'^version = "(.*)"', VERSION),
@@ -83,7 +83,7 @@ class Packages(unittest.TestCase):
             self.assertLessEqual(set(given), OPTIONS)
             self.assertEqual({name: given[name] for name in wanted}, wanted, variants)
 
-    def test_spack_s_recipe_needs_what_the_build_asks_for(self):
+    def test_spack_s_recipe_depends_on_all_requirements_of_the_build(self):
         _, said = recipe()
         needed = {words[0].split("@")[0] for words, _ in said["depends_on"]}
         self.assertLessEqual({"cmake", "pkgconfig", "libsodium", "jansson"}, needed)

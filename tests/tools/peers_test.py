@@ -65,17 +65,17 @@ class Driver(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def test_a_figure_is_held_against_the_fastest_peer(self):
+    def test_a_figure_is_compared_with_the_fastest_peer(self):
         self.assertEqual(sentences(record("tutti-arena", 10.0), record("gloo", 54.0),
                                    record("mpich", 60.0)),
                          ["P=2 shm allreduce 1 MB tutti-arena, rewritten: 5.40x as fast as the "
                           "fastest peer (gloo), wanted 5x: reached"])
 
-    def test_a_figure_that_is_not_reached_says_so(self):
+    def test_a_missed_figure_is_reported_as_missed(self):
         text, = sentences(record("tutti-arena", 10.0), record("gloo", 49.0))
         self.assertTrue(text.endswith("wanted 5x: MISSED"), text)
 
-    def test_nothing_is_said_of_what_was_not_measured(self):
+    def test_cases_that_were_not_measured_are_not_reported(self):
         self.assertEqual(sentences(record("tutti-arena", 10.0)), [])
         self.assertEqual(sentences(record("gloo", 10.0)), [])
 

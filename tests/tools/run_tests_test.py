@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/run-tests: what is run a second time in CI, and what never is.
+"""tools/run-tests: which failures are run a second time in CI, and which never are.
 
 Timeout: 60
 """
@@ -25,7 +25,7 @@ def run(tests, again):
 
 
 class RunTests(unittest.TestCase):
-    def test_a_test_that_passes_alone_is_named_as_unsteady(self):
+    def test_a_test_that_passes_when_repeated_is_reported_as_unsteady(self):
         code, output = run({"steady": "true", "stalls": ONCE}, again=True)
         self.assertEqual(code, 0, output)
         self.assertIn("a stall", output)
@@ -39,25 +39,25 @@ class RunTests(unittest.TestCase):
     def test_outside_ci_one_failure_fails(self):
         self.assertNotEqual(run({"stalls": ONCE}, again=False)[0], 0)
 
-    def test_what_a_sanitizer_found_is_no_stall(self):
+    def test_a_sanitizer_finding_is_not_repeated(self):
         code, output = run({"races": "echo WARNING: ThreadSanitizer: data race; " + ONCE}, True)
         self.assertNotEqual(code, 0, output)
         self.assertNotIn("once more", output)
 
-    def test_an_assertion_is_no_stall(self):
+    def test_a_failed_assertion_is_not_repeated(self):
         code, output = run({"wrong": "echo a.c:7: assertion failed: x; " + ONCE}, again=True)
         self.assertNotEqual(code, 0, output)
 
-    def test_a_crash_is_no_stall(self):
+    def test_a_crash_is_not_repeated(self):
         crash = "test -f been-here || { touch been-here; kill -SEGV $$; }".replace("$", "\\$")
         code, output = run({"crashes": crash}, again=True)
         self.assertNotEqual(code, 0, output)
 
-    def test_many_failures_are_no_stall(self):
+    def test_many_failures_are_not_repeated(self):
         code, output = run({name: ONCE.replace("been", name) for name in "abcd"}, again=True)
         self.assertNotEqual(code, 0, output)
 
-    def test_passing_tests_pass_without_a_word(self):
+    def test_passing_tests_add_no_output(self):
         code, output = run({"steady": "true"}, again=True)
         self.assertEqual(code, 0, output)
         self.assertNotIn("UNSTEADY", output)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: tidy finds each breach it claims to find, and leaves sound code alone.
+"""Goal: tidy finds each kind of breach that it checks for, and nothing in sound code.
 
-Method: a small tree that is sound is written to a temporary folder; each test changes one file
-and expects exactly the rules named.
+Method: a small sound tree is written to a temporary folder; each test changes one file and expects
+findings of exactly the named rules.
 """
 import contextlib
 import io
@@ -51,7 +51,7 @@ def sound_tree():
 
 
 class TidyTest(unittest.TestCase):
-    compiles_headers = False  # slow, so only where a test is about it
+    compiles_headers = False  # slow, so only where a test needs it
 
     def findings(self, changes, allow=""):
         files = {**sound_tree(), **changes}
@@ -132,7 +132,7 @@ class TidyTest(unittest.TestCase):
                           f"static void f(void)\n{{\n    {name}(a);\n}}\n")
         self.expect_c([], "src/base/a.c", "static void f(void)\n{\n    my_strcpy(a);\n}\n")
 
-    def test_getenv_has_two_homes(self):
+    def test_getenv_outside_its_files_is_found(self):
         body = "static void f(void)\n{\n    getenv(a);\n}\n"
         self.expect_c(["getenv"], "src/base/log.c", body)
         self.expect_c(["getenv"], "src/api/a.c", body)
@@ -187,7 +187,7 @@ class TidyTest(unittest.TestCase):
             self.expect(["forbidden"], "docs/a.md", f"see {path}\n")
         self.expect([], "docs/a.md", "see tests/wo" "rk/x and /usr/lib\n")
 
-    def test_slow_tests_and_fuzzers_say_their_area(self):
+    def test_slow_tests_and_fuzzers_name_their_area(self):
         areas = {"tools/check-areas.txt": "src/mesh/ mesh\ntests/fuzz/ fuzz\ntests/slow/ slow\n"}
         script = "# SPDX-License-Identifier: Apache-2.0\n# Labels: %s\n"
         comment = "/* SPDX-License-Identifier: Apache-2.0\n *\n * Labels: %s */\n"

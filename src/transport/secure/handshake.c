@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * handshake.c - Noise and hello put together.
+ * handshake.c - the handshake: Noise messages that carry hellos.
  *
  * Phases. Initiator: ANSWER, MESSAGE_2, DONE. Responder: OPENING, MESSAGE_1, CONFIRM, DONE.
  * Any of them may end in REFUSED, where no key is left in memory. */
@@ -36,9 +36,9 @@ static const uint8_t phase_wants_bytes[] = {
 
 _Static_assert(TT_HELLO_OPENING_BYTES + TT_HANDSHAKE_MESSAGE_BYTES + TT_HANDSHAKE_CONFIRM_BYTES <=
                    TT_HANDSHAKE_BYTES_MAX,
-               "what an unknown initiator may send");
+               "bound on an unauthenticated initiator");
 _Static_assert(TT_HELLO_ANSWER_BYTES + TT_HANDSHAKE_MESSAGE_BYTES <= TT_HANDSHAKE_BYTES_MAX,
-               "what an unknown responder may send");
+               "bound on an unauthenticated responder");
 
 static void handshake_wipe_keys(tt_handshake *handshake)
 {
@@ -103,7 +103,8 @@ static tt_status handshake_queue_hello(tt_handshake *handshake, const tt_hello *
     return status;
 }
 
-/* MAC over the transcript with a key only the two ends can derive: the initiator is alive. */
+/* MAC over the transcript with a key only the two ends can derive: proves that message 1 was no
+ * replay. */
 static void confirmation(const uint8_t *initiator_key, const uint8_t *transcript,
                          uint8_t confirm_out[TT_HANDSHAKE_CONFIRM_BYTES])
 {
@@ -139,7 +140,7 @@ static tt_hello_refusal judge_peer(const tt_handshake *handshake, const tt_hello
         peer->rank != setup->expected_rank) {
         return TT_REFUSAL_WRONG_RANK;
     }
-    /* A rank may join at its own rendezvous; a link to itself is somebody else's claim. */
+    /* A rank may join at its own rendezvous; a link from its own rank is an impostor's. */
     if (peer->role != TT_HELLO_RENDEZVOUS && peer->rank == self->rank) {
         return TT_REFUSAL_DUPLICATE_RANK;
     }
@@ -159,7 +160,7 @@ static tt_status step_answer(tt_handshake *handshake)
     if (!meets) {
         return handshake_refuse(handshake, TT_REFUSAL_VERSION_SKEW);
     }
-    /* NO is said for version skew alone. */
+    /* The clear answer NO means version skew only. */
     if (handshake->peer_clear.kind == TT_HELLO_NO) {
         return handshake_refuse(handshake, TT_REFUSAL_MALFORMED);
     }
@@ -452,7 +453,7 @@ const char *tt_handshake_explain(const tt_handshake *handshake, char *text, size
         break;
     case TT_REFUSAL_VERSION_SKEW:
         (void)snprintf(text, text_bytes,
-                       "%s: peer speaks %u to %u, this side %u to %u; install the same Tutti "
+                       "%s: peer supports %u to %u, this side %u to %u; install the same Tutti "
                        "release on both",
                        cause, handshake->peer_clear.version_min, handshake->peer_clear.version_max,
                        handshake->setup.version_min, handshake->setup.version_max);

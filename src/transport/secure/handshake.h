@@ -10,14 +10,15 @@
  * The caller moves bytes and keeps the deadline (5 s for the whole, not per read):
  *
  *     send tt_handshake_output() until it is empty; read at most tt_handshake_wants_bytes() and
- *     feed them; end of stream: tt_handshake_closed(). Ready when feed says TT_OK.
+ *     feed them; end of stream: tt_handshake_closed(). Ready when feed returns TT_OK.
  *
- * (1) Nothing is allocated and at most 160 bytes are read from, 128 written to, a stranger.
+ * (1) Nothing is allocated, and at most 160 bytes are read from, and 128 written to, an
+ *     unauthenticated peer.
  * (2) The opening is the prologue of the Noise exchange and the answer is repeated under its
  *     seal, so nothing in clear can be changed, spliced or downgraded unnoticed.
  * (3) A responder is done only after the confirmation: a replayed message 1 never gets there.
- * (4) Before the secret is proven the only answer ever given is the version range. After it, a
- *     refusal travels under the seal. All else is silence.
+ * (4) Before the peer has proven that it holds the secret, the only answer is the version range.
+ *     After it, a refusal travels under the seal. Every other failure sends nothing.
  * (5) A refused state may still hold output (the refusal itself). Send it, shut down the sending
  *     side, and read to the end or the deadline before closing: closing with unread bytes resets
  *     the connection and may lose the refusal.
@@ -38,7 +39,7 @@
 
 #define TT_HANDSHAKE_MESSAGE_BYTES (TT_HELLO_PAYLOAD_BYTES + TT_NOISE_OVERHEAD_BYTES)
 #define TT_HANDSHAKE_CONFIRM_BYTES 16
-/* Longest run of bytes in one direction before the peer is known. */
+/* Most bytes in one direction before the peer is authenticated. */
 #define TT_HANDSHAKE_BYTES_MAX 256
 /* Room for any text of tt_handshake_explain. */
 #define TT_HANDSHAKE_TEXT_BYTES 320
@@ -49,14 +50,14 @@ typedef struct tt_handshake_setup {
     uint8_t fingerprint[TT_HELLO_FINGERPRINT_BYTES];
     uint16_t version_min;
     uint16_t version_max;
-    /* Who we are. A responder's role is ignored: it answers with the initiator's. */
+    /* This rank's hello. A responder's role is ignored: it answers with the initiator's. */
     tt_hello self;
     uint32_t roles_accepted; /* responder: bit 1 << role for each role it serves */
-    uint32_t expected_rank;  /* initiator: whom it dials, or TT_HELLO_RANK_UNKNOWN */
+    uint32_t expected_rank;  /* initiator: the rank it connects to, or TT_HELLO_RANK_UNKNOWN */
     tt_noise_random random;
-    /* May be NULL. Last word on an authentic peer that passed all other checks, for what only the
-     * caller knows (rank taken, not a member). Must not change anything: the responder asks
-     * before the confirmation is in, so look again when done. */
+    /* May be NULL. Final check of an authentic peer that passed all others, against the caller's
+     * own state (rank taken, not a member). Must not change anything: the responder calls it
+     * before the confirmation has arrived, so check again when the handshake is done. */
     tt_hello_refusal (*judge)(void *user, const tt_hello *peer);
     void *judge_user;
 } tt_handshake_setup;
@@ -80,11 +81,11 @@ typedef struct tt_handshake {
     size_t output_sent;
 } tt_handshake;
 
-/* What a finished handshake yields. Wipe `keys` after use. */
+/* Result of a finished handshake. Wipe `keys` after use. */
 typedef struct tt_handshake_result {
     tt_hello peer;
     uint16_t version;
-    uint64_t features; /* of both */
+    uint64_t features; /* that both ends have */
     tt_noise_keys keys;
 } tt_handshake_result;
 
@@ -113,7 +114,7 @@ tt_status tt_handshake_take_result(tt_handshake *handshake, tt_handshake_result 
 
 tt_hello_refusal tt_handshake_refusal(const tt_handshake *handshake);
 
-/* One sentence that names the cause, both sides' values and the cure. Returns `text`. */
+/* One sentence with the cause, both sides' values and the cure. Returns `text`. */
 const char *tt_handshake_explain(const tt_handshake *handshake, char *text, size_t text_bytes);
 
 #endif

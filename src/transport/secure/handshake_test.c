@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: two ranks with one secret meet and get the same keys; everybody else is refused, for the
- * right reason, and no key stays behind.
+ * Goal: two ranks with one secret connect and get the same keys; every other peer is refused, for
+ * the right reason, and no key stays in memory.
  * Method: both ends in one process with seeded randomness; bytes are carried, cut, flipped,
  * replayed, reflected and spliced by hand. */
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void fill_seeded(void *user, uint8_t *bytes, size_t count)
 static uint8_t initiator_seed[randombytes_SEEDBYTES];
 static uint8_t responder_seed[randombytes_SEEDBYTES];
 
-/* Rank 2 dials rank 5 of 8; the seeds are fixed so that message 1 is the same each time. */
+/* Rank 2 connects to rank 5 of 8; the seeds are fixed so that message 1 is the same each time. */
 static tt_handshake_setup setup_of(tt_noise_role side)
 {
     const int initiator = side == TT_NOISE_INITIATOR;
@@ -100,7 +100,7 @@ static void start_pair(pair *both, const tt_handshake_setup *initiator,
     assert_int_equal(tt_handshake_init(&both->responder, responder), TT_OK);
 }
 
-/* Carries message 1; returns what the responder says. */
+/* Carries message 1; returns the responder's status. */
 static tt_status carry_first(pair *both)
 {
     const size_t count = take_output(&both->initiator, both->bytes);
@@ -162,8 +162,8 @@ static void test_two_ranks_with_one_secret_share_keys(void **state)
     assert_no_key_left(&both.responder);
 }
 
-/* Runs both ends with changed setups; `seen` must come out at the responder, or else at the
- * initiator. */
+/* Runs both ends with changed setups; the responder, or else the initiator, must refuse with
+ * `seen`. */
 static void expect_responder_refuses(const tt_handshake_setup *first,
                                      const tt_handshake_setup *second, tt_hello_refusal why)
 {
@@ -176,7 +176,7 @@ static void expect_responder_refuses(const tt_handshake_setup *first,
     assert_non_null(strstr(tt_handshake_explain(&both.responder, text, sizeof(text)),
                            tt_hello_refusal_text(why)));
     if (why < TT_REFUSAL_MALFORMED && why != TT_REFUSAL_VERSION_SKEW) {
-        assert_int_equal(take_output(&both.responder, both.bytes), 0); /* silence */
+        assert_int_equal(take_output(&both.responder, both.bytes), 0); /* no answer */
         assert_int_equal(tt_handshake_closed(&both.initiator), TT_ERR_REFUSED);
         assert_refused(&both.initiator, TT_REFUSAL_CLOSED);
         return;
@@ -185,7 +185,7 @@ static void expect_responder_refuses(const tt_handshake_setup *first,
     assert_refused(&both.initiator, why);
 }
 
-static void test_another_secret_is_refused_in_silence(void **state)
+static void test_another_secret_is_refused_without_an_answer(void **state)
 {
     const tt_handshake_setup second = setup_of(TT_NOISE_RESPONDER);
     tt_handshake_setup first = setup_of(TT_NOISE_INITIATOR);
@@ -195,7 +195,7 @@ static void test_another_secret_is_refused_in_silence(void **state)
     expect_responder_refuses(&first, &second, TT_REFUSAL_BAD_SECRET);
 }
 
-static void test_another_job_is_refused_in_silence(void **state)
+static void test_another_job_is_refused_without_an_answer(void **state)
 {
     const tt_handshake_setup second = setup_of(TT_NOISE_RESPONDER);
     tt_handshake_setup first = setup_of(TT_NOISE_INITIATOR);
@@ -219,10 +219,10 @@ static void test_version_skew_names_both_ranges_on_both_sides(void **state)
     start_pair(&both, &first, &second);
     assert_int_equal(carry_first(&both), TT_ERR_REFUSED);
     (void)tt_handshake_explain(&both.responder, text, sizeof(text));
-    assert_non_null(strstr(text, "peer speaks 4 to 9, this side 1 to 3"));
+    assert_non_null(strstr(text, "peer supports 4 to 9, this side 1 to 3"));
     assert_int_equal(carry_second(&both), TT_ERR_REFUSED);
     (void)tt_handshake_explain(&both.initiator, text, sizeof(text));
-    assert_non_null(strstr(text, "peer speaks 1 to 3, this side 4 to 9"));
+    assert_non_null(strstr(text, "peer supports 1 to 3, this side 4 to 9"));
 }
 
 static tt_hello_refusal judge_taken(void *user, const tt_hello *peer)
@@ -230,7 +230,7 @@ static tt_hello_refusal judge_taken(void *user, const tt_hello *peer)
     return peer->rank == *(const uint32_t *)user ? TT_REFUSAL_DUPLICATE_RANK : TT_REFUSAL_NONE;
 }
 
-static void test_authentic_strangers_are_told_why(void **state)
+static void test_authentic_peers_receive_the_cause_of_a_refusal(void **state)
 {
     tt_handshake_setup first = setup_of(TT_NOISE_INITIATOR);
     tt_handshake_setup second = setup_of(TT_NOISE_RESPONDER);
@@ -397,7 +397,7 @@ static void test_reflected_and_spliced_messages_are_refused(void **state)
     initiator_rejects(spliced, sizeof(spliced));
 }
 
-/* An attacker narrows the ranges in clear so that both would settle on version 1. */
+/* An attacker narrows the ranges in clear so that both sides would choose version 1. */
 static void test_a_downgrade_is_refused(void **state)
 {
     uint8_t first[FIRST_BYTES];
@@ -416,10 +416,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks_with_one_secret_share_keys),
-        cmocka_unit_test(test_another_secret_is_refused_in_silence),
-        cmocka_unit_test(test_another_job_is_refused_in_silence),
+        cmocka_unit_test(test_another_secret_is_refused_without_an_answer),
+        cmocka_unit_test(test_another_job_is_refused_without_an_answer),
         cmocka_unit_test(test_version_skew_names_both_ranges_on_both_sides),
-        cmocka_unit_test(test_authentic_strangers_are_told_why),
+        cmocka_unit_test(test_authentic_peers_receive_the_cause_of_a_refusal),
         cmocka_unit_test(test_the_initiator_refuses_the_wrong_rank),
         cmocka_unit_test(test_a_rank_that_joins_may_know_nothing_yet),
         cmocka_unit_test(test_every_truncation_is_refused),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hello.h - what two ranks tell each other when a connection opens, and why one may refuse.
+ * hello.h - messages that open a connection between two ranks, and the causes of a refusal.
  *
  * Three fixed layouts, all little-endian (docs/security-protocol.md has the tables):
  *
@@ -8,8 +8,8 @@
  *     answer   16 bytes, clear   magic, kind (yes or no), version range
  *     payload  64 bytes, sealed  role, rank, world size, incarnation, features, library version
  *
- * (1) Opening and answer keep their layout in every protocol version: that is what lets two
- *     releases that do not meet say so.
+ * (1) Opening and answer keep their layout in every protocol version, so that two releases
+ *     without a common version can report it.
  * (2) Decoding trusts nothing: each field is range-checked, unused bytes must be zero, text that
  *     may reach a log is printable.
  *
@@ -24,10 +24,10 @@
 
 #include "base/status.h"
 
-/* 3: any member may ask who has a named tensor; claims have a shape. 4: ASK. 5: stages count from
- * 0. Raised with every change of what peers put on the wire: heads, claims, and the notices and
- * records of negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two builds
- * that share no version refuse each other and name both. */
+/* 3: any member may ask which members have a named tensor; claims have a shape. 4: ASK. 5: stages
+ * count from 0. Raised with every change of the bytes on the wire: heads, claims, and the notices
+ * and records of negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two
+ * builds that share no version refuse each other and name both ranges. */
 #define TT_PROTOCOL_VERSION_MIN 5
 #define TT_PROTOCOL_VERSION_MAX 5
 
@@ -45,7 +45,7 @@
 #define TT_HELLO_WORLD_SIZE_UNKNOWN 0U
 #define TT_HELLO_INCARNATION_UNKNOWN UINT64_MAX
 
-/* What the connection is for, as its initiator says it. Values are wire format. */
+/* Purpose of the connection, chosen by its initiator. Values are wire format. */
 typedef enum tt_hello_role {
     TT_HELLO_RENDEZVOUS = 1,   /* join the job */
     TT_HELLO_LINK_SEND = 2,    /* a link whose initiator sends the data */
@@ -56,16 +56,16 @@ typedef enum tt_hello_role {
 /* name, value, text. Values are wire format (verdict of the answer): append, never renumber. */
 #define TT_HELLO_REFUSAL_MAP(X)                                                                  \
     X(NONE, 0, "not refused")                                                                    \
-    X(BAD_MAGIC, 1, "it does not speak Tutti's protocol")                                        \
-    X(VERSION_SKEW, 2, "protocol versions do not meet")                                          \
+    X(BAD_MAGIC, 1, "it does not use Tutti's protocol")                                          \
+    X(VERSION_SKEW, 2, "the two sides have no protocol version in common")                       \
     X(WRONG_JOB, 3, "it belongs to another job")                                                 \
     X(BAD_SECRET, 4, "it does not hold this job's secret, or the bytes were changed on the way") \
     X(MALFORMED, 5, "it sent a field outside its range")                                         \
     X(WRONG_INCARNATION, 6, "it belongs to another incarnation of the job")                      \
-    X(WRONG_SIZE, 7, "it counts another number of ranks")                                        \
-    X(WRONG_RANK, 8, "it is not the rank that was meant")                                        \
+    X(WRONG_SIZE, 7, "it was started with another number of ranks")                              \
+    X(WRONG_RANK, 8, "it is not the rank that was expected")                                     \
     X(DUPLICATE_RANK, 9, "its rank is taken")                                                    \
-    X(WRONG_ROLE, 10, "it asked for a kind of connection not offered here")                      \
+    X(WRONG_ROLE, 10, "it requested a kind of connection that is not offered")                   \
     X(CLOSED, 11, "it closed the connection before it answered")
 
 typedef enum tt_hello_refusal {
@@ -74,7 +74,7 @@ typedef enum tt_hello_refusal {
 #undef X
 } tt_hello_refusal;
 
-/* Text of the map; "unknown refusal" beyond it. */
+/* Text of the map; "unknown refusal" for other values. */
 const char *tt_hello_refusal_text(tt_hello_refusal refusal);
 
 typedef enum tt_hello_kind {
@@ -95,7 +95,7 @@ typedef struct tt_hello_clear {
 typedef struct tt_hello {
     tt_hello_role role;
     tt_hello_refusal verdict;
-    uint16_t version; /* the one both will speak */
+    uint16_t version; /* that both will use */
     uint32_t rank;
     uint32_t world_size;
     uint64_t incarnation;
@@ -104,7 +104,7 @@ typedef struct tt_hello {
     uint8_t answer[TT_HELLO_ANSWER_BYTES]; /* copy of the clear answer; zero from the initiator */
 } tt_hello;
 
-/* Keyed BLAKE2b of the job id: tells two jobs apart without sending the id. */
+/* Keyed BLAKE2b of the job id: distinguishes jobs without sending the id. */
 void tt_hello_fingerprint(const char *job_id, uint8_t fingerprint_out[TT_HELLO_FINGERPRINT_BYTES]);
 
 /* Writes TT_HELLO_OPENING_BYTES (kind OPENING) or TT_HELLO_ANSWER_BYTES (YES, NO). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the layouts are what the documentation says, and no field leaves its range.
+ * Goal: the layouts are the documented ones, and no field leaves its range.
  * Method: golden bytes, then each field set to its limits and one beyond. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,7 +102,7 @@ static void test_library_text_cannot_carry_control_bytes(void **state)
     assert_int_equal(decode_changed(37, 0x6161616161616161, 8), TT_REFUSAL_NONE);
 }
 
-static void test_versions_meet_at_the_highest_common_one(void **state)
+static void test_the_highest_common_version_is_chosen(void **state)
 {
     const tt_hello_clear a = {.version_min = 2, .version_max = 5};
     const tt_hello_clear b = {.version_min = 1, .version_max = 3};
@@ -114,7 +114,7 @@ static void test_versions_meet_at_the_highest_common_one(void **state)
     assert_int_equal(tt_hello_common_version(&a, &c), 0);
 }
 
-static void test_fingerprints_tell_jobs_apart(void **state)
+static void test_fingerprints_of_two_jobs_differ(void **state)
 {
     uint8_t a[TT_HELLO_FINGERPRINT_BYTES];
     uint8_t b[TT_HELLO_FINGERPRINT_BYTES];
@@ -134,8 +134,8 @@ int main(void)
         cmocka_unit_test(test_a_payload_round_trips),
         cmocka_unit_test(test_every_field_is_kept_in_its_range),
         cmocka_unit_test(test_library_text_cannot_carry_control_bytes),
-        cmocka_unit_test(test_versions_meet_at_the_highest_common_one),
-        cmocka_unit_test(test_fingerprints_tell_jobs_apart),
+        cmocka_unit_test(test_the_highest_common_version_is_chosen),
+        cmocka_unit_test(test_fingerprints_of_two_jobs_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,14 +110,14 @@ static void mix_psk(tt_noise *noise)
     sodium_memzero(noise->psk, sizeof(noise->psk));
 }
 
-/* The e token, of either side: with a psk a public key is mixed into the key as well. */
+/* The e token, for both sides: with a psk, a public key is mixed into the key as well. */
 static void mix_public(tt_noise *noise, const uint8_t *public_key)
 {
     mix_hash(noise, public_key, TT_NOISE_KEY_BYTES);
     mix_key(noise, public_key);
 }
 
-/* The ee token. libsodium answers -1 exactly for an all-zero result (2). */
+/* The ee token. libsodium returns -1 exactly for an all-zero result (2). */
 static tt_status mix_shared_secret(tt_noise *noise)
 {
     uint8_t shared[TT_NOISE_KEY_BYTES];
@@ -167,7 +167,7 @@ static tt_status decrypt_and_hash(tt_noise *noise, const uint8_t *sealed, size_t
     return TT_OK;
 }
 
-/* Message 1 is the initiator's to write, message 2 the responder's. */
+/* The initiator writes message 1, the responder message 2. */
 static int is_my_turn_to(const tt_noise *noise, tt_noise_role writer_of_message_1)
 {
     return (noise->phase == PHASE_MESSAGE_1 && noise->role == writer_of_message_1) ||

@@ -4,16 +4,16 @@
  *
  * Both sides prove that they hold the same 32-byte key and agree on two fresh transport keys
  * that stay secret even if the key leaks later. Every primitive is libsodium's; this file only
- * orders the calls as revision 34 of the Noise specification asks.
+ * orders the calls as revision 34 of the Noise specification requires.
  *
  *     initiator  init  write(message 1)                    read(message 2)  split
  *     responder  init                    read(message 1)  write(message 2)  split
  *
  * (1) A call out of turn, or a message that fails authentication, kills the state: its keys are
- *     wiped and every later call answers TT_ERR_REFUSED.
+ *     wiped and every later call returns TT_ERR_REFUSED.
  * (2) A low-order public key (all-zero shared secret) is refused.
- * (3) The responder learns only from the first byte sealed with a transport key that message 1
- *     was not a replay. handshake.h adds that proof; nobody else should call this file.
+ * (3) Only the first bytes sealed with a transport key prove to the responder that message 1 was
+ *     not a replay. handshake.h adds that proof; no other file should call this one.
  *
  * Layer:   transport; may include base/ only. No I/O, no clock.
  * Threads: one thread at a time per state.
@@ -30,7 +30,7 @@
 #define TT_NOISE_KEY_BYTES 32
 #define TT_NOISE_HASH_BYTES 32
 #define TT_NOISE_TAG_BYTES 16
-/* What a message is longer than its payload: a public key and a tag. */
+/* Bytes of a message beyond its payload: a public key and a tag. */
 #define TT_NOISE_OVERHEAD_BYTES (TT_NOISE_KEY_BYTES + TT_NOISE_TAG_BYTES)
 #define TT_NOISE_PAYLOAD_BYTES_MAX 1024
 
@@ -45,7 +45,7 @@ typedef struct tt_noise_random {
     void *user;
 } tt_noise_random;
 
-/* Borrowed for the length of tt_noise_init only, except `random`, kept until fini. */
+/* Borrowed during tt_noise_init only, except `random`, kept until fini. */
 typedef struct tt_noise_setup {
     const uint8_t *psk; /* TT_NOISE_KEY_BYTES */
     const uint8_t *prologue;
@@ -90,8 +90,7 @@ tt_status tt_noise_write(tt_noise *noise, const uint8_t *payload, size_t payload
 tt_status tt_noise_read(tt_noise *noise, const uint8_t *message, size_t message_bytes,
                         uint8_t *payload_out);
 
-/* After both messages, once: the transport keys. The state is wiped; the keys are the caller's
- * to wipe. */
+/* After both messages, once: the transport keys. The state is wiped; the caller wipes the keys. */
 tt_status tt_noise_split(tt_noise *noise, tt_noise_keys *keys_out);
 
 #endif

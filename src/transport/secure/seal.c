@@ -36,7 +36,7 @@ static void write_nonce(uint64_t count, uint8_t nonce_out[NONCE_BYTES])
     memcpy(nonce_out + 4, &count, sizeof(count));
 }
 
-/* Moves the counter on, before use: no path can take a count twice. */
+/* Increments the counter before use: no path can take a count twice. */
 static bool take_count(const tt_seal *seal, uint64_t *counter, uint64_t *count_out)
 {
     if (!seal->alive || *counter == UINT64_MAX) {
@@ -67,7 +67,7 @@ bool tt_seal_has_aes(void)
     return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available() != 0;
 }
 
-/* The key itself is not needed once it is expanded. */
+/* Keeps the expanded key only. */
 static void expand_aes_key(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES])
 {
     uint8_t subkey[TT_SEAL_KEY_BYTES];
@@ -143,7 +143,7 @@ tt_status tt_open_head(tt_seal *seal, const uint8_t sealed[TT_SEAL_SEALED_HEAD_B
     return TT_OK;
 }
 
-/* A block beside its tag, which need not follow it. */
+/* A block and its tag, which need not be adjacent. */
 typedef struct span {
     const uint8_t *from;
     uint8_t *to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * seal.h - what a TCP link puts around its frames once the handshake is done.
+ * seal.h - encryption and checksums of the frames of a TCP link after the handshake.
  *
  *     frame, mode NONE   sealed head 64 | payload
  *     frame, mode CRC    sealed head 64 | payload | CRC32C of the payload, u32 little-endian
@@ -14,10 +14,10 @@
  * (2) Only the strictly next head or block opens: replay, loss, reorder, reflection and any change
  *     fail, and the first failure wipes the state. The link is then closed.
  * (3) Payload blocks are sealed by ChaCha20-Poly1305, or by AES-256-GCM where both processors have
- *     instructions for it (the mesh's records say so, under the seal). Each cipher has a key of its
- *     own. Heads are always sealed by ChaCha20-Poly1305.
- * (4) The head is always sealed. NONE and CRC leave the payload readable and changeable by who
- *     sits on the wire; CRC finds accidents, not attackers.
+ *     instructions for it (announced in the mesh's records, under the seal). Each cipher has a key
+ *     of its own. Heads are always sealed by ChaCha20-Poly1305.
+ * (4) The head is always sealed. NONE and CRC leave the payload readable and changeable by an
+ *     attacker on the wire; CRC finds accidents, not attackers.
  *
  * Layer:   transport; may include base/ only. No I/O, no clock.
  * Threads: one thread at a time per state, but for tt_seal_block_at and tt_open_block_at.
@@ -46,7 +46,7 @@ typedef enum tt_seal_mode {
     TT_SEAL_AEAD,
 } tt_seal_mode;
 
-/* Of payload blocks; both ends must use the same. */
+/* Cipher of payload blocks; both ends must use the same. */
 typedef enum tt_seal_cipher {
     TT_SEAL_CHACHA20,
     TT_SEAL_AES256, /* only where tt_seal_has_aes */
@@ -65,7 +65,7 @@ typedef struct tt_seal {
     bool alive;
 } tt_seal;
 
-/* `key` is tt_noise_keys.send at one end and .receive at the other; wipe it after.
+/* `key` is tt_noise_keys.send at one end and .receive at the other; wipe it afterwards.
  * TT_ERR_NO_RESOURCE if libsodium cannot start. */
 tt_status tt_seal_init(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES]);
 /* The same with a cipher for payload blocks; tt_seal_init takes ChaCha20. */
@@ -73,7 +73,7 @@ tt_status tt_seal_init_with(tt_seal *seal, const uint8_t key[TT_SEAL_KEY_BYTES],
                             tt_seal_cipher cipher);
 void tt_seal_fini(tt_seal *seal);
 
-/* Does this processor have instructions for AES-256-GCM that libsodium uses? */
+/* True: this processor has instructions for AES-256-GCM that libsodium uses. */
 bool tt_seal_has_aes(void);
 
 /* TT_ERR_SHUT_DOWN after a failure or 2^64 - 1 heads. */
@@ -84,8 +84,8 @@ tt_status tt_seal_head(tt_seal *seal, const uint8_t head[TT_SEAL_HEAD_BYTES],
 tt_status tt_open_head(tt_seal *seal, const uint8_t sealed[TT_SEAL_SEALED_HEAD_BYTES],
                        uint8_t head_out[TT_SEAL_HEAD_BYTES]);
 
-/* What the receiver of a direction says to its sender when it gives up on it: bytes that only the
- * two know, from the direction's key. */
+/* Bytes that the receiver of a direction sends back when it rejects the sender's frames; derived
+ * from the direction's key, so that only the two ends can compute them. */
 void tt_seal_rejection(const uint8_t key[TT_SEAL_KEY_BYTES],
                        uint8_t rejection_out[TT_SEAL_REJECTION_BYTES]);
 
@@ -97,15 +97,15 @@ tt_status tt_seal_payload_block(tt_seal *seal, const uint8_t *plain, size_t coun
 tt_status tt_open_payload_block(tt_seal *seal, const uint8_t *sealed, size_t count,
                                 const uint8_t tag[TT_SEAL_TAG_BYTES], uint8_t *plain_out);
 
-/* The same in two steps, for blocks that other threads seal or open: the thread that drives the
- * link takes the places in the order of the wire; the rest may be done anywhere, in any order, and
- * only reads the state, which must not end meanwhile. The tag follows the sealed bytes.
+/* The same in two steps, for blocks that other threads seal or open. The thread that drives the
+ * link takes the places in the order of the wire; any thread may do the rest, in any order. It only
+ * reads the state, which must outlive it. The tag follows the sealed bytes.
  * TT_ERR_SHUT_DOWN as above. */
 tt_status tt_seal_take_place(tt_seal *seal, uint64_t *place_out);
 void tt_seal_block_at(const tt_seal *seal, uint64_t place, const uint8_t *plain, size_t count,
                       uint8_t *wire_out);
-/* TT_ERR_BAD_WIRE if this is not the block of that place; `plain_out` is then zero, and who drives
- * the link ends the state with tt_seal_fini. */
+/* TT_ERR_BAD_WIRE if this is not the block of that place; `plain_out` is then zero, and the thread
+ * that drives the link ends the state with tt_seal_fini. */
 tt_status tt_open_block_at(const tt_seal *seal, uint64_t place, const uint8_t *wire, size_t count,
                            uint8_t *plain_out);
 
@@ -115,7 +115,7 @@ uint64_t tt_seal_payload_wire_bytes(tt_seal_mode mode, uint32_t payload_bytes);
 /* Mode CRC: start with 0, feed the payload as it passes, then write or check the trailer. */
 uint32_t tt_seal_crc_add(uint32_t crc, const void *bytes, size_t count);
 void tt_seal_crc_encode(uint32_t crc, uint8_t trailer_out[TT_SEAL_CRC_BYTES]);
-/* TT_ERR_BAD_WIRE if the trailer is another. */
+/* TT_ERR_BAD_WIRE if the trailer differs. */
 tt_status tt_seal_crc_check(uint32_t crc, const uint8_t trailer[TT_SEAL_CRC_BYTES]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Goal: only the strictly next head or block of the right direction opens.
- * Method: a sender and a receiver per direction; sealed bytes are kept and played back wrongly. */
+ * Method: a sender and a receiver per direction; sealed bytes are recorded and replayed wrongly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

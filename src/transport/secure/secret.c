@@ -23,7 +23,7 @@
 
 enum {
     HEX_BYTES = 2 * TT_SECRET_BYTES,
-    RAW_BYTES_MAX = HEX_BYTES + 2, /* one more than a newline: longer is wrong, not cut */
+    RAW_BYTES_MAX = HEX_BYTES + 2, /* one more than with a newline: a longer key is an error */
     PATH_BYTES = PATH_MAX,
     FINGERPRINT_BYTES = 4,
 };
@@ -42,7 +42,7 @@ static bool is_hex_form(size_t count, const uint8_t *bytes)
     return count == HEX_BYTES || (count == HEX_BYTES + 1 && bytes[HEX_BYTES] == '\n');
 }
 
-/* 32 raw bytes, or 64 hex digits and at most one newline. An all-zero key is nobody's key. */
+/* 32 raw bytes, or 64 hex digits and at most one newline. An all-zero key is refused. */
 static bool parse_key(const uint8_t *bytes, size_t count, uint8_t key_out[TT_SECRET_BYTES])
 {
     uint8_t key[TT_SECRET_BYTES];
@@ -142,7 +142,7 @@ static bool is_private_file(int fd, const char *path, char *text)
 /* TT_IN_PROGRESS: there is no such file. */
 static tt_status load_key_file(const char *path, uint8_t key_out[TT_SECRET_BYTES], char *text)
 {
-    /* O_NONBLOCK: a FIFO put in its place must not hang us. */
+    /* O_NONBLOCK: a FIFO put in its place must not block this rank. */
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
@@ -227,7 +227,7 @@ static bool find_user_directory(const tt_secret_sources *sources, char directory
     if (!find_config_directory(sources, directory, text)) {
         return false;
     }
-    (void)mkdir(directory, 0700); /* where it fails the next one does, with the reason */
+    (void)mkdir(directory, 0700); /* if it fails, the next mkdir reports the cause */
     memcpy(directory + strlen(directory), "/tutti", sizeof("/tutti"));
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
         say(text, "cannot make %.300s: %s; set TUTTI_SECRET_FILE", directory, strerror(errno));
@@ -348,14 +348,14 @@ tt_status tt_secret_find(const tt_secret_sources *sources, tt_secret *secret_out
     if (status == TT_OK) {
         *secret_out = secret;
         if (secret.origin != TT_SECRET_FROM_ENVIRONMENT) {
-            text_out[0] = '\0'; /* a first "no such file" is no news once the key was made */
+            text_out[0] = '\0'; /* "no such file" no longer matters once the key is made */
         }
     }
     sodium_memzero(&secret, sizeof(secret));
     return status;
 }
 
-/* ", fingerprint 1f2e3d4c": a keyed hash, of which nobody gets back to 256 random bits. */
+/* ", fingerprint 1f2e3d4c": a keyed hash, from which 256 random bits cannot be recovered. */
 static void add_fingerprint(const uint8_t key[TT_SECRET_BYTES], char *text)
 {
     static const uint8_t message[] = "tutti secret fingerprint";
@@ -368,7 +368,7 @@ static void add_fingerprint(const uint8_t key[TT_SECRET_BYTES], char *text)
     (void)snprintf(text + length, TT_SECRET_TEXT_BYTES - length, ", fingerprint %s", hex);
 }
 
-/* A pipe is left alone: the rank that it is meant for reads it once. */
+/* A pipe is not read: its rank can read it only once. */
 static void describe_descriptor(const char *value, uint8_t key[TT_SECRET_BYTES], char *text)
 {
     uint8_t bytes[RAW_BYTES_MAX];

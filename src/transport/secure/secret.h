@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * secret.h - where the job's 32-byte key comes from.
+ * secret.h - source of the job's 32-byte key.
  *
- * The first source that is named wins, and if it is bad the search ends there: a rank must never
- * fall through to another key than its peers.
+ * The first source that is named wins, and if it is invalid the search ends there: a rank must
+ * never fall through to another key than its peers.
  *
  *     TUTTI_SECRET_FD    descriptor inherited from the launcher: a file (memfd), which every
  *                        context of the process reads, or a pipe, read once and closed
  *     TUTTI_SECRET_FILE  regular file of this user, mode 0600 or stricter, no symbolic link
- *     TUTTI_SECRET       64 hex digits; others can read it in /proc, so it is warned of and unset
+ *     TUTTI_SECRET       64 hex digits; others can read it in /proc, so a warning is logged and it
+ *                        is unset
  *     the caller's blob  from a launcher's key-value store
  *     the user's key     $XDG_CONFIG_HOME/tutti/key or ~/.config/tutti/key, made on first use;
  *                        the job key is BLAKE2b(key = user's key, message = job id)
  *
- * Descriptor and file hold 32 raw bytes, or 64 hex digits and perhaps a newline.
+ * Descriptor and file hold 32 raw bytes, or 64 hex digits and an optional newline.
  *
  * Layer:   transport; may include base/ only. Reads files; the environment through a callback.
  * Threads: any; a pipe in FD and TUTTI_SECRET are used up by the first call.
@@ -56,13 +57,13 @@ typedef struct tt_secret {
     tt_secret_origin origin;
 } tt_secret;
 
-/* On failure TT_ERR_REFUSED (a source is bad, or there is none) and `text_out`, of
+/* On failure TT_ERR_REFUSED (a source is invalid, or there is none) and `text_out`, of
  * TT_SECRET_TEXT_BYTES, names the source and the cure. On success `text_out` is empty or a
  * warning to log once. */
 tt_status tt_secret_find(const tt_secret_sources *sources, tt_secret *secret_out, char *text_out);
 
-/* Which source a job started here would use, for people: its name, and a fingerprint by which two
- * hosts can be compared. Nothing is used up, unset or made. Needs `lookup` and `user` only. */
+/* Describes the source that a job started here would use: its name, and a fingerprint to compare
+ * two hosts. Nothing is used up, unset or made. Needs `lookup` and `user` only. */
 void tt_secret_describe(const tt_secret_sources *sources, char text_out[TT_SECRET_TEXT_BYTES]);
 
 void tt_secret_wipe(tt_secret *secret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the key comes from the first source that is named, only from places nobody else can
+ * Goal: the key comes from the first source that is named, only from places that no other user can
  * write or read, and no failure falls through to another key.
  * Method: a private directory, an environment that is an array, real files and pipes. */
 #include <setjmp.h>
@@ -259,7 +259,7 @@ static void test_a_bad_descriptor_is_refused(void **state)
     }
 }
 
-static void test_the_environment_is_accepted_warned_of_and_unset(void **state)
+static void test_a_key_in_the_environment_is_accepted_with_a_warning_and_unset(void **state)
 {
     fixture *f = *state;
 
@@ -326,8 +326,7 @@ static void test_home_serves_where_xdg_is_unset_or_relative(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-/* Every source, described; the key's digits are in no text, and the same key has one fingerprint.
- */
+/* Describes every source: no text has digits of the key, and the same key has one fingerprint. */
 static void test_a_description_has_the_source_and_a_fingerprint_only(void **state)
 {
     fixture *f = *state;
@@ -360,7 +359,7 @@ static void test_a_description_has_the_source_and_a_fingerprint_only(void **stat
     (void)close(fd);
 }
 
-static void test_a_description_of_what_is_no_key_does_not_show_it(void **state)
+static void test_the_description_of_an_invalid_key_does_not_show_it(void **state)
 {
     fixture *f = *state;
 
@@ -368,10 +367,10 @@ static void test_a_description_of_what_is_no_key_does_not_show_it(void **state)
     tt_secret_describe(&f->sources, f->text);
     assert_non_null(strstr(f->text, "not a key"));
     assert_null(strstr(f->text, "horse"));
-    assert_null(strstr(f->text, "fingerprint")); /* it could be guessed from one */
+    assert_null(strstr(f->text, "fingerprint")); /* the text could be guessed from a fingerprint */
 }
 
-static void test_no_source_at_all_names_the_cure(void **state)
+static void test_the_error_without_any_source_names_the_cure(void **state)
 {
     fixture *f = *state;
 
@@ -393,17 +392,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_contents_that_are_no_key_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_descriptor_is_read_once_and_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_bad_descriptor_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_environment_is_accepted_warned_of_and_unset, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_key_in_the_environment_is_accepted_with_a_warning_and_unset, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_blob_of_the_launcher_is_used, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_derived_key_is_stable_per_job_and_private, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_home_serves_where_xdg_is_unset_or_relative, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(test_no_source_at_all_names_the_cure, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_error_without_any_source_names_the_cure, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_description_has_the_source_and_a_fingerprint_only,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_description_of_what_is_no_key_does_not_show_it,
+        cmocka_unit_test_setup_teardown(test_the_description_of_an_invalid_key_does_not_show_it,
                                         setup, teardown),
     };
 

@@ -2,16 +2,15 @@
  *
  * arena.c - first-fit heap with coalescing over a sparse shared file.
  *
- * Blocks form one list in order of address, free and used alternating as they come; two free
- * neighbours never stand side by side. Allocation happens when tensors are created, so a linear
- * walk is good enough.
+ * Free and used blocks form one list in order of address; two free blocks are never adjacent.
+ * Allocation happens when tensors are created, so a linear walk is good enough.
  *
  * Invariants:
  *  (1) The blocks cover the span without gap or overlap.
  *  (2) Pages of a used block exist, so that no store can end in SIGBUS.
  *  (3) No byte of shared memory is ever read to make a decision.
- *  (4) Pages are made in pieces, and only while the host and its control groups have more than a
- *      reserve left: at their limit the kernel kills instead of refusing.
+ *  (4) Pages are populated in pieces, and only while the host and its control groups have more than
+ *      a reserve left: at their limit the kernel kills the process instead of failing the call.
  */
 #include "transport/shm/arena.h"
 
@@ -40,9 +39,9 @@ enum {
     PAGED_BYTES_MIN = 64 * 1024,      /* from here on blocks are whole pages */
     HOLE_BYTES_MIN = 1024 * 1024,     /* from here on release gives the pages back */
     HUGE_BYTES_MIN = 4 * 1024 * 1024, /* from here on blocks begin at huge pages */
-    COLLAPSE_BYTES_MIN = 512 * 1024,  /* from here on they lie in them, if the kernel lets them */
+    COLLAPSE_BYTES_MIN = 512 * 1024,  /* from here on lasting blocks are put into huge pages */
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
-    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before memory is looked at again */
+    UNCHECKED_BYTES_MAX = 1024 * 1024, /* of small blocks, before free memory is checked again */
 };
 
 typedef struct block {
@@ -56,7 +55,7 @@ struct tt_arena {
     pthread_mutex_t mutex; /* guards everything below */
     block *first;
     uint64_t bytes_used;
-    uint64_t bytes_unchecked; /* given since memory was last looked at */
+    uint64_t bytes_unchecked; /* allocated since free memory was last checked */
 };
 
 static block *block_create(uint64_t offset, uint64_t bytes)
@@ -79,7 +78,7 @@ static void block_insert_after(block *left, block *right)
     left->next = right;
 }
 
-/* Take `right`, a free neighbour, into `left`. */
+/* Merge `right`, a free neighbour, into `left`. */
 static void block_absorb(block *left, block *right)
 {
     TT_ASSERT(left->offset + left->bytes == right->offset);
@@ -143,7 +142,7 @@ static block *block_find_fit(block *first, uint64_t bytes, uint64_t alignment, u
 
 static void punch_hole(const tt_arena *arena, const block *target)
 {
-    /* Failing only means that the pages stay. */
+    /* On failure the pages merely stay. */
     (void)fallocate(arena->span.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     (off_t)(arena->span.file_offset + target->offset), (off_t)target->bytes);
 }
@@ -156,10 +155,9 @@ static void explain(char *why_out, const char *format, uint64_t wanted, uint64_t
     }
 }
 
-/* Put a piece of a block into huge pages, which exist then. Asked for in this way they are had
- * whatever the host's setting for shared memory is, and much sooner than as many small ones: one
- * small page of each is made to exist, the kernel makes the rest. What lies beside the piece is
- * kept. */
+/* Populate a piece of a block with huge pages. A collapse works whatever the host's setting for
+ * shared memory is, and is much faster than as many small pages: one small page of each huge page
+ * is populated, and the kernel adds the rest. Bytes beside the piece are kept. */
 static bool collapse(const tt_arena *arena, uint64_t offset, uint64_t bytes)
 {
     const uint64_t first = offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
@@ -172,7 +170,7 @@ static bool collapse(const tt_arena *arena, uint64_t offset, uint64_t bytes)
     return madvise(arena->span.memory + first, end - first, MADV_COLLAPSE) == 0;
 }
 
-/* Make the pages of a piece of `target` exist. */
+/* Populate the pages of a piece. */
 static tt_status make_pages(const tt_arena *arena, uint64_t offset, uint64_t bytes,
                             const block *target, bool is_lasting)
 {
@@ -192,8 +190,8 @@ static tt_status make_pages(const tt_arena *arena, uint64_t offset, uint64_t byt
                : TT_ERR_NO_MEMORY;
 }
 
-/* The next piece of a block that may be made to exist, of `bytes` that are left of it; 0: none, the
- * host or a control group is at its limit. */
+/* Bytes of the next piece of a block to populate, of `bytes` that are left of it; 0: none, the host
+ * or a control group is at its limit. */
 static uint64_t next_piece(tt_arena *arena, uint64_t bytes, char *why_out)
 {
     uint64_t available = 0;
@@ -212,7 +210,7 @@ static uint64_t next_piece(tt_arena *arena, uint64_t bytes, char *why_out)
     return piece;
 }
 
-/* Make the pages of `target` exist and be zero, whatever lay there before. */
+/* Populate the pages of `target` with zeros, whatever lay there before. */
 static tt_status block_populate(tt_arena *arena, const block *target, bool is_lasting,
                                 char *why_out)
 {

@@ -2,8 +2,8 @@
  *
  * arena.h - heap for tensors inside a shared mapping.
  *
- * The mapping is large and sparse; pages exist only for what is allocated. What is free and what
- * is used is kept in private memory of the owner, because peers can write to every shared byte.
+ * The mapping is large and sparse; pages exist only for allocated blocks. The lists of free and
+ * used blocks lie in private memory of the owner, because peers can write to every shared byte.
  *
  * Layer:   transport; may include base/ only.
  * Threads: any thread may allocate, release and locate.
@@ -22,8 +22,8 @@ enum { TT_ARENA_WHY_BYTES = 160 };
 
 typedef struct tt_arena tt_arena;
 
-/* What the heap manages: `bytes` at `memory`, which map `descriptor` from `file_offset` on. All
- * but the descriptor are multiples of 2 MiB. The descriptor is borrowed. */
+/* Memory that the heap manages: `bytes` at `memory`, which map `descriptor` from `file_offset` on.
+ * All but the descriptor are multiples of 2 MiB. The descriptor is borrowed. */
 typedef struct tt_arena_span {
     uint8_t *memory;
     uint64_t bytes;
@@ -31,28 +31,27 @@ typedef struct tt_arena_span {
     int descriptor;
 } tt_arena_span;
 
-/* The caller destroys it; blocks still allocated go with it. */
+/* The caller destroys it, which frees blocks still allocated. */
 tt_status tt_arena_create(const tt_arena_span *span, tt_arena **arena_out);
 void tt_arena_destroy(tt_arena *arena);
 
-/* Zeroed memory that exists: touching it cannot fail later. 64-byte aligned; from 4 MiB on 2 MiB
+/* Zeroed, populated memory: touching it cannot fail later. 64-byte aligned; from 4 MiB on 2 MiB
  * aligned, in huge pages where the kernel gives them. On failure `why_out` (may be NULL) names
- * what is exhausted. */
+ * the exhausted resource. */
 tt_status tt_arena_allocate(tt_arena *arena, size_t bytes, void **memory_out,
                             char why_out[TT_ARENA_WHY_BYTES]);
-/* The same for memory that is kept: from 512 KiB on the kernel is urged to give huge pages, which
- * takes some ms that do not pay for memory that soon goes back. */
+/* The same for long-lived memory: from 512 KiB on huge pages are requested explicitly, which takes
+ * some ms and does not pay for memory that is soon released. */
 tt_status tt_arena_allocate_lasting(tt_arena *arena, size_t bytes, void **memory_out,
                                     char why_out[TT_ARENA_WHY_BYTES]);
 
-/* TT_ERR_BAD_ARGUMENT if `memory` is nothing that tt_arena_allocate gave and that is still in use.
- */
+/* TT_ERR_BAD_ARGUMENT if `memory` is not an allocated block of this arena. */
 tt_status tt_arena_release(tt_arena *arena, void *memory);
 
 /* Offset of memory[0..bytes) from the arena's start; false if it does not lie in the arena. */
 bool tt_arena_locate(const tt_arena *arena, const void *memory, size_t bytes, uint64_t *offset_out);
 
-/* Bytes handed out now, rounding included. */
+/* Bytes allocated now, rounding included. */
 uint64_t tt_arena_bytes_used(tt_arena *arena);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * arena_test.c - the heap against a model: random allocations, each filled with its own pattern;
- * overlap, loss, dirt and leaks all show.
+ * arena_test.c - the heap against a model: random allocations, each filled with its own pattern,
+ * so that overlap, loss, memory that is not zeroed and leaks are detected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +99,7 @@ static void test_blocks_are_zeroed_aligned_and_never_overlap(void **state)
     tt_segment_release(segment);
 }
 
-static void test_a_full_arena_names_itself_and_stays_usable(void **state)
+static void test_the_error_of_a_full_arena_names_it_and_it_stays_usable(void **state)
 {
     (void)state;
     tt_segment *segment = make_segment(4 * MIB);
@@ -133,7 +133,7 @@ static void test_more_than_the_host_has_is_an_error_and_no_signal(void **state)
     tt_segment_release(segment);
 }
 
-static void test_what_was_never_given_cannot_be_released(void **state)
+static void test_memory_that_was_never_allocated_cannot_be_released(void **state)
 {
     (void)state;
     tt_segment *segment = make_segment(4 * MIB);
@@ -167,7 +167,7 @@ static void test_release_gives_pages_back(void **state)
     tt_segment_release(segment);
 }
 
-static void test_locate_and_view_agree_and_refuse_what_lies_outside(void **state)
+static void test_locate_and_view_agree_and_refuse_memory_outside(void **state)
 {
     (void)state;
     tt_segment *segment = make_segment(4 * MIB);
@@ -192,11 +192,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_zeroed_aligned_and_never_overlap),
-        cmocka_unit_test(test_a_full_arena_names_itself_and_stays_usable),
+        cmocka_unit_test(test_the_error_of_a_full_arena_names_it_and_it_stays_usable),
         cmocka_unit_test(test_more_than_the_host_has_is_an_error_and_no_signal),
-        cmocka_unit_test(test_what_was_never_given_cannot_be_released),
+        cmocka_unit_test(test_memory_that_was_never_allocated_cannot_be_released),
         cmocka_unit_test(test_release_gives_pages_back),
-        cmocka_unit_test(test_locate_and_view_agree_and_refuse_what_lies_outside),
+        cmocka_unit_test(test_locate_and_view_agree_and_refuse_memory_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

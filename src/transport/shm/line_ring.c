@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 
-enum { FRAGMENT_LINES_MAX = 257 }; /* a payload of TT_INLINE_BYTES_MAX goes in one piece */
+enum { FRAGMENT_LINES_MAX = 257 }; /* a payload of TT_INLINE_BYTES_MAX fits one fragment */
 
 static uint32_t fragment_lines_max(uint64_t line_count)
 {
@@ -83,8 +83,8 @@ void tt_ring_load(const tt_ring_in *ring, uint64_t position, uint8_t *target, si
     }
 }
 
-/* The builtin asks for ownership only where the compiler may assume the instruction; every 64-bit
- * x86 accepts it. Measured: 40 of 330 ns one way. */
+/* The builtin fetches for ownership only where the compiler may assume the instruction; every
+ * 64-bit x86 accepts it. Measured: saves 40 of 330 ns one way. */
 static void fetch_for_writing(const void *address)
 {
 #if defined(__x86_64__)
@@ -97,7 +97,7 @@ static void fetch_for_writing(const void *address)
 /* At most eight bytes; shorter than a call of memcpy. */
 static void copy_few(uint8_t *target, const uint8_t *source, uint32_t bytes)
 {
-    if (bytes >= 4) { /* twice where they overlap */
+    if (bytes >= 4) { /* overlapping bytes are copied twice */
         memcpy(target, source, 4);
         memcpy(target + bytes - 4, source + bytes - 4, 4);
     } else if (bytes > 0) {
@@ -123,7 +123,7 @@ static void publish(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes, uint64
     atomic_exchange_explicit(&line->word, word, memory_order_seq_cst); /* (4) */
     ring->position += lines;
     ring->sequence++;
-    /* The line that the next small fragment will zero: own it before somebody waits for it. */
+    /* The line that the next small fragment will zero: own it before a peer waits for it. */
     fetch_for_writing(&ring->lines[(ring->position + 1) & ring->mask]);
 }
 

@@ -2,21 +2,21 @@
  *
  * line_ring.h - one-way path for frames through shared memory: one producer, one consumer.
  *
- * The ring is made of 64-byte lines in the receiver's segment. What travels in one piece is a
- * fragment: its first line carries {word, head, 8 payload bytes} for the first fragment of a frame
+ * The ring is made of 64-byte lines in the receiver's segment. Frames travel in fragments. The
+ * first line of a fragment carries {word, head, 8 payload bytes} for the first fragment of a frame
  * and {word, 56 payload bytes} for the following ones; the rest of the payload fills the next
- * lines. The word tells size, kind and number; zero means: nothing here yet.
+ * lines. The word holds size, kind and number; zero means that nothing has been published.
  *
  * Word: bits 0-23 payload bytes of the fragment | 24-30 kind | 31 one | 32-63 number of the
- * fragment. The number is not needed for order; it catches a peer that scribbles.
+ * fragment. The number is not needed for order; it detects a peer that corrupts the ring.
  *
  * Invariants:
  *  (1) The word is stored last. Before that the word of the line after the fragment is zeroed, so
  *      that the consumer never takes old payload bytes for a word.
  *  (2) Hence at least one line stays free.
- *  (3) The consumer copies a line out before it looks at it; sizes are checked against constants.
+ *  (3) The consumer copies a line out before it checks it; sizes are checked against constants.
  *  (4) Publishing a word and announcing free lines are sequentially consistent with the wake words:
- *      who goes to sleep and looks once more cannot miss them.
+ *      a rank that sets its wake word and then checks once more before it sleeps cannot miss them.
  *
  * Layer:   transport; may include platform/platform.h and base/.
  * Threads: one thread at a time per end.
@@ -79,7 +79,7 @@ typedef struct tt_ring_out {
 /* Consumer's end. */
 typedef struct tt_ring_in {
     tt_ring_control *control;
-    _Atomic uint64_t *consumed; /* where the producer learns of free lines */
+    _Atomic uint64_t *consumed; /* read by the producer to find free lines */
     tt_ring_line *lines;
     uint64_t mask;
     uint64_t position; /* lines read */
@@ -128,11 +128,10 @@ static inline uint32_t tt_ring_fragment_bytes_max(const tt_ring_out *ring, tt_ri
     return tt_ring_bytes_max(ring->fragment_lines_max, kind);
 }
 
-/* TT_OK: there is room. TT_IN_PROGRESS: not yet. TT_ERR_BAD_WIRE: the peer's word makes no sense.
- */
+/* TT_OK: there is room. TT_IN_PROGRESS: not yet. TT_ERR_BAD_WIRE: the peer's word is invalid. */
 tt_status tt_ring_room(tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes);
 
-/* The same from what was seen of the consumer so far: false may mean that there is room by now. */
+/* The same from the consumer's last known position: false may be out of date. */
 static inline bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint32_t bytes)
 {
     const uint64_t wanted = tt_ring_lines(kind, bytes) + 1; /* (2) */
@@ -144,13 +143,14 @@ static inline bool tt_ring_fits(const tt_ring_out *ring, tt_ring_kind kind, uint
 void tt_ring_put(tt_ring_out *ring, tt_ring_kind kind, const tt_head *head, const void *payload,
                  uint32_t bytes);
 
-/* A fragment will be put soon: fetch its line. */
+/* A fragment follows soon: prefetch its line. */
 void tt_ring_expect(const tt_ring_out *ring);
 
-/* Ask the consumer to ring when it has made room, or no longer. Look for room again afterwards. */
+/* Request a wake-up from the consumer once it has made room, or cancel the request. Check for room
+ * again afterwards. */
 void tt_ring_set_starved(tt_ring_out *ring, bool starved);
 
-/* Nothing is there. What a pass costs that finds nothing, so it is here. */
+/* No fragment has arrived. Inline, because this is the whole cost of an idle pass. */
 static inline bool tt_ring_is_empty(const tt_ring_in *ring)
 {
     const tt_ring_line *line = &ring->lines[ring->position & ring->mask];
@@ -198,7 +198,7 @@ static inline void tt_ring_take(tt_ring_in *ring, const tt_ring_fragment *fragme
     atomic_store_explicit(ring->consumed, ring->position, memory_order_release);
 }
 
-/* After taking: make the freed lines known with a full barrier; true if the producer waits. */
+/* After taking: publish the freed lines with a full barrier; true if the producer waits. */
 bool tt_ring_announce(tt_ring_in *ring);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * line_ring_test.c - fragments through the smallest ring, at every alignment, and words that lie.
+ * line_ring_test.c - fragments through the smallest ring, at every alignment, and invalid words.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void pair_init(pair *ends)
 static void fill(uint8_t *bytes, size_t count, uint32_t salt)
 {
     for (size_t i = 0; i < count; i++) {
-        /* 0xff and large values make payload lines look like words as much as they can. */
+        /* Large values: payload lines look as much like words as possible. */
         bytes[i] = (uint8_t)(0x81 + i * 7 + salt);
     }
 }
@@ -80,7 +80,7 @@ static void test_every_size_arrives_at_every_alignment(void **state)
     free(ends.memory);
 }
 
-static void test_a_full_ring_says_not_yet_until_lines_are_taken(void **state)
+static void test_a_full_ring_has_no_room_until_lines_are_taken(void **state)
 {
     (void)state;
     pair ends;
@@ -115,7 +115,7 @@ static void expect_malformed(pair *ends, uint64_t word)
     assert_int_equal(tt_ring_peek(&ends->in, &fragment), TT_ERR_BAD_WIRE);
 }
 
-static void test_words_that_make_no_sense_are_malformed(void **state)
+static void test_invalid_words_are_malformed(void **state)
 {
     (void)state;
     pair ends;
@@ -157,8 +157,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size_arrives_at_every_alignment),
-        cmocka_unit_test(test_a_full_ring_says_not_yet_until_lines_are_taken),
-        cmocka_unit_test(test_words_that_make_no_sense_are_malformed),
+        cmocka_unit_test(test_a_full_ring_has_no_room_until_lines_are_taken),
+        cmocka_unit_test(test_invalid_words_are_malformed),
         cmocka_unit_test(test_a_consumer_that_claims_too_much_or_goes_back_is_malformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

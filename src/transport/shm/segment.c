@@ -35,7 +35,7 @@ enum {
     CORE_OFFSET = 256,
     HUGE_PAGE_BYTES = 2 * 1024 * 1024,
     ARENA_BYTES_MIN = HUGE_PAGE_BYTES,
-    UNMAP_ASIDE_BYTES_MIN = 16 * 1024 * 1024, /* some milliseconds of unmapping */
+    UNMAP_ASIDE_BYTES_MIN = 16 * 1024 * 1024, /* takes some milliseconds to unmap */
     UNMAP_STEP_BYTES = 4 * 1024 * 1024,
     UNMAP_STEPS_MAX = 4096,
     UNMAPPER_NICE = 10,
@@ -135,13 +135,13 @@ static uint8_t *map_aligned(int descriptor, uint64_t bytes)
     if (after > 0) {
         munmap(start + bytes, after);
     }
-    /* Else unmapping notes for the kernel's page replacement that each page was used, under a lock
-     * of all processes: half the time of leaving a job. */
+    /* Otherwise unmapping marks each page as accessed for the kernel's page replacement, under a
+     * lock that all processes share: half the time of leaving a job. */
     (void)madvise(start, bytes, MADV_RANDOM);
     return start;
 }
 
-/* As much as the host has, but so that all local ranks' segments fit one address space. */
+/* The host's memory, limited so that all local ranks' segments fit one address space. */
 static uint64_t default_arena_bytes(uint32_t local_count)
 {
     const uint64_t share = ADDRESS_BYTES / (local_count > 0 ? local_count : 1);
@@ -247,7 +247,7 @@ tt_status tt_segment_create(const tt_segment_config *config, tt_segment **segmen
     return TT_OK;
 }
 
-/* Size and seals first: they are the kernel's word. Then the header, from a private copy. */
+/* Size and seals first: the kernel vouches for them. Then the header, from a private copy. */
 static tt_status check_foreign(int descriptor, const tt_segment_config *expected,
                                tt_segment *segment, char *why_out)
 {
@@ -258,12 +258,12 @@ static tt_status check_foreign(int descriptor, const tt_segment_config *expected
     const int seals = fcntl(descriptor, F_GET_SEALS);
     if (!S_ISREG(facts.st_mode) || seals < 0 ||
         (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
-        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's descriptor is no sealed memfd", 0);
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's descriptor is not a sealed memfd", 0);
     }
     segment_header header;
     if (pread(descriptor, &header, sizeof header, 0) != (ssize_t)sizeof header ||
         header.magic != SEGMENT_MAGIC || header.version != SEGMENT_VERSION) {
-        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's segment has a foreign header", 0);
+        return fail(TT_ERR_BAD_WIRE, why_out, "a peer's segment has an invalid header", 0);
     }
     segment->facts = (tt_segment_config){
         .local_index = header.local_index,
@@ -350,7 +350,7 @@ static void unmap_all(mapping_list *list)
     free(list);
 }
 
-/* Piece by piece: a large munmap holds up every mmap of the process, such as those of joining. */
+/* Piece by piece: a large munmap blocks every mmap of the process, such as those of joining. */
 static void empty_slowly(const mapping *target)
 {
     const uint64_t step =
@@ -372,7 +372,7 @@ static void *unmapper_main(void *argument)
     return NULL;
 }
 
-/* False: there is no thread to be had, the list is still the caller's. */
+/* False: no thread could be started; the list is still the caller's. */
 static bool unmap_aside(mapping_list *list)
 {
     pthread_attr_t attributes;
@@ -382,7 +382,8 @@ static bool unmap_aside(mapping_list *list)
         (void)madvise(list->mappings[i].memory, list->mappings[i].bytes, MADV_DONTFORK);
     }
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for it */
+    (void)pthread_sigmask(SIG_SETMASK, &all,
+                          &before); /* it must not handle the program's signals */
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     const bool is_started = pthread_create(&thread, &attributes, unmapper_main, list) == 0;
@@ -391,7 +392,7 @@ static bool unmap_aside(mapping_list *list)
     return is_started;
 }
 
-/* The ranks of a host use about the same, so the own arena stands for all. */
+/* The ranks of a host use about the same, so only this rank's own arena is measured. */
 static bool holds_much(tt_segment *const *segments, uint32_t count)
 {
     uint64_t used = 0;

@@ -8,7 +8,7 @@
  *
  * Layer:   transport; may include base/ only.
  * Threads: retain and release from any thread; the rest is constant once made.
- * Memory:  counted references; the mapping goes with the last one.
+ * Memory:  counted references; releasing the last one unmaps it.
  */
 #ifndef TUTTI_TRANSPORT_SHM_SEGMENT_H
 #define TUTTI_TRANSPORT_SHM_SEGMENT_H
@@ -28,10 +28,10 @@ enum {
     TT_SEGMENT_WHY_BYTES = TT_ARENA_WHY_BYTES,
 };
 
-/* What the owner of a segment is doing; senders ring only for ASLEEP. */
+/* State of a segment's owner; senders ring the bell only for ASLEEP. */
 typedef enum tt_wake {
     TT_WAKE_DRIVING,
-    TT_WAKE_LINGERING, /* between two blocking calls: nobody polls right now, somebody soon will */
+    TT_WAKE_LINGERING, /* between two blocking calls: no thread polls now, one soon will */
     TT_WAKE_ASLEEP,
 } tt_wake;
 
@@ -54,23 +54,23 @@ tt_status tt_segment_create(const tt_segment_config *config, tt_segment **segmen
 tt_status tt_segment_attach(int descriptor, const tt_segment_config *expected,
                             tt_segment **segment_out, char why_out[TT_SEGMENT_WHY_BYTES]);
 
-/* Another reference; this is how a rank of the same process attaches: one mapping for both. */
+/* Another reference. A rank of the same process attaches in this way: one mapping for both. */
 tt_segment *tt_segment_retain(tt_segment *segment);
 void tt_segment_release(tt_segment *segment);
 
-/* Release `count` segments, of which any may be NULL. Where many pages hang on them, giving them
- * back to the kernel takes longer than leaving and joining a job: then a thread does it that
- * nobody waits for. Forked children do not see the mappings from here on. */
+/* Release `count` segments, of which any may be NULL. Returning many pages to the kernel takes
+ * longer than leaving and joining a job: a detached thread does it then. Forked children do not
+ * see the mappings from here on. */
 void tt_segment_release_all(tt_segment *const *segments, uint32_t count);
 
-/* To pass to peers; the segment's own, -1 for an attached one. */
+/* Descriptor to pass to peers; owned by the segment, -1 for an attached one. */
 int tt_segment_descriptor(const tt_segment *segment);
 const tt_segment_config *tt_segment_facts(const tt_segment *segment);
 
-/* One of tt_wake. Peers can write it: trust nothing in it. */
+/* One of tt_wake. Peers can write it: not trusted. */
 _Atomic uint32_t *tt_segment_wake_word(const tt_segment *segment);
 
-/* Core on which the owner was last seen waiting, + 1; 0: not known. Trust nothing in it. */
+/* Core on which the owner last waited, + 1; 0: not known. Not trusted. */
 _Atomic uint32_t *tt_segment_core_word(const tt_segment *segment);
 
 /* Memory of the ring through which local rank `sender` sends to the owner. */
@@ -82,8 +82,8 @@ tt_arena *tt_segment_arena(const tt_segment *segment);
 /* Address of arena bytes [offset, offset + bytes), or NULL if they do not lie inside. */
 void *tt_segment_view(const tt_segment *segment, uint64_t offset, size_t bytes);
 
-/* In a forked child: no descriptor stays, nothing shared can be written. Only calls that are safe
- * after fork. The segment must not be used, nor released, in the child. */
+/* In a forked child: closes the descriptor and makes shared memory unwritable, by calls that are
+ * safe after fork only. The child must neither use nor release the segment. */
 void tt_segment_child_after_fork(tt_segment *segment);
 
 #endif

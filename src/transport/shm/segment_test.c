@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * segment_test.c - a segment maps for a peer, and everything that is no segment is refused.
+ * segment_test.c - a peer can map a segment; any other file is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static tt_segment *make_segment(void)
     return segment;
 }
 
-/* A copy of the segment's file that can be spoiled. */
+/* A copy of the segment's file, for the test to corrupt. */
 static int copy_of(const tt_segment *segment, off_t extra_bytes, unsigned seals)
 {
     uint8_t page[4096];
@@ -76,7 +76,7 @@ static void refuse(int descriptor, const tt_segment_config *expected, const char
     assert_null(attached);
 }
 
-static void test_what_is_no_segment_of_this_host_is_refused(void **state)
+static void test_a_file_that_is_no_segment_of_this_host_is_refused(void **state)
 {
     (void)state;
     tt_segment *own = make_segment();
@@ -164,7 +164,7 @@ static bool is_mapped(void *memory)
     return mincore(memory, 4096, &page) == 0;
 }
 
-/* Much memory goes a little later, by another thread; a little at once. */
+/* Another thread unmaps much memory a little later; little memory is unmapped at once. */
 static void test_released_segments_are_unmapped(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_attached_segment_shows_the_owners_memory),
-        cmocka_unit_test(test_what_is_no_segment_of_this_host_is_refused),
+        cmocka_unit_test(test_a_file_that_is_no_segment_of_this_host_is_refused),
         cmocka_unit_test(test_the_file_cannot_change_its_size),
         cmocka_unit_test(test_sizes_out_of_range_are_refused),
         cmocka_unit_test(test_a_forked_child_cannot_write_the_parents_memory),

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shm.c - frames through rings in shared memory; see shm.h for the invariants, ring.h for the
- * format and segment.h for where the rings lie.
+ * shm.c - frames through rings in shared memory; see shm.h for the invariants, line_ring.h for the
+ * format and segment.h for the place of the rings.
  *
- * Waking, both ways, by one argument: the one side stores (a line; free lines) with a full
+ * One argument covers waking in both directions: one side stores (a line; free lines) with a full
  * barrier and then reads the peer's wake word; the other side stores ASLEEP with a full barrier
- * and then looks at the ring. At least one of them sees the other. Who exchanges ASLEEP away
- * rings, so one sleep costs one byte however many senders there are.
+ * and then checks the ring. At least one of them sees the other's store. Only the sender whose
+ * exchange replaces ASLEEP rings the bell, so one sleep costs one byte however many senders there
+ * are.
  */
 #include "transport/shm/shm.h"
 
@@ -55,9 +56,9 @@ typedef struct shm_link {
     tt_frame_queue queue;
     uint8_t *bounce;      /* TT_INLINE_BYTES_MAX: small payloads of several lines */
     uint8_t *recall_copy; /* TT_PAYLOAD_BYTES_MAX: the rest of a recalled frame */
-    const char *gone;     /* the peer is gone, and how it was seen; NULL while it lives */
+    const char *gone;     /* how the end of the peer was detected; NULL while it lives */
     int socket, pidfd;
-    bool starved; /* as told to the peer */
+    bool starved; /* as published to the peer */
     bool closing, goodbye_put;
 } shm_link;
 
@@ -87,12 +88,12 @@ static void wake_peer(shm_link *shm)
             TT_WAKE_ASLEEP) {
         return;
     }
-    /* A full socket has rung already; a broken one shows in its own time. */
+    /* A full socket already wakes the peer; a broken one is detected by poll. */
     const char bell = 0;
     (void)!send(shm->socket, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Room for a fragment. Who finds none asks to be told, and looks once more. */
+/* True: the ring has room for a fragment. If not, request a wake-up and check once more. */
 static bool has_room(shm_link *shm, tt_ring_kind kind, uint32_t bytes)
 {
     tt_status status = tt_ring_room(&shm->out, kind, bytes);
@@ -107,7 +108,7 @@ static bool has_room(shm_link *shm, tt_ring_kind kind, uint32_t bytes)
     return status == TT_OK;
 }
 
-/* Write fragments of the current frame while there is room; true when it is out. */
+/* Write fragments of the current frame while there is room; true when all are written. */
 static bool write_current(shm_link *shm, uint32_t *budget)
 {
     outgoing *current = &shm->current;
@@ -133,7 +134,7 @@ static bool write_current(shm_link *shm, uint32_t *budget)
     return true;
 }
 
-/* A frame that goes in one piece into an idle link with room; false: it has to queue. */
+/* Send a frame of one fragment through an idle link with room; false: it must be queued. */
 static bool send_whole(shm_link *shm, const tt_send *send)
 {
     const uint32_t bytes = send->head->payload_bytes;
@@ -149,7 +150,7 @@ static bool send_whole(shm_link *shm, const tt_send *send)
     return true;
 }
 
-/* Where the next fragments will show. */
+/* Set link->arrivals to the words of the next fragments. */
 static void watch_rings(shm_link *shm)
 {
     const tt_ring_in *in = &shm->in, *board = &shm->board;
@@ -231,8 +232,9 @@ static bool put_goodbye(shm_link *shm)
     return true;
 }
 
-/* The peer has left and will not read what waits for it: payloads are their owners' again. It may
- * still wait for others; our goodbye tells it that this process may exit. */
+/* The peer has left and will not read waiting frames: their payloads are given back. The peer may
+ * still wait for other ranks; after our goodbye it does not take the end of this process for a
+ * death. */
 static void leave(shm_link *shm)
 {
     const tt_machine *machine = shm->link.machine;
@@ -242,7 +244,7 @@ static void leave(shm_link *shm)
         (void)put_goodbye(shm);
     }
     if (shm->link.state != TT_LINK_UP) {
-        return; /* its ring makes no sense */
+        return; /* its ring is corrupt */
     }
     shm->current.active = false;
     shm->arriving.active = false;
@@ -258,7 +260,7 @@ static void leave(shm_link *shm)
 }
 
 /* Make the most urgent waiting frame the current one, but only once it can begin: until then a
- * more urgent one may still pass it. */
+ * more urgent one may still overtake it. */
 static bool begin_next(shm_link *shm)
 {
     const tt_queued_frame *top = tt_frame_queue_top(&shm->queue);
@@ -274,7 +276,7 @@ static bool begin_next(shm_link *shm)
     return tt_frame_queue_pop(&shm->queue, &shm->current.frame);
 }
 
-/* Write what waits. */
+/* Write waiting frames. */
 static bool pump_out(shm_link *shm)
 {
     const tt_machine *machine = shm->link.machine;
@@ -306,7 +308,7 @@ static bool pump_out(shm_link *shm)
     return moved;
 }
 
-/* A frame begins. False: it makes no sense. */
+/* A frame begins. False: it is malformed. */
 static bool begin_frame(shm_link *shm, const tt_ring_fragment *fragment)
 {
     incoming *arriving = &shm->arriving;
@@ -331,7 +333,7 @@ static bool begin_frame(shm_link *shm, const tt_ring_fragment *fragment)
 static void finish_frame(shm_link *shm)
 {
     const tt_machine *machine = shm->link.machine;
-    /* The upcall may send, recall or discard; the state is settled before it. */
+    /* The upcall may send, recall or discard, so the state is consistent before it. */
     const tt_head head = shm->arriving.head;
     const bool has_sink = shm->arriving.sink != NULL;
     shm->arriving.active = false;
@@ -344,7 +346,8 @@ static void finish_frame(shm_link *shm)
     }
 }
 
-/* A short frame that lies in one fragment, the usual one. False: it is none; nothing was taken. */
+/* Take a short frame of one fragment, the usual case. False: it is another kind; nothing was
+ * taken. */
 static bool take_whole(shm_link *shm, tt_ring_in *ring, const tt_ring_fragment *fragment)
 {
     const tt_machine *machine = shm->link.machine;
@@ -362,7 +365,7 @@ static bool take_whole(shm_link *shm, tt_ring_in *ring, const tt_ring_fragment *
     return true;
 }
 
-/* Take the post that is there. False: it makes no sense, and the link is down. */
+/* Take the next post. False: it is malformed, and the link is DOWN. */
 static bool take_post(shm_link *shm)
 {
     tt_ring_fragment fragment;
@@ -373,7 +376,7 @@ static bool take_post(shm_link *shm)
     return true;
 }
 
-/* Read what the peer has posted; not while a long frame of it is under way. */
+/* Read the peer's posts, except while a long frame from it is arriving. */
 static bool pump_board(shm_link *shm)
 {
     const uint64_t begin = shm->board.position;
@@ -386,7 +389,7 @@ static bool pump_board(shm_link *shm)
     return shm->board.position > begin;
 }
 
-/* Take one checked fragment. False: it does not fit what came before. */
+/* Take one checked fragment. False: it does not fit the fragments before it. */
 static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
 {
     incoming *arriving = &shm->arriving;
@@ -395,7 +398,7 @@ static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
             return false;
         }
         tt_ring_take(&shm->in, fragment, NULL);
-        (void)pump_board(shm); /* what it posted before */
+        (void)pump_board(shm); /* posts that preceded the goodbye */
         if (shm->link.state == TT_LINK_UP) {
             leave(shm);
         }
@@ -420,7 +423,7 @@ static bool take_fragment(shm_link *shm, const tt_ring_fragment *fragment)
     return true;
 }
 
-/* Read what has arrived; `*empty_out` tells that the ring has nothing left. */
+/* Read arrived fragments; `*empty_out` is true when none are left. */
 static bool pump_in(shm_link *shm, bool *empty_out)
 {
     uint32_t bytes = 0;
@@ -445,12 +448,12 @@ static bool pump_in(shm_link *shm, bool *empty_out)
     return bytes > 0;
 }
 
-/* Empty the bell, and see whether the peer is gone. */
+/* Drain the bell, and check whether the peer is gone. */
 static void look_at_descriptors(shm_link *shm)
 {
     char bells[256];
     ssize_t count = 0;
-    do { /* what is left shows again: a peer that rings without end must not hold this rank */
+    do { /* one read; the rest stays readable: a peer that keeps ringing must not hold this rank */
         count = recv(shm->socket, bells, sizeof bells, MSG_DONTWAIT);
     } while (count < 0 && errno == EINTR);
     if (count == 0 || (count < 0 && errno != EAGAIN)) {
@@ -467,7 +470,7 @@ static bool has_to_write(const shm_link *shm)
     return shm->current.active || shm->queue.count > 0 || shm->starved || shm->closing;
 }
 
-/* Nothing to do but to read posts? Then the rings are watched. */
+/* True: the only work is to read posts. The rings are watched then. */
 static bool is_plain(const shm_link *shm)
 {
     const tt_link *link = &shm->link;
@@ -476,8 +479,8 @@ static bool is_plain(const shm_link *shm)
            atomic_load_explicit(link->arrivals[0], memory_order_seq_cst) == 0;
 }
 
-/* One post, and no look at the line of the next: the peer has just written there, so that a look
- * is a miss, and what it would find is early. */
+/* Take one post, without a load of the next one's line: the peer has just written there, so the
+ * load would miss the cache, for a post that is not needed yet. */
 static bool poll_board(shm_link *shm)
 {
     tt_link *link = &shm->link;
@@ -503,12 +506,12 @@ static bool shm_poll(tt_link *link)
     }
     if (link->ready) {
         link->ready = false;
-        look_at_descriptors(shm); /* before the ring: what a dead peer sent is there by now */
+        look_at_descriptors(shm); /* before the ring: it holds all that a dead peer sent by now */
     }
     bool empty = tt_ring_is_empty(&shm->in);
     bool moved = !empty && pump_in(shm, &empty);
     if (link->state == TT_LINK_UP && !tt_ring_is_empty(&shm->board)) {
-        /* The rest of a long frame does not come any more if its sender is gone. */
+        /* The rest of a long frame never arrives if its sender is gone. */
         shm->arriving.active = shm->arriving.active && (shm->gone == NULL || !empty);
         moved |= pump_board(shm);
     }
@@ -516,7 +519,7 @@ static bool shm_poll(tt_link *link)
         moved |= pump_out(shm);
     }
     if (link->state == TT_LINK_UP && shm->gone != NULL && empty && tt_ring_is_empty(&shm->board)) {
-        /* After our goodbye it may exit as it likes, and may have had no room for its own. */
+        /* After our goodbye the peer may exit, and may have had no room for its own goodbye. */
         if (shm->goodbye_put) {
             leave(shm);
         } else {
@@ -674,7 +677,7 @@ static bool board_has_room(tt_board *board, uint32_t bytes)
         const uint64_t consumed = atomic_load_explicit(
             &board->readers[i]->out.control->board_consumed, memory_order_acquire);
         if (consumed < out->consumed || consumed > out->position) {
-            return false; /* a peer that scribbles gets no more posts */
+            return false; /* a peer that corrupts the ring gets no more posts */
         }
         least = tt_min_u64(least, consumed);
     }

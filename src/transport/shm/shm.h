@@ -2,22 +2,22 @@
  *
  * shm.h - the link between two ranks of one host.
  *
- * Frames go through a ring in the receiver's segment. Beside it stands a Unix stream socket, which
- * carries single bytes as a bell for a sleeping peer, and whose end tells that the peer is gone;
- * a pidfd tells the same when somebody else keeps the peer's end of the socket open.
+ * Frames go through a ring in the receiver's segment. A Unix stream socket beside it carries single
+ * bytes as a bell that wakes a sleeping peer; its end of stream shows that the peer is gone. A
+ * pidfd shows the same when another process keeps the peer's end of the socket open.
  *
  * (1) A frame once begun is finished before another begins; unbegun ones go by urgency, then age,
  *     then in the order of sending.
  * (2) poll() makes no system call unless link->ready is set, a sleeping peer must be woken or the
  *     peer is gone.
- * (3) Bytes of the ring are copied before they are checked. What makes no sense ends the link as
- *     DOWN, "malformed frame in shared memory".
- * (4) When the peer is gone, what it had sent is delivered first.
+ * (3) Bytes of the ring are copied before they are checked. Invalid contents end the link as DOWN,
+ *     "malformed frame in shared memory".
+ * (4) When the peer is gone, frames it had sent are delivered first.
  * (5) Beside its inbound rings a rank has a board, the ring of its segment that no peer writes to:
- *     what it posts there every peer of the host reads. Nobody waits for room on a board: what does
+ *     every peer of the host reads its posts. No rank waits for room on a board: a post that does
  *     not fit goes through the rings. (3) and (4) hold for it too.
  * (6) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
- * (7) A goodbye is answered by one where a frame is not half written. The end of a peer after our
+ * (7) A goodbye is answered by one unless a frame is half written. The end of a peer after our
  *     goodbye is LEFT, not DOWN: it may exit then.
  *
  * Layer:   transport.

@@ -28,7 +28,7 @@
 
 enum { MIB = 1024 * 1024, RING_BYTES = 2048, EVENT_MAX = 64 };
 
-/* What a machine saw. */
+/* Upcalls that a machine received. */
 typedef struct box {
     uint8_t *sink; /* for long frames; NULL drops them */
     uint64_t frame_count, payload_count, sent_count;
@@ -37,7 +37,7 @@ typedef struct box {
     bool mangled;
 } box;
 
-/* Every payload is a function of its op, so that a receiver can check it alone. */
+/* Every payload is a function of its op, so that a receiver can check it by itself. */
 static void fill_payload(uint8_t *bytes, size_t count, uint64_t op)
 {
     uint64_t value = op * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -175,8 +175,8 @@ static void pair_fini(pair *ends)
     }
 }
 
-/* Send one frame; `buffer` must hold it until it is sent. The op doubles as token; what is sent
- * later is of an older call, so that the order of sending cannot be taken for that of age. */
+/* Send one frame; `buffer` must hold it until it is sent. The op doubles as token; later frames
+ * belong to older calls, so that order of sending and order of age differ. */
 static tt_status send_frame(tt_link *link, uint64_t op, uint8_t *buffer, uint32_t bytes,
                             int32_t urgency)
 {
@@ -256,7 +256,7 @@ static tt_status post_frame(tt_board *board, uint64_t op, uint8_t *buffer, uint3
     return tt_board_post(board, &send);
 }
 
-static void test_what_is_posted_arrives_unchanged_or_is_refused(void **state)
+static void test_posts_arrive_unchanged_or_are_refused(void **state)
 {
     (void)state;
     pair ends;
@@ -268,7 +268,7 @@ static void test_what_is_posted_arrives_unchanged_or_is_refused(void **state)
     for (uint32_t bytes = 0; bytes < sizeof buffer; bytes++) {
         if (post_frame(board, posted + 1, buffer, bytes) == TT_OK) {
             posted++;
-        } else { /* longer than a fragment: never, else not before the peer has read */
+        } else { /* longer than a fragment: never taken, else not before the peer has read */
             assert_true(bytes > 448 || posted > ends.boxes[1].payload_count);
             poll_both(&ends);
         }
@@ -281,7 +281,7 @@ static void test_what_is_posted_arrives_unchanged_or_is_refused(void **state)
     pair_fini(&ends);
 }
 
-static void test_a_post_waits_for_the_long_frame_under_way(void **state)
+static void test_a_post_waits_for_the_long_frame_that_is_arriving(void **state)
 {
     (void)state;
     pair ends;
@@ -347,7 +347,7 @@ static void test_a_post_of_a_dead_peer_arrives_before_its_end(void **state)
     pair_fini(&ends);
 }
 
-static void test_nothing_is_posted_to_a_peer_that_scribbles(void **state)
+static void test_a_peer_that_corrupts_the_ring_gets_no_posts(void **state)
 {
     (void)state;
     pair ends;
@@ -434,7 +434,7 @@ static void test_a_discarded_sink_is_not_touched_again(void **state)
     pair_fini(&ends);
 }
 
-static void test_goodbye_comes_after_everything_and_outlives_the_socket(void **state)
+static void test_a_goodbye_follows_all_frames_and_outlives_the_socket(void **state)
 {
     (void)state;
     pair ends;
@@ -536,7 +536,7 @@ static int bell_count(int socket)
     return count < 0 ? 0 : (int)count;
 }
 
-static void test_only_a_sleeper_is_rung_and_only_once(void **state)
+static void test_only_a_sleeping_peer_is_woken_and_only_once(void **state)
 {
     (void)state;
     pair ends;
@@ -555,7 +555,7 @@ static void test_only_a_sleeper_is_rung_and_only_once(void **state)
     pair_fini(&ends);
 }
 
-static void test_a_sleeper_that_waits_for_room_is_rung(void **state)
+static void test_a_sleeping_peer_that_waits_for_room_is_woken(void **state)
 {
     (void)state;
     pair ends;
@@ -566,7 +566,7 @@ static void test_a_sleeper_that_waits_for_room_is_rung(void **state)
     send_frame(ends.links[0], 1, small, 8, 0);
     atomic_store(word, TT_WAKE_ASLEEP);
     ends.links[1]->ops->poll(ends.links[1]);
-    assert_int_equal(bell_count(ends.sockets[0]), 0); /* it has nothing to write: let it sleep */
+    assert_int_equal(bell_count(ends.sockets[0]), 0); /* it has nothing to write: it may sleep */
     assert_int_equal(send_frame(ends.links[0], 2, buffer, MIB, 0), TT_IN_PROGRESS);
     ends.links[1]->ops->poll(ends.links[1]);
     assert_int_equal(bell_count(ends.sockets[0]), 1);
@@ -574,7 +574,7 @@ static void test_a_sleeper_that_waits_for_room_is_rung(void **state)
     pair_fini(&ends);
 }
 
-static void test_scribbled_rings_never_crash_and_end_in_down(void **state)
+static void test_corrupt_rings_never_crash_and_end_in_down(void **state)
 {
     (void)state;
     uint32_t seed = 99;
@@ -658,7 +658,7 @@ static void *storm_run(void *argument)
     while (sent < STORM_FRAMES || self->seen->payload_count < STORM_FRAMES ||
            self->seen->sent_count < borrowed) {
         bool moved = self->link->ops->poll(self->link);
-        /* A buffer is used again only when nothing is borrowed. */
+        /* A buffer is reused only when no payload is borrowed. */
         for (int i = 0; i < STORM_BUFFERS && sent < STORM_FRAMES; i++) {
             if (self->seen->sent_count < borrowed && i == 0) {
                 break;
@@ -710,7 +710,7 @@ static void doomed_child(pair *ends, int ready_pipe)
     send_frame(ends->links[0], 2, buffer, 128, 0);
     const pid_t grandchild = fork();
     if (grandchild == 0) {
-        alarm(60); /* whatever becomes of the test */
+        alarm(60); /* ends the child even if the test fails */
         pause();
         _exit(0);
     }
@@ -719,7 +719,7 @@ static void doomed_child(pair *ends, int ready_pipe)
     _exit(0);
 }
 
-static void test_a_killed_peer_is_seen_although_its_child_keeps_the_socket(void **state)
+static void test_a_killed_peer_is_detected_although_its_child_keeps_the_socket(void **state)
 {
     (void)state;
     pair ends;
@@ -773,24 +773,24 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_of_every_size_arrive_unchanged),
         cmocka_unit_test(test_waiting_frames_go_by_urgency_then_age),
-        cmocka_unit_test(test_what_is_posted_arrives_unchanged_or_is_refused),
-        cmocka_unit_test(test_a_post_waits_for_the_long_frame_under_way),
+        cmocka_unit_test(test_posts_arrive_unchanged_or_are_refused),
+        cmocka_unit_test(test_a_post_waits_for_the_long_frame_that_is_arriving),
         cmocka_unit_test(test_a_post_arrives_before_the_goodbye_that_followed_it),
         cmocka_unit_test(test_a_post_of_a_dead_peer_arrives_before_its_end),
-        cmocka_unit_test(test_nothing_is_posted_to_a_peer_that_scribbles),
+        cmocka_unit_test(test_a_peer_that_corrupts_the_ring_gets_no_posts),
         cmocka_unit_test(test_a_frame_that_found_no_room_is_overtaken),
         cmocka_unit_test(test_recalled_payload_may_be_overwritten),
         cmocka_unit_test(test_a_discarded_sink_is_not_touched_again),
-        cmocka_unit_test(test_goodbye_comes_after_everything_and_outlives_the_socket),
+        cmocka_unit_test(test_a_goodbye_follows_all_frames_and_outlives_the_socket),
         cmocka_unit_test(test_a_goodbye_is_answered),
         cmocka_unit_test(test_an_exit_after_our_goodbye_is_no_death),
         cmocka_unit_test(test_a_closed_socket_is_down_after_the_last_frame),
-        cmocka_unit_test(test_only_a_sleeper_is_rung_and_only_once),
-        cmocka_unit_test(test_a_sleeper_that_waits_for_room_is_rung),
-        cmocka_unit_test(test_scribbled_rings_never_crash_and_end_in_down),
+        cmocka_unit_test(test_only_a_sleeping_peer_is_woken_and_only_once),
+        cmocka_unit_test(test_a_sleeping_peer_that_waits_for_room_is_woken),
+        cmocka_unit_test(test_corrupt_rings_never_crash_and_end_in_down),
         cmocka_unit_test(test_heads_and_fragments_that_do_not_fit_are_malformed),
         cmocka_unit_test(test_two_threads_exchange_a_storm_of_frames),
-        cmocka_unit_test(test_a_killed_peer_is_seen_although_its_child_keeps_the_socket),
+        cmocka_unit_test(test_a_killed_peer_is_detected_although_its_child_keeps_the_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

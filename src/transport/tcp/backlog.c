@@ -25,7 +25,7 @@ enum {
     CONTROL_BYTES = 16,     /* TCP_CA_NAME_MAX */
 };
 
-/* What Linux gives since 4.6: glibc's struct ends before the shortest round trip. */
+/* TCP_INFO as of Linux 4.6: glibc's struct ends before the shortest round trip. */
 typedef struct look_at_socket {
     struct tcp_info known;
     uint64_t rates[2], bytes[2];
@@ -49,7 +49,8 @@ static bool suits(const tt_backlog_look *look)
            look->segment_bytes <= TT_BACKLOG_BYTES_MIN / SEGMENTS_MIN;
 }
 
-/* A burst is no faster wire: two looks must show it. A late wake-up is no slower one. */
+/* The rate rises only by the lower of two samples: a burst does not mean a faster wire. It falls
+ * slowly: a late wake-up does not mean a slower one. */
 static void learn_rate(tt_backlog *backlog, tt_backlog_look look)
 {
     const uint64_t now = look.bytes * 1000000 / tt_max_u64(look.took_ns, 1);
@@ -118,14 +119,14 @@ static void apply(tt_backlog *backlog, int fd)
         backlog->bytes = 0;
         return;
     }
-    /* The kernel doubles what it is told. Without the lock it chooses again by itself. */
+    /* The kernel doubles SO_SNDBUF. Unlocked, it tunes the size by itself again. */
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof(half));
     if (backlog->bytes == 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &unlocked, sizeof(unlocked));
     }
 }
 
-/* Zeros: it cannot be told. */
+/* Zeros if the kernel does not report it. */
 static tt_backlog_look ask(int fd)
 {
     look_at_socket socket = {0};

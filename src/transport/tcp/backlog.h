@@ -2,23 +2,24 @@
  *
  * backlog.h - how much a socket may hold: written, but not yet acknowledged.
  *
- * Nothing overtakes bytes that the kernel has, whether they are unsent, queue at a device, or are
- * under way. Too little of them leaves the wire idle while the rank is woken. Half a millisecond's
- * worth is room for a thread to be woken, and less than most chunks take. The rate is what the
- * socket took while there was always more for it.
+ * No frame overtakes bytes that the kernel has, whether they are unsent, queued at a device, or in
+ * flight. Too few of them leave the wire idle while the rank is woken. Half a millisecond's worth
+ * covers the wake-up of a thread, and is less than most chunks take. The rate is measured while the
+ * socket always has more to send.
  *
- *  (1) Far peers (a quarter of a millisecond and more) get no bound: their bytes are under way, not
- *      in a queue.
+ *  (1) Far peers (round trip of a quarter of a millisecond and more) get no bound: their bytes are
+ *      in flight, not in a queue.
  *  (2) Fast links (4 Gbit/s and more) get none either: a rank cannot be woken that often.
- *  (3) It begins with the least, which hides neither: 64 KiB reach more than 4 Gbit/s near by.
- *  (4) Where a packet is long (loopback: 64 KiB) there is none: of a few, the last would wait for
- *      an acknowledgement that is delayed.
- *  (5) Frames below 32 KiB are meant to be overtaken: half as much then, in time and at least.
- *  (6) An acknowledgement queues behind what the peer and the switch send, a packet of 64 KiB each.
- *      Of one packet at a time the wire is then half idle, and looks it: the bound would stay. So
- *      there are three where frames are longer than that.
+ *  (3) The bound begins at its minimum, which hides neither: 64 KiB reach more than 4 Gbit/s to a
+ *      near peer.
+ *  (4) Where packets are long (loopback: 64 KiB) there is no bound: of a few packets, the last
+ *      would wait for a delayed acknowledgement.
+ *  (5) Frames below 32 KiB are meant to be overtaken: the time and the minimum are halved then.
+ *  (6) An acknowledgement queues behind a packet of 64 KiB of the peer and one of the switch. With
+ *      one packet in flight the wire would be half idle, the measured rate would be half as well,
+ *      and the bound would stay. So the minimum is three packets where frames are longer than that.
  *  (7) bbr takes a bounded socket for a slow path and slows down: such a socket gets cubic first,
- *      unless the user chose; then it gets no bound.
+ *      unless the user chose a congestion control; then it gets no bound.
  *
  * Layer:   transport; learn is pure.
  * Threads: one at a time.
@@ -31,43 +32,43 @@
 #include <stdint.h>
 
 enum {
-    TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* what the kernel sends at once, at most */
+    TT_BACKLOG_BYTES_MIN = 64 * 1024,   /* the most that the kernel sends at once */
     TT_BACKLOG_BYTES_SHORT = 32 * 1024, /* where frames are short */
     TT_BACKLOG_BYTES_LONG = 192 * 1024, /* where they are longer than this */
     TT_BACKLOG_BYTES_MAX = 256 * 1024,
-    TT_BACKLOG_SAMPLE_BYTES = 512 * 1024, /* written between two looks */
+    TT_BACKLOG_SAMPLE_BYTES = 512 * 1024, /* written between two samples */
 };
 
 typedef struct tt_backlog {
     uint32_t bytes;                   /* the bound; 0: none */
     uint32_t frame_bytes;             /* longest frame; 0: long */
-    bool is_fixed;                    /* by the user, or nothing can be done here */
+    bool is_fixed;                    /* set by the user, or cannot be changed on this socket */
     bool keeps_control;               /* the user chose the congestion control */
-    uint64_t rate, last;              /* bytes a millisecond: believed, and by the last look */
-    uint64_t looked_bytes, looked_ns; /* written by then; 0 ns: it was idle meanwhile */
+    uint64_t rate, last;              /* bytes per millisecond: estimate, and last sample */
+    uint64_t looked_bytes, looked_ns; /* at the last sample; 0 ns: the socket was idle since */
 } tt_backlog;
 
-/* What one look showed. */
+/* One sample of a socket. */
 typedef struct tt_backlog_look {
-    uint64_t bytes, took_ns; /* written since the last one, always with more to write */
-    uint32_t shortest_us;    /* round trip ever; 0: not known */
+    uint64_t bytes, took_ns; /* written since the last one, with more always waiting */
+    uint32_t shortest_us;    /* shortest round trip so far; 0: not known */
     uint32_t segment_bytes;  /* of one packet */
 } tt_backlog_look;
 
-/* What the user and the links' owner say. */
+/* Settings of the user and of the link's owner. */
 typedef struct tt_backlog_config {
-    uint32_t bytes;       /* 0: to be found; UINT32_MAX: never a bound; else that, at once */
+    uint32_t bytes;       /* 0: measured; UINT32_MAX: never a bound; else a fixed bound */
     uint32_t frame_bytes; /* longest frame; 0: long */
     bool keeps_control;   /* the user chose the congestion control */
 } tt_backlog_config;
 
 void tt_backlog_begin(tt_backlog *backlog, int fd, const tt_backlog_config *config);
 
-/* The socket was full and may be written again, after `bytes_written` in all: look at it, now and
+/* The socket was full and is writable again, after `bytes_written` in all: samples it now and
  * then. */
 void tt_backlog_look_at(tt_backlog *backlog, int fd, uint64_t bytes_written);
 
-/* The longest frame has another length now: so has the bound, unless there is none. */
+/* The length of the longest frame has changed: adapts the bound, unless there is none. */
 void tt_backlog_expect(tt_backlog *backlog, int fd, uint32_t frame_bytes);
 
 /* There is nothing to write. */

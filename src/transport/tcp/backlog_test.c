@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * backlog_test.c - what a socket may hold follows from how fast it takes bytes. Wires are modelled
- * by their rate and round trip. */
+ * backlog_test.c - the bound of a socket follows from the rate at which it takes bytes. Wires are
+ * modelled by their rate and round trip. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { LOOKS = 200 };
 
-/* What a look shows of a wire that carries `rate` bytes a microsecond. */
+/* Sample of a wire that carries `rate` bytes per microsecond. */
 static tt_backlog_look wire(uint32_t rate, uint32_t shortest_us)
 {
     return (tt_backlog_look){.bytes = TT_BACKLOG_SAMPLE_BYTES,
@@ -51,9 +51,9 @@ static void test_a_slow_wire_keeps_enough_for_the_kernel_to_send_at_once(void **
     assert_int_equal(settle(&backlog, wire(12, 60)), TT_BACKLOG_BYTES_MIN);
 }
 
-/* One packet of 64 KiB at a time, acknowledged behind two of others': the wire carries half of what
- * it could. What a socket took under a bound must not keep it there. */
-static void test_where_frames_are_long_three_packets_are_under_way(void **state)
+/* With one packet of 64 KiB in flight, acknowledged behind two other packets, the wire carries half
+ * of what it could. A rate measured under a bound must not confirm that bound. */
+static void test_long_frames_allow_three_packets_in_flight(void **state)
 {
     (void)state;
     for (uint32_t frame_bytes = 0; frame_bytes <= 512 * 1024; frame_bytes += 256 * 1024) {
@@ -61,11 +61,11 @@ static void test_where_frames_are_long_three_packets_are_under_way(void **state)
         assert_int_equal(settle(&backlog, wire(119, 60)), 3 * TT_BACKLOG_BYTES_MIN);
         assert_int_equal(settle(&backlog, wire(57, 60)), 3 * TT_BACKLOG_BYTES_MIN);
     }
-    tt_backlog backlog = {.frame_bytes = 128 * 1024}; /* an urgent one would wait for more */
+    tt_backlog backlog = {.frame_bytes = 128 * 1024}; /* an urgent frame would wait for more */
     assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_MIN);
 }
 
-static void test_where_frames_are_short_it_is_half_as_much(void **state)
+static void test_short_frames_halve_the_bound(void **state)
 {
     (void)state;
     tt_backlog backlog = {.frame_bytes = 16 * 1024};
@@ -73,7 +73,7 @@ static void test_where_frames_are_short_it_is_half_as_much(void **state)
     backlog = (tt_backlog){.frame_bytes = 16 * 1024};
     assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_SHORT);
     assert_int_equal(settle(&backlog, wire(12, 60)), TT_BACKLOG_BYTES_SHORT);
-    backlog = (tt_backlog){.frame_bytes = 32 * 1024}; /* those are not */
+    backlog = (tt_backlog){.frame_bytes = 32 * 1024}; /* not short */
     assert_int_equal(settle(&backlog, wire(119, 60)), TT_BACKLOG_BYTES_MIN);
 }
 
@@ -104,7 +104,7 @@ static void test_long_packets_have_no_bound(void **state)
     assert_int_equal(settle(&backlog, look), TT_BACKLOG_BYTES_MIN);
 }
 
-static void test_one_burst_is_no_faster_wire(void **state)
+static void test_one_burst_does_not_raise_the_rate(void **state)
 {
     (void)state;
     tt_backlog backlog = {0};
@@ -114,14 +114,14 @@ static void test_one_burst_is_no_faster_wire(void **state)
     assert_false(tt_backlog_learn(&backlog, wire(298, 60)));
 }
 
-static void test_a_late_wake_up_is_no_slower_wire(void **state)
+static void test_a_late_wake_up_does_not_lower_the_rate(void **state)
 {
     (void)state;
     tt_backlog backlog = {.frame_bytes = 64 * 1024};
     const uint32_t bytes = settle(&backlog, wire(298, 60));
     (void)tt_backlog_learn(&backlog, wire(30, 60));
     assert_in_range(backlog.bytes, bytes * 3 / 4, bytes);
-    assert_int_equal(settle(&backlog, wire(149, 60)), 5 * 16 * 1024); /* but this one is */
+    assert_int_equal(settle(&backlog, wire(149, 60)), 5 * 16 * 1024); /* a slower wire does */
 }
 
 static int send_buffer(int fd)
@@ -132,7 +132,7 @@ static int send_buffer(int fd)
     return bytes;
 }
 
-static void test_a_given_bound_is_the_sockets(void **state)
+static void test_a_fixed_bound_is_set_on_the_socket(void **state)
 {
     (void)state;
     tt_backlog backlog;
@@ -190,7 +190,7 @@ static void test_a_chosen_bbr_is_left_alone(void **state)
     (void)close(fd);
 }
 
-static void test_what_is_no_tcp_socket_has_no_bound(void **state)
+static void test_a_socket_that_is_not_tcp_has_no_bound(void **state)
 {
     (void)state;
     tt_backlog backlog;
@@ -209,17 +209,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wire_holds_half_a_millisecond),
         cmocka_unit_test(test_a_slow_wire_keeps_enough_for_the_kernel_to_send_at_once),
-        cmocka_unit_test(test_where_frames_are_long_three_packets_are_under_way),
-        cmocka_unit_test(test_where_frames_are_short_it_is_half_as_much),
+        cmocka_unit_test(test_long_frames_allow_three_packets_in_flight),
+        cmocka_unit_test(test_short_frames_halve_the_bound),
         cmocka_unit_test(test_a_fast_wire_has_no_bound),
         cmocka_unit_test(test_a_far_peer_has_no_bound),
         cmocka_unit_test(test_long_packets_have_no_bound),
-        cmocka_unit_test(test_one_burst_is_no_faster_wire),
-        cmocka_unit_test(test_a_late_wake_up_is_no_slower_wire),
-        cmocka_unit_test(test_a_given_bound_is_the_sockets),
+        cmocka_unit_test(test_one_burst_does_not_raise_the_rate),
+        cmocka_unit_test(test_a_late_wake_up_does_not_lower_the_rate),
+        cmocka_unit_test(test_a_fixed_bound_is_set_on_the_socket),
         cmocka_unit_test(test_the_bound_follows_the_longest_frame),
         cmocka_unit_test(test_a_chosen_bbr_is_left_alone),
-        cmocka_unit_test(test_what_is_no_tcp_socket_has_no_bound),
+        cmocka_unit_test(test_a_socket_that_is_not_tcp_has_no_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static const tt_tcp *busy_stream(const tt_streams *self)
     return NULL;
 }
 
-/* Which stream the next frame takes; one that has ended only if all have. */
+/* The stream that the next frame takes; one that has ended only if all have. */
 static tt_tcp *choose(const tt_streams *self)
 {
     tt_tcp *best = self->streams[0].tcp;
@@ -86,7 +86,8 @@ static void streams_discard(tt_link *link)
     }
 }
 
-/* What the inner epoll watches. Streams that may not be read now are not watched for it. */
+/* Register sockets with the inner epoll. Streams that may not be read now are not watched for
+ * input. */
 static void watch(tt_streams *self)
 {
     const tt_tcp *busy = busy_stream(self);
@@ -132,7 +133,7 @@ static void settle(tt_streams *self)
         }
     }
     for (uint32_t i = 0; link->state == TT_LINK_DOWN && i < self->count; i++) {
-        if (has_rejected) { /* on all of them: the peer may look at another first */
+        if (has_rejected) { /* on all of them: the peer may read another one first */
             tt_tcp_receiver_reject(self->streams[i].tcp);
         }
         tt_tcp_fail(self->streams[i].tcp, "%s", link->why);
@@ -177,7 +178,7 @@ static void streams_descriptors(const tt_link *link, int fds_out[2], bool wants_
     fds_out[0] = streams_closed(link) ? -1 : self->epoll_fd;
     fds_out[1] = -1;
     wants_write_out[0] = wants_write_out[1] = false;
-    for (uint32_t i = 0; i < self->count; i++) { /* so that poll comes and watches for it */
+    for (uint32_t i = 0; i < self->count; i++) { /* so that poll is called and watches for it */
         wants_write_out[0] |= tt_tcp_sender_has_work(self->streams[i].tcp);
     }
 }

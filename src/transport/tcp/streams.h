@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * streams.h - one link over several TCP connections, for networks that limit what one may carry.
+ * streams.h - one link over several TCP connections, for networks that limit the rate of one.
  *
  * Every stream is a TCP link of its own (tcp.h). A frame goes whole over one of them: the first
  * that is idle, else the one with the fewest frames waiting.
  *
  * (1) The machine sees one link: while a long frame of one stream is arriving, the others are not
- *     read (the kernel keeps what comes), because no other frame may be announced meanwhile.
+ *     read (the kernel buffers their bytes), because no other frame may be announced meanwhile.
  * (2) The link is LEFT when every stream is, and DOWN as soon as one is.
  * (3) Frames of different streams overtake each other, as the seam allows.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.
- * Memory:  that of its streams, and one epoll descriptor that stands for theirs.
+ * Memory:  that of its streams, and one epoll descriptor for all their sockets.
  */
 #ifndef TUTTI_TRANSPORT_TCP_STREAMS_H
 #define TUTTI_TRANSPORT_TCP_STREAMS_H

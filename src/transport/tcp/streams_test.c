@@ -2,9 +2,9 @@
  *
  * streams_test.c - one link over several connections.
  *
- * Method: two ends over socket pairs, or over loopback where the options of TCP are looked at.
- * After a turn in which nothing moved, nobody polls before a descriptor is readable, as in the
- * driver. What a frame holds follows from its op number.
+ * Method: two ends over socket pairs, or over loopback where TCP options are checked. After a pass
+ * in which nothing moved, no link is polled before a descriptor is readable, as in the driver. The
+ * contents of a frame follow from its op number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,7 +173,7 @@ static void end_send(end *self, uint64_t op)
     self->lent_count++;
 }
 
-/* One turn of a driver: sleeps only if neither link has anything it would not be woken for. */
+/* One pass of a driver: sleeps only if the descriptors of both links would show all their work. */
 static void drive(end *a, end *b)
 {
     end *ends[2] = {a, b};
@@ -192,7 +192,7 @@ static void drive(end *a, end *b)
     }
 }
 
-static void test_every_frame_arrives_once_and_every_payload_comes_back(void **state)
+static void test_every_frame_arrives_once_and_every_payload_is_given_back(void **state)
 {
     (void)state;
     end a, b;
@@ -211,7 +211,7 @@ static void test_every_frame_arrives_once_and_every_payload_comes_back(void **st
     end_fini(&b);
 }
 
-static void test_a_goodbye_lets_all_that_was_sent_arrive_and_is_left_on_both_sides(void **state)
+static void test_frames_before_a_goodbye_arrive_and_both_ends_are_left(void **state)
 {
     (void)state;
     end a, b;
@@ -286,7 +286,7 @@ static uint32_t unsent_bytes(const end *self, int index)
     return (uint32_t)value;
 }
 
-static void test_what_to_expect_is_told_to_every_stream_of_one_end(void **state)
+static void test_expect_reaches_every_stream_of_one_end(void **state)
 {
     (void)state;
     static const uint32_t frame_bytes[] = {512 * 1024, 64 * 1024};
@@ -309,11 +309,11 @@ static void test_what_to_expect_is_told_to_every_stream_of_one_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_frame_arrives_once_and_every_payload_comes_back),
-        cmocka_unit_test(test_a_goodbye_lets_all_that_was_sent_arrive_and_is_left_on_both_sides),
+        cmocka_unit_test(test_every_frame_arrives_once_and_every_payload_is_given_back),
+        cmocka_unit_test(test_frames_before_a_goodbye_arrive_and_both_ends_are_left),
         cmocka_unit_test(test_one_broken_connection_breaks_the_link),
         cmocka_unit_test(test_a_recalled_payload_is_no_longer_read),
-        cmocka_unit_test(test_what_to_expect_is_told_to_every_stream_of_one_end),
+        cmocka_unit_test(test_expect_reaches_every_stream_of_one_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static void tcp_destroy(tt_link *link)
 
 static void option_set(int fd, int level, int option, int value)
 {
-    /* Each is an improvement, none a need: a kernel without it still carries the frames. */
+    /* Errors are ignored: each option is an improvement, none is required. */
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 

@@ -2,16 +2,16 @@
  *
  * tcp_blocks.c - blocks of long sealed payloads that several threads seal or open.
  *
- * Each direction of a link has a queue of TT_TCP_BLOCKS of them, 256 KiB of memory that is taken by
+ * Each direction of a link has a queue of TT_TCP_BLOCKS of them, 256 KiB of memory allocated for
  * the first frame with more than one block, if the driver lends threads.
  *
  * Invariants:
- *  (1) The thread that drives takes the nonces, in the order of the wire; a block that is posted is
- *      the only one with its nonce.
- *  (2) Between post and finish the block, its payload and the seal belong to whoever does it:
- *      nobody gives them back, frees or wipes them. Who must (recall, discard, the end of the link)
- *      finishes first, which never waits for a thread that has not begun.
- *  (3) Blocks are reported and written in their order, whoever is ready first.
+ *  (1) The driving thread takes the nonces, in the order of the wire; a posted block is the only
+ *      one with its nonce.
+ *  (2) Between post and finish the block, its payload and the seal belong to the thread that runs
+ *      it: they are not given back, freed or wiped. Recall, discard and the end of the link finish
+ *      the block first, which never waits for a thread that has not begun.
+ *  (3) Blocks are reported and written in their order, whichever is ready first.
  */
 #include <stdlib.h>
 

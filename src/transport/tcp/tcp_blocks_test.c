@@ -2,10 +2,10 @@
  *
  * tcp_blocks_test.c - long sealed frames whose blocks other threads seal and open.
  *
- * Method: a link without threads is the plain twin. Threads are lent in several ways: none ever
- * comes, the last block is done first, real threads do what they find, or a thread has begun and is
- * held until the link waits for it. What a frame holds follows from its op number; borrowed memory
- * is poisoned and freed the moment it comes back.
+ * Method: a link without threads is the plain twin. Threads are lent in several ways: no thread
+ * ever runs a task, the last block is run first, real threads run posted tasks, or a thread has
+ * begun a task and is held until the link waits for it. The contents of a frame follow from its op
+ * number; borrowed memory is poisoned and freed as soon as it is given back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,10 +32,10 @@ enum { OPS_MAX = 256, WORKERS = 3, WAITING_MAX = 64, BLOCK = TT_SEAL_BLOCK_BYTES
 
 typedef enum lending {
     LEND_NONE,     /* no hands at all: the plain twin */
-    LEND_NOBODY,   /* hands that never come */
-    LEND_BACKWARD, /* when called, all that waits is done, the last first */
+    LEND_NOBODY,   /* threads that never run a task */
+    LEND_BACKWARD, /* `call` runs all posted tasks, the last first */
     LEND_THREADS,
-    LEND_HELD, /* a thread begins the last block, and ends it when the link waits for it */
+    LEND_HELD, /* a thread begins the last task, and ends it when the link waits for it */
     LEND_COUNT,
 } lending;
 
@@ -65,7 +65,7 @@ static bool remove_from(tt_task **tasks, uint32_t *count, const tt_task *task)
     return false;
 }
 
-/* Takes the last one and does it, without the lock. */
+/* Takes the last task and runs it, without the lock. */
 static void do_last(pool *self)
 {
     tt_task *task = self->waiting[--self->waiting_count];
@@ -176,7 +176,7 @@ static void pool_init(pool *self, lending how)
     }
 }
 
-/* Whatever happened to the links, every task was finished once and none is left. */
+/* In any case every task was finished once and none is left. */
 static void pool_fini(pool *self)
 {
     (void)pthread_mutex_lock(&self->lock);
@@ -273,7 +273,7 @@ static void end_init(end *self, const int fds[2], const uint8_t keys[2], const t
 
 static void end_fini(end *self)
 {
-    self->link->ops->destroy(self->link); /* first: nobody may be at lent memory afterwards */
+    self->link->ops->destroy(self->link); /* first: no thread may use lent memory afterwards */
     for (size_t i = 0; i < OPS_MAX; i++) {
         free(self->lent[i]);
     }
@@ -411,14 +411,14 @@ static void play(lending how, const recording *tape, size_t count, end *b)
     }
     (void)close(there[0]);
     (void)close(back[0]);
-    b->link->hands = NULL; /* the link has ended: nobody is at work for it */
+    b->link->hands = NULL; /* the link has ended: no thread works for it */
     pool_fini(&helpers);
 }
 
 enum { PREFIX_BYTES = 300, LONG_BLOCKS = 6 };
 static const uint32_t TAMPERED[] = {PREFIX_BYTES, LONG_BLOCKS *BLOCK - 1000, 70};
 
-/* Where the block begins on the wire. */
+/* Offset of the block on the wire. */
 static size_t block_at(size_t block)
 {
     return TT_SEAL_SEALED_HEAD_BYTES + PREFIX_BYTES + TT_SEAL_TAG_BYTES +
@@ -443,10 +443,10 @@ static void check_tampered(lending how, const recording *tape, size_t block, siz
     tape->bytes[block_at(block) + offset] ^= 0x40;
     assert_int_equal(b.link->state, TT_LINK_DOWN);
     assert_string_equal(b.link->why, "payload of frame from rank 3 is not authentic");
-    assert_int_equal(b.arrived_count, 1); /* the frame before; neither this nor the one behind */
+    assert_int_equal(b.arrived_count, 1); /* the frame before it only */
     assert_non_null(b.sink);
     fill(expected, 1, TAMPERED[1]);
-    for (size_t i = 0; i < LONG_BLOCKS; i++) { /* only what is authentic ever lies in the sink */
+    for (size_t i = 0; i < LONG_BLOCKS; i++) { /* the sink only ever holds authentic bytes */
         const size_t at = i * BLOCK, count = tt_min_u64(BLOCK, TAMPERED[1] - at);
         assert_true(is_zero(b.sink + at, count) ||
                     (i != block && memcmp(b.sink + at, expected + at, count) == 0));
@@ -552,7 +552,7 @@ static void test_frames_of_every_size_arrive_whole_both_ways(void **state)
     }
 }
 
-static void test_urgent_frames_overtake_what_has_not_begun(void **state)
+static void test_urgent_frames_overtake_frames_that_have_not_begun(void **state)
 {
     (void)state;
     for (lending how = LEND_NONE; how < LEND_COUNT; how++) {
@@ -565,7 +565,7 @@ static void test_urgent_frames_overtake_what_has_not_begun(void **state)
         for (uint32_t op = 0; op < 5; op++) {
             assert_int_equal(end_send(&a, op, 4 * BLOCK, 1), TT_IN_PROGRESS);
         }
-        (void)a.link->ops->poll(a.link); /* all that is ready of the first is sealed and waits */
+        (void)a.link->ops->poll(a.link); /* the blocks of the first are sealed and wait */
         assert_int_equal(end_send(&a, 5, 8, TT_URGENCY_CONTROL), TT_OK);
         assert_int_equal(end_send(&a, 6, 4 * BLOCK, 2), TT_IN_PROGRESS);
         while (b.arrived_count < 7) {
@@ -578,7 +578,7 @@ static void test_urgent_frames_overtake_what_has_not_begun(void **state)
     }
 }
 
-/* Payloads are taken back, sinks thrown away, while blocks are being sealed and opened. */
+/* Payloads are recalled and sinks discarded while blocks are being sealed and opened. */
 static void random_recalls_and_discards(lending how, uint64_t seed)
 {
     enum { COUNT = 40 };
@@ -632,8 +632,8 @@ static void test_recall_and_discard_at_any_moment_keep_the_stream_whole(void **s
     }
 }
 
-/* A thread is inside a block when the link, its memory and the payload go. */
-static void test_a_link_ends_only_after_who_is_at_its_blocks(void **state)
+/* A thread runs a block when the link, its memory and the payload are released. */
+static void test_a_link_ends_only_after_threads_finish_its_blocks(void **state)
 {
     (void)state;
     for (int by_failure = 0; by_failure < 2; by_failure++) {
@@ -643,7 +643,7 @@ static void test_a_link_ends_only_after_who_is_at_its_blocks(void **state)
         pool_init(&pool_b, LEND_NONE);
         ends_create(&a, &b, 0, &pool_a, &pool_b);
         assert_int_equal(end_send(&a, 0, 4 * BLOCK, 0), TT_IN_PROGRESS);
-        assert_non_null(pool_a.held); /* call has waited for that */
+        assert_non_null(pool_a.held); /* `call` has waited for it */
         if (by_failure) {
             tt_tcp_fail(TT_CONTAINER_OF(a.link, tt_tcp, link), "for a test");
             assert_int_equal(pool_a.finished, 4);
@@ -657,7 +657,7 @@ static void test_a_link_ends_only_after_who_is_at_its_blocks(void **state)
     }
 }
 
-static void test_a_receiver_ends_only_after_who_is_at_its_blocks(void **state)
+static void test_a_receiver_ends_only_after_threads_finish_its_blocks(void **state)
 {
     (void)state;
     pool pool_a, pool_b;
@@ -671,7 +671,7 @@ static void test_a_receiver_ends_only_after_who_is_at_its_blocks(void **state)
         (void)b.link->ops->poll(b.link);
     }
     assert_non_null(pool_b.held);
-    b.link->ops->discard(b.link); /* the thread wrote to the sink until now, and no longer */
+    b.link->ops->discard(b.link); /* afterwards the thread no longer writes to the sink */
     assert_null(pool_b.held);
     free(b.sink);
     b.sink = NULL;
@@ -681,7 +681,7 @@ static void test_a_receiver_ends_only_after_who_is_at_its_blocks(void **state)
     pool_fini(&pool_b);
 }
 
-static void test_memory_is_taken_by_the_first_frame_that_needs_it(void **state)
+static void test_the_first_frame_that_needs_memory_allocates_it(void **state)
 {
     (void)state;
     for (lending how = LEND_NONE; how <= LEND_NOBODY; how++) {
@@ -716,11 +716,11 @@ int main(void)
         cmocka_unit_test(test_blocks_that_change_places_are_refused),
         cmocka_unit_test(test_a_stream_cut_anywhere_is_down_and_never_wrong),
         cmocka_unit_test(test_frames_of_every_size_arrive_whole_both_ways),
-        cmocka_unit_test(test_urgent_frames_overtake_what_has_not_begun),
+        cmocka_unit_test(test_urgent_frames_overtake_frames_that_have_not_begun),
         cmocka_unit_test(test_recall_and_discard_at_any_moment_keep_the_stream_whole),
-        cmocka_unit_test(test_a_link_ends_only_after_who_is_at_its_blocks),
-        cmocka_unit_test(test_a_receiver_ends_only_after_who_is_at_its_blocks),
-        cmocka_unit_test(test_memory_is_taken_by_the_first_frame_that_needs_it),
+        cmocka_unit_test(test_a_link_ends_only_after_threads_finish_its_blocks),
+        cmocka_unit_test(test_a_receiver_ends_only_after_threads_finish_its_blocks),
+        cmocka_unit_test(test_the_first_frame_that_needs_memory_allocates_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

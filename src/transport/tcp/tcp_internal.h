@@ -25,8 +25,8 @@ enum {
     TT_TCP_COPY_MAX = 256,         /* ...but never more of them than this at a time */
     TT_TCP_BUFFER_BYTES = 128 * 1024,
     TT_TCP_PEEK_BYTES = 4 * 1024, /* read past a long payload: enough for heads, little to copy */
-    TT_TCP_QUIET_READS = 16,      /* a power of two: how often acknowledgements are delayed anew */
-    TT_TCP_OTHER_END_MS = 200,    /* between the ends of both sockets, at most */
+    TT_TCP_QUIET_READS = 16,   /* a power of two: reads until acknowledgements are delayed anew */
+    TT_TCP_OTHER_END_MS = 200, /* longest time between the ends of both sockets */
 };
 #define TT_TCP_GOODBYE UINT32_MAX
 
@@ -59,11 +59,11 @@ typedef struct tt_tcp_block {
     bool is_finished;
 } tt_tcp_block;
 
-/* A queue of blocks, in the order of the wire. Frames that are not worth it go without. */
+/* A queue of blocks, in the order of the wire. Frames too short to gain from it do not use it. */
 typedef struct tt_tcp_blocks {
     const tt_hands *hands;
     uint8_t *memory; /* taken for the first frame that needs it */
-    bool is_missing; /* it could not be had: not asked for again */
+    bool is_missing; /* the allocation failed: not tried again */
     uint32_t first, count;
     size_t moved; /* wire bytes: written, of the first block; or arrived, of the one behind the last
                    */
@@ -82,29 +82,30 @@ typedef struct tt_tcp_sender {
     tt_seal seal;
     tt_frame_queue queue;
     tt_tcp_copies copies;
-    /* Wire bytes ready to go: heads, small frames, sealed blocks. They go before `current`. */
+    /* Wire bytes ready to be written: heads, small frames, sealed blocks. They precede `current`.
+     */
     uint8_t *stage;
     size_t stage_begin;
     size_t stage_end;
     /* The long frame that has begun, if `has_current`; its head is already staged. `position`
-     * counts what left it: payload and trailer bytes written, or (AEAD) payload bytes staged or
-     * posted as blocks. */
+     * counts payload and trailer bytes written, or (AEAD) payload bytes staged or posted as
+     * blocks. */
     bool has_current;
-    bool is_shared; /* `current` leaves by `blocks`, after the stage */
+    bool is_shared; /* `current` is written from `blocks`, after the stage */
     tt_tcp_blocks blocks;
     bool owes_sent; /* for `current`: its payload is still borrowed */
     tt_queued_frame current;
     size_t position;
     uint8_t trailer[TT_SEAL_CRC_BYTES];
-    uint8_t *kept; /* TT_PAYLOAD_BYTES_MAX: what recall rescued of `current` */
+    uint8_t *kept; /* TT_PAYLOAD_BYTES_MAX: copy of the rest of `current`, made by recall */
     tt_backlog backlog;
-    bool was_full; /* the kernel took no more at the last write */
+    bool was_full; /* the kernel's buffer was full at the last write */
     bool broken;   /* writing failed; the receiving side decides when the link is DOWN */
-    bool closing;  /* the goodbye comes after what is queued */
+    bool closing;  /* the goodbye follows queued frames */
     bool said;     /* the goodbye is staged */
     bool finished; /* all is written and the sending side is shut */
     char why[TT_LINK_WHY_BYTES];
-    uint8_t rejection[TT_SEAL_REJECTION_BYTES]; /* what the peer says if it rejects our frames */
+    uint8_t rejection[TT_SEAL_REJECTION_BYTES]; /* sent by the peer if it rejects our frames */
 } tt_tcp_sender;
 
 typedef enum tt_tcp_phase {
@@ -129,7 +130,7 @@ typedef struct tt_tcp_receiver {
     tt_tcp_blocks blocks;
     size_t arrived; /* is_shared: payload bytes in blocks that arrived whole */
     uint32_t crc;
-    bool after_long;      /* the next read takes little: a long payload probably follows its head */
+    bool after_long;      /* the next read is short: a long payload probably follows its head */
     bool is_drained;      /* the last read got less than it asked for */
     uint32_t quiet_reads; /* since acknowledgements were last delayed */
     uint8_t rejection[TT_SEAL_REJECTION_BYTES];
@@ -146,7 +147,7 @@ typedef struct tt_tcp {
 
 /* First failure wins: the state is DOWN, `why` holds the text, both sockets are shut. */
 void tt_tcp_fail(tt_tcp *tcp, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The peer said goodbye, or ended its stream after ours. */
+/* The peer sent its goodbye, or ended its stream after ours. */
 void tt_tcp_leave(tt_tcp *tcp);
 
 tt_status tt_tcp_sender_send(tt_tcp *tcp, const tt_send *send);
@@ -155,30 +156,32 @@ bool tt_tcp_sender_poll(tt_tcp *tcp);
 bool tt_tcp_sender_has_work(const tt_tcp *tcp);
 /* Forgets every frame that waits; payloads are the machine's again, without `sent`. */
 void tt_tcp_sender_drop(tt_tcp *tcp);
-/* Last words to a peer that left: a goodbye if no frame is half written, then the end. */
+/* Ends the sending side to a peer that left: a goodbye if no frame is half written, then end of
+ * stream. */
 void tt_tcp_sender_end(tt_tcp *tcp);
 
 bool tt_tcp_receiver_poll(tt_tcp *tcp);
-/* Must poll come again, although no descriptor becomes ready? */
+/* True: poll must be called again although no descriptor becomes ready. */
 bool tt_tcp_receiver_has_more(const tt_tcp *tcp);
 void tt_tcp_receiver_discard(tt_tcp *tcp);
-/* What arrived cannot be verified: says so to the peer, once. The caller fails the link next. */
+/* A frame cannot be verified: sends the rejection to the peer, once. The caller then fails the
+ * link. */
 void tt_tcp_receiver_reject(tt_tcp *tcp);
 
-/* tcp_blocks.c. Will a frame of so many bytes use blocks? Takes memory for the first one. */
+/* tcp_blocks.c. True: a frame of so many bytes uses blocks. Allocates memory for the first one. */
 bool tt_tcp_blocks_begin(tt_tcp_blocks *blocks, const tt_hands *hands, uint32_t payload_bytes);
 /* The block `index` places behind the first. */
 tt_tcp_block *tt_tcp_blocks_at(tt_tcp_blocks *blocks, uint32_t index);
-/* The one behind the last is filled in: it joins the queue, and may be sealed or opened. */
+/* The block behind the last is filled in: appends it to the queue; any thread may run it. */
 void tt_tcp_blocks_post(tt_tcp_blocks *blocks);
 void tt_tcp_blocks_call(const tt_tcp_blocks *blocks);
 bool tt_tcp_blocks_is_done(tt_tcp_blocks *blocks, uint32_t index);
-/* Does it if nobody has begun. */
+/* Runs the block if no thread has begun it. */
 void tt_tcp_blocks_finish(tt_tcp_blocks *blocks, uint32_t index);
 void tt_tcp_blocks_finish_all(tt_tcp_blocks *blocks);
-/* Forgets the first one, which is finished. */
+/* Removes the first block, which is finished. */
 void tt_tcp_blocks_pop(tt_tcp_blocks *blocks);
-/* No thread is at any of them any more, and none is left. */
+/* Finishes and removes all blocks: afterwards no thread uses one. */
 void tt_tcp_blocks_clear(tt_tcp_blocks *blocks);
 void tt_tcp_blocks_fini(tt_tcp_blocks *blocks);
 

@@ -3,19 +3,19 @@
  * tcp_receive.c - from the socket to the machine.
  *
  * Heads and small frames are read through a buffer, several with one call. The payload of a long
- * frame goes straight into the machine's sink, with a little of what follows into the buffer, so
- * that trailer and next head cost no call of their own. Where threads are lent, sealed blocks of a
- * long frame are read into memory of their own and opened several at a time, into the sink: poll
- * leaves them to others while there is more to do, and finishes them when there is not. The bytes
- * came from a peer: a length is checked before anything is done with it, and no answer depends on
- * an unverified head.
+ * frame is read straight into the machine's sink, and a few of the following bytes into the buffer,
+ * so that trailer and next head cost no call of their own. Where threads are lent, sealed blocks of
+ * a long frame are read into memory of their own and opened several at a time, into the sink: poll
+ * leaves them to other threads while it has more to do, and finishes them when it has not. The
+ * bytes came from a peer: a length is checked before use, and no reaction depends on an unverified
+ * head.
  *
  * Invariants:
  *  (1) The buffer is empty whenever a long payload is read from the socket.
  *  (2) Every head and block takes the next counter; a gap, a repeat or a flip fails to open.
  *  (3) The phase is set before each upcall, because the machine may call discard from it.
- *  (4) Blocks count as arrived in the order of the wire, each after it was opened: `payload` comes
- *      after the last of them, and the first that is not authentic ends the link.
+ *  (4) Blocks count as arrived in the order of the wire, each after it was opened: the upcall
+ *      `payload` follows the last of them, and the first that is not authentic ends the link.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -49,8 +49,9 @@ void tt_tcp_receiver_reject(tt_tcp *tcp)
     }
 }
 
-/* Did the peer say so of us? Nothing else ever comes on the socket we send on. TT_IN_PROGRESS: it
- * has not ended, and something may yet come; TT_OK: nothing came. */
+/* Checks whether the peer rejects our frames: nothing else ever arrives on the sending socket.
+ * TT_IN_PROGRESS: the socket has not ended, and a rejection may still arrive; TT_OK: none
+ * arrived. */
 static tt_status look_for_rejection(const tt_tcp_sender *sender)
 {
     uint8_t bytes[TT_SEAL_REJECTION_BYTES];
@@ -69,8 +70,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* A process that dies ends both sockets; one that rejects our frames says so on the other. They are
- * two connections, so the end of this one may come first: wait a little for the other's. */
+/* A process that dies ends both sockets; one that rejects our frames sends a rejection on the
+ * other. They are two connections, so this one may end first: wait briefly for the other's end. */
 static bool should_wait_for_other_end(tt_tcp_receiver *receiver)
 {
     if (receiver->ended_ns == 0) {
@@ -79,7 +80,8 @@ static bool should_wait_for_other_end(tt_tcp_receiver *receiver)
     return now_ns() - receiver->ended_ns < (uint64_t)TT_TCP_OTHER_END_MS * 1000000;
 }
 
-/* The stream is over. Nothing is lost if the peer said all it wanted, or we no longer listen. */
+/* The stream has ended. LEFT if our own goodbye was sent, since nothing is lost then; otherwise
+ * DOWN with the cause. */
 static void stream_ended(tt_tcp *tcp, int error)
 {
     const tt_status word = tcp->sender.finished ? TT_OK : look_for_rejection(&tcp->sender);
@@ -104,10 +106,10 @@ static void stream_ended(tt_tcp *tcp, int error)
     tt_tcp_fail(tcp, "%s", cause);
 }
 
-/* Nothing is ever sent on this socket, so no acknowledgement rides on data, and the kernel sends
- * one for every short message that is read: about as much work as the message itself. Delayed, one
- * serves two or more; long transfers are acknowledged every second segment all the same. The kernel
- * forgets this wish when its timer had to acknowledge, so it is said again now and then. */
+/* Nothing is ever sent on this socket, so no data carries acknowledgements, and the kernel sends
+ * one for every short message that is read: about as much work as the message itself. A delayed one
+ * serves two or more; long transfers are still acknowledged every second segment. The kernel resets
+ * the option when its timer had to acknowledge, so it is set again now and then. */
 static void delay_acknowledgement(tt_tcp_receiver *receiver)
 {
     if ((receiver->quiet_reads++ & (TT_TCP_QUIET_READS - 1)) == 0) {
@@ -116,7 +118,7 @@ static void delay_acknowledgement(tt_tcp_receiver *receiver)
     }
 }
 
-/* One read into `pieces`; 0 if nothing is there, or the stream has ended. */
+/* One read into `pieces`; 0 if nothing has arrived, or the stream has ended. */
 static size_t read_once(tt_tcp *tcp, struct iovec *pieces, size_t piece_count)
 {
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = piece_count};
@@ -141,7 +143,7 @@ static size_t read_once(tt_tcp *tcp, struct iovec *pieces, size_t piece_count)
     return 0;
 }
 
-/* Reads into the buffer. Returns the bytes that came. */
+/* Reads into the buffer. Returns the bytes read. */
 static size_t fill_buffer(tt_tcp *tcp, size_t bytes_max)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -158,7 +160,7 @@ static size_t fill_buffer(tt_tcp *tcp, size_t bytes_max)
     return received;
 }
 
-/* Wire bytes of a small payload with its proof. */
+/* Wire bytes of a small payload with its tag or checksum. */
 static size_t small_bytes(const tt_tcp *tcp)
 {
     return tt_seal_payload_wire_bytes(tcp->mode, tcp->receiver.head.payload_bytes);
@@ -304,7 +306,7 @@ static void take_sealed_block(tt_tcp *tcp)
     long_arrived(tcp, target, plain_bytes);
 }
 
-/* Payload bytes that came with the buffer: copied out, or dropped where they lie. */
+/* Payload bytes that are in the buffer: copied out, or dropped. */
 static void take_buffered_payload(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -318,7 +320,7 @@ static void take_buffered_payload(tt_tcp *tcp)
     long_arrived(tcp, bytes, count);
 }
 
-/* Straight from the socket into the sink. Returns the bytes that came. */
+/* Reads straight from the socket into the sink. Returns the bytes read. */
 static size_t read_into_sink(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -342,7 +344,7 @@ static size_t read_into_sink(tt_tcp *tcp)
 
 /* ---- blocks that several threads open ---- */
 
-/* Of the block that is arriving. */
+/* Payload bytes of the block that is arriving. */
 static size_t arriving_bytes(const tt_tcp_receiver *receiver, size_t arrived)
 {
     return least(TT_SEAL_BLOCK_BYTES_MAX, receiver->head.payload_bytes - arrived);
@@ -369,8 +371,8 @@ static void open_later(tt_tcp_receiver *receiver)
     tt_tcp_blocks_post(blocks);
 }
 
-/* Where the next bytes belong: the rest of the block that is arriving, then whole ones as long as
- * there is room. Returns how many pieces. */
+/* Places of the next bytes: the rest of the block that is arriving, then whole blocks as long as
+ * there is room. Returns the number of pieces. */
 static size_t places_for_blocks(tt_tcp_receiver *receiver, struct iovec pieces[TT_TCP_BLOCKS])
 {
     tt_tcp_blocks *blocks = &receiver->blocks;
@@ -389,7 +391,7 @@ static size_t places_for_blocks(tt_tcp_receiver *receiver, struct iovec pieces[T
     return piece_count;
 }
 
-/* So many bytes lie where places_for_blocks said. */
+/* `count` bytes were stored at the pieces of places_for_blocks. */
 static void blocks_arrived(tt_tcp_receiver *receiver, size_t count)
 {
     tt_tcp_blocks *blocks = &receiver->blocks;
@@ -408,7 +410,7 @@ static void blocks_arrived(tt_tcp_receiver *receiver, size_t count)
     }
 }
 
-/* What came with the buffer. */
+/* Takes bytes of blocks that are in the buffer. */
 static void take_buffered_blocks(tt_tcp_receiver *receiver)
 {
     struct iovec pieces[TT_TCP_BLOCKS];
@@ -423,7 +425,7 @@ static void take_buffered_blocks(tt_tcp_receiver *receiver)
     blocks_arrived(receiver, copied);
 }
 
-/* From the socket, with a little of what follows the frame. Returns the bytes that came. */
+/* Reads from the socket, with a few bytes that follow the frame. Returns the bytes read. */
 static size_t read_into_blocks(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -449,7 +451,7 @@ static size_t read_into_blocks(tt_tcp *tcp)
     return received;
 }
 
-/* The first block is opened, by this thread if nobody has begun. */
+/* Takes the first block; this thread opens it if no other has begun. */
 static void take_opened_block(tt_tcp *tcp)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -465,7 +467,8 @@ static void take_opened_block(tt_tcp *tcp)
     long_arrived(tcp, NULL, block->plain_bytes);
 }
 
-/* One step of a frame that arrives by blocks. False: others are at work, or nothing came. */
+/* One step of a frame that arrives by blocks. False: other threads are at work, or nothing
+ * arrived. */
 static bool step_blocks(tt_tcp *tcp, size_t *moved_bytes, bool *has_opened)
 {
     tt_tcp_receiver *receiver = &tcp->receiver;
@@ -496,7 +499,7 @@ bool tt_tcp_receiver_has_more(const tt_tcp *tcp)
     return !tcp->receiver.is_drained || tcp->receiver.blocks.count > 0;
 }
 
-/* How many buffered bytes the next step needs; 0 if it reads the socket by itself. */
+/* Buffered bytes that the next step needs; 0 if it reads the socket by itself. */
 static size_t bytes_needed(const tt_tcp *tcp)
 {
     const tt_tcp_receiver *receiver = &tcp->receiver;

@@ -2,14 +2,14 @@
  *
  * tcp_send.c - from the queue to the socket.
  *
- * Small frames, heads and sealed blocks are copied into the stage and leave it in one write; the
+ * Small frames, heads and sealed blocks are copied into the stage and written from it at once; the
  * payload of a long frame follows straight from the borrowed memory, its trailer behind it. Where
  * threads are lent, sealed blocks of a long frame follow the stage from memory of their own:
- * several are sealed at a time, and what is ready from the front leaves in one write.
+ * several are sealed at a time, and those ready from the front leave in one write.
  *
  * Invariants:
  *  (1) While `current` is set nothing but its own bytes is appended to the stage.
- *  (2) Only poll makes upcalls; before each the state is whole, because `sent` may call send.
+ *  (2) Only poll makes upcalls; before each the state is consistent, because `sent` may call send.
  *  (3) send writes at once only if nothing waits, so that it never finishes another's frame.
  */
 #include <errno.h>
@@ -120,7 +120,7 @@ static bool copy_give(tt_tcp_copies *copies, const void *payload)
     return true;
 }
 
-/* A small frame is staged; its memory goes back to where it came from. May make an upcall. */
+/* A small frame is staged: returns its memory to its owner. May make an upcall. */
 static void small_done(tt_tcp *tcp, const tt_queued_frame *frame)
 {
     if (frame->head.payload_bytes > 0 && !copy_give(&tcp->sender.copies, frame->payload)) {
@@ -174,7 +174,7 @@ static void seal_current(tt_tcp_sender *sender)
     }
 }
 
-/* True once for each long frame that has left: it is no longer current. */
+/* True once for each long frame that is written: it is no longer current. */
 static bool take_finished(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
@@ -194,7 +194,7 @@ static void say_goodbye(tt_tcp_sender *sender)
     sender->said = true;
 }
 
-/* Moves what may go next into the stage. Only for poll: it may make upcalls. */
+/* Moves the next frames into the stage. Only for poll: it may make upcalls. */
 static void refill(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
@@ -225,13 +225,13 @@ static void break_off(tt_tcp *tcp, int error)
     strncpy(sender->why, cause, sizeof(sender->why) - 1);
     sender->broken = true;
     tt_tcp_sender_drop(tcp);
-    /* The peer may learn from this that we are through, and end its own stream. */
+    /* The peer sees the end of this direction, and may end its own stream. */
     (void)shutdown(sender->fd, SHUT_RDWR);
 }
 
 enum { PIECES_MAX = 1 + TT_TCP_BLOCKS }; /* the stage, then blocks; or payload and trailer */
 
-/* Blocks from the front that are sealed, the first in any case. */
+/* Gathers sealed blocks from the front; the first is sealed if need be. */
 static int gather_blocks(tt_tcp_blocks *blocks, struct iovec *pieces)
 {
     int piece_count = 0;
@@ -293,7 +293,7 @@ static int gather(tt_tcp *tcp, struct iovec pieces[PIECES_MAX])
     return piece_count;
 }
 
-/* One write. Returns the bytes that went; 0 if the kernel is full, or the socket broken. */
+/* One write. Returns the bytes written; 0 if the kernel's buffer is full, or the socket broken. */
 static size_t write_once(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
@@ -441,7 +441,7 @@ void tt_tcp_sender_drop(tt_tcp *tcp)
     sender->stage_begin = sender->stage_end = 0;
 }
 
-/* The peer has left and will not read what waits for it: payloads are their owners' again. */
+/* The peer has left and will not read waiting frames: their payloads are given back. */
 static void give_back(tt_tcp *tcp)
 {
     tt_tcp_sender *sender = &tcp->sender;
@@ -465,7 +465,7 @@ void tt_tcp_sender_end(tt_tcp *tcp)
         give_back(tcp);
         return;
     }
-    /* A half-written frame cannot be followed by a goodbye; the peer left and will not mind. */
+    /* A goodbye cannot follow a half-written frame; the peer has left and does not need it. */
     if (!sender->has_current && !sender->said && sender->stage_end <= TT_TCP_STAGE_FILL) {
         say_goodbye(sender);
     }

@@ -2,9 +2,9 @@
  *
  * tcp_test.c - the TCP link over real sockets.
  *
- * Method: two ends with a machine each. What a frame must hold follows from its op number, so that
- * every arrival can be checked alone, in any order. Borrowed memory is poisoned and freed the
- * moment it comes back. Hostile streams are recorded from a link with fixed keys, changed, and
+ * Method: two ends with a machine each. The contents of a frame follow from its op number, so that
+ * every arrival can be checked by itself, in any order. Borrowed memory is poisoned and freed as
+ * soon as it is given back. Hostile streams are recorded from a link with fixed keys, changed, and
  * played to a fresh one.
  */
 #include <setjmp.h>
@@ -40,7 +40,7 @@ typedef struct end {
     uint32_t arrived_count, sent_count, lent_count;
     uint8_t *sink;
     bool dropping;  /* the machine discarded the sink */
-    bool drops_all; /* answers NULL to long frames */
+    bool drops_all; /* returns NULL for long frames */
     uint32_t drop_every;
     uint64_t random_state;
 } end;
@@ -125,7 +125,7 @@ static const tt_machine_ops end_ops = {.frame = on_frame,
                                        .peer = on_peer,
                                        .step = on_step};
 
-/* What is sent later is of an older call: the order of sending is not that of age. */
+/* Later frames belong to older calls, so that order of sending and order of age differ. */
 static tt_status end_send(end *self, uint64_t op, uint32_t payload_bytes, int32_t urgency)
 {
     const tt_head head = {.kind = 7, .op = op, .payload_bytes = payload_bytes, .argument = ~op};
@@ -193,7 +193,7 @@ static void stream_pair(int fds[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 }
 
-/* Where the processor has AES, sealed frames use it here; seal_test.c has both ciphers. */
+/* Where the processor has AES, sealed frames use it; seal_test.c tests both ciphers. */
 static tt_seal_cipher cipher_here(void)
 {
     return tt_seal_has_aes() ? TT_SEAL_AES256 : TT_SEAL_CHACHA20;
@@ -344,7 +344,7 @@ static void tiny_stream_pair(int fds[2])
     }
 }
 
-/* Every write is short, and payloads are taken back, sinks thrown away, at random moments. */
+/* Every write is short; payloads are recalled and sinks discarded at random moments. */
 static void random_recalls_and_discards(tt_seal_mode mode, uint64_t seed)
 {
     end a;
@@ -419,7 +419,7 @@ static void test_recall_of_a_begun_frame_still_delivers_it(void **state)
     ends_close(&a, &b);
 }
 
-static void test_urgent_frames_then_those_of_older_calls_overtake_what_has_not_begun(void **state)
+static void test_frames_that_have_not_begun_are_sent_by_urgency_then_by_age_of_call(void **state)
 {
     (void)state;
     end a;
@@ -510,7 +510,7 @@ typedef struct recording {
     uint32_t frame_count;
 } recording;
 
-/* The wire bytes of a few frames of every shape, and the goodbye if asked for. */
+/* The wire bytes of a few frames of every shape, and optionally the goodbye. */
 static recording record(tt_seal_mode mode, bool goodbye)
 {
     static const uint32_t sizes[] = {5, 0, 700, 18000, 64};
@@ -562,14 +562,14 @@ static void play(tt_seal_mode mode, const uint8_t *bytes, size_t count, end *b)
     end_init(b, config);
     assert_int_equal(write(there[0], bytes, count), count);
     close(there[0]);
-    (void)shutdown(back[0], SHUT_WR); /* who dies ends both */
+    (void)shutdown(back[0], SHUT_WR); /* a process that dies ends both sockets */
     while (b->link->state == TT_LINK_UP) {
         (void)b->link->ops->poll(b->link);
     }
     close(back[0]);
 }
 
-/* What the other end says after it got a changed frame; the test stands between the two. */
+/* The rejection that the other end sends after a changed frame; the test relays between them. */
 static void reject(uint8_t rejection_out[TT_SEAL_REJECTION_BYTES])
 {
     recording tape = record(TT_SEAL_AEAD, false);
@@ -599,7 +599,7 @@ static void reject(uint8_t rejection_out[TT_SEAL_REJECTION_BYTES])
     free(tape.bytes);
 }
 
-static void test_who_sent_what_is_not_authentic_learns_that_it_is_to_blame(void **state)
+static void test_the_sender_of_a_changed_frame_receives_the_rejection(void **state)
 {
     (void)state;
     uint8_t rejection[TT_SEAL_REJECTION_BYTES];
@@ -613,7 +613,7 @@ static void test_who_sent_what_is_not_authentic_learns_that_it_is_to_blame(void 
         tt_tcp_config config = {.peer = 5, .send_fd = there[0], .receive_fd = back[0]};
         memset(config.send_key, 1, sizeof(config.send_key));
         end_init(&a, config);
-        rejection[0] ^= !is_true; /* somebody else's word */
+        rejection[0] ^= !is_true; /* a forged rejection */
         assert_int_equal(write(there[1], rejection, sizeof(rejection)), sizeof(rejection));
         rejection[0] ^= !is_true;
         close(back[1]);
@@ -669,7 +669,7 @@ static void test_one_flipped_bit_anywhere_is_down_and_never_delivered(void **sta
     }
 }
 
-static void test_a_wrong_checksum_names_itself_and_the_rank(void **state)
+static void test_the_error_of_a_wrong_checksum_names_cause_and_rank(void **state)
 {
     (void)state;
     recording tape = record(TT_SEAL_CRC, true);
@@ -737,15 +737,15 @@ int main(void)
         cmocka_unit_test(test_ipv6_carries_frames_too),
         cmocka_unit_test(test_recall_and_discard_at_any_moment_keep_the_stream_whole),
         cmocka_unit_test(test_recall_of_a_begun_frame_still_delivers_it),
-        cmocka_unit_test(test_urgent_frames_then_those_of_older_calls_overtake_what_has_not_begun),
+        cmocka_unit_test(test_frames_that_have_not_begun_are_sent_by_urgency_then_by_age_of_call),
         cmocka_unit_test(test_dropped_frames_leave_the_next_ones_unharmed),
         cmocka_unit_test(test_everything_queued_before_close_arrives),
         cmocka_unit_test(test_a_peer_that_vanishes_is_down),
         cmocka_unit_test(test_a_stream_cut_at_any_byte_is_down_and_never_wrong),
         cmocka_unit_test(test_one_flipped_bit_anywhere_is_down_and_never_delivered),
-        cmocka_unit_test(test_a_wrong_checksum_names_itself_and_the_rank),
+        cmocka_unit_test(test_the_error_of_a_wrong_checksum_names_cause_and_rank),
         cmocka_unit_test(test_a_replayed_frame_is_refused),
-        cmocka_unit_test(test_who_sent_what_is_not_authentic_learns_that_it_is_to_blame),
+        cmocka_unit_test(test_the_sender_of_a_changed_frame_receives_the_rejection),
         cmocka_unit_test(test_a_length_beyond_the_limit_is_refused),
         cmocka_unit_test(test_a_frame_too_long_to_send_is_refused),
     };
