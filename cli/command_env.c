@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * command_env.c - `tutti env`: the rank of this process, and the launcher whose variables give it. */
+ * command_env.c - `tutti env`: the rank of this process, and the launcher whose variables give it.
+ */
 #include <jansson.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * command_plugin.c - `tutti plugin build`: compile a packaged plugin with the site's own compiler wrapper,
- * for users of a binary package. */
+ * command_plugin.c - `tutti plugin build`: compile a packaged plugin with the site's own compiler
+ * wrapper, for users of a binary package. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * command_schedule.c - `tutti schedule`: the plan of a policy for a graph, without running anything. */
+ * command_schedule.c - `tutti schedule`: the plan of a policy for a graph, without running
+ * anything. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
