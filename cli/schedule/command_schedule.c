@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * command_schedule.c - `tutti schedule`: the plan of a policy for a graph, without running
- * anything. */
+ * command_schedule.c - `tutti schedule`: the plan of a policy for a graph, without a run. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

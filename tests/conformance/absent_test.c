@@ -6,6 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,10 @@ static void warm_up(ranks_self *self)
     EXPECT(ranks_counters(self).planned == before + NAMES - 2);
 }
 
+/* Errors that name the late rank. A tensor that left the plan meanwhile, which a slow machine may
+ * cause, has the negotiation's text, and that names ranks only if they answered in time. */
+static atomic_uint errors_that_name;
+
 static void expect_given_up(ranks_self *self, sums *all)
 {
     for (int i = 0; i < NAMES; i++) {
@@ -297,7 +302,10 @@ static void expect_given_up(ranks_self *self, sums *all)
                    (int)status);
         EXPECT_SAY(strstr(error, names[i]) != NULL && strstr(error, "gave up after") != NULL, "%s",
                    error);
-        EXPECT_SAY(i < 2 || strstr(error, "missing: rank 2") != NULL, "%s", error);
+        EXPECT_SAY(strstr(error, "missing: rank") == NULL ||
+                       strstr(error, "missing: rank 2") != NULL,
+                   "%s", error);
+        errors_that_name += strstr(error, "missing: rank 2") != NULL;
         tutti_handle_free(all->handles[i]);
     }
 }
@@ -347,6 +355,7 @@ static void calls_that_a_rank_does_not_make_are_given_up_on_request(void **state
     assert_int_equal(setenv("TUTTI_STALL_FAILURE", "0.8", 1), 0);
     assert_int_equal(setenv("TUTTI_FUSE_WAIT", "60", 1), 0); /* this machine may be slow */
     on_both_at_once(too_late);
+    assert_true(errors_that_name > 0);
     assert_int_equal(unsetenv("TUTTI_FUSE_WAIT"), 0);
     assert_int_equal(unsetenv("TUTTI_STALL_FAILURE"), 0);
 }
