@@ -39,7 +39,7 @@ struct tt_codec {
     uint32_t block, bits; /* when nothing is said */
     uint32_t bits_min, bits_max;
     bool has_block;      /* the block can be chosen */
-    uint32_t head_bytes; /* heads of f32; NaN in the first: the block is poisoned */
+    uint32_t head_bytes; /* heads of f32; NaN in the first: the block is all NaN */
 
     size_t (*bytes)(const tt_codec_spec *spec, size_t count); /* of a block, without its head */
     void (*encode)(const tt_block *block, uint8_t *wire);

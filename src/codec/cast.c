@@ -52,7 +52,7 @@ static size_t halves_bytes(const tt_codec_spec *spec, size_t count)
 static void fp16_encode(const tt_block *block, uint8_t *wire)
 {
     if (block->largest <= FP16_MOST) {
-        block->kernel->to_f16_tame(wire, block->values, block->count);
+        block->kernel->to_f16_in_range(wire, block->values, block->count);
     } else {
         block->kernel->to_f16(wire, block->values, block->count);
     }
@@ -78,7 +78,7 @@ const tt_codec tt_codec_fp16 = {
 static void bf16_encode(const tt_block *block, uint8_t *wire)
 {
     if (block->largest <= BF16_MOST) {
-        block->kernel->to_bf16_tame(wire, block->values, block->count);
+        block->kernel->to_bf16_in_range(wire, block->values, block->count);
     } else {
         block->kernel->to_bf16(wire, block->values, block->count);
     }

@@ -78,7 +78,7 @@ static bool is_elementwise(const tt_codec_spec *spec)
     return spec->codec->head_bytes == 0;
 }
 
-/* A scale is not negative, and finite unless the block is poisoned. Of two heads the second is not
+/* A scale is not negative, and finite unless the block is all NaN. Of two heads the second is not
  * positive: see onebit.c. */
 static bool has_good_heads(const tt_codec_spec *spec, const uint8_t *wire)
 {
@@ -92,7 +92,7 @@ static bool has_good_heads(const tt_codec_spec *spec, const uint8_t *wire)
 }
 
 /* NaN in all elements; the residual stays as it was. */
-static void poison(const tt_codec_spec *spec, const tt_codec_source *part, uint8_t *wire)
+static void encode_nan(const tt_codec_spec *spec, const tt_codec_source *part, uint8_t *wire)
 {
     memset(wire, 0, block_bytes(spec, part->count));
     tt_block_set_head(wire, 0, NAN);
@@ -103,13 +103,13 @@ static void poison(const tt_codec_spec *spec, const tt_codec_source *part, uint8
     }
 }
 
-static uint64_t count_wild(const float *values, size_t count)
+static uint64_t count_nonfinite(const float *values, size_t count)
 {
-    uint64_t wild = 0;
+    uint64_t nonfinite = 0;
     for (size_t i = 0; i < count; i++) {
-        wild += isfinite(values[i]) ? 0 : 1;
+        nonfinite += isfinite(values[i]) ? 0 : 1;
     }
-    return wild;
+    return nonfinite;
 }
 
 /* What is to be encoded: where it lies, if that is all, or in `room`. */
@@ -134,10 +134,10 @@ static uint64_t encode_block(const tt_codec_spec *spec, const tt_codec_kernel *k
     TT_ASSERT(part->count > 0 && part->count <= spec->block);
     const float *values = values_of(kernel, part, room);
     const float largest = kernel->largest(values, part->count);
-    const uint64_t wild = isfinite(largest) ? 0 : count_wild(values, part->count);
-    if (wild > 0 && !is_elementwise(spec)) {
-        poison(spec, part, wire);
-        return wild;
+    const uint64_t nonfinite = isfinite(largest) ? 0 : count_nonfinite(values, part->count);
+    if (nonfinite > 0 && !is_elementwise(spec)) {
+        encode_nan(spec, part, wire);
+        return nonfinite;
     }
     const tt_block block = {
         .spec = spec,
@@ -151,14 +151,14 @@ static uint64_t encode_block(const tt_codec_spec *spec, const tt_codec_kernel *k
     };
     spec->codec->encode(&block, wire);
     if (!has_good_heads(spec, wire)) { /* a sum of huge values was too large */
-        poison(spec, part, wire);
+        encode_nan(spec, part, wire);
         return part->count;
     }
     if (part->residual_out != NULL) {
         spec->codec->decode(spec, kernel, wire, sent, part->count);
         kernel->subtract(part->residual_out, values, sent, part->residual, part->count);
     }
-    return wild;
+    return nonfinite;
 }
 
 /* The block of `source` that begins `at` elements behind its first. */
@@ -176,15 +176,15 @@ static tt_codec_source block_of(const tt_codec_spec *spec, const tt_codec_source
 uint64_t tt_codec_encode(const tt_codec_spec *spec, const tt_codec_source *source, uint8_t *wire)
 {
     const tt_codec_kernel *kernel = tt_codec_kernel_at(0);
-    uint64_t wild = 0;
+    uint64_t nonfinite = 0;
     TT_ASSERT(source->dtype == TT_F32 || source->dtype == TT_F16 || source->dtype == TT_BF16);
     TT_ASSERT(source->first % spec->block == 0);
     for (size_t at = 0; at < source->count; at += spec->block) {
         const tt_codec_source part = block_of(spec, source, at);
-        wild += encode_block(spec, kernel, &part, wire);
+        nonfinite += encode_block(spec, kernel, &part, wire);
         wire += block_bytes(spec, part.count);
     }
-    return wild;
+    return nonfinite;
 }
 
 /* ---- decoding ---- */

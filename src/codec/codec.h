@@ -2,10 +2,10 @@
  *
  * codec.h - gradients in fewer bytes: codecs, their options, and how values become bytes.
  *
- * A codec is chosen by a text, "int8:block=512". It turns values of a tensor into wire bytes, block
- * by block, and back. The codecs here are local: the wire bytes follow from the number of elements
- * alone, and blocks are coded independently of each other. So a tensor can be cut at any multiple
- * of the block, and its pieces coded by different threads at different times.
+ * A codec is selected by a text, "int8:block=512". It turns values of a tensor into wire bytes,
+ * block by block, and back. The codecs here are local: the wire bytes follow from the number of
+ * elements alone, and blocks are coded independently of each other. So a tensor can be cut at any
+ * multiple of the block, and its pieces coded by different threads at different times.
  *
  * What a codec promises (codec_test.c checks each of them over all that are registered):
  *  (1) Encoding and decoding give the same bits on every instruction set and architecture.
@@ -14,15 +14,15 @@
  *      error of a block is below the square of the block itself (for UNBIASED ones: of what is
  *      decoded, divided by 1 + omega; for fp16: of magnitudes from 2^-14 on).
  *  (4) A block that has a NaN or an infinity is decoded as NaN in all of its elements (casts: in
- *      those elements alone), and leaves the residual as it was: nothing else is spoilt by it.
- *  (5) All zeros are decoded as zeros, and so may be a block whose magnitudes are all below 2^-100
- *      (natural: 2^-94). No elements are no bytes.
+ *      those elements alone) and keeps its old residual; other blocks are not affected.
+ *  (5) A block of zeros is decoded as zeros. So may be a block whose magnitudes are all below
+ *      2^-100 (natural: 2^-94). An empty tensor has no wire bytes.
  *
- * Error feedback (Seide et al. 2014, Karimireddy et al. 2019): what was not sent is kept in a
+ * Error feedback (Seide et al. 2014, Karimireddy et al. 2019): the coding error is kept in a
  * residual and added to the next gradient, so that sent + residual = all gradients so far. The
- * caller owns the residual and gives the old and the new one apart: a call that fails drops the new
- * one, and nothing is lost. An UNBIASED codec under error feedback divides by 1 + omega, as it
- * diverges otherwise.
+ * caller owns the residual and passes separate pointers for the old and the new one: after a failed
+ * call it keeps the old one. An UNBIASED codec under error feedback divides by 1 + omega; without
+ * that the residual diverges.
  *
  * Layer:   codec; a leaf, pure.
  * Threads: pure; parts of one tensor may be coded by several threads at once.
@@ -42,8 +42,8 @@
 enum {
     TT_CODEC_LOCAL = 1,       /* wire bytes follow from the count; blocks are independent */
     TT_CODEC_UNBIASED = 2,    /* draws random numbers */
-    TT_CODEC_CONTRACTION = 4, /* may stand under error feedback */
-    TT_CODEC_CAST = 8,        /* another float type: no error feedback unless it is asked for */
+    TT_CODEC_CONTRACTION = 4, /* may be used with error feedback */
+    TT_CODEC_CAST = 8,        /* another float type: no error feedback unless requested */
 };
 
 enum {

@@ -294,7 +294,7 @@ static void test_error_feedback_loses_nothing(void **state)
     }
 }
 
-static void test_a_wild_value_spoils_its_block_alone(void **state)
+static void test_a_nonfinite_value_affects_its_block_only(void **state)
 {
     (void)state;
     static float values[COUNT], old[COUNT], residual[COUNT], decoded[COUNT];
@@ -327,7 +327,7 @@ static void test_a_wild_value_spoils_its_block_alone(void **state)
     }
 }
 
-static void test_huge_sums_are_no_garbage(void **state)
+static void test_a_sum_that_overflows_makes_the_block_nan(void **state)
 {
     (void)state;
     static float values[COUNT], decoded[COUNT];
@@ -536,8 +536,8 @@ int main(void)
         cmocka_unit_test(test_random_rounding_is_right_on_average),
         cmocka_unit_test(test_a_tensor_may_be_cut_at_any_block),
         cmocka_unit_test(test_error_feedback_loses_nothing),
-        cmocka_unit_test(test_a_wild_value_spoils_its_block_alone),
-        cmocka_unit_test(test_huge_sums_are_no_garbage),
+        cmocka_unit_test(test_a_nonfinite_value_affects_its_block_only),
+        cmocka_unit_test(test_a_sum_that_overflows_makes_the_block_nan),
         cmocka_unit_test(test_bad_scales_are_refused),
         cmocka_unit_test(test_other_types_and_factors),
         cmocka_unit_test(test_golden_bytes),

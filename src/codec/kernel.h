@@ -49,13 +49,13 @@ typedef struct tt_codec_kernel {
     /* codes[i] = floor(values[i] * inverse + random[i] * 2^-32). */
     void (*to_int8_random)(uint8_t *codes, const float *values, float inverse,
                            const uint32_t *random, size_t count);
-    /* 16-bit floats, which saturate; NaN and infinities become NaN. Tame values are finite and
-     * within range. */
+    /* 16-bit floats, which saturate; NaN and infinities become NaN. The _in_range forms are for
+     * values that are finite and need no saturation. */
     void (*to_f16)(uint8_t *wire, const float *values, size_t count);
-    void (*to_f16_tame)(uint8_t *wire, const float *values, size_t count);
+    void (*to_f16_in_range)(uint8_t *wire, const float *values, size_t count);
     void (*from_f16)(float *target, const uint8_t *wire, size_t count);
     void (*to_bf16)(uint8_t *wire, const float *values, size_t count);
-    void (*to_bf16_tame)(uint8_t *wire, const float *values, size_t count);
+    void (*to_bf16_in_range)(uint8_t *wire, const float *values, size_t count);
     void (*from_bf16)(float *target, const uint8_t *wire, size_t count);
     /* 8-bit floats of values * inverse, which must be within their range. */
     void (*to_e4m3)(uint8_t *wire, const float *values, float inverse, size_t count);

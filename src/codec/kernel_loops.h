@@ -257,7 +257,7 @@ enum { CAST_CHUNK = 256 };
 
 static void to_f16(uint8_t *wire, const float *values, size_t count)
 {
-    float tamed[CAST_CHUNK];
+    float clamped[CAST_CHUNK];
     uint16_t halves[CAST_CHUNK];
     for (size_t i = 0; i < count; i += CAST_CHUNK) {
         const size_t chunk = count - i < CAST_CHUNK ? count - i : CAST_CHUNK;
@@ -265,16 +265,17 @@ static void to_f16(uint8_t *wire, const float *values, size_t count)
             const uint32_t bits = tt_f32_bits(values[i + k]);
             const uint32_t magnitude = bits & MAGNITUDE_BITS;
             const uint32_t most = UINT32_C(0x477fe000); /* 65504 */
-            const uint32_t tame = magnitude > most ? most : magnitude;
-            const uint32_t is_wild = (magnitude & EXPONENT_BITS) == EXPONENT_BITS;
-            tamed[k] = tt_f32_from_bits(is_wild ? CANONICAL_NAN : tame | (bits & SIGN_BIT));
+            const uint32_t bounded = magnitude > most ? most : magnitude;
+            const uint32_t is_nonfinite = (magnitude & EXPONENT_BITS) == EXPONENT_BITS;
+            clamped[k] =
+                tt_f32_from_bits(is_nonfinite ? CANONICAL_NAN : bounded | (bits & SIGN_BIT));
         }
-        halves_from_f32(halves, tamed, chunk);
+        halves_from_f32(halves, clamped, chunk);
         memcpy(wire + 2 * i, halves, chunk * sizeof(*halves));
     }
 }
 
-static void to_f16_tame(uint8_t *wire, const float *values, size_t count)
+static void to_f16_in_range(uint8_t *wire, const float *values, size_t count)
 {
     uint16_t halves[CAST_CHUNK];
     for (size_t i = 0; i < count; i += CAST_CHUNK) {
@@ -303,17 +304,17 @@ static void to_bf16(uint8_t *wire, const float *values, size_t count)
             const uint32_t bits = tt_f32_bits(values[i + k]);
             const uint32_t magnitude = bits & MAGNITUDE_BITS;
             const uint32_t most = UINT32_C(0x7f7f0000); /* rounding must not reach infinity */
-            const uint32_t tame = magnitude > most ? most : magnitude;
-            const uint32_t rounded = (tame + 0x7fffu + ((tame >> 16) & 1u)) >> 16;
-            const uint32_t is_wild = (magnitude & EXPONENT_BITS) == EXPONENT_BITS;
+            const uint32_t bounded = magnitude > most ? most : magnitude;
+            const uint32_t rounded = (bounded + 0x7fffu + ((bounded >> 16) & 1u)) >> 16;
+            const uint32_t is_nonfinite = (magnitude & EXPONENT_BITS) == EXPONENT_BITS;
             halves[k] =
-                (uint16_t)(is_wild ? CANONICAL_NAN >> 16 : rounded | (bits & SIGN_BIT) >> 16);
+                (uint16_t)(is_nonfinite ? CANONICAL_NAN >> 16 : rounded | (bits & SIGN_BIT) >> 16);
         }
         memcpy(wire + 2 * i, halves, chunk * sizeof(*halves));
     }
 }
 
-static void to_bf16_tame(uint8_t *wire, const float *values, size_t count)
+static void to_bf16_in_range(uint8_t *wire, const float *values, size_t count)
 {
     uint16_t halves[CAST_CHUNK];
     for (size_t i = 0; i < count; i += CAST_CHUNK) {
@@ -494,10 +495,10 @@ const tt_codec_kernel TT_KERNEL_TABLE = {
     .unpack_int4 = unpack_int4,
     .to_int8_random = to_int8_random,
     .to_f16 = to_f16,
-    .to_f16_tame = to_f16_tame,
+    .to_f16_in_range = to_f16_in_range,
     .from_f16 = from_f16,
     .to_bf16 = to_bf16,
-    .to_bf16_tame = to_bf16_tame,
+    .to_bf16_in_range = to_bf16_in_range,
     .from_bf16 = from_bf16,
     .to_e4m3 = to_e4m3,
     .from_e4m3 = from_e4m3,

@@ -78,7 +78,7 @@ static void run_load_halves(const tt_codec_kernel *kernel, const sample *in, res
 {
     float *target = (float *)(void *)out->bytes;
     kernel->load(target, in->bytes, TT_BF16, 1.0f, in->count);
-    for (size_t i = 0; i < in->count; i++) { /* NaN payloads are nobody's business */
+    for (size_t i = 0; i < in->count; i++) { /* the payload of a NaN is not compared */
         target[i] = isnan(target[i]) ? NAN : target[i];
     }
     kernel->load(target + ROOM, in->bytes, TT_F16, in->factor, in->count);
@@ -128,12 +128,12 @@ static void run_floats(const tt_codec_kernel *kernel, const sample *in, result *
     kernel->to_f16(out->bytes, in->values, in->count);
     kernel->from_f16((float *)(void *)(out->bytes + 4 * ROOM), out->bytes, in->count);
     kernel->to_bf16(out->bytes + 2 * ROOM, in->values, in->count);
-    uint8_t tame[2 * ROOM];
-    kernel->to_bf16_tame(tame, in->values, in->count);
-    assert_memory_equal(tame, out->bytes + 2 * ROOM, 2 * in->count);
+    uint8_t clamped[2 * ROOM];
+    kernel->to_bf16_in_range(clamped, in->values, in->count);
+    assert_memory_equal(clamped, out->bytes + 2 * ROOM, 2 * in->count);
     if (kernel->largest(in->values, in->count) <= 65504.0f) {
-        kernel->to_f16_tame(tame, in->values, in->count);
-        assert_memory_equal(tame, out->bytes, 2 * in->count);
+        kernel->to_f16_in_range(clamped, in->values, in->count);
+        assert_memory_equal(clamped, out->bytes, 2 * in->count);
     }
 }
 
@@ -189,7 +189,7 @@ static void test_every_table_gives_the_same_bytes(void **state)
 }
 
 /* Values that are not finite, in each table. */
-static void test_wild_values_are_noticed_and_become_nan(void **state)
+static void test_nonfinite_values_are_detected_and_become_nan(void **state)
 {
     (void)state;
     const float values[5] = {1.0f, NAN, -INFINITY, 1e30f, -2.0f};
@@ -268,7 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_table_gives_the_same_bytes),
-        cmocka_unit_test(test_wild_values_are_noticed_and_become_nan),
+        cmocka_unit_test(test_nonfinite_values_are_detected_and_become_nan),
         cmocka_unit_test(test_draws_are_philox),
         cmocka_unit_test(test_small_floats_keep_their_own_values),
     };

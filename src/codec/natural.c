@@ -5,7 +5,7 @@
  *
  * Eight bits an element: the sign and the exponents -94 to 32. Smaller magnitudes become zero,
  * larger ones 2^32; gradients have neither, but such values are not right on average. The head is
- * the factor that error feedback asks for, 1 without it; NaN where the block is poisoned. */
+ * the factor that error feedback asks for, 1 without it; NaN where the block is all NaN. */
 #include "codec/registry.h"
 
 enum { HEAD_BYTES = sizeof(float), BLOCK = 512 };
