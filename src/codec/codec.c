@@ -112,7 +112,7 @@ static uint64_t count_nonfinite(const float *values, size_t count)
     return nonfinite;
 }
 
-/* What is to be encoded: where it lies, if that is all, or in `room`. */
+/* The values to encode: the source itself, if it needs no change, else a copy in `room`. */
 static const float *values_of(const tt_codec_kernel *kernel, const tt_codec_source *part,
                               float *room)
 {

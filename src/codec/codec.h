@@ -63,15 +63,15 @@ typedef struct tt_codec_spec {
     bool has_feedback; /* keeps a residual */
 } tt_codec_spec;
 
-/* What random numbers depend on, beside the element: the same on one rank for one occurrence of a
+/* Random numbers depend on this and on the element: the same on one rank for one occurrence of a
  * tensor, so that a run can be repeated. Ranks should differ in `seed`. */
 typedef struct tt_codec_draw {
     uint64_t seed;
     uint32_t tensor, occurrence;
 } tt_codec_draw;
 
-/* What to encode: elements [first, first + count) of a tensor; `first` is a multiple of the block.
- * All pointers are to the first of them. */
+/* A part of a tensor to encode: elements [first, first + count) of a tensor; `first` is a multiple
+ * of the block. All pointers are to the first of them. */
 typedef struct tt_codec_source {
     const void *values;
     tt_dtype dtype; /* F32, F16 or BF16 */
