@@ -81,7 +81,7 @@ class Corrupt(unittest.TestCase):
                          }) as job:
             job.expect("^going$")
             relay.arm(from_dialler)
-            found = [rank.expect(r"^failed -6 \d+ \d+ rank (\d) is (counted as )?down")
+            found = [rank.expect(r"^failed -6 \d+ \d+ rank (\d) (is down|was excluded)")
                      for rank in job]
             self.assertTrue(relay.changed.is_set())
             return [int(each[1]) for each in found]
