@@ -9,9 +9,9 @@ import time
 
 from bench.common import namespaces, tree
 
-WORKER = tree.ROOT / "bench/common/worker"  # one rank that sums what it is told to
+WORKER = tree.ROOT / "bench/common/worker"  # one rank; its driver sends the lengths to reduce
 PATIENCE_S = 60
-# In namespaces the ranks of all hosts share this machine's cores: nobody should spin long.
+# In namespaces the ranks of all hosts share this machine's cores: no rank should spin for long.
 SHARED_CORES = {"TUTTI_SPIN": "no"}
 TCP = {"TUTTI_TRANSPORT": "tcp"}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that are wanted, held against those that were measured."""
+"""Targets, compared with measured figures."""
 
 
 class Verdicts:
-    """Figures that are wanted, beside those that were measured."""
+    """Targets beside measured figures."""
 
     def __init__(self):
         self.lines = []

@@ -6,7 +6,7 @@
  *
  * Every step each thread submits its share of the tensors one by one, in an order of its own, and
  * waits for them. Rank 0 prints one line of JSON: how long tutti_start took, over all threads and
- * steps. The clock itself is in it; its cost is told beside it. */
+ * steps. It includes reading the clock, whose cost is printed beside it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

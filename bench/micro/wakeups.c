@@ -4,7 +4,7 @@
  * without the library.
  *
  * Two processes of two threads each, as many threads as the kernel likes on a core. The worker sums
- * pieces of 256 KB and looks, after each, whether something was asked; then it tells the other
+ * pieces of 256 KB and checks, after each, for a request; then it notifies the other
  * process's worker, sums pieces of 32 KB until that one has told it, too, and wakes its asker. The
  * asker sleeps to an instant that both share, asks, and sleeps on a futex. So an answer takes what
  * is left of a piece, and two wake-ups on cores that are busy.

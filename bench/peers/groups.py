@@ -29,7 +29,7 @@ OUR_VARIABLES = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """One row of the table: a program, who starts it, and with what."""
+    """One row of the table: a program, its launcher, and its arguments."""
     name: str
     program: str  # in build/peers
     launcher: str  # tutti, openmpi, mpich or plain (one process after the other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, ratios and the figures wanted, from records alone: also of a file written before."""
+"""Tables, ratios and targets, from records alone: also from a file of an earlier run."""
 import dataclasses
 
 from bench.common.units import KB, MB, size_text
@@ -122,7 +122,7 @@ def table_text(rows):
 
 def target_text(records, target):
     """The sentence of one figure, and whether it was reached; None where it was not measured.
-    Figures are of buffers that are rewritten: a sum of what nobody has changed serves no one."""
+    Figures are of rewritten buffers: summing unchanged buffers is of no use to a program."""
     block = (target.transport, target.ranks, target.collective, True)
     own = records.cell(block, target.bytes).get(target.ours)
     if own is None:

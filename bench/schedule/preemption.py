@@ -26,8 +26,8 @@ PIECE, PIECES = 64 << 10, 960  # at most 1,024 calls are in flight
 ALONE = 32
 JOBS = 6  # in shared memory
 MEMORY = {"memory, arena": {"BENCH_DRIVES": "1", "BENCH_ARENA": "1"},
-          "memory": {"BENCH_DRIVES": "1"},  # who waits looks again and again at first
-          "memory, by event": {}}           # who waits sleeps on the descriptor
+          "memory": {"BENCH_DRIVES": "1"},  # a waiting thread polls at first
+          "memory, by event": {}}           # a waiting thread sleeps on the descriptor
 
 
 def bytes_of(text):

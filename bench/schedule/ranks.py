@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of bench/schedule: programs that run steps as they are told."""
+"""The ranks of bench/schedule: programs that run the steps which the driver requests."""
 from bench.common import jobs, tree
 
 

@@ -28,8 +28,8 @@ enum {
     BY_PRIORITY = 1, /* else all alike: then they go in the order of starting */
     CROSSES = 2,     /* the barrier between steps: else forward waits for everything */
     COLD = 4,        /* ranks meet before each step, and it ends with its forward */
-    NAMED = 8,       /* tensors have names, and the library is told of steps */
-    TOLD = 16,       /* it is told of steps, without names */
+    NAMED = 8,       /* tensors have names, and tutti_step is called */
+    TOLD = 16,       /* tutti_step is called, without names */
     TRANSFERS_MAX = 1024,
     CALLS_MAX = 4096,
     PIECES_MAX = 1000, /* in flight are at most 1,024 calls, the urgent one among them */

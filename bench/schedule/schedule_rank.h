@@ -54,7 +54,7 @@ static inline void rank_must(tutti_context *context, tutti_status status, const 
 }
 
 /* Sleeps until the call is over, and leaves the driving to the progress thread: the ranks of all
- * hosts share this machine's cores, so that nobody should look again and again. With BENCH_DRIVES
+ * hosts share this machine's cores, so no thread should keep polling. With BENCH_DRIVES
  * the caller drives. */
 static inline void rank_wait(tutti_context *context, tutti_handle *handle, const char *what)
 {
@@ -71,7 +71,7 @@ static inline void rank_wait(tutti_context *context, tutti_handle *handle, const
     rank_must(context, status, what);
 }
 
-/* The driver's lines come in, answers go out; BENCH_SOCKET says where. */
+/* The driver's lines come in, answers go out; BENCH_SOCKET has the path. */
 typedef struct rank_line {
     FILE *commands;
     FILE *answers;
@@ -87,7 +87,7 @@ static inline rank_line rank_line_open(void)
     return line;
 }
 
-/* Joins the job and says so to the driver. Timers are wanted exact. */
+/* Joins the job and reports it to the driver. Timers must be exact. */
 static inline tutti_context *rank_join(rank_line *line)
 {
     tutti_context *context = NULL;

@@ -5,7 +5,7 @@
  * usage: bench-start-rank ROUNDS ARENA_BYTES PAUSE_MS   (started by bench/start/run)
  *
  * A round: allocate and fill ARENA_BYTES, sum them, shut down, join again. Times are the slowest
- * rank's. Then nobody does anything for PAUSE_MS, then all wait for rank 0 for so long, then rank 0
+ * rank's. Then all are idle for PAUSE_MS, then all wait for rank 0 for so long, then rank 0
  * comes 10 ms late fifty times: what share of a core the others used. Rank 0 prints a line of JSON
  * for each. */
 #include <stdbool.h>
@@ -102,7 +102,7 @@ static void measure_shares(const start_bench *self)
 {
     static const char *const names[] = {"core_percent"};
     const bool is_late = tutti_rank(self->context) == 0;
-    pause_ms(200); /* nobody lingers after the last call any more */
+    pause_ms(200); /* no progress thread lingers after the last call any more */
     double begin = now_ms(), used = cpu_ms();
     pause_ms(self->pause_ms);
     double share = 100.0 * (cpu_ms() - used) / (now_ms() - begin);

@@ -24,7 +24,7 @@ BESIDE = {HOOK_VIEWS: GLOO_VIEWS}
 # Parameters, gradients and DDP's buckets of a way: so many copies of the model.
 COPIES = {ALONE: 2, DROPPED: 0, GLOO: 3, GLOO_VIEWS: 2, BACKEND: 3, HOOK: 3, HOOK_VIEWS: 2,
           HOOK_DROPPED: 2, OWN: 2, ARENA: 2}
-# DDP forms its buckets anew in its second step.
+# DDP rebuilds its buckets in its second step.
 WARM_TURNS = 4
 SPARE_COPIES = 2  # what backward makes, and what is formed anew before the old is gone
 
@@ -102,7 +102,7 @@ def parts(model, ranks):
 
 
 def rank_main(options, tell):
-    """One rank; rank 0 tells the results."""
+    """One rank; rank 0 prints the results."""
     import torch
     import tutti.torch as hvd
     import tutti.torch.backend  # noqa: F401

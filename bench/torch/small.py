@@ -11,7 +11,7 @@ STARTS, LATE_S = 161, 0.5
 
 
 def rank_main(options, tell):
-    """One rank; rank 0 tells the results."""
+    """One rank; rank 0 prints the results."""
     import torch
     import tutti.torch as hvd
 
@@ -101,7 +101,7 @@ def imports(rounds=7):
 
 
 def judge(rows, verdicts):
-    """Against what is wanted."""
+    """Against the targets."""
     wanted = (("one_element_us", "cached all-reduce of one element", "us", 40),
               ("backend_element_us", "one element by torch.distributed.all_reduce", "us", 15),
               ("start_own_us", "starting a call, of its thread's time", "us", 3),

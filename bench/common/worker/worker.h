@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * worker.h - one rank of one library under test: does what a driver says, sample by sample.
+ * worker.h - one rank of one library under test: takes the samples that a driver requests.
  *
  * Between samples a worker blocks in a read, whatever its library would do: so several jobs can be
  * alive at once and be measured by turns without disturbing each other.
@@ -28,7 +28,7 @@ typedef struct worker_library {
     int rank, size;
 } worker_library;
 
-/* Longest vector that is asked for: BENCH_BYTES. */
+/* Longest vector that a driver may request: BENCH_BYTES. */
 size_t worker_bytes_max(void);
 
 /* Serve the socket BENCH_SOCKET until it closes; 0 if every result was right. */

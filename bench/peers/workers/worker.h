@@ -3,7 +3,7 @@
  * worker.h - one rank of one library under measurement.
  *
  * The driver starts a group of ranks per library. Each rank connects to the driver's socket and
- * sleeps in read() until it is told to measure a case; so all groups stay alive and take turns.
+ * sleeps in read() until the driver requests a case; so all groups stay alive and take turns.
  * What differs between libraries is one table; data, touching, barriers, clocks and checks are the
  * same code for all of them.
  */
