@@ -36,7 +36,7 @@ static void none_decode(const tt_codec_spec *spec, const tt_codec_kernel *kernel
 const tt_codec tt_codec_none = {
     .name = "none",
     .summary = "32-bit floats as they are",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CAST,
+    .traits = TT_CODEC_CAST,
     .block = CAST_BLOCK,
     .bytes = words_bytes,
     .encode = none_encode,
@@ -68,7 +68,7 @@ static void fp16_decode(const tt_codec_spec *spec, const tt_codec_kernel *kernel
 const tt_codec tt_codec_fp16 = {
     .name = "fp16",
     .summary = "IEEE 16-bit floats, saturating at 65504",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION | TT_CODEC_CAST,
+    .traits = TT_CODEC_CONTRACTION | TT_CODEC_CAST,
     .block = CAST_BLOCK,
     .bytes = halves_bytes,
     .encode = fp16_encode,
@@ -94,7 +94,7 @@ static void bf16_decode(const tt_codec_spec *spec, const tt_codec_kernel *kernel
 const tt_codec tt_codec_bf16 = {
     .name = "bf16",
     .summary = "bfloat16: the range of f32, 8 bits of precision",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION | TT_CODEC_CAST,
+    .traits = TT_CODEC_CONTRACTION | TT_CODEC_CAST,
     .block = CAST_BLOCK,
     .bytes = halves_bytes,
     .encode = bf16_encode,

@@ -40,10 +40,9 @@
 #include "kernel/dtype.h"
 
 enum {
-    TT_CODEC_LOCAL = 1,       /* wire bytes follow from the count; blocks are independent */
-    TT_CODEC_UNBIASED = 2,    /* draws random numbers */
-    TT_CODEC_CONTRACTION = 4, /* may be used with error feedback */
-    TT_CODEC_CAST = 8,        /* another float type: no error feedback unless requested */
+    TT_CODEC_UNBIASED = 1,    /* draws random numbers */
+    TT_CODEC_CONTRACTION = 2, /* may be used with error feedback */
+    TT_CODEC_CAST = 4,        /* another float type: no error feedback unless requested */
 };
 
 enum {

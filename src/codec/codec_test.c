@@ -497,6 +497,10 @@ static void test_texts(void **state)
 {
     (void)state;
     char text[TT_CODEC_TEXT_BYTES];
+    for (size_t i = 0; tt_codec_at(i) != NULL; i++) {
+        assert_ptr_equal(tt_codec_find(tt_codec_at(i)->name), tt_codec_at(i)); /* names differ */
+        assert_true(strlen(tt_codec_at(i)->summary) > 0);
+    }
     const tt_codec_spec int8 = spec_of("int8:block=1024,ef=off");
     assert_int_equal(int8.block, 1024);
     assert_false(int8.has_feedback);

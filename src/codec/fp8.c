@@ -62,7 +62,7 @@ static void e5m2_decode(const tt_codec_spec *spec, const tt_codec_kernel *kernel
 const tt_codec tt_codec_fp8_e4m3 = {
     .name = "e4m3",
     .summary = "8-bit floats with 3 bits of precision, a scale per block",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION,
+    .traits = TT_CODEC_CONTRACTION,
     .block = BLOCK,
     .has_block = true,
     .head_bytes = HEAD_BYTES,
@@ -74,7 +74,7 @@ const tt_codec tt_codec_fp8_e4m3 = {
 const tt_codec tt_codec_fp8_e5m2 = {
     .name = "e5m2",
     .summary = "8-bit floats with 2 bits of precision and a wide range, a scale per block",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION,
+    .traits = TT_CODEC_CONTRACTION,
     .block = BLOCK,
     .has_block = true,
     .head_bytes = HEAD_BYTES,

@@ -41,7 +41,7 @@ static double natural_omega(const tt_codec_spec *spec)
 const tt_codec tt_codec_natural = {
     .name = "natural",
     .summary = "powers of two, rounded at random: right on average",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_UNBIASED | TT_CODEC_CONTRACTION,
+    .traits = TT_CODEC_UNBIASED | TT_CODEC_CONTRACTION,
     .block = BLOCK,
     .has_block = true,
     .head_bytes = HEAD_BYTES,

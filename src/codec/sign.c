@@ -36,7 +36,7 @@ static void sign_decode(const tt_codec_spec *spec, const tt_codec_kernel *kernel
 const tt_codec tt_codec_sign = {
     .name = "sign",
     .summary = "signs, and the mean magnitude of a block",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION,
+    .traits = TT_CODEC_CONTRACTION,
     .block = BLOCK,
     .has_block = true,
     .head_bytes = SIGN_HEAD_BYTES,
@@ -68,7 +68,7 @@ static void onebit_decode(const tt_codec_spec *spec, const tt_codec_kernel *kern
 const tt_codec tt_codec_onebit = {
     .name = "onebit",
     .summary = "signs, and the mean of a block's positive and of its negative values",
-    .traits = TT_CODEC_LOCAL | TT_CODEC_CONTRACTION,
+    .traits = TT_CODEC_CONTRACTION,
     .block = BLOCK,
     .has_block = true,
     .head_bytes = ONEBIT_HEAD_BYTES,
