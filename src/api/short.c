@@ -31,7 +31,6 @@ static tt_request *ask(tutti_handle *handle, tutti_collective collective, uint64
     request->named = NULL;
     request->is_identity = request->is_lost = false;
     request->shape[0] = 0;
-    request->about = TT_ABOUT_NOTHING;
     return request;
 }
 

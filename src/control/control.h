@@ -105,38 +105,39 @@ typedef enum tt_about { TT_ABOUT_NOTHING, TT_ABOUT_SET_CREATE, TT_ABOUT_SET_REMO
 /* One call of a user. Fields as in tutti_call; counts in elements. Caller's memory, which must
  * stay in place until `finished`. */
 typedef struct tt_request {
+    /* What is asked for, beside the set, name and shape: the key of its recipe (recipe.h). */
     tt_collective collective;
     tt_dtype dtype;
     tt_redop redop;
-    uint32_t set;
-    uint32_t root;   /* or peer; member of the set, or TT_ANY_SOURCE */
-    int *source_out; /* of a receive: the member whose message it takes; NULL: not reported */
-    uint32_t tag;    /* of send and receive; up to TT_TAG_MAX */
-    int32_t urgency; /* TT_URGENCY_*: class, plus a priority */
-    uint32_t segment_bytes; /* longest frame; control's, from submission */
-    const char *name;       /* or NULL: matched by order; of up to 255 bytes */
-    const char *group;      /* or NULL; with a name: one of group_size that are one ticket */
-    uint32_t group_size;
-    bool is_join;      /* no call: this rank joins; `root` is the last one's member number then */
+    bool is_uneven;    /* parts differ: counts are exchanged first */
+    bool is_by_active; /* an average is divided by the number of ranks that have not joined */
     bool is_alone;     /* never fused, whatever its size */
     bool is_tuned;     /* control's, from submission: see CLAIM_TUNED */
-    bool is_by_active; /* an average is divided by the number of ranks that have not joined */
+    uint64_t count;
+    double prescale, postscale;
+    uint32_t root;             /* or peer; member of the set, or TT_ANY_SOURCE */
+    uint32_t segment_bytes;    /* longest frame; control's, from submission */
+    uint64_t salt;             /* more that must be equal on all ranks (rank list of a new set) */
+    const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
+
+    uint32_t set, tag; /* tag: of send and receive; up to TT_TAG_MAX */
+    int *source_out;   /* of a receive: the member whose message it takes; NULL: not reported */
+    int32_t urgency;   /* TT_URGENCY_*: class, plus a priority */
+    const char *name;  /* or NULL: matched by order; of up to 255 bytes */
+    const char *group; /* or NULL; with a name: one of group_size that are one ticket */
+    uint32_t group_size;
+    bool is_join; /* no call: this rank joins; `root` is the last one's member number then */
+    tt_about about;
     const void *input;
     void *output;
-    uint64_t count;
     uint64_t output_capacity; /* elements; 0: as the collective implies */
     const uint64_t *input_counts;
     uint64_t *output_counts;
-    bool is_uneven;   /* parts differ: counts are exchanged first */
     bool is_expected; /* output_counts has the only counts that are accepted */
-    uint64_t salt;    /* more that must be equal on all ranks (rank list of a new set) */
     /* Negative: this rank cannot take part, `error` has the reason; the call fails on all ranks. */
     tt_status objection;
-    double prescale, postscale;
-    uint64_t deadline_ns;      /* from submission; 0: the configured one */
-    bool is_waited;            /* its caller only waits for it */
-    const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
-
+    uint64_t deadline_ns; /* from submission; 0: the configured one */
+    bool is_waited;       /* its caller only waits for it */
     /* Allocates an output whose size is known only now; returns NULL if out of memory. May be NULL
      * if `output` is given. */
     void *(*allocate)(struct tt_request *request, size_t bytes);
@@ -156,7 +157,6 @@ typedef struct tt_request {
     bool is_apart;                 /* its group was dissolved; it runs by itself this once */
     bool is_regrouped;             /* out of its group: see BID_REGROUPED */
     uint8_t shape[TT_SHAPE_BYTES]; /* the caller's; first byte 0: not given */
-    tt_about about;                /* the caller's */
     bool is_lost;                  /* a stand-in for one that is over on this rank: see expire.c */
     uint64_t due_ns;               /* of a name: its deadline; 0: not set yet */
     struct tt_request *next_later; /* waits until an earlier one of its name is over */

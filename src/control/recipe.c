@@ -231,36 +231,17 @@ static uint16_t traits_of(const tt_request *request, tt_space space)
                       (request->collective == TT_SEND ? TRAIT_SENDS : 0));
 }
 
-static uint32_t segment_of(const tt_control *control, const tt_request *request)
+/* The count of an uneven call may differ from run to run. */
+TT_INLINE uint64_t count_of(const tt_request *request)
 {
-    return request->segment_bytes > 0 ? request->segment_bytes : control->config.segment_bytes;
+    return request->is_uneven || TT_PLANT(RECIPE_OF_ANOTHER_COUNT) ? 0 : request->count;
 }
 
-static uint64_t bits_of(double value)
+TT_INLINE uint64_t hash_of(const tt_set *set, const tt_request *request)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-/* Inlined into lookups, together with the comparison: the key stays in registers. */
-TT_INLINE tt_recipe_key key_of(const tt_control *control, const tt_request *request,
-                               uint16_t traits)
-{
-    return (tt_recipe_key){
-        .kind = (uint64_t)(uint8_t)request->collective | (uint64_t)(uint8_t)request->dtype << 8 |
-                (uint64_t)(uint8_t)request->redop << 16 | (uint64_t)tt_claim_form(request) << 24 |
-                (uint64_t)traits << 32,
-        .count = request->is_uneven || TT_PLANT(RECIPE_OF_ANOTHER_COUNT) ? 0 : request->count,
-        .prescale = bits_of(request->prescale),
-        .postscale = bits_of(request->postscale),
-        .cut = (uint64_t)tt_claim_root(request) << 32 | segment_of(control, request),
-    };
-}
-
-TT_INLINE uint64_t hash_of(const tt_set *set, const tt_request *request, const tt_recipe_key *key)
-{
-    uint64_t hash = (key->count + (key->kind + ((uint64_t)set->id << 48)) * MIX) * MIX;
+    const uint64_t kind = (uint64_t)request->collective ^ (uint64_t)request->dtype << 8 ^
+                          (uint64_t)request->redop << 16 ^ (uint64_t)set->id << 32;
+    uint64_t hash = (count_of(request) + kind * MIX) * MIX;
     if (request->name != NULL) {
         hash ^= tt_hash64(request->name, strlen(request->name), 0);
     }
@@ -283,18 +264,15 @@ static bool has_shape(const tt_recipe *recipe, const tt_request *request)
 
 /* Was it prepared for such a call, under the current settings? */
 TT_INLINE bool is_for(const tt_control *control, const tt_recipe *recipe, const tt_set *set,
-                      const tt_request *request, const tt_recipe_key *key)
+                      const tt_request *request, uint16_t traits)
 {
-    const tt_recipe_key *own = &recipe->key;
     const bool is_settled = recipe->settings == control->settings ||
                             (TT_PLANT(SETTING_NOT_IN_KEY) && control->world.rank == 0);
-    const uint64_t differs = (own->kind ^ key->kind) | (own->count ^ key->count) |
-                             (own->prescale ^ key->prescale) | (own->postscale ^ key->postscale) |
-                             (TT_PLANT(SETTING_NOT_IN_KEY) ? 0 : own->cut ^ key->cut) |
-                             (recipe->salt ^ request->salt);
-    return differs == 0 && recipe->set == set && is_settled &&
-           recipe->program == request->program && has_shape(recipe, request) &&
-           is_named_so(recipe, request);
+    const uint32_t segment =
+        TT_PLANT(SETTING_NOT_IN_KEY) ? recipe->key.segment_bytes : request->segment_bytes;
+    return tt_request_has_key(request, count_of(request), segment, &recipe->key) &&
+           (recipe->traits & TRAITS_OF_KEY) == traits && recipe->set == set && is_settled &&
+           has_shape(recipe, request) && is_named_so(recipe, request);
 }
 
 /* May such a call be repeated? A barrier about a set is not. An uneven reducescatter has its parts
@@ -302,23 +280,22 @@ TT_INLINE bool is_for(const tt_control *control, const tt_recipe *recipe, const 
 static bool is_kept(const tt_request *request)
 {
     return !(request->is_uneven && request->collective == TT_REDUCESCATTER) &&
-           !(request->salt != 0 && request->name == NULL);
+           request->about == TT_ABOUT_NOTHING && !(request->salt != 0 && request->name == NULL);
 }
 
-TT_INLINE tt_recipe *find(tt_control *control, const tt_set *set, const tt_request *request,
+TT_INLINE tt_recipe *find(const tt_control *control, const tt_set *set, const tt_request *request,
                           uint16_t traits)
 {
-    tt_recipe *hint = request->recipe;
-    const tt_recipe_key key = key_of(control, request, traits);
-    if (hint == NULL || hint->stamp != request->recipe_stamp) {
-        hint = control->recipes.last; /* calls often repeat at once */
+    tt_recipe *recipe = request->recipe;
+    if (recipe == NULL || recipe->stamp != request->recipe_stamp) {
+        recipe = control->recipes.last; /* calls often repeat at once */
     }
-    if (hint != NULL && (TT_PLANT(HINT_NOT_CHECKED) || is_for(control, hint, set, request, &key))) {
-        return hint;
+    if (recipe != NULL &&
+        (TT_PLANT(HINT_NOT_CHECKED) || is_for(control, recipe, set, request, traits))) {
+        return recipe;
     }
-    const uint64_t hash = hash_of(set, request, &key);
-    tt_recipe *recipe = *bucket_of(&control->recipes, hash);
-    while (recipe != NULL && !is_for(control, recipe, set, request, &key)) {
+    recipe = control->recipes.buckets[hash_of(set, request) % RECIPE_BUCKETS];
+    while (recipe != NULL && !is_for(control, recipe, set, request, traits)) {
         recipe = recipe->next;
     }
     TT_DEBUG_ASSERT(recipe == NULL || recipe->is_in);
@@ -331,7 +308,7 @@ static void claim_of(const tt_control *control, const tt_set *set, const tt_requ
                      tt_claim *claim_out)
 {
     tt_claim_make(claim_out, request, set->size);
-    claim_out->salt = tt_op_salt(control, claim_out->salt, segment_of(control, request));
+    claim_out->salt = tt_op_salt(control, claim_out->salt, request->segment_bytes);
     if (request->name != NULL) {
         const size_t length = strnlen(request->name, sizeof(claim_out->name) - 1);
         memcpy(claim_out->name, request->name, length);
@@ -357,12 +334,11 @@ static tt_recipe *make(tt_control *control, tt_set *set, const tt_request *reque
     TT_DEBUG_ASSERT(recipe->uses == 0 && recipe->idle == NULL && !recipe->is_in);
     TT_DEBUG_ASSERT(block_sizes[recipe->size].stages >= stage_count);
     recipe->stamp = control->recipes.next_stamp++;
-    recipe->key = key_of(control, request, traits);
-    recipe->hash = hash_of(set, request, &recipe->key);
-    recipe->salt = request->salt;
+    recipe->key = tt_request_key_of(request);
+    recipe->key.count = count_of(request);
+    recipe->hash = hash_of(set, request);
     recipe->set = set;
     recipe->settings = control->settings;
-    recipe->program = request->program;
     recipe->traits = (uint16_t)(traits | (request->shape[0] != 0 ? TRAIT_SHAPED : 0) |
                                 (claim.name[0] != 0 ? TRAIT_TITLED : 0));
     recipe->stage_count = (uint8_t)stage_count;
@@ -424,9 +400,19 @@ static tt_recipe *prepare(tt_control *control, tt_set *set, const tt_request *re
     return recipe;
 }
 
+/* Requests that the machine itself makes come without one. */
+static void segment_set(const tt_control *control, tt_request *request)
+{
+    TT_DEBUG_ASSERT(control->config.segment_bytes > 0);
+    if (request->segment_bytes == 0) {
+        request->segment_bytes = control->config.segment_bytes;
+    }
+}
+
 tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space)
 {
     const uint16_t traits = traits_of(request, space);
+    segment_set(control, request);
     tt_recipe *recipe = is_kept(request) ? find(control, set, request, traits) : NULL;
     if (recipe == NULL) {
         recipe = prepare(control, set, request, traits);
@@ -437,9 +423,9 @@ tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, t
     return recipe;
 }
 
-tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *request,
-                            tt_space space)
+tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request, tt_space space)
 {
+    segment_set(control, request);
     return make(control, set, request, traits_of(request, space) | TRAIT_BARREN, 0);
 }
 
@@ -457,18 +443,24 @@ static bool takes(const tt_recipe *recipe, const tt_request *request)
            (input == output && request->collective == TT_ALLREDUCE);
 }
 
+/* Is the request more than a call that was prepared before and has valid buffers? */
+TT_INLINE bool is_special(const tt_request *request)
+{
+    return request->name != NULL || ((uint32_t)request->objection | (uint32_t)request->about |
+                                     request->is_join | request->is_uneven) != 0;
+}
+
 tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request)
 {
-    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    if (request->name != NULL || is_pair || request->is_uneven || request->salt != 0 ||
-        request->objection < 0 || request->is_join || !tt_claim_holds(request)) {
+    if (is_special(request)) {
         return NULL;
     }
-    tt_recipe *recipe = find(control, set, request, traits_of(request, SPACE_CALLS));
+    tt_recipe *recipe =
+        find(control, set, request, request->input == request->output ? TRAIT_IN_PLACE : 0);
     if (recipe == NULL || !takes(recipe, request)) {
         return NULL;
     }
-    TT_DEBUG_ASSERT((recipe->traits & TRAIT_BARREN) == 0);
+    TT_DEBUG_ASSERT((recipe->traits & (TRAIT_BARREN | TRAIT_PAIR)) == 0);
     request->recipe = control->recipes.last = recipe;
     request->recipe_stamp = recipe->stamp;
     return recipe;

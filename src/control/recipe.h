@@ -22,7 +22,10 @@
 #ifndef TUTTI_CONTROL_RECIPE_H
 #define TUTTI_CONTROL_RECIPE_H
 
+#include <string.h>
+
 #include "aggregate/aggregate.h"
+#include "base/assert.h"
 #include "control/control.h"
 #include "control/order.h"
 
@@ -52,31 +55,87 @@ enum {
     TRAITS_OF_KEY = TRAIT_NAMED | TRAIT_IN_PLACE | TRAIT_PAIR | TRAIT_SENDS | TRAIT_PLANNED,
 };
 
-/* The key of a recipe, beside its set, name, shape and settings. */
-typedef struct tt_recipe_key {
-    uint64_t kind; /* all short fields */
+/* What a request asks for, as its first fields: calls with the same key, set, name and shape share
+ * a recipe. */
+typedef struct tt_request_key {
+    tt_collective collective;
+    tt_dtype dtype;
+    tt_redop redop;
+    bool is_uneven, is_by_active, is_alone, is_tuned;
     uint64_t count;
     uint64_t prescale, postscale; /* their bits */
-    uint64_t cut;                 /* root above, segment below */
-} tt_recipe_key;
+    uint32_t root, segment_bytes;
+    uint64_t salt;
+    const tt_program *program;
+} tt_request_key;
+
+_Static_assert(sizeof(tt_request_key) == 64, "a recipe's first cache line");
+
+static inline uint64_t tt_scale_bits(double scale)
+{
+    uint64_t bits;
+    memcpy(&bits, &scale, sizeof(bits));
+    return bits;
+}
+
+/* Does a request of this count and segment have the key? Compared field by field, each as wide as
+ * it was written: a wider load of fields that have just been stored would wait for the stores. */
+static inline bool tt_request_has_key(const tt_request *request, uint64_t count, uint32_t segment,
+                                      const tt_request_key *key)
+{
+    if (count != key->count) { /* in this, calls differ most often */
+        return false;
+    }
+    const uint32_t kind = ((uint32_t)request->collective ^ (uint32_t)key->collective) |
+                          ((uint32_t)request->dtype ^ (uint32_t)key->dtype) |
+                          ((uint32_t)request->redop ^ (uint32_t)key->redop) |
+                          (request->root ^ key->root) | (segment ^ key->segment_bytes);
+    const uint32_t form = (uint32_t)(request->is_uneven ^ key->is_uneven) |
+                          (uint32_t)(request->is_by_active ^ key->is_by_active) |
+                          (uint32_t)(request->is_alone ^ key->is_alone) |
+                          (uint32_t)(request->is_tuned ^ key->is_tuned);
+    const uint64_t rest = (request->salt ^ key->salt) |
+                          (tt_scale_bits(request->prescale) ^ key->prescale) |
+                          (tt_scale_bits(request->postscale) ^ key->postscale) |
+                          ((uintptr_t)request->program ^ (uintptr_t)key->program);
+    return (kind | form | rest) == 0;
+}
+
+static inline tt_request_key tt_request_key_of(const tt_request *request)
+{
+    return (tt_request_key){
+        .collective = request->collective,
+        .dtype = request->dtype,
+        .redop = request->redop,
+        .is_uneven = request->is_uneven,
+        .is_by_active = request->is_by_active,
+        .is_alone = request->is_alone,
+        .is_tuned = request->is_tuned,
+        .count = request->count,
+        .prescale = tt_scale_bits(request->prescale),
+        .postscale = tt_scale_bits(request->postscale),
+        .root = request->root,
+        .segment_bytes = request->segment_bytes,
+        .salt = request->salt,
+        .program = request->program,
+    };
+}
 
 /* The fields that every run reads come first, in two cache lines. */
 typedef struct tt_recipe {
-    tt_recipe_key key;
+    tt_request_key key; /* of an uneven call without its count */
     tt_set *set;
     uint64_t settings;
-    const tt_program *program;
-    uint64_t salt;                      /* of the request */
     uint64_t stamp;                     /* never reused; 0: free */
     uint64_t input_bytes, output_bytes; /* on this rank; uneven: unknown */
     uint64_t descriptor;
     tt_op *idle; /* or NULL */
-    tt_stage *stages;
     uint32_t uses;
     uint16_t traits;
     uint8_t stage_count;
     bool is_in; /* the table */
 
+    tt_stage *stages;
     struct tt_recipe *next;       /* in its bucket, or among the free ones of its size */
     struct tt_recipe *next_block; /* of all */
     uint64_t hash;                /* of the key */
@@ -84,7 +143,7 @@ typedef struct tt_recipe {
     tt_claim claim;               /* allocated up to the end of its name */
 } tt_recipe;
 
-_Static_assert(offsetof(tt_recipe, next) == 128, "see above");
+_Static_assert(offsetof(tt_recipe, stages) == 128, "see above");
 
 typedef struct tt_recipes {
     tt_recipe *buckets[RECIPE_BUCKETS];
@@ -106,8 +165,7 @@ void tt_recipes_fini(tt_control *control);
  * does not use it at once may lose it. */
 tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space);
 /* A recipe without stages, for a call that must not run. Never fails. */
-tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *request,
-                            tt_space space);
+tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request, tt_space space);
 /* The recipe of an unnamed call, if there is one and the request needs no other check; else NULL.
  */
 tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request);

@@ -192,6 +192,14 @@ static bool has_hashes(const tt_name *name, size_t text_bytes)
            TT_TICKET_CLAIM_BYTES_MAX;
 }
 
+/* Uneven parts may be in the claim where there is no shape. */
+static void key_keep(tt_name *name, const tt_request *request)
+{
+    TT_DEBUG_ASSERT(name->has_bid);
+    name->key = tt_request_key_of(request);
+    name->has_shape = request->shape[0] != 0 || request->is_uneven;
+}
+
 static void bid_write(tt_name *name, const tt_failure *objection, bool is_digest)
 {
     const int32_t status = objection != NULL ? objection->status : TT_OK;
@@ -254,15 +262,26 @@ static size_t bid_write_starved(const tt_control *control, tt_name *name)
     return HEAD_BYTES + DIGEST_BYTES + text.length;
 }
 
-bool tt_bid_is_of(const tt_name *name, const tt_request *request)
+bool tt_bid_is_of(tt_name *name, const tt_request *request)
 {
     tt_claim claim;
     if (!name->has_bid) {
         return false;
     }
     TT_ASSERT(name->kind == NAME_TENSOR && name->ticket.claim == name->bid);
+    if (!name->has_shape && request->shape[0] == 0 &&
+        tt_request_has_key(request, request->count, request->segment_bytes, &name->key)) {
+        return true;
+    }
+    if (!tt_claim_holds(request)) {
+        return false;
+    }
     tt_claim_make(&claim, request, name->set->size);
-    return memcmp(name->bid + HEAD_BYTES, &claim, CLAIM_FIXED_BYTES) == 0;
+    if (memcmp(name->bid + HEAD_BYTES, &claim, CLAIM_FIXED_BYTES) != 0) {
+        return false;
+    }
+    key_keep(name, request); /* it differs in what is no part of a claim, as the segment */
+    return true;
 }
 
 void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection)
@@ -293,6 +312,9 @@ void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection
     }
     TT_ASSERT(bytes <= TT_TICKET_CLAIM_BYTES_MAX && bytes <= name->bid_capacity);
     name->has_bid = name->kind == NAME_TENSOR && objection == NULL;
+    if (name->has_bid) {
+        key_keep(name, name->request);
+    }
     name->ticket.claim = name->bid;
     name->ticket.claim_bytes = (uint16_t)bytes;
     name->ticket.needs_all = needs_all(name, is_digest);

@@ -679,12 +679,12 @@ static bool has_buffers(const tt_set *set, const tt_request *request)
 }
 
 /* Does the request have the planned claim and valid buffers? */
-static bool is_as_planned(tt_control *control, const tt_name *name, tt_request *request)
+static bool is_as_planned(tt_control *control, tt_name *name, tt_request *request)
 {
+    request->segment_bytes = control->config.segment_bytes;
     request->is_tuned = tt_request_is_tuned(control, request);
     return request->group == NULL && request->objection == TT_OK && !request->is_join &&
-           tt_claim_holds(request) && tt_bid_is_of(name, request) &&
-           has_buffers(name->set, request);
+           tt_bid_is_of(name, request) && has_buffers(name->set, request);
 }
 
 bool tt_name_repeat(tt_control *control, tt_request *request)
@@ -721,7 +721,6 @@ bool tt_name_repeat(tt_control *control, tt_request *request)
     tt_negotiator_repeat(set->negotiator, name->slot);
     idle_remove(control->names, name);
     tt_name_set_phase(name, NAME_RUNNING);
-    request->segment_bytes = control->config.segment_bytes;
     request->due_ns = 0;
     request->op = NULL;
     request->named = name;

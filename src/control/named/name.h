@@ -74,7 +74,9 @@ typedef struct tt_name {
     tt_name_kind kind;
     tt_policy policy;
     tt_ticket ticket;
-    bool has_bid; /* the bid is the claim of the tensor's last request, without objection */
+    bool has_bid;       /* the bid is the claim of the tensor's last request, without objection */
+    bool has_shape;     /* that claim has more than the key says: a shape, or parts */
+    tt_request_key key; /* of that request */
     /* Of a tensor: its last place in a plan with the claim of its bid; slot UINT32_MAX: none. */
     uint32_t slot, generation, index;
     uint32_t bundle, bundle_size, bundle_place;
@@ -155,7 +157,7 @@ typedef struct tt_bid {
 /* Write the claim of `name` (complete) into its bid and ticket. Without memory the bid objects. */
 void tt_bid_make(tt_control *control, tt_name *name, const tt_failure *objection);
 /* Would this request have the same bid as the tensor's last one? */
-bool tt_bid_is_of(const tt_name *name, const tt_request *request);
+bool tt_bid_is_of(tt_name *name, const tt_request *request);
 /* The members of a digest, if this rank has sent the same digest recently; else false. */
 bool tt_bid_recall(const tt_set *set, const tt_agreement *item, tt_bid *bid);
 void tt_bid_forget_all(tt_control *control, tt_set *set);
