@@ -356,6 +356,9 @@ static tt_status read_all(tt_rule_text *rules, tt_text *why)
 {
     line_reader reader = {.text = rules->text, .bytes = rules->text_bytes - 1};
     size_t start, bytes;
+    if (rules->rule_room == 0) {
+        return TT_OK; /* there is no memory for terms, either */
+    }
     while (take_line(&reader, &start, &bytes)) {
         TT_TRY(read_rule(rules, rules->text + start, bytes, reader.number, why));
     }

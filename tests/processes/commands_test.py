@@ -47,6 +47,8 @@ class Values(unittest.TestCase):
         "TUTTI_TRANSPORT": "no-such-plugin",
         "TUTTI_ENGINE": "no-such-plugin",
         "TUTTI_SECRET": "abc",
+        "TUTTI_CODEC": "int9",
+        "TUTTI_CODEC_MIN": "small",
     }
 
     def test_doctor_and_config_refuse_the_values_that_tutti_init_refuses_with_the_same_text(self):
@@ -84,7 +86,7 @@ class Values(unittest.TestCase):
         self.assertIn(found["finding"], refusal(pair))
 
     def test_files_that_are_missing(self):
-        for name in "TUTTI_COSTS", "TUTTI_ORDER":
+        for name in "TUTTI_COSTS", "TUTTI_ORDER", "TUTTI_RULES":
             found = finding("values", {name: "/no/such/file"})
             self.assertEqual(found["verdict"], "fail")
             self.assertIn(f"{name}=/no/such/file", found["finding"])
