@@ -80,7 +80,8 @@ static tt_status read_phase(const char **text_io, bool is_first, tt_rule_phase *
         return TT_ERR_BAD_CONFIG;
     }
     if (tt_codec_parse(codec, &phase->spec, &inner) != TT_OK) {
-        return refuse(why, inner.bytes);
+        tt_text_add_words(why, inner.bytes, inner.length); /* it shows what the user wrote */
+        return TT_ERR_BAD_CONFIG;
     }
     text += bytes;
     if (*text == '@') {

@@ -182,6 +182,7 @@ static void test_errors_name_source_line_culprit_and_cure(void **state)
     expect_refusal("dtype=i64 codec=int8", "", WORDS("line 1", "dtype=i64", "f32, f16 and bf16"));
     expect_refusal("nmae=x codec=int8", "", WORDS("TUTTI_RULES=file: line 1", "'name'"));
     expect_refusal("", "int9", WORDS("TUTTI_CODEC=int9: ", "did you mean 'int8'"));
+    expect_refusal("", "int8:block=1\n2", WORDS("TUTTI_CODEC=int8:block=1?2: ", "block=1?2 is"));
     expect_refusal("", "int8:block=7", WORDS("TUTTI_CODEC=int8:block=7: ", "power of two"));
 }
 
