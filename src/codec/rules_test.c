@@ -175,7 +175,7 @@ static void test_errors_name_source_line_culprit_and_cure(void **state)
     (void)state;
     expect_refusal("\ncodec=int9", "",
                    WORDS("TUTTI_RULES=file: line 2: ", "\"int9\"", "did you mean 'int8'"));
-    expect_refusal("codec=int8:blok=512", "", WORDS("line 1", "\"blok\"", "it has block, ef"));
+    expect_refusal("codec=int8:blok=512", "", WORDS("line 1", "\"blok\"", "did you mean 'block'"));
     expect_refusal("codec=none ef=on", "", WORDS("line 1", "none loses nothing", "leave out"));
     expect_refusal("codec=none:ef=on", "", WORDS("line 1", "none loses nothing", "leave out"));
     expect_refusal("name=x ef=on", "", WORDS("line 1", "no codec", "codec=none"));
