@@ -9,6 +9,7 @@ const tt_command *const tt_commands[] = {
     &tt_command_run,
     &tt_command_bench,
     &tt_command_schedule,
+    &tt_command_codec,
     &tt_command_info,
     &tt_command_env,
     &tt_command_doctor,

@@ -242,7 +242,8 @@ static bool check_whole(const tt_settings *settings, tt_text *why)
     const char *transport = tt_settings_transport_name(settings, why);
     if (transport == NULL || tt_settings_check(settings, why) != TT_OK ||
         tt_costs_check(settings->costs, why) != TT_OK ||
-        (settings->order[0] != '\0' && tt_name_order_check(settings->order, why) != TT_OK)) {
+        (settings->order[0] != '\0' && tt_name_order_check(settings->order, why) != TT_OK) ||
+        tt_rules_check(settings, why) != TT_OK) {
         return false;
     }
     if (!is_own_transport(transport) &&

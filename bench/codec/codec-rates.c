@@ -7,15 +7,16 @@
  * 64 MiB of f32, beyond every cache but the largest. encode: values to wire bytes; with error
  * feedback the residual is read and written, too. decode-add: what an owner does with the bytes of
  * each rank. Rates are bytes of f32 a second; memcpy of the same f32 is measured in the same turns.
- * The ratios come last. */
+ * The ratios come last.
+ *
+ * `tutti codec --bench` is the same for users; its measurement is compiled in, since benchmarks
+ * link the library only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "base/philox.h"
-#include "bench/common/clock.h"
-#include "bench/common/median.h"
+#include "cli/codec/codec_rates.c"
 #include "codec/registry.h"
 
 enum { ROUNDS = 21, ROUNDS_QUICK = 5 };
@@ -42,72 +43,14 @@ static rate_case cases[] = {
     {.text = "natural"},
 };
 
-typedef struct memory {
-    size_t count;
-    float *values, *target, *residual;
-    uint8_t *wire;
-} memory;
-
-static bool memory_take(memory *taken, size_t count)
-{
-    const size_t bytes = count * sizeof(float);
-    *taken = (memory){.count = count,
-                      .values = aligned_alloc(4096, bytes),
-                      .target = aligned_alloc(4096, bytes),
-                      .residual = aligned_alloc(4096, bytes),
-                      .wire = aligned_alloc(4096, 2 * bytes)};
-    if (taken->values == NULL || taken->target == NULL || taken->residual == NULL ||
-        taken->wire == NULL) {
-        return false;
-    }
-    tt_random random;
-    tt_random_init(&random, 1, 1);
-    for (size_t i = 0; i < count; i++) {
-        taken->values[i] = (float)(tt_random_real(&random) - 0.5);
-    }
-    memset(taken->target, 0, bytes);
-    memset(taken->residual, 0, bytes);
-    memset(taken->wire, 0, 2 * bytes);
-    return true;
-}
-
-static double sample_copy(const memory *room)
-{
-    const double begin = bench_now_us() * 1e-6;
-    memcpy(room->target, room->values, room->count * sizeof(float));
-    __asm__ volatile("" ::: "memory");
-    return bench_now_us() * 1e-6 - begin;
-}
-
-static double sample_encode(const rate_case *one, const memory *room)
-{
-    const bool has_feedback = one->spec.has_feedback;
-    const tt_codec_source source = {.values = room->values,
-                                    .dtype = TT_F32,
-                                    .factor = 1.0f,
-                                    .count = room->count,
-                                    .residual = has_feedback ? room->residual : NULL,
-                                    .residual_out = has_feedback ? room->residual : NULL};
-    const double begin = bench_now_us() * 1e-6;
-    (void)tt_codec_encode(&one->spec, &source, room->wire);
-    return bench_now_us() * 1e-6 - begin;
-}
-
-static double sample_add(const rate_case *one, const memory *room)
-{
-    const double begin = bench_now_us() * 1e-6;
-    tt_codec_decode_add(&one->spec, room->wire, room->target, room->count);
-    return bench_now_us() * 1e-6 - begin;
-}
-
 static void report(double copy_s, size_t rounds, size_t count, FILE *json)
 {
     const double gb = (double)count * sizeof(float) * 1e-9;
     printf("memcpy %.2f GB/s\n", gb / copy_s);
     for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
         rate_case *one = &cases[i];
-        const double encode_s = bench_median(one->encode_s, rounds),
-                     add_s = bench_median(one->add_s, rounds);
+        const double encode_s = tt_rates_median(one->encode_s, rounds),
+                     add_s = tt_rates_median(one->add_s, rounds);
         printf("%-12s encode %6.2f GB/s   decode-add %6.2f GB/s\n", one->text, gb / encode_s,
                gb / add_s);
         if (json != NULL) {
@@ -121,8 +64,8 @@ static void report(double copy_s, size_t rounds, size_t count, FILE *json)
     for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
         rate_case *one = &cases[i];
         printf("%-12s   %6.2f (%4.1f)     %6.2f (%4.1f)\n", one->text,
-               copy_s / bench_median(one->encode_s, rounds), one->encode_wanted,
-               copy_s / bench_median(one->add_s, rounds), one->add_wanted);
+               copy_s / tt_rates_median(one->encode_s, rounds), one->encode_wanted,
+               copy_s / tt_rates_median(one->add_s, rounds), one->add_wanted);
     }
 }
 
@@ -143,7 +86,7 @@ int main(int count, char **words)
     size_t rounds = ROUNDS, bytes = 64u << 20;
     const char *path = NULL;
     static double copy_s[ROUNDS];
-    memory room;
+    tt_rates_room room;
     for (int i = 1; i < count; i++) {
         if (strcmp(words[i], "--quick") == 0) {
             rounds = ROUNDS_QUICK;
@@ -157,25 +100,22 @@ int main(int count, char **words)
         }
     }
     FILE *json = path != NULL ? fopen(path, "w") : NULL;
-    if (!prepare() || bytes == 0 || !memory_take(&room, bytes / sizeof(float)) ||
+    if (!prepare() || bytes == 0 || !tt_rates_room_take(&room, bytes / sizeof(float)) ||
         (path != NULL && json == NULL)) {
         perror("bench-codec-rates");
         return 1;
     }
     for (size_t round = 0; round < rounds; round++) {
-        copy_s[round] = sample_copy(&room);
+        copy_s[round] = tt_rates_copy_s(&room);
         for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
-            cases[i].encode_s[round] = sample_encode(&cases[i], &room);
-            cases[i].add_s[round] = sample_add(&cases[i], &room);
+            cases[i].encode_s[round] = tt_rates_encode_s(&cases[i].spec, &room);
+            cases[i].add_s[round] = tt_rates_add_s(&cases[i].spec, &room);
         }
     }
-    report(bench_median(copy_s, rounds), rounds, room.count, json);
+    report(tt_rates_median(copy_s, rounds), rounds, room.count, json);
     if (json != NULL) {
         (void)fclose(json);
     }
-    free(room.values);
-    free(room.target);
-    free(room.residual);
-    free(room.wire);
+    tt_rates_room_give(&room);
     return 0;
 }

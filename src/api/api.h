@@ -77,6 +77,9 @@ typedef struct tt_settings {
     tt_config_string order; /* a file of `tutti schedule -o`; empty: learnt, or the caller's */
     bool tunes;
     tt_config_string profile; /* where the tuner's samples are kept; empty: nowhere */
+    tt_config_string rules;   /* a file of codec/rule_text.h; empty: no rules */
+    tt_config_string codec;   /* of gradients that meet no rule; empty: none */
+    uint64_t codec_min_bytes; /* tensors up to this size get no codec */
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;
@@ -89,9 +92,10 @@ tt_status tt_settings_check(const tt_settings *settings, tt_text *why);
 /* Name of the transport: a plugin's, or one of our own. NULL: settings contradict each other; `why`
  * has the text. */
 const char *tt_settings_transport_name(const tt_settings *settings, tt_text *why);
-/* Check the files that TUTTI_COSTS and TUTTI_ORDER may name, as rank 0 reads them. */
+/* Check the files that TUTTI_COSTS, TUTTI_ORDER and TUTTI_RULES may name, as rank 0 reads them. */
 tt_status tt_costs_check(const char *wanted, tt_text *why);
 tt_status tt_name_order_check(const char *path, tt_text *why);
+tt_status tt_rules_check(const tt_settings *settings, tt_text *why);
 
 struct tutti_context;
 

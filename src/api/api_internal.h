@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/queue.h"
 #include "base/text.h"
+#include "codec/codec.h"
 #include "control/control.h"
 #include "launch/launch.h"
 #include "mesh/mesh.h"
@@ -128,6 +129,7 @@ struct tutti_context {
     bool measures;   /* no line for this job: measured at the end of tutti_init */
     char costs_path[TT_COSTS_PATH_BYTES]; /* rank 0: the cache's file */
 
+    tt_rules *rules;          /* constant from the end of tutti_init on; NULL: all is plain */
     tt_steps *steps;          /* steps.c; NULL until tutti_init is about to end */
     atomic_bool counts_waits; /* tutti_step is called: waiting is timed */
     atomic_ullong waited_ns;  /* of all threads, in calls that wait */
@@ -244,6 +246,17 @@ void tt_steps_end(tutti_context *context);
 void tt_steps_place(tutti_context *context, tutti_handle *handle);
 /* Baton's holder. */
 void tt_steps_count(const tutti_context *context, tutti_counters *counters_out);
+
+/* The whole file that a setting names, at most `bytes_max`; the caller frees. NULL: `why` has the
+ * reason. */
+char *tt_setting_read_file(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why);
+
+/* rules_share.c: which codec a tensor gets. */
+/* Is there any rule or codec? The same on all ranks of a job. */
+bool tt_rules_are_set(const tt_settings *settings);
+/* In tutti_init, after the links are there; collective if any is set: broadcasts rank 0's. */
+tutti_status tt_rules_begin(tutti_context *context);
+void tt_rules_end(tutti_context *context);
 
 /* sets.c */
 /* False: there is no such set. */

@@ -56,6 +56,7 @@ static void context_free(tutti_context *context)
     tt_process_remove(context);
     tt_call_release_all(context);
     tt_steps_end(context);
+    tt_rules_end(context);
     free(context->sets);
     free(context->costs);
     free(context->known_peers);
@@ -77,6 +78,9 @@ static tutti_status measure_first(tutti_context *context, tutti_context **contex
 {
     tutti_status status = tt_costs_measure(context);
     tt_error_about(context);
+    if (status == TUTTI_OK) {
+        status = tt_rules_begin(context);
+    }
     if (status == TUTTI_OK) {
         status = tt_steps_begin(context);
     }

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "codec/codec.h"
 #include "negotiate/negotiate.h"
 #include "platform/platform.h"
 #include "transport/registry.h"
@@ -351,6 +352,28 @@ static const tt_config_entry entries[] = {
      .help = "file in which rank 0 keeps what tuning found, for the next run to start from",
      .offset = offsetof(tt_settings, profile),
      .accepted = "a file that can be written"},
+    {.name = "CODEC",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help = "codec of gradients that no rule of TUTTI_RULES is about; rank 0's counts; checked, "
+             "but not used by any call yet",
+     .offset = offsetof(tt_settings, codec),
+     .accepted = "a codec of tutti codec --list: int8:block=512, or none@0,int8@500"},
+    {.name = "CODEC_MIN",
+     .kind = TT_CONFIG_BYTES,
+     .fallback = "64K",
+     .unit = "",
+     .help = "tensors up to this size get no codec",
+     .offset = offsetof(tt_settings, codec_min_bytes)},
+    {.name = "RULES",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help = "file of rules, such as name=*.bias codec=none: which codec a tensor gets; rank 0's "
+             "file counts; checked, but not used by any call yet",
+     .offset = offsetof(tt_settings, rules),
+     .accepted = "a file of rules"},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,
@@ -382,6 +405,16 @@ static void fit(tt_settings *settings, const tt_config_source *source)
     }
 }
 
+/* TUTTI_CODEC alone; the file of rules is rank 0's to read. */
+static tt_status check_codec(const tt_settings *settings, tt_text *why)
+{
+    const tt_rules_source source = {.text = "", .text_name = "", .codec = settings->codec};
+    tt_rules *rules = NULL;
+    const tt_status status = tt_rules_create(&source, &tt_allocator_default, &rules, why);
+    tt_rules_destroy(rules);
+    return status;
+}
+
 tt_status tt_settings_check(const tt_settings *settings, tt_text *why)
 {
     int64_t groups;
@@ -393,7 +426,7 @@ tt_status tt_settings_check(const tt_settings *settings, tt_text *why)
                     settings->groups);
         return TT_ERR_BAD_CONFIG;
     }
-    return TT_OK;
+    return check_codec(settings, why);
 }
 
 tt_status tt_settings_load(const tt_config_source *source, tt_settings *settings, tt_text *why)

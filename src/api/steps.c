@@ -113,17 +113,17 @@ static tutti_status carry_all(tutti_context *context)
 
 /* ---- orders from files ---- */
 
-/* The whole file; the caller frees. NULL: `why` has the reason. */
-static char *read_all(const char *path, size_t *bytes_out, tt_text *why)
+char *tt_setting_read_file(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why)
 {
     FILE *file = fopen(path, "re");
-    char *text = file != NULL ? malloc(TT_ORDER_TEXT_BYTES_MAX + 1) : NULL;
+    char *text = file != NULL ? malloc(bytes_max + 1) : NULL;
     if (text == NULL) {
         tt_text_add(why, "%s", file == NULL ? strerror(errno) : "out of memory");
     } else {
-        *bytes_out = fread(text, 1, TT_ORDER_TEXT_BYTES_MAX + 1, file);
-        if (ferror(file) != 0 || *bytes_out == 0 || *bytes_out > TT_ORDER_TEXT_BYTES_MAX) {
-            tt_text_add(why, "cannot be read, is empty, or is longer than 16 MiB");
+        *bytes_out = fread(text, 1, bytes_max + 1, file);
+        if (ferror(file) != 0 || *bytes_out == 0 || *bytes_out > bytes_max) {
+            tt_text_add(why, "cannot be read, is empty, or is longer than %zu KiB",
+                        bytes_max >> 10);
             free(text);
             text = NULL;
             *bytes_out = 0;
@@ -140,7 +140,7 @@ tt_status tt_name_order_check(const char *path, tt_text *why)
     tt_name_table order = {.allocator = &tt_allocator_default};
     tt_text reason = {0};
     size_t bytes = 0;
-    char *text = read_all(path, &bytes, &reason);
+    char *text = tt_setting_read_file(path, TT_ORDER_TEXT_BYTES_MAX, &bytes, &reason);
     const tt_status status =
         text != NULL ? tt_name_table_read(&order, text, bytes, &reason) : TT_ERR_BAD_CONFIG;
     if (status != TT_OK) {
@@ -172,7 +172,7 @@ static tutti_status share_order(tutti_context *context)
     size_t bytes = 0, count = 0;
     const char *first;
     tt_text why = {0};
-    char *text = read_all(path, &bytes, &why);
+    char *text = tt_setting_read_file(path, TT_ORDER_TEXT_BYTES_MAX, &bytes, &why);
     const uint64_t own_hash = text != NULL ? tt_hash64(text, bytes, 1) : 0;
     tutti_status status = spread(context, text, bytes);
     free(text);

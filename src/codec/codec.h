@@ -24,6 +24,8 @@
  * call it keeps the old one. An UNBIASED codec under error feedback divides by 1 + omega; without
  * that the residual diverges.
  *
+ * Which tensor gets which codec is up to rules (rules.h).
+ *
  * Layer:   codec; a leaf, pure.
  * Threads: pure; parts of one tensor may be coded by several threads at once.
  * Memory:  at most TT_CODEC_STACK_BYTES of stack.
@@ -37,6 +39,8 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "codec/rules.h"
+#include "codec/spec.h"
 #include "kernel/dtype.h"
 
 enum {
@@ -51,16 +55,6 @@ enum {
     TT_CODEC_STACK_BYTES = 64 * 1024,
     TT_CODEC_TEXT_BYTES = 64, /* of a codec as text, its zero included */
 };
-
-typedef struct tt_codec tt_codec;
-
-/* A codec with its options. */
-typedef struct tt_codec_spec {
-    const tt_codec *codec;
-    uint32_t block;    /* elements that share a head, and are coded together */
-    uint32_t bits;     /* of one element, where that can be chosen */
-    bool has_feedback; /* keeps a residual */
-} tt_codec_spec;
 
 /* Random numbers depend on this and on the element: the same on one rank for one occurrence of a
  * tensor, so that a run can be repeated. Ranks should differ in `seed`. */

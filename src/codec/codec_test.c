@@ -520,6 +520,7 @@ static void test_texts(void **state)
     expect_wrong("int8:block=", "codec int8: block= is not a power of two from 16 to 4096");
     expect_wrong("qsgd:bits=5", "codec qsgd: bits=5 is neither 4 nor 8");
     expect_wrong("int8:bits=8", "codec int8 has no option \"bits\"; it has block, ef");
+    expect_wrong("int8:blok=64", "codec int8 has no option \"blok\"; did you mean 'block'?");
     expect_wrong("bf16:block=64", "codec bf16 has no option \"block\"; it has ef");
     expect_wrong("int8:ef=maybe", "codec int8: ef=maybe is neither on nor off");
     expect_wrong("none:ef=on", "codec none loses nothing: leave out ef=on");

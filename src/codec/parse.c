@@ -100,6 +100,28 @@ static bool has_bits(const tt_codec *codec)
     return codec->bits_min != codec->bits_max;
 }
 
+static tt_status unknown_option(const tt_codec *codec, const char *key, tt_text *why)
+{
+    tt_nearest nearest;
+    tt_nearest_init(&nearest, "", key);
+    if (codec->has_block) {
+        tt_nearest_offer(&nearest, "block");
+    }
+    if (has_bits(codec)) {
+        tt_nearest_offer(&nearest, "bits");
+    }
+    tt_nearest_offer(&nearest, "ef");
+    tt_text_add(why, "codec %s has no option ", codec->name);
+    tt_text_add_quoted(why, key, WORD_BYTES);
+    if (nearest.best[0] != '\0') {
+        tt_text_add(why, "; did you mean '%s'?", nearest.best);
+    } else {
+        tt_text_add(why, "; it has%s%s ef", codec->has_block ? " block," : "",
+                    has_bits(codec) ? " bits," : "");
+    }
+    return TT_ERR_BAD_ARGUMENT;
+}
+
 static tt_status read_option(tt_codec_spec *spec, const char *key, const char *value, tt_text *why)
 {
     const tt_codec *codec = spec->codec;
@@ -112,11 +134,7 @@ static tt_status read_option(tt_codec_spec *spec, const char *key, const char *v
     if (strcmp(key, "ef") == 0) {
         return read_feedback(spec, value, why);
     }
-    tt_text_add(why, "codec %s has no option ", codec->name);
-    tt_text_add_quoted(why, key, WORD_BYTES);
-    tt_text_add(why, "; it has%s%s ef", codec->has_block ? " block," : "",
-                has_bits(codec) ? " bits," : "");
-    return TT_ERR_BAD_ARGUMENT;
+    return unknown_option(codec, key, why);
 }
 
 tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti config, doctor, info, bench and the parser: their output agrees with the library.
+"""tutti config, doctor, info, codec, bench and the parser: their output agrees with the library.
 
 Timeout: 200
 """
@@ -47,6 +47,8 @@ class Values(unittest.TestCase):
         "TUTTI_TRANSPORT": "no-such-plugin",
         "TUTTI_ENGINE": "no-such-plugin",
         "TUTTI_SECRET": "abc",
+        "TUTTI_CODEC": "int9",
+        "TUTTI_CODEC_MIN": "small",
     }
 
     def test_doctor_and_config_refuse_the_values_that_tutti_init_refuses_with_the_same_text(self):
@@ -84,7 +86,7 @@ class Values(unittest.TestCase):
         self.assertIn(found["finding"], refusal(pair))
 
     def test_files_that_are_missing(self):
-        for name in "TUTTI_COSTS", "TUTTI_ORDER":
+        for name in "TUTTI_COSTS", "TUTTI_ORDER", "TUTTI_RULES":
             found = finding("values", {name: "/no/such/file"})
             self.assertEqual(found["verdict"], "fail")
             self.assertIn(f"{name}=/no/such/file", found["finding"])
@@ -110,7 +112,7 @@ class Words(unittest.TestCase):
     def test_surplus_arguments_are_reported(self):
         for command in ["info", "x"], ["doctor", "x"], ["config", "--set", "x"], ["env", "x"], \
                 ["version", "x"], ["man", "run", "x"], ["completion", "bash", "x"], \
-                ["schedule", "x"], ["bench", "allreduce", "x"]:
+                ["schedule", "x"], ["bench", "allreduce", "x"], ["codec", "--list", "x"]:
             result = tutti(*command)
             self.assertEqual(result.returncode, 2, command)
             self.assertIn("unexpected argument 'x'", result.stderr)
@@ -140,6 +142,60 @@ class Words(unittest.TestCase):
         self.assertGreater(len(lines), 20)
         starts = {re.match(r"\S+ +", line).end() for line in lines}
         self.assertEqual(len(starts), 1)
+
+
+class Codec(unittest.TestCase):
+    NAMES = ["none", "fp16", "bf16", "e4m3", "e5m2", "int8", "int4", "qsgd", "natural", "sign",
+             "onebit"]
+
+    def test_the_list_has_every_codec_with_bytes_guarantees_and_options(self):
+        text = tutti("codec", "--list").stdout
+        self.assertEqual(re.findall(r"^(\w+) +\S.*\n +[\d.]+ bytes an element; ", text, re.M),
+                         self.NAMES)
+        for name, words in {"none": "4.000 bytes an element; cast; options: none",
+                            "int8": "1.008 bytes an element; contraction; options: block=512 ef=on",
+                            "qsgd": "unbiased, contraction; options: block=512 bits=8 (or 4) ef",
+                            }.items():
+            self.assertRegex(text, rf"(?m)^{name} .*\n.*{re.escape(words)}")
+
+    def test_the_list_of_one(self):
+        text = tutti("codec", "--list", "--codec", "qsgd:bits=4,block=16").stdout
+        self.assertIn("0.750 bytes an element", text)
+        self.assertNotIn("int8", text)
+
+    def test_rates_are_measured(self):
+        text = tutti("codec", "--bench", "--size", "1M").stdout
+        self.assertRegex(text, r"(?m)^memcpy \d+\.\d+ GB/s$")
+        rates = re.findall(r"^(\w+):\S+ +(\d+\.\d+) +(\d+\.\d+) +(\d+\.\d+) +(\d+\.\d+)$",
+                           text, re.M)
+        self.assertEqual([rate[0] for rate in rates], self.NAMES)
+        for rate in rates:
+            self.assertGreater(min(map(float, rate[1:])), 0, rate)
+
+    def test_rates_of_some(self):
+        text = tutti("codec", "--bench", "--size", "64K", "--codec", "int8:ef=off", "--codec",
+                     "fp16").stdout
+        self.assertEqual(re.findall(r"^(\w+:\S+)", text, re.M),
+                         ["int8:block=512,ef=off", "fp16:ef=off"])
+
+    def test_bad_input_is_refused_in_one_line(self):
+        for words, said in ([], "give --list or --bench"), \
+                (["--list", "--bench"], "exclude each other"), \
+                (["--list", "--codec", "int9"], "did you mean 'int8'"), \
+                (["--bench", "--codec", "int8:blok=4"], "block"), \
+                (["--bench", "--size", "0"], "not between 4K and 16G"), \
+                (["--bench", "--size", "1T"], "--size"), \
+                (["--bench", "--size", "17G"], "not between 4K and 16G"):
+            result = tutti("codec", *words)
+            self.assertEqual(result.returncode, 2, words)
+            self.assertIn(said, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+    def test_page_and_completion_have_it(self):
+        page = tutti("man", "codec").stdout
+        self.assertIn("\\-\\-bench", page)
+        for shell in "bash", "zsh", "fish":
+            self.assertIn("codec", tutti("completion", shell).stdout)
 
 
 if __name__ == "__main__":
