@@ -7,7 +7,7 @@
  * A case is a rotation of calls that differ in type, operator or length, or a step of named
  * tensors. The cases take turns, PASSES times; a turn is a block of about BLOCK_US. Rank 0 prints
  * one line of JSON: by case, the median of its blocks in microseconds per call (per step for named
- * tensors). TRACE_FILE is written while the traced case runs, one per rank. */
+ * tensors). TRACE_FILE.RANK is written while the traced case runs. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ struct calls_bench {
     tutti_handle *declared[KINDS_MAX], *declared_longs[KINDS_MAX];
     tutti_handle *steps[TENSORS], *started[TENSORS];
     char names[TENSORS][16], start_names[TENSORS][16];
-    const char *trace_file;
+    char trace_file[4096]; /* of this rank */
     uint32_t in_rotation; /* of the case that runs */
 };
 
@@ -247,12 +247,13 @@ int main(int argc, char **argv)
     }
     const uint32_t passes = (uint32_t)strtoul(argv[1], NULL, 10);
     const double block = strtod(argv[2], NULL);
-    self.trace_file = argv[3];
     if (passes == 0 || passes > PASSES_MAX || block <= 0) {
         fprintf(stderr, "bench-calls-rank: 1 to %d passes, blocks of more than 0 us\n", PASSES_MAX);
         return 2;
     }
     check(&self, tutti_init(NULL, &self.context), "tutti_init");
+    (void)snprintf(self.trace_file, sizeof(self.trace_file), "%s.%d", argv[3],
+                   tutti_rank(self.context));
     make_kinds(&self);
     make_tensors(&self);
     take_turns(&self, passes, block);
