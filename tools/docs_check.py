@@ -123,7 +123,7 @@ def check_protocol(found, root):
     page = read(root, "docs/protocol.md")
     frame, notice = (read(root, path) for path in ("src/aggregate/frame.h",
                                                    "src/negotiate/notice.h"))
-    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/mesh/mesh_wire.h"))
+    claim, mesh = (read(root, path) for path in ("src/control/claim.h", "src/mesh/mesh_wire.h"))
     platform = read(root, "src/platform/platform.h")
     compare(found, "protocol", "frame kind", numbered(table_rows(section(page, "Kinds"))),
             enum_values(frame, "TT_FRAME_"))
@@ -137,7 +137,7 @@ def check_protocol(found, root):
     compare(found, "protocol", "head field (offset, bytes)", told_head, real)
     form = listed(re.search(r"Bits of `form`:(.*?)A shape is", head, re.DOTALL)[1])
     compare(found, "protocol", "bit of form", form, {
-        name: value for name, value in enum_values(order, "CLAIM_").items()
+        name: value for name, value in enum_values(claim, "CLAIM_").items()
         if name != "FIXED_BYTES"})
     check_notices(found, section(page, "Notices"), notice)
     joining = section(page, "Joining")
@@ -215,7 +215,7 @@ def check_sizes(found, root, page):
 
 
 def claim_bytes(root):
-    fields = struct_fields(read(root, "src/control/order.h"), "tt_claim",
+    fields = struct_fields(read(root, "src/control/claim.h"), "tt_claim",
                            {"TT_SHAPE_BYTES": 32, "TT_NAME_BYTES": 256}.items())
     return next(offset for offset, _, field in fields if field == "name")
 

@@ -23,6 +23,7 @@
 #define TUTTI_CONTROL_RECIPE_H
 
 #include "aggregate/aggregate.h"
+#include "control/claim.h"
 #include "control/control.h"
 #include "control/order.h"
 
