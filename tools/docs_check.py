@@ -191,7 +191,7 @@ def check_sizes(found, root, page):
         (r"has at most (\d+) bytes \(groups", constant(
             "src/negotiate/negotiate.h", "TT_TICKET_CLAIM_BYTES_MAX")),
         (r"has credit: (\d+) frames", constant("src/aggregate/flow.h", "TT_CREDIT_FRAMES")),
-        (r"QUEUED \| (\d+) earlier ops", constant("src/control/order.h", "OPS_AHEAD_MAX")),
+        (r"QUEUED \| (\d+) earlier ops", constant("src/control/space/space.h", "OPS_AHEAD_MAX")),
         (r"counted per peer \((\d+) each\)", constant(
             "src/control/control_internal.h", "EARLY_VERDICTS_MAX")),
         (r"`TT_PROTOCOL_VERSION_MAX`, now\s+(\d+)", constant(

@@ -221,13 +221,9 @@ void tt_recipe_forget_set(tt_control *control, const tt_set *set)
 /* 2^64 over the golden ratio, made odd: spreads bits well (Fibonacci hashing). */
 static const uint64_t MIX = UINT64_C(0x9e3779b97f4a7c15);
 
-static uint16_t traits_of(const tt_request *request, tt_space space)
+static uint16_t traits_of(const tt_request *request)
 {
-    const bool is_named = space == SPACE_AGREED || space == SPACE_PLANNED;
-    return (uint16_t)((is_named ? TRAIT_NAMED : 0) |
-                      (request->input == request->output ? TRAIT_IN_PLACE : 0) |
-                      (space == SPACE_PAIR ? TRAIT_PAIR : 0) |
-                      (space == SPACE_PLANNED ? TRAIT_PLANNED : 0) |
+    return (uint16_t)((request->input == request->output ? TRAIT_IN_PLACE : 0) |
                       (request->collective == TT_SEND ? TRAIT_SENDS : 0));
 }
 
@@ -424,9 +420,10 @@ static tt_recipe *prepare(tt_control *control, tt_set *set, const tt_request *re
     return recipe;
 }
 
-tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space)
+tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request,
+                        const tt_space *space)
 {
-    const uint16_t traits = traits_of(request, space);
+    const uint16_t traits = traits_of(request) | space->traits;
     tt_recipe *recipe = is_kept(request) ? find(control, set, request, traits) : NULL;
     if (recipe == NULL) {
         recipe = prepare(control, set, request, traits);
@@ -438,9 +435,9 @@ tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, t
 }
 
 tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, const tt_request *request,
-                            tt_space space)
+                            const tt_space *space)
 {
-    return make(control, set, request, traits_of(request, space) | TRAIT_BARREN, 0);
+    return make(control, set, request, traits_of(request) | space->traits | TRAIT_BARREN, 0);
 }
 
 /* Are the buffers of the request valid for it, so that no other check is needed? */
@@ -464,7 +461,7 @@ tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request
         request->objection < 0 || request->is_join || !tt_claim_holds(request)) {
         return NULL;
     }
-    tt_recipe *recipe = find(control, set, request, traits_of(request, SPACE_CALLS));
+    tt_recipe *recipe = find(control, set, request, traits_of(request)); /* calls add none */
     if (recipe == NULL || !takes(recipe, request)) {
         return NULL;
     }

@@ -244,7 +244,7 @@ void tt_batch_add(tt_control *control, tt_set *set, const tt_agreement *item)
     const tt_head key = {.set = set->id,
                          .op = tt_planned_key(item->generation, item->bundle, item->order, 0),
                          .flags = TT_FLAG_PLANNED};
-    if (tt_order_failed(control, &key) < 0) { /* failed earlier: all ranks know it */
+    if (tt_space_planned.failed(set, &key) < 0) { /* failed earlier: all ranks know it */
         tt_run_items(control, set, item, 1, true);
         return;
     }

@@ -11,7 +11,7 @@
 
 #include "aggregate/aggregate.h"
 #include "control/control.h"
-#include "control/order.h"
+#include "control/op.h"
 
 /* Why an op failed on this rank; sent to peers that probe it. */
 typedef struct tt_reason {
