@@ -172,7 +172,7 @@ static tt_head key_of(const tt_any *any, uint32_t member)
 /* Does the member have a next message? Of a member that is gone only arrived ones count. */
 static bool has_message(const tt_any *any, uint32_t member)
 {
-    const tt_control *control = any->set->control;
+    tt_control *control = any->set->control;
     const tt_flow *flow = &control->flow;
     TT_ASSERT(member < any->set->size);
     TT_ASSERT(member != any->set->self);

@@ -131,6 +131,22 @@ static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint
     return salt ^ control->costs_hash ^ cut << 32;
 }
 
+/* `*recipe_io` refers to `recipe`, and no longer to another one. */
+static inline void tt_recipe_replace(tt_recipe **recipe_io, tt_recipe *recipe)
+{
+    if (*recipe_io != recipe) { /* calls often repeat in the same places */
+        tt_recipe_use(recipe);
+        if (*recipe_io != NULL) {
+            tt_recipe_release(recipe->set->control, *recipe_io);
+        }
+        *recipe_io = recipe;
+    }
+}
+
+/* A longer array of pointers, the new ones NULL, in place of `old`; NULL: no memory, `old` stays.
+ */
+void *tt_control_grow(tt_control *control, void *old, uint32_t count, uint32_t new_count);
+
 /* Takes the op that was kept for this recipe; NULL: there is none. */
 static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
 {

@@ -46,19 +46,25 @@ tt_head tt_op_arriving_key(const tt_op *op)
 
 /* ---- storage ---- */
 
+void *tt_control_grow(tt_control *control, void *old, uint32_t count, uint32_t new_count)
+{
+    TT_DEBUG_ASSERT(count < new_count);
+    void *made = tt_platform_allocate(control->platform, new_count * sizeof(void *));
+    if (made != NULL && count > 0) {
+        memcpy(made, old, count * sizeof(void *));
+        tt_platform_release(control->platform, old, count * sizeof(void *));
+    }
+    return made;
+}
+
 static tt_status ops_grow(tt_control *control)
 {
     TT_DEBUG_ASSERT(control->op_count == control->op_capacity);
     const uint32_t capacity = control->op_capacity == 0 ? 64 : 2 * control->op_capacity;
-    tt_op **ops = tt_platform_allocate(control->platform, capacity * sizeof(*ops));
+    tt_op **ops = tt_control_grow(control, control->ops, control->op_capacity, capacity);
     if (ops == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    if (control->op_count > 0) {
-        memcpy(ops, control->ops, control->op_count * sizeof(*ops));
-    }
-    tt_platform_release(control->platform, control->ops,
-                        control->op_capacity * sizeof(*control->ops));
     control->ops = ops;
     control->op_capacity = capacity;
     return TT_OK;

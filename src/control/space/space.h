@@ -75,7 +75,7 @@ struct tt_space {
     /* The status of an op that has failed; OK: it has not, or too long ago. */
     tt_status (*failed)(tt_set *set, const tt_head *key);
     /* The op had succeeded; its failure has arrived now. */
-    void (*fail)(tt_set *set, const tt_head *key, tt_status status);
+    void (*fail_late)(tt_set *set, const tt_head *key, tt_status status);
 };
 
 extern const tt_space tt_space_calls;   /* collectives without a name: the order of calls */

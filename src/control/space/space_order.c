@@ -176,13 +176,7 @@ static void succeed(tt_order *order, uint64_t sequence, tt_recipe *recipe)
     tt_done *done = &order->done[sequence % DONE_KEPT];
     TT_DEBUG_ASSERT(recipe->stamp != 0 && done->sequence <= sequence);
     done->sequence = sequence + 1;
-    if (done->recipe != recipe) { /* calls often repeat in the same places */
-        tt_recipe_use(recipe);
-        if (done->recipe != NULL) {
-            tt_recipe_release(recipe->set->control, done->recipe);
-        }
-        done->recipe = recipe;
-    }
+    tt_recipe_replace(&done->recipe, recipe);
 }
 
 static tt_op_queue *order_leave(tt_op *op, tt_status status)
@@ -228,7 +222,7 @@ static tt_status order_failed(tt_set *set, const tt_head *key)
                          : TT_OK;
 }
 
-static void order_fail(tt_set *set, const tt_head *key, tt_status status)
+static void order_fail_late(tt_set *set, const tt_head *key, tt_status status)
 {
     tt_order *order = order_of(set, key->flags);
     if (order != NULL) {
@@ -244,7 +238,7 @@ const tt_space tt_space_calls = {
     .is_future = order_is_future,
     .done = order_done,
     .failed = order_failed,
-    .fail = order_fail,
+    .fail_late = order_fail_late,
 };
 
 const tt_space tt_space_agreed = {
@@ -257,5 +251,5 @@ const tt_space tt_space_agreed = {
     .is_future = order_is_future,
     .done = order_done,
     .failed = order_failed,
-    .fail = order_fail,
+    .fail_late = order_fail_late,
 };

@@ -253,7 +253,7 @@ static tt_status pair_failed(tt_set *set, const tt_head *key)
     return TT_OK;
 }
 
-static void pair_fail(tt_set *set, const tt_head *key, tt_status status)
+static void pair_fail_late(tt_set *set, const tt_head *key, tt_status status)
 {
     (void)set;
     (void)key;
@@ -270,5 +270,5 @@ const tt_space tt_space_pair = {
     .is_future = pair_is_future,
     .done = pair_done,
     .failed = pair_failed,
-    .fail = pair_fail,
+    .fail_late = pair_fail_late,
 };

@@ -4,8 +4,6 @@
  *
  * At most one occurrence of a tensor is open on a rank, so there is no window. An unknown key
  * belongs to the future: an occurrence after the last, a tensor or generation not yet begun. */
-#include <string.h>
-
 #include "base/assert.h"
 #include "base/base.h"
 #include "control/named/batch.h"
@@ -146,15 +144,10 @@ static bool overs_reserve(tt_control *control, tt_planned *planned, uint32_t par
 {
     if (part >= planned->part_count) {
         const uint32_t count = part == 0 ? 1 : (uint32_t)tt_round_up(2 * (uint64_t)part, 16);
-        tt_over **overs = tt_platform_allocate(control->platform, count * sizeof(*overs));
+        tt_over **overs = tt_control_grow(control, planned->overs, planned->part_count, count);
         if (overs == NULL) {
             return false;
         }
-        if (planned->part_count > 0) {
-            memcpy(overs, planned->overs, planned->part_count * sizeof(*overs));
-        }
-        tt_platform_release(control->platform, planned->overs,
-                            planned->part_count * sizeof(*overs));
         planned->overs = overs;
         planned->part_count = count;
     }
@@ -214,24 +207,6 @@ static void generations_trim(tt_control *control, tt_set *set)
     }
 }
 
-static tt_generation *generation_make(tt_control *control, tt_set *set, uint32_t number)
-{
-    tt_generation *generation = set->generations;
-    while (generation != NULL && generation->number != number) {
-        generation = generation->next;
-    }
-    if (generation == NULL) {
-        generations_trim(control, set);
-        generation = tt_platform_allocate(control->platform, sizeof(*generation));
-        if (generation != NULL) {
-            generation->number = number;
-            generation->next = set->generations;
-            set->generations = generation;
-        }
-    }
-    return generation;
-}
-
 static bool generation_reserve(tt_control *control, tt_generation *generation, uint32_t index)
 {
     TT_DEBUG_ASSERT(index < 1 << INDEX_BITS);
@@ -239,56 +214,58 @@ static bool generation_reserve(tt_control *control, tt_generation *generation, u
         return true;
     }
     const uint32_t capacity = (uint32_t)tt_round_up((uint64_t)index + 1 + generation->capacity, 64);
-    tt_planned **tensors = tt_platform_allocate(control->platform, capacity * sizeof(*tensors));
+    tt_planned **tensors =
+        tt_control_grow(control, generation->tensors, generation->capacity, capacity);
     if (tensors == NULL) {
         return false;
     }
-    if (generation->capacity > 0) {
-        memcpy(tensors, generation->tensors, generation->capacity * sizeof(*tensors));
-    }
-    tt_platform_release(control->platform, generation->tensors,
-                        generation->capacity * sizeof(*tensors));
-    TT_DEBUG_ASSERT(index < capacity);
     generation->tensors = tensors;
     generation->capacity = capacity;
     return true;
 }
 
-/* Move the generation to the front of the list: generations in use are not trimmed. */
-static void generation_use(tt_set *set, uint32_t number)
+/* The generation, created if need be; NULL: no memory. Generations in use are in front, and are not
+ * trimmed. */
+static tt_generation *generation_use(tt_control *control, tt_set *set, uint32_t number)
 {
     tt_generation **link = &set->generations;
     while (*link != NULL && (*link)->number != number) {
         link = &(*link)->next;
     }
     tt_generation *used = *link;
-    TT_DEBUG_ASSERT(used == NULL || used->number == number);
-    if (used != NULL && used != set->generations) {
+    if (used != NULL) {
         *link = used->next;
-        used->next = set->generations;
-        set->generations = used;
+    } else {
+        generations_trim(control, set);
+        used = tt_platform_allocate(control->platform, sizeof(*used));
+        if (used == NULL) {
+            return NULL;
+        }
+        used->number = number;
     }
+    TT_DEBUG_ASSERT(used->number == number);
+    used->next = set->generations;
+    set->generations = used;
+    return used;
 }
 
-/* The tensor of `key`, created if need be. */
+/* The tensor of `key`, created if need be; NULL: no memory. */
 static tt_planned *planned_make(tt_control *control, tt_set *set, uint64_t key)
 {
-    generation_use(set, key_generation(key));
-    tt_planned *planned = planned_find(set, key);
-    if (planned == NULL) {
-        tt_generation *generation = generation_make(control, set, key_generation(key));
-        if (generation == NULL || !generation_reserve(control, generation, key_index(key))) {
-            return NULL;
-        }
-        TT_DEBUG_ASSERT(set->generations == generation);
-        planned = tt_platform_allocate(control->platform, sizeof(*planned));
-        if (planned == NULL) {
-            return NULL;
-        }
-        planned->next = key;
-        generation->tensors[key_index(key)] = planned;
+    const uint32_t index = key_index(key);
+    tt_generation *generation = generation_use(control, set, key_generation(key));
+    if (generation == NULL || !generation_reserve(control, generation, index)) {
+        return NULL;
     }
-    return planned;
+    tt_planned **planned = &generation->tensors[index];
+    if (*planned == NULL) {
+        *planned = tt_platform_allocate(control->platform, sizeof(**planned));
+        if (*planned != NULL) {
+            (*planned)->next = key;
+        }
+    }
+    TT_DEBUG_ASSERT(planned_find(set, key) == *planned);
+    return *planned;
 }
 
 tt_batch **tt_planned_batch(tt_control *control, tt_set *set, uint64_t key, bool is_wanted)
@@ -394,13 +371,7 @@ static void succeed(tt_over *over, uint64_t key, tt_recipe *recipe)
 {
     TT_DEBUG_ASSERT(recipe->stamp != 0);
     over->key = key + 1;
-    if (over->recipe != recipe) {
-        tt_recipe_use(recipe);
-        if (over->recipe != NULL) {
-            tt_recipe_release(recipe->set->control, over->recipe);
-        }
-        over->recipe = recipe;
-    }
+    tt_recipe_replace(&over->recipe, recipe);
 }
 
 static tt_op_queue *plan_leave(tt_op *op, tt_status status)
@@ -453,7 +424,7 @@ static const tt_claim *plan_done(tt_set *set, const tt_head *key)
     return &recipe->claim;
 }
 
-static void plan_fail(tt_set *set, const tt_head *key, tt_status status)
+static void plan_fail_late(tt_set *set, const tt_head *key, tt_status status)
 {
     tt_over *over = over_find(planned_find(set, key->op), key->op);
     if (over != NULL) {
@@ -471,5 +442,5 @@ const tt_space tt_space_planned = {
     .is_future = plan_is_future,
     .done = plan_done,
     .failed = plan_failed,
-    .fail = plan_fail,
+    .fail_late = plan_fail_late,
 };

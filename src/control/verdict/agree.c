@@ -46,7 +46,7 @@ static void fail_late(tt_control *control, const tt_head *key, tt_status status,
     tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
     memcpy(set->late_text, late.bytes, sizeof(set->late_text));
     set->late = status;
-    space->fail(set, key, status);
+    space->fail_late(set, key, status);
     tt_agree_reason(control, key, text);
 }
 

@@ -63,6 +63,15 @@ static tt_case *case_create(tt_control *control, uint32_t peer, const tt_head *k
     return made;
 }
 
+tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
+{
+    tt_case *found = control->cases;
+    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
+        found = found->next;
+    }
+    return found;
+}
+
 bool tt_case_is_own(const tt_control *control, const tt_head *key)
 {
     const tt_set *set = tt_set_find(control, key->set);
@@ -86,14 +95,11 @@ tt_case *tt_case_of(tt_control *control, uint32_t peer, const tt_head *key)
     if (!tt_case_is_own(control, key)) {
         return NULL;
     }
-    for (tt_case *found = control->cases; found != NULL; found = found->next) {
-        if (tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
-            return found;
-        }
-    }
-    if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
-        tt_op_done(control, key) == NULL) {
-        return NULL;
+    tt_case *found = tt_case_find(control, peer, key);
+    if (found != NULL ||
+        (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
+         tt_op_done(control, key) == NULL)) {
+        return found;
     }
     return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
 }
@@ -196,15 +202,6 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
             tt_outgoing_send(control, rank, head, text, strlen(text));
         }
     }
-}
-
-tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
-{
-    tt_case *found = control->cases;
-    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
-        found = found->next;
-    }
-    return found;
 }
 
 void tt_case_decide(tt_control *control, uint32_t peer, tt_head key, const tt_failure *failure,
