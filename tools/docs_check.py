@@ -124,7 +124,7 @@ def check_protocol(found, root):
     page = read(root, "docs/protocol.md")
     frame, notice = (read(root, path) for path in ("src/aggregate/frame.h",
                                                    "src/negotiate/notice.h"))
-    order, mesh = (read(root, path) for path in ("src/control/order.h", "src/mesh/mesh_wire.h"))
+    claim, mesh = (read(root, path) for path in ("src/control/claim.h", "src/mesh/mesh_wire.h"))
     platform = read(root, "src/platform/platform.h")
     compare(found, "protocol", "frame kind", numbered(table_rows(section(page, "Kinds"))),
             enum_values(frame, "TT_FRAME_"))
@@ -138,7 +138,7 @@ def check_protocol(found, root):
     compare(found, "protocol", "head field (offset, bytes)", told_head, real)
     form = listed(re.search(r"Bits of `form`:(.*?)A shape is", head, re.DOTALL)[1])
     compare(found, "protocol", "bit of form", form, {
-        name: value for name, value in enum_values(order, "CLAIM_").items()
+        name: value for name, value in enum_values(claim, "CLAIM_").items()
         if name != "FIXED_BYTES"})
     check_notices(found, section(page, "Notices"), notice)
     joining = section(page, "Joining")
@@ -192,7 +192,7 @@ def check_sizes(found, root, page):
         (r"has at most (\d+) bytes \(groups", constant(
             "src/negotiate/negotiate.h", "TT_TICKET_CLAIM_BYTES_MAX")),
         (r"has credit: (\d+) frames", constant("src/aggregate/flow.h", "TT_CREDIT_FRAMES")),
-        (r"QUEUED \| (\d+) earlier ops", constant("src/control/order.h", "OPS_AHEAD_MAX")),
+        (r"QUEUED \| (\d+) earlier ops", constant("src/control/space/space.h", "OPS_AHEAD_MAX")),
         (r"counted per peer \((\d+) each\)", constant(
             "src/control/control_internal.h", "EARLY_VERDICTS_MAX")),
         (r"`TT_PROTOCOL_VERSION_MAX`, now\s+(\d+)", constant(
@@ -216,7 +216,7 @@ def check_sizes(found, root, page):
 
 
 def claim_bytes(root):
-    fields = struct_fields(read(root, "src/control/order.h"), "tt_claim",
+    fields = struct_fields(read(root, "src/control/claim.h"), "tt_claim",
                            {"TT_SHAPE_BYTES": 32, "TT_NAME_BYTES": 256}.items())
     return next(offset for offset, _, field in fields if field == "name")
 

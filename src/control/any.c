@@ -42,8 +42,7 @@ struct tt_any {
     tt_set *set;
     uint32_t tag;
     uint32_t turn; /* member that is checked first */
-    bool is_pumping;
-    tt_op *queue, **queue_end;
+    tt_op_queue queue;
     uint64_t asked[]; /* [set->size] key + 1 of the message that ASK requested of the member */
 };
 
@@ -79,6 +78,8 @@ static size_t any_bytes(const tt_set *set)
     return sizeof(tt_any) + set->size * sizeof(uint64_t);
 }
 
+static void pump_any(tt_op_queue *queue, uint32_t pair_index);
+
 static bool reserve(tt_set *set, uint32_t tag)
 {
     tt_platform *platform = set->control->platform;
@@ -102,7 +103,7 @@ static bool reserve(tt_set *set, uint32_t tag)
     any->next = *bucket;
     any->set = set;
     any->tag = tag;
-    any->queue_end = &any->queue;
+    tt_op_queue_init(&any->queue, pump_any);
     *bucket = any;
     return true;
 }
@@ -113,7 +114,7 @@ void tt_any_release_set(tt_set *set)
     for (uint32_t i = 0; set->anys != NULL && i < ANY_BUCKETS; i++) {
         while (set->anys->buckets[i] != NULL) {
             tt_any *next = set->anys->buckets[i]->next;
-            TT_ASSERT(set->anys->buckets[i]->queue == NULL);
+            TT_ASSERT(set->anys->buckets[i]->queue.first == NULL);
             tt_platform_release(platform, set->anys->buckets[i], any_bytes(set));
             set->anys->buckets[i] = next;
         }
@@ -145,12 +146,12 @@ bool tt_any_waits(const tt_set *set, const tt_request *request)
     }
     const tt_any *any = find(set, request->tag);
     return request->root == TT_ANY_SOURCE ||
-           (any != NULL && any->queue != NULL && !TT_PLANT(ANY_SOURCE_OVERTAKEN));
+           (any != NULL && any->queue.first != NULL && !TT_PLANT(ANY_SOURCE_OVERTAKEN));
 }
 
 void tt_any_place(tt_op *op)
 {
-    TT_ASSERT(op->is_pair);
+    TT_ASSERT(op->space == &tt_space_pair);
     TT_ASSERT(!op->is_sender);
     op->peer = op->control->world.rank;
     op->pair_members[0] = op->pair_members[1] = op->peer;
@@ -171,7 +172,7 @@ static tt_head key_of(const tt_any *any, uint32_t member)
 /* Does the member have a next message? Of a member that is gone only arrived ones count. */
 static bool has_message(const tt_any *any, uint32_t member)
 {
-    const tt_control *control = any->set->control;
+    tt_control *control = any->set->control;
     const tt_flow *flow = &control->flow;
     TT_ASSERT(member < any->set->size);
     TT_ASSERT(member != any->set->self);
@@ -224,31 +225,28 @@ static bool ask(tt_any *any)
     return is_one_left;
 }
 
-void tt_any_leave(tt_op *op)
+tt_op_queue *tt_any_leave(tt_op *op)
 {
-    tt_any *any = op->any;
-    tt_op **link = &any->queue;
-    while (*link != op) {
-        link = &(*link)->next;
-    }
-    *link = op->next;
-    if (op->next == NULL) {
-        any->queue_end = link;
-    }
-    TT_ASSERT((any->queue == NULL) == (any->queue_end == &any->queue));
+    tt_op_queue *queue = &op->any->queue;
     TT_ASSERT(op->control->any_waiting > 0);
+    tt_op_queue_remove(queue, op);
     op->any = NULL;
     op->control->any_waiting--;
+    return queue;
 }
 
 /* At its turn the op takes the next message of `member`. */
 static void take(tt_op *op, uint32_t member)
 {
-    tt_any_leave(op);
+    (void)tt_any_leave(op);
     op->next = NULL;
     tt_op_tell_stall(op, "");
     tt_pair_place(op, member);
-    tt_op_begin_placed(op, op->objection);
+    if (op->objection < 0) {
+        tt_op_refuse(op, op->objection, op->request->error);
+    } else {
+        op->space->enter(op);
+    }
 }
 
 /* The first in the queue is from any source, and no member has a message for it. */
@@ -256,9 +254,9 @@ static void wait_or_fail(tt_any *any)
 {
     const tt_set *set = any->set;
     if (set->broken == TT_ERR_PEER_DOWN) {
-        tt_op_fail(any->queue, set->broken, set->broken_text);
+        tt_op_fail(any->queue.first, set->broken, set->broken_text);
     } else if (!ask(any)) {
-        tt_op_fail(any->queue, TT_ERR_PEER_LEFT,
+        tt_op_fail(any->queue.first, TT_ERR_PEER_LEFT,
                    "every other rank of the process set has left the job");
     }
 }
@@ -268,17 +266,17 @@ static void pump(tt_any *any, uint32_t member)
 {
     const uint32_t none = any->set->size;
     TT_ASSERT(member <= none);
-    if (any->is_pumping) {
+    if (any->queue.is_pumping) {
         return; /* the outermost call continues */
     }
-    any->is_pumping = true;
-    while (any->queue != NULL) {
-        tt_op *op = any->queue;
+    any->queue.is_pumping = true;
+    while (any->queue.first != NULL) {
+        tt_op *op = any->queue.first;
         const bool is_any = op->request->root == TT_ANY_SOURCE;
         member = is_any && member == none ? choose(any) : member;
         if (is_any && member == none) {
             wait_or_fail(any);
-            if (any->queue == op) {
+            if (any->queue.first == op) {
                 break;
             }
             continue;
@@ -287,11 +285,13 @@ static void pump(tt_any *any, uint32_t member)
         take(op, is_any ? member : op->request->root);
         member = none;
     }
-    any->is_pumping = false;
+    any->queue.is_pumping = false;
 }
 
-void tt_any_pump(tt_any *any)
+static void pump_any(tt_op_queue *queue, uint32_t pair_index)
 {
+    (void)pair_index;
+    tt_any *any = TT_CONTAINER_OF(queue, tt_any, queue);
     pump(any, any->set->size);
 }
 
@@ -300,23 +300,19 @@ void tt_any_wait(tt_op *op, const tt_failure *objection)
     tt_any *any = find(op->set, op->request->tag);
     tt_text text = {0};
     TT_ASSERT(op->any == NULL);
-    TT_ASSERT(*any->queue_end == NULL);
     op->any = any;
     op->objection = objection != NULL ? objection->status : TT_OK;
     if (objection != NULL) {
         tt_text_add(&text, "%s", objection->text);
         memcpy(op->request->error, text.bytes, sizeof(op->request->error));
     }
-    tt_op_set_phase(op, OP_QUEUED);
-    op->next = NULL;
-    *any->queue_end = op;
-    any->queue_end = &op->next;
+    tt_op_queue_add(&any->queue, op);
     op->control->any_waiting++;
     tt_text_clear(&text);
     tt_text_add(&text, "a message of tag %u from any rank", any->tag);
     tt_op_tell_stall(op, text.bytes);
-    if (any->queue == op) { /* else another one precedes it */
-        tt_any_pump(any);
+    if (any->queue.first == op) { /* else another one precedes it */
+        pump(any, any->set->size);
     }
 }
 
@@ -328,7 +324,8 @@ void tt_any_arrived(tt_control *control, uint32_t peer, const tt_head *head)
     const tt_set *set = tt_set_find(control, head->set);
     tt_any *any = set != NULL ? find(set, tt_pair_tag(head->op)) : NULL;
     const uint32_t member = set != NULL ? set->member_of[peer] : UINT32_MAX;
-    if (any != NULL && any->queue != NULL && member != UINT32_MAX && has_message(any, member)) {
+    if (any != NULL && any->queue.first != NULL && member != UINT32_MAX &&
+        has_message(any, member)) {
         pump(any, member);
     }
 }
@@ -340,7 +337,7 @@ void tt_any_left(tt_control *control, uint32_t rank)
         for (uint32_t i = 0; set->anys != NULL && i < ANY_BUCKETS; i++) {
             for (tt_any *any = set->anys->buckets[i]; any != NULL; any = any->next) {
                 if (set->member_of[rank] != UINT32_MAX) {
-                    tt_any_pump(any);
+                    pump(any, any->set->size);
                 }
             }
         }
@@ -445,24 +442,14 @@ static void offer(const tt_op *op)
     tt_flow_control(&op->control->flow, op->peer, &head);
 }
 
-/* The send of this key that waits for its place; NULL: there is none. */
-static const tt_op *queued_send(const tt_control *control, uint32_t peer, const tt_head *head)
-{
-    const tt_set *set = tt_set_find(control, head->set);
-    const tt_op *op = set != NULL ? set->pair_queue : NULL;
-    while (op != NULL && !(op->is_sender && op->peer == peer && op->sequence == head->op)) {
-        op = op->next;
-    }
-    return op;
-}
-
 void tt_any_ask_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     if ((head->flags & TT_FLAGS_SPACE) != (TT_FLAG_PAIR | TT_FLAG_REPLY)) {
         return;
     }
     const tt_op *op = tt_op_find(control, peer, head);
-    op = op != NULL ? op : queued_send(control, peer, head);
+    const tt_set *set = tt_set_find(control, head->set);
+    op = op != NULL || set == NULL ? op : tt_pair_queued(set, peer, head);
     if (op != NULL) {
         offer(op);
     } else if (tt_op_is_future(control, peer, head) && !ask_add(control, peer, head)) {

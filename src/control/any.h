@@ -26,10 +26,8 @@ void tt_any_place(tt_op *op);
 /* Wait for its turn; the op may be over on return. `objection`: at its turn it fails with this;
  * NULL: it runs. */
 void tt_any_wait(tt_op *op, const tt_failure *objection);
-/* The op no longer waits. */
-void tt_any_leave(tt_op *op);
-/* Begin receives that have a message. */
-void tt_any_pump(tt_any *any);
+/* The op no longer waits; the queue it was in. */
+tt_op_queue *tt_any_leave(tt_op *op);
 /* A frame was processed; it may have announced a message. */
 void tt_any_arrived(tt_control *control, uint32_t peer, const tt_head *head);
 /* `rank` has left. */

@@ -128,7 +128,7 @@ static void *data_frame(tt_control *control, uint32_t peer, const tt_head *head,
         }
         return NULL;
     }
-    TT_DEBUG_ASSERT(member < tt_op_size(op));
+    TT_DEBUG_ASSERT(member < op->size);
     if (op->heard != UINT64_MAX) {
         tt_op_hear(op, member);
     }
@@ -556,7 +556,7 @@ bool tt_control_cancel(tt_control *control, tt_request *request)
         return tt_name_cancel(control, request);
     }
     TT_ASSERT(op->phase != OP_FREE && op->request == request);
-    if (op->is_pair && request->root == TT_ANY_SOURCE && op->any == NULL) {
+    if (op->space == &tt_space_pair && request->root == TT_ANY_SOURCE && op->any == NULL) {
         return false; /* it has taken a message, which would be lost */
     }
     if (op->phase != OP_QUEUED && op->phase != OP_HELD && !has_moved_nothing(op)) {

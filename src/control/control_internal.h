@@ -16,18 +16,17 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "control/op.h"
-#include "control/order.h"
 #include "control/outgoing.h"
 #include "control/pace.h"
 #include "control/recipe.h"
 #include "control/set.h"
+#include "control/space/space.h"
 #include "control/verdict/early_verdict.h"
 #include "negotiate/negotiate.h"
 
 enum {
     LEFT_GRACE_NS = 2000 * 1000 * 1000, /* tickets outlive a member that left by so much */
     PATROL_NS = 50 * 1000 * 1000,
-    PAIRS_AHEAD_MAX = 256,     /* sends, and receives, of one pair in flight; later ones queue */
     EARLY_VERDICTS_MAX = 4096, /* kept per peer; a correct peer is never that far ahead */
     CASES_MAX = 4096,          /* the same */
     REASONS_KEPT = 16,         /* of ops that failed */
@@ -132,6 +131,22 @@ static inline uint64_t tt_op_salt(const tt_control *control, uint64_t salt, uint
     return salt ^ control->costs_hash ^ cut << 32;
 }
 
+/* `*recipe_io` refers to `recipe`, and no longer to another one. */
+static inline void tt_recipe_replace(tt_recipe **recipe_io, tt_recipe *recipe)
+{
+    if (*recipe_io != recipe) { /* calls often repeat in the same places */
+        tt_recipe_use(recipe);
+        if (*recipe_io != NULL) {
+            tt_recipe_release(recipe->set->control, *recipe_io);
+        }
+        *recipe_io = recipe;
+    }
+}
+
+/* A longer array of pointers, the new ones NULL, in place of `old`; NULL: no memory, `old` stays.
+ */
+void *tt_control_grow(tt_control *control, void *old, uint32_t count, uint32_t new_count);
+
 /* Takes the op that was kept for this recipe; NULL: there is none. */
 static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
 {
@@ -154,21 +169,6 @@ static inline bool tt_request_is_tuned(const tt_control *control, const tt_reque
     return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
            width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
-
-/* pair.c: numbers of messages. `pair_index` is 2 * member, plus 1 for received messages. */
-typedef struct tt_tags tt_tags;
-/* Allocate the tag's counter; false: no memory. */
-bool tt_pair_reserve(tt_set *set, uint32_t pair_index, uint32_t tag);
-/* Key of the next message: `op` of its frames. */
-uint64_t tt_pair_next(const tt_set *set, uint32_t pair_index, uint32_t tag);
-/* The op is for the next message to or from `member`. The counter must be reserved. */
-void tt_pair_place(tt_op *op, uint32_t member);
-/* Is the message of this key one that no call on this rank has taken yet? */
-bool tt_pair_is_next(const tt_set *set, uint32_t pair_index, uint64_t key);
-uint32_t tt_pair_tag(uint64_t key);
-/* How many messages of its tag precede it. */
-uint64_t tt_pair_number(uint64_t key);
-void tt_pair_release_tags(tt_set *set);
 
 /* agree.c */
 void tt_agree_dispute(tt_op *op);
@@ -193,7 +193,8 @@ const char *tt_agree_reason_of(const tt_control *control, const tt_head *key);
 void tt_agree_say_silent(uint32_t peer, char words[TT_ERROR_BYTES]);
 void tt_agree_release_reasons(tt_control *control);
 void tt_agree_patrol(tt_control *control);
-void tt_agree_forget(tt_control *control, const tt_op *op);
+/* The op is over: forget what is kept about it, keep why it failed. */
+void tt_agree_over(const tt_op *op, tt_status status);
 void tt_agree_forget_set(tt_control *control, uint32_t set_id);
 void tt_agree_release_all(tt_control *control);
 

@@ -40,7 +40,7 @@ enum { TOKEN_INDEX_BITS = 24 };
 
 static uint32_t kind_of(const tt_op *op)
 {
-    return op->space == SPACE_AGREED ? ENGINE_NAMED : ENGINE_CALLS;
+    return op->space == &tt_space_agreed ? ENGINE_NAMED : ENGINE_CALLS;
 }
 
 static tt_engine_order *order_of(const tt_op *op)

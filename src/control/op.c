@@ -14,85 +14,57 @@ enum { TOKEN_LANE_BITS = 4 };
 
 _Static_assert(TT_LANES_MAX <= 1 << TOKEN_LANE_BITS, "a token's low bits are its lane");
 
-uint32_t tt_op_size(const tt_op *op)
-{
-    return op->is_pair ? 2 : op->set->size;
-}
-
-uint32_t tt_op_self(const tt_op *op)
-{
-    if (op->is_pair) {
-        return op->is_sender ? 0 : 1;
-    }
-    TT_DEBUG_ASSERT(op->set->self < op->set->size);
-    return op->set->self;
-}
-
-/* The first member: it decides about this op. */
 uint32_t tt_op_first(const tt_op *op)
 {
     uint32_t member = 0;
-    while (member < tt_op_self(op) && op->control->peers[tt_op_member_rank(op, member)].is_gone) {
+    TT_DEBUG_ASSERT(op->self < op->size);
+    while (member < op->self && op->control->peers[op->members[member]].is_gone) {
         member++;
     }
-    return tt_op_member_rank(op, member);
-}
-
-uint32_t tt_op_member_rank(const tt_op *op, uint32_t member)
-{
-    TT_DEBUG_ASSERT(member < tt_op_size(op));
-    return op->is_pair ? op->pair_members[member] : op->set->members[member];
+    return op->members[member];
 }
 
 /* Head of frames about this op that this rank sends. */
 tt_head tt_op_identity(const tt_op *op, tt_frame_kind kind)
 {
-    TT_DEBUG_ASSERT(op->is_pair == (op->space == SPACE_PAIR));
-    tt_head head = {.kind = (uint8_t)kind,
-                    .set = op->set->id,
-                    .op = op->sequence,
-                    .descriptor = op->recipe->descriptor,
-                    .epoch = op->control->world.epoch};
-    switch (op->space) {
-    case SPACE_CALLS:
-        break;
-    case SPACE_AGREED:
-        head.flags = TT_FLAG_AGREED;
-        break;
-    case SPACE_PLANNED:
-        head.flags = TT_FLAG_PLANNED;
-        break;
-    case SPACE_PAIR:
-        head.flags = (uint8_t)(TT_FLAG_PAIR | (op->is_sender ? 0 : TT_FLAG_REPLY));
-        break;
-    }
-    return head;
+    const bool is_reply = op->space == &tt_space_pair && !op->is_sender;
+    TT_DEBUG_ASSERT(op->space == &tt_space_pair || !op->is_sender);
+    return (tt_head){.kind = (uint8_t)kind,
+                     .flags = (uint8_t)(op->space->flags | (is_reply ? TT_FLAG_REPLY : 0)),
+                     .set = op->set->id,
+                     .op = op->sequence,
+                     .descriptor = op->recipe->descriptor,
+                     .epoch = op->control->world.epoch};
 }
 
 tt_head tt_op_arriving_key(const tt_op *op)
 {
     tt_head head = tt_op_identity(op, TT_FRAME_DATA);
-    if (op->is_pair) {
-        head.flags ^= TT_FLAG_REPLY;
-    }
+    head.flags ^= op->space == &tt_space_pair ? TT_FLAG_REPLY : 0;
     return head;
 }
 
 /* ---- storage ---- */
 
+void *tt_control_grow(tt_control *control, void *old, uint32_t count, uint32_t new_count)
+{
+    TT_DEBUG_ASSERT(count < new_count);
+    void *made = tt_platform_allocate(control->platform, new_count * sizeof(void *));
+    if (made != NULL && count > 0) {
+        memcpy(made, old, count * sizeof(void *));
+        tt_platform_release(control->platform, old, count * sizeof(void *));
+    }
+    return made;
+}
+
 static tt_status ops_grow(tt_control *control)
 {
     TT_DEBUG_ASSERT(control->op_count == control->op_capacity);
     const uint32_t capacity = control->op_capacity == 0 ? 64 : 2 * control->op_capacity;
-    tt_op **ops = tt_platform_allocate(control->platform, capacity * sizeof(*ops));
+    tt_op **ops = tt_control_grow(control, control->ops, control->op_capacity, capacity);
     if (ops == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    if (control->op_count > 0) {
-        memcpy(ops, control->ops, control->op_count * sizeof(*ops));
-    }
-    tt_platform_release(control->platform, control->ops,
-                        control->op_capacity * sizeof(*control->ops));
     control->ops = ops;
     control->op_capacity = capacity;
     return TT_OK;
@@ -131,8 +103,13 @@ static void op_reset(tt_op *op, tt_recipe *recipe)
     op->next = NULL;
     op->recipe = recipe;
     op->set = recipe->set;
-    op->is_pair = (recipe->traits & TRAIT_PAIR) != 0;
+    op->order = NULL;
+    op->planned = NULL;
     op->is_sender = (recipe->traits & TRAIT_SENDS) != 0;
+    const bool is_pair = (recipe->traits & TRAIT_PAIR) != 0;
+    op->members = is_pair ? op->pair_members : op->set->members;
+    op->size = is_pair ? 2 : op->set->size;
+    op->self = !is_pair ? op->set->self : op->is_sender ? 0 : 1;
     op->has_views = op->is_counted = op->is_extra = op->is_running = op->is_at_engine = false;
     op->reported_after_ns = op->overdue_ns = 0;
     op->exec.status = TT_OK;
@@ -199,185 +176,6 @@ void tt_op_release_all(tt_control *control)
 
 /* ---- the end ---- */
 
-static void list_remove(tt_op **link, const tt_op *op)
-{
-    while (*link != NULL && *link != op) {
-        link = &(*link)->next;
-    }
-    if (*link != NULL) {
-        *link = op->next;
-    }
-}
-
-static void queue_add(tt_op ***end, tt_op *op)
-{
-    TT_DEBUG_ASSERT(**end == NULL);
-    tt_op_set_phase(op, OP_QUEUED);
-    op->next = NULL;
-    **end = op;
-    *end = &op->next;
-}
-
-static void queue_remove(tt_op **link, tt_op ***end, const tt_op *op)
-{
-    while (*link != op) {
-        TT_DEBUG_ASSERT(*link != NULL);
-        link = &(*link)->next;
-    }
-    *link = op->next;
-    if (op->next == NULL) {
-        *end = link;
-    }
-}
-
-static void op_begin(tt_op *op);
-
-/* May this op, the next in its order, begin? The first that is not over always may, on every rank:
- * so waiting for a place cannot deadlock. */
-static bool has_place(const tt_order *order, const tt_op *op)
-{
-    const uint32_t staged_max = op->control->config.staged_max;
-    return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->staged_count < staged_max;
-}
-
-/* May it begin before its turn? It must be more urgent than all running ops; the few places for
- * this are separate from those given in order. */
-static bool has_extra_place(const tt_order *order, const tt_op *op)
-{
-    return order->ops[op->sequence % OPS_AHEAD_MAX] == NULL && order->extra_count < OPS_EXTRA_MAX &&
-           op->request->urgency > op->control->flow.urgency_top &&
-           (op->recipe->traits & TRAIT_ENGINE) == 0;
-}
-
-static void begin_in_place(tt_order *order, tt_op *op)
-{
-    TT_DEBUG_ASSERT(order->ops[op->sequence % OPS_AHEAD_MAX] == NULL);
-    op->next = NULL;
-    order->ops[op->sequence % OPS_AHEAD_MAX] = op;
-    op_begin(op);
-}
-
-static void begin_extra(tt_order *order, tt_op *op)
-{
-    TT_DEBUG_ASSERT(!op->is_extra);
-    op->is_extra = true;
-    order->extra_count++;
-    TT_DEBUG_ASSERT(order->extra_count <= OPS_EXTRA_MAX);
-    begin_in_place(order, op);
-}
-
-static void pair_begin(tt_op *op)
-{
-    TT_DEBUG_ASSERT(!op->is_counted);
-    tt_set *set = op->set;
-    op->is_counted = true;
-    set->pair_open[op->pair_index]++;
-    TT_DEBUG_ASSERT(set->pair_open[op->pair_index] <= PAIRS_AHEAD_MAX);
-    op->next = set->pairs;
-    set->pairs = op;
-    op_begin(op);
-}
-
-/* One of a pair's ops is over: begin those that wait for it, in their order. */
-static void pair_pump(tt_set *set, uint32_t index)
-{
-    if (set->is_pair_pumping) {
-        return;
-    }
-    set->is_pair_pumping = true;
-    for (tt_op **link = &set->pair_queue; *link != NULL;) {
-        tt_op *op = *link;
-        TT_DEBUG_ASSERT(op->phase == OP_QUEUED);
-        if (set->pair_open[index] >= PAIRS_AHEAD_MAX) {
-            break;
-        }
-        if (op->pair_index != index) {
-            link = &op->next;
-            continue;
-        }
-        queue_remove(link, &set->pair_queue_end, op);
-        pair_begin(op);
-        link = &set->pair_queue; /* beginning may have ended any of them */
-    }
-    set->is_pair_pumping = false;
-}
-
-/* The op no longer counts among those in flight. */
-static void uncount(tt_op *op)
-{
-    if (op->is_counted && op->is_pair) {
-        TT_DEBUG_ASSERT(op->set->pair_open[op->pair_index] > 0);
-        op->set->pair_open[op->pair_index]--;
-    } else if (op->is_counted) {
-        TT_DEBUG_ASSERT(tt_order_of(op->set, op->space)->staged_count > 0);
-        tt_order_of(op->set, op->space)->staged_count--;
-    }
-    if (op->is_extra) {
-        TT_DEBUG_ASSERT(tt_order_of(op->set, op->space)->extra_count > 0);
-        tt_order_of(op->set, op->space)->extra_count--;
-    }
-    op->is_counted = op->is_extra = false;
-    if (op->exec.slots != NULL) {
-        tt_exec_trim_slots(&op->exec);
-    }
-}
-
-/* The first of the most urgent; NULL: there is none. */
-static tt_op *most_urgent(tt_op *list)
-{
-    tt_op *found = list;
-    for (tt_op *op = list; op != NULL; op = op->next) {
-        found = op->request->urgency > found->request->urgency ? op : found;
-    }
-    return found;
-}
-
-/* Begin queued ops whose place has become free. Ops may be over as soon as they begin: the
- * outermost call begins the next, so that the stack does not grow with their number. */
-static void queue_pump(tt_order *order)
-{
-    if (order->is_pumping) {
-        return;
-    }
-    order->is_pumping = true;
-    while (order->queue != NULL && has_place(order, order->queue)) {
-        tt_op *op = order->queue;
-        TT_DEBUG_ASSERT(op->phase == OP_QUEUED);
-        queue_remove(&order->queue, &order->queue_end, op);
-        begin_in_place(order, op);
-    }
-    for (tt_op *op; order->extra_count < OPS_EXTRA_MAX &&
-                    (op = most_urgent(order->queue)) != NULL && has_extra_place(order, op);) {
-        queue_remove(&order->queue, &order->queue_end, op);
-        begin_extra(order, op);
-    }
-    order->is_pumping = false;
-}
-
-/* Unlink the op from the list it is found by. */
-static void displace(tt_op *op)
-{
-    TT_DEBUG_ASSERT(op->phase != OP_FREE);
-    tt_set *set = op->set;
-    tt_order *order = tt_order_of(set, op->space);
-    const bool is_queued = op->phase == OP_QUEUED;
-    if (op->any != NULL) {
-        tt_any_leave(op);
-    } else if (op->space == SPACE_PAIR && is_queued) {
-        queue_remove(&set->pair_queue, &set->pair_queue_end, op);
-    } else if (op->space == SPACE_PAIR) {
-        list_remove(&set->pairs, op);
-    } else if (op->space == SPACE_PLANNED) {
-        if (op->planned != NULL) {
-            list_remove(&op->planned->open, op);
-        }
-    } else if (is_queued) {
-        queue_remove(&order->queue, &order->queue_end, op);
-    } else if (order->ops[op->sequence % OPS_AHEAD_MAX] == op) {
-        order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
-    }
-}
-
 /* The op is free: for a call of its recipe if it succeeded, else for any. It is not read any more.
  */
 static void give_back(tt_op *op, tt_status status)
@@ -404,47 +202,14 @@ static void give_back(tt_op *op, tt_status status)
     }
 }
 
-/* Begin ops that waited for this one to be over. */
-static void pump(tt_set *set, tt_order *order, tt_any *any, uint32_t pair_index)
-{
-    tt_control *control = set->control;
-    if (tt_pacer_has_waiting(&control->pace.pacer)) {
-        tt_pace_pump(control);
-    }
-    if (any != NULL) {
-        tt_any_pump(any);
-    }
-    if (pair_index != UINT32_MAX) {
-        pair_pump(set, pair_index);
-    } else if (order != NULL) {
-        queue_pump(order);
-    }
-}
-
-/* Unlink an op that is not simply the next of its order, or has failed. */
-static void leave(tt_op *op, tt_status status)
-{
-    tt_control *control = op->control;
-    const tt_head key = tt_op_arriving_key(op);
-    displace(op);
-    if (control->cases != NULL) {
-        tt_agree_forget(control, op);
-    }
-    if (control->flow.parked_count > 0 || control->flow.note_count > 0) {
-        tt_flow_purge(&control->flow, &key, op->peer);
-    }
-    tt_order_remember(op->set, &key, op->recipe, status);
-    if (status < 0) {
-        tt_agree_reason(control, &key, op->request->error);
-    }
-}
-
-/* Return its place, slots, credit and urgency. */
+/* Return its slots, credit and urgency. */
 static void release(tt_op *op)
 {
-    uncount(op);
+    if (op->exec.slots != NULL) {
+        tt_exec_trim_slots(&op->exec);
+    }
     tt_pace_over(op);
-    TT_DEBUG_ASSERT(!op->is_counted && !op->is_extra && !op->is_running);
+    TT_DEBUG_ASSERT(!op->is_running);
     op->has_views = op->is_at_engine = false;
     op->reported_after_ns = 0;
     if (op->stall_text != NULL) {
@@ -455,29 +220,17 @@ static void release(tt_op *op)
 void tt_op_end(tt_op *op, tt_status status)
 {
     tt_control *control = op->control;
-    tt_set *set = op->set;
     tt_request *request = op->request;
-    tt_order *order = tt_order_of(set, op->space);
-    tt_any *any = op->any;
-    const bool was_queued = op->phase == OP_QUEUED, is_planned = op->space == SPACE_PLANNED;
-    const uint32_t pair_index = op->is_pair && !was_queued ? op->pair_index : UINT32_MAX;
-    const tt_plan_entry tensor = op->tensor;
+    const uint32_t pair_index = op->pair_index;
     TT_ASSERT(op->phase != OP_FREE);
     TT_DEBUG_ASSERT(status < 0 || op->stage + 1 == op->recipe->stage_count);
     TT_DEBUG_ASSERT(request->op == op && status <= TT_OK);
-    const bool is_plain = status == TT_OK && control->cases == NULL &&
-                          (control->flow.parked_count | control->flow.note_count) == 0;
-    if (is_plain && order != NULL) {
-        TT_ASSERT(order->ops[op->sequence % OPS_AHEAD_MAX] == op);
-        order->ops[op->sequence % OPS_AHEAD_MAX] = NULL;
-        tt_order_keep(order, op->sequence, op->recipe);
-    } else if (is_plain && is_planned) {
-        list_remove(&op->planned->open, op);
-        tt_planned_keep(control, op->planned, op->sequence, op->recipe);
-    } else {
-        leave(op, status);
+    tt_op_queue *behind = op->space->leave(op, status);
+    if (status < 0 || control->cases != NULL ||
+        (control->flow.parked_count | control->flow.note_count) != 0) {
+        tt_agree_over(op, status);
     }
-    if ((op->recipe->traits & TRAIT_BRIEF) == 0 || op->paced.short_bytes > 0 || op->is_extra ||
+    if ((op->recipe->traits & TRAIT_BRIEF) == 0 || op->paced.short_bytes > 0 ||
         op->submitted_ns != 0) {
         release(op);
     }
@@ -489,15 +242,15 @@ void tt_op_end(tt_op *op, tt_status status)
     } else {
         control->counters.ops_failed++;
     }
-    if (status < 0 && is_planned) {
-        tt_host_plan_failed(set, tensor.generation, tensor.index);
-    }
     tt_request_end(request, status, request->error);
-    order = was_queued ? NULL : order;
-    const bool has_queue = (order != NULL && order->queue != NULL) || pair_index != UINT32_MAX;
-    if ((has_queue || any != NULL || tt_pacer_has_waiting(&control->pace.pacer)) &&
-        control->shut_down == TT_OK) {
-        pump(set, order, any, pair_index);
+    if (control->shut_down < 0) {
+        return;
+    }
+    if (tt_pacer_has_waiting(&control->pace.pacer)) {
+        tt_pace_pump(control);
+    }
+    if (behind != NULL && behind->first != NULL) {
+        behind->pump(behind, pair_index);
     }
 }
 
@@ -517,11 +270,12 @@ static void exec_prepare(tt_op *op)
     TT_DEBUG_ASSERT(op->phase == OP_RUNNING);
     tt_exec *exec = &op->exec;
     if (exec->stage == NULL) {
-        exec->members = op->is_pair ? op->pair_members : op->set->members;
-        exec->member_of = op->is_pair ? NULL : op->set->member_of;
+        const bool is_pair = op->space == &tt_space_pair;
+        exec->members = op->members;
+        exec->member_of = is_pair ? NULL : op->set->member_of;
         exec->identity = tt_op_identity(op, TT_FRAME_DATA);
         exec->tells = op->control->config.is_paced;
-        exec->is_host_wide = !op->is_pair && op->set->is_host_wide;
+        exec->is_host_wide = !is_pair && op->set->is_host_wide;
     }
     TT_ASSERT(exec->identity.descriptor == op->recipe->descriptor);
     exec->identity.op = op->sequence;
@@ -580,7 +334,7 @@ static void stage_begin(tt_op *op)
     TT_ASSERT(status == TT_OK); /* it was laid out by an earlier run */
 }
 
-static void op_begin(tt_op *op)
+void tt_op_begin(tt_op *op)
 {
     if ((op->recipe->traits & TRAIT_BRIEF) != 0 || !tt_pace_hold(op)) {
         tt_op_begin_now(op);
@@ -636,8 +390,8 @@ static void exec_failed(tt_op *op)
         return;
     }
     if (status == TT_ERR_PEER_DOWN) {
-        TT_DEBUG_ASSERT(member < tt_op_size(op));
-        const uint32_t rank = tt_op_member_rank(op, member);
+        TT_DEBUG_ASSERT(member < op->size);
+        const uint32_t rank = op->members[member];
         const bool has_left = op->control->peers[rank].status == TT_ERR_PEER_LEFT;
         tt_text_add(&text, has_left ? "rank %u has left the job" : "rank %u is down", rank);
         tt_op_fail(op, has_left ? TT_ERR_PEER_LEFT : status, text.bytes);
@@ -648,7 +402,7 @@ static void exec_failed(tt_op *op)
     }
     tt_text_add(&text, "%s", tt_status_text(status));
     if (status == TT_ERR_BAD_WIRE && member != UINT32_MAX) {
-        tt_text_add(&text, ", rank %u", tt_op_member_rank(op, member));
+        tt_text_add(&text, ", rank %u", op->members[member]);
     }
     tt_agree_object(op, status, text.bytes);
 }
@@ -686,39 +440,11 @@ void tt_op_settle(tt_op *op)
 
 /* ---- the beginning ---- */
 
-void tt_op_place(tt_op *op)
-{
-    TT_DEBUG_ASSERT(op->any == NULL);
-    tt_set *set = op->set;
-    if (op->is_pair && set->pair_open[op->pair_index] >= PAIRS_AHEAD_MAX) {
-        queue_add(&set->pair_queue_end, op);
-        return;
-    }
-    if (op->is_pair) {
-        pair_begin(op);
-        return;
-    }
-    if (op->space == SPACE_PLANNED) {
-        op->next = op->planned->open;
-        op->planned->open = op;
-        op_begin(op);
-        return;
-    }
-    tt_order *order = tt_order_of(set, op->space);
-    if (order->queue == NULL && has_place(order, op)) {
-        begin_in_place(order, op);
-    } else if (has_extra_place(order, op)) {
-        begin_extra(order, op);
-    } else {
-        queue_add(&order->queue_end, op);
-    }
-}
-
 void tt_op_begin_posted(tt_op *op)
 {
     tt_order *order = &op->set->calls;
     tt_exec *exec = &op->exec;
-    TT_ASSERT(op->space == SPACE_CALLS && exec->stage == &op->recipe->stages[0]);
+    TT_ASSERT(op->space == &tt_space_calls && exec->stage == &op->recipe->stages[0]);
     TT_DEBUG_ASSERT(order->ops[op->sequence % OPS_AHEAD_MAX] == NULL);
     order->ops[op->sequence % OPS_AHEAD_MAX] = op;
     const tt_status status = tt_exec_start(exec);
@@ -731,25 +457,10 @@ void tt_op_begin_posted(tt_op *op)
 void tt_op_refuse(tt_op *op, tt_status status, const char *text)
 {
     TT_DEBUG_ASSERT(status < 0);
-    tt_op **list =
-        op->is_pair ? &op->set->pairs : (op->planned != NULL ? &op->planned->open : NULL);
     tt_op_set_phase(op, OP_RUNNING); /* an op that waited for its turn has left its queue */
-    if (list != NULL) {
-        op->next = *list;
-        *list = op;
-    }
-    if (op->space == SPACE_PLANNED && op->control->early_verdicts != NULL &&
+    if (op->space == &tt_space_planned && op->control->early_verdicts != NULL &&
         tt_early_verdict_take_if_verdict(op)) {
         return; /* the others have the verdict already */
     }
     tt_agree_object(op, status, text);
-}
-
-void tt_op_begin_placed(tt_op *op, tt_status objection)
-{
-    if (objection < 0) {
-        tt_op_refuse(op, objection, op->request->error);
-    } else {
-        tt_op_place(op);
-    }
 }

@@ -15,11 +15,16 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "control/control.h"
-#include "control/order.h"
 #include "control/phase.h"
 #include "control/recipe.h"
 #include "control/set.h"
+#include "control/space/space.h"
 #include "schedule/schedule.h"
+
+typedef struct tt_failure {
+    tt_status status;
+    const char *text;
+} tt_failure;
 
 /* Memory of a run whose stages exchange facts about the call. Kept with the op. */
 typedef struct tt_room {
@@ -43,11 +48,16 @@ struct tt_op {
     tt_request *request;
     tt_recipe *recipe; /* of an idle op: the one it is laid out for; of a free one NULL */
     tt_set *set;
+    const tt_space *space;
     uint64_t sequence;
-    tt_space space;
+    tt_order *order;         /* calls and agreed tensors; else NULL */
+    tt_planned *planned;     /* planned tensors; else NULL */
+    tt_plan_entry tensor;    /* the same */
+    const uint32_t *members; /* [size] world ranks: of the set, or sender and receiver */
+    uint32_t size, self;     /* self: this rank's number among them */
     uint8_t stage;           /* the recipe's stage that runs */
-    bool is_pair, is_sender; /* is_pair: space is SPACE_PAIR */
-    bool is_counted;         /* in pair_open or staged_count of its set */
+    bool is_sender;          /* of a message */
+    bool is_counted;         /* in pair_open or staged_count */
     bool is_extra;           /* in extra_count of its order */
     bool is_running;         /* counts for flow.urgency_top */
     bool has_views;    /* peers of this host have the places of its buffers, and may touch them */
@@ -65,8 +75,6 @@ struct tt_op {
     uint64_t overdue_ns; /* when it was found to wait for stall_fail_ns or longer; 0: it does not */
     uint64_t reported_after_ns; /* the last stall warning */
     tt_paced paced;             /* age, credit */
-    tt_planned *planned;        /* SPACE_PLANNED */
-    tt_plan_entry tensor;       /* SPACE_PLANNED */
     uint32_t peer;              /* pairs: world rank */
     uint32_t pair_index;        /* pairs: in pair_next and pair_open */
     uint32_t pair_members[2];
@@ -90,27 +98,6 @@ static inline void tt_op_set_phase(tt_op *op, tt_op_phase phase)
     op->phase = phase;
 }
 
-/* NULL: there is none (planned ops, pairs). */
-static inline tt_order *tt_order_of(tt_set *set, tt_space space)
-{
-    return space == SPACE_CALLS ? &set->calls : space == SPACE_AGREED ? set->agreed : NULL;
-}
-
-/* An op of the order has succeeded. */
-static inline void tt_order_keep(tt_order *order, uint64_t sequence, tt_recipe *recipe)
-{
-    tt_done *done = &order->done[sequence % DONE_KEPT];
-    TT_DEBUG_ASSERT(recipe->stamp != 0 && done->sequence <= sequence);
-    done->sequence = sequence + 1;
-    if (done->recipe != recipe) { /* calls often repeat in the same places */
-        tt_recipe_use(recipe);
-        if (done->recipe != NULL) {
-            tt_recipe_release(recipe->set->control, done->recipe);
-        }
-        done->recipe = recipe;
-    }
-}
-
 /* ---- op.c ---- */
 
 /* Allocate the op that is always kept; called once, at creation. */
@@ -128,15 +115,19 @@ bool tt_op_is_launched(const tt_op *op);
 /* An op for this recipe: that of the last such call, laid out, or any. One is always kept, to
  * report to the peers that there is no memory for another: `*is_last_out`. */
 tt_op *tt_op_take(tt_control *control, tt_recipe *recipe, bool *is_last_out);
-/* The op has its number: begin it, now or at its turn. */
-void tt_op_place(tt_op *op);
-/* The same for an op that an earlier run laid out, that has a place, and whose frame was already
+/* Give the request its place and begin it. With an objection it fails on all ranks with that text,
+ * which names the objecting rank. */
+void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
+                  const tt_standing *standing, const tt_failure *objection);
+/* End the request, which has no op. */
+void tt_request_refuse(tt_request *request, tt_status status, const char *text);
+/* It is the op's turn: begin it, unless it waits for credit. */
+void tt_op_begin(tt_op *op);
+/* The same for a call that an earlier run laid out, that has a place, and whose frame was already
  * handed to the driver. */
 void tt_op_begin_posted(tt_op *op);
 /* Its request is invalid, or the peers must get another failure: it ends on all ranks. */
 void tt_op_refuse(tt_op *op, tt_status status, const char *text);
-/* A pair's op has its peer and number: begin it, or fail it with `objection` and request->error. */
-void tt_op_begin_placed(tt_op *op, tt_status objection);
 /* The op is over with this status; ends its request. */
 void tt_op_end(tt_op *op, tt_status status);
 /* This rank cannot continue the op: object, with the rank and its call in the text. */
@@ -146,10 +137,8 @@ void tt_op_stopped(tt_op *op, uint32_t member);
 /* End calls whose peers were asked to stop storing and have not answered for stop_ns. */
 void tt_op_patrol_stops(tt_control *control);
 void tt_op_release_all(tt_control *control);
-uint32_t tt_op_size(const tt_op *op);
-uint32_t tt_op_self(const tt_op *op);
+/* The rank that decides about this op: the first member that is not gone. */
 uint32_t tt_op_first(const tt_op *op);
-uint32_t tt_op_member_rank(const tt_op *op, uint32_t member);
 
 /* ---- timing.c ---- */
 

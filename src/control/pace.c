@@ -57,8 +57,8 @@ void tt_pace_fini(tt_control *control)
 /* Scheduled ops: exchanges of data that no caller needs at once. */
 static bool is_gradient(const tt_op *op)
 {
-    return !op->is_pair && op->request->collective != TT_BARRIER && op->set->size > 1 &&
-           op->request->urgency < TT_URGENCY_ACTIVATION / 2;
+    return op->space != &tt_space_pair && op->request->collective != TT_BARRIER &&
+           op->set->size > 1 && op->request->urgency < TT_URGENCY_ACTIVATION / 2;
 }
 
 static uint64_t bytes_of(const tt_op *op)

@@ -290,7 +290,7 @@ uint32_t tt_op_program(const tt_control *control, const tt_set *set, const tt_re
 
 static tt_status room_reserve(tt_op *op)
 {
-    const size_t size = tt_op_size(op);
+    const size_t size = op->size;
     const size_t facts = size * sizeof(tt_fact);
     const size_t offsets = 2 * (size + 1) * sizeof(uint64_t);
     const size_t counts = 2 * size * sizeof(uint64_t);
@@ -387,7 +387,7 @@ static tt_status prepare_input(tt_op *op)
     if (!scales(request) && !copies(request)) {
         return TT_OK;
     }
-    const uint64_t count = tt_request_input_count(request, tt_op_self(op), tt_op_size(op));
+    const uint64_t count = tt_request_input_count(request, op->self, op->size);
     const size_t bytes = count * tt_dtype_bytes(request->dtype);
     TT_DEBUG_ASSERT(count < COUNT_MAX);
     if (bytes == 0) {
@@ -407,8 +407,7 @@ static tt_status prepare_buffers(tt_op *op, tt_text *text)
 {
     const tt_request *request = op->request;
     if (request->output == NULL) {
-        TT_TRY(output_reserve(op, tt_request_output_count(request, tt_op_self(op), tt_op_size(op)),
-                              text));
+        TT_TRY(output_reserve(op, tt_request_output_count(request, op->self, op->size), text));
     }
     return prepare_input(op);
 }
@@ -458,11 +457,10 @@ static tt_status locate_buffers(tt_op *op)
         return TT_OK;
     }
     TT_TRY(tt_exec_reserve_slots(exec, slot_bytes));
-    tt_order *order = tt_order_of(op->set, op->space);
-    if (order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
+    if (op->order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
         TT_ASSERT(!op->is_counted);
         op->is_counted = true;
-        order->staged_count++;
+        op->order->staged_count++;
     }
     if (!platform->ops->locate(platform, exec->slots, exec->slots_bytes, &slots)) {
         return TT_ERR_NO_RESOURCE;
@@ -523,10 +521,10 @@ static bool is_unexpected(const tt_op *op, tt_text *text)
     const tt_request *request = op->request;
     const tt_room *room = op->room;
     const bool has_all = request->collective == TT_ALLGATHER || request->collective == TT_ALLTOALL;
-    for (uint32_t i = 0; request->is_expected && has_all && i < tt_op_size(op); i++) {
+    for (uint32_t i = 0; request->is_expected && has_all && i < op->size; i++) {
         if (room->counts[i] != request->output_counts[i]) {
-            tt_text_add(text, "rank %u gives %llu elements, %llu are expected",
-                        tt_op_member_rank(op, i), (unsigned long long)room->counts[i],
+            tt_text_add(text, "rank %u gives %llu elements, %llu are expected", op->members[i],
+                        (unsigned long long)room->counts[i],
                         (unsigned long long)request->output_counts[i]);
             return true;
         }
@@ -542,7 +540,7 @@ static tt_status apply_counts(tt_op *op, tt_text *text)
     tt_room *room = op->room;
     const uint32_t size = problem->size, self = problem->self;
     const bool is_root = request->root == self;
-    TT_ASSERT(size == tt_op_size(op) && self < size);
+    TT_ASSERT(size == op->size && self < size);
     const uint64_t *inner = room->counts; /* of part_offsets */
     uint64_t output_count = 0;
     if (request->collective == TT_ALLTOALL || request->collective == TT_REDUCESCATTER ||

@@ -221,13 +221,9 @@ void tt_recipe_forget_set(tt_control *control, const tt_set *set)
 /* 2^64 over the golden ratio, made odd: spreads bits well (Fibonacci hashing). */
 static const uint64_t MIX = UINT64_C(0x9e3779b97f4a7c15);
 
-static uint16_t traits_of(const tt_request *request, tt_space space)
+static uint16_t traits_of(const tt_request *request)
 {
-    const bool is_named = space == SPACE_AGREED || space == SPACE_PLANNED;
-    return (uint16_t)((is_named ? TRAIT_NAMED : 0) |
-                      (request->input == request->output ? TRAIT_IN_PLACE : 0) |
-                      (space == SPACE_PAIR ? TRAIT_PAIR : 0) |
-                      (space == SPACE_PLANNED ? TRAIT_PLANNED : 0) |
+    return (uint16_t)((request->input == request->output ? TRAIT_IN_PLACE : 0) |
                       (request->collective == TT_SEND ? TRAIT_SENDS : 0));
 }
 
@@ -409,9 +405,10 @@ static void segment_set(const tt_control *control, tt_request *request)
     }
 }
 
-tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space)
+tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request,
+                        const tt_space *space)
 {
-    const uint16_t traits = traits_of(request, space);
+    const uint16_t traits = traits_of(request) | space->traits;
     segment_set(control, request);
     tt_recipe *recipe = is_kept(request) ? find(control, set, request, traits) : NULL;
     if (recipe == NULL) {
@@ -423,10 +420,11 @@ tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, t
     return recipe;
 }
 
-tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request, tt_space space)
+tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request,
+                            const tt_space *space)
 {
     segment_set(control, request);
-    return make(control, set, request, traits_of(request, space) | TRAIT_BARREN, 0);
+    return make(control, set, request, traits_of(request) | space->traits | TRAIT_BARREN, 0);
 }
 
 /* Are the buffers of the request valid for it, so that no other check is needed? */
@@ -446,8 +444,10 @@ static bool takes(const tt_recipe *recipe, const tt_request *request)
 /* Is the request more than a call that was prepared before and has valid buffers? */
 TT_INLINE bool is_special(const tt_request *request)
 {
-    return request->name != NULL || ((uint32_t)request->objection | (uint32_t)request->about |
-                                     request->is_join | request->is_uneven) != 0;
+    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
+    return request->name != NULL || is_pair ||
+           ((uint32_t)request->objection | (uint32_t)request->about | request->is_join |
+            request->is_uneven) != 0;
 }
 
 tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request)

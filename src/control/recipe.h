@@ -26,8 +26,9 @@
 
 #include "aggregate/aggregate.h"
 #include "base/assert.h"
+#include "control/claim.h"
 #include "control/control.h"
-#include "control/order.h"
+#include "control/space/space.h"
 
 enum {
     RECIPES_MAX = 1024,       /* in the table, without a name */
@@ -163,9 +164,11 @@ void tt_recipes_fini(tt_control *control);
 
 /* The recipe of such a call on this set, made if need be. NULL: no memory. A caller that
  * does not use it at once may lose it. */
-tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request, tt_space space);
+tt_recipe *tt_recipe_of(tt_control *control, tt_set *set, tt_request *request,
+                        const tt_space *space);
 /* A recipe without stages, for a call that must not run. Never fails. */
-tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request, tt_space space);
+tt_recipe *tt_recipe_barren(tt_control *control, tt_set *set, tt_request *request,
+                            const tt_space *space);
 /* The recipe of an unnamed call, if there is one and the request needs no other check; else NULL.
  */
 tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request);

@@ -60,7 +60,7 @@ static tt_request sum_of(uint64_t count)
 
 static tt_recipe *recipe_of(bench *made, tt_request *request)
 {
-    tt_recipe *recipe = tt_recipe_of(made->control, made->set, request, SPACE_CALLS);
+    tt_recipe *recipe = tt_recipe_of(made->control, made->set, request, &tt_space_calls);
     assert_non_null(recipe);
     assert_ptr_equal(request->recipe, recipe);
     assert_int_equal(request->recipe_stamp, recipe->stamp);
@@ -170,7 +170,7 @@ static void test_the_table_is_bounded_and_stamps_are_not_given_twice(void **stat
         tt_request request = sum_of(1);
         (void)snprintf(name, sizeof(name), "tensor %u", i);
         request.name = name;
-        tt_recipe *recipe = tt_recipe_of(made.control, made.set, &request, SPACE_AGREED);
+        tt_recipe *recipe = tt_recipe_of(made.control, made.set, &request, &tt_space_agreed);
         assert_true(recipe != NULL && recipe->stamp > stamp);
         assert_string_equal(recipe->claim.name, name);
         stamp = recipe->stamp;
@@ -252,8 +252,8 @@ static void test_one_block_is_kept_for_a_call_without_memory(void **state)
     bench made = bench_make(allocations + 1);
     for (uint32_t i = 0; i < 3; i++) {
         tt_request request = sum_of(1);
-        assert_null(tt_recipe_of(made.control, made.set, &request, SPACE_CALLS));
-        tt_recipe *recipe = tt_recipe_barren(made.control, made.set, &request, SPACE_CALLS);
+        assert_null(tt_recipe_of(made.control, made.set, &request, &tt_space_calls));
+        tt_recipe *recipe = tt_recipe_barren(made.control, made.set, &request, &tt_space_calls);
         assert_non_null(recipe);
         assert_int_equal(recipe->stage_count, 0);
         tt_recipe_use(recipe);
@@ -366,7 +366,7 @@ static void test_a_released_set_releases_its_recipes(void **state)
     tt_request request = sum_of(1), again = sum_of(1);
     tt_recipe *world = recipe_of(&made, &request);
     again.set = id;
-    tt_recipe *recipe = tt_recipe_of(made.control, other, &again, SPACE_CALLS);
+    tt_recipe *recipe = tt_recipe_of(made.control, other, &again, &tt_space_calls);
     assert_true(recipe != NULL && recipe != world);
     assert_true(keep(&made, recipe, 64));
     tt_recipe_forget_set(made.control, other);

@@ -79,7 +79,7 @@ static void farewell_over(tt_request *request)
 
 static void farewell(tt_control *control, tt_set *set)
 {
-    const tt_standing standing = {.space = SPACE_CALLS};
+    const tt_standing standing = {.space = &tt_space_calls};
     TT_ASSERT(set->self != UINT32_MAX); /* (3) */
     set_set_phase(set, SET_FAREWELL);
     set->late = TT_OK; /* no caller is left to get it */

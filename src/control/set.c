@@ -101,7 +101,7 @@ static tt_status set_allocate(tt_control *control, uint32_t size, tt_set **set_o
     for (uint32_t i = 0; i < ENGINE_ORDERS; i++) {
         set->engine[i].end = &set->engine[i].ops;
     }
-    set->pair_queue_end = &set->pair_queue;
+    tt_op_queue_init(&set->pair_queue, tt_pair_pump);
     set->members = tt_platform_allocate(platform, size * sizeof(uint32_t));
     set->member_of = tt_platform_allocate(platform, control->world.size * sizeof(uint32_t));
     set->topology_memory = tt_platform_allocate(platform, topology_bytes(size));
@@ -121,7 +121,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
 {
     tt_platform *platform = control->platform;
     TT_ASSERT(set->pairs == NULL);
-    TT_ASSERT(set->calls.queue == NULL);
+    TT_ASSERT(set->calls.queue.first == NULL);
     TT_ASSERT(set->join == NULL);
     tt_planned_release_all(control, set);
     tt_bid_forget_all(control, set);

@@ -11,10 +11,22 @@
 
 #include "aggregate/aggregate.h"
 #include "control/control.h"
-#include "control/order.h"
+#include "control/space/space.h"
 #include "negotiate/negotiate.h"
 
 enum { PLAN_FAILURES_MAX = 8, SET_BUCKETS = 64 };
+
+/* Ops of a set for an engine: unnamed ones in the order of calls, named ones in the agreed order.
+ * The two have no common order: the engine gets them as two sets. */
+enum { ENGINE_CALLS, ENGINE_NAMED, ENGINE_ORDERS };
+
+typedef struct tt_engine_order {
+    tt_op *ops; /* not launched yet */
+    tt_op **end;
+    uint32_t open;           /* taken and not over */
+    uint64_t launched_bytes; /* not landed: see engine.c (5) */
+    bool is_pumping;
+} tt_engine_order;
 
 /* A planned tensor or bundle. */
 typedef struct tt_plan_entry {
@@ -43,14 +55,13 @@ struct tt_set {
     bool is_host_wide; /* all ranks of the job, on one host, sharing memory */
     tt_choice choice;  /* by the table of costs */
     tt_order calls;
-    tt_order *agreed;                    /* NULL: no named op yet */
-    tt_generation *generations;          /* newest first */
-    tt_op *pair_queue, **pair_queue_end; /* sends and receives behind earlier ones of their pair */
-    uint32_t *pair_open;                 /* [2 * size] in flight: to, from each member */
-    bool is_pair_pumping;                /* ops of the queue are being begun */
-    tt_op *pairs;                        /* sends and receives that are not over */
+    tt_order *agreed;                  /* NULL: no named op yet */
+    struct tt_generation *generations; /* of plans, newest first */
+    tt_op *pairs;                      /* sends and receives in flight */
+    tt_op_queue pair_queue;            /* those behind earlier ones of their pair */
+    uint32_t *pair_open;               /* [2 * size] in flight: to, from each member */
     uint64_t *pair_next;       /* [2 * size] messages without a tag so far: to, from each member */
-    struct tt_tags *tags;      /* of those with one: pair.c; NULL: there were none */
+    tt_tags *tags;             /* of those with one; NULL: there were none */
     struct tt_anys *anys;      /* receives from any source: any.c; NULL: none yet */
     tt_negotiator *negotiator; /* NULL: no named call yet */
     struct tt_layout *layout;  /* NULL: the library makes no groups */

@@ -75,27 +75,6 @@ static void watch(tt_op *op)
     }
 }
 
-/* The op's place: in an order, or per pair and direction, or of a planned tensor. */
-static void take_place(tt_op *op, const tt_standing *standing)
-{
-    TT_DEBUG_ASSERT(op->set == op->recipe->set);
-    tt_set *set = op->set;
-    op->space = op->is_pair ? SPACE_PAIR : standing->space;
-    op->divisor = standing->active > 0 ? standing->active : set->size;
-    op->planned = NULL;
-    op->tensor = (tt_plan_entry){.generation = standing->generation, .index = standing->index};
-    if (op->space == SPACE_PLANNED) {
-        op->sequence = standing->sequence;
-        op->planned = tt_planned_begin(op->control, set, op->sequence);
-    } else if (!op->is_pair) {
-        op->sequence = tt_order_of(set, op->space)->next++;
-    } else if (tt_any_waits(set, op->request)) {
-        tt_any_place(op);
-    } else {
-        tt_pair_place(op, op->request->root);
-    }
-}
-
 static void refuse_starved(tt_op *op)
 {
     tt_text text = {0};
@@ -121,28 +100,24 @@ static void submit(tt_recipe *recipe, tt_request *request, const tt_standing *st
     tt_control *control = set->control;
     tt_op *op = tt_op_take(control, recipe, &is_last);
     run(op, request);
-    const bool waits = op->is_pair && tt_any_waits(set, request);
-    take_place(op, standing);
+    op->space = standing->space;
+    op->divisor = standing->active > 0 ? standing->active : set->size;
+    const bool waits = tt_any_waits(set, request);
+    const bool has_room = op->space->number(op, standing);
     watch(op);
-    if (control->asks.count > 0 && op->is_sender) {
-        tt_any_answer(op);
-    }
-    const bool has_no_room =
-        op->space == SPACE_PLANNED &&
-        (op->planned == NULL || !tt_planned_claim(control, op->planned, op->sequence, recipe));
     /* The reserved block serves only calls that end at once. */
     const bool has_no_recipe = (recipe->traits & TRAIT_BARREN) != 0 &&
                                (objection == NULL || control->recipes.spare == NULL);
     if (objection != NULL && !waits) {
         tt_op_refuse(op, objection->status, objection->text);
-    } else if (is_last || has_no_room || has_no_recipe || set->broken == TT_ERR_NO_MEMORY) {
+    } else if (is_last || !has_room || has_no_recipe || set->broken == TT_ERR_NO_MEMORY) {
         refuse_starved(op);
     } else if (set->late < 0) {
         refuse_late(op);
     } else if (waits) {
         tt_any_wait(op, objection);
     } else {
-        tt_op_place(op);
+        op->space->enter(op);
     }
 }
 
@@ -150,14 +125,10 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
                   const tt_standing *standing, const tt_failure *objection)
 {
     TT_DEBUG_ASSERT(objection == NULL || objection->status < 0);
-    const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    const tt_space space = is_pair ? SPACE_PAIR : standing->space;
-    if (is_pair && !tt_any_has_room(set, request)) {
-        return;
-    }
-    tt_recipe *recipe = objection == NULL ? tt_recipe_of(control, set, request, space) : NULL;
+    tt_recipe *recipe =
+        objection == NULL ? tt_recipe_of(control, set, request, standing->space) : NULL;
     if (recipe == NULL) {
-        recipe = tt_recipe_barren(control, set, request, space);
+        recipe = tt_recipe_barren(control, set, request, standing->space);
     }
     submit(recipe, request, standing, objection);
 }
@@ -196,7 +167,6 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
         tt_host_join(control, set, request);
         return;
     }
-    const tt_standing standing = {.space = SPACE_CALLS};
     tt_status status = request->objection;
     if (status < 0) {
         tt_text_add(&text, "%s", request->error);
@@ -216,6 +186,10 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
         tt_name_submit(control, set, request, status != TT_OK ? &objection : NULL);
         return;
     }
+    if (is_pair && !tt_any_has_room(set, request)) {
+        return;
+    }
+    const tt_standing standing = {.space = is_pair ? &tt_space_pair : &tt_space_calls};
     tt_op_submit(control, set, request, &standing, status != TT_OK ? &objection : NULL);
 }
 
@@ -226,7 +200,7 @@ static bool post_first(tt_op *op, const tt_request *request)
     const tt_control *control = op->control;
     const tt_order *order = &op->set->calls;
     tt_exec *exec = &op->exec;
-    if (!exec->is_host_wide || request->output == NULL || order->queue != NULL ||
+    if (!exec->is_host_wide || request->output == NULL || order->queue.first != NULL ||
         order->ops[op->sequence % OPS_AHEAD_MAX] != NULL ||
         order->staged_count >= control->config.staged_max || control->early_verdicts != NULL ||
         exec->laid_out != exec->stage) {
@@ -245,7 +219,7 @@ static bool post_first(tt_op *op, const tt_request *request)
  * it, with the same standing every time. */
 static bool submit_known(tt_control *control, tt_set *set, tt_request *request)
 {
-    static const tt_standing calls = {.space = SPACE_CALLS};
+    static const tt_standing calls = {.space = &tt_space_calls};
     tt_recipe *known = tt_recipe_known(control, set, request);
     if (known == NULL) {
         return false;
@@ -256,7 +230,7 @@ static bool submit_known(tt_control *control, tt_set *set, tt_request *request)
         return true;
     }
     tt_op *op = tt_idle_take(control, known);
-    TT_ASSERT(op->space == SPACE_CALLS && op->divisor == set->size);
+    TT_ASSERT(op->space == &tt_space_calls && op->divisor == set->size);
     op->sequence = set->calls.next++;
     const uint16_t plain = TRAIT_BRIEF | TRAIT_STRAIGHT;
     const bool begins = (known->traits & plain) == plain && post_first(op, request);
@@ -266,7 +240,7 @@ static bool submit_known(tt_control *control, tt_set *set, tt_request *request)
         tt_op_begin_posted(op);
         return true;
     }
-    tt_op_place(op);
+    op->space->enter(op);
     return true;
 }
 

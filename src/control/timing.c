@@ -39,7 +39,7 @@ void tt_op_clock(tt_op *op, tt_span_kind span, uint64_t end_ns, uint64_t *sum_io
 
 void tt_op_hear(tt_op *op, uint32_t member)
 {
-    TT_DEBUG_ASSERT(member < tt_op_size(op));
+    TT_DEBUG_ASSERT(member < op->size);
     const uint64_t bit = UINT64_C(1) << member % 64;
     if ((op->heard & bit) == 0) {
         op->heard |= bit;

@@ -97,7 +97,7 @@ class DocsCheckTest(unittest.TestCase):
                     "epoch")
 
     def test_a_bit_of_a_claim(self):
-        self.expect("protocol", "src/control/order.h", "CLAIM_PARTS = 32,",
+        self.expect("protocol", "src/control/claim.h", "CLAIM_PARTS = 32,",
                     "CLAIM_PARTS = 32,\n    CLAIM_NEW = 64,", "NEW")
 
     def test_a_notice_and_its_flags(self):

@@ -182,10 +182,10 @@ static bool is_as_planned(const tt_agreement *item)
 }
 
 /* Has a peer refused it already? */
-static bool has_early_verdict(const tt_control *control, const tt_batch *batch)
+static bool has_early_verdict(tt_control *control, const tt_batch *batch)
 {
     const tt_head key = {.set = batch->set->id, .op = key_of(batch), .flags = TT_FLAG_PLANNED};
-    return control->early_verdicts != NULL && tt_early_verdict_is_known(control, &key);
+    return control->early_verdicts != NULL && tt_early_verdict_has(control, 0, &key);
 }
 
 /* The first member of an occurrence is submitted. */
@@ -244,7 +244,7 @@ void tt_batch_add(tt_control *control, tt_set *set, const tt_agreement *item)
     const tt_head key = {.set = set->id,
                          .op = tt_planned_key(item->generation, item->bundle, item->order, 0),
                          .flags = TT_FLAG_PLANNED};
-    if (tt_order_failed(control, &key) < 0) { /* failed earlier: all ranks know it */
+    if (tt_space_planned.failed(set, &key) < 0) { /* failed earlier: all ranks know it */
         tt_run_items(control, set, item, 1, true);
         return;
     }

@@ -30,9 +30,9 @@ void tt_run_submit(tt_run *run, const tt_agreement *item, uint8_t form, tt_reque
 {
     TT_DEBUG_ASSERT(run->is_planned || run->part == 0);
     const bool is_by_active = (form & CLAIM_BY_ACTIVE) != 0 || TT_PLANT(ACTIVE_ALWAYS_DIVIDES);
-    tt_standing standing = {.space = SPACE_AGREED, .active = is_by_active ? item->active : 0};
+    tt_standing standing = {.space = &tt_space_agreed, .active = is_by_active ? item->active : 0};
     if (run->is_planned) {
-        standing.space = SPACE_PLANNED;
+        standing.space = &tt_space_planned;
         standing.generation = item->generation;
         standing.index = item->index;
         const bool is_off =

@@ -37,16 +37,16 @@ void tt_agree_keep_early(tt_control *control, uint32_t peer, const tt_head *head
 static void fail_late(tt_control *control, const tt_head *key, tt_status status, const char *text)
 {
     tt_set *set = tt_set_find(control, key->set);
-    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0;
-    if (set == NULL || is_pair || tt_order_failed(control, key) < 0) {
+    const tt_space *space = tt_space_of(key);
+    TT_ASSERT(status < 0);
+    if (set == NULL || space == &tt_space_pair || space->failed(set, key) < 0) {
         return;
     }
-    TT_ASSERT(tt_order_failed(control, key) == TT_OK); /* remembered as failed once */
     tt_text late = {0};
     tt_text_add(&late, "an earlier call failed on other ranks: %s", text);
     memcpy(set->late_text, late.bytes, sizeof(set->late_text));
     set->late = status;
-    tt_order_remember(set, key, NULL, status);
+    space->fail_late(set, key, status);
     tt_agree_reason(control, key, text);
 }
 
@@ -106,9 +106,8 @@ void tt_agree_dispute(tt_op *op)
 void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_set *set = tt_set_find(control, head->set);
-    tt_claim done;
-    if (!tt_order_done(control, head, &done) ||
-        tt_claim_hash(&done, set->size) == head->descriptor) {
+    const tt_claim *done = tt_op_done(control, head);
+    if (done == NULL || tt_claim_hash(done, set->size) == head->descriptor) {
         return;
     }
     if (tt_case_is_own(control, head)) {
@@ -124,7 +123,7 @@ void tt_agree_stray(tt_control *control, uint32_t peer, const tt_head *head)
     }
     TT_ASSERT(first < set->self);
     tt_outgoing_send(control, set->members[first], tt_case_reply(control, head, TT_FRAME_CLAIM),
-                     &done, tt_claim_bytes(&done));
+                     done, tt_claim_bytes(done));
 }
 
 void tt_agree_object(tt_op *op, tt_status status, const char *text)
@@ -165,14 +164,14 @@ static void query(tt_control *control, const tt_case *found, const bool *missing
 static void query_frame(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const tt_op *op = tt_op_find(control, peer, head);
-    tt_claim done;
-    if (op == NULL && !tt_order_done(control, head, &done)) {
+    const tt_claim *done = tt_op_done(control, head);
+    if (op == NULL && done == NULL) {
         return;
     }
     tt_head reply = tt_case_reply(control, head, TT_FRAME_PROBE);
     reply.argument = PROBE_TELLS;
     reply.descriptor = op != NULL ? op->recipe->descriptor
-                                  : tt_claim_hash(&done, tt_set_find(control, head->set)->size);
+                                  : tt_claim_hash(done, tt_set_find(control, head->set)->size);
     tt_flow_control(&control->flow, peer, &reply);
 }
 
@@ -184,11 +183,10 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
         return;
     }
     found->has_probed[member] = true;
-    tt_claim done;
-    const bool is_done = tt_order_done(control, head, &done);
-    const uint64_t done_hash = is_done ? tt_claim_hash(&done, found->size) : 0;
+    const tt_claim *done = tt_op_done(control, head);
+    const uint64_t done_hash = done != NULL ? tt_claim_hash(done, found->size) : 0;
     if (own != NULL ? own->recipe->descriptor != head->descriptor
-                    : is_done && done_hash != head->descriptor) {
+                    : done != NULL && done_hash != head->descriptor) {
         tt_case_dispute(control, found);
         return;
     }
@@ -206,7 +204,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
     TT_ASSERT(found->claim_count == 0);
     for (uint32_t i = 0; i < found->size; i++) {
         const bool is_self = tt_case_rank(control, found, i) == control->world.rank;
-        const bool is_here = is_self ? own != NULL || is_done : found->has_probed[i];
+        const bool is_here = is_self ? own != NULL || done != NULL : found->has_probed[i];
         missing[i] = !is_here;
         missing_any = missing_any || !is_here;
     }
@@ -224,7 +222,7 @@ static void probe_frame(tt_control *control, uint32_t peer, const tt_head *head,
 static bool is_overdue(const tt_op *op, uint64_t now_ns)
 {
     const uint64_t fail_ns = op->control->config.negotiate.stall_fail_ns;
-    return fail_ns > 0 && op->space == SPACE_PLANNED &&
+    return fail_ns > 0 && op->space == &tt_space_planned &&
            tt_elapsed_ns(now_ns, op->waiting_ns) >= fail_ns;
 }
 
@@ -232,7 +230,7 @@ static void give_up(tt_op *op, uint64_t now_ns, const char *who)
 {
     const char *name = op->request->name != NULL ? op->request->name : "";
     tt_text text = {0};
-    TT_ASSERT(op->space == SPACE_PLANNED);
+    TT_ASSERT(op->space == &tt_space_planned);
     TT_ASSERT(op->waiting_ns <= op->overdue_ns);
     tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, name, TT_NAME_BYTES);
@@ -281,7 +279,7 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 {
     const bool is_pair = (head->flags & TT_FLAG_PAIR) != 0;
     const tt_status status =
-        is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : tt_order_failed(control, head);
+        is_pair && head->kind == TT_FRAME_CLAIM ? TT_ERR_MISMATCH : tt_op_failed(control, head);
     /* Each rank detects by itself that a rank is gone. */
     if (status == TT_OK || status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT) {
         return;
@@ -310,8 +308,8 @@ static void answer_over(tt_control *control, uint32_t peer, const tt_head *head)
 static bool is_told(tt_control *control, uint32_t peer, const tt_head *key)
 {
     const tt_op *op = tt_op_find(control, peer, key);
-    const tt_status status = op != NULL && op->phase == OP_STOPPING ? op->request->status
-                                                                    : tt_order_failed(control, key);
+    const tt_status status =
+        op != NULL && op->phase == OP_STOPPING ? op->request->status : tt_op_failed(control, key);
     return tt_early_verdict_is_decided(control, key) ||
            (status < 0 && status != TT_ERR_PEER_DOWN && status != TT_ERR_PEER_LEFT);
 }
@@ -369,7 +367,7 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
         return;
     }
     tt_op *op;
-    tt_claim done;
+    const tt_claim *done;
     switch (head->kind) {
     case TT_FRAME_DISPUTE:
         op = tt_op_find(control, peer, head);
@@ -377,9 +375,9 @@ void tt_agree_frame(tt_control *control, uint32_t peer, const tt_head *head, con
             tt_agree_dispute(op);
         } else if (tt_op_is_future(control, peer, head)) {
             tt_early_verdict_add(control, peer, head, NULL);
-        } else if (tt_order_done(control, head, &done)) {
-            tt_outgoing_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), &done,
-                             tt_claim_bytes(&done));
+        } else if ((done = tt_op_done(control, head)) != NULL) {
+            tt_outgoing_send(control, peer, tt_case_reply(control, head, TT_FRAME_CLAIM), done,
+                             tt_claim_bytes(done));
         }
         break;
     case TT_FRAME_VERDICT:

@@ -63,6 +63,15 @@ static tt_case *case_create(tt_control *control, uint32_t peer, const tt_head *k
     return made;
 }
 
+tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
+{
+    tt_case *found = control->cases;
+    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
+        found = found->next;
+    }
+    return found;
+}
+
 bool tt_case_is_own(const tt_control *control, const tt_head *key)
 {
     const tt_set *set = tt_set_find(control, key->set);
@@ -86,15 +95,11 @@ tt_case *tt_case_of(tt_control *control, uint32_t peer, const tt_head *key)
     if (!tt_case_is_own(control, key)) {
         return NULL;
     }
-    for (tt_case *found = control->cases; found != NULL; found = found->next) {
-        if (tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
-            return found;
-        }
-    }
-    tt_claim done;
-    if (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
-        !tt_order_done(control, key, &done)) {
-        return NULL;
+    tt_case *found = tt_case_find(control, peer, key);
+    if (found != NULL ||
+        (tt_op_find(control, peer, key) == NULL && !tt_op_is_future(control, peer, key) &&
+         tt_op_done(control, key) == NULL)) {
+        return found;
     }
     return case_create(control, peer, key, is_pair ? 2 : tt_set_find(control, key->set)->size);
 }
@@ -117,19 +122,25 @@ uint32_t tt_case_rank(const tt_control *control, const tt_case *found, uint32_t 
     return tt_set_find(control, found->key.set)->members[member];
 }
 
-void tt_agree_forget(tt_control *control, const tt_op *op)
+void tt_agree_over(const tt_op *op, tt_status status)
 {
+    tt_control *control = op->control;
     const tt_head key = tt_op_arriving_key(op);
-    for (tt_case **link = &control->cases; *link != NULL; link = &(*link)->next) {
-        tt_case *found = *link;
-        if (tt_early_verdict_same_key(&found->key, found->peer, &key, op->peer)) {
-            if (found->is_disputed && !found->is_decided) {
-                return;
-            }
-            *link = found->next;
-            case_destroy(control, found);
-            return;
-        }
+    tt_case **link = &control->cases;
+    while (*link != NULL &&
+           !tt_early_verdict_same_key(&(*link)->key, (*link)->peer, &key, op->peer)) {
+        link = &(*link)->next;
+    }
+    tt_case *found = *link;
+    if (found != NULL && (!found->is_disputed || found->is_decided)) {
+        *link = found->next;
+        case_destroy(control, found);
+    }
+    if (control->flow.parked_count > 0 || control->flow.note_count > 0) {
+        tt_flow_purge(&control->flow, &key, op->peer);
+    }
+    if (status < 0) {
+        tt_agree_reason(control, &key, op->request->error);
     }
 }
 
@@ -191,15 +202,6 @@ static void verdict_send(tt_control *control, const tt_case *found, tt_status st
             tt_outgoing_send(control, rank, head, text, strlen(text));
         }
     }
-}
-
-tt_case *tt_case_find(const tt_control *control, uint32_t peer, const tt_head *key)
-{
-    tt_case *found = control->cases;
-    while (found != NULL && !tt_early_verdict_same_key(&found->key, found->peer, key, peer)) {
-        found = found->next;
-    }
-    return found;
 }
 
 void tt_case_decide(tt_control *control, uint32_t peer, tt_head key, const tt_failure *failure,
@@ -313,11 +315,11 @@ void tt_case_dispute(tt_control *control, tt_case *found)
         }
     }
     tt_op *op = tt_op_find(control, found->peer, &found->key);
-    tt_claim done;
+    const tt_claim *done = tt_op_done(control, &found->key);
     if (op != NULL) {
         tt_agree_dispute(op);
-    } else if (tt_order_done(control, &found->key, &done)) {
-        tt_case_claim(control, found, tt_case_member(control, found, control->world.rank), &done);
+    } else if (done != NULL) {
+        tt_case_claim(control, found, tt_case_member(control, found, control->world.rank), done);
     } else {
         tt_early_verdict_add(control, found->peer, &found->key, NULL);
     }

@@ -14,14 +14,20 @@ bool tt_early_verdict_same_key(const tt_head *a, uint32_t peer_a, const tt_head 
            ((a->flags & TT_FLAG_PAIR) == 0 || peer_a == peer_b);
 }
 
+/* Where the entry of `key` is linked, or would be. */
+static tt_early_verdict **early_find(tt_early_verdict **list, uint32_t peer, const tt_head *key)
+{
+    while (*list != NULL && !tt_early_verdict_same_key(&(*list)->key, (*list)->peer, key, peer)) {
+        list = &(*list)->next;
+    }
+    return list;
+}
+
 void tt_early_verdict_add(tt_control *control, uint32_t peer, const tt_head *key,
                           const tt_failure *verdict)
 {
     TT_ASSERT(verdict == NULL || verdict->status < 0);
-    tt_early_verdict *early = control->early_verdicts;
-    while (early != NULL && !tt_early_verdict_same_key(&early->key, early->peer, key, peer)) {
-        early = early->next;
-    }
+    tt_early_verdict *early = *early_find(&control->early_verdicts, peer, key);
     if (early != NULL && early->has_verdict) {
         return; /* the first verdict stands */
     }
@@ -51,35 +57,15 @@ void tt_early_verdict_add(tt_control *control, uint32_t peer, const tt_head *key
     }
 }
 
-static const tt_early_verdict *early_find(const tt_control *control, const tt_head *key)
+bool tt_early_verdict_has(tt_control *control, uint32_t peer, const tt_head *key)
 {
-    const tt_early_verdict *early = control->early_verdicts;
-    while (early != NULL &&
-           !tt_early_verdict_same_key(&early->key, early->peer, key, early->peer)) {
-        early = early->next;
-    }
-    return early;
+    return *early_find(&control->early_verdicts, peer, key) != NULL;
 }
 
-bool tt_early_verdict_has(const tt_control *control, uint32_t peer, const tt_head *key)
+bool tt_early_verdict_is_decided(tt_control *control, const tt_head *key)
 {
-    TT_ASSERT((key->flags & TT_FLAG_PAIR) != 0); /* the peer is part of the key only for pairs */
-    const tt_early_verdict *early = control->early_verdicts;
-    while (early != NULL && !tt_early_verdict_same_key(&early->key, early->peer, key, peer)) {
-        early = early->next;
-    }
-    return early != NULL;
-}
-
-bool tt_early_verdict_is_known(const tt_control *control, const tt_head *key)
-{
-    return early_find(control, key) != NULL;
-}
-
-bool tt_early_verdict_is_decided(const tt_control *control, const tt_head *key)
-{
-    const tt_early_verdict *early =
-        (key->flags & TT_FLAG_PAIR) == 0 ? early_find(control, key) : NULL;
+    const bool is_pair = (key->flags & TT_FLAG_PAIR) != 0; /* then the peer is part of the key */
+    const tt_early_verdict *early = is_pair ? NULL : *early_find(&control->early_verdicts, 0, key);
     return early != NULL && early->has_verdict && early->key.kind != TT_FRAME_OBJECT;
 }
 
@@ -97,11 +83,7 @@ static bool early_remove(const tt_op *op, tt_early_verdict *early_out)
 {
     tt_control *control = op->control;
     const tt_head key = tt_op_arriving_key(op);
-    tt_early_verdict **link = &control->early_verdicts;
-    while (*link != NULL &&
-           !tt_early_verdict_same_key(&(*link)->key, (*link)->peer, &key, op->peer)) {
-        link = &(*link)->next;
-    }
+    tt_early_verdict **link = early_find(&control->early_verdicts, op->peer, &key);
     if (*link == NULL) {
         return false;
     }

@@ -11,7 +11,7 @@
 
 #include "aggregate/aggregate.h"
 #include "control/control.h"
-#include "control/order.h"
+#include "control/op.h"
 
 /* Why an op failed on this rank; sent to peers that probe it. */
 typedef struct tt_reason {
@@ -40,12 +40,10 @@ bool tt_early_verdict_take(tt_op *op);
 /* The same for an op that this rank objects to: only a verdict is applied. The objection answers a
  * dispute; a claim would blame this rank for arguments it did not pass. */
 bool tt_early_verdict_take_if_verdict(tt_op *op);
-/* Is there an entry for the op of the pair with `peer` that `key` names? */
-bool tt_early_verdict_has(const tt_control *control, uint32_t peer, const tt_head *key);
-/* Is there an entry for the op that `key` names? */
-bool tt_early_verdict_is_known(const tt_control *control, const tt_head *key);
+/* Is there an entry for the op that `key` names, of a pair that with `peer`? */
+bool tt_early_verdict_has(tt_control *control, uint32_t peer, const tt_head *key);
 /* Was a verdict sent to all members? */
-bool tt_early_verdict_is_decided(const tt_control *control, const tt_head *key);
+bool tt_early_verdict_is_decided(tt_control *control, const tt_head *key);
 void tt_early_verdict_forget_set(tt_control *control, uint32_t set_id);
 void tt_early_verdict_release_all(tt_control *control);
 

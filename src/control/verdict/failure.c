@@ -17,8 +17,8 @@
 bool tt_failure_allows(tt_op *op)
 {
     TT_ASSERT(op->set->broken < 0);
-    for (uint32_t member = 0; member < tt_op_size(op); member++) {
-        const uint32_t rank = tt_op_member_rank(op, member);
+    for (uint32_t member = 0; member < op->size; member++) {
+        const uint32_t rank = op->members[member];
         if (rank != op->control->world.rank && op->control->peers[rank].is_gone &&
             tt_exec_needs(&op->exec, member)) {
             tt_agree_object(op, op->set->broken, op->set->broken_text);
@@ -40,10 +40,11 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
     if (status == TT_ERR_PEER_DOWN) {
         return true; /* also sends between others: the set is broken */
     }
-    const uint32_t member = !op->is_pair ? op->set->member_of[rank] : (op->is_sender ? 1 : 0);
+    const bool is_pair = op->space == &tt_space_pair;
+    const uint32_t member = is_pair ? 1 - op->self : op->set->member_of[rank];
     TT_ASSERT(status == TT_ERR_PEER_LEFT);
-    if (op->is_pair && op->peer != rank) {
-        return false;
+    if (op->members[member] != rank) {
+        return false; /* a message of another pair */
     }
     return op->phase == OP_RUNNING && tt_exec_needs(&op->exec, member);
 }

@@ -17,7 +17,7 @@ static void ask_to_stop(tt_op *op)
     const tt_head head = tt_op_identity(op, TT_FRAME_STOP);
     TT_ASSERT(op->phase == OP_STOPPING);
     TT_ASSERT(op->request->status < 0);
-    TT_ASSERT(!op->is_pair); /* the bits number members of the set */
+    TT_ASSERT(op->members == op->set->members); /* the bits number members of the set */
     op->stops_open = 0;
     for (uint32_t member = 0; member < op->set->size; member++) {
         const uint32_t rank = op->set->members[member];
@@ -86,28 +86,6 @@ void tt_op_patrol_stops(tt_control *control)
     }
 }
 
-/* One part of a planned group fails: the others fail with the same text, on all ranks. */
-static void siblings_fail(const tt_op *op, tt_status status, const char *text)
-{
-    tt_control *control = op->control;
-    tt_planned *planned = op->planned;
-    if (planned == NULL || planned->is_failing) {
-        return;
-    }
-    planned->is_failing = true;
-    tt_op *sibling = planned->open;
-    while (sibling != NULL && control->shut_down == TT_OK) {
-        if (sibling != op && sibling->phase != OP_STOPPING &&
-            tt_planned_is_one(sibling->sequence, op->sequence)) {
-            tt_agree_object(sibling, status, text);
-            sibling = planned->open; /* any of them may be over */
-            continue;
-        }
-        sibling = sibling->next;
-    }
-    planned->is_failing = false;
-}
-
 void tt_op_fail(tt_op *op, tt_status status, const char *text)
 {
     if (op->phase == OP_FREE || op->phase == OP_STOPPING) {
@@ -133,8 +111,8 @@ void tt_op_fail(tt_op *op, tt_status status, const char *text)
         op->troubled_ns = tt_now(op->control->platform);
         ask_to_stop(op);
     }
-    if (op->space == SPACE_PLANNED) { /* before another part of its group gets a verdict */
-        siblings_fail(op, status, request->error);
+    if (op->planned != NULL) { /* before another part of its group gets a verdict */
+        tt_planned_fail_parts(op, status, request->error);
     }
     if (op->phase != OP_STOPPING || op->stops_open == 0) {
         tt_op_end(op, status);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order_test.c - the claim of each occurrence of a planned tensor is found, also after it changed.
- * Method: one rank's record of a tensor whose occurrences begin and end one after the other. */
-#include "control/order.h"
-
+ * space_plan_test.c - the claim of each occurrence of a planned tensor is found, also after it
+ * changed. Method: one rank's record of a tensor whose occurrences begin and end one after the
+ * other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,29 +55,33 @@ static void end(memory *it, uint64_t occurrence, uint32_t root, tt_status status
     tt_set *set = tt_set_find(it->control, 0);
     const tt_head head = head_of(occurrence);
     tt_request request = {.collective = TT_GATHER, .root = root, .name = "tensor"};
-    tt_recipe *recipe = tt_recipe_barren(it->control, set, &request, SPACE_PLANNED);
+    tt_recipe *recipe = tt_recipe_barren(it->control, set, &request, &tt_space_planned);
+    tt_op op = {.control = it->control, .set = set, .recipe = recipe, .phase = OP_RUNNING};
+    const tt_standing standing = {.space = &tt_space_planned, .sequence = head.op};
     tt_recipe_use(recipe);
-    const tt_planned *planned = tt_planned_begin(it->control, set, head.op);
-    assert_non_null(planned);
-    assert_true(tt_planned_claim(it->control, planned, head.op, recipe));
-    tt_order_remember(set, &head, recipe, status);
+    assert_true(tt_op_is_future(it->control, 0, &head));
+    assert_true(tt_space_planned.number(&op, &standing));
+    assert_ptr_equal(tt_op_find(it->control, 0, &head), &op);
+    assert_false(tt_op_is_future(it->control, 0, &head));
+    tt_space_planned.leave(&op, status);
+    assert_null(tt_op_find(it->control, 0, &head));
+    assert_int_equal(tt_op_failed(it->control, &head), status);
     tt_recipe_release(it->control, recipe);
 }
 
 static void assert_root(const memory *it, uint64_t occurrence, uint32_t root)
 {
     const tt_head head = head_of(occurrence);
-    tt_claim claim;
-    assert_true(tt_order_done(it->control, &head, &claim));
-    assert_int_equal(claim.root, root);
-    assert_string_equal(claim.name, "tensor");
+    const tt_claim *claim = tt_op_done(it->control, &head);
+    assert_non_null(claim);
+    assert_int_equal(claim->root, root);
+    assert_string_equal(claim->name, "tensor");
 }
 
 static void assert_not_done(const memory *it, uint64_t occurrence)
 {
     const tt_head head = head_of(occurrence);
-    tt_claim claim;
-    assert_false(tt_order_done(it->control, &head, &claim));
+    assert_null(tt_op_done(it->control, &head));
 }
 
 static void test_a_changed_claim_is_found_after_later_occurrences(void **state)
