@@ -165,9 +165,11 @@ static inline tt_op *tt_idle_take(tt_control *control, tt_recipe *recipe)
 static inline bool tt_request_is_tuned(const tt_control *control, const tt_request *request)
 {
     const uint64_t first = control->config.fuse_bytes, now = control->fuse_bytes;
+    if (first == now || request->name == NULL || request->collective != TT_ALLREDUCE) {
+        return false;
+    }
     const uint64_t width = tt_dtype_bytes(request->dtype);
-    return first != now && request->name != NULL && request->collective == TT_ALLREDUCE &&
-           width > 0 && (request->count <= first / width) != (request->count <= now / width);
+    return width > 0 && (request->count <= first / width) != (request->count <= now / width);
 }
 
 /* agree.c */

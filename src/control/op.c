@@ -238,7 +238,6 @@ void tt_op_end(tt_op *op, tt_status status)
     give_back(op, status);
     if (status == TT_OK) {
         control->counters.ops_finished++;
-        request->error[0] = 0;
     } else {
         control->counters.ops_failed++;
     }

@@ -354,14 +354,21 @@ void tt_name_release_all(tt_control *control)
 
 /* ---- ends ---- */
 
+/* The text may be part of the request's own. */
+static void error_set(tt_request *request, const char *text)
+{
+    tt_text error = {0};
+    TT_DEBUG_ASSERT(text != NULL);
+    tt_text_add(&error, "%s", text);
+    memcpy(request->error, error.bytes, sizeof(request->error));
+}
+
 static void request_tell(tt_request *request, tt_status status, const char *text)
 {
     if (status == TT_OK) {
         request->error[0] = 0;
     } else if (text != request->error) {
-        tt_text error = {0};
-        tt_text_add(&error, "%s", text);
-        memcpy(request->error, error.bytes, sizeof(request->error));
+        error_set(request, text);
     }
     request->named = NULL;
     request->op = NULL;
@@ -387,13 +394,9 @@ void tt_name_object(tt_name *name, tt_status status, const char *text)
     }
 }
 
-void tt_request_end(tt_request *request, tt_status status, const char *text)
+static void end_named(tt_request *request, tt_status status, const char *text)
 {
     tt_name *name = request->named;
-    if (name == NULL) {
-        request_tell(request, status, text);
-        return;
-    }
     TT_ASSERT(name->phase == NAME_RUNNING && name->open_count > 0);
     tt_control *control = name->set->control;
     name->open_count--;
@@ -418,6 +421,16 @@ void tt_request_end(tt_request *request, tt_status status, const char *text)
         request_tell(name->members[i], name->status, name->error);
     }
     tt_name_close(control, name);
+}
+
+void tt_request_end(tt_request *request, tt_status status, const char *text)
+{
+    TT_DEBUG_ASSERT(status <= TT_OK);
+    if (request->named == NULL) {
+        request_tell(request, status, text);
+    } else {
+        end_named(request, status, text);
+    }
 }
 
 void tt_name_refuse(tt_control *control, tt_name *name, tt_status status, const char *text)

@@ -35,7 +35,7 @@ static fixture fixture_create(const tt_space *space)
                                                &(tt_control_listener){0}, &it.control);
     assert_int_equal(status, TT_OK);
     it.set = tt_set_find(it.control, 0);
-    const tt_request request = {.collective = TT_GATHER, .root = 7};
+    tt_request request = {.collective = TT_GATHER, .root = 7};
     it.recipe = tt_recipe_barren(it.control, it.set, &request, space);
     tt_recipe_use(it.recipe);
     return it;

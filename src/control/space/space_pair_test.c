@@ -37,7 +37,7 @@ static fixture fixture_create(void)
                                                &(tt_control_listener){0}, &it.control);
     assert_int_equal(status, TT_OK);
     it.set = tt_set_find(it.control, 0);
-    const tt_request request = {.collective = TT_SEND, .root = 1};
+    tt_request request = {.collective = TT_SEND, .root = 1};
     it.recipe = tt_recipe_barren(it.control, it.set, &request, &tt_space_pair);
     tt_recipe_use(it.recipe);
     return it;
