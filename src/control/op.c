@@ -443,7 +443,8 @@ void tt_op_begin_posted(tt_op *op)
 {
     tt_order *order = &op->set->calls;
     tt_exec *exec = &op->exec;
-    TT_ASSERT(op->space == &tt_space_calls && exec->stage == &op->recipe->stages[0]);
+    TT_ASSERT(op->space == &tt_space_calls && exec->stage != NULL);
+    TT_DEBUG_ASSERT(exec->stage == &op->recipe->stages[0]);
     TT_DEBUG_ASSERT(order->ops[op->sequence % OPS_AHEAD_MAX] == NULL);
     order->ops[op->sequence % OPS_AHEAD_MAX] = op;
     const tt_status status = tt_exec_start(exec);

@@ -223,8 +223,10 @@ static const uint64_t MIX = UINT64_C(0x9e3779b97f4a7c15);
 
 static uint16_t traits_of(const tt_request *request)
 {
+    const bool is_titled = request->name != NULL && request->name[0] != 0;
     return (uint16_t)((request->input == request->output ? TRAIT_IN_PLACE : 0) |
-                      (request->collective == TT_SEND ? TRAIT_SENDS : 0));
+                      (request->collective == TT_SEND ? TRAIT_SENDS : 0) |
+                      (request->shape[0] != 0 ? TRAIT_SHAPED : 0) | (is_titled ? TRAIT_TITLED : 0));
 }
 
 /* The count of an uneven call may differ from run to run. */
@@ -244,18 +246,14 @@ TT_INLINE uint64_t hash_of(const tt_set *set, const tt_request *request)
     return hash ^ hash >> 32;
 }
 
-static bool is_named_so(const tt_recipe *recipe, const tt_request *request)
+/* Are the name and shape of the recipe, which has both or one, the request's? */
+static bool has_title(const tt_recipe *recipe, const tt_request *request)
 {
-    return request->name == NULL
-               ? (recipe->traits & TRAIT_TITLED) == 0
-               : strncmp(request->name, recipe->claim.name, TT_NAME_BYTES - 1) == 0;
-}
-
-static bool has_shape(const tt_recipe *recipe, const tt_request *request)
-{
-    return request->shape[0] == 0
-               ? (recipe->traits & TRAIT_SHAPED) == 0
-               : memcmp(request->shape, recipe->claim.shape, TT_SHAPE_BYTES) == 0;
+    TT_DEBUG_ASSERT((recipe->traits & (TRAIT_SHAPED | TRAIT_TITLED)) != 0);
+    return ((recipe->traits & TRAIT_SHAPED) == 0 ||
+            memcmp(request->shape, recipe->claim.shape, TT_SHAPE_BYTES) == 0) &&
+           ((recipe->traits & TRAIT_TITLED) == 0 ||
+            strncmp(request->name, recipe->claim.name, TT_NAME_BYTES - 1) == 0);
 }
 
 /* Was it prepared for such a call, under the current settings? */
@@ -268,7 +266,7 @@ TT_INLINE bool is_for(const tt_control *control, const tt_recipe *recipe, const 
         TT_PLANT(SETTING_NOT_IN_KEY) ? recipe->key.segment_bytes : request->segment_bytes;
     return tt_request_has_key(request, count_of(request), segment, &recipe->key) &&
            (recipe->traits & TRAITS_OF_KEY) == traits && recipe->set == set && is_settled &&
-           has_shape(recipe, request) && is_named_so(recipe, request);
+           ((traits & (TRAIT_SHAPED | TRAIT_TITLED)) == 0 || has_title(recipe, request));
 }
 
 /* May such a call be repeated? A barrier about a set is not. An uneven reducescatter has its parts
@@ -335,8 +333,7 @@ static tt_recipe *make(tt_control *control, tt_set *set, const tt_request *reque
     recipe->hash = hash_of(set, request);
     recipe->set = set;
     recipe->settings = control->settings;
-    recipe->traits = (uint16_t)(traits | (request->shape[0] != 0 ? TRAIT_SHAPED : 0) |
-                                (claim.name[0] != 0 ? TRAIT_TITLED : 0));
+    recipe->traits = traits;
     recipe->stage_count = (uint8_t)stage_count;
     recipe->uses = 0;
     tt_claim_copy(&recipe->claim, &claim);
@@ -455,8 +452,7 @@ tt_recipe *tt_recipe_known(tt_control *control, tt_set *set, tt_request *request
     if (is_special(request)) {
         return NULL;
     }
-    tt_recipe *recipe =
-        find(control, set, request, request->input == request->output ? TRAIT_IN_PLACE : 0);
+    tt_recipe *recipe = find(control, set, request, traits_of(request));
     if (recipe == NULL || !takes(recipe, request)) {
         return NULL;
     }

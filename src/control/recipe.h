@@ -39,21 +39,21 @@ enum {
     IDLE_BYTES_MAX = 8 * 1024,
 };
 
-/* NAMED to PLANNED are part of the key, the others follow from it. */
+/* NAMED to TITLED are part of the key, the others follow from it. */
 enum {
     TRAIT_NAMED = 1, /* its sums have one order of additions, whatever they are fused with */
     TRAIT_IN_PLACE = 2,
     TRAIT_PAIR = 4,
     TRAIT_SENDS = 8,    /* of a pair */
     TRAIT_PLANNED = 16, /* never run by an engine: see engine.c (2) */
-    TRAIT_ENGINE = 32,
-    TRAIT_BRIEF = 64,     /* one short frame to all: never held, never split into steps */
-    TRAIT_SAMPLED = 128,  /* so short that only one call in many is timed */
-    TRAIT_STRAIGHT = 256, /* one exchange directly on the caller's buffers */
-    TRAIT_SHAPED = 512,   /* its claim has a shape, */
-    TRAIT_TITLED = 1024,  /* a name */
-    TRAIT_BARREN = 2048,  /* has no stages: this rank objects to the call */
-    TRAITS_OF_KEY = TRAIT_NAMED | TRAIT_IN_PLACE | TRAIT_PAIR | TRAIT_SENDS | TRAIT_PLANNED,
+    TRAIT_SHAPED = 32,  /* its claim has a shape, */
+    TRAIT_TITLED = 64,  /* a name */
+    TRAITS_OF_KEY = 127,
+    TRAIT_ENGINE = 128,
+    TRAIT_BRIEF = 256,     /* one short frame to all: never held, never split into steps */
+    TRAIT_SAMPLED = 512,   /* so short that only one call in many is timed */
+    TRAIT_STRAIGHT = 1024, /* one exchange directly on the caller's buffers */
+    TRAIT_BARREN = 2048,   /* has no stages: this rank objects to the call */
 };
 
 /* What a request asks for, as its first fields: calls with the same key, set, name and shape share
