@@ -102,6 +102,10 @@ typedef struct tt_order {
     tt_done done[DONE_KEPT]; /* at sequence % DONE_KEPT */
 } tt_order;
 
+/* A set with names has two: what they remember of calls that are over must stay small. */
+enum { ORDER_OVER_BYTES = sizeof(tt_done[DONE_KEPT]) + FAILED_KEPT * (sizeof(uint64_t) + 1) };
+_Static_assert(2 * ORDER_OVER_BYTES <= 64 * 1024, "of calls that are over");
+
 /* ---- space.c: the op of a number, whatever its space and set ---- */
 
 /* The space of a frame's head. */
