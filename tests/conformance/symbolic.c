@@ -282,6 +282,78 @@ static void work_adasum(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
+/* A piece of `member` in this rank's input or output, as a spot. */
+static tt_spot piece_spot(const symbolic_model *model, const event *at, uint32_t member,
+                          tt_buffer buffer)
+{
+    const tt_problem *problem = &model->book->problems[at->rank];
+    const tt_owned piece = tt_owned_piece(problem, &model->book->plans[at->rank], at->lane, member);
+    return (tt_spot){.buffer = buffer, .offset = piece.first * SYMBOLIC_ELEMENT_BYTES};
+}
+
+static tt_spot slot_spot(const event *at, tt_spot slots, uint32_t member)
+{
+    return (tt_spot){.buffer = slots.buffer, .offset = slots.offset + member * at->move.slot};
+}
+
+static uint64_t piece_count(const symbolic_model *model, const event *at, uint32_t member)
+{
+    return tt_owned_piece(&model->book->problems[at->rank], &model->book->plans[at->rank], at->lane,
+                          member)
+        .count;
+}
+
+/* The codec is "none": wire bytes are the elements themselves. */
+static void work_pieces(symbolic_model *model, const event *at)
+{
+    const bool is_encode = at->move.work == TT_WORK_ENCODE;
+    for (uint32_t member = 0; member < model->what->size; member++) {
+        const uint64_t count = piece_count(model, at, member);
+        const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
+        const tt_spot values = piece_spot(model, at, member, is_encode ? TT_INPUT : TT_OUTPUT);
+        const tt_spot slot = slot_spot(at, is_encode ? at->move.target : at->move.source, member);
+        const symbol *source =
+            symbols_at(model, at->rank, at->lane, is_encode ? values : slot, bytes);
+        symbol *target = symbols_at(model, at->rank, at->lane, is_encode ? slot : values, bytes);
+        if (member != at->rank && source != NULL && target != NULL) {
+            memcpy(target, source, count * sizeof(symbol));
+        }
+        for (uint64_t i = 0; member != at->rank && model->error == NULL && i < count; i++) {
+            if (target[i].holders == 0) {
+                fault(model, "coding reads memory that was never written");
+            }
+        }
+    }
+}
+
+static void work_merge(symbolic_model *model, const event *at)
+{
+    const bool is_sent_on = model->what->collective == TT_ALLREDUCE && model->what->size > 1;
+    const uint64_t count = piece_count(model, at, at->rank);
+    const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
+    symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, bytes);
+    const tt_spot own = piece_spot(model, at, at->rank, TT_INPUT);
+    for (uint64_t i = 0; model->error == NULL && i < count; i++) {
+        symbol sum = {0};
+        for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
+            const tt_spot slot = r == at->rank ? own : slot_spot(at, at->move.source, r);
+            const symbol *source = symbols_at(model, at->rank, at->lane, slot, bytes);
+            if (source != NULL) {
+                sum = r == 0 ? source[i] : combine(model, sum, source[i]);
+            }
+        }
+        target[i] = sum;
+    }
+    if (model->error == NULL) {
+        finish_symbols(model, target, count);
+    }
+    const tt_spot result = slot_spot(at, (tt_spot){TT_SCRATCH, 0}, at->rank);
+    symbol *coded = is_sent_on ? symbols_at(model, at->rank, at->lane, result, bytes) : NULL;
+    if (coded != NULL && model->error == NULL) {
+        memcpy(coded, target, count * sizeof(symbol));
+    }
+}
+
 static void do_work(symbolic_model *model, const event *at)
 {
     const uint64_t count = at->move.bytes / SYMBOLIC_ELEMENT_BYTES;
@@ -310,6 +382,13 @@ static void do_work(symbolic_model *model, const event *at)
     case TT_WORK_ADD:
     case TT_WORK_BLEND:
         work_adasum(model, at, count);
+        break;
+    case TT_WORK_ENCODE:
+    case TT_WORK_DECODE:
+        work_pieces(model, at);
+        break;
+    case TT_WORK_MERGE:
+        work_merge(model, at);
         break;
     }
 }
