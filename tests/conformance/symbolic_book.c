@@ -4,6 +4,7 @@
  * results. */
 #include <string.h>
 
+#include "codec/registry.h"
 #include "conformance/symbolic_internal.h"
 
 static uint64_t uneven_count(const symbolic_case *what, uint32_t row, uint32_t column)
@@ -25,7 +26,9 @@ static void fill_offsets(symbolic_book *book, const symbolic_case *what, uint32_
 
 bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what)
 {
+    const bool is_coded = strcmp(what->algorithm->name, "owner") == 0;
     memset(book, 0, sizeof(*book));
+    book->codec = (tt_codec_spec){.codec = tt_codec_find("none"), .block = TT_CODEC_BLOCK_MIN};
     for (uint32_t r = 0; r < what->size; r++) {
         const bool is_pair = what->collective == TT_SEND;
         book->facts[r].is_shared = what->shared_pattern >> (r % 32) & 1;
@@ -48,6 +51,7 @@ bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what)
             .is_uneven = what->is_uneven,
             .topology = what->topology,
             .facts = book->facts,
+            .codec = is_coded ? &book->codec : NULL,
         };
         if (!what->algorithm->fits(&book->problems[r])) {
             return false;
