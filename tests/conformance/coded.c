@@ -3,11 +3,13 @@
  * coded.c - ranks that run coded stages; see coded.h. */
 #include "conformance/coded.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/registry.h"
 #include "base/assert.h"
+#include "base/base.h"
 
 typedef struct coded_rank {
     coded_job *job;
@@ -24,6 +26,7 @@ typedef struct coded_rank {
 } coded_rank;
 
 struct coded_job {
+    tt_platform_ops threaded; /* the driver's, but for `work` */
     coded_config config;
     tt_shuffle *shuffle;
     uint32_t members[CODED_RANKS_MAX];
@@ -191,6 +194,45 @@ static const tt_machine_ops machine_ops = {.frame = on_frame,
                                            .peer = on_peer,
                                            .step = on_step};
 
+/* ---- hands that are threads ---- */
+
+typedef struct thread_share {
+    const tt_work_order *order;
+    uint32_t hand;
+    uint64_t first, bytes;
+} thread_share;
+
+static void *thread_main(void *argument)
+{
+    const thread_share *share = argument;
+    const uint64_t half = share->bytes / 2 / TT_WORK_GRAIN * TT_WORK_GRAIN;
+    share->order->part(share->order->argument, share->hand, share->first, half);
+    share->order->part(share->order->argument, share->hand, share->first + half,
+                       share->bytes - half);
+    return NULL;
+}
+
+/* All of the order, one run of bytes for each hand, at the same time. */
+static uint64_t thread_work(tt_platform *platform, const tt_work_order *order)
+{
+    pthread_t threads[TT_HANDS_MAX];
+    thread_share shares[TT_HANDS_MAX];
+    const uint64_t each = tt_round_up(order->bytes / platform->hands + 1, TT_WORK_GRAIN);
+    for (uint32_t hand = 0; hand < platform->hands; hand++) {
+        const uint64_t first = tt_min_u64(hand * each, order->bytes);
+        shares[hand] = (thread_share){.order = order,
+                                      .hand = hand,
+                                      .first = first,
+                                      .bytes = tt_min_u64(each, order->bytes - first)};
+        const int error = pthread_create(&threads[hand], NULL, thread_main, &shares[hand]);
+        TT_ASSERT(error == 0);
+    }
+    for (uint32_t hand = 0; hand < platform->hands; hand++) {
+        (void)pthread_join(threads[hand], NULL);
+    }
+    return order->bytes;
+}
+
 /* ---- life ---- */
 
 coded_job *coded_job_create(const coded_config *config)
@@ -208,6 +250,11 @@ coded_job *coded_job_create(const coded_config *config)
         rank->rank = i;
         rank->platform = tt_shuffle_platform(job->shuffle, i);
         rank->is_over = true;
+        if (config->has_threads) {
+            job->threaded = *rank->platform->ops;
+            job->threaded.work = thread_work;
+            rank->platform->ops = &job->threaded;
+        }
         const tt_status status =
             tt_flow_init(&rank->flow, rank->platform, config->size, config->eager_bytes_max);
         TT_ASSERT(status == TT_OK);

@@ -19,6 +19,7 @@ typedef struct coded_config {
     uint64_t seed;
     uint32_t segment_bytes, eager_bytes_max;
     uint32_t hands;
+    bool has_threads; /* each hand is one */
     bool is_rushed; /* a more urgent op is pretended: work is done in short steps */
 } coded_config;
 

@@ -286,6 +286,7 @@ static void test_long_vectors_have_the_same_bits_every_way(void **state)
         {.segment_bytes = 1 << 16, .eager_bytes_max = 4096, .hands = 4},
         {.segment_bytes = 1 << 16, .eager_bytes_max = 4096, .hands = 4, .is_rushed = true},
         {.segment_bytes = 40000, .eager_bytes_max = 64, .hands = 2},
+        {.segment_bytes = 1 << 16, .eager_bytes_max = 4096, .hands = 3, .has_threads = true},
     };
     for (size_t t = 0; t < TT_ARRAY_COUNT(texts); t++) {
         const tt_codec_spec spec = spec_of(texts[t]);
@@ -471,7 +472,8 @@ static void check_damage(const tt_codec_spec *spec, damage what, tt_collective c
                                  .seed = what.from + what.round,
                                  .segment_bytes = 256,
                                  .eager_bytes_max = 4096,
-                                 .hands = what.from % 2 == 0 ? 0 : 3};
+                                 .hands = what.from % 2 == 0 ? 0 : 3,
+                                 .has_threads = what.from == 3};
     coded_job *job = coded_job_create(&config);
     memory made;
     uint32_t culprit;
@@ -534,8 +536,12 @@ static void check_nan(const tt_codec_spec *spec, uint32_t giver, uint64_t where,
                              .count = COUNT,
                              .prescale = 1.0f,
                              .postscale = 1.0};
-    const coded_config config = {
-        .size = 3, .seed = where, .segment_bytes = 512, .eager_bytes_max = 512, .hands = 2};
+    const coded_config config = {.size = 3,
+                                 .seed = where,
+                                 .segment_bytes = 4096,
+                                 .eager_bytes_max = 512,
+                                 .hands = 2,
+                                 .has_threads = giver == 1};
     coded_job *job = coded_job_create(&config);
     memory made;
     uint64_t uncoded = 0;
