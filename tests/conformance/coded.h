@@ -20,7 +20,7 @@ typedef struct coded_config {
     uint32_t segment_bytes, eager_bytes_max;
     uint32_t hands;
     bool has_threads; /* each hand is one */
-    bool is_rushed; /* a more urgent op is pretended: work is done in short steps */
+    bool is_rushed;   /* a more urgent op is pretended: work is done in short steps */
 } coded_config;
 
 /* A call: the same on all ranks. */
@@ -72,7 +72,7 @@ uint64_t coded_output_count(const coded_call *call, uint32_t size, uint32_t rank
 uint64_t coded_slice_count(const coded_call *call, uint32_t size, uint32_t rank,
                            uint64_t *first_out);
 
-/* The oracle: fills outputs and new residuals of all ranks. */
+/* The oracle: fills outputs and new residuals of all ranks, and counts what could not be coded. */
 void coded_expect(const coded_call *call, uint32_t size, coded_buffers *buffers);
 
 #endif

@@ -82,8 +82,8 @@ static float contribution(const coded_call *call, const coded_buffers *buffers, 
 }
 
 /* What the owner gets of one rank's block: coded, unless the rank is the owner. */
-static void receive(const coded_call *call, uint32_t rank, const coded_buffers *buffers,
-                    const block *at, float *values)
+static void receive(const coded_call *call, uint32_t rank, coded_buffers *buffers, const block *at,
+                    float *values)
 {
     float exact[TT_CODEC_BLOCK_MAX];
     uint8_t wire[8 * TT_CODEC_BLOCK_MAX];
@@ -109,7 +109,7 @@ static void receive(const coded_call *call, uint32_t rank, const coded_buffers *
         .draw = coded_draw(rank)};
     const tt_codec_target target = {
         .values = values, .dtype = TT_F32, .factor = 1.0f, .count = at->count};
-    (void)tt_codec_encode(call->codec, &source, wire);
+    buffers->uncoded += tt_codec_encode(call->codec, &source, wire);
     tt_codec_decode(call->codec, wire, &target);
 }
 
@@ -123,7 +123,7 @@ static float finished(const coded_call *call, uint32_t size, float sum)
 static void share(const coded_call *call, uint32_t size, coded_buffers *buffers, const block *at,
                   const float *sums)
 {
-    const coded_buffers *owner = &buffers[at->owner];
+    coded_buffers *owner = &buffers[at->owner];
     uint8_t wire[8 * TT_CODEC_BLOCK_MAX];
     const bool has_new = owner->owner_residual_out != NULL, has_old = owner->owner_residual != NULL;
     const tt_codec_source source = {
@@ -135,7 +135,7 @@ static void share(const coded_call *call, uint32_t size, coded_buffers *buffers,
         .residual = has_old ? owner->owner_residual + at->in_slice : NULL,
         .residual_out = has_new ? owner->owner_residual_out + at->in_slice : NULL,
         .draw = coded_draw(at->owner)};
-    (void)tt_codec_encode(call->codec, &source, wire);
+    owner->uncoded += tt_codec_encode(call->codec, &source, wire);
     for (uint32_t r = 0; r < size; r++) {
         const tt_codec_target target = {.values = (uint8_t *)buffers[r].output +
                                                   at->first * tt_dtype_bytes(call->dtype),

@@ -314,7 +314,8 @@ static void test_input_may_be_the_output(void **state)
 {
     (void)state;
     const tt_codec_spec spec = spec_of("int8:block=64");
-    for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
+    for (size_t i = 0; i < 2 * TT_ARRAY_COUNT(sizes); i++) {
+        const size_t s = i / 2;
         const coded_call call = {.codec = &spec,
                                  .collective = TT_ALLREDUCE,
                                  .dtype = dtypes[s % 3],
@@ -329,8 +330,11 @@ static void test_input_may_be_the_output(void **state)
             free(made.got[r].output);
             made.got[r].output = (void *)(uintptr_t)made.got[r].input;
         }
-        const coded_config config = {
-            .size = sizes[s], .seed = s, .segment_bytes = 128, .eager_bytes_max = 128, .hands = 3};
+        const coded_config config = {.size = sizes[s],
+                                     .seed = s,
+                                     .segment_bytes = i % 2 == 0 ? 128 : 4096,
+                                     .eager_bytes_max = 128,
+                                     .hands = 3};
         run_once(&config, &made, "in place");
         memory_drop(&made);
     }
@@ -547,6 +551,7 @@ static void check_nan(const tt_codec_spec *spec, uint32_t giver, uint64_t where,
     uint64_t uncoded = 0;
     memory_make(&made, 3, &call, 4);
     ((float *)(uintptr_t)made.got[giver].input)[where] = value;
+    coded_expect(&call, 3, made.wanted);
     coded_job_plan(job, &call);
     coded_job_run(job, made.got);
     expect_success(job, 3);
@@ -561,6 +566,7 @@ static void check_nan(const tt_codec_spec *spec, uint32_t giver, uint64_t where,
         for (uint64_t i = 0; spec->has_feedback && i < COUNT; i++) {
             assert_true(isfinite(made.got[r].residual_out[i]));
         }
+        assert_int_equal(made.got[r].uncoded, made.wanted[r].uncoded);
         uncoded += made.got[r].uncoded;
     }
     assert_true(uncoded > 0);
