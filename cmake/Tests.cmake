@@ -215,7 +215,7 @@ if(TARGET tutti-simulate)
   list(FILTER simulate_sources EXCLUDE REGEX "_test\\.c$")
   set(planted_sources ${TUTTI_SOURCES})
   list(FILTER planted_sources INCLUDE REGEX
-    "/src/(base|kernel|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
+    "/src/(base|kernel|codec|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
   add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
   tutti_tests_build(tutti-simulate-planted)
   target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)

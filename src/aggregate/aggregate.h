@@ -11,6 +11,7 @@
 
 #include "aggregate/algorithm.h"
 #include "aggregate/choice.h"
+#include "aggregate/coding.h"
 #include "aggregate/exec.h"
 #include "aggregate/flow.h"
 #include "aggregate/frame.h"

@@ -81,6 +81,8 @@ static inline uint64_t tt_short_bytes(uint32_t segment_bytes)
     return part < TT_SHORT_BYTES_MAX ? part : TT_SHORT_BYTES_MAX;
 }
 
+typedef struct tt_codec_spec tt_codec_spec; /* codec/codec.h */
+
 typedef struct tt_problem {
     tt_collective collective;
     tt_dtype dtype;
@@ -98,7 +100,9 @@ typedef struct tt_problem {
     bool is_uneven; /* parts differ; their offsets may not be known yet */
     bool is_steady; /* the bits of an element must not depend on the elements beside it */
     const tt_topology *topology;
-    const tt_fact *facts; /* [size] known where shared memory is used */
+    const tt_fact *facts;       /* [size] known where shared memory is used */
+    const tt_codec_spec *codec; /* data are sent coded (coding.h); kept by the owner of the stage.
+                                   NULL: as they are */
 } tt_problem;
 
 /* How a problem is cut up. */
@@ -142,6 +146,12 @@ typedef enum tt_work {
     TT_WORK_ADD,      /* target = tt_products at source and at `slot`, added */
     TT_WORK_BLEND, /* target = source blended with the data at `slot`, by the products at `offset`
                     */
+    /* Coded data (coding.h). Slots in scratch are `slot` apart, one per member; `bytes` are those
+     * of the values as floats, every piece rounded up to the longest and to whole blocks: */
+    TT_WORK_ENCODE, /* slots at target = the others' pieces of the input, coded */
+    TT_WORK_MERGE,  /* target = own piece, summed over the slots at source and finished; if it is
+                       sent on, coded into the own slot at 0 and decoded from there */
+    TT_WORK_DECODE, /* the others' pieces of the output = slots at source, decoded */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;

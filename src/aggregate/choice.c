@@ -109,6 +109,9 @@ static uint32_t bit_count(uint64_t bytes)
 const tt_algorithm *tt_choice_find(const tt_choice *choice, const tt_problem *problem)
 {
     TT_ASSERT(problem->collective < TT_COLLECTIVE_COUNT);
+    if (problem->codec != NULL) {
+        return NULL; /* costs are of plain calls */
+    }
     const uint8_t index = choice->algorithm[problem->collective][bit_count(problem->bytes)];
     if (index == 0) {
         return NULL;

@@ -18,6 +18,7 @@
 #ifndef TUTTI_AGGREGATE_EXEC_H
 #define TUTTI_AGGREGATE_EXEC_H
 
+#include "aggregate/coding.h"
 #include "aggregate/flow.h"
 #include "aggregate/stage.h"
 #include "base/assert.h"
@@ -88,6 +89,7 @@ struct tt_exec {
     size_t workspace_bytes;
     uint8_t *slots; /* shared staging, announced in facts */
     size_t slots_bytes;
+    tt_coding *coding; /* set by the owner before start, where the problem has a codec */
 };
 
 _Static_assert(sizeof(tt_exec) <= 288, "an op keeps one");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * exec_internal.h - interfaces between the executors (exec_flat.c, exec_lanes.c, exec_local.c),
- * local work (exec_work.c) and their shared part (exec.c).
+ * local work (exec_work.c, exec_code.c) and their shared part (exec.c).
  *
  * Layer:   aggregate, private.
  * Threads: as exec.h.
@@ -78,6 +78,12 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
 void tt_exec_fold_two(tt_exec *exec, void *target, const void *a, const void *b, uint64_t bytes);
 /* Divide and scale a sum, as the op requires. */
 void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes);
+
+/* ---- exec_code.c ---- */
+
+/* Do about `bytes` of a work move that encodes or decodes, in whole blocks; true when it is
+ * complete. */
+bool tt_exec_code(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bytes);
 
 /* ---- lanes_end.c ---- */
 

@@ -506,6 +506,10 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_BLEND:
         adasum_piece(exec, lane, move, bytes);
         break;
+    case TT_WORK_ENCODE:
+    case TT_WORK_MERGE:
+    case TT_WORK_DECODE:
+        return tt_exec_code(exec, lane, move, bytes);
     }
     const uint64_t done = do_piece(&work, bytes);
     TT_DEBUG_ASSERT(done <= bytes);

@@ -49,6 +49,7 @@ static tt_stage about(const tt_program_input *input, tt_stage_kind kind, tt_coll
     stage.problem.element_bytes = 1;
     stage.problem.bytes = bytes;
     stage.problem.is_uneven = stage.problem.is_in_place = stage.problem.is_steady = false;
+    stage.problem.codec = NULL;
     stage.algorithm = tt_algorithm_choose(&stage.problem, "pairwise");
     tt_stage_plan(&stage, input->eager_bytes_max);
     return stage;
@@ -133,6 +134,7 @@ uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAG
 {
     uint32_t count = 0;
     TT_ASSERT(input->problem.facts == NULL && input->problem.part_offsets == NULL);
+    TT_ASSERT(input->problem.codec == NULL || (!input->by_engine && input->program == NULL));
     if (input->by_engine) {
         return build_engine(input, stages);
     }

@@ -12,6 +12,7 @@ static const tt_algorithm *const algorithms[] = {
     &tt_algorithm_flat,   &tt_algorithm_star,   &tt_algorithm_doubling,     &tt_algorithm_halving,
     &tt_algorithm_ring,   &tt_algorithm_direct, &tt_algorithm_binomial,     &tt_algorithm_pairwise,
     &tt_algorithm_shared, &tt_algorithm_views,  &tt_algorithm_hierarchical, &tt_algorithm_adasum,
+    /* tt_algorithm_owner is not a choice: calls with a codec run it, and no others */
 };
 
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
@@ -157,6 +158,10 @@ static const tt_algorithm *choose_by_collective(const tt_problem *problem)
 const tt_algorithm *tt_algorithm_choose(const tt_problem *problem, const char *forced)
 {
     TT_ASSERT(problem->size > 0);
+    if (problem->codec != NULL) {
+        TT_ASSERT(tt_algorithm_owner.fits(problem));
+        return &tt_algorithm_owner;
+    }
     if (problem->collective == TT_ALLREDUCE && !tt_redop_is_elementwise(problem->redop)) {
         TT_ASSERT(tt_algorithm_adasum.fits(problem));
         return &tt_algorithm_adasum;

@@ -26,11 +26,13 @@ extern const tt_algorithm tt_algorithm_shared;
 extern const tt_algorithm tt_algorithm_views;
 extern const tt_algorithm tt_algorithm_hierarchical;
 extern const tt_algorithm tt_algorithm_adasum;
+/* Of calls with a codec: they have no other, and other calls cannot name it. */
+extern const tt_algorithm tt_algorithm_owner;
 
-/* The algorithm called `name`, or NULL. */
+/* The algorithm called `name` that plain calls can have, or NULL. */
 const tt_algorithm *tt_algorithm_find(const char *name);
 
-/* The index-th algorithm, or NULL at the end. */
+/* The index-th of them, or NULL at the end. */
 const tt_algorithm *tt_algorithm_at(size_t index);
 
 /* The algorithm where memory is not shared, for collectives other than the all-reduce. */

@@ -126,6 +126,23 @@ static const float *values_of(const tt_codec_kernel *kernel, const tt_codec_sour
     return room;
 }
 
+void tt_codec_load(const tt_codec_source *source, float *target)
+{
+    const tt_codec_kernel *kernel = tt_codec_kernel_at(0);
+    TT_ASSERT(source->dtype == TT_F32 || source->dtype == TT_F16 || source->dtype == TT_BF16);
+    kernel->load(target, source->values, source->dtype, source->factor, source->count);
+    if (source->residual != NULL) {
+        kernel->add(target, source->residual, source->count);
+    }
+}
+
+void tt_codec_store(const float *source, const tt_codec_target *target)
+{
+    TT_ASSERT(target->dtype == TT_F32 || target->dtype == TT_F16 || target->dtype == TT_BF16);
+    tt_codec_kernel_at(0)->store(target->values, target->dtype, source, target->factor,
+                                 target->count);
+}
+
 /* One block. */
 static uint64_t encode_block(const tt_codec_spec *spec, const tt_codec_kernel *kernel,
                              const tt_codec_source *part, uint8_t *wire)

@@ -103,6 +103,12 @@ uint64_t tt_codec_wire_bytes(const tt_codec_spec *spec, uint64_t count);
  * coded: NaN, infinite, or in a block whose sum is. */
 uint64_t tt_codec_encode(const tt_codec_spec *spec, const tt_codec_source *source, uint8_t *wire);
 
+/* target[i] = element i of the source as encoding gets it: multiplied, its residual added. */
+void tt_codec_load(const tt_codec_source *source, float *target);
+
+/* values[i] of the target = source[i], multiplied and rounded. */
+void tt_codec_store(const float *source, const tt_codec_target *target);
+
 /* Are these bytes what encoding `count` elements could have given? BAD_WIRE: they are not. Nothing
  * that is decoded unchecked reads or writes beyond its bounds, but it may give any values. */
 tt_status tt_codec_check(const tt_codec_spec *spec, const uint8_t *wire, size_t wire_bytes,

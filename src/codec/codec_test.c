@@ -530,6 +530,33 @@ static void test_texts(void **state)
                      "qsgd, natural, sign, onebit");
 }
 
+/* What is not coded is read and written as if it were, but for the coding. */
+static void test_values_pass_uncoded(void **state)
+{
+    (void)state;
+    float values[COUNT], residual[COUNT], loaded[COUNT];
+    uint16_t halves[COUNT], stored[COUNT];
+    make_values(values, COUNT, GAUSSIAN, 3);
+    make_values(residual, COUNT, GAUSSIAN, 4);
+    for (size_t i = 0; i < COUNT; i++) {
+        halves[i] = tt_bf16_from_f32(values[i]);
+    }
+    tt_codec_source source = {
+        .values = halves, .dtype = TT_BF16, .factor = 0.3f, .count = COUNT, .residual = residual};
+    const tt_codec_target target = {
+        .values = stored, .dtype = TT_F16, .factor = 0.5f, .count = COUNT};
+    tt_codec_load(&source, loaded);
+    tt_codec_store(values, &target);
+    for (size_t i = 0; i < COUNT; i++) {
+        const float scaled = tt_bf16_to_f32(halves[i]) * 0.3f;
+        assert_true(loaded[i] == scaled + residual[i]);
+        assert_int_equal(stored[i], tt_f16_from_f32(values[i] * 0.5f));
+    }
+    source.residual = NULL;
+    tt_codec_load(&source, loaded);
+    assert_true(loaded[7] == tt_bf16_to_f32(halves[7]) * 0.3f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_a_sum_that_overflows_makes_the_block_nan),
         cmocka_unit_test(test_bad_scales_are_refused),
         cmocka_unit_test(test_other_types_and_factors),
+        cmocka_unit_test(test_values_pass_uncoded),
         cmocka_unit_test(test_golden_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

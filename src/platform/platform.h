@@ -80,7 +80,11 @@ typedef enum tt_memory_kind {
     TT_MEMORY_SHARED, /* peers with a view can access it; NULL where there is no arena */
 } tt_memory_kind;
 
-typedef enum tt_spend_kind { TT_SPEND_COPY, TT_SPEND_REDUCE } tt_spend_kind;
+typedef enum tt_spend_kind {
+    TT_SPEND_COPY,
+    TT_SPEND_REDUCE,
+    TT_SPEND_CODE, /* bytes of the values as floats */
+} tt_spend_kind;
 
 /* Bit of tt_launch.set: named ops, which have an order of their own. */
 #define TT_LAUNCH_NAMED UINT32_C(0x80000000)

@@ -177,11 +177,11 @@ static bool real_locate(tt_platform *platform, const void *memory, size_t bytes,
     return true;
 }
 
-/* The work took time: `now` reads the clock again. */
+/* The work took time: `now` reads the clock again. Sums are left out: they are many, and short. */
 static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
 {
     (void)bytes;
-    if (kind == TT_SPEND_COPY) {
+    if (kind != TT_SPEND_REDUCE) {
         real_of(platform)->now_ns = 0;
     }
 }

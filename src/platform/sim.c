@@ -20,6 +20,7 @@ void tt_sim_config_init(tt_sim_config *config)
         .local_bytes_per_us = 5000,
         .upcall_ns = 100,
         .work_bytes_per_us = 8000,
+        .code_bytes_per_us = 4000,
         .detect_ns = 1000 * 1000,
         .silence_ns = UINT64_C(2000) * 1000 * 1000,
         .borrow = 500,
@@ -119,8 +120,10 @@ static bool sim_locate(tt_platform *platform, const void *memory, size_t bytes, 
 static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
 {
     tt_sim_rank *rank = rank_of(platform);
-    (void)kind;
-    rank->busy_until += bytes * 1000 / rank->sim->config.work_bytes_per_us;
+    const tt_sim_config *config = &rank->sim->config;
+    const bool is_code = kind == TT_SPEND_CODE;
+    rank->busy_until +=
+        bytes * 1000 / (is_code ? config->code_bytes_per_us : config->work_bytes_per_us);
 }
 
 static const tt_platform_ops sim_ops = {
@@ -154,7 +157,7 @@ tt_sim *tt_sim_create(const tt_sim_config *config)
 {
     TT_ASSERT(config->size > 0);
     TT_ASSERT(config->bytes_per_us > 0 && config->local_bytes_per_us > 0);
-    TT_ASSERT(config->work_bytes_per_us > 0);
+    TT_ASSERT(config->work_bytes_per_us > 0 && config->code_bytes_per_us > 0);
     tt_sim *sim = tt_local_take(sizeof(*sim));
     sim->config = *config;
     sim->now = 1;

@@ -39,6 +39,7 @@ typedef struct tt_sim_config {
     uint64_t bytes_per_us, local_bytes_per_us;
     uint64_t upcall_ns;         /* cost of one upcall */
     uint64_t work_bytes_per_us; /* of copies and sums */
+    uint64_t code_bytes_per_us; /* of values that are encoded or decoded */
     uint64_t detect_ns;         /* until an exit is detected */
     uint64_t silence_ns;        /* until a stopped rank is reported silent */
     uint32_t borrow;            /* of 1000 payloads, borrowed until they are on the wire */

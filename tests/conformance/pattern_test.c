@@ -368,18 +368,106 @@ static void test_choice_is_the_same_on_all_ranks(void **state)
     }
 }
 
+/* Calls with a codec have no other algorithm, plain ones cannot have this one. */
+static void test_owner_is_for_coded_calls(void **state)
+{
+    (void)state;
+    static symbolic_book book;
+    placement placed;
+    placement_make(&placed, LAYOUT_ONE, 4);
+    const symbolic_case what = {.algorithm = &tt_algorithm_owner,
+                                .collective = TT_ALLREDUCE,
+                                .size = 4,
+                                .segment_bytes = 4096,
+                                .count = 1000,
+                                .topology = &placed.topology};
+    assert_true(symbolic_book_fill(&book, &what));
+    tt_problem problem = book.problems[0];
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_owner);
+    assert_ptr_equal(tt_algorithm_choose(&problem, "ring"), &tt_algorithm_owner);
+    for (size_t i = 0; tt_algorithm_at(i) != NULL; i++) {
+        assert_ptr_not_equal(tt_algorithm_at(i), &tt_algorithm_owner);
+    }
+    assert_null(tt_algorithm_find("owner"));
+    problem.redop = TT_MAX;
+    assert_false(tt_algorithm_owner.fits(&problem));
+    problem.redop = TT_AVERAGE;
+    problem.dtype = TT_F64;
+    assert_false(tt_algorithm_owner.fits(&problem));
+    problem.dtype = TT_BF16;
+    assert_true(tt_algorithm_owner.fits(&problem));
+    problem.collective = TT_ALLGATHER;
+    assert_false(tt_algorithm_owner.fits(&problem));
+    problem = book.problems[0];
+    problem.codec = NULL;
+    assert_false(tt_algorithm_owner.fits(&problem));
+    assert_ptr_not_equal(tt_algorithm_choose(&problem, "owner"), &tt_algorithm_owner);
+}
+
+/* Every element has one owner, whatever the length of frames is, and pieces cover each slice. */
+static void check_slices(const symbolic_book *book, uint32_t size, uint64_t count)
+{
+    const uint64_t block = book->codec.block;
+    uint64_t next = 0;
+    for (uint32_t r = 0; r < size; r++) {
+        const tt_owned slice = tt_owned_slice(&book->problems[0], r);
+        uint64_t covered = 0;
+        assert_int_equal(slice.first, next);
+        assert_true(slice.first % block == 0 || slice.first == count);
+        for (uint64_t lane = 0; lane < book->plans[0].lane_count; lane++) {
+            const tt_owned piece = tt_owned_piece(&book->problems[0], &book->plans[0], lane, r);
+            assert_int_equal(piece.first, slice.first + covered);
+            assert_true(piece.draw % block == 0);
+            assert_true(piece.count == 0 || piece.draw == piece.first);
+            covered += piece.count;
+        }
+        assert_int_equal(covered, slice.count);
+        next += slice.count;
+    }
+    assert_int_equal(next, count);
+}
+
+static void test_slices_do_not_follow_frames(void **state)
+{
+    (void)state;
+    static symbolic_book book;
+    placement placed;
+    for (uint32_t size = 1; size <= 9; size++) {
+        placement_make(&placed, LAYOUT_ONE, size);
+        for (uint64_t count = 0; count < 400; count += count < 40 ? 1 : 13) {
+            for (uint32_t segment = 64; segment <= 1024; segment *= 2) {
+                const symbolic_case what = {.algorithm = &tt_algorithm_owner,
+                                            .collective = TT_ALLREDUCE,
+                                            .size = size,
+                                            .segment_bytes = segment,
+                                            .count = count,
+                                            .topology = &placed.topology};
+                assert_true(symbolic_book_fill(&book, &what));
+                check_slices(&book, size, count);
+            }
+        }
+    }
+}
+
+static struct CMUnitTest promises_of(const tt_algorithm *algorithm)
+{
+    return (struct CMUnitTest){.name = algorithm->name,
+                               .test_func = test_moves_keep_their_promises,
+                               .initial_state = (void *)(uintptr_t)algorithm};
+}
+
 int main(void)
 {
     enum { ALGORITHMS_MAX = 32 };
-    struct CMUnitTest tests[ALGORITHMS_MAX + 1] = {
-        cmocka_unit_test(test_choice_is_the_same_on_all_ranks)};
-    size_t count = 1;
-    for (const tt_algorithm *algorithm;
-         (algorithm = tt_algorithm_at(count - 1)) != NULL && count < TT_ARRAY_COUNT(tests);
-         count++) {
-        tests[count] = (struct CMUnitTest){.name = algorithm->name,
-                                           .test_func = test_moves_keep_their_promises,
-                                           .initial_state = (void *)(uintptr_t)algorithm};
+    struct CMUnitTest tests[ALGORITHMS_MAX + 4] = {
+        cmocka_unit_test(test_choice_is_the_same_on_all_ranks),
+        cmocka_unit_test(test_owner_is_for_coded_calls),
+        cmocka_unit_test(test_slices_do_not_follow_frames),
+        promises_of(&tt_algorithm_owner),
+    };
+    size_t count = 4;
+    for (size_t i = 0; tt_algorithm_at(i) != NULL && count < TT_ARRAY_COUNT(tests); i++) {
+        tests[count++] = promises_of(tt_algorithm_at(i));
     }
     return _cmocka_run_group_tests("pattern", tests, count, NULL, NULL);
 }

@@ -9,13 +9,8 @@
 #include "aggregate/exec.h"
 #include "base/base.h"
 #include "base/philox.h"
+#include "conformance/symbolic_internal.h"
 #include "kernel/adasum_math.h"
-
-typedef struct symbol {
-    uint64_t holders; /* ranks whose contributions it holds; 0: never written */
-    uint32_t element;
-    bool is_finished;
-} symbol;
 
 /* A region of symbols of one rank. */
 typedef struct field {
@@ -69,131 +64,6 @@ typedef struct symbolic_model {
 } symbolic_model;
 
 static void lane_run(symbolic_model *model, uint32_t rank, uint64_t number);
-
-/* ---- inputs and expected results ---- */
-
-static uint64_t parts_end(const tt_problem *problem)
-{
-    return tt_part_offset(problem, problem->size) / SYMBOLIC_ELEMENT_BYTES;
-}
-
-static uint64_t input_count(const symbolic_case *what, const tt_problem *problem)
-{
-    switch (what->collective) {
-    case TT_ALLGATHER:
-    case TT_GATHER:
-        return tt_part_bytes(problem, problem->self) / SYMBOLIC_ELEMENT_BYTES;
-    case TT_SCATTER:
-        return problem->self == problem->root ? parts_end(problem) : 0;
-    case TT_REDUCESCATTER:
-    case TT_ALLTOALL:
-        return parts_end(problem);
-    case TT_BROADCAST:
-        return problem->self == problem->root ? what->count : 0;
-    case TT_SEND:
-        return problem->self == 0 ? what->count : 0;
-    case TT_BARRIER:
-        return 0;
-    default:
-        return what->count;
-    }
-}
-
-static uint64_t output_count(const symbolic_case *what, const tt_problem *problem)
-{
-    switch (what->collective) {
-    case TT_ALLGATHER:
-        return parts_end(problem);
-    case TT_GATHER:
-        return problem->self == problem->root ? parts_end(problem) : 0;
-    case TT_SCATTER:
-    case TT_REDUCESCATTER:
-        return tt_part_bytes(problem, problem->self) / SYMBOLIC_ELEMENT_BYTES;
-    case TT_ALLTOALL:
-        return (problem->output_offsets != NULL ? problem->output_offsets[problem->size]
-                                                : problem->size * problem->bytes) /
-               SYMBOLIC_ELEMENT_BYTES;
-    case TT_REDUCE:
-        return problem->self == problem->root ? what->count : 0;
-    case TT_SEND:
-        return problem->self == 1 ? what->count : 0;
-    case TT_BARRIER:
-        return 0;
-    default:
-        return what->count;
-    }
-}
-
-/* Element number of `index` of an alltoall: (from, to, place in the part). */
-static uint32_t pair_element(uint32_t from, uint32_t to, uint64_t place)
-{
-    return (from * SYMBOLIC_SIZE_MAX + to) * 65536 + (uint32_t)place;
-}
-
-static uint32_t part_of(const uint64_t *offsets, const tt_problem *problem, uint64_t index,
-                        uint64_t *place_out)
-{
-    uint32_t part = 0;
-    uint64_t first = 0;
-    for (;; part++) {
-        const uint64_t end = (offsets != NULL ? offsets[part + 1] : (part + 1) * problem->bytes) /
-                             SYMBOLIC_ELEMENT_BYTES;
-        if (index < end) {
-            *place_out = index - first;
-            return part;
-        }
-        first = end;
-    }
-}
-
-static symbol input_symbol(const symbolic_case *what, const tt_problem *problem, uint64_t index)
-{
-    symbol made = {.holders = UINT64_C(1) << problem->self, .element = (uint32_t)index};
-    uint64_t place;
-    if (what->collective == TT_ALLGATHER || what->collective == TT_GATHER) {
-        made.element += (uint32_t)(tt_part_offset(problem, problem->self) / SYMBOLIC_ELEMENT_BYTES);
-    } else if (what->collective == TT_ALLTOALL) {
-        const uint32_t to = part_of(problem->part_offsets, problem, index, &place);
-        made.element = pair_element(problem->self, to, place);
-    }
-    return made;
-}
-
-static symbol output_symbol(const symbolic_case *what, const tt_problem *problem, uint64_t index)
-{
-    symbol wanted = {.element = (uint32_t)index};
-    uint64_t place;
-    switch (what->collective) {
-    case TT_ALLGATHER:
-    case TT_GATHER:
-        wanted.holders = UINT64_C(1) << part_of(problem->part_offsets, problem, index, &place);
-        break;
-    case TT_ALLTOALL: {
-        const uint32_t from = part_of(problem->output_offsets, problem, index, &place);
-        wanted.holders = UINT64_C(1) << from;
-        wanted.element = pair_element(from, problem->self, place);
-        break;
-    }
-    case TT_SCATTER:
-        wanted.holders = UINT64_C(1) << problem->root;
-        wanted.element +=
-            (uint32_t)(tt_part_offset(problem, problem->self) / SYMBOLIC_ELEMENT_BYTES);
-        break;
-    case TT_BROADCAST:
-    case TT_SEND:
-        wanted.holders = UINT64_C(1) << (what->collective == TT_SEND ? 0 : problem->root);
-        break;
-    case TT_REDUCESCATTER:
-        wanted.element +=
-            (uint32_t)(tt_part_offset(problem, problem->self) / SYMBOLIC_ELEMENT_BYTES);
-        /* fall through */
-    default:
-        wanted.holders = (UINT64_C(1) << problem->size) - 1;
-        wanted.is_finished = true;
-        break;
-    }
-    return wanted;
-}
 
 /* ---- memory ---- */
 
@@ -412,6 +282,78 @@ static void work_adasum(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
+/* A piece of `member` in this rank's input or output, as a spot. */
+static tt_spot piece_spot(const symbolic_model *model, const event *at, uint32_t member,
+                          tt_buffer buffer)
+{
+    const tt_problem *problem = &model->book->problems[at->rank];
+    const tt_owned piece = tt_owned_piece(problem, &model->book->plans[at->rank], at->lane, member);
+    return (tt_spot){.buffer = buffer, .offset = piece.first * SYMBOLIC_ELEMENT_BYTES};
+}
+
+static tt_spot slot_spot(const event *at, tt_spot slots, uint32_t member)
+{
+    return (tt_spot){.buffer = slots.buffer, .offset = slots.offset + member * at->move.slot};
+}
+
+static uint64_t piece_count(const symbolic_model *model, const event *at, uint32_t member)
+{
+    return tt_owned_piece(&model->book->problems[at->rank], &model->book->plans[at->rank], at->lane,
+                          member)
+        .count;
+}
+
+/* The codec is "none": wire bytes are the elements themselves. */
+static void work_pieces(symbolic_model *model, const event *at)
+{
+    const bool is_encode = at->move.work == TT_WORK_ENCODE;
+    for (uint32_t member = 0; member < model->what->size; member++) {
+        const uint64_t count = piece_count(model, at, member);
+        const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
+        const tt_spot values = piece_spot(model, at, member, is_encode ? TT_INPUT : TT_OUTPUT);
+        const tt_spot slot = slot_spot(at, is_encode ? at->move.target : at->move.source, member);
+        const symbol *source =
+            symbols_at(model, at->rank, at->lane, is_encode ? values : slot, bytes);
+        symbol *target = symbols_at(model, at->rank, at->lane, is_encode ? slot : values, bytes);
+        if (member != at->rank && source != NULL && target != NULL) {
+            memcpy(target, source, count * sizeof(symbol));
+        }
+        for (uint64_t i = 0; member != at->rank && model->error == NULL && i < count; i++) {
+            if (target[i].holders == 0) {
+                fault(model, "coding reads memory that was never written");
+            }
+        }
+    }
+}
+
+static void work_merge(symbolic_model *model, const event *at)
+{
+    const bool is_sent_on = model->what->collective == TT_ALLREDUCE && model->what->size > 1;
+    const uint64_t count = piece_count(model, at, at->rank);
+    const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
+    symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, bytes);
+    const tt_spot own = piece_spot(model, at, at->rank, TT_INPUT);
+    for (uint64_t i = 0; model->error == NULL && i < count; i++) {
+        symbol sum = {0};
+        for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
+            const tt_spot slot = r == at->rank ? own : slot_spot(at, at->move.source, r);
+            const symbol *source = symbols_at(model, at->rank, at->lane, slot, bytes);
+            if (source != NULL) {
+                sum = r == 0 ? source[i] : combine(model, sum, source[i]);
+            }
+        }
+        target[i] = sum;
+    }
+    if (model->error == NULL) {
+        finish_symbols(model, target, count);
+    }
+    const tt_spot result = slot_spot(at, (tt_spot){TT_SCRATCH, 0}, at->rank);
+    symbol *coded = is_sent_on ? symbols_at(model, at->rank, at->lane, result, bytes) : NULL;
+    if (coded != NULL && model->error == NULL) {
+        memcpy(coded, target, count * sizeof(symbol));
+    }
+}
+
 static void do_work(symbolic_model *model, const event *at)
 {
     const uint64_t count = at->move.bytes / SYMBOLIC_ELEMENT_BYTES;
@@ -440,6 +382,13 @@ static void do_work(symbolic_model *model, const event *at)
     case TT_WORK_ADD:
     case TT_WORK_BLEND:
         work_adasum(model, at, count);
+        break;
+    case TT_WORK_ENCODE:
+    case TT_WORK_DECODE:
+        work_pieces(model, at);
+        break;
+    case TT_WORK_MERGE:
+        work_merge(model, at);
         break;
     }
 }
@@ -678,14 +627,14 @@ static void model_prepare(symbolic_model *model)
         rank_state *state = &model->ranks[r];
         const tt_problem *problem = &model->book->problems[r];
         const tt_plan *plan = &model->book->plans[r];
-        const uint64_t in_count = input_count(what, problem);
-        const uint64_t out_count = output_count(what, problem);
+        const uint64_t in_count = symbolic_input_count(what, problem);
+        const uint64_t out_count = symbolic_output_count(what, problem);
         state->knows = UINT64_C(1) << r;
         state->input = field_make(in_count);
         state->output =
             what->is_in_place && out_count == in_count ? state->input : field_make(out_count);
         for (uint64_t i = 0; i < in_count; i++) {
-            state->input.symbols[i] = input_symbol(what, problem, i);
+            state->input.symbols[i] = symbolic_input_symbol(what, problem, i);
         }
         state->lanes = take(plan->lane_count * sizeof(lane_state));
         for (uint64_t n = 0; n < plan->lane_count; n++) {
@@ -733,9 +682,9 @@ static void check_end(symbolic_model *model)
         if (what->collective == TT_BARRIER && state->knows != (UINT64_C(1) << what->size) - 1) {
             fault(model, "a barrier ended before every rank had begun");
         }
-        const uint64_t count = output_count(what, &model->book->problems[r]);
+        const uint64_t count = symbolic_output_count(what, &model->book->problems[r]);
         for (uint64_t i = 0; model->error == NULL && i < count; i++) {
-            const symbol wanted = output_symbol(what, &model->book->problems[r], i);
+            const symbol wanted = symbolic_output_symbol(what, &model->book->problems[r], i);
             const symbol got = state->output.symbols[i];
             if (got.holders != wanted.holders || got.element != wanted.element) {
                 fault(model, "an output element is not the sum of each contribution once");

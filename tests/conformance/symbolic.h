@@ -13,6 +13,7 @@
 #define TUTTI_TESTS_CONFORMANCE_SYMBOLIC_H
 
 #include "aggregate/aggregate.h"
+#include "codec/codec.h"
 
 enum { SYMBOLIC_SIZE_MAX = 33, SYMBOLIC_ELEMENT_BYTES = 4 };
 
@@ -35,6 +36,7 @@ typedef struct symbolic_book {
     uint64_t part_offsets[SYMBOLIC_SIZE_MAX][SYMBOLIC_SIZE_MAX + 1];
     uint64_t output_offsets[SYMBOLIC_SIZE_MAX][SYMBOLIC_SIZE_MAX + 1];
     tt_fact facts[SYMBOLIC_SIZE_MAX];
+    tt_codec_spec codec; /* of "owner": the wire bytes of an element are its own */
     tt_problem problems[SYMBOLIC_SIZE_MAX];
     tt_plan plans[SYMBOLIC_SIZE_MAX];
 } symbolic_book;
