@@ -426,13 +426,15 @@ static bool locate_shared(tt_op *op)
     const bool is_taken = collective == TT_SCATTER || collective == TT_REDUCESCATTER;
     const size_t input_bytes = is_given ? 0 : recipe->input_bytes;
     const size_t output_bytes = is_taken ? 0 : recipe->output_bytes;
+    const void *first = prepared_input(op);
     tt_place input = {0}, output = {0};
-    if (input_bytes > 0 &&
-        !platform->ops->locate(platform, prepared_input(op), input_bytes, &input)) {
+    if (input_bytes > 0 && !platform->ops->locate(platform, first, input_bytes, &input)) {
         return false;
     }
     if (output_bytes == 0) {
         output.region = input.region;
+    } else if (first == op->request->output && input_bytes == output_bytes) {
+        output = input;
     } else if (!platform->ops->locate(platform, op->request->output, output_bytes, &output) ||
                (input_bytes > 0 && input.region != output.region)) {
         return false;
