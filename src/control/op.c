@@ -388,6 +388,12 @@ static void exec_failed(tt_op *op)
         tt_agree_dispute(op);
         return;
     }
+    if ((status == TT_ERR_PEER_DOWN || status == TT_ERR_PEER_LEFT) &&
+        !op->control->peers[op->members[member]].is_gone) {
+        return; /* only a send has failed: whether the rank is down or has left, and why, is the
+                   driver's next report, which others must get before this call ends and this rank
+                   leaves */
+    }
     if (status == TT_ERR_PEER_DOWN) {
         TT_DEBUG_ASSERT(member < op->size);
         const uint32_t rank = op->members[member];

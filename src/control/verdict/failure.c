@@ -46,7 +46,8 @@ static bool is_hit(const tt_op *op, uint32_t rank, tt_status status)
     if (op->members[member] != rank) {
         return false; /* a message of another pair */
     }
-    return op->phase == OP_RUNNING && tt_exec_needs(&op->exec, member);
+    const bool has_failed = op->exec.status < 0 && op->exec.culprit == member; /* a send to it */
+    return op->phase == OP_RUNNING && (tt_exec_needs(&op->exec, member) || has_failed);
 }
 
 static void hit_ops(tt_control *control, uint32_t rank, tt_status status, const char *text)
