@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * coded_oracle.c - the result of coded exchanges, one block after the other, from codec.h and plain
- * arithmetic. Owners and draws are counted out again, not taken from the library. */
+ * arithmetic. It computes owners and numbers of draws itself, independently of the library. */
 #include <string.h>
 
 #include "base/assert.h"
