@@ -49,8 +49,8 @@ static void report(double copy_s, size_t rounds, size_t count, FILE *json)
     printf("memcpy %.2f GB/s\n", gb / copy_s);
     for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
         rate_case *one = &cases[i];
-        const double encode_s = tt_rates_median(one->encode_s, rounds),
-                     add_s = tt_rates_median(one->add_s, rounds);
+        const double encode_s = tt_stopwatch_median(one->encode_s, rounds),
+                     add_s = tt_stopwatch_median(one->add_s, rounds);
         printf("%-12s encode %6.2f GB/s   decode-add %6.2f GB/s\n", one->text, gb / encode_s,
                gb / add_s);
         if (json != NULL) {
@@ -64,8 +64,8 @@ static void report(double copy_s, size_t rounds, size_t count, FILE *json)
     for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
         rate_case *one = &cases[i];
         printf("%-12s   %6.2f (%4.1f)     %6.2f (%4.1f)\n", one->text,
-               copy_s / tt_rates_median(one->encode_s, rounds), one->encode_wanted,
-               copy_s / tt_rates_median(one->add_s, rounds), one->add_wanted);
+               copy_s / tt_stopwatch_median(one->encode_s, rounds), one->encode_wanted,
+               copy_s / tt_stopwatch_median(one->add_s, rounds), one->add_wanted);
     }
 }
 
@@ -112,7 +112,7 @@ int main(int count, char **words)
             cases[i].add_s[round] = tt_rates_add_s(&cases[i].spec, &room);
         }
     }
-    report(tt_rates_median(copy_s, rounds), rounds, room.count, json);
+    report(tt_stopwatch_median(copy_s, rounds), rounds, room.count, json);
     if (json != NULL) {
         (void)fclose(json);
     }

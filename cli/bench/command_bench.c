@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -21,6 +20,7 @@
 #include "cli/library.h"
 #include "cli/run/launcher.h"
 #include "cli/self.h"
+#include "cli/stopwatch.h"
 #include "kernel/dtype.h"
 #include "kernel/reduce.h"
 
@@ -91,26 +91,6 @@ static const tt_option options[] = {
      "--warmup-iters --warmup_iters", 0, 1000000},
 };
 
-static double now_s(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), compare_doubles);
-    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 #define TRY(call)                            \
     do {                                     \
         const tutti_status status_ = (call); \
@@ -126,9 +106,9 @@ static tutti_status time_call(tt_bench_case *item, double *time_s_out)
         tt_bench_fill(item);
         TRY(tutti_barrier(item->plan->context));
     }
-    const double start = now_s();
+    const double start = tt_stopwatch_now_s();
     TRY(tt_bench_call(item));
-    *time_s_out = now_s() - start;
+    *time_s_out = tt_stopwatch_now_s() - start;
     return TUTTI_OK;
 }
 
@@ -179,7 +159,7 @@ static tutti_status measure(tt_bench_case *item, double *times, tt_bench_result 
     TRY(time_calls(item, times));
     TRY(tutti_allreduce(plan->context, times, times, (uint64_t)item->iteration_count, TUTTI_F64,
                         TUTTI_MAX));
-    result_out->time_s = median(times, item->iteration_count);
+    result_out->time_s = tt_stopwatch_median(times, (size_t)item->iteration_count);
     result_out->algorithm_bandwidth =
         result_out->time_s > 0 ? (double)item->bytes / result_out->time_s : 0;
     result_out->bus_bandwidth =

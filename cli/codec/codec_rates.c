@@ -6,20 +6,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/philox.h"
+#include "cli/stopwatch.h"
 
 enum { PAGE_BYTES = 4096 };
 _Static_assert(TT_RATES_GRAIN * sizeof(float) % PAGE_BYTES == 0, "aligned_alloc wants whole pages");
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 bool tt_rates_room_take(tt_rates_room *room, size_t count)
 {
@@ -57,10 +50,10 @@ void tt_rates_room_give(tt_rates_room *room)
 
 double tt_rates_copy_s(const tt_rates_room *room)
 {
-    const double begin_s = now_s();
+    const double begin_s = tt_stopwatch_now_s();
     memcpy(room->target, room->values, room->count * sizeof(float));
     __asm__ volatile("" ::: "memory");
-    return now_s() - begin_s;
+    return tt_stopwatch_now_s() - begin_s;
 }
 
 double tt_rates_encode_s(const tt_codec_spec *spec, const tt_rates_room *room)
@@ -72,27 +65,14 @@ double tt_rates_encode_s(const tt_codec_spec *spec, const tt_rates_room *room)
                                     .residual = spec->has_feedback ? room->residual : NULL,
                                     .residual_out = spec->has_feedback ? room->residual : NULL};
     TT_ASSERT(tt_codec_wire_bytes(spec, room->count) <= 2 * room->count * sizeof(float));
-    const double begin_s = now_s();
+    const double begin_s = tt_stopwatch_now_s();
     (void)tt_codec_encode(spec, &source, room->wire);
-    return now_s() - begin_s;
+    return tt_stopwatch_now_s() - begin_s;
 }
 
 double tt_rates_add_s(const tt_codec_spec *spec, const tt_rates_room *room)
 {
-    const double begin_s = now_s();
+    const double begin_s = tt_stopwatch_now_s();
     tt_codec_decode_add(spec, room->wire, room->target, room->count);
-    return now_s() - begin_s;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-double tt_rates_median(double *values, size_t count)
-{
-    TT_ASSERT(count > 0);
-    qsort(values, count, sizeof(*values), by_value);
-    return values[count / 2];
+    return tt_stopwatch_now_s() - begin_s;
 }

@@ -37,7 +37,4 @@ double tt_rates_copy_s(const tt_rates_room *room);
 double tt_rates_encode_s(const tt_codec_spec *spec, const tt_rates_room *room);
 double tt_rates_add_s(const tt_codec_spec *spec, const tt_rates_room *room);
 
-/* The values are in order afterwards. */
-double tt_rates_median(double *values, size_t count);
-
 #endif

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/codec/codec_rates.h"
+#include "cli/stopwatch.h"
 #include "codec/registry.h"
 
 static tt_codec_spec spec_of(const char *text)
@@ -75,8 +76,9 @@ static void test_the_median(void **state)
 {
     (void)state;
     double values[] = {3.0, 1.0, 9.0, 2.0, 4.0};
-    assert_true(tt_rates_median(values, 5) == 3.0);
-    assert_true(tt_rates_median(values, 1) == 1.0);
+    assert_true(tt_stopwatch_median(values, 5) == 3.0);
+    assert_true(tt_stopwatch_median(values, 4) == 2.5);
+    assert_true(tt_stopwatch_median(values, 1) == 1.0);
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 #include "cli/buffer.h"
 #include "cli/codec/codec_rates.h"
 #include "cli/commands.h"
+#include "cli/stopwatch.h"
 #include "codec/registry.h"
 
 enum { EXIT_USAGE = 2, ROUNDS = 11 };
@@ -145,8 +146,8 @@ static void print_rates(codec_case *cases, size_t count, double copy_s, double g
     printf("%-28s %12s %10s %16s %10s\n", "codec", "encode GB/s", "/ memcpy", "decode-add GB/s",
            "/ memcpy");
     for (size_t i = 0; i < count; i++) {
-        const double encode_s = tt_rates_median(cases[i].encode_s, ROUNDS);
-        const double add_s = tt_rates_median(cases[i].add_s, ROUNDS);
+        const double encode_s = tt_stopwatch_median(cases[i].encode_s, ROUNDS);
+        const double add_s = tt_stopwatch_median(cases[i].add_s, ROUNDS);
         printf("%-28s %12.2f %10.2f %16.2f %10.2f\n", cases[i].text, gb / encode_s,
                copy_s / encode_s, gb / add_s, copy_s / add_s);
     }
@@ -164,7 +165,7 @@ static void measure(codec_case *cases, size_t count, const tt_rates_room *room)
         }
     }
     const double gb = (double)room->count * sizeof(float) * 1e-9;
-    const double middle_s = tt_rates_median(copy_s, ROUNDS);
+    const double middle_s = tt_stopwatch_median(copy_s, ROUNDS);
     printf("# bytes of f32 a second, on one core; median of %d; %zu bytes\nmemcpy %.2f GB/s\n",
            (int)ROUNDS, room->count * sizeof(float), gb / middle_s);
     print_rates(cases, count, middle_s, gb);
