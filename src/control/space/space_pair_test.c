@@ -10,12 +10,12 @@
 #include <cmocka.h>
 
 #include "control/control_internal.h"
-#include "platform/sim.h"
+#include "support/lone_rank.h"
 
 enum { SIZE = 3, TAG = 9 };
 
 typedef struct fixture {
-    tt_sim *sim;
+    lone_rank rank;
     tt_control *control;
     tt_set *set;
     tt_recipe *recipe;
@@ -23,19 +23,8 @@ typedef struct fixture {
 
 static fixture fixture_create(void)
 {
-    fixture it = {0};
-    static const uint32_t host_of[SIZE] = {0};
-    tt_sim_config sim;
-    tt_sim_config_init(&sim);
-    sim.size = SIZE;
-    sim.host_of = host_of;
-    it.sim = tt_sim_create(&sim);
-    tt_control_config config;
-    tt_control_config_init(&config);
-    const tt_world world = {.rank = 0, .size = SIZE, .epoch = 1, .host_of = host_of};
-    const tt_status status = tt_control_create(tt_sim_platform(it.sim, 0), &world, &config,
-                                               &(tt_control_listener){0}, &it.control);
-    assert_int_equal(status, TT_OK);
+    fixture it = {.rank = lone_rank_create(SIZE)};
+    it.control = it.rank.control;
     it.set = tt_set_find(it.control, 0);
     tt_request request = {.collective = TT_SEND, .root = 1};
     it.recipe = tt_recipe_barren(it.control, it.set, &request, &tt_space_pair);
@@ -46,8 +35,7 @@ static fixture fixture_create(void)
 static void fixture_destroy(fixture *it)
 {
     tt_recipe_release(it->control, it->recipe);
-    tt_control_destroy(it->control);
-    assert_true(tt_sim_destroy(it->sim)); /* nothing was left behind */
+    lone_rank_destroy(&it->rank);
 }
 
 static tt_op numbered(const fixture *it, tt_request *request)

@@ -11,38 +11,9 @@
 #include <cmocka.h>
 
 #include "control/control_internal.h"
-#include "platform/sim.h"
+#include "support/lone_rank.h"
 
 enum { GENERATION = 3, INDEX = 5, PART = 2, WRAP = 1 << 20 };
-
-typedef struct memory {
-    tt_sim *sim;
-    tt_control *control;
-} memory;
-
-static memory memory_create(void)
-{
-    memory it = {0};
-    const uint32_t host_of[1] = {0};
-    tt_sim_config sim;
-    tt_sim_config_init(&sim);
-    sim.size = 1;
-    sim.host_of = host_of;
-    it.sim = tt_sim_create(&sim);
-    tt_control_config config;
-    tt_control_config_init(&config);
-    const tt_world world = {.rank = 0, .size = 1, .epoch = 1, .host_of = host_of};
-    const tt_status status = tt_control_create(tt_sim_platform(it.sim, 0), &world, &config,
-                                               &(tt_control_listener){0}, &it.control);
-    assert_int_equal(status, TT_OK);
-    return it;
-}
-
-static void memory_destroy(memory *it)
-{
-    tt_control_destroy(it->control);
-    assert_true(tt_sim_destroy(it->sim)); /* nothing was left behind */
-}
 
 static tt_head head_of(uint64_t occurrence)
 {
@@ -50,7 +21,7 @@ static tt_head head_of(uint64_t occurrence)
                      .op = tt_planned_key(GENERATION, INDEX, occurrence, PART)};
 }
 
-static void end(memory *it, uint64_t occurrence, uint32_t root, tt_status status)
+static void end(lone_rank *it, uint64_t occurrence, uint32_t root, tt_status status)
 {
     tt_set *set = tt_set_find(it->control, 0);
     const tt_head head = head_of(occurrence);
@@ -69,7 +40,7 @@ static void end(memory *it, uint64_t occurrence, uint32_t root, tt_status status
     tt_recipe_release(it->control, recipe);
 }
 
-static void assert_root(const memory *it, uint64_t occurrence, uint32_t root)
+static void assert_root(const lone_rank *it, uint64_t occurrence, uint32_t root)
 {
     const tt_head head = head_of(occurrence);
     const tt_claim *claim = tt_op_done(it->control, &head);
@@ -78,7 +49,7 @@ static void assert_root(const memory *it, uint64_t occurrence, uint32_t root)
     assert_string_equal(claim->name, "tensor");
 }
 
-static void assert_not_done(const memory *it, uint64_t occurrence)
+static void assert_not_done(const lone_rank *it, uint64_t occurrence)
 {
     const tt_head head = head_of(occurrence);
     assert_null(tt_op_done(it->control, &head));
@@ -86,7 +57,7 @@ static void assert_not_done(const memory *it, uint64_t occurrence)
 
 static void test_a_changed_claim_is_found_after_later_occurrences(void **state)
 {
-    memory it = memory_create();
+    lone_rank it = lone_rank_create(1);
     (void)state;
     for (uint64_t occurrence = 1; occurrence <= 20; occurrence++) {
         end(&it, occurrence, occurrence == 8 || occurrence == 9 ? 4 : 3, TT_OK);
@@ -95,23 +66,23 @@ static void test_a_changed_claim_is_found_after_later_occurrences(void **state)
         assert_root(&it, occurrence, occurrence == 8 || occurrence == 9 ? 4 : 3);
     }
     assert_not_done(&it, 21);
-    memory_destroy(&it);
+    lone_rank_destroy(&it);
 }
 
 static void test_the_first_occurrence_may_be_the_changed_one(void **state)
 {
-    memory it = memory_create();
+    lone_rank it = lone_rank_create(1);
     (void)state;
     end(&it, 1, 4, TT_OK);
     end(&it, 2, 3, TT_OK);
     assert_root(&it, 1, 4);
     assert_root(&it, 2, 3);
-    memory_destroy(&it);
+    lone_rank_destroy(&it);
 }
 
 static void test_every_one_of_many_changed_claims_is_found(void **state)
 {
-    memory it = memory_create();
+    lone_rank it = lone_rank_create(1);
     (void)state;
     for (uint32_t i = 0; i < 100; i++) { /* also where the numbers wrap */
         end(&it, WRAP - 50 + i, i, TT_OK);
@@ -119,12 +90,12 @@ static void test_every_one_of_many_changed_claims_is_found(void **state)
     for (uint32_t i = 0; i < 100; i++) {
         assert_root(&it, WRAP - 50 + i, i);
     }
-    memory_destroy(&it);
+    lone_rank_destroy(&it);
 }
 
 static void test_a_changed_claim_that_failed_changes_nothing(void **state)
 {
-    memory it = memory_create();
+    lone_rank it = lone_rank_create(1);
     (void)state;
     end(&it, 1, 3, TT_OK);
     end(&it, 2, 4, TT_ERR_MISMATCH);
@@ -137,7 +108,7 @@ static void test_a_changed_claim_that_failed_changes_nothing(void **state)
     assert_not_done(&it, 3);
     assert_root(&it, 4, 3);
     assert_root(&it, 5, 6);
-    memory_destroy(&it);
+    lone_rank_destroy(&it);
 }
 
 int main(void)
