@@ -191,6 +191,8 @@ endforeach()
 add_test(NAME tidy COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
 set_property(TEST tidy PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
 set_property(TEST tidy PROPERTY LABELS tidy)
+add_test(NAME arm_sources COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/check --arm-sources)
+set_property(TEST arm_sources PROPERTY LABELS tidy)
 add_test(NAME asserts
   COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tools/asserts.py ${PROJECT_SOURCE_DIR})
 set_property(TEST asserts PROPERTY LABELS tidy)
