@@ -209,6 +209,13 @@ if(TARGET tutti-simulate)
   set_property(TEST seeds.simulate PROPERTY LABELS check seeds simulation)
   set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
   set_property(TEST seeds.simulate PROPERTY COST 100) # first: one long process, none to wait for
+  add_test(NAME seeds.simulate_coded
+    COMMAND tutti-simulate --first 10000000 --seeds 10000 --salts 4)
+  add_test(NAME seeds.simulate_coded_named
+    COMMAND tutti-simulate --named --first 10000000 --seeds 10000 --salts 4)
+  set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY LABELS
+    check seeds simulation codec)
+  set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY TIMEOUT 900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.

@@ -15,7 +15,7 @@ import tempfile
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs/figures"
-DOCUMENTS = ("docs/performance.md", "README.md")
+DOCUMENTS = ("docs/performance.md", "docs/lab/compression.md", "README.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 sys.path.insert(0, str(ROOT))
@@ -259,6 +259,47 @@ def table_integrity():
                   for ranks in (2, 4)])
 
 
+def table_codec():
+    """Coding on one core over memcpy of the same run."""
+    own = rows("codec/16cores", "codec-rates")
+    codecs = {"bf16": "bf16", "fp16": "fp16", "int8:ef=off": "int8",
+              "int8:ef=on": "int8, error feedback", "int4:ef=off": "int4",
+              "e4m3:ef=off": "e4m3", "sign:ef=off": "sign"}
+    body = [[name] + [f'{row[key] / row["memcpy_gbs"]:.2f}'
+                      for row in (one(own, codec=codec) for codec in codecs)]
+            for key, name in (("encode_gbs", "encode"), ("decode_add_gbs", "decode-add"))]
+    return table(["over memcpy", *codecs.values()], body)
+
+
+def table_codec_links():
+    """Share of what the wire allows to the bytes of each way, and time over whole gradients."""
+    own = [row for row in rows("codec/16cores", "links") if row["bytes"] == 64 * MB]
+
+    def cell(way, mbit):
+        row, whole = (one(own, way=name, mbit=mbit) for name in (way, "none"))
+        return [share(row["share"]), f'{row["median_us"] / whole["median_us"]:.2f}']
+    names = {"none": "Tutti", "gloo": "Gloo", "gloo fp16": "Gloo, DDP's fp16 cast",
+             "gloo bf16": "Gloo, DDP's bf16 cast"}
+    body = [[names.get(way, f"Tutti, {way}")] + cell(way, 100) + cell(way, 1000)
+            for way in dict.fromkeys(row["way"] for row in own)]
+    return table(["64 MB, 4 hosts", "100 Mbit/s", "time over none", "1 Gbit/s", "time over none"],
+                 body)
+
+
+def table_codec_train():
+    """Speed-up of a step beside the possible one, and the loss beside that of none."""
+    own = rows("codec/16cores", "train")
+    losses = {row["way"]: row["over_none"] for row in own if row["part"] == "loss"}
+    body = []
+    for row in own:
+        if "speed_up" in row:
+            loss = f'{100 * losses[row["way"]]:+.2f} %' if row["way"] in losses else "see below"
+            body.append([row["way"], f'{row["wire_share"]:.3f}', times(row["speed_up"]),
+                         times(row["possible"]), loss])
+    return table(["codec", "share of bytes", "step, times as fast", "bytes allow",
+                  "loss over none's"], body)
+
+
 def extent_text(values):
     values = list(values)
     low, high = times(min(values)), times(max(values))
@@ -296,7 +337,8 @@ def table_readme():
 TABLES = {"peers": table_peers, "many": table_many, "collectives": table_collectives,
           "limits": table_limits, "links": table_links, "torch": table_torch,
           "schedule": table_schedule, "engines": table_engines, "integrity": table_integrity,
-          "readme": table_readme}
+          "codec": table_codec, "codec-links": table_codec_links,
+          "codec-train": table_codec_train, "readme": table_readme}
 
 
 # ---- pictures -----------------------------------------------------------------------------------

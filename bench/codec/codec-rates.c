@@ -2,7 +2,7 @@
  *
  * codec-rates.c - how fast one core encodes and decodes, beside memcpy.
  *
- * usage: bench-codec-rates [--quick] [--json FILE] [--bytes N]
+ * usage: bench-codec-rates [--quick] [--rounds N] [--json FILE] [--bytes N]
  *
  * 64 MiB of f32, beyond every cache but the largest. encode: values to wire bytes; with error
  * feedback the residual is read and written, too. decode-add: what an owner does with the bytes of
@@ -56,8 +56,10 @@ static void report(double copy_s, size_t rounds, size_t count, FILE *json)
         if (json != NULL) {
             fprintf(json,
                     "{\"bench\": \"codec-rates\", \"codec\": \"%s\", \"encode_gbs\": %.3f, "
-                    "\"decode_add_gbs\": %.3f, \"memcpy_gbs\": %.3f, \"rounds\": %zu}\n",
-                    one->text, gb / encode_s, gb / add_s, gb / copy_s, rounds);
+                    "\"decode_add_gbs\": %.3f, \"memcpy_gbs\": %.3f, \"rounds\": %zu, "
+                    "\"encode_wanted\": %.1f, \"decode_add_wanted\": %.1f}\n",
+                    one->text, gb / encode_s, gb / add_s, gb / copy_s, rounds, one->encode_wanted,
+                    one->add_wanted);
         }
     }
     printf("\nover memcpy    encode (wanted)   decode-add (wanted)\n");
@@ -92,10 +94,14 @@ int main(int count, char **words)
             rounds = ROUNDS_QUICK;
         } else if (strcmp(words[i], "--json") == 0 && i + 1 < count) {
             path = words[++i];
+        } else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count) {
+            const size_t wanted = strtoull(words[++i], NULL, 10);
+            rounds = wanted < 1 ? 1 : wanted > ROUNDS ? ROUNDS : wanted;
         } else if (strcmp(words[i], "--bytes") == 0 && i + 1 < count) {
             bytes = strtoull(words[++i], NULL, 10) / 4096 * 4096;
         } else {
-            fprintf(stderr, "usage: bench-codec-rates [--quick] [--json FILE] [--bytes N]\n");
+            fprintf(stderr, "usage: bench-codec-rates [--quick] [--rounds N] [--json FILE] "
+                            "[--bytes N]\n");
             return strcmp(words[i], "--help") == 0 ? 0 : 2;
         }
     }

@@ -12,12 +12,12 @@ Where cores are few, exchanging and shaping take what the ranks compute with, an
 hide that. So it is also done with waits: the same model on little data, whose layers wait for what
 they took on all of it; parameters, hooks, updates and exchange are as real as before."""
 import functools
-import os
-import socket
 import statistics
 import sys
 import time
 
+from bench.common import lines
+from bench.common.gpt import small_gpt
 from bench.common.jobs import SHARED_CORES, Job
 from bench.common.namespaces import FRAME_BYTES, PAYLOAD_BYTES, ScaledHosts, why_not
 from bench.common.rounds import in_turn
@@ -38,50 +38,12 @@ BYTES_AN_ELEMENT = 4
 
 # ---- one rank ----
 
-def small_gpt(torch):
-    """A character transformer."""
-    nn = torch.nn
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.attention = nn.Linear(WIDTH, 3 * WIDTH)
-            self.joined = nn.Linear(WIDTH, WIDTH)
-            self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-        def forward(self, x):
-            batch, length, width = x.shape
-            query, key, value = (part.view(batch, length, 4, width // 4).transpose(1, 2)
-                                 for part in self.attention(self.before(x)).split(width, 2))
-            mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-            x = x + self.joined(mixed.transpose(1, 2).reshape(batch, length, width))
-            return x + self.narrow(nn.functional.gelu(self.wide(self.between(x))))
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.letters = nn.Embedding(LETTERS, WIDTH)
-            self.places = nn.Embedding(CONTEXT, WIDTH)
-            self.blocks = nn.ModuleList([Block() for _ in range(LAYERS)])
-            self.last = nn.LayerNorm(WIDTH)
-            self.head = nn.Linear(WIDTH, LETTERS)
-
-        def forward(self, text):
-            x = self.letters(text) + self.places(torch.arange(text.shape[1]))
-            for block in self.blocks:
-                x = block(x)
-            return self.head(self.last(x))
-
-    torch.manual_seed(1)
-    return Model()
-
-
 class Trainer:
     """One way of training the model."""
 
     def __init__(self, torch, wrap, pace=None):
-        self.torch, self.model = torch, small_gpt(torch)
+        self.torch = torch
+        self.model = small_gpt(torch, LETTERS, CONTEXT, WIDTH, LAYERS)
         if pace is not None:
             pace.apply(self.model)
         self.optimizer = wrap(self.model, torch.optim.SGD(self.model.parameters(), lr=1e-3,
@@ -197,15 +159,7 @@ def rank_main(_options, _tell):
     torch.set_num_threads(1)
     hvd.init()
     trainers = _trainers(hvd, torch, None)
-    with socket.socket(socket.AF_UNIX) as link:
-        link.connect(os.environ["BENCH_SOCKET"])
-        lines = link.makefile("rw", encoding="ascii")
-        lines.write(f"{hvd.rank()}\n")
-        lines.flush()
-        for words in map(str.split, lines):
-            lines.write(" ".join(f"{number:.1f}" for number in _answer(hvd, torch, trainers, words))
-                        + "\n")
-            lines.flush()
+    lines.obey(hvd.rank(), lambda words: _answer(hvd, torch, trainers, words))
     hvd.shutdown()
 
 

@@ -93,7 +93,8 @@ static void print_traits(uint32_t traits)
         const char *name;
     } names[] = {{TT_CODEC_UNBIASED, "unbiased"},
                  {TT_CODEC_CONTRACTION, "contraction"},
-                 {TT_CODEC_CAST, "cast"}};
+                 {TT_CODEC_CAST, "cast"},
+                 {TT_CODEC_SUMMABLE, "summable"}};
     const char *before = "";
     for (size_t i = 0; i < TT_ARRAY_COUNT(names); i++) {
         if ((traits & names[i].trait) != 0) {
@@ -115,7 +116,7 @@ static void print_options(const tt_codec_spec *spec)
     }
     if ((codec->traits & TT_CODEC_CONTRACTION) != 0) {
         printf(" ef=%s", spec->has_feedback ? "on" : "off");
-    } else {
+    } else if (!codec->has_block) {
         printf(" none");
     }
 }
@@ -133,8 +134,10 @@ static int print_list(const codec_case *cases, size_t count)
     }
     printf(
         "\nblock: elements that share a scale, a power of two from %d to %d. ef: error feedback, "
-        "on or off.\nunbiased: right on average. contraction: may be used with error feedback. "
-        "cast: another type of float.\n",
+        "on or off.\nwhere: across (the default) codes between hosts, all between all ranks.\n"
+        "unbiased: right on average. contraction: may be used with error feedback. "
+        "cast: another type of float.\nsummable: ranks share scales, so that their codes are added "
+        "as they are, by any algorithm.\n",
         (int)TT_CODEC_BLOCK_MIN, (int)TT_CODEC_BLOCK_MAX);
     return 0;
 }

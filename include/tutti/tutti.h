@@ -314,7 +314,7 @@ typedef struct tutti_call {
     const char *group;
     int group_size;
     unsigned flags; /* TUTTI_BY_ACTIVE, TUTTI_ACTIVATION, TUTTI_URGENT, TUTTI_ALONE,
-                     * TUTTI_EXPECTED */
+                     * TUTTI_EXPECTED, TUTTI_GRADIENT */
     /* The shape of this rank's tensor (reducescatter: of the whole input), which ranks compare.
      * For allgather, gather, scatter and alltoall the first dimension may differ. Set on all ranks
      * or on none; read before the call returns. ndim 0: not set. */
@@ -324,7 +324,28 @@ typedef struct tutti_call {
               * 0 to TUTTI_TAG_MAX. Some memory is kept for every tag that a pair has used */
     int *source_out; /* of receive: the member of the set whose message it takes; written before the
                       * call ends, valid if it succeeds. NULL: not reported */
+    /* How the data of allreduce, reducescatter, allgather or broadcast are sent: "int8:block=512";
+     * see codecs below. "none": as they are. NULL: by TUTTI_RULES and TUTTI_CODEC. Copied; the same
+     * on all ranks. */
+    const char *codec;
 } tutti_call;
+
+/* Codecs.  Sums, averages and copies of f32, f16 and bf16 can be sent in fewer bytes: fp16, bf16,
+ *   e4m3, e5m2, int8, int4, qsgd, natural, sign, onebit, int8sum, terngrad, majority (described by
+ *   tutti codec --list and docs/compression.md). The text is NAME[:KEY=VALUE,...], with block=
+ *   (elements that share a scale), bits=, ef= (error feedback) and where=: across (the default)
+ *   codes what hosts exchange and leaves memory inside a host exact; all codes between all ranks.
+ *   "none@0,int8@500" changes the codec at the 500th call of the tensor. All ranks get the same
+ *   bits.
+ * Error feedback.  With ef=on, the default of codecs other than casts and random ones, a rank keeps
+ *   what coding lost of a sum, and adds it to the tensor's next gradient. The call needs a name, or
+ *   must be declared. A call that fails changes nothing of it. It costs two floats per element (and
+ *   two more per element that the rank sums up).
+ * NaN, infinity.  A value that is not finite reaches all ranks as NaN, with the block of its codec,
+ *   and leaves what is kept of that block unchanged.
+ * By rule.  TUTTI_CODEC and TUTTI_RULES apply to calls with TUTTI_GRADIENT, and rules with role=any
+ *   to all, above TUTTI_CODEC_MIN bytes. A call that they cannot apply to is sent as it is.
+ */
 
 /* As `root` of a receive: take the next message with this tag, from any member that has one.
  *
@@ -360,6 +381,8 @@ typedef struct tutti_call {
 #define TUTTI_ALONE 8u
 /* output_counts is an input, too: see counts above. */
 #define TUTTI_EXPECTED 16u
+/* The tensor is a gradient: TUTTI_CODEC and TUTTI_RULES apply. The same on all ranks. */
+#define TUTTI_GRADIENT 32u
 #define TUTTI_PRIORITY_MAX 16777215 /* largest magnitude of a priority, either sign */
 #define TUTTI_TAG_MAX 16777215
 
@@ -367,7 +390,7 @@ typedef struct tutti_call {
     {                                                                                             \
         sizeof(tutti_call), TUTTI_ALLREDUCE, TUTTI_F32, TUTTI_SUM, 0, TUTTI_WORLD, 0, NULL, NULL, \
             NULL, 0, 0, NULL, NULL, NULL, 1.0, 1.0, 0.0, -1, NULL, NULL, NULL, NULL, 0, 0, 0,     \
-            NULL, 0, NULL                                                                         \
+            NULL, 0, NULL, NULL                                                                   \
     }
 
 /* Start a call, which runs while the caller computes. On TUTTI_OK the caller owns the handle and
@@ -447,6 +470,26 @@ TUTTI_API tutti_status tutti_step(tutti_context *context);
 /* The forward pass is about to read the tensor of this name; recorded in the first step only. */
 TUTTI_API tutti_status tutti_use(tutti_context *context, const char *name);
 
+/* What error feedback keeps (see codecs). Each of these is local. Once tutti_step was called, it is
+ * committed by tutti_step, and tutti_step_undo brings back what was kept at the last tutti_step:
+ * for a step whose gradients are thrown away. Until then each call commits. */
+TUTTI_API tutti_status tutti_step_undo(tutti_context *context);
+/* Gradients are multiplied by another factor from now on (a loss scale): multiplies what is kept by
+ * `unit` / the last unit, which is 1 at first. */
+TUTTI_API tutti_status tutti_codec_unit(tutti_context *context, double unit);
+/* Forget what is kept of the tensor of this name on `set`; of all tensors, if `name` is NULL. */
+TUTTI_API tutti_status tutti_codec_reset(tutti_context *context, tutti_set set, const char *name);
+/* Write what is kept of all named tensors to `bytes`, for a checkpoint of this rank. `*bytes_out`
+ * is the length that is needed; if `capacity` is less, nothing is written. Loading it on the same
+ * rank of as many ranks continues bit for bit; anything else is refused and names the tensor. All
+ * of them are refused while a call with error feedback is in flight. */
+TUTTI_API tutti_status tutti_codec_save(tutti_context *context, void *bytes, size_t capacity,
+                                        size_t *bytes_out);
+TUTTI_API tutti_status tutti_codec_load(tutti_context *context, const void *bytes,
+                                        size_t byte_count);
+/* Root of the sum of squares of all that is kept. Reads all of it. */
+TUTTI_API tutti_status tutti_codec_norm(tutti_context *context, double *norm_out);
+
 /* A descriptor for poll or epoll: readable when a started call has ended since the last
  * tutti_event_clear. Owned by the context. -1 with an error text on failure. */
 TUTTI_API int tutti_event_fd(tutti_context *context);
@@ -504,12 +547,19 @@ typedef struct tutti_counters {
     uint64_t chunk_bytes; /* now */
     uint64_t credit_bytes;
     uint64_t fuse_bytes; /* fusion threshold: named all-reduces up to this size are fused */
+    /* Of coded calls that succeeded, on all process sets: */
+    uint64_t coded_calls;
+    uint64_t coded_raw_bytes;  /* of their tensors */
+    uint64_t coded_wire_bytes; /* of these tensors, coded once */
+    uint64_t coding_ns;        /* encoding, adding and decoding */
+    uint64_t uncoded;          /* elements that were not finite, or in a block with such */
+    uint64_t codec_bytes;      /* memory of error feedback now */
 } tutti_counters;
 
 #define TUTTI_COUNTERS_INIT                                                                        \
     {                                                                                              \
         sizeof(tutti_counters), 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
-            0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0                                       \
+            0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                     \
     }
 
 TUTTI_API tutti_status tutti_count(tutti_context *context, tutti_set set,

@@ -12,9 +12,11 @@
 #include "aggregate/algorithm.h"
 #include "aggregate/choice.h"
 #include "aggregate/coding.h"
+#include "aggregate/copied_stages.h"
 #include "aggregate/exec.h"
 #include "aggregate/flow.h"
 #include "aggregate/frame.h"
+#include "aggregate/scheme.h"
 #include "aggregate/stage.h"
 
 #endif

@@ -103,6 +103,7 @@ typedef struct tt_problem {
     const tt_fact *facts;       /* [size] known where shared memory is used */
     const tt_codec_spec *codec; /* data are sent coded (coding.h); kept by the owner of the stage.
                                    NULL: as they are */
+    uint32_t owner_block; /* slices of owners begin at multiples of it (coding.h); 0: the codec's */
 } tt_problem;
 
 /* How a problem is cut up. */
@@ -146,12 +147,16 @@ typedef enum tt_work {
     TT_WORK_ADD,      /* target = tt_products at source and at `slot`, added */
     TT_WORK_BLEND, /* target = source blended with the data at `slot`, by the products at `offset`
                     */
-    /* Coded data (coding.h). Slots in scratch are `slot` apart, one per member; `bytes` are those
-     * of the values as floats, every piece rounded up to the longest and to whole blocks: */
+    /* Coded data (coding.h). Slots in scratch are `slot` apart, one per member of the rail; `bytes`
+     * are those of the values as floats, every piece rounded up to the longest and to whole blocks.
+     * With several rails, the input is the sum of the inputs of this host's members, and the output
+     * is stored to those of all of them: */
     TT_WORK_ENCODE, /* slots at target = the others' pieces of the input, coded */
     TT_WORK_MERGE,  /* target = own piece, summed over the slots at source and finished; if it is
                        sent on, coded into the own slot at 0 and decoded from there */
     TT_WORK_DECODE, /* the others' pieces of the output = slots at source, decoded */
+    TT_WORK_STAGE,  /* the own shared slot = all owners' pieces of the own input, one after the
+                       other; or those pieces of the own output = the slot */
 } tt_work;
 
 typedef enum tt_buffer { TT_INPUT, TT_OUTPUT, TT_SCRATCH, TT_SLOT } tt_buffer;

@@ -13,9 +13,10 @@
 #include "aggregate/exec.h"
 
 enum {
-    TT_WORK_SHORT_BYTES = 32 * 1024, /* done at once, inside the upcall */
-    TT_WORK_STEP_BYTES = 256 * 1024, /* one step of one hand: some tens of microseconds */
-    TT_WORK_HANDS_MAX = 16,          /* a step grows with the hands that share it, to here */
+    TT_WORK_SHORT_BYTES = 32 * 1024,   /* done at once, inside the upcall */
+    TT_WORK_STEP_BYTES = 256 * 1024,   /* one step of one hand: some tens of microseconds */
+    TT_WORK_CODE_ELEMENTS = 16 * 1024, /* the same, of values to code: 64 KiB at 1.5 to 5 GB/s */
+    TT_WORK_HANDS_MAX = 16,            /* a step grows with the hands that share it, to here */
 };
 
 static inline bool tt_bit_get(const uint64_t *bits, uint64_t index)
@@ -72,6 +73,9 @@ bool tt_exec_take_note(tt_exec *exec, uint32_t *member_out, tt_head *head_out);
 
 /* Address of a spot, for this lane. */
 void *tt_exec_address(const tt_exec *exec, const tt_lane *lane, tt_spot spot);
+/* `bytes` at `offset` of the region in the member's facts; NULL: there is no view of them, and the
+ * exec has failed. */
+void *tt_exec_view(tt_exec *exec, uint32_t member, uint64_t offset, uint64_t bytes);
 /* Do up to `budget` bytes of a work move; true when it is complete. */
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget);
 /* target = a op b, by several hands if it is long. */
@@ -81,8 +85,7 @@ void tt_exec_finish(const tt_exec *exec, void *target, uint64_t bytes);
 
 /* ---- exec_code.c ---- */
 
-/* Do about `bytes` of a work move that encodes or decodes, in whole blocks; true when it is
- * complete. */
+/* Do about `bytes` of a work move of coded exchanges, in whole blocks; true when it is complete. */
 bool tt_exec_code(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bytes);
 
 /* ---- lanes_end.c ---- */

@@ -5,6 +5,10 @@
 #include "aggregate/exec_internal.h"
 #include "base/base.h"
 
+_Static_assert(TT_WORK_SHORT_BYTES % (TT_CODEC_BLOCK_MAX * sizeof(float)) == 0 &&
+                   TT_WORK_CODE_ELEMENTS % TT_CODEC_BLOCK_MAX == 0,
+               "steps end where blocks do");
+
 static tt_status local_start(tt_exec *exec)
 {
     TT_ASSERT(exec->stage->local != NULL);
@@ -14,15 +18,38 @@ static tt_status local_start(tt_exec *exec)
     return TT_OK;
 }
 
+/* Bytes of one step. Codecs are slower than copies, and do whole blocks; their steps are shared by
+ * all hands. */
+static uint64_t step_bytes(const tt_exec *exec)
+{
+    const tt_problem *problem = &exec->stage->problem;
+    const bool yields = exec->urgency < exec->flow->urgency_top;
+    if (problem->codec == NULL || yields) {
+        return yields ? TT_WORK_SHORT_BYTES : TT_WORK_STEP_BYTES;
+    }
+    const uint64_t hands = tt_max_u64(exec->flow->platform->hands, 1);
+    return tt_min_u64(hands, TT_WORK_HANDS_MAX) * TT_WORK_CODE_ELEMENTS * problem->element_bytes;
+}
+
 static bool local_step(tt_exec *exec)
 {
-    const uint64_t total = exec->stage->problem.bytes;
-    const bool yields = exec->urgency < exec->flow->urgency_top;
-    const uint64_t budget = yields ? TT_WORK_SHORT_BYTES : TT_WORK_STEP_BYTES;
-    const uint64_t bytes = tt_min_u64(exec->unreceived, budget);
+    tt_platform *platform = exec->flow->platform;
+    const tt_problem *problem = &exec->stage->problem;
+    const uint64_t total = problem->bytes;
+    const uint64_t bytes = tt_min_u64(exec->unreceived, step_bytes(exec));
     TT_ASSERT(exec->is_running && exec->unreceived <= total);
+    const uint64_t begun_ns = problem->codec != NULL ? tt_now(platform) : 0;
     exec->stage->local(exec, total - exec->unreceived, bytes);
-    exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_COPY, bytes);
+    if (problem->codec != NULL) {
+        platform->ops->spend(platform, TT_SPEND_CODE,
+                             bytes / problem->element_bytes * sizeof(float));
+        exec->coding->spent_ns += tt_now(platform) - begun_ns;
+        if (exec->coding->culprit > 0) {
+            tt_exec_fail(exec, TT_ERR_BAD_WIRE, exec->coding->culprit - 1);
+        }
+    } else {
+        platform->ops->spend(platform, TT_SPEND_COPY, bytes);
+    }
     exec->unreceived -= bytes;
     exec->is_running = exec->has_work = exec->unreceived > 0;
     return exec->has_work;

@@ -240,27 +240,33 @@ static void gather_sum(piece *work, const tt_lane *lane, const tt_move *move)
     work->is_finished = needs_finish(exec);
 }
 
-/* The lane's chunk in the memory of member `member` of this host. */
-static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bool is_output)
+void *tt_exec_view(tt_exec *exec, uint32_t member, uint64_t offset, uint64_t bytes)
 {
     tt_platform *platform = exec->flow->platform;
-    const tt_problem *problem = &exec->stage->problem;
-    const tt_fact *fact = &problem->facts[member];
-    const uint64_t first = lane->number * exec->stage->plan.lane_bytes;
-    TT_DEBUG_ASSERT(first <= problem->bytes && member < problem->size);
-    const uint64_t bytes = tt_min_u64(problem->bytes - first, exec->stage->plan.lane_bytes);
-    tt_place place = {.region = (uint32_t)fact->region};
-    if (fact->is_shared != 0) {
-        place.offset = (is_output ? fact->output_offset : fact->input_offset) + first;
-    } else {
-        place.offset =
-            fact->input_offset + lane->number % TT_LANES_MAX * exec->stage->plan.slot_bytes;
-    }
+    TT_DEBUG_ASSERT(member < exec->stage->problem.size);
+    const tt_place place = {.region = (uint32_t)exec->stage->problem.facts[member].region,
+                            .offset = offset};
     void *view = platform->ops->view(platform, exec->members[member], place, bytes);
     if (view == NULL) { /* its facts were wrong */
         tt_exec_fail(exec, TT_ERR_BAD_WIRE, member);
     }
     return view;
+}
+
+/* The lane's chunk in the memory of member `member` of this host. */
+static void *member_view(tt_exec *exec, const tt_lane *lane, uint32_t member, bool is_output)
+{
+    const tt_problem *problem = &exec->stage->problem;
+    const tt_fact *fact = &problem->facts[member];
+    const uint64_t first = lane->number * exec->stage->plan.lane_bytes;
+    TT_DEBUG_ASSERT(first <= problem->bytes && member < problem->size);
+    const uint64_t bytes = tt_min_u64(problem->bytes - first, exec->stage->plan.lane_bytes);
+    const uint64_t slot = lane->number % TT_LANES_MAX * exec->stage->plan.slot_bytes;
+    if (fact->is_shared == 0) {
+        return tt_exec_view(exec, member, fact->input_offset + slot, bytes);
+    }
+    return tt_exec_view(exec, member,
+                        (is_output ? fact->output_offset : fact->input_offset) + first, bytes);
 }
 
 /* Inputs of this host's members to pointers[0 ..), outputs to pointers[size ..); their number, or
@@ -320,20 +326,13 @@ static void gather_spread(piece *work, const tt_lane *lane, const tt_move *move)
 static void *buffer_view(tt_exec *exec, uint32_t member, tt_spot spot, uint64_t bytes)
 {
     TT_DEBUG_ASSERT(spot.buffer == TT_INPUT || spot.buffer == TT_OUTPUT);
-    tt_platform *platform = exec->flow->platform;
     const tt_fact *fact = &exec->stage->problem.facts[member];
     const bool is_output = spot.buffer == TT_OUTPUT;
     if (member == exec->stage->problem.self) {
         return tt_exec_address(exec, NULL, spot);
     }
-    const tt_place place = {.region = (uint32_t)fact->region,
-                            .offset = (is_output ? fact->output_offset : fact->input_offset) +
-                                      spot.offset};
-    void *view = platform->ops->view(platform, exec->members[member], place, bytes);
-    if (view == NULL) { /* its facts were wrong */
-        tt_exec_fail(exec, TT_ERR_BAD_WIRE, member);
-    }
-    return view;
+    return tt_exec_view(
+        exec, member, (is_output ? fact->output_offset : fact->input_offset) + spot.offset, bytes);
 }
 
 static tt_spot spot_after(tt_spot spot, uint64_t bytes)
@@ -509,6 +508,7 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_ENCODE:
     case TT_WORK_MERGE:
     case TT_WORK_DECODE:
+    case TT_WORK_STAGE:
         return tt_exec_code(exec, lane, move, bytes);
     }
     const uint64_t done = do_piece(&work, bytes);

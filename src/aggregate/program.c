@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * program.c - the stages of a call; see stage.h. */
+#include "aggregate/copied_stages.h"
 #include "aggregate/flow.h"
 #include "aggregate/stage.h"
+#include "aggregate/summed_stages.h"
 #include "base/assert.h"
 
 enum { FLAT_MEMBERS_MAX = 64 }; /* one word of bits */
@@ -27,6 +29,35 @@ void tt_stage_plan(tt_stage *stage, uint32_t eager_bytes_max)
     stage->executor = is_flat ? &tt_executor_flat : &tt_executor_lanes;
     stage->fold = is_sum ? tt_reduce_find(problem->dtype, problem->redop) : NULL;
     stage->fold_count = is_sum ? problem->bytes / problem->element_bytes : 0;
+}
+
+tt_stage tt_stage_local(const tt_problem *problem, tt_stage_buffer from, tt_stage_buffer to,
+                        tt_local_fn *local)
+{
+    return (tt_stage){.kind = TT_STAGE_LOCAL,
+                      .from = (uint8_t)from,
+                      .to = (uint8_t)to,
+                      .executor = &tt_executor_local,
+                      .problem = *problem,
+                      .local = local};
+}
+
+void tt_stage_exchange_work(tt_stage *stage, const tt_program_input *input, tt_dtype dtype,
+                            uint64_t count)
+{
+    tt_problem *problem = &stage->problem;
+    TT_ASSERT(stage->from == TT_RUN_WORK && stage->to == TT_RUN_WORK);
+    problem->dtype = dtype;
+    problem->element_bytes = (uint32_t)tt_dtype_bytes(dtype);
+    problem->bytes = count * problem->element_bytes;
+    problem->postscale = 1.0;
+    problem->is_steady = false;
+    problem->topology = NULL;
+    problem->codec = NULL;
+    stage->kind = TT_STAGE_EXCHANGE;
+    stage->algorithm = tt_algorithm_choose(problem, input->preferred);
+    TT_ASSERT(!stage->algorithm->needs_facts);
+    tt_stage_plan(stage, input->eager_bytes_max);
 }
 
 static tt_stage exchange(const tt_program_input *input, const tt_problem *problem)
@@ -117,6 +148,7 @@ static uint32_t build_steps(const tt_program_input *input, tt_stage *stages)
         stages[i] = (tt_stage){.kind = (uint8_t)step->kind,
                                .from = (uint8_t)step->from,
                                .to = (uint8_t)step->to,
+                               .work_bytes = problem.bytes,
                                .problem = problem,
                                .local = step->local};
         if (step->kind == TT_STAGE_LOCAL) {
@@ -140,6 +172,12 @@ uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAG
     }
     if (input->program != NULL) {
         return build_steps(input, stages);
+    }
+    if (tt_summed_fits(&input->problem)) {
+        return tt_summed_build(input, stages);
+    }
+    if (tt_copied_fits(&input->problem)) {
+        return tt_copied_build(input, stages);
     }
     tt_stage data = exchange(input, &input->problem);
     const bool has_places = data.algorithm->needs_facts;

@@ -12,7 +12,8 @@ static const tt_algorithm *const algorithms[] = {
     &tt_algorithm_flat,   &tt_algorithm_star,   &tt_algorithm_doubling,     &tt_algorithm_halving,
     &tt_algorithm_ring,   &tt_algorithm_direct, &tt_algorithm_binomial,     &tt_algorithm_pairwise,
     &tt_algorithm_shared, &tt_algorithm_views,  &tt_algorithm_hierarchical, &tt_algorithm_adasum,
-    /* tt_algorithm_owner is not a choice: calls with a codec run it, and no others */
+    /* tt_algorithm_owner and tt_algorithm_rails are no choices: calls with a codec run the one that
+     * fits, and no others */
 };
 
 /* Sizes at which one algorithm gives way to the next, by bytes of the vector. */
@@ -159,8 +160,10 @@ const tt_algorithm *tt_algorithm_choose(const tt_problem *problem, const char *f
 {
     TT_ASSERT(problem->size > 0);
     if (problem->codec != NULL) {
-        TT_ASSERT(tt_algorithm_owner.fits(problem));
-        return &tt_algorithm_owner;
+        const tt_algorithm *coded =
+            tt_algorithm_rails.fits(problem) ? &tt_algorithm_rails : &tt_algorithm_owner;
+        TT_ASSERT(coded->fits(problem));
+        return coded;
     }
     if (problem->collective == TT_ALLREDUCE && !tt_redop_is_elementwise(problem->redop)) {
         TT_ASSERT(tt_algorithm_adasum.fits(problem));

@@ -26,8 +26,10 @@ extern const tt_algorithm tt_algorithm_shared;
 extern const tt_algorithm tt_algorithm_views;
 extern const tt_algorithm tt_algorithm_hierarchical;
 extern const tt_algorithm tt_algorithm_adasum;
-/* Of calls with a codec: they have no other, and other calls cannot name it. */
+/* Of calls with a codec: they have no others, exactly one of them fits, and other calls cannot name
+ * them. */
 extern const tt_algorithm tt_algorithm_owner;
+extern const tt_algorithm tt_algorithm_rails;
 
 /* The algorithm called `name` that plain calls can have, or NULL. */
 const tt_algorithm *tt_algorithm_find(const char *name);

@@ -69,10 +69,12 @@ extern const tt_executor tt_executor_local; /* `local`, in steps */
 typedef void tt_local_fn(const tt_exec *exec, uint64_t first, uint64_t bytes);
 
 typedef struct tt_stage {
-    uint8_t kind;                /* tt_stage_kind */
-    uint8_t from, to;            /* tt_stage_buffer */
-    bool is_late;                /* problem and plan are completed when the stage starts */
-    bool is_eager;               /* its frames need no grant */
+    uint8_t kind;                    /* tt_stage_kind */
+    uint8_t from, to;                /* tt_stage_buffer */
+    bool is_late;                    /* problem and plan are completed when the stage starts */
+    bool is_eager;                   /* its frames need no grant */
+    uint64_t from_offset, to_offset; /* of WORK: where the stage's buffers begin */
+    uint64_t work_bytes; /* length of WORK; one for all stages: growing would lose its contents */
     const tt_executor *executor; /* NULL: an engine's */
     const tt_algorithm *algorithm;
     tt_problem problem;
@@ -85,6 +87,10 @@ typedef struct tt_stage {
 /* The problem is complete: plan it, and choose its executor. */
 void tt_stage_plan(tt_stage *stage, uint32_t eager_bytes_max);
 
+/* A local stage of this problem, without memory of its own yet. */
+tt_stage tt_stage_local(const tt_problem *problem, tt_stage_buffer from, tt_stage_buffer to,
+                        tt_local_fn *local);
+
 /* One step of a program that the library did not build itself. */
 typedef struct tt_program_step {
     tt_stage_kind kind; /* EXCHANGE or LOCAL */
@@ -93,12 +99,15 @@ typedef struct tt_program_step {
     tt_local_fn *local;
 } tt_program_step;
 
-/* A program: every member runs the same steps. `number` identifies it and is part of the claim that
- * ranks compare. */
+/* A call that is more than one exchange of its data as they are. Every member runs the same: the
+ * steps, or one exchange of coded data. `number` identifies the steps and is part of the claim that
+ * ranks compare; a codec is compared by its scheme. */
 typedef struct tt_program {
     uint32_t number;
     uint32_t step_count;
     tt_program_step steps[TT_STAGES_MAX];
+    const struct tt_scheme *scheme; /* of a phase of it (scheme.h); else NULL */
+    const tt_codec_spec *codec;     /* of that phase; NULL: its data are sent as they are */
 } tt_program;
 
 /* A call, as far as it is equal on all members. */
@@ -110,6 +119,11 @@ typedef struct tt_program_input {
     bool exchanges_counts;     /* lengths are gathered first */
     const tt_program *program; /* NULL: one exchange */
 } tt_program_input;
+
+/* Make the stage an exchange of `count` elements of the run's work memory, as they are. Buffers
+ * there are in no arena, so no algorithm that needs their places fits. */
+void tt_stage_exchange_work(tt_stage *stage, const tt_program_input *input, tt_dtype dtype,
+                            uint64_t count);
 
 /* Write the stages of such a call; returns their number. A pure function: equal on all members. */
 uint32_t tt_program_build(const tt_program_input *input, tt_stage stages[TT_STAGES_MAX]);

@@ -129,10 +129,13 @@ struct tutti_context {
     bool measures;   /* no line for this job: measured at the end of tutti_init */
     char costs_path[TT_COSTS_PATH_BYTES]; /* rank 0: the cache's file */
 
-    tt_rules *rules;          /* constant from the end of tutti_init on; NULL: all is plain */
-    tt_steps *steps;          /* steps.c; NULL until tutti_init is about to end */
-    atomic_bool counts_waits; /* tutti_step is called: waiting is timed */
-    atomic_ullong waited_ns;  /* of all threads, in calls that wait */
+    tt_rules *rules; /* constant from the end of tutti_init on; NULL: all is plain */
+    _Atomic(struct tt_codec_entry *) codecs; /* of calls so far; entries stay: codec/codecs.c */
+    atomic_bool has_told_host;               /* that nothing is coded on one host was logged */
+    atomic_ullong declared;                  /* calls, for their keys */
+    tt_steps *steps;                         /* steps.c; NULL until tutti_init is about to end */
+    atomic_bool counts_waits;                /* tutti_step is called: waiting is timed */
+    atomic_ullong waited_ns;                 /* of all threads, in calls that wait */
 
     /* The baton: 1 while some thread runs the machine. */
     _Alignas(64) atomic_int baton;
@@ -232,6 +235,8 @@ bool tt_call_tag_is_good(const tutti_call *call);
 /* Is `struct_bytes` that of a known version of the header, or of a later one with zeros at its end?
  */
 bool tt_call_is_known(const tutti_call *call);
+/* NULL: by rule. */
+const char *tt_call_codec(const tutti_call *call);
 int *tt_call_source(const tutti_call *call);
 
 void tt_call_recycle(tutti_handle *handle);
@@ -257,6 +262,14 @@ bool tt_rules_are_set(const tt_settings *settings);
 /* In tutti_init, after the links are there; collective if any is set: broadcasts rank 0's. */
 tutti_status tt_rules_begin(tutti_context *context);
 void tt_rules_end(tutti_context *context);
+
+/* codecs.c: the codecs of calls. */
+/* How the data of the call are sent: the request's program, or its objection. */
+void tt_call_choose_codec(const tutti_call *call, tutti_handle *handle, bool is_gradient);
+/* A declared call without a name is gone; takes the baton. */
+void tt_codec_forget(tutti_context *context, const tt_request *request);
+/* All calls are over, and control is gone. */
+void tt_codecs_end(tutti_context *context);
 
 /* sets.c */
 /* False: there is no such set. */

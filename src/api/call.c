@@ -16,22 +16,9 @@ _Static_assert((int)TUTTI_ERR_WRONG_THREAD == (int)TT_ERR_WRONG_THREAD, "status 
 
 enum { CALL_BYTES_SECOND = offsetof(tutti_call, ndim) }; /* with a group; see shape.c */
 
-#define FLAGS_KNOWN \
-    (TUTTI_BY_ACTIVE | TUTTI_ACTIVATION | TUTTI_URGENT | TUTTI_ALONE | TUTTI_EXPECTED)
-
-bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes)
-{
-    const uint8_t *bytes = given;
-    if (given_bytes < known_bytes) {
-        return false;
-    }
-    for (size_t i = known_bytes; i < given_bytes && given_bytes < 4 * known_bytes; i++) {
-        if (bytes[i] != 0) {
-            return false;
-        }
-    }
-    return given_bytes < 4 * known_bytes;
-}
+#define FLAGS_KNOWN                                                                     \
+    (TUTTI_BY_ACTIVE | TUTTI_ACTIVATION | TUTTI_URGENT | TUTTI_ALONE | TUTTI_EXPECTED | \
+     TUTTI_GRADIENT)
 
 static bool has_group(const tutti_call *call)
 {
@@ -183,6 +170,7 @@ static void fill_request(const tutti_call *call, tutti_handle *handle)
     request->named = request->name_hint = NULL;
     request->is_identity = request->is_lost = false;
     request->program = NULL;
+    request->key = 0;
     request->recipe = NULL;
 }
 
@@ -220,6 +208,7 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     fill_request(call, handle);
     tt_call_shape(call, &handle->request);
     check_call(call, handle);
+    tt_call_choose_codec(call, handle, (flags_of(call) & TUTTI_GRADIENT) != 0);
     return TUTTI_OK;
 }
 
@@ -393,8 +382,9 @@ static tutti_status check_request(tutti_context *context, const tt_request *requ
                                           what, text.bytes);
 }
 
-tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
-                           tutti_handle **handle_out)
+/* `key`: see tt_request. */
+static tutti_status declare(tutti_context *context, const tutti_call *call, uint64_t key,
+                            tutti_handle **handle_out)
 {
     tutti_status status = tt_call_check(context);
     if (status != TUTTI_OK) {
@@ -409,6 +399,7 @@ tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
     }
     status = tt_call_prepare(context, call, handle);
     if (status == TUTTI_OK) {
+        handle->request.key = handle->request.name == NULL ? key : 0;
         status = check_request(context, &handle->request);
     }
     if (status != TUTTI_OK) {
@@ -420,6 +411,13 @@ tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
     handle->status = TUTTI_OK;
     *handle_out = handle;
     return TUTTI_OK;
+}
+
+tutti_status tutti_declare(tutti_context *context, const tutti_call *call,
+                           tutti_handle **handle_out)
+{
+    const uint64_t key = context != NULL ? atomic_fetch_add(&context->declared, 1) + 1 : 0;
+    return declare(context, call, key, handle_out);
 }
 
 /* Enter with a handle that can be started again; on TUTTI_OK the caller must leave. */
@@ -613,7 +611,7 @@ static tutti_status prepare_group(tutti_context *context, const tutti_call *call
                                   tutti_handle **handles_out)
 {
     for (int i = 0; i < call_count; i++) {
-        const tutti_status status = tutti_declare(context, call_at(calls, i), &handles_out[i]);
+        const tutti_status status = declare(context, call_at(calls, i), 0, &handles_out[i]);
         if (status != TUTTI_OK) {
             while (i-- > 0) {
                 tt_call_recycle(handles_out[i]);
@@ -786,6 +784,9 @@ void tutti_handle_free(tutti_handle *handle)
     }
     if (!is_over(handle)) {
         (void)tt_drive_wait(handle, UINT64_MAX);
+    }
+    if (handle->request.key != 0 && handle->request.program != NULL) {
+        tt_codec_forget(context, &handle->request);
     }
     tt_call_recycle(handle);
     tt_leave(context);

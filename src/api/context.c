@@ -56,6 +56,7 @@ static void context_free(tutti_context *context)
     tt_process_remove(context);
     tt_call_release_all(context);
     tt_steps_end(context);
+    tt_codecs_end(context);
     tt_rules_end(context);
     free(context->sets);
     free(context->costs);

@@ -54,6 +54,7 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     }
     (void)snprintf(out.mode, sizeof(out.mode), "%s", mode);
     tt_steps_count(context, &out);
+    out.codec_bytes = tt_control_codec_bytes(context->control);
     tt_drive_release(context);
     out.bundles = own.bundles;
     out.copied_bytes = own.packed_bytes;
@@ -66,6 +67,11 @@ tutti_status tutti_count(tutti_context *context, tutti_set set, tutti_counters *
     out.struct_bytes = counters_out->struct_bytes;
     out.held = own.held;
     out.overtaken = own.overtaken;
+    out.coded_calls = own.coded_calls;
+    out.coded_raw_bytes = own.coded_bytes;
+    out.coded_wire_bytes = own.wire_bytes;
+    out.coding_ns = own.coding_ns;
+    out.uncoded = own.uncoded;
     memcpy(counters_out, &out, tt_min_u64(out.struct_bytes, sizeof(out)));
     return TUTTI_OK;
 }

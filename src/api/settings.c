@@ -356,8 +356,7 @@ static const tt_config_entry entries[] = {
      .kind = TT_CONFIG_STRING,
      .fallback = "",
      .unit = "",
-     .help = "codec of gradients that no rule of TUTTI_RULES is about; rank 0's counts; checked, "
-             "but not used by any call yet",
+     .help = "codec of gradients that no rule of TUTTI_RULES is about; rank 0's counts",
      .offset = offsetof(tt_settings, codec),
      .accepted = "a codec of tutti codec --list: int8:block=512, or none@0,int8@500"},
     {.name = "CODEC_MIN",
@@ -371,7 +370,7 @@ static const tt_config_entry entries[] = {
      .fallback = "",
      .unit = "",
      .help = "file of rules, such as name=*.bias codec=none: which codec a tensor gets; rank 0's "
-             "file counts; checked, but not used by any call yet",
+             "file counts",
      .offset = offsetof(tt_settings, rules),
      .accepted = "a file of rules"},
 };

@@ -5,23 +5,43 @@
 
 _Static_assert((uint32_t)TUTTI_ANY_SOURCE == TT_ANY_SOURCE, "a peer is public ABI");
 
-/* Size of tutti_call in earlier headers: up to the group, the shape, the source. */
+/* Size of tutti_call in earlier headers: up to the group, the shape, the source, the codec. */
 enum {
     CALL_BYTES_FIRST = offsetof(tutti_call, group),
     CALL_BYTES_SECOND = offsetof(tutti_call, ndim),
     CALL_BYTES_THIRD = offsetof(tutti_call, source_out),
+    CALL_BYTES_FOURTH = offsetof(tutti_call, codec),
 };
+
+bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes)
+{
+    const uint8_t *bytes = given;
+    if (given_bytes < known_bytes) {
+        return false;
+    }
+    for (size_t i = known_bytes; i < given_bytes && given_bytes < 4 * known_bytes; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return given_bytes < 4 * known_bytes;
+}
 
 bool tt_call_is_known(const tutti_call *call)
 {
     return call->struct_bytes == CALL_BYTES_FIRST || call->struct_bytes == CALL_BYTES_SECOND ||
-           call->struct_bytes == CALL_BYTES_THIRD ||
+           call->struct_bytes == CALL_BYTES_THIRD || call->struct_bytes == CALL_BYTES_FOURTH ||
            tt_struct_is_known(call, call->struct_bytes, sizeof(*call));
 }
 
 int *tt_call_source(const tutti_call *call)
 {
     return call->struct_bytes > CALL_BYTES_THIRD ? call->source_out : NULL;
+}
+
+const char *tt_call_codec(const tutti_call *call)
+{
+    return call->struct_bytes > CALL_BYTES_FOURTH ? call->codec : NULL;
 }
 
 /* The shape and the tag. */

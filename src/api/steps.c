@@ -394,6 +394,8 @@ static tutti_status end_step(tutti_context *context)
     }
     steps->is_ending = true;
     const tt_step_moment moment = moment_now(context);
+    tt_drive_drain(context);
+    tt_control_codec_commit(context->control);
     tt_stepper_end(steps->stepper, &moment);
     const tutti_status status = carry_all(context);
     if (tt_stepper_count(steps->stepper).count == WHOLE_STEPS) {

@@ -108,6 +108,8 @@ static const char *stage_name(tt_span_kind stage)
         return "queue";
     case TT_SPAN_WAIT:
         return "wait for others";
+    case TT_SPAN_CODE:
+        return "encode and decode";
     case TT_SPAN_EXCHANGE:
         break;
     }

@@ -31,6 +31,18 @@ typedef struct tt_block {
     float shrink; /* what is decoded is multiplied by this: 1, or 1 / (1 + omega) */
 } tt_block;
 
+/* What a SUMMABLE codec has beside: levels in units of a scale that ranks share. A codec sees
+ * finite values, and a scale that is no less than their own and no less than TT_BLOCK_LEAST. */
+typedef struct tt_summed {
+    bool is_divided; /* ranks divide the 127 steps of a byte; else the scale is one step */
+    bool is_vote;    /* only the sign of a sum counts, with the weight of all ranks */
+    float (*scale)(const tt_codec_kernel *kernel, const float *values, size_t count);
+    void (*levels)(const tt_block *block, float scale, uint32_t steps, uint8_t *levels);
+    /* target[i] = what a sum of levels stands for, if one level is `step`. */
+    void (*decode)(const tt_codec_kernel *kernel, const uint8_t *sums, float step, float *target,
+                   size_t count);
+} tt_summed;
+
 /* One codec. */
 struct tt_codec {
     const char *name;
@@ -46,6 +58,7 @@ struct tt_codec {
     void (*decode)(const tt_codec_spec *spec, const tt_codec_kernel *kernel, const uint8_t *wire,
                    float *target, size_t count);
     double (*omega)(const tt_codec_spec *spec); /* NULL: it is not UNBIASED */
+    const tt_summed *summed;                    /* NULL: it is not SUMMABLE */
 };
 
 /* A block without a larger magnitude counts as zero where it is scaled: the scale itself would
@@ -55,5 +68,16 @@ struct tt_codec {
 /* Heads, which need no alignment. */
 float tt_block_head(const uint8_t *wire, size_t index);
 void tt_block_set_head(uint8_t *wire, size_t index, float value);
+
+/* The block of `source` that begins `at` elements behind its first. */
+tt_codec_source tt_block_of(const tt_codec_spec *spec, const tt_codec_source *source, size_t at);
+
+/* The values of a block as encoding gets them: the source itself, if it needs no change, else a
+ * copy in `room`. */
+const float *tt_block_values(const tt_codec_kernel *kernel, const tt_codec_source *part,
+                             float *room);
+
+/* The block was not coded: its new residual is the old one. */
+void tt_block_keep_residual(const tt_codec_source *part);
 
 #endif

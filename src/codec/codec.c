@@ -91,16 +91,21 @@ static bool has_good_heads(const tt_codec_spec *spec, const uint8_t *wire)
     return isfinite(first) && first >= 0.0f && isfinite(second) && second <= 0.0f;
 }
 
-/* NaN in all elements; the residual stays as it was. */
-static void encode_nan(const tt_codec_spec *spec, const tt_codec_source *part, uint8_t *wire)
+void tt_block_keep_residual(const tt_codec_source *part)
 {
-    memset(wire, 0, block_bytes(spec, part->count));
-    tt_block_set_head(wire, 0, NAN);
     if (part->residual_out != NULL && part->residual != NULL) {
         memmove(part->residual_out, part->residual, part->count * sizeof(float));
     } else if (part->residual_out != NULL) {
         memset(part->residual_out, 0, part->count * sizeof(float));
     }
+}
+
+/* NaN in all elements; the residual stays as it was. */
+static void encode_nan(const tt_codec_spec *spec, const tt_codec_source *part, uint8_t *wire)
+{
+    memset(wire, 0, block_bytes(spec, part->count));
+    tt_block_set_head(wire, 0, NAN);
+    tt_block_keep_residual(part);
 }
 
 static uint64_t count_nonfinite(const float *values, size_t count)
@@ -112,9 +117,8 @@ static uint64_t count_nonfinite(const float *values, size_t count)
     return nonfinite;
 }
 
-/* The values to encode: the source itself, if it needs no change, else a copy in `room`. */
-static const float *values_of(const tt_codec_kernel *kernel, const tt_codec_source *part,
-                              float *room)
+const float *tt_block_values(const tt_codec_kernel *kernel, const tt_codec_source *part,
+                             float *room)
 {
     if (part->dtype == TT_F32 && part->factor == 1.0f && part->residual == NULL) {
         return part->values;
@@ -149,7 +153,7 @@ static uint64_t encode_block(const tt_codec_spec *spec, const tt_codec_kernel *k
 {
     float room[TT_CODEC_BLOCK_MAX], sent[TT_CODEC_BLOCK_MAX];
     TT_ASSERT(part->count > 0 && part->count <= spec->block);
-    const float *values = values_of(kernel, part, room);
+    const float *values = tt_block_values(kernel, part, room);
     const float largest = kernel->largest(values, part->count);
     const uint64_t nonfinite = isfinite(largest) ? 0 : count_nonfinite(values, part->count);
     if (nonfinite > 0 && !is_elementwise(spec)) {
@@ -178,8 +182,7 @@ static uint64_t encode_block(const tt_codec_spec *spec, const tt_codec_kernel *k
     return nonfinite;
 }
 
-/* The block of `source` that begins `at` elements behind its first. */
-static tt_codec_source block_of(const tt_codec_spec *spec, const tt_codec_source *source, size_t at)
+tt_codec_source tt_block_of(const tt_codec_spec *spec, const tt_codec_source *source, size_t at)
 {
     tt_codec_source part = *source;
     part.first += at;
@@ -197,7 +200,7 @@ uint64_t tt_codec_encode(const tt_codec_spec *spec, const tt_codec_source *sourc
     TT_ASSERT(source->dtype == TT_F32 || source->dtype == TT_F16 || source->dtype == TT_BF16);
     TT_ASSERT(source->first % spec->block == 0);
     for (size_t at = 0; at < source->count; at += spec->block) {
-        const tt_codec_source part = block_of(spec, source, at);
+        const tt_codec_source part = tt_block_of(spec, source, at);
         nonfinite += encode_block(spec, kernel, &part, wire);
         wire += block_bytes(spec, part.count);
     }

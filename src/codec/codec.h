@@ -24,6 +24,20 @@
  * call it keeps the old one. An UNBIASED codec under error feedback divides by 1 + omega; without
  * that the residual diverges.
  *
+ * A SUMMABLE codec can do without owners that decode and add. All ranks use the same scale for a
+ * block, the largest that any of them needs; then their levels, one byte an element, are added as
+ * they are, by any algorithm that sums bytes:
+ *
+ *   tt_codec_scales     of each block; all-reduce MAX over ranks, f32
+ *   tt_codec_levels     whole numbers in units of the shared scale; all-reduce SUM, i8
+ *   tt_codec_decode_sums
+ *
+ *  (6) Levels are so small that no sum of TT_CODEC_RANKS_MAX ranks leaves the range of a byte.
+ *  (7) The promises above hold with shared scales, but for these: the error of a CONTRACTION may be
+ *      as large as the block where another rank's values are far larger; a block that is not finite
+ *      on one rank is NaN on all, and all of its elements count as not coded on each.
+ * Encoded by the functions of other codecs, such a codec has the bytes of a rank that sums alone.
+ *
  * Which tensor gets which codec is up to rules (rules.h).
  *
  * Layer:   codec; a leaf, pure.
@@ -47,6 +61,7 @@ enum {
     TT_CODEC_UNBIASED = 1,    /* draws random numbers */
     TT_CODEC_CONTRACTION = 2, /* may be used with error feedback */
     TT_CODEC_CAST = 4,        /* another float type: no error feedback unless requested */
+    TT_CODEC_SUMMABLE = 8,    /* codes can be added as they are, once ranks share scales */
 };
 
 enum {
@@ -54,6 +69,7 @@ enum {
     TT_CODEC_BLOCK_MAX = 4096,
     TT_CODEC_STACK_BYTES = 64 * 1024,
     TT_CODEC_TEXT_BYTES = 64, /* of a codec as text, its zero included */
+    TT_CODEC_RANKS_MAX = 127, /* whose levels a byte can hold the sum of */
 };
 
 /* Random numbers depend on this and on the element: the same on one rank for one occurrence of a
@@ -91,6 +107,11 @@ tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why
 /* The text of a spec, every option spelt out: equal specs have equal texts. */
 void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES]);
 
+/* A spec as a number below 2^24, not 0, which ranks of one version send each other; and back.
+ * False: no spec has this number. */
+uint32_t tt_codec_pack(const tt_codec_spec *spec);
+bool tt_codec_unpack(uint32_t number, tt_codec_spec *spec_out);
+
 const char *tt_codec_name(const tt_codec_spec *spec);
 uint32_t tt_codec_traits(const tt_codec_spec *spec);
 
@@ -120,5 +141,30 @@ void tt_codec_decode_add(const tt_codec_spec *spec, const uint8_t *wire, float *
 
 /* values[i] of the target = what element i was decoded to, multiplied and rounded. */
 void tt_codec_decode(const tt_codec_spec *spec, const uint8_t *wire, const tt_codec_target *target);
+
+/* ---- SUMMABLE codecs ---- */
+
+/* The shared scales of some blocks: of peers, so they may be anything. */
+typedef struct tt_codec_shared {
+    const float *scales;
+    uint32_t ranks; /* that add their levels: 1 to TT_CODEC_RANKS_MAX */
+} tt_codec_shared;
+
+/* Blocks that `count` elements have, each with one scale. */
+uint64_t tt_codec_block_count(const tt_codec_spec *spec, uint64_t count);
+
+/* scales[i] = what block i of the source needs; not finite: it cannot be coded. */
+void tt_codec_scales(const tt_codec_spec *spec, const tt_codec_source *source, float *scales);
+
+/* One level an element, an i8; and the new residual of this rank. Returns how many elements could
+ * not be coded: those of blocks whose shared scale is not finite, or less than their own. Their
+ * levels are 0. */
+uint64_t tt_codec_levels(const tt_codec_spec *spec, const tt_codec_source *source,
+                         const tt_codec_shared *shared, uint8_t *levels);
+
+/* values[i] of the target = the sum that the ranks' levels stand for, multiplied and rounded; NaN
+ * where the scale is not finite. */
+void tt_codec_decode_sums(const tt_codec_spec *spec, const uint8_t *sums,
+                          const tt_codec_shared *shared, const tt_codec_target *target);
 
 #endif

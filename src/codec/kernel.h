@@ -49,6 +49,14 @@ typedef struct tt_codec_kernel {
     /* codes[i] = floor(values[i] * inverse + random[i] * 2^-32). */
     void (*to_int8_random)(uint8_t *codes, const float *values, float inverse,
                            const uint32_t *random, size_t count);
+    /* codes[i] = the sign of values[i], or 0 unless its magnitude is above scale * random[i] *
+     * 2^-32; any value and scale. */
+    void (*to_ternary)(uint8_t *codes, const float *values, float scale, const uint32_t *random,
+                       size_t count);
+    /* codes[i] = the sign of values[i]; 0 of zeros and NaN. */
+    void (*to_votes)(uint8_t *codes, const float *values, size_t count);
+    /* target[i] = the sign of codes[i], which have 8 bits with sign, times scale; 0 of zeros. */
+    void (*from_votes)(float *target, const uint8_t *codes, float scale, size_t count);
     /* 16-bit floats, which saturate; NaN and infinities become NaN. The _in_range forms are for
      * values that are finite and need no saturation. */
     void (*to_f16)(uint8_t *wire, const float *values, size_t count);

@@ -214,6 +214,32 @@ static void from_int8(float *target, const uint8_t *codes, float scale, size_t c
     }
 }
 
+static void to_ternary(uint8_t *codes, const float *values, float scale, const uint32_t *random,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float bound = (float)(int32_t)(random[i] >> 8) * 0x1p-24f * scale;
+        const int32_t up = values[i] > bound ? 1 : 0, down = -values[i] > bound ? 1 : 0;
+        codes[i] = (uint8_t)(up - down);
+    }
+}
+
+static void to_votes(uint8_t *codes, const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int32_t up = values[i] > 0.0f ? 1 : 0, down = values[i] < 0.0f ? 1 : 0;
+        codes[i] = (uint8_t)(up - down);
+    }
+}
+
+static void from_votes(float *target, const uint8_t *codes, float scale, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int32_t sum = (int8_t)codes[i];
+        target[i] = (float)((sum > 0 ? 1 : 0) - (sum < 0 ? 1 : 0)) * scale;
+    }
+}
+
 static void pack_int4(uint8_t *packed, const uint8_t *codes, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -494,6 +520,9 @@ const tt_codec_kernel TT_KERNEL_TABLE = {
     .pack_int4 = pack_int4,
     .unpack_int4 = unpack_int4,
     .to_int8_random = to_int8_random,
+    .to_ternary = to_ternary,
+    .to_votes = to_votes,
+    .from_votes = from_votes,
     .to_f16 = to_f16,
     .to_f16_in_range = to_f16_in_range,
     .from_f16 = from_f16,

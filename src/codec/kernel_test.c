@@ -123,6 +123,17 @@ static void run_integers(const tt_codec_kernel *kernel, const sample *in, result
                            in->random, in->count);
 }
 
+/* Scales beyond the values, and below them. */
+static void run_ternary(const tt_codec_kernel *kernel, const sample *in, result *out)
+{
+    float *decoded = (float *)(void *)(out->bytes + 4 * ROOM);
+    kernel->to_ternary(out->bytes, in->values, kernel->largest(in->values, in->count), in->random,
+                       in->count);
+    kernel->to_ternary(out->bytes + ROOM, in->values, in->factor, in->random, in->count);
+    kernel->to_votes(out->bytes + 2 * ROOM, in->values, in->count);
+    kernel->from_votes(decoded, in->bytes, in->factor, in->count);
+}
+
 static void run_floats(const tt_codec_kernel *kernel, const sample *in, result *out)
 {
     kernel->to_f16(out->bytes, in->values, in->count);
@@ -168,9 +179,9 @@ static void run_draw(const tt_codec_kernel *kernel, const sample *in, result *ou
 
 static void test_every_table_gives_the_same_bytes(void **state)
 {
-    static run_fn *const runs[] = {run_load_f32, run_load_halves, run_store,        run_arithmetic,
-                                   run_integers, run_floats,      run_small_floats, run_decoders,
-                                   run_signs,    run_draw};
+    static run_fn *const runs[] = {run_load_f32, run_load_halves, run_store,  run_arithmetic,
+                                   run_integers, run_ternary,     run_floats, run_small_floats,
+                                   run_decoders, run_signs,       run_draw};
     (void)state;
     static sample in;
     static result plain, other;
@@ -209,6 +220,29 @@ static void test_nonfinite_values_are_detected_and_become_nan(void **state)
         assert_true(isnan(decoded[1]) && isnan(decoded[2]) && fabsf(decoded[3] - 1e30f) < 4e27f);
         kernel->subtract(kept, values, decoded, old, 5);
         assert_true(kept[0] == 0.0f && kept[1] == 8.0f && kept[2] == 7.0f && kept[4] == 0.0f);
+    }
+}
+
+/* The level is the sign where the magnitude is above a part of the scale; no value traps. */
+static void test_levels_of_three(void **state)
+{
+    (void)state;
+    const float values[8] = {0.5f, -0.5f, 0.0f, -0.0f, NAN, INFINITY, -1.0f, 0.25f};
+    const uint32_t random[8] = {0x7fffffff, 0x7fffffff, 0, 0, 0, 0, 0xffffffff, 0x80000000};
+    const int8_t wanted[8] = {1, -1, 0, 0, 0, 1, -1, 0}, votes[8] = {1, -1, 0, 0, 0, 1, -1, 1};
+    const int8_t sums[8] = {-128, -1, 0, 1, 127, 0, 5, -5};
+    for (size_t i = 0; tt_codec_kernel_at(i) != NULL; i++) {
+        const tt_codec_kernel *kernel = tt_codec_kernel_at(i);
+        uint8_t codes[8];
+        float decoded[8];
+        kernel->to_ternary(codes, values, 1.0f, random, 8);
+        assert_memory_equal(codes, wanted, 8);
+        kernel->to_votes(codes, values, 8);
+        assert_memory_equal(codes, votes, 8);
+        kernel->from_votes(decoded, (const uint8_t *)sums, 2.5f, 8);
+        for (size_t k = 0; k < 8; k++) {
+            assert_true(decoded[k] == (sums[k] > 0 ? 2.5f : sums[k] < 0 ? -2.5f : 0.0f));
+        }
     }
 }
 
@@ -269,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_table_gives_the_same_bytes),
         cmocka_unit_test(test_nonfinite_values_are_detected_and_become_nan),
+        cmocka_unit_test(test_levels_of_three),
         cmocka_unit_test(test_draws_are_philox),
         cmocka_unit_test(test_small_floats_keep_their_own_values),
     };

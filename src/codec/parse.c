@@ -88,10 +88,24 @@ static tt_status read_feedback(tt_codec_spec *spec, const char *value, tt_text *
         return TT_ERR_BAD_ARGUMENT;
     }
     if (is_on && (spec->codec->traits & TT_CODEC_CONTRACTION) == 0) {
-        tt_text_add(why, "codec %s loses nothing: leave out ef=on", spec->codec->name);
+        const bool is_exact = (spec->codec->traits & TT_CODEC_CAST) != 0;
+        tt_text_add(why, "codec %s %s: leave out ef=on", spec->codec->name,
+                    is_exact ? "loses nothing" : "would let its residual grow without bound");
         return TT_ERR_BAD_ARGUMENT;
     }
     spec->has_feedback = is_on;
+    return TT_OK;
+}
+
+static tt_status read_where(tt_codec_spec *spec, const char *value, tt_text *why)
+{
+    spec->is_everywhere = strcmp(value, "all") == 0;
+    if (!spec->is_everywhere && strcmp(value, "across") != 0) {
+        tt_text_add(why,
+                    "codec %s: where=%s is neither across (between hosts) nor all (between ranks)",
+                    spec->codec->name, value);
+        return TT_ERR_BAD_ARGUMENT;
+    }
     return TT_OK;
 }
 
@@ -111,12 +125,13 @@ static tt_status unknown_option(const tt_codec *codec, const char *key, tt_text 
         tt_nearest_offer(&nearest, "bits");
     }
     tt_nearest_offer(&nearest, "ef");
+    tt_nearest_offer(&nearest, "where");
     tt_text_add(why, "codec %s has no option ", codec->name);
     tt_text_add_quoted(why, key, WORD_BYTES);
     if (nearest.best[0] != '\0') {
         tt_text_add(why, "; did you mean '%s'?", nearest.best);
     } else {
-        tt_text_add(why, "; it has%s%s ef", codec->has_block ? " block," : "",
+        tt_text_add(why, "; it has%s%s ef, where", codec->has_block ? " block," : "",
                     has_bits(codec) ? " bits," : "");
     }
     return TT_ERR_BAD_ARGUMENT;
@@ -133,6 +148,9 @@ static tt_status read_option(tt_codec_spec *spec, const char *key, const char *v
     }
     if (strcmp(key, "ef") == 0) {
         return read_feedback(spec, value, why);
+    }
+    if (strcmp(key, "where") == 0) {
+        return read_where(spec, value, why);
     }
     return unknown_option(codec, key, why);
 }
@@ -180,7 +198,53 @@ void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES
     if (has_bits(codec)) {
         tt_text_add(&text, "bits=%u,", spec->bits);
     }
-    tt_text_add(&text, "ef=%s", spec->has_feedback ? "on" : "off");
+    tt_text_add(&text, "ef=%s%s", spec->has_feedback ? "on" : "off",
+                spec->is_everywhere ? ",where=all" : "");
     TT_ASSERT(text.length < TT_CODEC_TEXT_BYTES);
     memcpy(text_out, text.bytes, text.length + 1);
+}
+
+/* ---- numbers ---- */
+
+enum { PACK_CODEC = 0xff, PACK_BITS = 8, PACK_BLOCK = 12, PACK_FEEDBACK = 16, PACK_WHERE = 17 };
+
+static uint32_t log2_of(uint32_t power)
+{
+    uint32_t log = 0;
+    while (power >> log > 1) {
+        log++;
+    }
+    TT_ASSERT(power == UINT32_C(1) << log);
+    return log;
+}
+
+uint32_t tt_codec_pack(const tt_codec_spec *spec)
+{
+    uint32_t index = 0;
+    while (tt_codec_at(index) != spec->codec) {
+        index++;
+        TT_ASSERT(tt_codec_at(index) != NULL);
+    }
+    TT_ASSERT(index < PACK_CODEC && spec->bits < 16);
+    return (index + 1) | spec->bits << PACK_BITS | log2_of(spec->block) << PACK_BLOCK |
+           (uint32_t)spec->has_feedback << PACK_FEEDBACK |
+           (uint32_t)spec->is_everywhere << PACK_WHERE;
+}
+
+bool tt_codec_unpack(uint32_t number, tt_codec_spec *spec_out)
+{
+    char text[TT_CODEC_TEXT_BYTES];
+    tt_text why = {0};
+    const uint32_t index = number & PACK_CODEC;
+    const tt_codec *codec = index > 0 ? tt_codec_at(index - 1) : NULL;
+    if (codec == NULL) {
+        return false;
+    }
+    const tt_codec_spec spec = {.codec = codec,
+                                .block = UINT32_C(1) << (number >> PACK_BLOCK & 15),
+                                .bits = number >> PACK_BITS & 15,
+                                .has_feedback = (number >> PACK_FEEDBACK & 1) != 0,
+                                .is_everywhere = (number >> PACK_WHERE & 1) != 0};
+    tt_codec_print(&spec, text); /* what has no text is no spec */
+    return tt_codec_parse(text, spec_out, &why) == TT_OK && tt_codec_pack(spec_out) == number;
 }

@@ -6,9 +6,9 @@
 #include "base/base.h"
 
 static const tt_codec *const codecs[] = {
-    &tt_codec_none,     &tt_codec_fp16, &tt_codec_bf16,   &tt_codec_fp8_e4m3,
-    &tt_codec_fp8_e5m2, &tt_codec_int8, &tt_codec_int4,   &tt_codec_qsgd,
-    &tt_codec_natural,  &tt_codec_sign, &tt_codec_onebit,
+    &tt_codec_none,   &tt_codec_fp16,    &tt_codec_bf16,     &tt_codec_fp8_e4m3, &tt_codec_fp8_e5m2,
+    &tt_codec_int8,   &tt_codec_int4,    &tt_codec_qsgd,     &tt_codec_natural,  &tt_codec_sign,
+    &tt_codec_onebit, &tt_codec_int8sum, &tt_codec_terngrad, &tt_codec_majority,
 };
 
 const tt_codec *tt_codec_at(size_t index)

@@ -23,6 +23,9 @@ extern const tt_codec tt_codec_qsgd;
 extern const tt_codec tt_codec_natural;
 extern const tt_codec tt_codec_sign;
 extern const tt_codec tt_codec_onebit;
+extern const tt_codec tt_codec_int8sum;
+extern const tt_codec tt_codec_terngrad;
+extern const tt_codec tt_codec_majority;
 
 /* The codec called `name`, or NULL. */
 const tt_codec *tt_codec_find(const char *name);

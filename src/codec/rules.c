@@ -157,6 +157,15 @@ static tt_status set_feedback(tt_rule_choice *choice, bool is_on, tt_text *why)
     return TT_OK;
 }
 
+/* where= of a rule, likewise. */
+static void set_where(tt_rule_choice *choice, tt_rule_where where)
+{
+    TT_DEBUG_ASSERT(choice->phase_count > 0);
+    for (uint32_t i = 0; i < choice->phase_count; i++) {
+        choice->phases[i].spec.is_everywhere = where == TT_RULE_ALL;
+    }
+}
+
 static tt_status read_codec(const char *text, tt_rule_choice *choice, tt_text *why)
 {
     TT_TRY(read_phases(text, choice, why));
@@ -167,6 +176,12 @@ static tt_status read_codec(const char *text, tt_rule_choice *choice, tt_text *w
     return TT_OK;
 }
 
+tt_status tt_rule_choice_parse(const char *text, tt_rule_choice *choice_out, tt_text *why)
+{
+    *choice_out = (tt_rule_choice){0};
+    return read_codec(text, choice_out, why);
+}
+
 static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text *why)
 {
     const tt_rule_term *codec = tt_rule_find(rule, TT_RULE_CODEC);
@@ -174,7 +189,6 @@ static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text 
     const tt_rule_term *where = tt_rule_find(rule, TT_RULE_WHERE);
     const tt_rule_term *dtype = tt_rule_find(rule, TT_RULE_DTYPE);
     choice->line = rule->line;
-    choice->where = where != NULL ? (tt_rule_where)where->number : TT_RULE_ACROSS;
     if (codec == NULL) {
         return refuse(why, "the rule has no codec; add codec=none to leave its tensors plain");
     }
@@ -183,6 +197,9 @@ static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text 
         tt_text_add(why, "no codec takes dtype=%s; codecs are for f32, f16 and bf16",
                     tt_dtype_name((tt_dtype)dtype->number));
         return TT_ERR_BAD_CONFIG;
+    }
+    if (where != NULL) {
+        set_where(choice, (tt_rule_where)where->number);
     }
     return feedback != NULL ? set_feedback(choice, feedback->number != 0, why) : TT_OK;
 }

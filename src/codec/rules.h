@@ -45,8 +45,7 @@ typedef struct tt_rule_phase {
 typedef struct tt_rule_choice {
     uint32_t index; /* of the rule, from 0; the number of rules: the codec for all others */
     uint32_t line;  /* in the text of rules; 0: it comes from no line */
-    tt_rule_where where;
-    bool is_plain; /* in every phase */
+    bool is_plain;  /* in every phase */
     uint32_t phase_count;
     tt_rule_phase phases[TT_RULE_PHASES_MAX]; /* steps ascend, from 0 */
 } tt_rule_choice;
@@ -65,6 +64,10 @@ tt_status tt_rules_create(const tt_rules_source *source, const tt_allocator *all
                           tt_rules **rules_out, tt_text *why);
 /* NULL is ignored. */
 void tt_rules_destroy(tt_rules *rules);
+
+/* A choice that no rule made: CODEC, or CODEC@STEP,CODEC@STEP... BAD_CONFIG: `why` says what is
+ * wrong with it. */
+tt_status tt_rule_choice_parse(const char *text, tt_rule_choice *choice_out, tt_text *why);
 
 /* NULL: the tensor is plain. `rules` NULL: all are; `name` NULL: it has none. */
 const tt_rule_choice *tt_rules_find(const tt_rules *rules, const char *name, uint64_t elements,

@@ -71,7 +71,7 @@ static void test_the_first_rule_decides_also_for_plain(void **state)
     tt_rules *rules = make("name=*.bias codec=none\nname=w.* codec=int4 where=all\n", "int8");
     assert_null(find(rules, "w.bias"));
     assert_string_equal(codec_of(find(rules, "w.x")), "int4");
-    assert_int_equal(find(rules, "w.x")->where, TT_RULE_ALL);
+    assert_true(find(rules, "w.x")->phases[0].spec.is_everywhere);
     assert_int_equal(find(rules, "w.x")->line, 2);
     assert_int_equal(find(rules, "w.x")->index, 1);
     assert_ptr_equal(find(rules, "w.x"), find(rules, "w.y"));
@@ -79,7 +79,7 @@ static void test_the_first_rule_decides_also_for_plain(void **state)
     assert_string_equal(codec_of(others), "int8");
     assert_int_equal(others->index, 2);
     assert_int_equal(others->line, 0);
-    assert_int_equal(others->where, TT_RULE_ACROSS);
+    assert_false(others->phases[0].spec.is_everywhere);
     tt_rules_destroy(rules);
 }
 

@@ -16,9 +16,10 @@ typedef struct tt_codec tt_codec;
 
 typedef struct tt_codec_spec {
     const tt_codec *codec;
-    uint32_t block;    /* elements that share a head, and are coded together */
-    uint32_t bits;     /* of one element, where that can be chosen */
-    bool has_feedback; /* keeps a residual */
+    uint32_t block;     /* elements that share a head, and are coded together */
+    uint32_t bits;      /* of one element, where that can be chosen */
+    bool has_feedback;  /* keeps a residual */
+    bool is_everywhere; /* also between ranks of one host; else between hosts only */
 } tt_codec_spec;
 
 #endif

@@ -125,6 +125,7 @@ void tt_claim_make(tt_claim *claim, const tt_request *request, uint32_t size)
     claim->prescale = request->prescale;
     claim->postscale = request->postscale;
     claim->salt = tt_claim_salt(request);
+    claim->codec = tt_claim_codec(request);
     claim->name[0] = 0;
     if (request->shape[0] == 0) {
         memset(claim->shape, 0, sizeof(claim->shape));
@@ -215,6 +216,9 @@ void tt_claim_tell(tt_text *text, const tt_claim *claim)
     }
     if ((claim->form & CLAIM_TUNED) != 0) {
         tt_text_add(text, " under a tuned TUTTI_FUSE");
+    }
+    if (claim->codec != 0) {
+        tt_scheme_tell(text, claim->codec);
     }
     if (claim->prescale != 1.0 || claim->postscale != 1.0) {
         tt_text_add(text, " scaled by %g and %g", claim->prescale, claim->postscale);

@@ -24,6 +24,7 @@ typedef struct tt_claim {
     uint64_t count;
     double prescale, postscale;
     uint64_t salt;                 /* of set creation; of reducescatter: hash of the counts */
+    uint64_t codec;                /* see aggregate/scheme.h; 0: none was asked for */
     uint8_t shape[TT_SHAPE_BYTES]; /* see tt_shape_write; zeros: not given */
     char name[TT_NAME_BYTES];
 } tt_claim;
@@ -42,7 +43,7 @@ enum {
 };
 enum { CLAIM_FIXED_BYTES = offsetof(tt_claim, name) };
 
-_Static_assert(CLAIM_FIXED_BYTES == 72, "tt_claim is a wire format");
+_Static_assert(CLAIM_FIXED_BYTES == 80, "tt_claim is a wire format");
 _Static_assert(sizeof(tt_claim) <= TT_ERROR_BYTES, "an outgoing frame holds a claim");
 
 /* The fields of a request's claim. */
@@ -56,7 +57,16 @@ static inline uint8_t tt_claim_form(const tt_request *request)
 static inline uint64_t tt_claim_salt(const tt_request *request)
 {
     const tt_program *program = request->program;
-    return program == NULL ? request->salt : tt_hash64_mix(request->salt, program->number);
+    return program == NULL || program->scheme != NULL
+               ? request->salt
+               : tt_hash64_mix(request->salt, program->number);
+}
+/* A recipe's claim adds which phase of the scheme runs: if ranks differ in how often they have
+ * called a tensor, the call fails with a mismatch before data are exchanged. */
+static inline uint64_t tt_claim_codec(const tt_request *request)
+{
+    const tt_program *program = request->program;
+    return program == NULL || program->scheme == NULL ? 0 : program->scheme->code;
 }
 static inline uint8_t tt_claim_collective(const tt_request *request)
 {

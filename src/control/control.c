@@ -524,6 +524,7 @@ void tt_control_destroy(tt_control *control)
     tt_notice_release_all(control);
     tt_op_release_all(control); /* sets held idle ones */
     tt_recipes_fini(control);
+    tt_feedback_release_all(control);
     tt_flow_fini(&control->flow);
     tt_pace_fini(control);
     tt_platform_release(platform, control->host_of, control->world.size * sizeof(uint32_t));

@@ -28,6 +28,8 @@
 #include "aggregate/aggregate.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "control/coded/state.h"
+#include "control/counters.h"
 #include "negotiate/negotiate.h"
 #include "platform/platform.h"
 #include "tune/tune.h"
@@ -115,10 +117,12 @@ typedef struct tt_request {
     bool is_tuned;     /* control's, from submission: see CLAIM_TUNED */
     uint64_t count;
     double prescale, postscale;
-    uint32_t root;             /* or peer; member of the set, or TT_ANY_SOURCE */
-    uint32_t segment_bytes;    /* longest frame; control's, from submission */
-    uint64_t salt;             /* more that must be equal on all ranks (rank list of a new set) */
-    const tt_program *program; /* stages of an unnamed all-reduce; borrowed. NULL: one exchange */
+    uint32_t root;          /* or peer; member of the set, or TT_ANY_SOURCE */
+    uint32_t segment_bytes; /* longest frame; control's, from submission */
+    uint64_t salt;          /* more that must be equal on all ranks (rank list of a new set) */
+    /* Borrowed; NULL: one exchange of the data as they are. Steps of an unnamed all-reduce; or the
+     * first phase of a scheme (aggregate/scheme.h), of which control selects the current one. */
+    const tt_program *program;
 
     uint32_t set, tag; /* tag: of send and receive; up to TT_TAG_MAX */
     int *source_out;   /* of a receive: the member whose message it takes; NULL: not reported */
@@ -126,6 +130,7 @@ typedef struct tt_request {
     const char *name;  /* or NULL: matched by order; of up to 255 bytes */
     const char *group; /* or NULL; with a name: one of group_size that are one ticket */
     uint32_t group_size;
+    uint64_t key; /* of a declared call, unique on this rank: its residuals, if it has no name */
     bool is_join; /* no call: this rank joins; `root` is the last one's member number then */
     tt_about about;
     const void *input;
@@ -178,6 +183,7 @@ typedef enum tt_span_kind {
     TT_SPAN_QUEUE,     /* until its turn */
     TT_SPAN_WAIT,      /* until all members had begun it */
     TT_SPAN_EXCHANGE,
+    TT_SPAN_CODE, /* how long coding took in all, at the end of the exchange that it overlaps */
 } tt_span_kind;
 
 typedef struct tt_trace_event {
@@ -277,21 +283,6 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
 /* Elements the output of `request` holds on this rank of a set of `size`; uneven: 0. */
 uint64_t tt_request_output_count(const tt_request *request, uint32_t self, uint32_t size);
 
-typedef struct tt_control_counters {
-    uint64_t ops_finished, ops_failed;
-    uint64_t frames_received, frames_dropped;
-    uint64_t bundles, packed_bytes; /* batches of small named tensors */
-    uint64_t launched;              /* ops that an engine was given */
-    uint64_t queued_ns;             /* sums over ops: from submission to the beginning */
-    uint64_t negotiation_ns;        /* of tickets, from submission until agreed */
-    uint64_t waiting_ns;            /* from the beginning until a frame of each partner arrived */
-    uint64_t exchange_ns;           /* from there to the end */
-    uint64_t held, demanded; /* gradients that waited for credit; that began on a peer's demand */
-    uint64_t overtaken;      /* ops that began after one that was submitted later */
-    uint64_t busy_ns;        /* time with a gradient in flight */
-    uint64_t gradient_bytes; /* of gradients that succeeded */
-    uint64_t copy_ns;        /* of small tensors into bundles and out of them */
-} tt_control_counters;
 tt_control_counters tt_control_count(const tt_control *control);
 /* Of the set's negotiator; NULL: it has none. */
 const tt_negotiate_counters *tt_control_set_count(const tt_control *control, uint32_t set,

@@ -14,6 +14,7 @@
 #include "aggregate/aggregate.h"
 #include "base/assert.h"
 #include "base/text.h"
+#include "control/coded/feedback.h"
 #include "control/control.h"
 #include "control/op.h"
 #include "control/outgoing.h"
@@ -109,6 +110,7 @@ struct tt_control {
     tt_status shut_down; /* negative: no more requests are accepted */
     char shut_down_text[TT_ERROR_BYTES];
     tt_pace pace;
+    tt_feedbacks feedbacks;
     uint64_t fuse_bytes; /* now; config.fuse_bytes unless it is tuned */
     tt_control_counters counters;
 };

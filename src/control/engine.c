@@ -73,7 +73,7 @@ static bool can_launch(const tt_set *set, uint32_t kind, const tt_claim *claim)
     tt_platform *platform = set->control->platform;
     const bool is_out = set->size == 1 || (set->id & TT_SET_KEYED) != 0 ||
                         (claim->form & CLAIM_UNEVEN) != 0 || claim->count == 0 ||
-                        claim->collective == TT_BARRIER ||
+                        claim->collective == TT_BARRIER || claim->codec != 0 ||
                         !tt_redop_is_elementwise((tt_redop)claim->redop);
     if (platform->ops->can_launch == NULL || is_out) {
         return false;

@@ -164,6 +164,7 @@ void tt_op_release_all(tt_control *control)
         tt_op *op = control->ops[i];
         TT_ASSERT(op->phase == OP_FREE);
         tt_exec_fini(&op->exec);
+        tt_platform_release(platform, op->exec.coding, sizeof(tt_coded_run));
         if (op->room != NULL) {
             tt_platform_release(platform, op->room, op->room->bytes);
         }
@@ -202,14 +203,17 @@ static void give_back(tt_op *op, tt_status status)
     }
 }
 
-/* Return its slots, credit and urgency. */
-static void release(tt_op *op)
+/* Return its slots, credit, urgency and residuals. */
+static void release(tt_op *op, tt_status status)
 {
     if (op->exec.slots != NULL) {
         tt_exec_trim_slots(&op->exec);
     }
     tt_pace_over(op);
     TT_DEBUG_ASSERT(!op->is_running);
+    if ((op->recipe->traits & TRAIT_CODED) != 0) {
+        tt_feedback_settle(op, status);
+    }
     op->has_views = op->is_at_engine = false;
     op->reported_after_ns = 0;
     if (op->stall_text != NULL) {
@@ -232,7 +236,7 @@ void tt_op_end(tt_op *op, tt_status status)
     }
     if ((op->recipe->traits & TRAIT_BRIEF) == 0 || op->paced.short_bytes > 0 ||
         op->submitted_ns != 0) {
-        release(op);
+        release(op, status);
     }
     TT_DEBUG_ASSERT(!op->is_counted && !op->is_extra && !op->is_running);
     give_back(op, status);

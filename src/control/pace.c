@@ -61,9 +61,14 @@ static bool is_gradient(const tt_op *op)
            op->set->size > 1 && op->request->urgency < TT_URGENCY_ACTIVATION / 2;
 }
 
+/* As they are sent. */
 static uint64_t bytes_of(const tt_op *op)
 {
-    return op->request->count * tt_dtype_bytes(op->request->dtype);
+    const tt_request *request = op->request;
+    if ((op->recipe->traits & TRAIT_CODED) != 0) {
+        return tt_codec_wire_bytes(request->program->codec, request->count);
+    }
+    return request->count * tt_dtype_bytes(request->dtype);
 }
 
 /* The clock was read at its submission, or just now. */

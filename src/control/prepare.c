@@ -153,6 +153,67 @@ static tt_status check_adasum(const tt_request *request, uint32_t size, tt_text 
     return TT_OK;
 }
 
+/* Adds "codec int8:block=512,ef=on ": the beginning of a refusal. */
+static void add_codec(tt_text *text, const tt_scheme *scheme)
+{
+    char words[TT_CODEC_TEXT_BYTES];
+    const tt_codec_spec *spec = NULL;
+    for (uint32_t i = 0; i < scheme->phase_count && spec == NULL; i++) {
+        spec = scheme->phases[i].program.codec;
+    }
+    TT_ASSERT(spec != NULL);
+    tt_codec_print(spec, words);
+    tt_text_add(text, "codec %s ", words);
+}
+
+static bool is_summable(const tt_scheme *scheme)
+{
+    bool has_one = false;
+    for (uint32_t i = 0; i < scheme->phase_count; i++) {
+        has_one = has_one || (tt_codec_traits(&scheme->phases[i].spec) & TT_CODEC_SUMMABLE) != 0;
+    }
+    return has_one;
+}
+
+static tt_status check_codec(const tt_request *request, uint32_t size, tt_text *text)
+{
+    const tt_scheme *scheme = request->program->scheme;
+    const tt_dtype dtype = request->dtype;
+    const tt_collective collective = request->collective;
+    const bool is_copy = collective == TT_ALLGATHER || collective == TT_BROADCAST;
+    const bool keeps_state = scheme->keeps_state && (!is_copy || scheme->phase_count > 1);
+    const bool is_sum = is_copy || request->redop == TT_SUM || request->redop == TT_AVERAGE;
+    if (!is_copy && collective != TT_ALLREDUCE && collective != TT_REDUCESCATTER) {
+        add_codec(text, scheme);
+        tt_text_add(text,
+                    "is for allreduce, reducescatter, allgather and broadcast, not for %s; leave "
+                    "the codec out",
+                    tt_collective_name(collective));
+    } else if (is_copy && request->is_uneven) {
+        add_codec(text, scheme);
+        tt_text_add(text, "needs parts of equal length; give no counts, or leave the codec out");
+    } else if (dtype != TT_F32 && dtype != TT_F16 && dtype != TT_BF16) {
+        add_codec(text, scheme);
+        tt_text_add(text,
+                    "takes f32, f16 and bf16, not %s; convert the tensor or leave the codec out",
+                    tt_dtype_name(dtype));
+    } else if (!is_sum) {
+        add_codec(text, scheme);
+        tt_text_add(text, "works with sum and average, not with %s; leave the codec out",
+                    tt_redop_name(request->redop));
+    } else if (collective == TT_ALLREDUCE && size > TT_CODEC_RANKS_MAX && is_summable(scheme)) {
+        add_codec(text, scheme);
+        tt_text_add(text, "adds up at most %d ranks, the process set has %u; use int8",
+                    (int)TT_CODEC_RANKS_MAX, size);
+    } else if (keeps_state && request->name == NULL && request->key == 0) {
+        add_codec(text, scheme);
+        tt_text_add(text,
+                    "keeps state of its tensor; give the call a name, declare it, or use ef=off "
+                    "and a single codec");
+    }
+    return text->length == 0 ? TT_OK : TT_ERR_BAD_ARGUMENT;
+}
+
 static tt_status check_any_source(const tt_request *request, uint32_t size, tt_text *text)
 {
     if (request->collective == TT_SEND) {
@@ -188,6 +249,9 @@ tt_status tt_request_check(const tt_request *request, uint32_t self, uint32_t si
     }
     if (is_reduction(request->collective) && request->redop == TT_ADASUM) {
         TT_TRY(check_adasum(request, size, text));
+    }
+    if (request->program != NULL && request->program->scheme != NULL) {
+        TT_TRY(check_codec(request, size, text));
     }
     if (is_pair(request->collective) && request->root == TT_ANY_SOURCE) {
         TT_TRY(check_any_source(request, size, text));
@@ -256,6 +320,7 @@ uint32_t tt_op_program(const tt_control *control, const tt_set *set, const tt_re
     const tt_control_config *config = &control->config;
     const bool is_pair = (traits & TRAIT_PAIR) != 0;
     const bool is_barrier = request->collective == TT_BARRIER;
+    const bool has_steps = request->program != NULL && request->program->scheme == NULL;
     const uint32_t element_bytes = is_barrier ? 1 : (uint32_t)tt_dtype_bytes(request->dtype);
     tt_program_input input = {
         .problem =
@@ -275,11 +340,15 @@ uint32_t tt_op_program(const tt_control *control, const tt_set *set, const tt_re
                 .is_uneven = request->is_uneven,
                 .is_steady = is_steady(control, set, request, traits),
                 .topology = is_pair ? NULL : &set->topology,
+                .codec = tt_program_codec(request->program, set->size, &set->topology),
+                .owner_block = request->program != NULL && request->program->scheme != NULL
+                                   ? request->program->scheme->block
+                                   : 0,
             },
         .eager_bytes_max = control->flow.eager_bytes_max,
         .by_engine = !is_pair && tt_engine_takes(set, request, traits),
         .exchanges_counts = exchanges_counts(request),
-        .program = request->program,
+        .program = has_steps ? request->program : NULL,
     };
     TT_ASSERT(input.problem.self < input.problem.size);
     input.preferred = preferred(control, set, &input.problem);
@@ -358,9 +427,12 @@ static tt_status output_reserve(tt_op *op, uint64_t count, tt_text *text)
 
 /* ---- the input ---- */
 
-static bool scales(const tt_request *request)
+/* Coding multiplies by itself. */
+static bool scales(const tt_op *op)
 {
-    return is_reduction(request->collective) && request->prescale != 1.0 && !request->is_identity;
+    const tt_request *request = op->request;
+    return is_reduction(request->collective) && request->prescale != 1.0 && !request->is_identity &&
+           (op->recipe->traits & TRAIT_CODED) == 0;
 }
 
 static bool copies(const tt_request *request)
@@ -372,7 +444,7 @@ static bool copies(const tt_request *request)
 static const uint8_t *prepared_input(const tt_op *op)
 {
     const tt_request *request = op->request;
-    if (!scales(request) && !copies(request)) {
+    if (!scales(op) && !copies(request)) {
         return request->input;
     }
     return request->collective == TT_ALLREDUCE ? request->output : op->work;
@@ -384,7 +456,7 @@ static tt_status prepare_input(tt_op *op)
 {
     const tt_request *request = op->request;
     const bool is_apart = request->collective != TT_ALLREDUCE;
-    if (!scales(request) && !copies(request)) {
+    if (!scales(op) && !copies(request)) {
         return TT_OK;
     }
     const uint64_t count = tt_request_input_count(request, op->self, op->size);
@@ -398,7 +470,7 @@ static tt_status prepare_input(tt_op *op)
     }
     TT_DEBUG_ASSERT(!is_apart || op->work_bytes >= bytes);
     tt_scale(request->dtype, is_apart ? op->work : request->output, request->input, count,
-             scales(request) ? request->prescale : 1.0);
+             scales(op) ? request->prescale : 1.0);
     return TT_OK;
 }
 
@@ -638,20 +710,28 @@ static tt_status complete_late(tt_op *op, const tt_stage *stage, tt_text *text)
     return TT_OK;
 }
 
-static void *buffer_of(const tt_op *op, uint8_t which)
+/* `offset` is of WORK. */
+static void *buffer_of(const tt_op *op, uint8_t which, uint64_t offset)
 {
     switch ((tt_stage_buffer)which) {
     case TT_RUN_INPUT: /* never written through */
         return (void *)(uintptr_t)prepared_input(op);
     case TT_RUN_OUTPUT:
         return op->request->output;
-    case TT_RUN_WORK:
-        return op->work;
+    case TT_RUN_WORK: /* there may be none, for no elements */
+        return op->work != NULL ? (uint8_t *)op->work + offset : NULL;
     case TT_RUN_NONE:
         break;
     }
     TT_ASSERT(false); /* stages of this kind have their own buffers */
     return NULL;
+}
+
+/* Is this the first stage behind those that gather facts about the call? */
+static bool is_first_data(const tt_op *op)
+{
+    const uint8_t before = op->stage > 0 ? op->recipe->stages[op->stage - 1].kind : TT_STAGE_PLACES;
+    return before == TT_STAGE_PLACES || before == TT_STAGE_COUNTS;
 }
 
 static tt_status prepare_data(tt_op *op, const tt_stage *stage, tt_text *text)
@@ -664,11 +744,14 @@ static tt_status prepare_data(tt_op *op, const tt_stage *stage, tt_text *text)
         stage->kind == TT_STAGE_LAUNCH) { /* else it was done before the first stage */
         TT_TRY(prepare_buffers(op, text));
     }
-    if (stage->from == TT_RUN_WORK || stage->to == TT_RUN_WORK) {
-        TT_TRY(work_reserve(op, stage->problem.bytes));
+    if ((op->recipe->traits & TRAIT_CODED) != 0 && is_first_data(op)) {
+        TT_TRY(tt_feedback_prepare(op, text));
     }
-    op->exec.input = buffer_of(op, stage->from);
-    op->exec.output = buffer_of(op, stage->to);
+    if (stage->from == TT_RUN_WORK || stage->to == TT_RUN_WORK) {
+        TT_TRY(work_reserve(op, stage->work_bytes));
+    }
+    op->exec.input = buffer_of(op, stage->from, stage->from_offset);
+    op->exec.output = buffer_of(op, stage->to, stage->to_offset);
     return TT_OK;
 }
 

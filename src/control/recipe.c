@@ -303,6 +303,9 @@ static void claim_of(const tt_control *control, const tt_set *set, const tt_requ
 {
     tt_claim_make(claim_out, request, set->size);
     claim_out->salt = tt_op_salt(control, claim_out->salt, request->segment_bytes);
+    if (claim_out->codec != 0) {
+        claim_out->codec = tt_scheme_code_in(request->program);
+    }
     if (request->name != NULL) {
         const size_t length = strnlen(request->name, sizeof(claim_out->name) - 1);
         memcpy(claim_out->name, request->name, length);
@@ -348,8 +351,18 @@ static bool is_straight(const tt_recipe *recipe, const tt_request *request)
 {
     const tt_stage *first = &recipe->stages[0];
     return recipe->stage_count == 1 && first->kind == TT_STAGE_EXCHANGE && !first->is_late &&
-           first->from == TT_RUN_INPUT && first->to == TT_RUN_OUTPUT && request->prescale == 1.0 &&
+           first->problem.codec == NULL && first->from == TT_RUN_INPUT &&
+           first->to == TT_RUN_OUTPUT && request->prescale == 1.0 &&
            request->collective != TT_ALLTOALL && request->redop != TT_AVERAGE;
+}
+
+static bool is_coded(const tt_recipe *recipe)
+{
+    bool has_codec = false;
+    for (uint32_t i = 0; i < recipe->stage_count; i++) {
+        has_codec = has_codec || recipe->stages[i].problem.codec != NULL;
+    }
+    return has_codec;
 }
 
 /* Traits that follow from the stages. */
@@ -365,7 +378,7 @@ static uint16_t derived_traits(const tt_recipe *recipe, const tt_request *reques
         first->kind == TT_STAGE_PLACES && recipe->stages[1].problem.bytes < LONG_BYTES_MIN;
     return (uint16_t)((is_brief ? TRAIT_BRIEF : 0) |
                       (is_straight(recipe, request) ? TRAIT_STRAIGHT : 0) |
-                      (is_launch ? TRAIT_ENGINE : 0) |
+                      (is_launch ? TRAIT_ENGINE : 0) | (is_coded(recipe) ? TRAIT_CODED : 0) |
                       (is_flat && (is_brief || is_launch || is_short_place) ? TRAIT_SAMPLED : 0));
 }
 
@@ -442,7 +455,7 @@ static bool takes(const tt_recipe *recipe, const tt_request *request)
 TT_INLINE bool is_special(const tt_request *request)
 {
     const bool is_pair = request->collective == TT_SEND || request->collective == TT_RECEIVE;
-    return request->name != NULL || is_pair ||
+    return request->name != NULL || is_pair || request->program != NULL ||
            ((uint32_t)request->objection | (uint32_t)request->about | request->is_join |
             request->is_uneven) != 0;
 }

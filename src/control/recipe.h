@@ -54,6 +54,7 @@ enum {
     TRAIT_SAMPLED = 512,   /* so short that only one call in many is timed */
     TRAIT_STRAIGHT = 1024, /* one exchange directly on the caller's buffers */
     TRAIT_BARREN = 2048,   /* has no stages: this rank objects to the call */
+    TRAIT_CODED = 4096,    /* its data are sent coded */
 };
 
 /* What a request asks for, as its first fields: calls with the same key, set, name and shape share

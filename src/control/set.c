@@ -128,6 +128,7 @@ void tt_set_destroy(tt_control *control, tt_set *set)
     tt_order_destroy(control, set->agreed);
     tt_order_forget(control, &set->calls);
     tt_recipe_forget_set(control, set);
+    tt_feedback_forget_set(control, set);
     tt_platform_release(platform, set->members, set->size * sizeof(uint32_t));
     tt_platform_release(platform, set->member_of, control->world.size * sizeof(uint32_t));
     tt_platform_release(platform, set->topology_memory, topology_bytes(set->size));

@@ -125,8 +125,10 @@ void tt_op_submit(tt_control *control, tt_set *set, tt_request *request,
                   const tt_standing *standing, const tt_failure *objection)
 {
     TT_DEBUG_ASSERT(objection == NULL || objection->status < 0);
+    const bool is_bound = request->program == NULL || request->program->scheme == NULL ||
+                          tt_feedback_bind(control, set, request) == TT_OK;
     tt_recipe *recipe =
-        objection == NULL ? tt_recipe_of(control, set, request, standing->space) : NULL;
+        objection == NULL && is_bound ? tt_recipe_of(control, set, request, standing->space) : NULL;
     if (recipe == NULL) {
         recipe = tt_recipe_barren(control, set, request, standing->space);
     }
@@ -183,6 +185,9 @@ void tt_request_submit_again(tt_control *control, tt_request *request)
     }
     const tt_failure objection = {.status = status, .text = text.bytes};
     if (request->name != NULL && !is_pair) {
+        if (status == TT_OK && request->program != NULL && request->program->scheme != NULL) {
+            (void)tt_feedback_learn(control, request->program->scheme); /* else with its op */
+        }
         tt_name_submit(control, set, request, status != TT_OK ? &objection : NULL);
         return;
     }

@@ -47,6 +47,18 @@ void tt_op_hear(tt_op *op, uint32_t member)
     }
 }
 
+/* Coding overlaps with the exchange, lane by lane: its time is shown as one span. */
+static void trace_coding(const tt_op *op)
+{
+    const tt_tracer *tracer = op->control->tracer;
+    const uint64_t spent_ns = op->exec.coding->spent_ns;
+    const tt_trace_event event = {.request = op->request,
+                                  .span = TT_SPAN_CODE,
+                                  .begin_ns = op->begun_ns - tt_min_u64(spent_ns, op->begun_ns),
+                                  .end_ns = op->begun_ns};
+    tracer->took(tracer->owner, &event);
+}
+
 void tt_op_clock_stage(tt_op *op, const tt_stage *stage)
 {
     TT_DEBUG_ASSERT(op->weight > 0 || op->control->tracer != NULL);
@@ -64,6 +76,10 @@ void tt_op_clock_stage(tt_op *op, const tt_stage *stage)
         tt_op_clock(op, TT_SPAN_WAIT, op->heard_ns, &counters->waiting_ns);
     }
     tt_op_clock(op, TT_SPAN_EXCHANGE, NOW, &counters->exchange_ns);
+    if (op->control->tracer != NULL && (op->recipe->traits & TRAIT_CODED) != 0 &&
+        op->stage + 1 == op->recipe->stage_count) {
+        trace_coding(op);
+    }
 }
 
 void tt_op_tell_stall(tt_op *op, const char *who)

@@ -17,9 +17,15 @@ typedef struct coded_rank {
     tt_platform *platform;
     tt_flow flow;
     tt_exec exec;
-    tt_stage stage;
+    tt_stage stages[TT_STAGES_MAX];
+    uint32_t stage_count, at; /* stages, and the one that runs */
+    uint8_t *work;            /* memory of a run's own */
     tt_coding coding;
-    uint64_t op; /* of the call that began last */
+    const void *input;  /* of the run */
+    void *output;       /* likewise */
+    uint8_t *arena;     /* shared input, then shared output; or NULL */
+    size_t arena_bytes; /* of each */
+    uint64_t op;        /* of the call that began last */
     bool is_over;
     tt_status status;
     uint32_t culprit;
@@ -32,24 +38,52 @@ struct coded_job {
     uint32_t members[CODED_RANKS_MAX];
     coded_rank ranks[CODED_RANKS_MAX];
     coded_call call;
+    tt_topology topology;
+    uint32_t local_of[CODED_RANKS_MAX], host_first[CODED_RANKS_MAX + 1];
+    uint32_t host_members[CODED_RANKS_MAX];
+    tt_fact facts[CODED_RANKS_MAX];
     coded_buffers *buffers;
     uint64_t op; /* of the call that runs */
     coded_tamper *tamper;
     void *user;
 };
 
-tt_codec_draw coded_draw(uint32_t rank)
+/* ---- stages ---- */
+
+static void *buffer_of(const coded_rank *self, uint8_t which, uint64_t offset)
 {
-    return (tt_codec_draw){.seed = 1000 + 77 * rank, .tensor = 3, .occurrence = 5};
+    if (which == TT_RUN_WORK) {
+        return self->work + offset;
+    }
+    return which == TT_RUN_INPUT ? (void *)(uintptr_t)self->input : self->output;
+}
+
+static void stage_begin(coded_rank *self)
+{
+    tt_exec *exec = &self->exec;
+    const tt_stage *stage = &self->stages[self->at];
+    exec->stage = stage;
+    exec->input = buffer_of(self, stage->from, stage->from_offset);
+    exec->output = buffer_of(self, stage->to, stage->to_offset);
+    exec->identity = (tt_head){
+        .kind = TT_FRAME_DATA, .op = self->op, .stage = (uint16_t)self->at, .descriptor = 1};
+    exec->divisor = stage->problem.redop == TT_AVERAGE ? stage->problem.size : 1;
+    const tt_status status = tt_exec_start(exec);
+    TT_ASSERT(status == TT_OK);
 }
 
 /* ---- the machine ---- */
 
-/* Note the end. */
+/* Begin the next stage, or note the end. */
 static void settle(coded_rank *self)
 {
     tt_exec *exec = &self->exec;
     const bool has_begun = self->op == self->job->op;
+    while (!self->is_over && has_begun && !exec->is_running && exec->status == TT_OK &&
+           self->at + 1 < self->stage_count) {
+        self->at++;
+        stage_begin(self);
+    }
     if (self->is_over || !has_begun || (exec->is_running && exec->status == TT_OK)) {
         return;
     }
@@ -63,7 +97,15 @@ static void settle(coded_rank *self)
 
 static bool is_running(const coded_rank *self, const tt_head *head)
 {
-    return !self->is_over && self->exec.is_running && head->op == self->op;
+    return !self->is_over && self->exec.is_running && head->op == self->op &&
+           head->stage == self->at;
+}
+
+/* Is it of a call or stage that has not begun here? */
+static bool is_early(const coded_rank *self, const tt_head *head)
+{
+    return head->op > self->op ||
+           (head->op == self->op && !self->is_over && head->stage > self->at);
 }
 
 static void *data_frame(coded_rank *self, uint32_t peer, const tt_head *head, const void *payload)
@@ -71,7 +113,7 @@ static void *data_frame(coded_rank *self, uint32_t peer, const tt_head *head, co
     if (is_running(self, head)) {
         return tt_exec_frame(&self->exec, peer, head, payload);
     }
-    if (head->op > self->op) { /* only eager frames come before this rank's grant */
+    if (is_early(self, head)) { /* only eager frames come before this rank's grant */
         const tt_status status = tt_flow_park(&self->flow, peer, head, payload);
         TT_ASSERT(status == TT_OK);
     } else if ((head->flags & TT_FLAG_EAGER) != 0) {
@@ -83,12 +125,13 @@ static void *data_frame(coded_rank *self, uint32_t peer, const tt_head *head, co
 static void signal_frame(coded_rank *self, uint32_t peer, const tt_head *head)
 {
     if (head->kind == TT_FRAME_CREDIT) {
-        if (tt_flow_credit(&self->flow, peer, head->argument) && self->exec.is_running) {
+        if (tt_flow_credit(&self->flow, peer, head->argument) && self->exec.is_running &&
+            self->exec.is_blocked) {
             tt_exec_retry(&self->exec);
         }
     } else if (!is_running(self, head)) {
         const tt_status status =
-            head->op > self->op ? tt_flow_note(&self->flow, peer, head) : TT_OK;
+            is_early(self, head) ? tt_flow_note(&self->flow, peer, head) : TT_OK;
         TT_ASSERT(status == TT_OK);
     } else if (head->kind == TT_FRAME_GRANT) {
         tt_exec_granted(&self->exec, peer, head->argument);
@@ -154,17 +197,12 @@ static void on_timer(void *machine)
         .owner_residual = buffers->owner_residual,
         .owner_residual_out = buffers->owner_residual_out,
     };
-    exec->stage = &self->stage;
     exec->flow = &self->flow;
     exec->members = self->job->members;
-    exec->input = buffers->input;
-    exec->output = buffers->output;
     exec->coding = &self->coding;
-    exec->identity = (tt_head){.op = self->op, .descriptor = 1};
-    exec->divisor = self->job->call.redop == TT_AVERAGE ? self->job->config.size : 1;
     self->flow.urgency_top = self->job->config.is_rushed ? 1 : 0;
-    const tt_status status = tt_exec_start(exec);
-    TT_ASSERT(status == TT_OK);
+    self->at = 0;
+    stage_begin(self);
     settle(self);
 }
 
@@ -179,12 +217,11 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
 static bool on_step(void *machine)
 {
     coded_rank *self = machine;
-    bool is_more = false;
     if (!self->is_over && self->exec.is_running && self->exec.has_work) {
-        is_more = tt_exec_step(&self->exec);
+        (void)tt_exec_step(&self->exec);
         settle(self);
     }
-    return is_more && !self->is_over;
+    return !self->is_over && self->exec.is_running && self->exec.has_work;
 }
 
 static const tt_machine_ops machine_ops = {.frame = on_frame,
@@ -264,11 +301,22 @@ coded_job *coded_job_create(const coded_config *config)
     return job;
 }
 
+static void arena_release(coded_rank *rank)
+{
+    if (rank->arena != NULL) {
+        rank->platform->ops->release(rank->platform, TT_MEMORY_SHARED, rank->arena,
+                                     2 * rank->arena_bytes);
+        rank->arena = NULL;
+    }
+}
+
 bool coded_job_destroy(coded_job *job)
 {
     for (uint32_t i = 0; i < job->config.size; i++) {
+        arena_release(&job->ranks[i]);
         tt_exec_fini(&job->ranks[i].exec);
         tt_flow_fini(&job->ranks[i].flow);
+        free(job->ranks[i].work);
     }
     const bool is_clean = tt_shuffle_destroy(job->shuffle);
     free(job);
@@ -288,33 +336,151 @@ uint64_t coded_job_allocations(const coded_job *job)
 
 /* ---- calls ---- */
 
+static bool is_shared(const coded_job *job, uint32_t rank)
+{
+    return (job->config.shared_pattern >> rank & 1) != 0;
+}
+
+static void plan_hosts(coded_job *job, const coded_hosts *hosts)
+{
+    uint32_t placed = 0;
+    TT_ASSERT(hosts->size == job->config.size);
+    for (uint32_t host = 0; host < hosts->host_count; host++) {
+        job->host_first[host] = placed;
+        for (uint32_t r = 0; r < hosts->size; r++) {
+            if (hosts->host_of[r] == host) {
+                job->local_of[r] = placed - job->host_first[host];
+                job->host_members[placed++] = r;
+            }
+        }
+    }
+    job->host_first[hosts->host_count] = placed;
+    job->topology = (tt_topology){.host_count = hosts->host_count,
+                                  .rail_count = hosts->rail_count,
+                                  .host_of = job->call.hosts->host_of,
+                                  .local_of = job->local_of,
+                                  .host_first = job->host_first,
+                                  .host_members = job->host_members,
+                                  .has_views = true};
+}
+
+/* Shared memory for the rank's buffers, or for its staging slots. */
+static void plan_memory(coded_rank *rank)
+{
+    tt_platform *platform = rank->platform;
+    const size_t bytes = rank->stages[0].problem.bytes;
+    arena_release(rank);
+    if (!is_shared(rank->job, rank->rank)) {
+        const tt_status status =
+            tt_exec_reserve_slots(&rank->exec, rank->stages[0].plan.slot_bytes);
+        TT_ASSERT(status == TT_OK);
+        return;
+    }
+    rank->arena_bytes = tt_round_up(bytes > 0 ? bytes : 1, 64);
+    rank->arena = platform->ops->allocate(platform, TT_MEMORY_SHARED, 2 * rank->arena_bytes);
+    TT_ASSERT(rank->arena != NULL);
+}
+
+static tt_place place_of(const coded_rank *rank, const void *memory, size_t bytes)
+{
+    tt_place place;
+    const bool is_found = rank->platform->ops->locate(rank->platform, memory, bytes, &place);
+    TT_ASSERT(is_found);
+    return place;
+}
+
+/* The buffers of a run, and where others find them. */
+static void place_buffers(coded_rank *rank, const coded_buffers *buffers)
+{
+    tt_fact *fact = &rank->job->facts[rank->rank];
+    rank->input = buffers->input;
+    rank->output = buffers->output;
+    if (!coded_has_rails(&rank->job->call)) {
+        return;
+    }
+    const void *memory[2] = {rank->exec.slots, rank->exec.slots};
+    size_t bytes = rank->exec.slots_bytes;
+    if (is_shared(rank->job, rank->rank)) {
+        bytes = rank->arena_bytes;
+        memory[0] = rank->arena;
+        memory[1] = rank->arena + (rank->output == rank->input ? 0 : bytes);
+        memcpy(rank->arena, buffers->input, rank->stages[0].problem.bytes);
+        rank->input = memory[0];
+        rank->output = (void *)(uintptr_t)memory[1];
+    }
+    *fact = (tt_fact){.is_shared = is_shared(rank->job, rank->rank),
+                      .region = place_of(rank, memory[0], bytes).region,
+                      .input_offset = place_of(rank, memory[0], bytes).offset,
+                      .output_offset = place_of(rank, memory[1], bytes).offset};
+    TT_ASSERT(place_of(rank, memory[1], bytes).region == fact->region);
+    if (rank->rank + 1 == rank->job->config.misplaced) {
+        fact->region += 1000;
+    }
+}
+
+/* Parts and places are known: the stage is complete. */
+static void plan_exchange(coded_rank *rank, const tt_program_input *input)
+{
+    const coded_call *call = &rank->job->call;
+    tt_stage *stage = &rank->stages[0];
+    *stage = (tt_stage){.kind = TT_STAGE_EXCHANGE, .to = TT_RUN_OUTPUT, .problem = input->problem};
+    stage->problem.part_offsets = call->part_offsets;
+    stage->problem.is_uneven = call->part_offsets != NULL;
+    stage->problem.facts = rank->job->facts;
+    stage->algorithm = tt_algorithm_choose(&stage->problem, NULL);
+    tt_stage_plan(stage, input->eager_bytes_max);
+    rank->stage_count = 1;
+}
+
+static void plan(coded_rank *rank)
+{
+    const coded_config *config = &rank->job->config;
+    const coded_call *call = &rank->job->call;
+    const uint32_t width = (uint32_t)tt_dtype_bytes(call->dtype);
+    const bool has_rails = coded_has_rails(call);
+    const tt_program_input input = {
+        .problem = {.collective = call->collective,
+                    .dtype = call->dtype,
+                    .redop = call->redop,
+                    .self = rank->rank,
+                    .size = config->size,
+                    .element_bytes = width,
+                    .segment_bytes = config->segment_bytes,
+                    .bytes = call->count * width,
+                    .postscale = call->postscale,
+                    .topology = call->hosts != NULL ? &rank->job->topology : NULL,
+                    .codec = call->codec,
+                    .owner_block = call->owner_block},
+        .preferred = config->algorithm,
+        .eager_bytes_max = config->eager_bytes_max,
+    };
+    if (call->collective == TT_REDUCESCATTER || has_rails) {
+        plan_exchange(rank, &input);
+    } else {
+        rank->stage_count = tt_program_build(&input, rank->stages);
+    }
+    TT_ASSERT(coded_is_summed(call) ||
+              rank->stages[0].algorithm == (has_rails ? &tt_algorithm_rails : &tt_algorithm_owner));
+    if (has_rails) {
+        plan_memory(rank);
+    }
+}
+
 void coded_job_plan(coded_job *job, const coded_call *call)
 {
-    const uint32_t width = (uint32_t)tt_dtype_bytes(call->dtype);
     job->call = *call;
+    if (call->hosts != NULL) {
+        plan_hosts(job, call->hosts);
+    }
     for (uint32_t i = 0; i < job->config.size; i++) {
         coded_rank *rank = &job->ranks[i];
         if (rank->exec.stage != NULL) {
             tt_exec_forget(&rank->exec);
         }
-        rank->stage = (tt_stage){
-            .kind = TT_STAGE_EXCHANGE,
-            .problem = {.collective = call->collective,
-                        .dtype = call->dtype,
-                        .redop = call->redop,
-                        .self = i,
-                        .size = job->config.size,
-                        .element_bytes = width,
-                        .segment_bytes = job->config.segment_bytes,
-                        .bytes = call->count * width,
-                        .part_offsets = call->part_offsets,
-                        .is_uneven = call->part_offsets != NULL,
-                        .postscale = call->postscale,
-                        .codec = call->codec},
-        };
-        rank->stage.algorithm = tt_algorithm_choose(&rank->stage.problem, NULL);
-        TT_ASSERT(rank->stage.algorithm == &tt_algorithm_owner);
-        tt_stage_plan(&rank->stage, job->config.eager_bytes_max);
+        plan(rank);
+        free(rank->work);
+        rank->work = malloc(rank->stages[0].work_bytes + 1); /* the bounds are checked by ASan */
+        TT_ASSERT(rank->work != NULL);
     }
 }
 
@@ -324,6 +490,7 @@ void coded_job_run(coded_job *job, coded_buffers *buffers)
     job->op++;
     for (uint32_t i = 0; i < job->config.size; i++) {
         coded_rank *rank = &job->ranks[i];
+        place_buffers(rank, &buffers[i]);
         rank->is_over = false;
         rank->status = TT_IN_PROGRESS;
         rank->platform->ops->timer(rank->platform, job->op * 1000 + (i * 7 + job->op) % 5);
@@ -338,6 +505,9 @@ void coded_job_run(coded_job *job, coded_buffers *buffers)
             tt_exec_stop(&rank->exec);
         }
         buffers[i].uncoded = rank->coding.uncoded;
+        if (rank->output != buffers[i].output) {
+            memcpy(buffers[i].output, rank->output, rank->stages[0].problem.bytes);
+        }
         for (uint32_t peer = 0; peer < job->config.size; peer++) {
             tt_flow_purge(&rank->flow, &rank->exec.identity, peer);
         }

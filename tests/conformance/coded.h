@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * coded.h - ranks that run one stage of a coded exchange each, over the shuffle driver: a machine
- * of flow and exec alone. And the oracle: what every rank must have at the end, block by block.
+ * coded.h - ranks that run the stages of a coded call, over the shuffle driver: a machine of flow
+ * and exec alone. And the oracle: what every rank must have at the end, block by block.
  *
  * Layer:   tests.
  */
@@ -19,13 +19,25 @@ typedef struct coded_config {
     uint64_t seed;
     uint32_t segment_bytes, eager_bytes_max;
     uint32_t hands;
-    bool has_threads; /* each hand is one */
-    bool is_rushed;   /* a more urgent op is pretended: work is done in short steps */
+    uint32_t shared_pattern; /* of calls with hosts, bit r: buffers of rank r lie in the arena */
+    uint32_t misplaced;      /* this rank, from 1, sends wrong places of its buffers; 0: none */
+    bool has_threads;        /* each hand is one */
+    bool is_rushed;          /* a more urgent op is pretended: work is done in short steps */
+    const char *algorithm;   /* that carries sums of levels; NULL: any */
 } coded_config;
+
+/* Ranks that share memory. */
+typedef struct coded_hosts {
+    uint32_t size; /* ranks */
+    uint32_t host_count, rail_count;
+    uint32_t host_of[CODED_RANKS_MAX]; /* numbered in the order of their first ranks */
+} coded_hosts;
 
 /* A call: the same on all ranks. */
 typedef struct coded_call {
+    const coded_hosts *hosts; /* NULL: no memory is shared */
     const tt_codec_spec *codec;
+    uint32_t owner_block;     /* slices begin at multiples of it; 0: the codec's */
     tt_collective collective; /* ALLREDUCE, REDUCESCATTER */
     tt_dtype dtype;
     tt_redop redop;
@@ -33,6 +45,7 @@ typedef struct coded_call {
     const uint64_t *part_offsets; /* reducescatter: in bytes, [size + 1], or NULL */
     float prescale;
     double postscale;
+    const tt_codec_draw *draws; /* [size], of the oracle; NULL: coded_draw */
 } coded_call;
 
 /* One rank's memory. */
@@ -65,6 +78,17 @@ tt_status coded_job_status(const coded_job *job, uint32_t rank, uint32_t *culpri
 
 /* The seed of a rank's random draws. */
 tt_codec_draw coded_draw(uint32_t rank);
+/* The same, or as the call has it. */
+tt_codec_draw coded_draw_of(const coded_call *call, uint32_t rank);
+
+/* Is it exchanged along rails? Then rank r is on rail coded_local(r), if there is such a rail. */
+bool coded_has_rails(const coded_call *call);
+/* Number of a rank among those of its host. */
+uint32_t coded_local(const coded_hosts *hosts, uint32_t rank);
+/* The rank with that number on a host. */
+uint32_t coded_rank_at(const coded_hosts *hosts, uint32_t host, uint32_t local);
+/* Has it no owners: are levels added as they are? */
+bool coded_is_summed(const coded_call *call);
 
 /* Elements of a rank's input, of its output, and of the slice that it owns. */
 uint64_t coded_input_count(const coded_call *call, uint32_t size);
@@ -74,5 +98,7 @@ uint64_t coded_slice_count(const coded_call *call, uint32_t size, uint32_t rank,
 
 /* The oracle: fills outputs and new residuals of all ranks, and counts what could not be coded. */
 void coded_expect(const coded_call *call, uint32_t size, coded_buffers *buffers);
+/* The same for calls without owners. */
+void coded_expect_summed(const coded_call *call, uint32_t size, coded_buffers *buffers);
 
 #endif

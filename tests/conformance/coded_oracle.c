@@ -11,12 +11,23 @@
 
 /* One block of the vector. */
 typedef struct block {
+    uint32_t size; /* ranks */
     uint32_t owner;
     uint64_t first;    /* element of the input */
     uint64_t in_slice; /* of the owner's slice */
     uint64_t draw;
     uint64_t count;
 } block;
+
+tt_codec_draw coded_draw(uint32_t rank)
+{
+    return (tt_codec_draw){.seed = 1000 + 77 * rank, .tensor = 3, .occurrence = 5};
+}
+
+tt_codec_draw coded_draw_of(const coded_call *call, uint32_t rank)
+{
+    return call->draws != NULL ? call->draws[rank] : coded_draw(rank);
+}
 
 static float value_at(const coded_call *call, const void *values, uint64_t index)
 {
@@ -35,6 +46,49 @@ static void set_value(const coded_call *call, void *values, uint64_t index, floa
         ((uint16_t *)values)[index] =
             call->dtype == TT_F16 ? tt_f16_from_f32(value) : tt_bf16_from_f32(value);
     }
+}
+
+bool coded_is_summed(const coded_call *call)
+{
+    return call->collective == TT_ALLREDUCE &&
+           (tt_codec_traits(call->codec) & TT_CODEC_SUMMABLE) != 0;
+}
+
+bool coded_has_rails(const coded_call *call)
+{
+    return call->hosts != NULL && call->collective == TT_ALLREDUCE && !coded_is_summed(call);
+}
+
+uint32_t coded_local(const coded_hosts *hosts, uint32_t rank)
+{
+    uint32_t before = 0;
+    for (uint32_t r = 0; r < rank; r++) {
+        before += hosts->host_of[r] == hosts->host_of[rank] ? 1 : 0;
+    }
+    return before;
+}
+
+uint32_t coded_rank_at(const coded_hosts *hosts, uint32_t host, uint32_t local)
+{
+    uint32_t rank = 0;
+    while (hosts->host_of[rank] != host || coded_local(hosts, rank) != local) {
+        rank++;
+        TT_ASSERT(rank < hosts->size);
+    }
+    return rank;
+}
+
+/* Owners in the order of their slices: rail by rail, each host's. */
+static uint32_t owner_count(const coded_call *call, uint32_t size)
+{
+    return coded_has_rails(call) ? call->hosts->rail_count * call->hosts->host_count : size;
+}
+
+static uint32_t owner_number(const coded_call *call, uint32_t rank)
+{
+    return coded_has_rails(call) ? coded_local(call->hosts, rank) * call->hosts->host_count +
+                                       call->hosts->host_of[rank]
+                                 : rank;
 }
 
 static uint64_t part_first(const coded_call *call, uint32_t rank)
@@ -58,55 +112,83 @@ uint64_t coded_output_count(const coded_call *call, uint32_t size, uint32_t rank
 uint64_t coded_slice_count(const coded_call *call, uint32_t size, uint32_t rank,
                            uint64_t *first_out)
 {
-    const uint64_t width = call->codec->block;
+    const uint64_t width = call->owner_block > 0 ? call->owner_block : call->codec->block;
     const uint64_t blocks = (call->count + width - 1) / width;
     uint64_t first = 0, next = 0;
     if (call->collective == TT_REDUCESCATTER) {
         *first_out = part_first(call, rank);
         return coded_output_count(call, size, rank);
     }
-    for (uint32_t r = 0; r <= rank; r++) { /* the blocks that remain, shared by those that remain */
-        const uint64_t left = blocks - next, ranks = size - r;
+    const uint32_t owners = owner_count(call, size), number = owner_number(call, rank);
+    *first_out = 0;
+    if (number >= owners) {
+        return 0;
+    }
+    for (uint32_t o = 0; o <= number; o++) { /* what remains, shared by the owners that remain */
+        const uint64_t left = blocks - next, sharing = owners - o;
         first = next;
-        next += (left + ranks - 1) / ranks;
+        next += (left + sharing - 1) / sharing;
     }
     *first_out = tt_min_u64(first * width, call->count);
     return tt_min_u64(next * width, call->count) - *first_out;
 }
 
-/* The value of rank `rank` for element `i` of a block: scaled, its residual added. */
-static float contribution(const coded_call *call, const coded_buffers *buffers, uint64_t index)
+/* A rank's value of an element; with rails, the sum of its host's. */
+static float exact_value(const coded_call *call, uint32_t size, const coded_buffers *all,
+                         uint32_t rank, uint64_t index)
 {
-    const float scaled = value_at(call, buffers->input, index) * call->prescale;
+    bool is_first = true;
+    float sum = 0.0f;
+    if (!coded_has_rails(call)) {
+        return value_at(call, all[rank].input, index);
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        if (call->hosts->host_of[r] == call->hosts->host_of[rank]) {
+            const float value = value_at(call, all[r].input, index);
+            sum = is_first ? value : sum + value;
+            is_first = false;
+        }
+    }
+    return sum;
+}
+
+/* Scaled, the residual added. */
+static float contribution(const coded_call *call, const coded_buffers *buffers, float value,
+                          uint64_t index)
+{
+    const float scaled = value * call->prescale;
     return buffers->residual != NULL ? scaled + buffers->residual[index] : scaled;
 }
 
 /* What the owner gets of one rank's block: coded, unless the rank is the owner. */
-static void receive(const coded_call *call, uint32_t rank, coded_buffers *buffers, const block *at,
+static void receive(const coded_call *call, uint32_t rank, coded_buffers *all, const block *at,
                     float *values)
 {
+    coded_buffers *buffers = &all[rank];
     float exact[TT_CODEC_BLOCK_MAX];
     uint8_t wire[8 * TT_CODEC_BLOCK_MAX];
     for (uint64_t i = 0; i < at->count; i++) {
-        exact[i] = contribution(call, buffers, at->first + i);
+        exact[i] = exact_value(call, at->size, all, rank, at->first + i);
     }
     if (rank == at->owner) {
-        memcpy(values, exact, at->count * sizeof(float));
-        for (uint64_t i = 0; buffers->residual_out != NULL && i < at->count; i++) {
-            buffers->residual_out[at->first + i] = 0.0f;
+        for (uint64_t i = 0; i < at->count; i++) {
+            values[i] = contribution(call, buffers, exact[i], at->first + i);
+            if (buffers->residual_out != NULL) {
+                buffers->residual_out[at->first + i] = 0.0f;
+            }
         }
         return;
     }
     const bool has_new = buffers->residual_out != NULL, has_old = buffers->residual != NULL;
-    const tt_codec_source source = {
-        .values = (const uint8_t *)buffers->input + at->first * tt_dtype_bytes(call->dtype),
-        .dtype = call->dtype,
-        .factor = call->prescale,
-        .first = at->draw,
-        .count = at->count,
-        .residual = has_old ? buffers->residual + at->first : NULL,
-        .residual_out = has_new ? buffers->residual_out + at->first : NULL,
-        .draw = coded_draw(rank)};
+    const tt_codec_source source = {.values = exact,
+                                    .dtype = TT_F32,
+                                    .factor = call->prescale,
+                                    .first = at->draw,
+                                    .count = at->count,
+                                    .residual = has_old ? buffers->residual + at->first : NULL,
+                                    .residual_out =
+                                        has_new ? buffers->residual_out + at->first : NULL,
+                                    .draw = coded_draw_of(call, rank)};
     const tt_codec_target target = {
         .values = values, .dtype = TT_F32, .factor = 1.0f, .count = at->count};
     buffers->uncoded += tt_codec_encode(call->codec, &source, wire);
@@ -134,7 +216,7 @@ static void share(const coded_call *call, uint32_t size, coded_buffers *buffers,
         .count = at->count,
         .residual = has_old ? owner->owner_residual + at->in_slice : NULL,
         .residual_out = has_new ? owner->owner_residual_out + at->in_slice : NULL,
-        .draw = coded_draw(at->owner)};
+        .draw = coded_draw_of(call, at->owner)};
     owner->uncoded += tt_codec_encode(call->codec, &source, wire);
     for (uint32_t r = 0; r < size; r++) {
         const tt_codec_target target = {.values = (uint8_t *)buffers[r].output +
@@ -150,8 +232,12 @@ static void expect_block(const coded_call *call, uint32_t size, coded_buffers *b
                          const block *at)
 {
     float sums[TT_CODEC_BLOCK_MAX] = {0}, values[TT_CODEC_BLOCK_MAX];
-    for (uint32_t r = 0; r < size; r++) {
-        receive(call, r, &buffers[r], at, values);
+    const bool has_rails = coded_has_rails(call);
+    const uint32_t giver_count = has_rails ? call->hosts->host_count : size;
+    for (uint32_t g = 0; g < giver_count; g++) {
+        const uint32_t rank =
+            has_rails ? coded_rank_at(call->hosts, g, coded_local(call->hosts, at->owner)) : g;
+        receive(call, rank, buffers, at, values);
         for (uint64_t i = 0; i < at->count; i++) {
             sums[i] += values[i];
         }
@@ -172,7 +258,8 @@ static void expect_block(const coded_call *call, uint32_t size, coded_buffers *b
 static void expect_alone(const coded_call *call, coded_buffers *self)
 {
     for (uint64_t i = 0; i < coded_input_count(call, 1); i++) {
-        float value = finished(call, 1, contribution(call, self, i));
+        float value =
+            finished(call, 1, contribution(call, self, value_at(call, self->input, i), i));
         if (self->owner_residual != NULL) {
             value += self->owner_residual[i];
         }
@@ -189,6 +276,10 @@ static void expect_alone(const coded_call *call, coded_buffers *self)
 void coded_expect(const coded_call *call, uint32_t size, coded_buffers *buffers)
 {
     const uint64_t width = call->codec->block;
+    if (coded_is_summed(call) && size > 1) {
+        coded_expect_summed(call, size, buffers);
+        return;
+    }
     if (size == 1) {
         expect_alone(call, &buffers[0]);
         return;
@@ -200,7 +291,8 @@ void coded_expect(const coded_call *call, uint32_t size, coded_buffers *buffers)
                                   ? first
                                   : (first + width - 1) / width * width + r * width;
         for (uint64_t in_slice = 0; in_slice < count; in_slice += width) {
-            const block at = {.owner = r,
+            const block at = {.size = size,
+                              .owner = r,
                               .first = first + in_slice,
                               .in_slice = in_slice,
                               .draw = draw + in_slice,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * coded_test.c - sums whose data are sent coded: the oracle's bits with every codec, whatever the
- * frames, hands and steps are; residuals that lose nothing; bad bytes that name their sender.
+ * frames, hands and steps are; residuals that lose nothing; bad bytes that name their sender. Once
+ * for ranks that share no memory, once for hosts with several ranks.
  * Labels: asan tsan
  * Timeout: 300
  */
@@ -19,153 +20,26 @@
 #include "base/base.h"
 #include "base/philox.h"
 #include "codec/registry.h"
-#include "conformance/coded.h"
+#include "conformance/coded_memory.h"
 #include "kernel/half.h"
+#include "support/codec_spec.h"
 
 static const uint32_t sizes[] = {1, 2, 3, 4, 8};
 static const tt_dtype dtypes[] = {TT_F32, TT_F16, TT_BF16};
 
-/* ---- memory of all ranks ---- */
-
-typedef struct memory {
-    uint32_t size;
-    coded_call call;
-    coded_buffers got[CODED_RANKS_MAX], wanted[CODED_RANKS_MAX];
-} memory;
-
-/* At least one byte, of garbage. */
-static void *garbage(size_t bytes)
-{
-    void *made = malloc(bytes > 0 ? bytes : 1);
-    assert_non_null(made);
-    memset(made, 0xa5, bytes > 0 ? bytes : 1);
-    return made;
-}
-
-static float random_value(tt_random *random)
-{
-    return ((float)tt_random_below(random, 20001) - 10000.0f) / 10000.0f;
-}
-
-static void set_value(tt_dtype dtype, void *values, uint64_t index, float value)
-{
-    if (dtype == TT_F32) {
-        ((float *)values)[index] = value;
-    } else {
-        ((uint16_t *)values)[index] =
-            dtype == TT_F16 ? tt_f16_from_f32(value) : tt_bf16_from_f32(value);
-    }
-}
-
-static float get_value(tt_dtype dtype, const void *values, uint64_t index)
-{
-    if (dtype == TT_F32) {
-        return ((const float *)values)[index];
-    }
-    const uint16_t half = ((const uint16_t *)values)[index];
-    return dtype == TT_F16 ? tt_f16_to_f32(half) : tt_bf16_to_f32(half);
-}
-
-static void *random_values(tt_dtype dtype, uint64_t count, tt_random *random)
-{
-    void *values = garbage(count * tt_dtype_bytes(dtype));
-    for (uint64_t i = 0; i < count; i++) {
-        set_value(dtype, values, i, random_value(random));
-    }
-    return values;
-}
-
-/* Inputs and old residuals are shared, the rest is there twice. */
-static void memory_make(memory *made, uint32_t size, const coded_call *call, uint64_t seed)
-{
-    const size_t width = tt_dtype_bytes(call->dtype);
-    const uint64_t in_count = coded_input_count(call, size);
-    const bool has_feedback = call->codec->has_feedback;
-    tt_random random;
-    tt_random_init(&random, seed, 0);
-    *made = (memory){.size = size, .call = *call};
-    for (uint32_t r = 0; r < size; r++) {
-        uint64_t first;
-        const uint64_t slice_count = coded_slice_count(call, size, r, &first);
-        const size_t out_bytes = coded_output_count(call, size, r) * width;
-        const bool has_owner = has_feedback && call->collective == TT_ALLREDUCE;
-        const coded_buffers old = {
-            .input = random_values(call->dtype, in_count, &random),
-            .residual = has_feedback ? random_values(TT_F32, in_count, &random) : NULL,
-            .owner_residual = has_owner ? random_values(TT_F32, slice_count, &random) : NULL};
-        coded_buffers *both[2] = {&made->got[r], &made->wanted[r]};
-        for (int i = 0; i < 2; i++) {
-            *both[i] = old;
-            both[i]->output = garbage(out_bytes);
-            both[i]->residual_out = has_feedback ? garbage(in_count * sizeof(float)) : NULL;
-            both[i]->owner_residual_out = has_owner ? garbage(slice_count * sizeof(float)) : NULL;
-        }
-    }
-}
-
-static void memory_drop(memory *made)
-{
-    for (uint32_t r = 0; r < made->size; r++) {
-        coded_buffers *both[2] = {&made->got[r], &made->wanted[r]};
-        free((void *)(uintptr_t)made->got[r].input);
-        free((void *)(uintptr_t)made->got[r].residual);
-        free((void *)(uintptr_t)made->got[r].owner_residual);
-        for (int i = 0; i < 2; i++) {
-            if (both[i]->output != both[i]->input) {
-                free(both[i]->output);
-            }
-            free(both[i]->residual_out);
-            free(both[i]->owner_residual_out);
-        }
-    }
-}
-
-static bool is_same(const void *a, const void *b, size_t bytes)
-{
-    return a == NULL || bytes == 0 || memcmp(a, b, bytes) == 0;
-}
-
-static void memory_check(const memory *made, const char *what)
-{
-    const coded_call *call = &made->call;
-    for (uint32_t r = 0; r < made->size; r++) {
-        const coded_buffers *got = &made->got[r], *wanted = &made->wanted[r];
-        const size_t out_bytes =
-            coded_output_count(call, made->size, r) * tt_dtype_bytes(call->dtype);
-        const size_t in_count = coded_input_count(call, made->size);
-        uint64_t first;
-        const size_t slice_count = coded_slice_count(call, made->size, r, &first);
-        const bool is_right =
-            is_same(got->output, wanted->output, out_bytes) &&
-            is_same(got->residual_out, wanted->residual_out, in_count * sizeof(float)) &&
-            is_same(got->owner_residual_out, wanted->owner_residual_out,
-                    slice_count * sizeof(float));
-        if (!is_right) {
-            char text[TT_CODEC_TEXT_BYTES];
-            tt_codec_print(call->codec, text);
-            fail_msg("%s: %s %s %s, %u ranks, %llu elements: rank %u differs: output %d, residual "
-                     "%d, owner's %d",
-                     what, text, tt_collective_name(call->collective), tt_dtype_name(call->dtype),
-                     made->size, (unsigned long long)call->count, r,
-                     is_same(got->output, wanted->output, out_bytes),
-                     is_same(got->residual_out, wanted->residual_out, in_count * sizeof(float)),
-                     is_same(got->owner_residual_out, wanted->owner_residual_out,
-                             slice_count * sizeof(float)));
-        }
-    }
-}
+/* Even and uneven hosts, ranks dealt to them in turn, fewer rails than ranks. */
+static const coded_hosts layouts[] = {
+    {.size = 4, .host_count = 2, .rail_count = 2, .host_of = {0, 0, 1, 1}},
+    {.size = 6, .host_count = 2, .rail_count = 3, .host_of = {0, 0, 0, 1, 1, 1}},
+    {.size = 6, .host_count = 3, .rail_count = 2, .host_of = {0, 0, 1, 1, 2, 2}},
+    {.size = 5, .host_count = 2, .rail_count = 2, .host_of = {0, 0, 0, 1, 1}},
+    {.size = 3, .host_count = 2, .rail_count = 1, .host_of = {0, 1, 1}},
+    {.size = 6, .host_count = 3, .rail_count = 2, .host_of = {0, 1, 2, 0, 1, 2}},
+    {.size = 9, .host_count = 3, .rail_count = 1, .host_of = {0, 0, 0, 1, 1, 1, 2, 2, 2}},
+    {.size = 8, .host_count = 2, .rail_count = 3, .host_of = {0, 0, 0, 0, 1, 1, 1, 1}},
+};
 
 /* ---- calls ---- */
-
-static tt_codec_spec spec_of(const char *text)
-{
-    tt_codec_spec spec;
-    tt_text why;
-    if (tt_codec_parse(text, &spec, &why) != TT_OK) {
-        fail_msg("%s: %s", text, why.bytes);
-    }
-    return spec;
-}
 
 /* The index-th form of a codec: as it is, with small blocks, with the other setting of feedback;
  * false: there is none. */
@@ -201,7 +75,9 @@ static void run_once(const coded_config *config, memory *made, const char *what)
     assert_true(coded_job_destroy(job));
 }
 
-/* The same bits with each of several frames, hands and steps. */
+static const uint32_t shared_patterns[] = {0, UINT32_MAX, 0x55555555, 0x66666666};
+
+/* The same bits with each of several frames, hands, steps and places of buffers. */
 static void run_all_ways(uint32_t size, const coded_call *call, uint64_t seed)
 {
     const coded_config ways[] = {
@@ -216,9 +92,29 @@ static void run_all_ways(uint32_t size, const coded_call *call, uint64_t seed)
         coded_config config = ways[i];
         config.size = size;
         config.seed = seed + i;
+        config.shared_pattern = shared_patterns[(seed + i) % TT_ARRAY_COUNT(shared_patterns)];
         run_once(&config, &made, "one of several ways");
     }
     memory_drop(&made);
+}
+
+/* Some lengths, with the turn-th types, operators and factors. */
+static void run_lengths(const tt_codec_spec *spec, const coded_hosts *hosts, uint32_t size,
+                        uint64_t turn)
+{
+    const uint64_t counts[] = {
+        0, 1, spec->block - 1, spec->block, spec->block + 1, 3000 + turn % 97, 6 * spec->block};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(counts); i++, turn++) {
+        const coded_call call = {.hosts = hosts,
+                                 .codec = spec,
+                                 .collective = TT_ALLREDUCE,
+                                 .dtype = dtypes[turn % 3],
+                                 .redop = turn % 2 == 0 ? TT_SUM : TT_AVERAGE,
+                                 .count = counts[i],
+                                 .prescale = turn % 5 < 3 ? 1.0f : 0.3f,
+                                 .postscale = turn % 7 < 4 ? 1.0 : -1.7};
+        run_all_ways(size, &call, turn);
+    }
 }
 
 static void test_every_codec_has_the_bits_of_the_oracle(void **state)
@@ -231,19 +127,46 @@ static void test_every_codec_has_the_bits_of_the_oracle(void **state)
             if (!form_of(tt_codec_at(c), form, &spec)) {
                 continue;
             }
-            const uint64_t counts[] = {
-                0, 1, spec.block - 1, spec.block, spec.block + 1, 3000 + 7 * c, 6 * spec.block};
-            for (size_t i = 0; i < TT_ARRAY_COUNT(sizes) * TT_ARRAY_COUNT(counts); i++, turn++) {
-                const coded_call call = {.codec = &spec,
-                                         .collective = TT_ALLREDUCE,
-                                         .dtype = dtypes[turn % 3],
-                                         .redop = turn % 2 == 0 ? TT_SUM : TT_AVERAGE,
-                                         .count = counts[i / TT_ARRAY_COUNT(sizes)],
-                                         .prescale = turn % 5 < 3 ? 1.0f : 0.3f,
-                                         .postscale = turn % 7 < 4 ? 1.0 : -1.7};
-                run_all_ways(sizes[i % TT_ARRAY_COUNT(sizes)], &call, turn);
+            for (size_t i = 0; i < TT_ARRAY_COUNT(sizes); i++, turn += 8) {
+                run_lengths(&spec, NULL, sizes[i], turn);
+            }
+            for (size_t i = 0; i < TT_ARRAY_COUNT(layouts); i++, turn += 8) {
+                run_lengths(&spec, &layouts[i], layouts[i].size, turn);
             }
         }
+    }
+}
+
+/* Whatever algorithm adds levels: they are integers. */
+static void test_levels_are_added_by_every_algorithm(void **state)
+{
+    (void)state;
+    static const char *const algorithms[] = {NULL,   "flat",    "star",  "doubling",
+                                             "ring", "halving", "direct"};
+    static const char *const texts[] = {"int8sum", "int8sum:ef=off,block=16", "terngrad:block=64",
+                                        "majority"};
+    const uint32_t ways = TT_ARRAY_COUNT(algorithms) * TT_ARRAY_COUNT(texts);
+    for (uint32_t turn = 0; turn < CODED_RANKS_MAX * ways; turn++) {
+        const tt_codec_spec spec = spec_of(texts[turn % TT_ARRAY_COUNT(texts)]);
+        const coded_call call = {.codec = &spec,
+                                 .collective = TT_ALLREDUCE,
+                                 .dtype = dtypes[turn % 3],
+                                 .redop = turn % 2 == 0 ? TT_AVERAGE : TT_SUM,
+                                 .count = turn % 11 * 300 + turn,
+                                 .prescale = turn % 3 < 2 ? 0.7f : 1.0f,
+                                 .postscale = turn % 7 < 4 ? 1.0 : 3.0};
+        const coded_config config = {
+            .size = 1 + turn / ways,
+            .seed = turn,
+            .segment_bytes = UINT32_C(64) << turn % 5,
+            .eager_bytes_max = turn % 2 == 0 ? 64 : 1024,
+            .hands = turn % 4,
+            .algorithm = algorithms[turn / TT_ARRAY_COUNT(texts) % TT_ARRAY_COUNT(algorithms)]};
+        memory made;
+        memory_make(&made, config.size, &call, turn);
+        coded_expect(&call, config.size, made.wanted);
+        run_once(&config, &made, config.algorithm != NULL ? config.algorithm : "any algorithm");
+        memory_drop(&made);
     }
 }
 
@@ -261,7 +184,8 @@ static void test_every_codec_scatters_sums(void **state)
                 for (uint32_t r = 0; r < sizes[s]; r++) {
                     offsets[r + 1] = offsets[r] + (counts[i / 2] * (r + 1) % 900) * width;
                 }
-                const coded_call call = {.codec = &spec,
+                const coded_call call = {.hosts = sizes[s] == 4 ? &layouts[0] : NULL,
+                                         .codec = &spec,
                                          .collective = TT_REDUCESCATTER,
                                          .dtype = dtypes[turn % 3],
                                          .redop = turn % 2 == 0 ? TT_SUM : TT_AVERAGE,
@@ -276,10 +200,8 @@ static void test_every_codec_scatters_sums(void **state)
 }
 
 /* Long enough for several lanes at once, work in steps, and orders for all hands. */
-static void test_long_vectors_have_the_same_bits_every_way(void **state)
+static void run_long(const coded_call *call, uint32_t size, uint64_t seed)
 {
-    (void)state;
-    static const char *const texts[] = {"int8", "qsgd", "sign", "bf16", "int4:block=4096"};
     static const coded_config ways[] = {
         {.segment_bytes = 2048, .eager_bytes_max = 512},
         {.segment_bytes = 1 << 20, .eager_bytes_max = 4096},
@@ -288,55 +210,108 @@ static void test_long_vectors_have_the_same_bits_every_way(void **state)
         {.segment_bytes = 40000, .eager_bytes_max = 64, .hands = 2},
         {.segment_bytes = 1 << 16, .eager_bytes_max = 4096, .hands = 3, .has_threads = true},
     };
+    memory made;
+    memory_make(&made, size, call, seed);
+    coded_expect(call, size, made.wanted);
+    for (size_t w = 0; w < TT_ARRAY_COUNT(ways); w++) {
+        coded_config config = ways[w];
+        config.size = size;
+        config.seed = 100 * seed + w;
+        config.shared_pattern = shared_patterns[(seed + w) % TT_ARRAY_COUNT(shared_patterns)];
+        run_once(&config, &made, "a long vector");
+    }
+    memory_drop(&made);
+}
+
+static void test_long_vectors_have_the_same_bits_every_way(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"int8",     "qsgd",     "sign",
+                                        "bf16",     "majority", "int4:block=4096",
+                                        "terngrad", "int8sum",  "int8sum:block=4096"};
     for (size_t t = 0; t < TT_ARRAY_COUNT(texts); t++) {
         const tt_codec_spec spec = spec_of(texts[t]);
-        const coded_call call = {.codec = &spec,
-                                 .collective = TT_ALLREDUCE,
-                                 .dtype = dtypes[t % 3],
-                                 .redop = TT_AVERAGE,
-                                 .count = 200 * 1000 + 13,
-                                 .prescale = 2.0f,
-                                 .postscale = 0.25};
-        memory made;
-        memory_make(&made, 3, &call, t);
-        coded_expect(&call, 3, made.wanted);
-        for (size_t w = 0; w < TT_ARRAY_COUNT(ways); w++) {
-            coded_config config = ways[w];
-            config.size = 3;
-            config.seed = 100 * t + w;
-            run_once(&config, &made, "a long vector");
-        }
-        memory_drop(&made);
+        coded_call call = {.codec = &spec,
+                           .collective = TT_ALLREDUCE,
+                           .dtype = dtypes[t % 3],
+                           .redop = TT_AVERAGE,
+                           .count = 200 * 1000 + 13,
+                           .prescale = 2.0f,
+                           .postscale = 0.25};
+        run_long(&call, 3, t);
+        call.hosts = &layouts[t % TT_ARRAY_COUNT(layouts)];
+        run_long(&call, call.hosts->size, t);
     }
+}
+
+/* 40000 + 40000 is infinite in f16. */
+static void test_sums_of_a_host_do_not_overflow(void **state)
+{
+    (void)state;
+    const tt_codec_spec spec = spec_of("none");
+    const coded_call call = {.hosts = &layouts[0],
+                             .codec = &spec,
+                             .collective = TT_ALLREDUCE,
+                             .dtype = TT_F16,
+                             .redop = TT_AVERAGE,
+                             .count = 100,
+                             .prescale = 1.0f,
+                             .postscale = 1.0};
+    const coded_config config = {.size = 4, .seed = 2, .segment_bytes = 64, .eager_bytes_max = 64};
+    memory made;
+    memory_make(&made, 4, &call, 6);
+    for (uint64_t i = 0; i < 4 * call.count; i++) {
+        void *values = (void *)(uintptr_t)made.got[i % 4].input;
+        set_value(TT_F16, values, i / 4, 40000.0f);
+    }
+    coded_expect(&call, 4, made.wanted);
+    run_once(&config, &made, "near the largest value");
+    for (uint64_t i = 0; i < call.count; i++) {
+        assert_true(get_value(TT_F16, made.got[3].output, i) == 40000.0f);
+    }
+    memory_drop(&made);
+}
+
+static void run_in_place(const char *text, const coded_hosts *hosts, uint32_t size, uint64_t turn)
+{
+    const tt_codec_spec spec = spec_of(text);
+    const coded_call call = {.hosts = hosts,
+                             .codec = &spec,
+                             .collective = TT_ALLREDUCE,
+                             .dtype = dtypes[turn % 3],
+                             .redop = TT_SUM,
+                             .count = 5000,
+                             .prescale = 1.0f,
+                             .postscale = 1.0};
+    const coded_config config = {.size = size,
+                                 .seed = turn,
+                                 .segment_bytes = turn % 2 == 0 ? 128 : 4096,
+                                 .eager_bytes_max = 128,
+                                 .shared_pattern = shared_patterns[turn % 4],
+                                 .hands = 3};
+    memory made;
+    memory_make(&made, size, &call, turn);
+    coded_expect(&call, size, made.wanted);
+    for (uint32_t r = 0; r < size; r++) {
+        free(made.got[r].output);
+        made.got[r].output = (void *)(uintptr_t)made.got[r].input;
+    }
+    run_once(&config, &made, "in place");
+    memory_drop(&made);
 }
 
 static void test_input_may_be_the_output(void **state)
 {
     (void)state;
-    const tt_codec_spec spec = spec_of("int8:block=64");
-    for (size_t i = 0; i < 2 * TT_ARRAY_COUNT(sizes); i++) {
-        const size_t s = i / 2;
-        const coded_call call = {.codec = &spec,
-                                 .collective = TT_ALLREDUCE,
-                                 .dtype = dtypes[s % 3],
-                                 .redop = TT_SUM,
-                                 .count = 5000,
-                                 .prescale = 1.0f,
-                                 .postscale = 1.0};
-        memory made;
-        memory_make(&made, sizes[s], &call, s);
-        coded_expect(&call, sizes[s], made.wanted);
-        for (uint32_t r = 0; r < sizes[s]; r++) {
-            free(made.got[r].output);
-            made.got[r].output = (void *)(uintptr_t)made.got[r].input;
+    static const char *const texts[] = {"int8:block=64", "int8sum:block=64"};
+    for (uint64_t turn = 0; turn < 4; turn++) {
+        for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
+            run_in_place(texts[0], NULL, sizes[s], turn + s);
+            run_in_place(texts[1], NULL, sizes[s], turn + s);
         }
-        const coded_config config = {.size = sizes[s],
-                                     .seed = s,
-                                     .segment_bytes = i % 2 == 0 ? 128 : 4096,
-                                     .eager_bytes_max = 128,
-                                     .hands = 3};
-        run_once(&config, &made, "in place");
-        memory_drop(&made);
+        for (size_t i = 0; i < TT_ARRAY_COUNT(layouts); i++) {
+            run_in_place(texts[turn % 2], &layouts[i], layouts[i].size, turn + i);
+        }
     }
 }
 
@@ -360,31 +335,59 @@ static double pending(const memory *made, uint64_t index)
         uint64_t first;
         const uint64_t count = coded_slice_count(&made->call, made->size, r, &first);
         sum += (double)made->got[r].residual[index];
-        if (index >= first && index - first < count) {
+        if (made->got[r].owner_residual != NULL && index >= first && index - first < count) {
             sum += (double)made->got[r].owner_residual[index - first];
         }
     }
     return sum;
 }
 
-static void telescope(const tt_codec_spec *spec, uint32_t size)
+/* Only residuals of the own rail count: zeros elsewhere, as the caller provides them. */
+static void clear_other_rails(memory *made)
+{
+    const coded_hosts *hosts = made->call.hosts;
+    for (uint32_t r = 0; hosts != NULL && r < made->size; r++) {
+        const uint32_t local = coded_local(hosts, r);
+        uint64_t from = 0, end = 0, count;
+        if (local < hosts->rail_count) {
+            (void)coded_slice_count(&made->call, made->size, coded_rank_at(hosts, 0, local), &from);
+            count = coded_slice_count(&made->call, made->size,
+                                      coded_rank_at(hosts, hosts->host_count - 1, local), &end);
+            end += count;
+        }
+        for (uint64_t i = 0; i < made->call.count; i++) {
+            if (i < from || i >= end) {
+                ((float *)(uintptr_t)made->got[r].residual)[i] = 0.0f;
+                made->got[r].residual_out[i] = 0.0f;
+            }
+        }
+    }
+}
+
+static void telescope(const tt_codec_spec *spec, const coded_hosts *hosts, uint32_t size)
 {
     enum { COUNT = 1500, CALLS = 50 };
     static double given[COUNT], gotten[COUNT], magnitude[COUNT];
-    const coded_call call = {.codec = spec,
+    const coded_call call = {.hosts = hosts,
+                             .codec = spec,
                              .collective = TT_ALLREDUCE,
                              .dtype = TT_F32,
                              .redop = TT_SUM,
                              .count = COUNT,
                              .prescale = 1.0f,
                              .postscale = 1.0};
-    const coded_config config = {
-        .size = size, .seed = size, .segment_bytes = 256, .eager_bytes_max = 256, .hands = 2};
+    const coded_config config = {.size = size,
+                                 .seed = size,
+                                 .segment_bytes = 256,
+                                 .eager_bytes_max = 256,
+                                 .hands = 2,
+                                 .shared_pattern = shared_patterns[2]};
     coded_job *job = coded_job_create(&config);
     memory made;
     tt_random random;
     uint64_t allocations = 0;
     memory_make(&made, size, &call, 9);
+    clear_other_rails(&made);
     tt_random_init(&random, size, 3);
     for (uint64_t i = 0; i < COUNT; i++) {
         given[i] = magnitude[i] = pending(&made, i);
@@ -402,9 +405,11 @@ static void telescope(const tt_codec_spec *spec, uint32_t size)
         }
         coded_job_run(job, made.got);
         expect_success(job, size);
-        /* Room for early frames is taken when the first of a peer comes. */
+        /* Room for early frames is taken when the first of a peer comes: without owners few ranks
+         * exchange frames, and the first that is early may come late. */
         allocations = n < CALLS / 2 ? coded_job_allocations(job) : allocations;
-        assert_int_equal(coded_job_allocations(job), allocations);
+        const uint64_t spare = coded_is_summed(&call) ? (uint64_t)size * size : 0;
+        assert_in_range(coded_job_allocations(job), allocations, allocations + spare);
         for (uint32_t r = 0; r < size; r++) {
             swap_residuals(&made.got[r]);
         }
@@ -433,7 +438,10 @@ static void test_nothing_is_lost_over_many_calls(void **state)
         }
         spec.has_feedback = true;
         for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
-            telescope(&spec, sizes[s]);
+            telescope(&spec, NULL, sizes[s]);
+        }
+        for (size_t i = 0; i < TT_ARRAY_COUNT(layouts); i += 3) {
+            telescope(&spec, &layouts[i], layouts[i].size);
         }
     }
 }
@@ -441,6 +449,7 @@ static void test_nothing_is_lost_over_many_calls(void **state)
 /* ---- bad bytes ---- */
 
 typedef struct damage {
+    const coded_hosts *hosts;
     uint32_t from, to;
     uint32_t round;
     bool is_shorter;
@@ -465,7 +474,8 @@ static void do_damage(void *user, uint32_t rank, uint32_t peer, tt_head *head, u
 
 static void check_damage(const tt_codec_spec *spec, damage what, tt_collective collective)
 {
-    const coded_call call = {.codec = spec,
+    const coded_call call = {.hosts = what.hosts,
+                             .codec = spec,
                              .collective = collective,
                              .dtype = TT_F32,
                              .redop = TT_SUM,
@@ -474,6 +484,7 @@ static void check_damage(const tt_codec_spec *spec, damage what, tt_collective c
                              .postscale = 1.0};
     const coded_config config = {.size = 4,
                                  .seed = what.from + what.round,
+                                 .shared_pattern = shared_patterns[what.from],
                                  .segment_bytes = 256,
                                  .eager_bytes_max = 4096,
                                  .hands = what.from % 2 == 0 ? 0 : 3,
@@ -513,27 +524,75 @@ static void test_bad_bytes_name_their_sender(void **state)
         }
         spec.has_feedback = true;
         const bool has_heads = tt_codec_at(c)->head_bytes > 0;
+        const bool is_summable = (tt_codec_at(c)->traits & TT_CODEC_SUMMABLE) != 0;
         for (uint32_t from = 0; from < 4; from++) {
             const damage what = {.from = from, .to = (from + 1 + c % 3) % 4, .round = 1};
             damage later = what, shorter = what;
             later.round = 3;
             shorter.is_shorter = true;
-            check_damage(&spec, shorter, TT_ALLREDUCE);
+            check_damage(&spec, shorter, is_summable ? TT_REDUCESCATTER : TT_ALLREDUCE);
             if (has_heads) {
-                check_damage(&spec, what, TT_ALLREDUCE);
-                check_damage(&spec, later, TT_ALLREDUCE);
                 check_damage(&spec, what, TT_REDUCESCATTER);
             }
+            if (has_heads && !is_summable) { /* else any bytes are good */
+                check_damage(&spec, what, TT_ALLREDUCE);
+                check_damage(&spec, later, TT_ALLREDUCE);
+            }
+            damage across = {.hosts = &layouts[0], .from = from, .to = (from + 2) % 4, .round = 3};
+            if (is_summable) {
+                continue; /* it has no rails */
+            }
+            if (has_heads) {
+                check_damage(&spec, across, TT_ALLREDUCE);
+                across.round = 5;
+                check_damage(&spec, across, TT_ALLREDUCE);
+            }
+            across.is_shorter = true;
+            check_damage(&spec, across, TT_ALLREDUCE);
         }
+    }
+}
+
+static void test_bad_places_name_their_rank(void **state)
+{
+    (void)state;
+    const tt_codec_spec spec = spec_of("int8:block=64");
+    const coded_call call = {.hosts = &layouts[0],
+                             .codec = &spec,
+                             .collective = TT_ALLREDUCE,
+                             .dtype = TT_F32,
+                             .redop = TT_SUM,
+                             .count = 3000,
+                             .prescale = 1.0f,
+                             .postscale = 1.0};
+    for (uint32_t wrong = 0; wrong < 4; wrong++) {
+        const coded_config config = {.size = 4,
+                                     .seed = wrong,
+                                     .segment_bytes = 256,
+                                     .eager_bytes_max = 4096,
+                                     .shared_pattern = wrong % 2 == 0 ? 0 : UINT32_MAX,
+                                     .misplaced = wrong + 1};
+        coded_job *job = coded_job_create(&config);
+        memory made;
+        uint32_t culprit;
+        memory_make(&made, 4, &call, 1);
+        coded_job_plan(job, &call);
+        coded_job_run(job, made.got);
+        assert_int_equal(coded_job_status(job, wrong ^ 1, &culprit), TT_ERR_BAD_WIRE);
+        assert_int_equal(culprit, wrong);
+        memory_drop(&made);
+        assert_true(coded_job_destroy(job));
     }
 }
 
 /* ---- values that are not finite ---- */
 
-static void check_nan(const tt_codec_spec *spec, uint32_t giver, uint64_t where, float value)
+static void check_nan(const coded_hosts *hosts, const tt_codec_spec *spec, uint32_t giver,
+                      uint64_t where, float value)
 {
     enum { COUNT = 4000 };
-    const coded_call call = {.codec = spec,
+    const coded_call call = {.hosts = hosts,
+                             .codec = spec,
                              .collective = TT_ALLREDUCE,
                              .dtype = TT_F32,
                              .redop = TT_SUM,
@@ -564,7 +623,7 @@ static void check_nan(const tt_codec_spec *spec, uint32_t giver, uint64_t where,
             assert_true(i / spec->block == where / spec->block || isfinite(output[i]));
         }
         for (uint64_t i = 0; spec->has_feedback && i < COUNT; i++) {
-            assert_true(isfinite(made.got[r].residual_out[i]));
+            assert_true(isfinite(made.got[r].residual_out[i])); /* garbage is finite, too */
         }
         assert_int_equal(made.got[r].uncoded, made.wanted[r].uncoded);
         uncoded += made.got[r].uncoded;
@@ -580,9 +639,12 @@ static void test_divergence_reaches_all_ranks(void **state)
     for (size_t c = 0; tt_codec_at(c) != NULL; c++) {
         tt_codec_spec spec = spec_of(tt_codec_at(c)->name);
         for (uint32_t giver = 0; giver < 3; giver++) {
-            check_nan(&spec, giver, 5, NAN);
-            check_nan(&spec, giver, 3999, NAN);
-            check_nan(&spec, giver, 2000, INFINITY);
+            for (int i = 0; i < 2; i++) {
+                const coded_hosts *hosts = i == 0 ? NULL : &layouts[4];
+                check_nan(hosts, &spec, giver, 5, NAN);
+                check_nan(hosts, &spec, giver, 3999, NAN);
+                check_nan(hosts, &spec, giver, 2000, INFINITY);
+            }
         }
     }
 }
@@ -617,11 +679,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_codec_has_the_bits_of_the_oracle),
+        cmocka_unit_test(test_levels_are_added_by_every_algorithm),
         cmocka_unit_test(test_every_codec_scatters_sums),
         cmocka_unit_test(test_long_vectors_have_the_same_bits_every_way),
+        cmocka_unit_test(test_sums_of_a_host_do_not_overflow),
         cmocka_unit_test(test_input_may_be_the_output),
         cmocka_unit_test(test_nothing_is_lost_over_many_calls),
         cmocka_unit_test(test_bad_bytes_name_their_sender),
+        cmocka_unit_test(test_bad_places_name_their_rank),
         cmocka_unit_test(test_divergence_reaches_all_ranks),
         cmocka_unit_test(test_finite_values_are_all_coded),
     };

@@ -167,6 +167,7 @@ typedef struct job_shape {
     const tt_tracer *tracer; /* or NULL */
     uint32_t rotation;       /* calls of so many lengths in rotation; 0: one call is repeated */
     bool is_batch;           /* BATCH_MAX small tensors are a call, and are fused */
+    const char *codec;       /* of SHARED_FLOATS; NULL: none */
 } job_shape;
 
 typedef struct job {
@@ -183,6 +184,7 @@ typedef struct job {
     uint32_t rotation;         /* at least 1; call c has c % rotation elements more */
     uint32_t finished;
     const char *name; /* of the calls; NULL: none */
+    tt_scheme scheme; /* of coded calls */
 } job;
 
 static void finished(tt_request *request)
@@ -203,10 +205,16 @@ static void job_init(job *all, const job_shape *shape)
     settings.algorithm = shape->is_shared ? "shared" : NULL;
     *all = (job){.size = size,
                  .shuffle = tt_shuffle_create(&config),
-                 .count = shape->is_shared ? SHARED_FLOATS : 1,
+                 .count = shape->is_shared || shape->codec != NULL ? SHARED_FLOATS : 1,
                  .rotation = shape->rotation == 0 ? 1 : shape->rotation,
                  .batch = shape->is_batch ? BATCH_MAX : 1,
                  .name = shape->name};
+    if (shape->codec != NULL) {
+        tt_rule_choice choice;
+        tt_text why = {0};
+        assert_int_equal(tt_rule_choice_parse(shape->codec, &choice, &why), TT_OK);
+        tt_scheme_make(&all->scheme, &choice);
+    }
     for (uint32_t i = 0; i < size; i++) {
         const tt_world world = {
             .rank = i, .size = size, .host_of = host_of, .has_views = shape->has_views};
@@ -268,17 +276,19 @@ static void job_call_batch(job *all, uint32_t rank)
 static void job_call(job *all, uint32_t rank, uint32_t call)
 {
     all->buffers[rank][0] = (float)(rank + 1);
-    all->requests[rank][0] = (tt_request){.collective = TT_ALLREDUCE,
-                                          .dtype = TT_F32,
-                                          .redop = TT_SUM,
-                                          .input = all->buffers[rank],
-                                          .output = all->buffers[rank],
-                                          .count = all->count + call % all->rotation,
-                                          .name = all->name,
-                                          .prescale = 1.0,
-                                          .postscale = 1.0,
-                                          .finished = finished,
-                                          .owner = all};
+    all->requests[rank][0] =
+        (tt_request){.collective = TT_ALLREDUCE,
+                     .dtype = TT_F32,
+                     .redop = TT_SUM,
+                     .input = all->buffers[rank],
+                     .output = all->buffers[rank],
+                     .count = all->count + call % all->rotation,
+                     .name = all->name,
+                     .program = all->scheme.code != 0 ? &all->scheme.phases[0].program : NULL,
+                     .prescale = 1.0,
+                     .postscale = 1.0,
+                     .finished = finished,
+                     .owner = all};
     tt_control_submit(all->controls[rank], &all->requests[rank][0]);
 }
 
@@ -294,13 +304,14 @@ static void job_calls(job *all, uint32_t calls)
             }
         }
         while (all->finished < all->size * all->batch) {
-            assert_true(all->name != NULL && call < WARM_CALLS
-                            ? tt_shuffle_step(all->shuffle)
-                            : tt_shuffle_step_frames(all->shuffle));
+            const bool has_more = all->scheme.code != 0 || (all->name != NULL && call < WARM_CALLS);
+            assert_true(has_more ? tt_shuffle_step(all->shuffle)
+                                 : tt_shuffle_step_frames(all->shuffle));
         }
-        assert_true(all->batch > 1
-                        ? all->many[0][BATCH_MAX - 1] == (float)(all->size * (BATCH_MAX - 1))
-                        : all->buffers[0][0] == (float)(all->size * (all->size + 1) / 2));
+        assert_true(all->scheme.code != 0 /* codecs_test.c checks values */
+                    || (all->batch > 1
+                            ? all->many[0][BATCH_MAX - 1] == (float)(all->size * (BATCH_MAX - 1))
+                            : all->buffers[0][0] == (float)(all->size * (all->size + 1) / 2)));
     }
 }
 
@@ -396,6 +407,18 @@ static void test_a_launch_that_repeats_costs_one_frame_each(void **state)
     assert_int_equal(cost.views, 0);
     assert_int_equal(cost.nows, 2 * 2 * CALLS / 16);
     assert_in_range(cost.sends, 2 * CALLS, 2 * CALLS + 2 * CALLS / 32);
+}
+
+static void test_coded_calls_allocate_nothing(void **state)
+{
+    (void)state;
+    static const char *const codecs[] = {"int8:where=all", "sign:where=all", "int8sum:where=all",
+                                         "none@0,int4:where=all@1"};
+    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++) {
+        const counted cost = cost_of((job_shape){
+            .size = 3, .has_views = true, .is_shared = true, .name = "coded", .codec = codecs[i]});
+        assert_int_equal(cost.allocations, 0);
+    }
 }
 
 /* ---- instructions ---- */
@@ -563,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_a_launch_that_repeats_costs_one_frame_each),
         cmocka_unit_test(test_ranks_of_one_host_post_once),
         cmocka_unit_test(test_planned_batches_allocate_nothing),
+        cmocka_unit_test(test_coded_calls_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

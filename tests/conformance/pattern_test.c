@@ -32,6 +32,7 @@ typedef enum host_layout {
     LAYOUT_EVEN,
     LAYOUT_UNEVEN,
     LAYOUT_DEALT,
+    LAYOUT_FEW_RAILS, /* two hosts with more members than rails */
     LAYOUT_COUNT
 } host_layout;
 
@@ -44,6 +45,8 @@ static uint32_t host_in(host_layout layout, uint32_t rank, uint32_t size)
         return rank * 3 < size ? 0 : 1;
     case LAYOUT_DEALT:
         return rank % (size < 3 ? size : 3);
+    case LAYOUT_FEW_RAILS:
+        return rank * 2 / size;
     default:
         return 0;
     }
@@ -65,6 +68,9 @@ static void placement_make(placement *made, host_layout layout, uint32_t size)
             }
         }
         made->topology.rail_count = (uint32_t)tt_min_u64(made->topology.rail_count, at - first);
+    }
+    if (layout == LAYOUT_FEW_RAILS) {
+        made->topology.rail_count = (uint32_t)tt_min_u64(made->topology.rail_count, 2);
     }
     made->host_first[host] = at;
     made->topology.host_count = host;
@@ -404,14 +410,57 @@ static void test_owner_is_for_coded_calls(void **state)
     assert_ptr_not_equal(tt_algorithm_choose(&problem, "owner"), &tt_algorithm_owner);
 }
 
-/* Every element has one owner, whatever the length of frames is, and pieces cover each slice. */
+/* Hosts with several ranks: their codec decides which of the two it is. */
+static void test_rails_are_for_hosts_with_several_ranks(void **state)
+{
+    (void)state;
+    static symbolic_book book;
+    placement placed;
+    placement_make(&placed, LAYOUT_EVEN, 6);
+    const symbolic_case what = {.algorithm = &tt_algorithm_rails,
+                                .collective = TT_ALLREDUCE,
+                                .size = 6,
+                                .segment_bytes = 4096,
+                                .count = 1000,
+                                .topology = &placed.topology};
+    assert_true(symbolic_book_fill(&book, &what));
+    tt_problem problem = book.problems[0];
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_rails);
+    assert_ptr_equal(tt_algorithm_choose(&problem, "ring"), &tt_algorithm_rails);
+    assert_false(tt_algorithm_owner.fits(&problem));
+    assert_null(tt_algorithm_find("rails"));
+    problem.collective = TT_REDUCESCATTER;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_owner);
+    assert_int_equal(tt_coding_owned(&problem), 0);
+    problem.collective = TT_ALLREDUCE;
+    book.codec.is_everywhere = true;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_owner);
+    book.codec.is_everywhere = false;
+    placed.topology.has_views = false;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_owner);
+    placed.topology.has_views = true;
+    problem.codec = NULL;
+    assert_false(tt_algorithm_rails.fits(&problem));
+    placement_make(&placed, LAYOUT_ONE, 6);
+    problem.codec = &book.codec;
+    assert_ptr_equal(tt_algorithm_choose(&problem, NULL), &tt_algorithm_owner);
+}
+
+/* Every element has one owner, whatever the length of frames is, and pieces cover each slice.
+ * Ranks that are no owners have empty slices. */
 static void check_slices(const symbolic_book *book, uint32_t size, uint64_t count)
 {
     const uint64_t block = book->codec.block;
-    uint64_t next = 0;
+    uint64_t next = 0, owned = 0;
     for (uint32_t r = 0; r < size; r++) {
+        owned += tt_coding_owned(&book->problems[r]);
+    }
+    assert_int_equal(owned, count);
+    for (uint32_t number = 0; number < tt_owner_count(&book->problems[0]); number++) {
+        const uint32_t r = tt_owner_member(&book->problems[0], number);
         const tt_owned slice = tt_owned_slice(&book->problems[0], r);
         uint64_t covered = 0;
+        assert_int_equal(tt_owner_number(&book->problems[0], r), number);
         assert_int_equal(slice.first, next);
         assert_true(slice.first % block == 0 || slice.first == count);
         for (uint64_t lane = 0; lane < book->plans[0].lane_count; lane++) {
@@ -432,18 +481,23 @@ static void test_slices_do_not_follow_frames(void **state)
     (void)state;
     static symbolic_book book;
     placement placed;
-    for (uint32_t size = 1; size <= 9; size++) {
-        placement_make(&placed, LAYOUT_ONE, size);
+    for (uint32_t i = 0; i < 9 * LAYOUT_COUNT; i++) {
+        const uint32_t size = 1 + i / LAYOUT_COUNT;
+        placement_make(&placed, (host_layout)(i % LAYOUT_COUNT), size);
         for (uint64_t count = 0; count < 400; count += count < 40 ? 1 : 13) {
             for (uint32_t segment = 64; segment <= 1024; segment *= 2) {
-                const symbolic_case what = {.algorithm = &tt_algorithm_owner,
-                                            .collective = TT_ALLREDUCE,
-                                            .size = size,
-                                            .segment_bytes = segment,
-                                            .count = count,
-                                            .topology = &placed.topology};
+                symbolic_case what = {.algorithm = &tt_algorithm_owner,
+                                      .collective = TT_ALLREDUCE,
+                                      .size = size,
+                                      .segment_bytes = segment,
+                                      .count = count,
+                                      .topology = &placed.topology};
                 assert_true(symbolic_book_fill(&book, &what));
                 check_slices(&book, size, count);
+                what.algorithm = &tt_algorithm_rails;
+                if (symbolic_book_fill(&book, &what)) {
+                    check_slices(&book, size, count);
+                }
             }
         }
     }
@@ -459,13 +513,15 @@ static struct CMUnitTest promises_of(const tt_algorithm *algorithm)
 int main(void)
 {
     enum { ALGORITHMS_MAX = 32 };
-    struct CMUnitTest tests[ALGORITHMS_MAX + 4] = {
+    struct CMUnitTest tests[ALGORITHMS_MAX + 6] = {
         cmocka_unit_test(test_choice_is_the_same_on_all_ranks),
         cmocka_unit_test(test_owner_is_for_coded_calls),
+        cmocka_unit_test(test_rails_are_for_hosts_with_several_ranks),
         cmocka_unit_test(test_slices_do_not_follow_frames),
         promises_of(&tt_algorithm_owner),
+        promises_of(&tt_algorithm_rails),
     };
-    size_t count = 4;
+    size_t count = 6;
     for (size_t i = 0; tt_algorithm_at(i) != NULL && count < TT_ARRAY_COUNT(tests); i++) {
         tests[count++] = promises_of(tt_algorithm_at(i));
     }

@@ -282,75 +282,145 @@ static void work_adasum(symbolic_model *model, const event *at, uint64_t count)
     }
 }
 
-/* A piece of `member` in this rank's input or output, as a spot. */
-static tt_spot piece_spot(const symbolic_model *model, const event *at, uint32_t member,
-                          tt_buffer buffer)
+/* The index-th rank whose memory a coded work reads and writes: all of the host with rails, else
+ * the own one. UINT32_MAX: no more. */
+static uint32_t sharer(const symbolic_model *model, const event *at, uint32_t index)
 {
-    const tt_problem *problem = &model->book->problems[at->rank];
-    const tt_owned piece = tt_owned_piece(problem, &model->book->plans[at->rank], at->lane, member);
-    return (tt_spot){.buffer = buffer, .offset = piece.first * SYMBOLIC_ELEMENT_BYTES};
+    const tt_topology *topology = model->what->topology;
+    if (!tt_coding_has_rails(&model->book->problems[at->rank])) {
+        return index == 0 ? at->rank : UINT32_MAX;
+    }
+    const uint32_t *first = &topology->host_first[topology->host_of[at->rank]];
+    return index < first[1] - first[0] ? topology->host_members[first[0] + index] : UINT32_MAX;
 }
 
-static tt_spot slot_spot(const event *at, tt_spot slots, uint32_t member)
-{
-    return (tt_spot){.buffer = slots.buffer, .offset = slots.offset + member * at->move.slot};
-}
-
-static uint64_t piece_count(const symbolic_model *model, const event *at, uint32_t member)
+static uint64_t piece_count(const symbolic_model *model, const event *at, uint32_t owner)
 {
     return tt_owned_piece(&model->book->problems[at->rank], &model->book->plans[at->rank], at->lane,
-                          member)
+                          owner)
         .count;
 }
 
-/* The codec is "none": wire bytes are the elements themselves. */
-static void work_pieces(symbolic_model *model, const event *at)
+/* The piece of `owner` in the memory of `rank`: `buffer` is its input, output or staging slot. */
+static symbol *piece_at(symbolic_model *model, const event *at, uint32_t owner, uint32_t rank,
+                        tt_buffer buffer)
 {
-    const bool is_encode = at->move.work == TT_WORK_ENCODE;
-    for (uint32_t member = 0; member < model->what->size; member++) {
-        const uint64_t count = piece_count(model, at, member);
-        const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
-        const tt_spot values = piece_spot(model, at, member, is_encode ? TT_INPUT : TT_OUTPUT);
-        const tt_spot slot = slot_spot(at, is_encode ? at->move.target : at->move.source, member);
+    const tt_problem *problem = &model->book->problems[at->rank];
+    const tt_plan *plan = &model->book->plans[at->rank];
+    const tt_owned piece = tt_owned_piece(problem, plan, at->lane, owner);
+    const tt_spot spot = {.buffer = buffer,
+                          .offset = buffer == TT_SLOT
+                                        ? tt_owner_number(problem, owner) * plan->lane_bytes
+                                        : piece.first * SYMBOLIC_ELEMENT_BYTES};
+    if (buffer == TT_SLOT && !model->ranks[rank].lanes[at->lane].is_open) {
+        fault(model, "a view of a lane that is not open");
+        return NULL;
+    }
+    return symbols_at(model, rank, at->lane, spot, piece.count * SYMBOLIC_ELEMENT_BYTES);
+}
+
+static tt_buffer shared_buffer(const symbolic_model *model, uint32_t rank, const event *at,
+                               tt_buffer buffer)
+{
+    const bool has_rails = tt_coding_has_rails(&model->book->problems[at->rank]);
+    return has_rails && model->book->facts[rank].is_shared == 0 ? TT_SLOT : buffer;
+}
+
+/* Own values of a piece: with rails, the host's sum. */
+static void piece_load(symbolic_model *model, const event *at, uint32_t owner, symbol *values)
+{
+    for (uint32_t s = 0, rank; (rank = sharer(model, at, s)) != UINT32_MAX; s++) {
         const symbol *source =
-            symbols_at(model, at->rank, at->lane, is_encode ? values : slot, bytes);
-        symbol *target = symbols_at(model, at->rank, at->lane, is_encode ? slot : values, bytes);
-        if (member != at->rank && source != NULL && target != NULL) {
-            memcpy(target, source, count * sizeof(symbol));
+            piece_at(model, at, owner, rank, shared_buffer(model, rank, at, TT_INPUT));
+        for (uint64_t i = 0; model->error == NULL && i < piece_count(model, at, owner); i++) {
+            values[i] = s == 0 ? source[i] : combine(model, values[i], source[i]);
         }
-        for (uint64_t i = 0; member != at->rank && model->error == NULL && i < count; i++) {
-            if (target[i].holders == 0) {
+    }
+}
+
+static void piece_store(symbolic_model *model, const event *at, uint32_t owner,
+                        const symbol *values)
+{
+    for (uint32_t s = 0, rank; (rank = sharer(model, at, s)) != UINT32_MAX; s++) {
+        symbol *target =
+            piece_at(model, at, owner, rank, shared_buffer(model, rank, at, TT_OUTPUT));
+        for (uint64_t i = 0; model->error == NULL && i < piece_count(model, at, owner); i++) {
+            if (values[i].holders == 0) {
                 fault(model, "coding reads memory that was never written");
             }
+            target[i] = values[i];
+        }
+    }
+}
+
+/* Wire bytes of a piece. The codec is "none": they are the elements themselves. */
+static symbol *wire_at(symbolic_model *model, const event *at, tt_spot slots, uint32_t position,
+                       uint64_t count)
+{
+    slots.offset += position * at->move.slot;
+    return symbols_at(model, at->rank, at->lane, slots, count * SYMBOLIC_ELEMENT_BYTES);
+}
+
+static void work_pieces(symbolic_model *model, const event *at)
+{
+    const tt_problem *problem = &model->book->problems[at->rank];
+    const bool is_encode = at->move.work == TT_WORK_ENCODE;
+    for (uint32_t position = 0; position < tt_rail_size(problem); position++) {
+        const uint32_t owner = tt_rail_member(problem, position);
+        symbol *wire = wire_at(model, at, is_encode ? at->move.target : at->move.source, position,
+                               piece_count(model, at, owner));
+        if (owner == at->rank || wire == NULL || model->error != NULL) {
+            continue;
+        }
+        if (is_encode) {
+            piece_load(model, at, owner, wire);
+        } else {
+            piece_store(model, at, owner, wire);
         }
     }
 }
 
 static void work_merge(symbolic_model *model, const event *at)
 {
+    const tt_problem *problem = &model->book->problems[at->rank];
     const bool is_sent_on = model->what->collective == TT_ALLREDUCE && model->what->size > 1;
     const uint64_t count = piece_count(model, at, at->rank);
-    const uint64_t bytes = count * SYMBOLIC_ELEMENT_BYTES;
-    symbol *target = symbols_at(model, at->rank, at->lane, at->move.target, bytes);
-    const tt_spot own = piece_spot(model, at, at->rank, TT_INPUT);
-    for (uint64_t i = 0; model->error == NULL && i < count; i++) {
-        symbol sum = {0};
-        for (uint32_t r = 0; model->error == NULL && r < model->what->size; r++) {
-            const tt_spot slot = r == at->rank ? own : slot_spot(at, at->move.source, r);
-            const symbol *source = symbols_at(model, at->rank, at->lane, slot, bytes);
-            if (source != NULL) {
-                sum = r == 0 ? source[i] : combine(model, sum, source[i]);
-            }
+    const uint32_t self = tt_rail_position(problem);
+    symbol *sums = take(count * sizeof(symbol)), *own = take(count * sizeof(symbol));
+    piece_load(model, at, at->rank, own);
+    for (uint32_t r = 0; model->error == NULL && r < tt_rail_size(problem); r++) {
+        const symbol *part = r == self ? own : wire_at(model, at, at->move.source, r, count);
+        for (uint64_t i = 0; model->error == NULL && i < count; i++) {
+            sums[i] = r == 0 ? part[i] : combine(model, sums[i], part[i]);
         }
-        target[i] = sum;
     }
-    if (model->error == NULL) {
-        finish_symbols(model, target, count);
-    }
-    const tt_spot result = slot_spot(at, (tt_spot){TT_SCRATCH, 0}, at->rank);
-    symbol *coded = is_sent_on ? symbols_at(model, at->rank, at->lane, result, bytes) : NULL;
+    finish_symbols(model, sums, count);
+    const tt_spot slots = {TT_SCRATCH, 0};
+    symbol *coded = is_sent_on ? wire_at(model, at, slots, self, count) : NULL;
     if (coded != NULL && model->error == NULL) {
-        memcpy(coded, target, count * sizeof(symbol));
+        memcpy(coded, sums, count * sizeof(symbol));
+    }
+    if (model->what->collective == TT_ALLREDUCE) {
+        piece_store(model, at, at->rank, sums);
+    } else {
+        symbol *target =
+            symbols_at(model, at->rank, at->lane, at->move.target, count * SYMBOLIC_ELEMENT_BYTES);
+        memcpy(target, sums, target != NULL ? count * sizeof(symbol) : 0);
+    }
+    free(sums);
+    free(own);
+}
+
+static void work_stage(symbolic_model *model, const event *at)
+{
+    const tt_problem *problem = &model->book->problems[at->rank];
+    for (uint32_t number = 0; number < tt_owner_count(problem); number++) {
+        const uint32_t owner = tt_owner_member(problem, number);
+        const symbol *source = piece_at(model, at, owner, at->rank, at->move.source.buffer);
+        symbol *target = piece_at(model, at, owner, at->rank, at->move.target.buffer);
+        if (model->error == NULL) {
+            memcpy(target, source, piece_count(model, at, owner) * sizeof(symbol));
+        }
     }
 }
 
@@ -389,6 +459,9 @@ static void do_work(symbolic_model *model, const event *at)
         break;
     case TT_WORK_MERGE:
         work_merge(model, at);
+        break;
+    case TT_WORK_STAGE:
+        work_stage(model, at);
         break;
     }
 }

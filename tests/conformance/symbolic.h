@@ -36,7 +36,7 @@ typedef struct symbolic_book {
     uint64_t part_offsets[SYMBOLIC_SIZE_MAX][SYMBOLIC_SIZE_MAX + 1];
     uint64_t output_offsets[SYMBOLIC_SIZE_MAX][SYMBOLIC_SIZE_MAX + 1];
     tt_fact facts[SYMBOLIC_SIZE_MAX];
-    tt_codec_spec codec; /* of "owner": the wire bytes of an element are its own */
+    tt_codec_spec codec; /* of "owner" and "rails": the wire bytes of an element are its own */
     tt_problem problems[SYMBOLIC_SIZE_MAX];
     tt_plan plans[SYMBOLIC_SIZE_MAX];
 } symbolic_book;

@@ -26,9 +26,11 @@ static void fill_offsets(symbolic_book *book, const symbolic_case *what, uint32_
 
 bool symbolic_book_fill(symbolic_book *book, const symbolic_case *what)
 {
-    const bool is_coded = strcmp(what->algorithm->name, "owner") == 0;
+    const bool is_owner = strcmp(what->algorithm->name, "owner") == 0;
+    const bool is_coded = is_owner || strcmp(what->algorithm->name, "rails") == 0;
     memset(book, 0, sizeof(*book));
-    book->codec = (tt_codec_spec){.codec = tt_codec_find("none"), .block = TT_CODEC_BLOCK_MIN};
+    book->codec = (tt_codec_spec){
+        .codec = tt_codec_find("none"), .block = TT_CODEC_BLOCK_MIN, .is_everywhere = is_owner};
     for (uint32_t r = 0; r < what->size; r++) {
         const bool is_pair = what->collective == TT_SEND;
         book->facts[r].is_shared = what->shared_pattern >> (r % 32) & 1;

@@ -3,7 +3,8 @@
  * codec_fuzz.c - any text as a codec, any bytes as its wire bytes: refused, or decoded within
  * bounds. Decoding what was refused stays within bounds, too.
  *
- * The text ends at the first zero; a byte follows for the count, then wire bytes.
+ * The text ends at the first zero; a byte follows for the count, then wire bytes. Of a codec whose
+ * levels are summed, they are also scales and sums of peers, each of which may be anything.
  *
  * Labels: codec */
 #include <stddef.h>
@@ -33,6 +34,28 @@ static bool parse(const char *text, tt_codec_spec *spec)
     return true;
 }
 
+/* Any scales and sums are decoded, and any values have levels in units of any scales. */
+static void sum(const tt_codec_spec *spec, const uint8_t *wire, float *values, size_t count)
+{
+    const size_t blocks = tt_codec_block_count(spec, count);
+    float *scales = calloc(blocks + 1, sizeof(*scales));
+    uint8_t *levels = calloc(count + 1, 1);
+    if (scales != NULL && levels != NULL) {
+        memcpy(scales, wire, blocks * sizeof(*scales));
+        const tt_codec_shared shared = {.scales = scales,
+                                        .ranks = 1 + wire[0] % TT_CODEC_RANKS_MAX};
+        const tt_codec_source source = {
+            .values = values, .dtype = TT_F32, .factor = 1.0f, .count = count};
+        tt_codec_decode_sums(
+            spec, wire + blocks * sizeof(*scales), &shared,
+            &(tt_codec_target){.values = values, .dtype = TT_F32, .factor = 0.5f, .count = count});
+        TT_ASSERT(tt_codec_levels(spec, &source, &shared, levels) <= count);
+        tt_codec_scales(spec, &source, scales);
+    }
+    free(scales);
+    free(levels);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     const uint8_t *end = memchr(bytes, 0, count);
@@ -51,6 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         tt_codec_decode(&spec, wire,
                         &(tt_codec_target){
                             .values = values, .dtype = TT_F16, .factor = 0.5f, .count = elements});
+        if ((tt_codec_traits(&spec) & TT_CODEC_SUMMABLE) != 0 && elements > 0) {
+            sum(&spec, wire, values, elements);
+        }
     }
     free(wire);
     free(values);

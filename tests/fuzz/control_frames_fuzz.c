@@ -2,10 +2,11 @@
  *
  * control_frames_fuzz.c - a rank's machine against peers that send anything.
  *
- * The input is a list of events: calls of this rank, some of them of several stages, and frames of
- * two peers whose heads are any bytes (half of the time with fields that nearly fit, so that the
- * search gets deep). The driver keeps the rules of platform.h; the peers keep none. Whatever
- * arrives, every call must end exactly once, and all memory must be freed.
+ * The input is a list of events: calls of this rank, some of them of several stages or coded, and
+ * frames of two peers whose heads are any bytes (half of the time with fields that nearly fit, so
+ * that the search gets deep; some are the heads of frames that this rank has sent). The driver
+ * keeps the rules of platform.h; the peers keep none. Whatever arrives, every call must end exactly
+ * once, a call that fails must leave its residuals as they were, and all memory must be freed.
  *
  * Labels: control aggregate */
 #include <stdint.h>
@@ -15,14 +16,18 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "conformance/programs.c"
-#include "control/control.h"
+#include "control/control_internal.h"
+#include "fuzz/coded_fuzz.h"
 
-enum { RANKS = 3, REQUESTS_MAX = 64, BUFFER_BYTES = 8192, EVENTS_MAX = 512 };
+enum { RANKS = 3, REQUESTS_MAX = 64, BUFFER_BYTES = 8192, EVENTS_MAX = 512, SENT_MAX = 8 };
 
 typedef struct fuzz_driver {
     tt_platform platform; /* first */
     uint64_t now_ns;
     uint64_t last_descriptor; /* of a frame the machine sent, so that peers can forge it */
+    tt_head sent[SENT_MAX];   /* of the last frames of data */
+    uint32_t sent_count;
+    coded_fuzz coded;
     uint8_t *arena;
     size_t arena_used;
 } fuzz_driver;
@@ -94,6 +99,9 @@ static tt_status driver_send(tt_platform *platform, const tt_send *send)
     if (send->head->descriptor != 0) {
         driver->last_descriptor = send->head->descriptor;
     }
+    if (send->head->kind == TT_FRAME_DATA) {
+        driver->sent[driver->sent_count++ % SENT_MAX] = *send->head;
+    }
     return TT_OK;
 }
 
@@ -158,6 +166,7 @@ static const tt_platform_ops driver_ops = {
 typedef struct fuzz_call {
     tt_request request;
     int finish_count;
+    coded_fuzz_call coded;
     uint64_t counts[2 * RANKS];
     uint8_t input[BUFFER_BYTES], output[BUFFER_BYTES];
 } fuzz_call;
@@ -167,6 +176,34 @@ static void finished(tt_request *request)
     fuzz_call *call = request->owner;
     call->finish_count++;
     TT_ASSERT(call->finish_count == 1);
+    coded_fuzz_end(&call->coded, request);
+}
+
+/* A call that keeps residuals is declared; there is one of each at a time. */
+static fuzz_call *submit_coded(tt_control *control, fuzz_driver *driver, fuzz_input *input)
+{
+    const uint64_t choice = take(input, 2);
+    fuzz_call *call = calloc(1, sizeof(*call));
+    TT_ASSERT(call != NULL);
+    call->request = (tt_request){
+        .collective = (choice >> 14 & 3) == 3 ? TT_REDUCESCATTER : TT_ALLREDUCE,
+        .dtype = TT_F32,
+        .redop = (choice >> 13 & 1) != 0 ? TT_AVERAGE : TT_SUM,
+        .input = call->input,
+        .output = call->output,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .finished = finished,
+        .owner = call,
+    };
+    memset(call->input, (int)(choice >> 5 & 0x3f), sizeof(call->input));
+    if (!coded_fuzz_begin(&driver->coded, control, (uint32_t)choice, &call->coded,
+                          &call->request)) {
+        free(call);
+        return NULL;
+    }
+    tt_control_submit(control, &call->request);
+    return call;
 }
 
 static fuzz_call *submit_program(tt_control *control, fuzz_input *input)
@@ -278,6 +315,33 @@ static void deliver(const tt_machine *machine, const fuzz_driver *driver, fuzz_i
     }
 }
 
+/* A peer's frame with the head of one that this rank has sent, and any payload. */
+static void mirror(const tt_machine *machine, const fuzz_driver *driver, fuzz_input *input)
+{
+    const uint64_t choice = take(input, 2);
+    if (driver->sent_count == 0) {
+        return;
+    }
+    uint8_t payload[TT_INLINE_BYTES_MAX];
+    tt_head head = driver->sent[choice % tt_min_u64(driver->sent_count, SENT_MAX)];
+    head.lane += (uint32_t)(choice >> 3 & 3) == 3 ? 1 : 0;
+    head.round += (uint32_t)(choice >> 5 & 3) == 3 ? 2 : 0;
+    head.payload_bytes += (choice >> 7 & 7) == 7 ? 1 : 0;
+    const bool is_inline = head.payload_bytes <= sizeof(payload);
+    const uint32_t peer = 1 + (uint32_t)(choice >> 15 & 1);
+    memset(payload, (int)(choice >> 10 & 31), sizeof(payload));
+    for (size_t i = 0; i < 24 && is_inline && i < head.payload_bytes; i++) {
+        payload[i] = (uint8_t)take(input, 1);
+    }
+    uint8_t *sink = machine->ops->frame(machine->self, peer, &head, is_inline ? payload : NULL);
+    for (uint32_t i = 0; !is_inline && sink != NULL && i < head.payload_bytes; i++) {
+        sink[i] = i < 24 ? (uint8_t)take(input, 1) : (uint8_t)(choice >> 8);
+    }
+    if (!is_inline && sink != NULL) {
+        machine->ops->payload(machine->self, peer, &head);
+    }
+}
+
 static void play(tt_control *control, fuzz_driver *driver, fuzz_input *input)
 {
     fuzz_call *calls[REQUESTS_MAX];
@@ -299,6 +363,13 @@ static void play(tt_control *control, fuzz_driver *driver, fuzz_input *input)
                               (tt_peer_event)(take(input, 1) % 4), "fuzzed");
         } else if (choice == 252 && call_count < REQUESTS_MAX) {
             calls[call_count++] = submit_program(control, input);
+        } else if (choice == 251 && call_count < REQUESTS_MAX) {
+            fuzz_call *coded = submit_coded(control, driver, input);
+            if (coded != NULL) {
+                calls[call_count++] = coded;
+            }
+        } else if (choice % 64 == 59) {
+            mirror(&machine, driver, input);
         } else {
             deliver(&machine, driver, input, choice == 253);
         }
@@ -334,6 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
     config.deadline_ns = UINT64_C(3600000000000);
     const tt_control_listener listener = {.owner = NULL};
     tt_control *control;
+    coded_fuzz_init(&driver.coded);
     driver.arena = calloc(1, ARENA_BYTES);
     TT_ASSERT(driver.arena != NULL);
     if (tt_control_create(&driver.platform, &world, &config, &listener, &control) == TT_OK) {

@@ -3,11 +3,11 @@
  * control_live_fuzz.c - three ranks that negotiate and exchange, over links that change frames.
  *
  * The machines are the library's; the input chooses the calls they submit (names, groups, joins,
- * unnamed calls, calls of several stages), the order in which links deliver, and the frames that
- * are changed on the way: a bit, the kind, the stage, the length, duplicated, or dropped. So every
- * decoder gets frames that were right before the change, in the state in which they are expected.
- * Whatever arrives, every call ends exactly once, no payload is read beyond its length, and all
- * memory is freed.
+ * unnamed calls, calls of several stages, coded ones), the order in which links deliver, and the
+ * frames that are changed on the way: a bit, the kind, the stage, the length, duplicated, or
+ * dropped. So every decoder gets frames that were right before the change, in the state in which
+ * they are expected. Whatever arrives, every call ends exactly once, a coded call that fails leaves
+ * its residuals as they were, no payload is read beyond its length, and all memory is freed.
  *
  * Labels: control negotiate */
 #include <stdint.h>
@@ -17,7 +17,8 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "conformance/programs.c"
-#include "control/control.h"
+#include "control/control_internal.h"
+#include "fuzz/coded_fuzz.h"
 
 enum {
     RANKS = 3,
@@ -38,6 +39,7 @@ typedef struct live_call {
     tt_request request;
     tt_control *control;
     int finish_count;
+    coded_fuzz_call coded;
     uint64_t counts[2 * RANKS];
     uint64_t input[ELEMENTS * RANKS], output[ELEMENTS * RANKS];
 } live_call;
@@ -48,6 +50,7 @@ typedef struct live_rank {
     uint32_t rank;
     tt_control *control;
     tt_machine machine;
+    coded_fuzz coded;
 } live_rank;
 
 typedef struct live_world {
@@ -182,6 +185,7 @@ static void finished(tt_request *request)
 {
     live_call *call = request->owner;
     TT_ASSERT(++call->finish_count == 1);
+    coded_fuzz_end(&call->coded, request);
 }
 
 static void submit(live_world *world, live_rank *self)
@@ -249,6 +253,38 @@ static void submit_program(live_world *world)
             .owner = call,
         };
         tt_control_submit(call->control, &call->request);
+    }
+}
+
+/* All ranks make one coded call, with a name or declared; the last may make a different one. */
+static void submit_coded(live_world *world)
+{
+    static const char *const names[] = {"p", "q", "r", NULL};
+    const uint32_t choice = (uint32_t)take(world, 2);
+    for (uint32_t i = 0; i < RANKS && world->call_count < CALLS_MAX; i++) {
+        live_rank *self = &world->ranks[i];
+        live_call *call = calloc(1, sizeof(*call));
+        TT_ASSERT(call != NULL);
+        call->control = self->control;
+        call->request = (tt_request){
+            .collective = TT_ALLREDUCE,
+            .dtype = TT_F32,
+            .name = names[choice >> 12 & 3],
+            .input = call->input,
+            .output = call->output,
+            .prescale = 1.0,
+            .postscale = 1.0,
+            .finished = finished,
+            .owner = call,
+        };
+        memset(call->input, (int)(choice >> 6 & 0x3f), sizeof(call->input));
+        const uint32_t own = choice ^ (i == 2 ? choice >> 14 & 1 : 0);
+        if (coded_fuzz_begin(&self->coded, self->control, own, &call->coded, &call->request)) {
+            world->calls[world->call_count++] = call;
+            tt_control_submit(call->control, &call->request);
+        } else {
+            free(call);
+        }
     }
 }
 
@@ -363,6 +399,8 @@ static void play(live_world *world)
             pass_time(world, choice / 16 + 20);
         } else if (choice == 239) {
             submit_program(world);
+        } else if (choice == 223 || choice == 207) {
+            submit_coded(world);
         } else if (choice == 255) {
             const tt_machine *machine = &world->ranks[take(world, 1) % RANKS].machine;
             const live_rank *other = &world->ranks[take(world, 1) % RANKS];
@@ -408,6 +446,7 @@ static bool begin(live_world *world, uint64_t choice)
             return false;
         }
         self->machine = tt_control_machine(self->control);
+        coded_fuzz_init(&self->coded);
     }
     return true;
 }

@@ -146,7 +146,7 @@ class Words(unittest.TestCase):
 
 class Codec(unittest.TestCase):
     NAMES = ["none", "fp16", "bf16", "e4m3", "e5m2", "int8", "int4", "qsgd", "natural", "sign",
-             "onebit"]
+             "onebit", "int8sum", "terngrad", "majority"]
 
     def test_the_list_has_every_codec_with_bytes_guarantees_and_options(self):
         text = tutti("codec", "--list").stdout
@@ -155,6 +155,8 @@ class Codec(unittest.TestCase):
         for name, words in {"none": "4.000 bytes an element; cast; options: none",
                             "int8": "1.008 bytes an element; contraction; options: block=512 ef=on",
                             "qsgd": "unbiased, contraction; options: block=512 bits=8 (or 4) ef",
+                            "int8sum": "contraction, summable; options: block=512 ef=on",
+                            "majority": "summable; options: block=512\n",
                             }.items():
             self.assertRegex(text, rf"(?m)^{name} .*\n.*{re.escape(words)}")
 

@@ -224,7 +224,7 @@ class Table(unittest.TestCase):
         """A rank whose plugin is missing is refused by all, with both sides named; its error names
         the package to install."""
         alone = f'case $n in {VICTIM}) cp "$0" "$HOME/alone"; exec "$HOME/alone" "$@";; esac;'
-        for _ in range(5):
+        for _ in range(20):
             job = self.start(row, 3, [ranks.WORKER, "init", "shutdown"], faulty=True, wrapper=alone)
             job.code()
             if not row.may_end_all or job.count(r"init -\d+ .*there is no plugin"):

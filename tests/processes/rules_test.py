@@ -42,7 +42,7 @@ class Rules(unittest.TestCase):
         result = job(own, own)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("differs", result.stderr)
-        self.assertEqual(result.stderr.count("have no effect"), 1, result.stderr)
+        self.assertNotIn("warn", result.stderr)
 
     def test_rank_0_decides_and_others_warn(self):
         one, other = self.write("one", "codec=int8\n"), self.write("other", "codec=int4\n")

@@ -146,6 +146,9 @@ static bool is_a_message(const call_slot *slot, const uint8_t *output, size_t by
 static bool is_right(const call_slot *slot, const uint8_t *output, size_t bytes)
 {
     const collective_case *one = &slot->call->one;
+    if (slot->record != NULL) {
+        return true; /* judge_coded does it when all members' residuals are known */
+    }
     if (one->is_rounding) {
         return is_close(slot, output);
     }
@@ -226,6 +229,7 @@ void judge_output(call_slot *slot)
             break;
         }
     }
+    slot->output_hash = tt_hash64(output, bytes, 7);
     judge_bits(slot, output, bytes);
     judge_counts(slot);
     run->result.results_hash =

@@ -127,6 +127,9 @@ static void rank_create(simulation *run, uint32_t number)
     if (what->has_steps) {
         stepping_create(rank);
     }
+    if (what->seed >= SCENARIO_CODED) {
+        coded_create(rank);
+    }
 }
 
 /* A duplicate of the frame, although drivers guarantee that none arrives twice. Not of eager ones:
@@ -308,6 +311,7 @@ static void clean_up(simulation *run)
         }
         stepping_destroy(&run->ranks[i]);
         tt_control_destroy(control);
+        coded_destroy(&run->ranks[i]);
     }
     slots_release(run);
     if (!tt_sim_destroy(run->sim)) {
@@ -337,6 +341,7 @@ run_result run_scenario(const scenario *what, const run_options *options)
     drive(&run);
     if (run.result.is_good) {
         judge_calls(&run);
+        judge_coded(&run);
         judge_poison(&run);
     }
     run.result.hash = tt_sim_hash(run.sim);

@@ -25,6 +25,7 @@ typedef struct run_result {
     uint64_t results_hash; /* of all statuses and outputs */
     uint64_t bits_hash;    /* of the results of all-reduces, on any rank */
     uint32_t change_count; /* of settings, by the stepper of rank 0 */
+    uint32_t coded_count;  /* calls compared with the oracle of coded sums */
 } run_result;
 
 run_result run_scenario(const scenario *what, const run_options *options);

@@ -14,6 +14,15 @@ enum { POISON = 0x9e, SLACK_BYTES = 64, SOURCE_NONE = -7 };
 
 typedef struct simulation simulation;
 
+/* Hashes of a tensor's residuals on one rank; 0: there are none, or zeros. */
+typedef struct coded_state {
+    uint64_t input, owner;
+    bool is_known;
+} coded_state;
+
+/* A coded op of one rank, at the end of its exchange. */
+typedef struct coded_record coded_record;
+
 /* One request of one rank. */
 typedef struct call_slot {
     simulation *simulation;
@@ -32,7 +41,10 @@ typedef struct call_slot {
     bool is_submitted, is_cancelled;
     uint32_t finished_count;
     uint64_t submitted_ns, finished_ns;
-    struct call_slot *next; /* of the same rank, in the order of submission */
+    coded_state before;         /* residuals, at submission */
+    const coded_record *record; /* NULL: it was not coded */
+    uint64_t output_hash;       /* of a call that succeeded */
+    struct call_slot *next;     /* of the same rank, in the order of submission */
 } call_slot;
 
 typedef struct sim_rank_state {
@@ -54,7 +66,14 @@ typedef struct sim_rank_state {
     tt_stepper *stepper; /* see stepping.c; NULL: it ends no steps */
     bool is_ending;      /* a step: nothing is submitted meanwhile */
     tt_request carrier;
-    const call_slot *busy[SCENARIO_TENSORS_MAX]; /* named tensors that have not ended */
+    const call_slot *busy[SCENARIO_TENSORS_MAX]; /* tensors whose call has not ended */
+    tt_tracer tracer;
+    coded_record *records;                  /* the last one first */
+    coded_state kept[SCENARIO_TENSORS_MAX]; /* after the last call */
+    coded_state committed[SCENARIO_TENSORS_MAX];
+    bool has_commits;
+    uint32_t act_count; /* of the scenario's, done */
+    double unit;
     struct {
         uint32_t set;
         struct tt_name *hint;
@@ -103,6 +122,20 @@ void stepping_end(sim_rank_state *rank);
 /* judge_values.c */
 /* A request has succeeded: checks its output. */
 void judge_output(call_slot *slot);
+
+/* judge_coded.c */
+/* Watch the rank's coded ops. */
+void coded_create(sim_rank_state *rank);
+void coded_destroy(sim_rank_state *rank);
+/* The call is about to be submitted; it has ended: checks the residuals of its tensor. */
+void judge_coded_begin(call_slot *slot);
+void judge_coded_end(call_slot *slot);
+/* All requests have ended: checks results and residuals against the oracle. */
+void judge_coded(simulation *run);
+/* What the rank does to the state of codecs; none of its calls is in flight. */
+void coded_act(sim_rank_state *rank, const scenario_act *act);
+/* The slot of a request; NULL: it is none of the program's. */
+call_slot *slot_of(const tt_request *request);
 
 /* judge_text.c */
 /* A request has failed because ranks differ: checks that its error names them. */

@@ -316,6 +316,9 @@ void scenario_draw(scenario *drawn, uint64_t seed)
     if (seed >= SCENARIO_PROGRAMS) {
         scenario_add_programs(drawn);
     }
+    if (seed >= SCENARIO_CODED) {
+        scenario_add_codecs(drawn);
+    }
 }
 
 /* ---- named tensors ---- */
@@ -571,6 +574,9 @@ void scenario_draw_named(scenario *drawn, uint64_t seed)
             drawn->nests = drawn->nests && drawn->calls[i].group_size == 0;
         }
     }
+    if (seed >= SCENARIO_CODED) {
+        scenario_add_codecs(drawn);
+    }
 }
 
 bool scenario_takes_part(const scenario *what, uint32_t rank, uint32_t step)
@@ -673,11 +679,27 @@ bool scenario_has_fault(const scenario *what, fault_kind kind)
     return false;
 }
 
+/* What happens between calls. */
+static void describe_events(const scenario *what)
+{
+    static const char *const faults[] = {"kill", "stop", "cut", "sever"};
+    static const char *const acts[] = {"commit", "undo", "reset", "resume", "unit", "drift"};
+    for (uint32_t i = 0; i < what->act_count; i++) {
+        printf("  before %s %u: %s (%u)\n", what->is_named ? "step" : "call", what->acts[i].before,
+               acts[what->acts[i].kind], what->acts[i].rank);
+    }
+    for (uint32_t i = 0; i < what->fault_count; i++) {
+        printf("  %s of %u (%u) at %llu us for %llu us\n", faults[what->faults[i].kind],
+               what->faults[i].a, what->faults[i].b,
+               (unsigned long long)(what->faults[i].at_ns / 1000),
+               (unsigned long long)(what->faults[i].duration_ns / 1000));
+    }
+}
+
 void scenario_describe(const scenario *what)
 {
-    static const char *const flaws[] = {"",     "dtype",    "redop",  "root", "count",
-                                        "kind", "argument", "cancel", "apart"};
-    static const char *const faults[] = {"kill", "stop", "cut", "sever"};
+    static const char *const flaws[] = {"",         "dtype",  "redop", "root",  "count", "kind",
+                                        "argument", "cancel", "apart", "codec", "drift"};
     printf("seed %llu: %u ranks, %u sets, %u calls, segment %u, eager %u, algorithm %s, window %u"
            "%s%s%s%s%s%s\n",
            (unsigned long long)what->seed, what->size, what->set_count, what->call_count,
@@ -724,17 +746,14 @@ void scenario_describe(const scenario *what)
     for (uint32_t i = 0; i < what->call_count && i < 80; i++) {
         char text[256];
         case_describe(&what->calls[i].one, text, sizeof(text));
-        printf("  call %u on set %u: %s%s%s%s%s", i, what->calls[i].set, text,
+        const scenario_codec *codec = what->calls[i].codec;
+        printf("  call %u on set %u: %s%s%s%s%s%s%s", i, what->calls[i].set, text,
                what->calls[i].is_named ? ", named" : "",
-               what->calls[i].group_size > 0 ? ", grouped" : "",
-               what->calls[i].flaw != FLAW_NONE ? ", flaw " : "", flaws[what->calls[i].flaw]);
+               what->calls[i].group_size > 0 ? ", grouped" : "", codec != NULL ? ", coded " : "",
+               codec != NULL ? codec->text : "", what->calls[i].flaw != FLAW_NONE ? ", flaw " : "",
+               flaws[what->calls[i].flaw]);
         printf(what->calls[i].deadline_ns > 0 ? ", within %llu ms\n" : "\n",
                (unsigned long long)(what->calls[i].deadline_ns / MS));
     }
-    for (uint32_t i = 0; i < what->fault_count; i++) {
-        printf("  %s of %u (%u) at %llu us for %llu us\n", faults[what->faults[i].kind],
-               what->faults[i].a, what->faults[i].b,
-               (unsigned long long)(what->faults[i].at_ns / 1000),
-               (unsigned long long)(what->faults[i].duration_ns / 1000));
-    }
+    describe_events(what);
 }

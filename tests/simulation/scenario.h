@@ -7,6 +7,7 @@
 #ifndef TUTTI_TESTS_SIMULATION_SCENARIO_H
 #define TUTTI_TESTS_SIMULATION_SCENARIO_H
 
+#include "aggregate/scheme.h"
 #include "conformance/cases.h"
 #include "control/control.h"
 #include "platform/sim.h"
@@ -19,6 +20,8 @@ enum {
     SCENARIO_FAULTS_MAX = 4,
     SCENARIO_TENSORS_MAX = 8,
     SCENARIO_PHASES_MAX = 2,
+    SCENARIO_ACTS_MAX = 4,
+    SCENARIO_CODEC_BYTES = 160,
     SCENARIO_ALIKE_FIRST = 1000000,
     SCENARIO_REPEATS = 2000000, /* from this seed on calls repeat */
     SCENARIO_WIDE = 3000000,    /* from this seed on more is drawn: scenario_wide.c */
@@ -31,6 +34,7 @@ enum {
      * small steps. */
     SCENARIO_NESTS = 8000000,
     SCENARIO_PROGRAMS = 9000000, /* from this seed on calls have stages: scenario_programs.c */
+    SCENARIO_CODED = 10000000,   /* from this seed on sums are coded: scenario_coded.c */
 };
 
 /* How one member's call differs from the others'. */
@@ -45,7 +49,32 @@ typedef enum call_flaw {
     FLAW_CANCEL,
     FLAW_COUNT_,
     FLAW_APART = FLAW_COUNT_, /* its group is submitted one by one; drawn separately */
+    FLAW_CODEC,               /* another codec; drawn separately */
+    FLAW_DRIFT, /* this rank has forgotten its calls, and is in another phase; likewise */
 } call_flaw;
+
+/* A tensor whose calls are coded. */
+typedef struct scenario_codec {
+    char text[SCENARIO_CODEC_BYTES];
+    tt_scheme scheme, other; /* other: of FLAW_CODEC */
+} scenario_codec;
+
+/* Something that ranks do to the state of codecs, between two calls. */
+typedef enum act_kind {
+    ACT_COMMIT,
+    ACT_UNDO,
+    ACT_RESET,
+    ACT_RESUME, /* save, forget, load */
+    ACT_UNIT,
+    ACT_DRIFT, /* one rank alone resets */
+    ACT_KIND_COUNT
+} act_kind;
+
+typedef struct scenario_act {
+    act_kind kind;
+    uint32_t before; /* this step; of unnamed programs: this call */
+    uint32_t rank;   /* of ACT_DRIFT */
+} scenario_act;
 
 typedef struct scenario_call {
     collective_case one;
@@ -63,6 +92,9 @@ typedef struct scenario_call {
     uint32_t tag, shift;
     bool is_any;      /* received from any source */
     bool is_recalled; /* the receive may be cancelled, and is made again then */
+    /* Coded: a tensor's calls have the same codec. Without a name it is declared if it keeps state:
+     * `tensor` is its key then, and the next one waits for the last. */
+    const scenario_codec *codec; /* NULL: plain */
 } scenario_call;
 
 typedef enum fault_kind {
@@ -119,6 +151,9 @@ typedef struct scenario {
     uint64_t starve_further; /* of the same rank, after that one, that fail, too */
     scenario_fault faults[SCENARIO_FAULTS_MAX];
     uint32_t fault_count;
+    scenario_codec codecs[SCENARIO_TENSORS_MAX];
+    scenario_act acts[SCENARIO_ACTS_MAX]; /* in the order of `before` */
+    uint32_t act_count;
     tt_sim_config sim;
     tt_control_config control;
 } scenario;
@@ -133,6 +168,10 @@ void scenario_add_any(scenario *drawn);
 void scenario_rotate(scenario *drawn);
 /* Replacements in unnamed seeds from SCENARIO_PROGRAMS on. */
 void scenario_add_programs(scenario *drawn);
+/* Replacements in all seeds from SCENARIO_CODED on. */
+void scenario_add_codecs(scenario *drawn);
+/* True: the call is coded, and what one of its tensor leaves counts for the next. */
+bool scenario_keeps_state(const scenario_call *call);
 /* Additions of named seeds from SCENARIO_STEPS on. */
 void scenario_add_steps(scenario *drawn);
 /* The same, once the chunk is known: the bounds between which it is tuned. */

@@ -47,6 +47,7 @@ typedef struct totals {
     uint32_t dropping, late, reordered;
     uint64_t changes; /* of settings, at the ends of steps */
     uint64_t untuned; /* programs whose bits were compared with those without */
+    uint64_t coded;   /* calls, compared with their oracle */
 } totals;
 
 enum { RECIPE_BYTES = 48 };
@@ -99,6 +100,7 @@ static void add_result(totals *sum, const run_result *result, const recipe *what
     sum->events += result->event_count;
     sum->simulated_ns += result->simulated_ns;
     sum->changes += result->change_count;
+    sum->coded += result->coded_count;
     if (!result->is_good) {
         sum->failures++;
         printf("seed %s%s failed: %s (events %016" PRIx64 ")\n", recipe_text(what, seed), extra,
@@ -290,6 +292,9 @@ int main(int argc, char **argv)
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
+    if (sum.coded > 0) {
+        printf("coded: %" PRIu64 " sums and their residuals as expected\n", sum.coded);
+    }
     if (parsed.first.is_named) {
         print_named(&sum);
     }

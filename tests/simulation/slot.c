@@ -55,6 +55,17 @@ static void buffers_make(call_slot *slot)
 
 static void on_finished(tt_request *request);
 
+call_slot *slot_of(const tt_request *request)
+{
+    return request->finished == on_finished ? request->owner : NULL;
+}
+
+/* True: the rank makes no second call of the tensor before the first is over. */
+static bool is_exclusive(const scenario_call *call)
+{
+    return call->is_named || scenario_keeps_state(call);
+}
+
 static void request_fill(call_slot *slot)
 {
     const collective_case *one = &slot->call->one;
@@ -91,6 +102,10 @@ static void request_fill(call_slot *slot)
     request->prescale = one->prescale;
     request->postscale = one->postscale;
     request->program = one->program;
+    if (slot->call->codec != NULL) {
+        request->program = &slot->call->codec->scheme.phases[0].program;
+        request->key = slot->call->is_named ? 0 : slot->call->tensor + 1;
+    }
     request->finished = on_finished;
     request->owner = slot;
     request->status = TT_IN_PROGRESS;
@@ -142,6 +157,14 @@ static void submit_join(call_slot *slot)
     tt_control_submit(rank->control, &slot->request);
 }
 
+/* A codec would refuse the type or operator, before ranks could differ in it. */
+static void leave_codec_out(call_slot *slot)
+{
+    if (slot->call->codec != NULL) {
+        slot->request.program = NULL;
+    }
+}
+
 static void flaw_apply(call_slot *slot)
 {
     tt_request *request = &slot->request;
@@ -149,9 +172,11 @@ static void flaw_apply(call_slot *slot)
     case FLAW_DTYPE:
         request->dtype = request->dtype == TT_I8 ? TT_U8 : TT_I8;
         request->redop = TT_SUM;
+        leave_codec_out(slot);
         break;
     case FLAW_REDOP:
         request->redop = request->redop == TT_MAX ? TT_MIN : TT_MAX;
+        leave_codec_out(slot);
         break;
     case FLAW_ROOT:
         request->root = (request->root + 1) % slot->call->one.size;
@@ -172,6 +197,9 @@ static void flaw_apply(call_slot *slot)
     case FLAW_APART:
         request->group = NULL;
         request->group_size = 0;
+        break;
+    case FLAW_CODEC:
+        request->program = &slot->call->codec->other.phases[0].program;
         break;
     default:
         break;
@@ -231,7 +259,7 @@ static void submit(call_slot *slot)
         return;
     }
     const bool is_culprit = slot->member == slot->call->culprit && !slot->is_receive;
-    if (slot->call->is_named) {
+    if (is_exclusive(slot->call)) {
         rank->busy[slot->call->tensor] = slot;
     }
     buffers_make(slot);
@@ -251,6 +279,7 @@ static void submit(call_slot *slot)
         tt_control_set_fuse(rank->control, is_tuned ? what->tuned_bytes : what->control.fuse_bytes);
     }
     change_settings(rank, slot->call_index);
+    judge_coded_begin(slot);
     tt_control_submit(rank->control, &slot->request);
     if (slot->call->is_named && slot->finished_count == 0 &&
         tt_random_below(&run->random, 8) == 0) {
@@ -295,6 +324,18 @@ void slot_pump_later(sim_rank_state *rank, uint64_t delay_ns)
     }
 }
 
+/* What the rank has to do before its next call; NULL: nothing. */
+static const scenario_act *act_due(const sim_rank_state *rank)
+{
+    const scenario *what = rank->simulation->what;
+    const call_slot *next = rank->next;
+    if (next == NULL || rank->act_count == what->act_count) {
+        return NULL;
+    }
+    const scenario_act *act = &what->acts[rank->act_count];
+    return act->before <= (what->is_named ? next->call->step : next->call_index) ? act : NULL;
+}
+
 static bool may_submit(const sim_rank_state *rank)
 {
     const scenario *what = rank->simulation->what;
@@ -307,8 +348,11 @@ static bool may_submit(const sim_rank_state *rank)
     if (next != NULL && (next->is_join || rank->has_joined) && rank->in_flight > 0) {
         return false;
     }
-    if (next != NULL && !next->is_join && next->call->is_named &&
+    if (next != NULL && !next->is_join && is_exclusive(next->call) &&
         rank->busy[next->call->tensor] != NULL) {
+        return false;
+    }
+    if (act_due(rank) != NULL && rank->in_flight > 0) {
         return false;
     }
     return rank->next != NULL &&
@@ -343,6 +387,10 @@ void slot_pump(void *rank_state)
     rank->is_pump_due = false;
     while (may_submit(rank)) {
         call_slot *slot = rank->next;
+        for (const scenario_act *act = act_due(rank); act != NULL; act = act_due(rank)) {
+            rank->act_count++;
+            coded_act(rank, act);
+        }
         rank->next = slot->next;
         rank->has_joined = slot->is_join;
         submit(slot);
@@ -415,12 +463,15 @@ static void on_finished(tt_request *request)
     } else if (request->status == TT_OK) {
         judge_output(slot);
     }
+    judge_coded_end(slot);
     if (slot->memory != NULL) {
         memset(slot->memory, POISON, slot->bytes); /* the caller owns it again */
     }
-    if (!slot->is_join && slot->call->is_named && rank->busy[slot->call->tensor] == slot) {
+    if (!slot->is_join && is_exclusive(slot->call) && rank->busy[slot->call->tensor] == slot) {
         rank->busy[slot->call->tensor] = NULL;
-        keep_hint(slot);
+        if (slot->call->is_named) {
+            keep_hint(slot);
+        }
     }
     rank->in_flight--;
     slot_count_off(rank);

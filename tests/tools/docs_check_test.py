@@ -110,7 +110,7 @@ class DocsCheckTest(unittest.TestCase):
         self.expect("protocol", "docs/protocol.md", "2 HAS_AES", "4 HAS_AES", "HAS_AES")
 
     def test_a_size(self):
-        self.expect("protocol", "docs/protocol.md", "has 72 bytes", "has 40 bytes", "72")
+        self.expect("protocol", "docs/protocol.md", "has 80 bytes", "has 40 bytes", "80")
         self.expect("protocol", "src/mesh/mesh_wire.h", "TT_MESH_RECORD_BYTES = 152",
                     "TT_MESH_RECORD_BYTES = 160", "160")
         self.expect("protocol", "docs/protocol.md", "credit: 64 frames", "credit: some frames")

@@ -17,18 +17,6 @@
 
 enum { ROUND_IN, ROUND_IN_READY, ROUND_SUM, ROUND_RING };
 
-enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, the cost per frame dominates */
-
-/* Rails share a segment: lanes stay short, however many rails there are, and so overlap better. */
-static uint32_t rail_segment(const tt_problem *problem)
-{
-    TT_ASSERT(problem->topology->rail_count > 0);
-    const uint32_t shared = problem->segment_bytes / problem->topology->rail_count;
-    const uint32_t least = problem->segment_bytes < RAIL_SEGMENT_BYTES_MIN ? problem->segment_bytes
-                                                                           : RAIL_SEGMENT_BYTES_MIN;
-    return (shared > least ? shared : least) / 64 * 64;
-}
-
 static bool hierarchical_fits(const tt_problem *problem)
 {
     const tt_topology *topology = problem->topology;
@@ -41,7 +29,7 @@ static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
     TT_ASSERT(hierarchical_fits(problem));
     const tt_topology *topology = problem->topology;
     const uint32_t host_count = topology->host_count;
-    const uint64_t rail_bytes = (uint64_t)rail_segment(problem) * host_count;
+    const uint64_t rail_bytes = (uint64_t)tt_rail_segment(problem) * host_count;
     const uint64_t lane_bytes = rail_bytes * topology->rail_count;
     *plan_out = (tt_plan){
         .lane_count = lanes_for(problem->bytes, lane_bytes),
@@ -49,30 +37,10 @@ static void hierarchical_plan(const tt_problem *problem, tt_plan *plan_out)
         .round_count = ROUND_RING + tt_ring_round_count(host_count) + 3,
         .fan = problem->size,
         .partner_max = problem->size,
-        .frame_bytes = rail_segment(problem),
+        .frame_bytes = tt_rail_segment(problem),
         .scratch_bytes = 2 * rail_bytes, /* the rail's sum, then one arrival slot per turn */
         .slot_bytes = lane_bytes,
     };
-}
-
-/* Empty frames between the members of this host. */
-static bool notify_move(const tt_problem *problem, tt_cursor at, tt_move *move_out)
-{
-    const tt_topology *topology = problem->topology;
-    const uint32_t host = topology->host_of[problem->self];
-    const uint32_t first = topology->host_first[host];
-    const uint32_t count = topology->host_first[host + 1] - first;
-    const uint32_t others = count - 1;
-    if (at.index >= 2 * others) {
-        return false;
-    }
-    const uint32_t local = (topology->local_of[problem->self] + 1 + at.index % others) % count;
-    move_out->kind = at.index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
-    move_out->peer = topology->host_members[first + local];
-    TT_ASSERT(move_out->peer != problem->self);
-    move_out->bytes = 0;
-    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
-    return true;
 }
 
 /* The ring of this rank's rail; positions are hosts. */
@@ -89,7 +57,8 @@ static bool rail_move(const tt_problem *problem, uint64_t rail_bytes, tt_cursor 
                           .piece_bytes = UINT64_MAX,
                           .source = spot_at(TT_SCRATCH, 0),
                           .target = spot_at(TT_SCRATCH, 0),
-                          .slot = (uint64_t)rail_segment(problem) * (topology->host_count + turn)};
+                          .slot =
+                              (uint64_t)tt_rail_segment(problem) * (topology->host_count + turn)};
     if (!tt_ring_move(&ring, turn, at.index, move_out)) {
         return false;
     }
@@ -113,7 +82,7 @@ static bool hierarchical_move(const tt_problem *problem, const tt_plan *plan, tt
                tt_staging_move(problem, plan, at.lane, at.round == ROUND_IN, move_out);
     }
     if (at.round == ROUND_IN_READY || at.round == round_spread + 1) {
-        return notify_move(problem, at, move_out);
+        return tt_host_notify_move(problem, at.index, move_out);
     }
     if (local >= topology->rail_count) {
         return false;

@@ -63,3 +63,32 @@ bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t la
     move_out->target = is_in ? spot_at(TT_SLOT, 0) : spot_at(TT_OUTPUT, first);
     return problem->facts[problem->self].is_shared == 0;
 }
+
+uint32_t tt_rail_segment(const tt_problem *problem)
+{
+    enum { RAIL_SEGMENT_BYTES_MIN = 32 * 1024 }; /* below, the cost per frame dominates */
+    TT_ASSERT(problem->topology->rail_count > 0);
+    const uint32_t shared = problem->segment_bytes / problem->topology->rail_count;
+    const uint32_t least = problem->segment_bytes < RAIL_SEGMENT_BYTES_MIN ? problem->segment_bytes
+                                                                           : RAIL_SEGMENT_BYTES_MIN;
+    return (shared > least ? shared : least) / 64 * 64;
+}
+
+bool tt_host_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out)
+{
+    const tt_topology *topology = problem->topology;
+    const uint32_t host = topology->host_of[problem->self];
+    const uint32_t first = topology->host_first[host];
+    const uint32_t count = topology->host_first[host + 1] - first;
+    const uint32_t others = count - 1;
+    if (index >= 2 * others) {
+        return false;
+    }
+    const uint32_t local = (topology->local_of[problem->self] + 1 + index % others) % count;
+    move_out->kind = index < others ? TT_MOVE_SEND : TT_MOVE_STORE;
+    move_out->peer = topology->host_members[first + local];
+    TT_ASSERT(move_out->peer != problem->self);
+    move_out->bytes = 0;
+    move_out->source = move_out->target = spot_at(TT_SCRATCH, 0);
+    return true;
+}

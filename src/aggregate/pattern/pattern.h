@@ -89,6 +89,13 @@ bool tt_all_shared(const tt_problem *problem);
 /* A barrier: an empty frame to and from every other member; two ranks or more. */
 bool tt_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out);
 
+/* The same among the members of this host. */
+bool tt_host_notify_move(const tt_problem *problem, uint32_t index, tt_move *move_out);
+
+/* Longest frame of a rail. Rails share a segment: lanes stay short, however many rails there are,
+ * and so overlap better. */
+uint32_t tt_rail_segment(const tt_problem *problem);
+
 /* As tt_slice, but slices begin on cache lines; the last takes the remainder. */
 tt_span tt_line_slice(uint64_t bytes, uint32_t count, uint32_t index);
 
@@ -96,6 +103,21 @@ tt_span tt_line_slice(uint64_t bytes, uint32_t count, uint32_t index);
  * shared. */
 bool tt_staging_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, bool is_in,
                      tt_move *move_out);
+
+/* Coded data are exchanged along a rail (coding.h). Scratch: a slot per position for what is sent
+ * to that owner, then one per position for what arrives from there. The coded result of an owner
+ * goes to the slot of what was sent to it: it causally follows that. */
+
+/* Lanes, frames and scratch, for frames of at most `segment` bytes, but at least one block. */
+void tt_coded_plan(const tt_problem *problem, uint64_t segment, tt_plan *plan_out);
+
+/* Pieces to their owners, or results to all others. */
+bool tt_coded_exchange_move(const tt_problem *problem, const tt_plan *plan, tt_cursor at,
+                            bool is_result, tt_move *move_out);
+
+/* ENCODE, MERGE, DECODE or STAGE; the spots of the last are the caller's. */
+void tt_coded_work_move(const tt_problem *problem, const tt_plan *plan, uint64_t lane, tt_work work,
+                        tt_move *move_out);
 
 uint32_t tt_ring_round_count(uint32_t count);
 bool tt_ring_move(const tt_ring *ring, uint32_t round, uint32_t index, tt_move *move_out);

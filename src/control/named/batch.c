@@ -535,6 +535,7 @@ static void carrier_fill(tt_batch *batch, const tt_claim *claim, const tt_reques
         .name = batch->name,
         .count = claim->count,
         .salt = claim->salt,
+        .program = claim->codec != 0 ? tt_feedback_program(batch->control, claim->codec) : NULL,
         .prescale = claim->prescale,
         .postscale = claim->postscale,
         .is_by_active = (claim->form & CLAIM_BY_ACTIVE) != 0,

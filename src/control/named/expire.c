@@ -124,6 +124,7 @@ static tt_request *stand_in_make(tt_control *control, tt_set *set, const tt_requ
         .is_by_active = request->is_by_active,
         .count = request->count,
         .is_uneven = request->is_uneven,
+        .program = request->program,
         .salt = claim.salt, /* includes the counts, which were in the caller's memory */
         .objection = TT_ERR_TIMED_OUT,
         .prescale = request->prescale,

@@ -414,13 +414,22 @@ static void end_named(tt_request *request, tt_status status, const char *text)
         name->status = status;
     }
     if (name->open_count > 0) {
+        request->op = NULL; /* it may serve another call by now: a cancel must not find it */
         return;
     }
     tt_group_empty(control, name);
+    for (uint32_t i = 0; i < name->member_count && control->feedbacks.count > 0; i++) {
+        tt_feedback_settle_part(control, name->members[i], name->status);
+    }
     for (uint32_t i = 0; i < name->member_count; i++) {
         request_tell(name->members[i], name->status, name->error);
     }
     tt_name_close(control, name);
+}
+
+bool tt_name_is_grouped(const tt_request *request)
+{
+    return request->named != NULL && request->named->kind == NAME_GROUP;
 }
 
 void tt_request_end(tt_request *request, tt_status status, const char *text)

@@ -221,6 +221,8 @@ void tt_name_say_starved(const tt_control *control, tt_text *text);
 void tt_request_submit_again(tt_control *control, tt_request *request);
 /* The request's op is over: notify its owner, or its group. */
 void tt_request_end(tt_request *request, tt_status status, const char *text);
+/* Is it part of a group, which ends as a whole? */
+bool tt_name_is_grouped(const tt_request *request);
 
 /* ---- host.c: the host of a set's negotiator ---- */
 

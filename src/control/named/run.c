@@ -55,23 +55,40 @@ static bool can_stand_in(const tt_set *set, const tt_claim *claim)
             (is_from_root && claim->root != set->self));
 }
 
+static bool knows_codec(const tt_run *run, const tt_claim *claim)
+{
+    return claim->codec == 0 || tt_feedback_knows(run->control, claim->codec);
+}
+
+static bool has_program(const tt_run *run, const tt_claim *claim)
+{
+    return claim->codec == 0 || tt_feedback_program(run->control, claim->codec) != NULL;
+}
+
 /* A joined rank contributes the identity element, in memory of its own. */
 static void run_absent(tt_run *run, const member *one)
 {
     TT_ASSERT(one->request == NULL);
     tt_batch *batch = tt_batch_open(run, POLICY_STAND_IN, one->item, one->claim, one->name);
-    if (can_stand_in(run->set, one->claim)) {
+    const bool can_run = can_stand_in(run->set, one->claim) && knows_codec(run, one->claim);
+    tt_text text = {0};
+    if (can_run && has_program(run, one->claim)) {
         tt_batch_stand_in(run, batch, run->objection);
         return;
     }
-    tt_text text = {0};
+    if (can_run) {
+        const tt_failure starved = {.status = TT_ERR_NO_MEMORY, .text = text.bytes};
+        tt_name_say_starved(run->control, &text);
+        tt_batch_stand_in(run, batch, &starved);
+        return;
+    }
     const tt_failure absent = {.status = TT_ERR_PEER_LEFT, .text = text.bytes};
     tt_text_add(&text, "tensor ");
     tt_text_add_quoted(&text, one->name, TT_NAME_BYTES);
-    tt_text_add(&text,
-                " needs every rank, but rank %u has joined; only allreduce and reduce run "
-                "without it",
-                run->control->world.rank);
+    tt_text_add(&text, " needs every rank, but rank %u has joined; %s", run->control->world.rank,
+                knows_codec(run, one->claim)
+                    ? "only allreduce and reduce run without it"
+                    : "it has never called it, and does not know its schedule of codecs");
     tt_batch_stand_in(run, batch, run->objection != NULL ? run->objection : &absent);
 }
 
@@ -101,7 +118,8 @@ static bool claim_is_small(const tt_control_config *config, const tt_claim *clai
 {
     const uint64_t width = tt_dtype_bytes((tt_dtype)claim->dtype);
     return width > 0 && claim->collective == TT_ALLREDUCE && claim->salt == 0 &&
-           (claim->form & CLAIM_ALONE) == 0 && tt_redop_is_elementwise((tt_redop)claim->redop) &&
+           claim->codec == 0 && (claim->form & CLAIM_ALONE) == 0 &&
+           tt_redop_is_elementwise((tt_redop)claim->redop) &&
            (claim->count <= config->fuse_bytes / width) != ((claim->form & CLAIM_TUNED) != 0);
 }
 

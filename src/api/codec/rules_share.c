@@ -131,10 +131,6 @@ static tutti_status install(tutti_context *context, const rules_head *head, cons
     if (status != TT_OK) {
         return tt_error_set((tutti_status)status, "%s", why.bytes);
     }
-    if (context->rank == 0) {
-        tt_log_write(&context->log, TT_LOG_WARN,
-                     "TUTTI_CODEC and TUTTI_RULES have no effect: no call uses a codec yet");
-    }
     return TUTTI_OK;
 }
 

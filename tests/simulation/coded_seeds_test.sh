@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# coded_seeds_test.sh - seeds in which sums are coded: without names, and with them. Results and
+# residuals are compared with an oracle, bit for bit.
+# Labels: codec
+# Timeout: 300
+set -eu
+"$TEST_BIN/tutti-simulate" --salts 4 --first 10000000 --seeds 2000
+"$TEST_BIN/tutti-simulate" --salts 4 --named --first 10000000 --seeds 2000
