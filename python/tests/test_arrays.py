@@ -368,6 +368,76 @@ def test_the_guides_example_runs(capsys):
     assert "[" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("codec", ["bf16:where=all", "int8:where=all", "int4:where=all,block=64"])
+def test_coded_sums_have_the_same_bits_and_catch_up(job, codec):
+    got, wanted = np.zeros(5000), np.zeros(5000)
+    for step in range(12):
+        parts = [np.sin(np.arange(5000) * 0.37 + step + rank).astype("f4")
+                 for rank in range(job.size)]
+        name = f"coded.{codec}"
+        summed = (job.allreduce(parts[job.rank], name=name, codec=codec) if step % 2 else
+                  job.start_allreduce(parts[job.rank], name=name, codec=codec).wait())
+        assert (job.broadcast(summed.copy()) == summed).all()
+        got, wanted = got + summed, wanted + sum(parts)
+    assert np.abs(got - wanted).max() < 0.1 * job.size + 0.1
+    rows = np.full((2 * job.size, 3), 0.5, "f4")
+    part = job.reducescatter(rows, name="coded part", codec=codec)
+    assert part.shape == (2, 3) and np.allclose(part, 0.5 * job.size, rtol=0.2)
+    part = job.start_reducescatter(rows, name="coded part", codec=codec).wait()
+    assert np.allclose(part, 0.5 * job.size, rtol=0.2)
+
+
+def test_what_codecs_keep_is_saved_loaded_and_reset(job):
+    def call(step):
+        values = np.sin(np.arange(3000) * 0.7 + step + job.rank).astype("f4")
+        return job.allreduce(values, name="kept", codec="int4:where=all")
+
+    job.codec_reset()
+    call(0)
+    state, norm = job.codec_save(), job.codec_norm()
+    assert isinstance(state, bytes) and (norm > 0.0) is (job.size > 1)
+    second = call(1)
+    job.codec_load(state)
+    assert job.codec_norm() == norm and (call(1) == second).all()
+    job.codec_reset("kept")
+    assert job.codec_norm() == 0.0 and job.count()["coded_calls"] >= (3 if job.size > 1 else 0)
+    assert job.size == 1 or (call(1) != second).any()
+    with pytest.raises(errors.BadArgument, match="not all of them"):
+        job.codec_load(state[:-8])
+    before = job.codec_norm()
+    job.codec_unit(4.0)
+    assert job.codec_norm() == pytest.approx(4.0 * before)
+    job.codec_unit(1.0)
+    job.codec_reset()
+
+
+def test_a_step_can_be_undone():
+    with tutti.init() as job:  # a job of its own: from its first step on, calls do not commit
+        def call(step):
+            values = np.sin(np.arange(3000) * 0.7 + step + job.rank).astype("f4")
+            return job.allreduce(values, name="undone", codec="int4:where=all")
+
+        call(0)
+        job.step()
+        first = call(1)
+        job.step_undo()
+        assert (call(1) == first).all()
+
+
+def test_wrong_codecs_are_refused(job):
+    for options, words in (({"codec": "int9"}, "did you mean 'int8'"),
+                           ({"codec": "int8:blok=64"}, "did you mean 'block'"),
+                           ({"codec": "int8", "op": "max"}, "sum and average")):
+        with pytest.raises(errors.BadArgument, match=words):
+            job.allreduce(np.ones(10, "f4"), name="wrong codec", **options)
+    with pytest.raises(errors.BadArgument, match="not i64"):
+        job.allreduce(np.ones(10, "i8"), name="wrong codec", codec="int8")
+    with pytest.raises(errors.BadArgument, match="give the call a name"):
+        job.allreduce(np.ones(10, "f4"), codec="int8")
+    with pytest.raises(TypeError, match="a codec is a text"):
+        job.allreduce(np.ones(10, "f4"), name="wrong codec", codec=8)
+
+
 def test_handles_can_be_awaited(job):
     async def both():
         first = job.start_allreduce(np.ones(3))

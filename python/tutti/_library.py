@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 import pathlib
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER = range(6)
 REDUCESCATTER, ALLTOALL, SEND, RECEIVE, BARRIER = range(6, 11)
@@ -22,7 +22,7 @@ SUM, AVERAGE, MIN, MAX, PRODUCT, AND, OR, XOR, ADASUM = range(9)
 OPS = {"sum": SUM, "average": AVERAGE, "mean": AVERAGE, "min": MIN, "max": MAX,
        "product": PRODUCT, "and": AND, "or": OR, "xor": XOR, "adasum": ADASUM}
 
-ALONE, EXPECTED = 8, 16  # flags of calls
+ALONE, EXPECTED, GRADIENT = 8, 16, 32  # flags of calls
 TAG_MAX = 16777215
 ANY_SOURCE = -1
 
@@ -58,7 +58,33 @@ class Call(ctypes.Structure):
                 ("done_user", ctypes.c_void_p), ("group", ctypes.c_char_p),
                 ("group_size", ctypes.c_int), ("flags", ctypes.c_uint), ("ndim", ctypes.c_int),
                 ("dims", ctypes.POINTER(ctypes.c_uint64)), ("tag", ctypes.c_int),
-                ("source_out", ctypes.POINTER(ctypes.c_int))]
+                ("source_out", ctypes.POINTER(ctypes.c_int)), ("codec", ctypes.c_char_p)]
+
+
+class Counters(ctypes.Structure):
+    """tutti_counters"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("steps", ctypes.c_uint64),
+                ("rounds", ctypes.c_uint64), ("turns", ctypes.c_uint64),
+                ("messages", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+                ("sizes", ctypes.c_uint64 * 16), ("agreed", ctypes.c_uint64),
+                ("planned", ctypes.c_uint64), ("failed", ctypes.c_uint64),
+                ("plans_made", ctypes.c_uint64), ("plans_cut", ctypes.c_uint64),
+                ("evictions", ctypes.c_uint64), ("invalidations", ctypes.c_uint64),
+                ("bundles", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64),
+                ("negotiation_ns", ctypes.c_uint64), ("queueing_ns", ctypes.c_uint64),
+                ("late_ns", ctypes.c_uint64), ("exchange_ns", ctypes.c_uint64),
+                ("mode", ctypes.c_char * 16), ("launched", ctypes.c_uint64),
+                ("copying_ns", ctypes.c_uint64), ("step_count", ctypes.c_uint64),
+                ("step_ns", ctypes.c_uint64), ("compute_ns", ctypes.c_uint64),
+                ("network_ns", ctypes.c_uint64), ("rho", ctypes.c_double),
+                ("alpha", ctypes.c_double), ("utilisation", ctypes.c_double),
+                ("efficiency", ctypes.c_double), ("held", ctypes.c_uint64),
+                ("overtaken", ctypes.c_uint64), ("chunk_bytes", ctypes.c_uint64),
+                ("credit_bytes", ctypes.c_uint64), ("fuse_bytes", ctypes.c_uint64),
+                ("coded_calls", ctypes.c_uint64), ("coded_raw_bytes", ctypes.c_uint64),
+                ("coded_wire_bytes", ctypes.c_uint64), ("coding_ns", ctypes.c_uint64),
+                ("uncoded", ctypes.c_uint64), ("codec_bytes", ctypes.c_uint64)]
 
 
 def new_call(collective: int) -> Call:
@@ -70,6 +96,16 @@ def new_call(collective: int) -> Call:
     call.prescale = call.postscale = 1.0
     call.device = -1
     return call
+
+
+def encoded_codec(codec: Optional[str]) -> Optional[bytes]:
+    """A codec as a field of a call. TypeError for what is not a text."""
+    if codec is None:
+        return None
+    if not isinstance(codec, str):
+        raise TypeError(f"a codec is a text such as 'int8:block=512', not a "
+                        f"{type(codec).__name__}")
+    return codec.encode()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -135,7 +171,15 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_arena_hold": (ctypes.c_void_p, [ctypes.c_void_p]),
     "tutti_arena_drop": (None, [ctypes.c_void_p]),
     "tutti_step": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_step_undo": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_join": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int)]),
+    "tutti_count": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(Counters)]),
+    "tutti_codec_unit": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_double]),
+    "tutti_codec_reset": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p]),
+    "tutti_codec_save": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                        ctypes.POINTER(ctypes.c_size_t)]),
+    "tutti_codec_load": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
+    "tutti_codec_norm": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double)]),
 }
 
 

@@ -125,6 +125,10 @@ class Context:
         text = c.library.tutti_last_error(self._pointer).decode(errors="replace")
         return from_status(status, text, self.rank, name)
 
+    def _check(self, status: int) -> None:
+        if status < 0:
+            raise self._error(status)
+
     def _checked(self) -> int:
         if self._pointer is None:
             raise ShutDown("the job was left; tutti.init() joins again", -10, self.rank)
@@ -146,22 +150,62 @@ class Context:
 
     def start_trace(self, path: Union[str, os.PathLike[str]]) -> None:
         """From now on write the stages of calls to `path`, in Chrome's trace format."""
-        status = c.library.tutti_trace_start(self._checked(), os.fsencode(path))
-        if status < 0:
-            raise self._error(status)
+        self._check(c.library.tutti_trace_start(self._checked(), os.fsencode(path)))
 
     def stop_trace(self) -> None:
         """Close the trace's file; does nothing without a trace."""
-        status = c.library.tutti_trace_stop(self._checked())
-        if status < 0:
-            raise self._error(status)
+        self._check(c.library.tutti_trace_stop(self._checked()))
 
     def step(self) -> None:
         """Marks the end of a training step; every rank calls it once per step, or none does. It
         teaches Tutti the order of tensors, and drives the tuning of TUTTI_TUNE=1."""
-        status = c.library.tutti_step(self._checked())
-        if status < 0:
-            raise self._error(status)
+        self._check(c.library.tutti_step(self._checked()))
+
+    def count(self, process_set: int = 0) -> Dict[str, Any]:
+        """The counters of tutti_count, by name: bytes and times so far, on this rank."""
+        counters = c.Counters()
+        counters.struct_bytes = ctypes.sizeof(c.Counters)
+        self._check(c.library.tutti_count(self._checked(), process_set, ctypes.byref(counters)))
+        found = {field[0]: getattr(counters, field[0]) for field in c.Counters._fields_[1:]}
+        found["sizes"], found["mode"] = list(found["sizes"]), found["mode"].decode()
+        return found
+
+    # ---- what error feedback keeps of coded tensors; each of these is local ----
+
+    def step_undo(self) -> None:
+        """Bring back what error feedback kept at the last step(), because the gradients since then
+        are thrown away. Does nothing in a job without step(): there, every call commits."""
+        self._check(c.library.tutti_step_undo(self._checked()))
+
+    def codec_unit(self, unit: float) -> None:
+        """Gradients are multiplied by another factor from now on, such as a new loss scale: what
+        is kept is multiplied by `unit` / the last unit, which is 1 at first."""
+        self._check(c.library.tutti_codec_unit(self._checked(), unit))
+
+    def codec_reset(self, name: Optional[str] = None, process_set: int = 0) -> None:
+        """Forget what is kept of the tensor of this name; of all tensors without a name."""
+        encoded = None if name is None else name.encode()
+        self._check(c.library.tutti_codec_reset(self._checked(), process_set, encoded))
+
+    def codec_save(self) -> bytes:
+        """What is kept of all named tensors, for a checkpoint of this rank. Refused while a call
+        with error feedback is in flight."""
+        pointer, length = self._checked(), ctypes.c_size_t()
+        self._check(c.library.tutti_codec_save(pointer, None, 0, ctypes.byref(length)))
+        state = ctypes.create_string_buffer(length.value)
+        self._check(c.library.tutti_codec_save(pointer, state, length.value, ctypes.byref(length)))
+        return state.raw
+
+    def codec_load(self, state: bytes) -> None:
+        """Continue from a state of codec_save, bit for bit. BadArgument if it is of another rank
+        or of another number of ranks, or if a tensor has another length."""
+        self._check(c.library.tutti_codec_load(self._checked(), state, len(state)))
+
+    def codec_norm(self) -> float:
+        """Root of the sum of squares of all that is kept. Reads all of it."""
+        norm = ctypes.c_double()
+        self._check(c.library.tutti_codec_norm(self._checked(), ctypes.byref(norm)))
+        return norm.value
 
     # ---- memory ----
 
@@ -214,9 +258,7 @@ class Context:
 
     def remove_set(self, number: int) -> None:
         """Remove a process set; every rank of the job calls it, for one with a key every member."""
-        status = c.library.tutti_set_remove(self._checked(), number)
-        if status < 0:
-            raise self._error(status)
+        self._check(c.library.tutti_set_remove(self._checked(), number))
 
     def set_rank(self, number: int) -> int:
         """This rank's number in the set, -1 if it is not a member."""
@@ -333,13 +375,14 @@ class Context:
     def _allreduce(self, array: Any, op: Union[str, int] = "sum", *, out: Any = None,
                    name: Optional[str] = None, process_set: int = 0, priority: int = 0,
                    prescale: float = 1.0, postscale: float = 1.0,
-                   timeout: Optional[float] = None) -> _Prepared:
+                   timeout: Optional[float] = None, codec: Optional[str] = None) -> _Prepared:
         source = as_buffer(array)
         call = self.new_call(c.ALLREDUCE, name, process_set, priority, timeout)
         target, result = self._output(out, source, source.shape)
         call.input, call.output, call.count = source.address, target.address, source.count
         call.dtype, call.op = source.dtype, _op_for(source, op)
         call.prescale, call.postscale = prescale, postscale
+        call.codec = c.encoded_codec(codec)
         c.set_shape(call, source.shape)
         return call, (source, target), lambda: result, name
 
@@ -348,7 +391,9 @@ class Context:
         return self.start(*self._allreduce(array, *arguments, **options))
 
     def allreduce(self, array: Any, op: Union[str, int] = "sum", **options: Any) -> Any:
-        """The reduction of `array` over all ranks, on every rank."""
+        """The reduction of `array` over all ranks, on every rank. With `codec`, such as
+        "int8:block=512", it is sent in fewer bytes; what that loses is kept under the call's name
+        and added to its next array."""
         return self.run(*self._allreduce(array, op, **options))
 
     def _reduce(self, array: Any, op: Union[str, int] = "sum", root: int = 0, *, out: Any = None,
@@ -496,7 +541,7 @@ class Context:
     def _reducescatter(self, array: Any, op: Union[str, int] = "sum", *, out: Any = None,
                        name: Optional[str] = None, process_set: int = 0, priority: int = 0,
                        prescale: float = 1.0, postscale: float = 1.0,
-                       timeout: Optional[float] = None) -> _Prepared:
+                       timeout: Optional[float] = None, codec: Optional[str] = None) -> _Prepared:
         source = as_buffer(array)
         size, member = self.set_size(process_set), self.set_rank(process_set)
         if not source.shape:
@@ -509,6 +554,7 @@ class Context:
         call = self.new_call(c.REDUCESCATTER, name, process_set, priority, timeout)
         call.input, call.output, call.dtype = source.address, target.address, source.dtype
         call.op, call.prescale, call.postscale = _op_for(source, op), prescale, postscale
+        call.codec = c.encoded_codec(codec)
         c.set_shape(call, source.shape)
         call.input_counts = counts
         call.output_capacity = target.count
@@ -520,7 +566,7 @@ class Context:
         return self.start(*self._reducescatter(array, *arguments, **options))
 
     def reducescatter(self, array: Any, op: Union[str, int] = "sum", **options: Any) -> Any:
-        """This rank's part of the reduction."""
+        """This rank's part of the reduction; `codec` as in allreduce."""
         return self.run(*self._reducescatter(array, op, **options))
 
     def _alltoall(self, array: Any, splits: Optional[Iterable[int]] = None, *, out: Any = None,

@@ -18,4 +18,10 @@ percent=$(sed -n 's/epoch 2: \([0-9]*\)\.[0-9]* % .*/\1/p' out.txt)
 [ "$percent" -ge 50 ] # guessing gives 25
 run 07_char_gpt.py --steps 21
 awk '/^step/ { loss = $4; if (!first) first = loss } END { exit !(loss < first - 0.5) }' out.txt
+run 10_compressed.py --steps 60
+# exact, then three with codecs: less than a third of the bytes, and about the same loss
+awk '{ loss[NR] = $NF; sent[NR] = $(NF - 7) }
+     END { for (i = 2; i <= 4; i++)
+               if (sent[i] * 3 > sent[1] || loss[i] > loss[1] * 1.1) exit 1
+           exit NR != 4 }' out.txt
 rm -f out.txt

@@ -9,13 +9,14 @@
 """
 
 from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_process_set,
-                     ccl_built, cross_rank, cross_size, cuda_built, ddl_built, global_process_set,
-                     gloo_built, gloo_enabled, init, is_homogeneous, is_initialized, local_rank,
-                     local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, rank,
+                     ccl_built, codec_norm, codec_reset, codec_unit, counters, cross_rank,
+                     cross_size, cuda_built, ddl_built, global_process_set, gloo_built,
+                     gloo_enabled, init, is_homogeneous, is_initialized, local_rank, local_size,
+                     mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, rank,
                      remove_process_set, rocm_built, shutdown, size, start_timeline, stop_timeline)
 from .compression import Compression
 from .cross_barrier import CrossBarrier
-from .ddp import ddp_hook
+from .ddp import DDPState, ddp_hook
 from . import elastic
 from .exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
 from .functions import (allgather_object, broadcast_object, broadcast_object_fn,

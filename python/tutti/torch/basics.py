@@ -153,6 +153,34 @@ def step_is_over() -> None:
         _job.step()
 
 
+def step_was_skipped() -> None:
+    """Gradients were exchanged and thrown away: codecs keep what they kept before. Without steps
+    each call counts by itself."""
+    if _is_tuned and _job is not None:
+        _job.step_undo()
+
+
+def codec_unit(unit: float) -> None:
+    """Gradients are multiplied by another factor from now on: what error feedback keeps follows.
+    With a GradScaler: hvd.codec_unit(scaler.get_scale()) after scaler.update()."""
+    job().codec_unit(unit)
+
+
+def codec_reset() -> None:
+    """Forget what error feedback keeps of all coded tensors; every rank calls it."""
+    job().codec_reset()
+
+
+def codec_norm() -> float:
+    """The norm of what error feedback keeps on this rank."""
+    return job().codec_norm()
+
+
+def counters(process_set: ProcessSet = global_process_set) -> Dict[str, Any]:
+    """Counters of this rank so far: bytes, calls, times."""
+    return job().count(process_set._number())
+
+
 def is_initialized() -> bool:
     """Between init and shutdown?"""
     return _job is not None

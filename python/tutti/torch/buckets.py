@@ -4,7 +4,8 @@
 A bucket is a piece of the forward pass: parameters in the order of their first reader, whole
 readers only. It has one optimizer, and a layer waits for all of its bucket, so small readers share
 one and large ones have their own. Its gradients are sent in smaller pieces, so that the wire is
-not idle until a bucket is complete."""
+not idle until a bucket is complete. A coded gradient is a piece of its own, named after its
+parameter."""
 
 import collections
 import itertools
@@ -14,6 +15,7 @@ import torch
 import tutti
 
 from . import basics
+from .compression import PLAIN
 
 # Neighbours in the forward pass are merged where that costs least, until there are at most
 # _MOST_BUCKETS and no merge costs less than _NEXT_TO_NOTHING of all bytes.
@@ -33,11 +35,12 @@ class Slot:
     """A parameter and the place of its gradient. `shown` is the place as users see it while the
     exchange is in flight."""
 
-    __slots__ = ("parameter", "name", "passes_left", "bucket", "piece", "place", "address",
-                 "shown", "is_in", "__weakref__")
+    __slots__ = ("parameter", "name", "codec", "passes_left", "bucket", "piece", "place",
+                 "address", "shown", "is_in", "__weakref__")
 
-    def __init__(self, parameter, name, passes):
+    def __init__(self, parameter, name, passes, codec):
         self.parameter, self.name, self.passes_left = parameter, name, passes
+        self.codec = codec  # see compression.Codecs
         self.bucket = self.piece = self.place = self.address = self.shown = None
         self.is_in = False  # the gradient is in its place
 
@@ -46,10 +49,12 @@ class Piece:
     """Gradients that are sent together, side by side in one block of memory, shared with the other
     ranks of the host where that is possible."""
 
-    __slots__ = ("slots", "flat", "missing", "kept", "label")
+    __slots__ = ("slots", "flat", "missing", "kept", "label", "codec")
 
     def __init__(self, slots, label):
-        self.slots, self.label, self.missing, self.kept = slots, label, len(slots), None
+        self.slots, self.missing, self.kept = slots, len(slots), None
+        self.codec = slots[0].codec
+        self.label = label if self.codec == PLAIN else f"gradient.{slots[0].name}"
         first = slots[0].parameter
         self.flat = shared_memory(sum(slot.parameter.numel() for slot in slots), first.dtype,
                                   first.device)
@@ -134,10 +139,11 @@ class Bucket:
 
 
 def _alike(slots):
-    """The slots in lists of one type and device."""
+    """The slots in lists of one type and device; coded ones by themselves."""
     lists = collections.OrderedDict()
     for slot in slots:
-        lists.setdefault((slot.parameter.dtype, slot.parameter.device), []).append(slot)
+        own = None if slot.codec == PLAIN else slot.name
+        lists.setdefault((slot.parameter.dtype, slot.parameter.device, own), []).append(slot)
     return lists.values()
 
 

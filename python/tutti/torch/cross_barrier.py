@@ -20,6 +20,7 @@ from tutti import _library as c
 from . import basics, ops
 from .basics import Average, global_process_set, is_alone, next_name
 from .buckets import Bucket, Readers, Slot
+from .compression import PLAIN, Codecs, Compressing, Compression, add_state, take_state
 from .functions import broadcast_object
 from .kept import Declared
 from .optimizer import _TOO_MANY_PASSES, _on_gradient
@@ -39,7 +40,9 @@ class _Crossing:
         self._is_outside = options["process_set"].included() is False  # then nothing is exchanged
         self._prefix = next_name("cross_barrier", options["process_set"])
         self._readers = Readers(model, self._names)
-        self._slots = {p: Slot(p, name, options["passes"]) for p, name in self._names.items()}
+        self._codecs = Codecs(options["compression"], options["op"], "CrossBarrier")
+        self._slots = {p: Slot(p, name, options["passes"], self._codecs.of(name, p))
+                       for p, name in self._names.items()}
         self._buckets, self._read_by = None, {}
         self._early = []
         self._is_whole = _is_compiled(model)
@@ -95,8 +98,10 @@ class _Crossing:
     def _submit(self, bucket, piece):
         if self._is_outside:
             return
-        if piece.flat.device.type != "cpu":  # its current elements are copied to host memory
-            handle = ops._start(*self._call(bucket, piece))
+        if self._codecs.compressor is not Compression.none:
+            handle = _Packed(self, bucket, piece)
+        elif piece.flat.device.type != "cpu":  # its current elements are copied to host memory
+            handle = ops._start(*self._call(bucket, piece, piece.flat))
         else:
             handle = self._restart(bucket, piece)
         bucket.handles.append(handle)
@@ -105,19 +110,21 @@ class _Crossing:
         """The exchange of a piece in host memory, declared once."""
         kept = piece.kept
         if kept is None or kept.job is not basics._job:
-            call, _, _, name = self._call(bucket, piece)
+            call, _, _, name = self._call(bucket, piece, piece.flat)
             kept = piece.kept = Declared(basics.job(), call, piece.flat, name, None)
         elif kept.started is not None:  # an earlier wait for it was interrupted
             kept.started.wait()
-        return kept.start(piece.flat, kept.address) or ops._start(*self._call(bucket, piece))
+        return (kept.start(piece.flat, kept.address)
+                or ops._start(*self._call(bucket, piece, piece.flat)))
 
-    def _call(self, bucket, piece):
-        """The arguments that start the exchange of one piece."""
+    def _call(self, bucket, piece, tensor):
+        """The arguments that start the exchange of one piece, whose elements are in `tensor`."""
         options, name = self._options, f"{self._prefix}.{piece.label}"
-        call, keep, finish = ops._allreduce_call(piece.flat, piece.flat, options["op"], name,
-                                                 options["process_set"], (1.0, 1.0))
+        call, keep, finish = ops.gradient_call(tensor, options["op"], name,
+                                               options["process_set"], (1.0, 1.0), piece.codec)
         # Never fused, so that less urgent pieces do not delay it.
-        call.priority, call.flags = len(self._buckets) - bucket.number, c.ALONE
+        call.priority = len(self._buckets) - bucket.number
+        call.flags |= c.ALONE
         return call, keep, finish, name
 
     # ---- layout ----
@@ -281,14 +288,20 @@ class _Crossing:
                 p.grad.zero_()
 
     def state_dict(self, *arguments, **options):
-        """The optimizer's own, after all updates that are due."""
+        """The optimizer's own, after all updates that are due; with what codecs have left out so
+        far on this rank."""
         self.flush()
-        return super().state_dict(*arguments, **options)
+        state = super().state_dict(*arguments, **options)
+        if self._is_outside or all(slot.codec == PLAIN for slot in self._slots.values()):
+            return state
+        self.synchronize()
+        return add_state(state)
 
     def load_state_dict(self, state):
-        """The optimizer's own, after all updates that are due."""
+        """The optimizer's own, after all updates that are due. What codecs of another rank had
+        left out is skipped, with a warning."""
         self.flush()
-        super().load_state_dict(state)
+        super().load_state_dict(take_state(state))
         for bucket in self._buckets or ():
             bucket.optimizer.state = self.state
 
@@ -307,6 +320,21 @@ class _Crossing:
             del _models[model]
             for name in _Methods.NAMES:
                 model.__dict__.pop(name, None)
+
+
+class _Packed:
+    """The exchange of a piece as its Compressor makes it."""
+
+    def __init__(self, owner, bucket, piece):
+        self._compressor, self._flat = owner._codecs.compressor, piece.flat
+        smaller, self._context = self._compressor.compress(piece.flat)
+        self._handle = ops._start(*owner._call(bucket, piece, smaller.contiguous()))
+
+    def wait(self):
+        """Wait until the elements are final."""
+        summed = self._compressor.decompress(self._handle.wait(), self._context)
+        if summed.data_ptr() != self._flat.data_ptr():
+            self._flat.copy_(summed)
 
 
 def _telling(slot, me):
@@ -416,12 +444,14 @@ def _names_of(model, optimizer):
 
 
 def CrossBarrier(model: torch.nn.Module, optimizer: Any, op: int = Average,
-                 backward_passes_per_step: int = 1, process_set: Any = global_process_set) -> Any:
+                 backward_passes_per_step: int = 1, process_set: Any = global_process_set,
+                 compression: Compressing = Compression.none) -> Any:
     """The optimizer, with gradients reduced over all ranks and without a barrier in step(): each
     layer of the next forward pass waits for its own parameters only. Made for slow links, where the
     exchange takes about as long as the computation. It works with every optimizer that treats
     parameters independently of each other, and gives the same bits as the same exchange without
-    it."""
+    it. `compression` as in DistributedOptimizer; a Compressor gets several gradients as one flat
+    tensor."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("CrossBarrier: LBFGS needs all gradients at once, and the same loss on "
                          "all ranks; use another optimizer")
@@ -433,5 +463,6 @@ def CrossBarrier(model: torch.nn.Module, optimizer: Any, op: int = Average,
     crossing.__dict__.update(optimizer.__dict__)
     crossing.__dict__.pop("step", None)
     crossing._cross_prepare(model, optimizer, {"op": op, "passes": backward_passes_per_step,
-                                               "process_set": process_set})
+                                               "process_set": process_set,
+                                               "compression": compression})
     return crossing

@@ -15,6 +15,7 @@ import torch
 
 from . import basics, ops
 from .basics import ProcessSet, global_process_set
+from .compression import without_state
 
 try:  # it can also pickle functions of scripts, as Horovod's users expect
     import cloudpickle as _pickler
@@ -123,12 +124,12 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
                               model: Optional[torch.nn.Module] = None) -> None:
     """Root's optimizer state on every rank: tensors, options and all else, in place. If an
     optimizer has made no step, its state is created first, as by a step with zero gradients;
-    parameters and gradients are not changed."""
+    parameters and gradients are not changed. What codecs keep is each rank's own and stays."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     if not optimizer.state_dict()["state"]:
         _make_state(optimizer)
-    skeleton, tensors = _without_tensors(optimizer.state_dict())
+    skeleton, tensors = _without_tensors(without_state(optimizer.state_dict()))
     skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
     restored, received, is_alike = _with_tensors(skeleton, tensors)
     broadcast_parameters(received, root_rank)

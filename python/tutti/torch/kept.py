@@ -175,7 +175,7 @@ def _check_alive(kept):
 def _keep(key, tensor, process_set):
     """The Kept of `key` for a tensor like this one, created if necessary; None if the tensor needs
     more than an address, or if the one of this name still runs."""
-    name, (op, prescale, postscale, _) = key
+    name, (op, prescale, postscale, _, *codec) = key
     job = basics._job
     if job is None or not tensor.is_cpu or tensor.dtype not in DTYPES:
         return None
@@ -196,6 +196,8 @@ def _keep(key, tensor, process_set):
     call.input = call.output = tensor.data_ptr()
     call.count = tensor.numel()
     c.set_shape(call, tensor.shape)
+    if codec:
+        call.codec, call.flags = c.encoded_codec(codec[0]), c.GRADIENT
     kept = Kept(job, call, tensor, f"allreduce.{name}", key[1])
     _kept.add(key, kept)
     return kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Callable, List, Optional, Sequence, Type, Union
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import torch
 
@@ -18,7 +18,7 @@ from tutti.handle import Result
 from . import basics
 from .basics import (Adasum, Average, Max, Min, ProcessSet, Product, Sum,
                      global_process_set)
-from .compression import Compression, Compressor
+from .compression import Compressing, Compression, codec_for, split
 from .exceptions import HorovodInternalError
 from .kept import KeptGroup, KeptHandle, Keeper, check_free, find_kept, start_kept
 from .tensors import (DTYPES, Staged, check, check_in_place, check_rows, name_of, reduce_op,
@@ -73,7 +73,7 @@ def _start(call, keep, finish, name):
 
 # ---- allreduce ----
 
-def _allreduce_call(tensor, output, op, name, process_set, scales):
+def _allreduce_call(tensor, output, op, name, process_set, scales, codec=None):
     """The call, the objects to keep alive, and the function that makes the result. `output` None: a
     new tensor."""
     staged = Staged(tensor)
@@ -88,6 +88,7 @@ def _allreduce_call(tensor, output, op, name, process_set, scales):
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
     call.count = source.numel()
+    call.codec = c.encoded_codec(codec)
     c.set_shape(call, source.shape)
 
     def finish():
@@ -98,6 +99,13 @@ def _allreduce_call(tensor, output, op, name, process_set, scales):
         return tensor
 
     return call, (source, target, tensor), finish
+
+
+def gradient_call(tensor, op, name, process_set, scales, codec):
+    """_allreduce_call of a gradient in place: rules may choose its codec, if `codec` is None."""
+    call, keep, finish = _allreduce_call(tensor, tensor, op, name, process_set, scales, codec)
+    call.flags = c.GRADIENT
+    return call, keep, finish
 
 
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None,
@@ -160,32 +168,36 @@ def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optio
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, tensor, average, name, op, scales, process_set):
+    def forward(ctx, tensor, average, name, op, scales, process_set, codec):
         ctx.arguments = (average, op, scales, process_set)
         check(tensor, "allreduce")
         check_free(name, process_set.process_set_id)
         name = name_of(name, "allreduce", process_set)
         return _run(*_allreduce_call(tensor, None, reduction(op, average), name, process_set,
-                                     scales), name)
+                                     scales, codec), name)
 
     @staticmethod
     def backward(ctx, grad):
         average, op, scales, process_set = ctx.arguments
         reduced = allreduce(grad, average=average, op=op, prescale_factor=scales[0],
                             postscale_factor=scales[1], process_set=process_set)
-        return reduced, None, None, None, None, None
+        return reduced, None, None, None, None, None, None
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
-              compression: Type[Compressor] = Compression.none, op: Optional[int] = None,
+              compression: Compressing = Compression.none, op: Optional[int] = None,
               prescale_factor: float = 1.0, postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The reduction of `tensor` over all ranks, as a new tensor. Differentiable."""
+    """The reduction of `tensor` over all ranks, as a new tensor. Differentiable; its gradient is
+    not coded. `compression`: a codec such as "int8:block=512", which needs a name unless it has
+    ef=off; a function of name and tensor that returns one or None; or a Compressor."""
     check(tensor, "allreduce")
-    smaller, context = compression.compress(tensor)
+    compressor, codec_of = split(compression)
+    codec = codec_for(codec_of, name, tensor, "allreduce")
+    smaller, context = compressor.compress(tensor)
     summed = _Allreduce.apply(smaller, average, name, op, (prescale_factor, postscale_factor),
-                              process_set)
-    return compression.decompress(summed, context)
+                              process_set, codec)
+    return compressor.decompress(summed, context)
 
 
 # ---- groups of allreduce ----
@@ -213,10 +225,11 @@ def _member_names(name, kind, count, process_set):
 _kept_groups = Keeper()
 
 
-def _grouped_allreduce(tensors, is_in_place, options):
+def _grouped_allreduce(tensors, is_in_place, options, codecs=None, flags=0):
     average, name, op, scales, process_set = options
     tensors = list(tensors)
-    key = (name, op, average, scales, process_set.process_set_id)
+    codecs = tuple(codecs) if codecs is not None else (None,) * len(tensors)
+    key = (name, op, average, scales, process_set.process_set_id, codecs, flags)
     kept = _kept_groups.get(key) if is_in_place else None
     if kept is not None and kept.fits(tensors):
         kept.used = _kept_groups.age
@@ -225,8 +238,10 @@ def _grouped_allreduce(tensors, is_in_place, options):
         (check_in_place if is_in_place else check)(tensor, "grouped_allreduce")
     names = _member_names(name, "grouped_allreduce", len(tensors), process_set)
     parts = [_allreduce_call(tensor, tensor if is_in_place else None, reduction(op, average),
-                             member, process_set, scales)
-             for tensor, member in zip(tensors, names)]
+                             member, process_set, scales, codec)
+             for tensor, member, codec in zip(tensors, names, codecs)]
+    for call, _, _ in parts:
+        call.flags = flags
     if (is_in_place and name is not None and tensors
             and all(tensor.is_cpu and tensor.dtype in DTYPES for tensor in tensors)):
         if any(kept.job is not basics._job for kept in _kept_groups.values()):
@@ -268,10 +283,10 @@ def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] 
 
 class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, average, name, op, scales, process_set, *tensors):
+    def forward(ctx, average, name, op, scales, process_set, codecs, *tensors):
         ctx.arguments = (average, op, scales, process_set)
-        return tuple(synchronize(grouped_allreduce_async(tensors, average, name, op, *scales,
-                                                         process_set)))
+        return tuple(synchronize(_grouped_allreduce(
+            tensors, False, (average, name, op, scales, process_set), codecs)))
 
     @staticmethod
     def backward(ctx, *grads):
@@ -279,33 +294,42 @@ class _GroupedAllreduce(torch.autograd.Function):
         reduced = grouped_allreduce(list(grads), average=average, op=op,
                                     prescale_factor=scales[0], postscale_factor=scales[1],
                                     process_set=process_set)
-        return (None, None, None, None, None, *reduced)
+        return (None, None, None, None, None, None, *reduced)
 
 
 def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
-                      name: Optional[str] = None, compression: Type[Compressor] = Compression.none,
+                      name: Optional[str] = None, compression: Compressing = Compression.none,
                       op: Optional[int] = None, prescale_factor: float = 1.0,
                       postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
                       ) -> List[torch.Tensor]:
-    """Reductions of several tensors as one request. Differentiable."""
-    smaller = [compression.compress(tensor) for tensor in tensors]
+    """Reductions of several tensors as one request. Differentiable. `compression` as in
+    allreduce; a function gets the name of the group and each tensor."""
+    compressor, codec_of = split(compression)
+    codecs = [codec_for(codec_of, name, tensor, "grouped_allreduce") for tensor in tensors]
+    smaller = [compressor.compress(tensor) for tensor in tensors]
     summed = _GroupedAllreduce.apply(average, name, op, (prescale_factor, postscale_factor),
-                                     process_set, *[tensor for tensor, _ in smaller])
-    return [compression.decompress(tensor, context)
+                                     process_set, codecs, *[tensor for tensor, _ in smaller])
+    return [compressor.decompress(tensor, context)
             for tensor, (_, context) in zip(summed, smaller)]
 
 
-def start_in_place(tensor, name, scales, process_set):
-    """Start a reduction in place under the library's own name; `scales` is operator, factor before
-    and factor after. For gradients that are not in pieces."""
+def start_gradients(tensors, name, scales, process_set, codecs):
+    """Start the reduction of several gradients in place, as one request."""
+    return _grouped_allreduce(tensors, True, (None, name, scales[0], scales[1:], process_set),
+                              codecs, c.GRADIENT)
+
+
+def start_gradient(tensor, name, scales, process_set, codec):
+    """Start the reduction of a gradient in place under the library's own name; `scales` is
+    operator, factor before and factor after. For gradients that are not in pieces."""
     prefix = "allreduce."
     if name.startswith(prefix):
-        handle = start_kept(tensor, name[len(prefix):], (*scales, process_set.process_set_id),
-                            process_set)
+        handle = start_kept(tensor, name[len(prefix):],
+                            (*scales, process_set.process_set_id, codec), process_set)
         if handle is not None:
             return handle
     check_in_place(tensor, "allreduce_")
-    return _start(*_allreduce_call(tensor, tensor, scales[0], name, process_set, scales[1:]), name)
+    return _start(*gradient_call(tensor, scales[0], name, process_set, scales[1:], codec), name)
 
 
 def start_sparse(tensor, name, op, process_set):
@@ -590,7 +614,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
 
 # ---- reducescatter ----
 
-def _scatter_call(tensor, op, name, process_set, scales):
+def _scatter_call(tensor, op, name, process_set, scales, codec=None):
     staged = Staged(tensor)
     source = staged.host
     members, member = process_set.size(), process_set.rank()
@@ -603,6 +627,7 @@ def _scatter_call(tensor, op, name, process_set, scales):
     call.op = reduce_op(op, source.dtype, staged.is_complex, "reducescatter")
     call.prescale, call.postscale = scales
     call.input, call.output = source.data_ptr(), target.data_ptr()
+    call.codec = c.encoded_codec(codec)
     c.set_shape(call, source.shape)
     call.input_counts, call.output_capacity = counts, target.numel()
     return call, (source, target, counts), lambda: staged.back(target)
@@ -612,17 +637,20 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                         postscale_factor: float = 1.0) -> Any:
     """Start a reduction of which every rank gets its part of the first dimension."""
+    return _start_scatter(tensor, name, op, process_set, (prescale_factor, postscale_factor))
+
+
+def _start_scatter(tensor, name, op, process_set, scales, codec=None):
     check_rows(tensor, "reducescatter")
     name = name_of(name, "reducescatter", process_set)
-    return _start(*_scatter_call(tensor, op, name, process_set,
-                                 (prescale_factor, postscale_factor)), name)
+    return _start(*_scatter_call(tensor, op, name, process_set, scales, codec), name)
 
 
 class _Reducescatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, tensor, name, op, process_set, scales):
+    def forward(ctx, tensor, name, op, process_set, scales, codec):
         ctx.arguments = (op, process_set, scales)
-        return synchronize(reducescatter_async(tensor, name, op, process_set, *scales))
+        return synchronize(_start_scatter(tensor, name, op, process_set, scales, codec))
 
     @staticmethod
     def backward(ctx, grad):
@@ -630,18 +658,20 @@ class _Reducescatter(torch.autograd.Function):
         if op == Sum:
             grad = grad * process_set.size()
         grad = grad * (scales[0] * scales[1])
-        return allgather(grad, process_set=process_set), None, None, None, None
+        return allgather(grad, process_set=process_set), None, None, None, None, None
 
 
 def reducescatter(tensor: torch.Tensor, name: Optional[str] = None,
-                  compression: Type[Compressor] = Compression.none, op: int = Average,
+                  compression: Compressing = Compression.none, op: int = Average,
                   process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> torch.Tensor:
-    """This rank's part of the reduction. Differentiable."""
-    smaller, context = compression.compress(tensor)
+    """This rank's part of the reduction. Differentiable. `compression` as in allreduce."""
+    compressor, codec_of = split(compression)
+    codec = codec_for(codec_of, name, tensor, "reducescatter")
+    smaller, context = compressor.compress(tensor)
     part = _Reducescatter.apply(smaller, name, op, process_set,
-                                (prescale_factor, postscale_factor))
-    return compression.decompress(part, context)
+                                (prescale_factor, postscale_factor), codec)
+    return compressor.decompress(part, context)
 
 
 def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
@@ -649,41 +679,47 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
                                 prescale_factor: float = 1.0, postscale_factor: float = 1.0
                                 ) -> Any:
     """Start the reductions of several tensors, as one request."""
+    return _start_scatters(tensors, name, op, process_set, (prescale_factor, postscale_factor))
+
+
+def _start_scatters(tensors, name, op, process_set, scales, codecs=None):
     tensors = list(tensors)
     for tensor in tensors:
         check_rows(tensor, "grouped_reducescatter")
     names = _member_names(name, "grouped_reducescatter", len(tensors), process_set)
-    scales = (prescale_factor, postscale_factor)
-    return _start_group([_scatter_call(tensor, op, member, process_set, scales)
-                         for tensor, member in zip(tensors, names)], names)
+    codecs = [None] * len(tensors) if codecs is None else codecs
+    return _start_group([_scatter_call(tensor, op, member, process_set, scales, codec)
+                         for tensor, member, codec in zip(tensors, names, codecs)], names)
 
 
 class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, name, op, process_set, scales, *tensors):
+    def forward(ctx, name, op, process_set, scales, codecs, *tensors):
         ctx.arguments = (op, process_set, scales)
-        return tuple(synchronize(grouped_reducescatter_async(tensors, name, op, process_set,
-                                                             *scales)))
+        return tuple(synchronize(_start_scatters(tensors, name, op, process_set, scales, codecs)))
 
     @staticmethod
     def backward(ctx, *grads):
         op, process_set, scales = ctx.arguments
         factor = (process_set.size() if op == Sum else 1.0) * scales[0] * scales[1]
         gathered = grouped_allgather([grad * factor for grad in grads], process_set=process_set)
-        return (None, None, None, None, *gathered)
+        return (None, None, None, None, None, *gathered)
 
 
 def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
-                          compression: Type[Compressor] = Compression.none, op: int = Average,
+                          compression: Compressing = Compression.none, op: int = Average,
                           process_set: ProcessSet = global_process_set,
                           prescale_factor: float = 1.0, postscale_factor: float = 1.0
                           ) -> List[torch.Tensor]:
-    """This rank's parts of several reductions. Differentiable."""
-    smaller = [compression.compress(tensor) for tensor in tensors]
+    """This rank's parts of several reductions. Differentiable. `compression` as in
+    grouped_allreduce."""
+    compressor, codec_of = split(compression)
+    codecs = [codec_for(codec_of, name, tensor, "grouped_reducescatter") for tensor in tensors]
+    smaller = [compressor.compress(tensor) for tensor in tensors]
     parts = _GroupedReducescatter.apply(name, op, process_set,
-                                        (prescale_factor, postscale_factor),
+                                        (prescale_factor, postscale_factor), codecs,
                                         *[tensor for tensor, _ in smaller])
-    return [compression.decompress(part, context) for part, (_, context) in zip(parts, smaller)]
+    return [compressor.decompress(part, context) for part, (_, context) in zip(parts, smaller)]
 
 
 # ---- waiting ----

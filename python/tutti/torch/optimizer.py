@@ -6,13 +6,15 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from typing import Any, Iterable, Optional, Tuple, Type
+from typing import Any, Iterable, Optional, Tuple
 
 import torch
 
+import tutti
+
 from . import basics, ops
 from .basics import Average, ProcessSet, Sum, global_process_set, is_alone
-from .compression import Compression, Compressor
+from .compression import PLAIN, Codecs, Compressing, Compression, add_state, take_state
 from .functions import broadcast_object
 from .pieces import Slot, can_be_in_piece, pieces_of
 
@@ -62,6 +64,8 @@ class _Mixin(_Options):
         self._is_alone = is_alone(options["process_set"])  # then this is the plain optimizer
         self._is_synchronized, self._should_synchronize = False, True
         self._is_settled = False  # reduced already, because a gradient was read
+        self._is_unused = False  # reduced, and no step has used it yet
+        self._codecs = Codecs(options["compression"], options["op"], "DistributedOptimizer")
         self._started = []  # functions that wait for started exchanges
         parameters = [p for group in self.param_groups for p in group["params"]]
         self._names = _names_of(named_parameters, parameters)
@@ -75,6 +79,7 @@ class _Mixin(_Options):
                                       self._names, options["process_set"])
             trained = self._into_groups(trained)
         self._lay_out(trained)
+        self._forget_codecs()
 
     # ---- which parameters there are ----
 
@@ -88,11 +93,25 @@ class _Mixin(_Options):
                 self._frozen.append(p)
                 continue
             self._names.setdefault(p, f"added.{len(self._names)}")
-            slot = self._slots[p] = Slot(p, self._names[p], self, self._tutti["passes"])
+            slot = self._slots[p] = Slot(p, self._names[p], self, self._tutti["passes"],
+                                         self._codecs.of(self._names[p], p))
             slots.append(slot)
             if not self._is_alone:
                 self._hooks.append(_on_gradient(p, _telling(slot)))
         return slots
+
+    def _forget_codecs(self):
+        """An earlier optimizer may have left residuals under these names."""
+        slots, process_set = self._slots, self._tutti["process_set"]
+        if self._is_alone or all(slot.codec == PLAIN for slot in slots.values()):
+            return
+        names = [f"allreduce.{slot.name}" for slot in slots.values()]
+        for number, group in enumerate(self._groups):
+            names += ops._member_names(_group_name(number, slots[group[0]]), "grouped_allreduce",
+                                       len(group), process_set)
+        for name in names if basics.is_initialized() else ():
+            with contextlib.suppress(tutti.TuttiError):  # a coded call is in flight
+                basics.job().codec_reset(name, process_set._number())
 
     def _into_groups(self, slots):
         """The slots that are in none of the user's groups."""
@@ -106,10 +125,10 @@ class _Mixin(_Options):
         options = self._tutti
         if self._is_alone or options["groups"] is not None:
             return
-        can = (options["compression"] is Compression.none and options["op"] in (Average, Sum))
+        can = (self._codecs.compressor is Compression.none and options["op"] in (Average, Sum))
         eligible = [slot for slot in slots if can and can_be_in_piece(slot.parameter)]
         self._pieces += pieces_of(eligible, (*self._scales, options["process_set"]))
-        rest = [slot.parameter for slot in slots if slot.piece is None]
+        rest = [slot.parameter for slot in slots if slot.piece is None and slot.codec == PLAIN]
         first = len(self._groups)
         self._groups += _small_groups_of(rest, self._names)
         for number, group in enumerate(self._groups[first:], first):
@@ -132,6 +151,9 @@ class _Mixin(_Options):
     def _gradient_is_ready(self, slot):
         if self._is_settled:  # the step was skipped
             self._begin()
+        if self._is_unused:
+            self._is_unused = False
+            basics.step_was_skipped()
         slot.passes_left -= 1
         if slot.passes_left > 0:
             return
@@ -145,7 +167,7 @@ class _Mixin(_Options):
         slot.is_in = True
         is_gathered = (p.grad is not None and p.grad.is_sparse
                        and not self._tutti["sparse_as_dense"] and piece is not None
-                       and piece.is_large)
+                       and piece.has_no_sparse)
         if piece is not None and not is_gathered:
             if piece.take_in(slot):
                 piece.start()
@@ -189,38 +211,37 @@ class _Mixin(_Options):
 
             return store
         dense = gradient.to_dense() if gradient.is_sparse else gradient
-        smaller, context = options["compression"].compress(dense)
-        handle = ops.start_in_place(smaller if smaller.is_contiguous() else smaller.contiguous(),
-                                    name, (op, before, after), options["process_set"])
+        compressor = self._codecs.compressor
+        smaller, context = compressor.compress(dense)
+        handle = ops.start_gradient(smaller if smaller.is_contiguous() else smaller.contiguous(),
+                                    name, (op, before, after), options["process_set"], slot.codec)
 
         def store():
-            summed = options["compression"].decompress(handle.wait(), context)
+            summed = compressor.decompress(handle.wait(), context)
             slot.show()
             _store(slot.parameter, summed)
 
         return store
 
     def _start_group(self, number, members):
-        options = self._tutti
-        op, before, after = self._scales
-        name = f"group.{number}.{members[0].name}"
+        options, compressor = self._tutti, self._codecs.compressor
+        name = _group_name(number, members[0])
         if any(slot.plain.is_sparse for slot in members) and not options["sparse_as_dense"]:
             names = ops._member_names(name, "grouped_allreduce", len(members),
                                       options["process_set"])
             finishes = [self._start_one(slot, own) for slot, own in zip(members, names)]
             return lambda: [finish() for finish in finishes]
-        packed = [options["compression"].compress(
+        packed = [compressor.compress(
             slot.plain.to_dense() if slot.plain.is_sparse else slot.plain) for slot in members]
         tensors = [tensor if tensor.is_contiguous() else tensor.contiguous()
                    for tensor, _ in packed]
-        handle = ops.grouped_allreduce_async_(tensors, name=name, op=op, prescale_factor=before,
-                                              postscale_factor=after,
-                                              process_set=options["process_set"])
+        handle = ops.start_gradients(tensors, name, self._scales, options["process_set"],
+                                     [slot.codec for slot in members])
 
         def store():
             for slot, tensor, (_, context) in zip(members, handle.wait(), packed):
                 slot.show()
-                _store(slot.parameter, options["compression"].decompress(tensor, context))
+                _store(slot.parameter, compressor.decompress(tensor, context))
 
         return store
 
@@ -259,6 +280,7 @@ class _Mixin(_Options):
             if not slot.is_in:
                 self._submit(slot)
         self._finish()
+        self._is_unused = True
 
     def _settle(self):
         """A gradient in flight is read: wait until it, and with it all others, are final."""
@@ -300,7 +322,7 @@ class _Mixin(_Options):
             self.synchronize()
         elif self._is_settled:
             self._begin()
-        self._is_synchronized = False
+        self._is_synchronized = self._is_unused = False
         basics.step_is_over()
         return super().step()
 
@@ -315,18 +337,30 @@ class _Mixin(_Options):
             if self._should_synchronize:
                 self._exchange()
                 self._begin()
+            self._is_unused = False
             basics.step_is_over()
             return loss
 
         self._is_synchronized = False
         return reduced
 
-    def load_state_dict(self, *arguments, **options):
-        """The optimizer's own; started exchanges are discarded."""
+    def state_dict(self, *arguments, **options):
+        """The optimizer's own, with what codecs have left out so far on this rank: each rank has
+        its own. Waits for exchanges in flight if there are codecs."""
+        state = super().state_dict(*arguments, **options)
+        if self._is_alone or all(slot.codec == PLAIN for slot in self._slots.values()):
+            return state
+        self._settle()
+        return add_state(state)
+
+    def load_state_dict(self, state_dict, *arguments, **options):
+        """The optimizer's own; started exchanges are discarded. What codecs of another rank had
+        left out is skipped, with a warning."""
         self._finish()
         self._begin()
         self._is_synchronized, self._should_synchronize = False, True
-        return super().load_state_dict(*arguments, **options)
+        self._is_unused = False
+        return super().load_state_dict(take_state(state_dict), *arguments, **options)
 
     def zero_grad(self, *arguments, **options):
         """The optimizer's own, refused while gradients are in flight."""
@@ -345,6 +379,10 @@ class _AdasumMixin(_Options):
         self._tutti = options
         parameters = [p for group in self.param_groups for p in group["params"]]
         self._parameter_names = _names_of(named_parameters, parameters)
+        codecs = Codecs(options["compression"], options["op"], "DistributedOptimizer")
+        self._compressor = codecs.compressor
+        for p, name in self._parameter_names.items():
+            codecs.of(name, p)  # refuses codecs
 
     def set_backward_passes_per_step(self, passes):
         """Nothing is exchanged before step(): gradients add up as long as it is not called."""
@@ -372,13 +410,13 @@ class _AdasumMixin(_Options):
             return loss
         handles = []
         for p, start in zip(parameters, starts):
-            moved, context = options["compression"].compress(p.detach() - start)
+            moved, context = self._compressor.compress(p.detach() - start)
             handle = ops.allreduce_async_(moved.contiguous(), op=basics.Adasum,
                                           name=f"adasum.{self._parameter_names[p]}",
                                           process_set=options["process_set"])
             handles.append((handle, context))
         for p, start, (handle, context) in zip(parameters, starts, handles):
-            moved = options["compression"].decompress(ops.synchronize(handle), context)
+            moved = self._compressor.decompress(ops.synchronize(handle), context)
             p.detach().copy_(start + moved)
         return loss
 
@@ -418,6 +456,10 @@ def _remove_all(hooks):
     for hook in hooks:
         (hook[1] if isinstance(hook, tuple) else hook).remove()
     hooks.clear()
+
+
+def _group_name(number, first):
+    return f"group.{number}.{first.name}"
 
 
 def _names_of(named_parameters, parameters):
@@ -489,13 +531,18 @@ def _groups_of(groups, parameters, names, process_set):
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer,
                          named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
-                         compression: Type[Compressor] = Compression.none,
+                         compression: Compressing = Compression.none,
                          backward_passes_per_step: int = 1, op: int = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: Any = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set) -> Any:
     """The optimizer, with gradients averaged over all ranks before each step. It is an instance
-    of a subclass of the given optimizer's class, with the same parameters and state."""
+    of a subclass of the given optimizer's class, with the same parameters and state.
+
+    `compression` is a codec such as "int8:block=512"; a function of name and parameter that
+    returns a codec or None, the same on all ranks; or a Compressor, such as Compression.fp16.
+    Gradients of at most TUTTI_CODEC_MIN bytes (64 KiB) are not coded. Optimizers whose codecs are
+    in use at the same time need parameters of different names."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("DistributedOptimizer: LBFGS searches along each rank's own loss, so the "
                          "ranks would diverge; use another optimizer")

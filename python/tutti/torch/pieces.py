@@ -8,7 +8,10 @@ share a piece depends on names and sizes alone, so it is the same on every rank.
 takes part in every step, so a piece becomes complete on every rank.
 
 After the gradients there is one element for each of them, which is not 0 if some rank's gradient
-was sparse: a rank without a gradient learns from it that the others' are."""
+was sparse: a rank without a gradient learns from it that the others' are.
+
+A coded gradient has a piece of its own, without that element: what a codec loses is kept under the
+piece's name, which is the parameter's, and codecs do not keep zeros zero."""
 
 import re
 import weakref
@@ -17,6 +20,7 @@ import torch
 
 from . import basics, ops
 from .buckets import shared_memory
+from .compression import PLAIN
 from .kept import Declared
 from .tensors import DTYPES
 from .unfinished import unfinished
@@ -29,11 +33,12 @@ _ALIGNED_BYTES = 64
 class Slot:
     """A parameter, and where its gradient is in this step."""
 
-    __slots__ = ("parameter", "name", "owner", "passes_left", "is_in", "piece", "group", "place",
-                 "shown", "plain", "sparse_dims", "__weakref__")
+    __slots__ = ("parameter", "name", "codec", "owner", "passes_left", "is_in", "piece", "group",
+                 "place", "shown", "plain", "sparse_dims", "__weakref__")
 
-    def __init__(self, parameter, name, owner, passes):
+    def __init__(self, parameter, name, owner, passes, codec):
         self.parameter, self.name, self.passes_left = parameter, name, passes
+        self.codec = codec  # see compression.Codecs
         self.owner = weakref.ref(owner)
         self.is_in = False  # the gradient was passed to the exchange
         self.piece = self.group = self.place = None
@@ -91,10 +96,17 @@ class Piece:
         self.begin()
 
     @property
-    def is_large(self):
-        """Is it one gradient that is too large to be sent dense if it is sparse?"""
+    def is_coded(self):
+        """Is it one gradient that has a codec, or may get one by rule?"""
+        return self.slots[0].codec != PLAIN
+
+    @property
+    def has_no_sparse(self):
+        """Is it one gradient that is gathered instead if it is sparse: too large to be sent dense,
+        or coded?"""
         p = self.slots[0].parameter
-        return len(self.slots) == 1 and p.numel() * p.element_size() > _PIECE_BYTES
+        return self.is_coded or (len(self.slots) == 1
+                                 and p.numel() * p.element_size() > _PIECE_BYTES)
 
     def begin(self):
         """A new step: every gradient is missing again."""
@@ -109,12 +121,16 @@ class Piece:
         for slot in self.slots:
             starts.append(at)
             at += -(-slot.parameter.numel() // step) * step
-        flat = shared_memory(at + len(self.slots), first.dtype, first.device)
+        if self.is_coded:
+            at = first.numel()
+        flat = shared_memory(at + (0 if self.is_coded else len(self.slots)), first.dtype,
+                             first.device)
         for slot, start in zip(self.slots, starts):
             slot.place = flat[start:start + slot.parameter.numel()].view(slot.parameter.shape)
             slot.plain, slot.shown = slot.place, None
         name = f"allreduce.{self.name}"
-        call, _, _ = ops._allreduce_call(flat, flat, op, name, process_set, (before, after))
+        call, _, _ = ops.gradient_call(flat, op, name, process_set, (before, after),
+                                       self.slots[0].codec)
         self.kept = Declared(basics.job(), call, flat, name, None)
         self.job, self.flat, self.flags = basics.job(), flat, flat[at:]
 
@@ -136,7 +152,8 @@ class Piece:
         if gradient.is_sparse:
             slot.sparse_dims = gradient.sparse_dim()
             place.zero_().add_(gradient)
-            self.flags[self.slots.index(slot)] = 1.0
+            if not self.is_coded:
+                self.flags[self.slots.index(slot)] = 1.0
         else:
             place.copy_(gradient)
             if gradient.stride() != place.stride():  # the optimizer needs the parameter's strides
@@ -154,7 +171,8 @@ class Piece:
     def wait(self):
         """Wait until its elements are final, and put them where the optimizer reads them."""
         self.handle.wait()
-        for slot, flag in zip(self.slots, self.flags.tolist()):
+        flags = [0.0] if self.is_coded else self.flags.tolist()
+        for slot, flag in zip(self.slots, flags):
             if flag:
                 slot.plain = slot.place.to_sparse(slot.sparse_dims or 1)
             elif slot.plain is not slot.place:
@@ -175,6 +193,9 @@ def pieces_of(slots, options):
     pieces, members, used = [], [], 0
     for slot in sorted(slots, key=_natural):
         p = slot.parameter
+        if slot.codec != PLAIN:
+            pieces.append(Piece([slot], options))
+            continue
         nbytes = p.numel() * p.element_size()
         if members and (used + nbytes > _PIECE_BYTES or p.dtype != members[0].parameter.dtype):
             pieces.append(Piece(members, options))
