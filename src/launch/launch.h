@@ -16,6 +16,7 @@
 #include "launch/pmi.h"
 #include "launch/reasons.h"
 #include "launch/rendezvous.h"
+#include "launch/servers.h"
 #include "launch/socket.h"
 #include "launch/tf_config.h"
 #include "launch/variables.h"

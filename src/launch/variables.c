@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "launch/family.h"
 #include "launch/interface.h"
+#include "launch/servers.h"
 
 static bool is_launcher(const char *value)
 {
@@ -28,6 +29,18 @@ static void list_launchers(tt_text *text)
         tt_text_add(text, "%s%s", i == 0 ? "one of " : ", ", name);
     }
     tt_text_add(text, ", none");
+}
+
+static bool is_server_count(const char *value)
+{
+    uint64_t count;
+    return tt_launch_parse_number(value, strlen(value), TT_LAUNCH_SIZE_MAX - 1, &count);
+}
+
+static bool is_role(const char *value)
+{
+    tt_launch_claim claim;
+    return tt_launch_claim_parse(value, &claim);
 }
 
 static bool is_port_range(const char *value)
@@ -128,6 +141,20 @@ static const tt_config_entry user_entries[] = {
      .help = "the secret as 64 hex digits; other processes can read it: prefer SECRET_FILE",
      .accepts = is_key,
      .accepted = "64 hex digits, not all of them 0"},
+    {.name = "SERVERS",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "0",
+     .unit = "",
+     .help = "the last so many processes of the job are servers; equal on all ranks",
+     .accepts = is_server_count,
+     .accepted = "a whole number, below the number of processes"},
+    {.name = "ROLE",
+     .kind = TT_CONFIG_STRING,
+     .fallback = "",
+     .unit = "",
+     .help = "what this process should be; refused if its rank and SERVERS contradict it",
+     .accepts = is_role,
+     .accepted = "worker or server"},
     {.name = "LAUNCHER",
      .kind = TT_CONFIG_STRING,
      .fallback = "",

@@ -335,7 +335,9 @@ tt_status tt_mesh_establish(const tt_mesh_config *config, tt_mesh *mesh_out, tt_
     }
     tt_status status = work_init(&work);
     if (status == TT_OK && mesh.size == 1) {
+        TT_ASSERT(config->server_count == 0);
         mesh.host_count = mesh.local_count = 1;
+        mesh.worker_count = mesh.worker_host_count = mesh.worker_local_count = 1;
         mesh.hosts[0] = (tt_host_facts){
             .rank_count = 1,
             .core_count = (uint32_t)tt_max_u64(1, tt_facts_core_count(config->facts.cores)),

@@ -77,10 +77,15 @@ typedef struct tt_mesh {
     uint32_t size;
     uint64_t incarnation; /* random; the same on all ranks */
     uint32_t host_count;
-    uint32_t local_count;  /* ranks of this host, this one included */
-    bool all_share_memory; /* each rank with the others of its host; the same on all ranks */
+    uint32_t local_count; /* ranks of this host, this one included */
+    /* Ranks below it are workers, the others servers. Servers are last, so workers have the first
+     * numbers among the ranks of a host, and hosts without workers the last ones of all hosts. */
+    uint32_t worker_count;
+    uint32_t worker_host_count;
+    uint32_t worker_local_count;
+    bool all_share_memory; /* each worker with the others of its host; the same on all ranks */
     tt_mesh_peer *peers;   /* by rank */
-    tt_host_facts *hosts;  /* by host; the same on all ranks */
+    tt_host_facts *hosts;  /* by host, of its workers, else of its servers; likewise */
     char *note;            /* rank 0's config->note; the same bytes on all ranks */
     size_t note_bytes;
 } tt_mesh;
@@ -94,6 +99,8 @@ typedef struct tt_mesh_config {
     tt_facts facts; /* of this rank's machine; sent to all */
     bool can_share_memory;
     bool has_aes;          /* payloads are to be encrypted, and this processor has AES for it */
+    uint32_t server_count; /* of all ranks the last so many; joining fails if ranks differ */
+    bool serves;           /* this rank joins as a server; joining fails if its number is another */
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
     uint64_t digest;       /* of all settings that must agree; joining fails if ranks differ */
     char engine[TT_MESH_ENGINE_BYTES]; /* tag of the outside engine, zeros: none; likewise */

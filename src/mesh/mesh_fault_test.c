@@ -190,6 +190,68 @@ static void test_other_settings_are_refused_for_everyone(void **state)
     job_fini(members, 3);
 }
 
+static void set_servers(member *members, uint32_t size, uint32_t count)
+{
+    for (uint32_t rank = 0; rank < size; rank++) {
+        members[rank].config.server_count = count;
+        members[rank].config.serves = rank + count >= size;
+    }
+}
+
+static void expect_of_all(const member *members, uint32_t size, const char *text)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        assert_true(says(&members[i], text));
+    }
+}
+
+static void test_other_numbers_of_servers_are_named_to_everyone(void **state)
+{
+    (void)state;
+    member members[4];
+    job_init(members, 4, AF_INET);
+    set_servers(members, 4, 2);
+    members[3].config.server_count = 1;
+    job_run(members, 4);
+    expect_of_all(members, 4, "has TUTTI_SERVERS=2, rank 3 on ");
+    expect_of_all(members, 4, " has TUTTI_SERVERS=1; set the same number");
+    job_fini(members, 4);
+}
+
+static void test_a_rank_in_the_wrong_role_is_named_to_everyone(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rank;
+        const char *text;
+    } cases[] = {{0, "this process is a worker (rank 0 of 4, TUTTI_SERVERS=1)"},
+                 {2, "this process is a worker (rank 2 of 4, TUTTI_SERVERS=1)"},
+                 {3, "this process is a server (rank 3 of 4, TUTTI_SERVERS=1)"}};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
+        member members[4];
+        char culprit[32];
+        job_init(members, 4, AF_INET);
+        set_servers(members, 4, 1);
+        members[cases[i].rank].config.serves = !members[cases[i].rank].config.serves;
+        job_run(members, 4);
+        (void)snprintf(culprit, sizeof(culprit), "rank %u on ", cases[i].rank);
+        expect_of_all(members, 4, culprit);
+        expect_of_all(members, 4, cases[i].text);
+        job_fini(members, 4);
+    }
+}
+
+static void test_a_job_without_workers_is_refused(void **state)
+{
+    (void)state;
+    member members[2];
+    job_init(members, 2, AF_INET);
+    set_servers(members, 2, 2);
+    job_run(members, 2);
+    expect_of_all(members, 2, "TUTTI_SERVERS=2 leaves no worker: the job has 2 processes");
+    job_fini(members, 2);
+}
+
 static bool is_another_size_refused(uint64_t timeout_ms)
 {
     member members[2];
@@ -313,6 +375,9 @@ int main(void)
         cmocka_unit_test(test_a_rank_of_an_older_build_is_refused_with_both_versions),
         cmocka_unit_test(test_a_rank_taken_twice_is_named_to_everyone),
         cmocka_unit_test(test_other_settings_are_refused_for_everyone),
+        cmocka_unit_test(test_other_numbers_of_servers_are_named_to_everyone),
+        cmocka_unit_test(test_a_rank_in_the_wrong_role_is_named_to_everyone),
+        cmocka_unit_test(test_a_job_without_workers_is_refused),
         cmocka_unit_test(test_another_size_is_refused),
         cmocka_unit_test(test_a_late_failure_of_one_rank_fails_all),
         cmocka_unit_test(test_a_crowd_of_strangers_does_not_harm_the_job),

@@ -62,13 +62,18 @@ static tt_status number_hosts(tt_mesh_work *work)
         peer->local_index = leader == order[i] ? 0 : mesh->peers[order[i - 1]].local_index + 1;
     }
     free(order);
-    mesh->host_count = 0;
-    mesh->local_count = 0;
+    mesh->host_count = mesh->worker_host_count = 0;
+    mesh->local_count = mesh->worker_local_count = 0;
+    mesh->worker_count = mesh->size - work->config->server_count;
     for (uint32_t rank = 0; rank < mesh->size; rank++) {
         tt_mesh_peer *peer = &mesh->peers[rank];
         peer->host_index = peer->host_index == rank ? mesh->host_count++
                                                     : mesh->peers[peer->host_index].host_index;
         mesh->local_count += work->records[rank].host_id == work->config->host_id;
+        if (rank + 1 == mesh->worker_count) {
+            mesh->worker_host_count = mesh->host_count;
+            mesh->worker_local_count = mesh->local_count;
+        }
         memcpy(peer->host, work->records[rank].host, sizeof(peer->host));
         peer->process = name_process(&work->records[rank]);
         peer->has_aes =
@@ -77,7 +82,8 @@ static tt_status number_hosts(tt_mesh_work *work)
     return TT_OK;
 }
 
-/* Merges the facts of each host's ranks: the union of cores, the largest card numbers. */
+/* Merges the facts of each host's workers: the union of cores, the largest card numbers. Servers
+ * count where there are no workers: they wait for workers most of the time. */
 static tt_status sum_up_hosts(tt_mesh_work *work)
 {
     tt_mesh *mesh = work->mesh;
@@ -90,6 +96,9 @@ static tt_status sum_up_hosts(tt_mesh_work *work)
         const tt_facts *facts = &work->records[rank].facts;
         const uint32_t index = mesh->peers[rank].host_index;
         tt_host_facts *host = &mesh->hosts[index];
+        if (rank >= mesh->worker_count && index < mesh->worker_host_count) {
+            continue;
+        }
         for (size_t i = 0; i < TT_FACTS_CORE_BYTES; i++) {
             cores[index][i] |= facts->cores[i];
         }
@@ -108,7 +117,7 @@ static void ask_for_segment(tt_mesh_work *work)
 {
     tt_mesh *mesh = work->mesh;
     mesh->all_share_memory = true;
-    for (uint32_t rank = 0; rank < mesh->size; rank++) {
+    for (uint32_t rank = 0; rank < mesh->worker_count; rank++) {
         const bool shares = (work->records[rank].flags & TT_MESH_SHARES_MEMORY) != 0;
         mesh->all_share_memory = mesh->all_share_memory && shares;
     }

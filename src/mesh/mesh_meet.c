@@ -152,6 +152,33 @@ static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
                             own, record->rank, record->host, theirs);
 }
 
+/* Of rank 0 or of the one that just joined: not what its number makes it. */
+static void check_role(tt_mesh_work *work, const tt_mesh_record *record)
+{
+    const tt_launch_servers servers = {
+        .rank = record->rank, .size = work->mesh->size, .count = record->server_count};
+    tt_launch_why why = {.text = ""};
+    if (tt_launch_servers_check(&servers, (record->flags & TT_MESH_SERVES) != 0, &why) != TT_OK) {
+        (void)tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG, "rank %u on %s: %.500s", record->rank,
+                                record->host, why.text);
+    }
+}
+
+static void check_servers(tt_mesh_work *work, const tt_mesh_record *record)
+{
+    const tt_mesh_record *own = &work->records[TT_MESH_ROOT];
+    if (record->server_count != own->server_count) {
+        (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
+                                "rank 0 on %s has TUTTI_SERVERS=%u, rank %u on %s has "
+                                "TUTTI_SERVERS=%u; set the same number on every process of the job",
+                                own->host, own->server_count, record->rank, record->host,
+                                record->server_count);
+        return;
+    }
+    check_role(work, own);
+    check_role(work, record);
+}
+
 static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, const uint8_t *body)
 {
     tt_mesh_record record;
@@ -174,6 +201,10 @@ static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, c
                                 "rank %u on %s runs with other settings than rank 0; give all "
                                 "ranks the same TUTTI_* variables (tutti config prints them)",
                                 record.rank, record.host);
+        return;
+    }
+    check_servers(work, &record);
+    if (work->status != TT_OK) {
         return;
     }
     work->records[record.rank] = record;

@@ -60,6 +60,40 @@ static void mesh_of(uint32_t size, uint32_t ranks_per_host, int family)
     free(members);
 }
 
+/* Ranks 0 to 2 are workers, 3 to 5 servers: on host 10 one of them, on host 12 two. */
+static void test_hosts_and_facts_are_those_of_workers(void **state)
+{
+    (void)state;
+    enum { SIZE = 6, SERVERS = 3 };
+    static const uint64_t hosts[SIZE] = {10, 10, 11, 12, 10, 12};
+    member members[SIZE];
+    job_init(members, SIZE, AF_INET);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        members[rank].config.host_id = hosts[rank];
+        members[rank].config.server_count = SERVERS;
+        members[rank].config.serves = rank >= SIZE - SERVERS;
+        members[rank].config.can_share_memory = rank != 4;
+        members[rank].config.facts = (tt_facts){.cores = {(uint8_t)(1u << rank)}};
+    }
+    job_run(members, SIZE);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        const tt_mesh *mesh = &members[rank].mesh;
+        assert_int_equal(members[rank].status, TT_OK);
+        assert_int_equal(mesh->worker_count, SIZE - SERVERS);
+        assert_int_equal(mesh->host_count, 3);
+        assert_int_equal(mesh->worker_host_count, 2);
+        assert_int_equal(mesh->worker_local_count, hosts[rank] == 10 ? 2 : hosts[rank] == 11);
+        assert_true(mesh->all_share_memory); /* though a server does not */
+        assert_int_equal(mesh->hosts[0].rank_count, 2);
+        assert_int_equal(mesh->hosts[0].core_count, 2);
+        assert_int_equal(mesh->hosts[1].rank_count, 1);
+        assert_int_equal(mesh->hosts[2].rank_count, 2);
+        assert_int_equal(mesh->peers[4].local_index, 2);
+        assert_int_equal(mesh->peers[3].host_index, 2);
+    }
+    job_fini(members, SIZE);
+}
+
 static void test_one_rank_is_a_mesh(void **state)
 {
     (void)state;
@@ -335,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_has_the_configured_number_of_streams),
         cmocka_unit_test(test_one_rank_is_a_mesh),
+        cmocka_unit_test(test_hosts_and_facts_are_those_of_workers),
         cmocka_unit_test(test_ranks_of_one_host_share_memory),
         cmocka_unit_test(test_the_note_of_rank_0_reaches_every_rank),
         cmocka_unit_test(test_ranks_of_many_hosts_use_tcp),

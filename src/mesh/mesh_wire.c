@@ -24,6 +24,8 @@ typedef struct wire_record {
     uint8_t cores[TT_FACTS_CORE_BYTES]; /* at least one bit */
     uint32_t card_count;
     uint32_t card_mbits;
+    uint32_t server_count;
+    uint32_t zero_too;
 } wire_record;
 
 typedef struct wire_table {
@@ -50,7 +52,8 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
                         .digest = record->digest,
                         .pid = record->pid,
                         .card_count = record->facts.card_count,
-                        .card_mbits = record->facts.card_mbits};
+                        .card_mbits = record->facts.card_mbits,
+                        .server_count = record->server_count};
     if (record->address.storage.ss_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const void *)&record->address.storage;
         wire.family = 4;
@@ -128,8 +131,10 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
         .host_id = wire.host_id,
         .digest = wire.digest,
         .pid = wire.pid,
-        .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits}};
-    if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 ||
+        .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits},
+        .server_count = wire.server_count};
+    if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 || wire.zero_too != 0 ||
+        wire.server_count >= TT_LAUNCH_SIZE_MAX ||
         is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
         wire.rank >= TT_LAUNCH_SIZE_MAX || !host_is_text(wire.host) ||

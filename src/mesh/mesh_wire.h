@@ -5,7 +5,8 @@
  * After the handshake both directions carry messages: a sealed head {kind, body_bytes, zeros},
  * then the body in sealed blocks (seal.h, mode AEAD). All numbers are little-endian.
  *
- *     record   152 bytes: a rank's identity, where it listens, and the facts of its machine
+ *     record   160 bytes: a rank's identity, where it listens, the facts of its machine, its job's
+ *              number of servers
  *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order, then rank
  *              0's note to all, of any length to TT_MESH_NOTE_BYTES_MAX
  *     ready, go   empty
@@ -24,7 +25,7 @@
 #include "mesh/mesh.h"
 
 enum {
-    TT_MESH_RECORD_BYTES = 152,
+    TT_MESH_RECORD_BYTES = 160,
     TT_MESH_TABLE_HEAD_BYTES = 16,
     TT_MESH_NAME_BYTES = 16,
     TT_MESH_TEXT_BYTES = 704, /* longest text of FAILED */
@@ -42,7 +43,8 @@ typedef enum tt_mesh_message {
 enum {
     TT_MESH_SHARES_MEMORY = 1,
     TT_MESH_HAS_AES = 2, /* its processor has AES-256-GCM; used if both ends have it */
-    TT_MESH_FLAGS = TT_MESH_SHARES_MEMORY | TT_MESH_HAS_AES,
+    TT_MESH_SERVES = 4,  /* joins as a server */
+    TT_MESH_FLAGS = TT_MESH_SHARES_MEMORY | TT_MESH_HAS_AES | TT_MESH_SERVES,
 };
 
 typedef struct tt_mesh_record {
@@ -56,6 +58,7 @@ typedef struct tt_mesh_record {
     char host[TT_MESH_HOST_BYTES];
     char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs, if any */
     tt_facts facts;
+    uint32_t server_count; /* as its TUTTI_SERVERS has it */
 } tt_mesh_record;
 
 void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_MESH_RECORD_BYTES]);

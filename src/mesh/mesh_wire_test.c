@@ -26,7 +26,8 @@ static tt_mesh_record make_record(uint32_t rank, int family)
                              .digest = 9,
                              .pid = 4242,
                              .host = "node7",
-                             .facts = {.cores = {0x0f}, .card_count = 2, .card_mbits = 20000}};
+                             .facts = {.cores = {0x0f}, .card_count = 2, .card_mbits = 20000},
+                             .server_count = 3};
     memset(record.name, 0xab, sizeof(record.name));
     if (family == AF_INET) {
         struct sockaddr_in *ipv4 = (void *)&record.address.storage;
@@ -63,6 +64,7 @@ static void test_a_record_survives_the_wire(void **state)
         assert_memory_equal(decoded.name, record.name, sizeof(record.name));
         assert_string_equal(decoded.host, "node7");
         assert_memory_equal(&decoded.facts, &record.facts, sizeof(record.facts));
+        assert_int_equal(decoded.server_count, 3);
     }
 }
 
@@ -77,7 +79,7 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
     static const lie lies[] = {
         {2, 0x10},   /* rank 2^20 and more */
         {3, 0x80},   /* rank beyond 2^31 */
-        {4, 7},      /* an unknown flag */
+        {4, 15},     /* an unknown flag */
         {7, 0x80},   /* another */
         {28, 5},     /* neither IPv4 nor IPv6 */
         {29, 1},     /* a byte that must be zero */
@@ -88,6 +90,8 @@ static void test_a_record_with_a_field_out_of_range_is_refused(void **state)
         {103, 'x'},  /* one without an end */
         {111, 0x01}, /* engine */
         {112, 0},    /* no core */
+        {154, 0x10}, /* 2^20 servers and more */
+        {156, 1},    /* another byte that must be zero */
     };
     for (size_t i = 0; i < TT_ARRAY_COUNT(lies); i++) {
         const tt_mesh_record record = make_record(7, AF_INET);
