@@ -63,6 +63,10 @@ static void put_all(json_t *object, const tt_library_identity *identity)
         put_text(object, "evidence", identity->evidence);
         put_number(object, "rank", identity->rank);
         put_number(object, "size", identity->size);
+        if (identity->servers > 0) {
+            put_number(object, "servers", identity->servers);
+            put_text(object, "role", identity->role);
+        }
         put_number(object, "local_rank", identity->local_rank);
         put_number(object, "local_size", identity->local_size);
         put_number(object, "cross_rank", identity->cross_rank);

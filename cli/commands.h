@@ -21,6 +21,7 @@ extern const tt_command tt_command_man;
 extern const tt_command tt_command_plugin;
 extern const tt_command tt_command_run;
 extern const tt_command tt_command_schedule;
+extern const tt_command tt_command_server;
 extern const tt_command tt_command_supervise;
 extern const tt_command tt_command_version;
 

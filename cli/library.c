@@ -74,15 +74,25 @@ void tt_library_secret(char *text, size_t text_bytes)
     (void)snprintf(text, text_bytes, "%s", described);
 }
 
-void tt_library_place_find(tt_library_place *place_out)
+/* Rank, size and role of this process, as the variables have them. */
+static tt_status identify(tt_launch_identity *identity_out, tt_launch_servers *servers_out,
+                          tt_launch_why *why)
 {
     char command[512];
+    const tt_launch_source source = tt_launch_source_process(command, sizeof(command));
+    TT_TRY(tt_launch_identify(&source, identity_out, why));
+    TT_TRY(tt_launch_servers_read(&source, identity_out, servers_out, why));
+    return tt_launch_servers_check(servers_out, tt_launch_servers_is_server(servers_out), why);
+}
+
+void tt_library_place_find(tt_library_place *place_out)
+{
     tt_launch_identity identity;
+    tt_launch_servers servers;
     tt_launch_why why = {0};
     char description[TT_LAUNCH_DESCRIPTION_BYTES];
-    const tt_launch_source source = tt_launch_source_process(command, sizeof(command));
     *place_out = (tt_library_place){.is_launched = true};
-    if (tt_launch_identify(&source, &identity, &why) != TT_OK) {
+    if (identify(&identity, &servers, &why) != TT_OK) {
         place_out->is_broken = true;
         snprintf(place_out->text, sizeof(place_out->text), "%s", why.text);
         return;
@@ -112,17 +122,20 @@ static void put_rendezvous(const tt_launch_identity *from, char *text, size_t by
 
 void tt_library_identity_find(tt_library_identity *identity_out)
 {
-    char command[512];
     tt_launch_identity found;
+    tt_launch_servers servers;
     tt_launch_why why = {0};
-    const tt_launch_source source = tt_launch_source_process(command, sizeof(command));
-    *identity_out = (tt_library_identity){.family = "none", .evidence = ""};
-    if (tt_launch_identify(&source, &found, &why) != TT_OK) {
+    *identity_out = (tt_library_identity){.family = "none", .evidence = "", .role = ""};
+    if (identify(&found, &servers, &why) != TT_OK) {
         snprintf(identity_out->why, sizeof(identity_out->why), "%s", why.text);
         return;
     }
     identity_out->rank = (int)found.rank;
     identity_out->size = (int)found.size;
+    identity_out->servers = (int)servers.count;
+    if (servers.count > 0) {
+        identity_out->role = tt_launch_servers_is_server(&servers) ? "server" : "worker";
+    }
     identity_out->local_rank = found.local_rank;
     identity_out->local_size = found.local_size;
     identity_out->cross_rank = found.cross_rank;

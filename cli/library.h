@@ -50,6 +50,8 @@ void tt_library_place_find(tt_library_place *place_out);
 /* The same in parts. Numbers are -1 if unknown; texts last as long as the program. */
 typedef struct tt_library_identity {
     int rank, size, local_rank, local_size, cross_rank, cross_size;
+    int servers;      /* of `size`, the last so many */
+    const char *role; /* "worker" or "server"; "" in a job without servers */
     const char *family, *evidence;
     const char *ignored[32]; /* other launchers whose variables are set */
     size_t ignored_count;

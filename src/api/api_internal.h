@@ -24,6 +24,7 @@
 #include "mesh/mesh.h"
 #include "platform/registry.h"
 #include "plugin/plugin.h"
+#include "sync/sync.h"
 #include "transport/registry.h"
 #include "tutti/tutti.h"
 
@@ -106,7 +107,8 @@ struct tutti_context {
     char error_host[64];
     uint64_t incarnation;       /* of its job: see tt_mesh */
     tt_known_peer *known_peers; /* by rank; NULL until the peers have met. Set by process.c */
-    int rank, size, local_rank, local_size, cross_rank, cross_size;
+    int rank, size, local_rank, local_size, cross_rank, cross_size; /* a server is alone */
+    bool is_server;
     char family[TT_LAUNCH_DESCRIPTION_BYTES];
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;
@@ -116,6 +118,8 @@ struct tutti_context {
     tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, like the next */
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
+    tt_sync *sync;       /* between driver and control; NULL: the job has no servers. Baton */
+    bool is_deserted;    /* a server: no worker is left. Baton */
     const tutti_plugin *engine_plugin; /* NULL: no engine */
     tutti_engine *engine;              /* baton; NULL: not open */
     bool engine_launches;              /* else it only carries the rendezvous */
@@ -201,6 +205,12 @@ tutti_status tt_error_set(tutti_status status, const char *format, ...)
 bool tt_error_in_callback(void);
 void tt_error_enter_callback(void);
 void tt_error_leave_callback(void);
+
+/* context.c */
+/* A context that has joined, before its first calls; leave with the baton, after the last one. */
+tutti_status tt_context_join(const tutti_options *options, bool is_server,
+                             tutti_context **context_out);
+void tt_context_leave(tutti_context *context);
 
 /* build.c */
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why);

@@ -100,10 +100,8 @@ static tt_status identify(tt_build_work *work)
     work->source.context = &work->variables;
     TT_TRY(tt_build_choose_engine(work));
     TT_TRY(tt_build_find_identity(work));
-    context->rank = (int)work->identity.rank;
-    context->size = (int)work->identity.size;
-    context->log.rank = work->identity.rank;
-    context->log.size = work->identity.size;
+    TT_TRY(tt_build_find_role(work));
+    tt_build_take_names(work);
     tt_launch_describe(&work->identity, context->family);
     tt_log_write(&context->log, TT_LOG_INFO, "%s", context->family);
     if (work->identity.warning[0] != 0) {
@@ -273,6 +271,8 @@ static tt_status meet(tt_build_work *work)
         .listen_fd = given_listener(work),
         .host_id = tt_mesh_host_id(&work->source),
         .facts = facts,
+        .server_count = work->servers.count,
+        .serves = tt_launch_servers_is_server(&work->servers) != work->is_miscast,
         .can_share_memory = can_share_memory,
         .has_aes = context->settings.integrity == TT_INTEGRITY_AEAD && tt_seal_has_aes(),
         .stream_count = (uint32_t)context->settings.sockets,
@@ -384,7 +384,7 @@ static uint32_t choose_rails(const tt_build_work *work)
         return (uint32_t)count;
     }
     uint32_t rails = UINT32_MAX;
-    for (uint32_t host = 0; host < work->mesh.host_count; host++) {
+    for (uint32_t host = 0; host < work->mesh.worker_host_count; host++) {
         rails = (uint32_t)tt_min_u64(rails, tt_facts_rails(&work->mesh.hosts[host]));
     }
     return rails;
@@ -398,17 +398,9 @@ static tt_status make_machine(tt_build_work *work)
     if (host_of == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
-        host_of[rank] = work->mesh.peers[rank].host_index;
-    }
     context->is_crowded = tt_costs_is_crowded(&work->mesh);
-    const tt_world world = {.rank = work->identity.rank,
-                            .size = work->identity.size,
-                            .epoch = (uint32_t)work->mesh.incarnation,
-                            .host_of = host_of,
-                            .rail_max = choose_rails(work),
-                            .has_views = work->mesh.all_share_memory,
-                            .is_crowded = context->is_crowded};
+    tt_world world = tt_build_world(work, host_of);
+    world.rail_max = choose_rails(work);
     tt_control_config config;
     tt_control_config_init(&config);
     config.segment_bytes = (uint32_t)settings->segment_bytes;
@@ -440,21 +432,7 @@ static tt_status make_machine(tt_build_work *work)
     const tt_status status = tt_control_create(tt_real_platform(context->real), &world, &config,
                                                &listener, &context->control);
     free(host_of);
-    if (status == TT_OK) {
-        const tt_machine machine = tt_control_machine(context->control);
-        tt_real_attach(context->real, &machine);
-    }
     return status;
-}
-
-static void take_places(tt_build_work *work)
-{
-    tutti_context *context = work->context;
-    const tt_mesh_peer *self = &work->mesh.peers[work->identity.rank];
-    context->local_rank = (int)self->local_index;
-    context->local_size = (int)work->mesh.local_count;
-    context->cross_rank = (int)self->host_index;
-    context->cross_size = (int)work->mesh.host_count;
 }
 
 static void drop_peers(tt_build_work *work)
@@ -477,7 +455,7 @@ static tt_status connect_and_create(tt_build_work *work)
         return TT_ERR_NO_MEMORY;
     }
     TT_TRY(tt_build_links(work));
-    take_places(work);
+    tt_build_take_places(work);
     if (work->context->engine_plugin != NULL && work->context->engine == NULL) {
         TT_TRY(tt_engine_open(work->context, work->context->rank, work->context->size, work->why));
     }
@@ -485,7 +463,8 @@ static tt_status connect_and_create(tt_build_work *work)
     TT_TRY(make_driver(work));
     TT_TRY(know_peers(work));
     TT_TRY(make_machine(work));
-    return tt_costs_take(work->context, &work->mesh, work->why);
+    TT_TRY(tt_build_attach(work));
+    return work->context->is_server ? TT_OK : tt_costs_take(work->context, &work->mesh, work->why);
 }
 
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why)
@@ -532,6 +511,9 @@ void tt_build_undo(tutti_context *context)
     tt_control *control = context->control;
     const bool has_strays = control != NULL && tt_real_engine_forsake(real);
     const bool is_broken = has_strays || (control != NULL && tt_control_lost_peer(control));
+    if (context->sync != NULL) {
+        tt_sync_destroy(context->sync);
+    }
     if (control != NULL) {
         tt_control_destroy(control);
     }
@@ -547,4 +529,5 @@ void tt_build_undo(tutti_context *context)
     }
     tt_engine_close(context, is_broken);
     context->control = NULL;
+    context->sync = NULL;
 }

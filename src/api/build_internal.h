@@ -24,7 +24,8 @@ typedef struct tt_build_work {
     tt_build_source variables;
     tt_launch_source source;
     char command[512];
-    tt_launch_identity identity;
+    tt_launch_identity identity; /* among all processes, servers included */
+    tt_launch_servers servers;
     tt_secret secret;
     tt_mesh mesh;
     tt_real_peer *peers;
@@ -36,6 +37,7 @@ typedef struct tt_build_work {
      * without the plugin all fail with the reason. */
     tt_status refused; /* TT_OK: nothing is refused */
     tt_text refusal;
+    bool is_miscast; /* refused because it is no process of the role it joins as */
 } tt_build_work;
 
 /* A variable, from the options or the environment; `user` is a tt_build_source. */
@@ -57,6 +59,18 @@ void tt_build_tag(const tt_build_work *work, char tag_out[TUTTI_PLUGIN_TAG_BYTES
 tt_status tt_build_choose_engine(tt_build_work *work);
 /* Rank and size, from the launcher or the engine. */
 tt_status tt_build_find_identity(tt_build_work *work);
+/* Worker or server? A process that is not what it was called as is refused after rendezvous. */
+tt_status tt_build_find_role(tt_build_work *work);
+
+/* role.c */
+/* Rank and size of the context and of its log lines. */
+void tt_build_take_names(tt_build_work *work);
+/* The places of workers among workers, of a server alone. */
+void tt_build_take_places(tt_build_work *work);
+/* The world that the context's collectives see; `host_of` has room for all processes. */
+tt_world tt_build_world(const tt_build_work *work, uint32_t *host_of);
+/* From now on the machine gets the driver's upcalls; in jobs with servers through tt_sync. */
+tt_status tt_build_attach(tt_build_work *work);
 
 /* links.c */
 /* A link to every peer of the mesh, into work->peers. */

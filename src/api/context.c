@@ -30,7 +30,7 @@ size_t tutti_dtype_bytes(tutti_dtype dtype)
     return tt_dtype_is_valid((int)dtype) ? tt_dtype_bytes((tt_dtype)dtype) : 0;
 }
 
-static void sync_init(tutti_context *context)
+static void locks_init(tutti_context *context)
 {
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
@@ -96,13 +96,10 @@ static tutti_status measure_first(tutti_context *context, tutti_context **contex
     return tt_error_set(status, "%s", text.bytes);
 }
 
-tutti_status tutti_init(const tutti_options *options, tutti_context **context_out)
+tutti_status tt_context_join(const tutti_options *options, bool is_server,
+                             tutti_context **context_out)
 {
     const tutti_options none = TUTTI_OPTIONS_INIT;
-    tt_error_about(NULL);
-    if (context_out == NULL) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context_out is NULL");
-    }
     const size_t first_bytes = offsetof(tutti_options, listen_fd); /* of the first version */
     if (options != NULL && options->struct_bytes != first_bytes &&
         !tt_struct_is_known(options, options->struct_bytes, sizeof(*options))) {
@@ -114,13 +111,14 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a context");
     }
     memset(context, 0, sizeof(*context));
-    sync_init(context);
+    context->is_server = is_server;
+    locks_init(context);
     tt_process_add(context);
     tt_text why = {0};
     tutti_status status = (tutti_status)tt_build(context, options != NULL ? options : &none, &why);
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && !is_server) {
         status = tt_drive_start(context);
-    } else {
+    } else if (status != TUTTI_OK) {
         (void)tt_error_set(status, "%s", why.length > 0 ? why.bytes : tutti_status_text(status));
     }
     if (status != TUTTI_OK) {
@@ -128,7 +126,19 @@ tutti_status tutti_init(const tutti_options *options, tutti_context **context_ou
         return status;
     }
     tt_error_forget(context);
-    return measure_first(context, context_out);
+    *context_out = context;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_init(const tutti_options *options, tutti_context **context_out)
+{
+    tutti_context *context;
+    tt_error_about(NULL);
+    if (context_out == NULL) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "context_out is NULL");
+    }
+    const tutti_status status = tt_context_join(options, false, &context);
+    return status == TUTTI_OK ? measure_first(context, context_out) : status;
 }
 
 /* Let failing ops end: peers must confirm that they no longer touch their memory. */
@@ -170,11 +180,16 @@ tutti_status tutti_shutdown(tutti_context *context)
     tt_drive_drain(context);
     settle_ops(context);
     tt_drive_send_away(context);
+    tt_context_leave(context);
+    return TUTTI_OK;
+}
+
+void tt_context_leave(tutti_context *context)
+{
     struct tt_trace *trace = tt_trace_detach(context);
     tt_real_goodbye(context->real, tt_clock_ns() + context->settings.goodbye_ns);
     (void)tt_trace_close(trace); /* after goodbye: no peer waits for a slow disk */
     context_free(context);
-    return TUTTI_OK;
 }
 
 tutti_status tutti_abort(tutti_context *context, const char *why)

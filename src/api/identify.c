@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * identify.c - which plugins are requested, how ranks that lack them fail, and where rank and size
- * come from: the launcher or the engine. */
+ * identify.c - which plugins are requested, how ranks that lack them fail, and where rank, size and
+ * role come from: the launcher or the engine. */
 #include <string.h>
 
 #include "api/build_internal.h"
@@ -19,6 +19,12 @@ void tt_build_put_off(tt_build_work *work, tt_status status)
 
 tt_status tt_build_refuse(tt_build_work *work)
 {
+    if (work->is_miscast && strstr(work->why->bytes, " has TUTTI_SERVERS=") != NULL) {
+        return work->refused; /* numbers of servers differ, so this rank's own role means nothing */
+    }
+    if (work->is_miscast) {
+        *work->why = (tt_text){0}; /* the peers' error is about this rank */
+    }
     tt_text_add(work->why, "%s%s", work->why->length > 0 ? "; this rank: " : "",
                 work->refusal.bytes);
     return work->refused;
@@ -114,6 +120,15 @@ tt_status tt_build_choose_engine(tt_build_work *work)
     if (context->settings.engine[0] == 0 && !meets) {
         return TT_OK;
     }
+    const char *servers = tt_build_lookup(&work->variables, "TUTTI_SERVERS");
+    if (context->settings.engine[0] != 0 && servers != NULL &&
+        strspn(servers, "0") != strlen(servers)) {
+        tt_text_add(work->why,
+                    "TUTTI_ENGINE=%.64s and TUTTI_SERVERS=%.16s exclude each other: the engine's "
+                    "world would contain the servers; unset one of them",
+                    context->settings.engine, servers);
+        return TT_ERR_BAD_CONFIG;
+    }
     if (by_pmix && context->settings.engine[0] != 0) {
         tt_text_add(work->why,
                     "TUTTI_RENDEZVOUS=pmix and TUTTI_ENGINE exclude each other: an engine started "
@@ -197,4 +212,22 @@ tt_status tt_build_find_identity(tt_build_work *work)
                 : "TUTTI_RENDEZVOUS names an engine, but TUTTI_RANK is set too; unset one of them");
     }
     return status;
+}
+
+tt_status tt_build_find_role(tt_build_work *work)
+{
+    tt_launch_why why = {.text = ""};
+    tt_status status = tt_launch_servers_read(&work->source, &work->identity, &work->servers, &why);
+    if (status != TT_OK) {
+        tt_text_add(work->why, "%s", why.text);
+        return status;
+    }
+    status = tt_launch_servers_check(&work->servers, work->context->is_server, &why);
+    if (status != TT_OK) {
+        /* The others must not wait for a rank that gives up: it joins, and all fail. */
+        tt_text_add(work->why, "%s", why.text);
+        tt_build_put_off(work, status);
+        work->is_miscast = true;
+    }
+    return TT_OK;
 }

@@ -45,7 +45,8 @@ static tt_status link_local(tt_build_work *work, uint32_t rank)
                                   .own = context->segment,
                                   .theirs = made->segment,
                                   .socket = peer->socket_fd,
-                                  .pidfd = pidfd};
+                                  .pidfd = pidfd,
+                                  .is_apart = made->is_apart};
     status = tt_shm_link_create(&config, &made->link);
     if (status != TT_OK) {
         if (pidfd >= 0) {
@@ -155,8 +156,8 @@ static tt_outside_config outside_config(const tt_build_work *work, uint32_t rank
 static tt_status make_outside_links(tt_build_work *work)
 {
     const tutti_plugin_host host = {.struct_bytes = sizeof(host),
-                                    .rank = work->context->rank,
-                                    .size = work->context->size,
+                                    .rank = (int)work->identity.rank,
+                                    .size = (int)work->identity.size,
                                     .user = work->context,
                                     .log = plugin_log};
     char why[TUTTI_PLUGIN_WHY_BYTES] = "";
@@ -192,6 +193,9 @@ static tt_status make_outside_links(tt_build_work *work)
 
 tt_status tt_build_links(tt_build_work *work)
 {
+    for (uint32_t rank = 0; rank < work->mesh.size; rank++) {
+        work->peers[rank].is_apart = work->context->is_server || rank >= work->mesh.worker_count;
+    }
     if (work->transport != NULL && work->mesh.size > 1) {
         return make_outside_links(work);
     }

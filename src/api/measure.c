@@ -134,7 +134,7 @@ tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, 
 
 bool tt_costs_is_crowded(const tt_mesh *mesh)
 {
-    for (uint32_t host = 0; host < mesh->host_count; host++) {
+    for (uint32_t host = 0; host < mesh->worker_host_count; host++) {
         if (mesh->hosts[host].rank_count > mesh->hosts[host].core_count) {
             return true;
         }
@@ -146,7 +146,7 @@ tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *wh
 {
     unsigned measures = 0;
     int head_bytes = 0;
-    if (mesh->size == 1) {
+    if (mesh->worker_count == 1) {
         return TT_OK;
     }
     if (mesh->note == NULL || mesh->note_bytes == 0 ||
@@ -159,9 +159,9 @@ tt_status tt_costs_take(tutti_context *context, const tt_mesh *mesh, tt_text *wh
     }
     tt_control_set_costs(context->control, context->costs);
     const tt_forecast forecast = tt_control_forecast(context->control, TT_ALLREDUCE, 0);
-    context->measures = measures != 0 && mesh->size <= RANKS_MAX &&
+    context->measures = measures != 0 && mesh->worker_count <= RANKS_MAX &&
                         context->settings.algorithm[0] == 0 && !context->engine_launches &&
-                        !tt_costs_cover(context->costs, forecast.placement, mesh->size);
+                        !tt_costs_cover(context->costs, forecast.placement, mesh->worker_count);
     return TT_OK;
 }
 

@@ -25,7 +25,7 @@ tt_status tt_costs_cache_save(const char *path, const tt_costs *costs);
 /* Rank 0's message about costs; the caller frees it. Empty on other ranks. */
 tt_status tt_costs_note(tutti_context *context, const tt_config_source *source, char **note_out,
                         tt_text *why);
-/* Has any host more ranks than cores that they may run on? All ranks compute the same answer.
+/* Has any host more workers than cores that they may run on? All ranks compute the same answer.
  */
 bool tt_costs_is_crowded(const tt_mesh *mesh);
 /* Install the table of the note that all ranks received. */

@@ -21,8 +21,8 @@ static void write_line(const tt_log *log, int level, const char *text)
 {
     tt_text line = {0};
     if (log->size > 0) {
-        tt_text_add(&line, "tutti[%u/%u] %s: %s", log->rank, log->size, tt_log_level_name(level),
-                    text);
+        tt_text_add(&line, "tutti[%s%u/%u] %s: %s", log->role != NULL ? log->role : "", log->rank,
+                    log->size, tt_log_level_name(level), text);
     } else {
         tt_text_add(&line, "tutti %s: %s", tt_log_level_name(level), text);
     }

@@ -31,7 +31,8 @@ typedef enum tt_log_level {
 typedef struct tt_log {
     int level; /* lines above it are dropped */
     uint32_t rank;
-    uint32_t size; /* 0 while rank and size are not known yet */
+    const char *role; /* put before the rank: "server "; NULL: nothing */
+    uint32_t size;    /* 0 while rank and size are not known yet */
     void (*write)(void *user, int level, const char *text); /* NULL: one line to stderr */
     void *user;
 } tt_log;

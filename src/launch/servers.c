@@ -28,8 +28,7 @@ tt_status tt_launch_servers_read(const tt_launch_source *source, const tt_launch
     tt_launch_servers servers = {.rank = identity->rank, .size = identity->size};
     uint64_t count = 0;
     if (tt_launch_source_get(source, "TUTTI_SERVERS") != NULL) {
-        TT_TRY(
-            tt_launch_read_number(source, "TUTTI_SERVERS", TT_LAUNCH_SIZE_MAX - 1, &count, why));
+        TT_TRY(tt_launch_read_number(source, "TUTTI_SERVERS", TT_LAUNCH_SIZE_MAX - 1, &count, why));
     }
     servers.count = (uint32_t)count;
     if (role != NULL && !tt_launch_claim_parse(role, &servers.claim)) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Goal: the last TUTTI_SERVERS ranks are servers, and every contradiction between number, TUTTI_ROLE
- * and call is refused with its values and the cure. Method: variables injected through the lookup.
+ * Goal: the last TUTTI_SERVERS ranks are servers, and every contradiction between number,
+ * TUTTI_ROLE and call is refused with its values and the cure. Method: variables injected through
+ * the lookup.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -224,9 +224,9 @@ static void test_a_rank_in_the_wrong_role_is_named_to_everyone(void **state)
     static const struct {
         uint32_t rank;
         const char *text;
-    } cases[] = {{0, "this process is a worker (rank 0 of 4, TUTTI_SERVERS=1)"},
-                 {2, "this process is a worker (rank 2 of 4, TUTTI_SERVERS=1)"},
-                 {3, "this process is a server (rank 3 of 4, TUTTI_SERVERS=1)"}};
+    } cases[] = {{0, "joins as a server, but with TUTTI_SERVERS=1 rank 0 of 4 is a worker"},
+                 {2, "joins as a server, but with TUTTI_SERVERS=1 rank 2 of 4 is a worker"},
+                 {3, "joins as a worker, but with TUTTI_SERVERS=1 rank 3 of 4 is a server"}};
     for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
         member members[4];
         char culprit[32];

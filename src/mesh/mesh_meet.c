@@ -152,15 +152,22 @@ static void engines_differ(tt_mesh_work *work, const tt_mesh_record *record)
                             own, record->rank, record->host, theirs);
 }
 
-/* Of rank 0 or of the one that just joined: not what its number makes it. */
 static void check_role(tt_mesh_work *work, const tt_mesh_record *record)
 {
     const tt_launch_servers servers = {
         .rank = record->rank, .size = work->mesh->size, .count = record->server_count};
+    const bool is_server = tt_launch_servers_is_server(&servers);
+    const bool serves = (record->flags & TT_MESH_SERVES) != 0;
     tt_launch_why why = {.text = ""};
-    if (tt_launch_servers_check(&servers, (record->flags & TT_MESH_SERVES) != 0, &why) != TT_OK) {
-        (void)tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG, "rank %u on %s: %.500s", record->rank,
-                                record->host, why.text);
+    if (tt_launch_servers_check(&servers, is_server, &why) != TT_OK) {
+        (void)tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG, "%s", why.text);
+    } else if (serves != is_server) {
+        (void)tt_mesh_work_fail(work, TT_ERR_BAD_CONFIG,
+                                "rank %u on %s joins as a %s, but with TUTTI_SERVERS=%u rank %u of "
+                                "%u is a %s; check what was started there, and its TUTTI_ROLE",
+                                record->rank, record->host, serves ? "server" : "worker",
+                                servers.count, servers.rank, servers.size,
+                                is_server ? "server" : "worker");
     }
 }
 

@@ -57,8 +57,7 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     record->pid = (uint32_t)getpid();
     record->server_count = config->server_count;
     record->flags = (work->unix_fd >= 0 ? TT_MESH_SHARES_MEMORY : 0) |
-                    (config->has_aes ? TT_MESH_HAS_AES : 0) |
-                    (config->serves ? TT_MESH_SERVES : 0);
+                    (config->has_aes ? TT_MESH_HAS_AES : 0) | (config->serves ? TT_MESH_SERVES : 0);
     char host[TT_LAUNCH_HOST_BYTES] = "";
     const bool named = gethostname(host, sizeof(host) - 1) == 0 && host[0] > ' ' && host[0] <= '~';
     const char *source = named ? host : "unnamed";

@@ -134,8 +134,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
         .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits},
         .server_count = wire.server_count};
     if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 || wire.zero_too != 0 ||
-        wire.server_count >= TT_LAUNCH_SIZE_MAX ||
-        is_zero(wire.cores, sizeof(wire.cores)) ||
+        wire.server_count >= TT_LAUNCH_SIZE_MAX || is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
         wire.rank >= TT_LAUNCH_SIZE_MAX || !host_is_text(wire.host) ||
         !address_decode(&wire, &record.address)) {

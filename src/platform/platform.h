@@ -56,7 +56,7 @@ enum { TT_URGENCY_CONTROL = INT32_MAX }; /* frames that free resources; ahead of
 /* Token of frames whose completion does not matter; never recalled, and `sent` is ignored. */
 #define TT_TOKEN_NONE UINT64_MAX
 
-/* As the peer of a send: every other rank that shares memory with this one. */
+/* As the peer of a send: every other rank that shares memory with this one, except servers. */
 #define TT_PEER_HOST UINT32_MAX
 
 /* One frame to send. */

@@ -39,6 +39,7 @@ typedef struct tt_real_peer {
     tt_link *link;       /* adopted on success; NULL for this rank */
     tt_segment *segment; /* retained; the peer's, or this rank's; NULL where memory is not shared */
     pid_t pid;           /* of another process on this host, as the kernel reports it; 0: none */
+    bool is_apart;       /* gets no frame that is sent to TT_PEER_HOST; its link is apart, too */
 } tt_real_peer;
 
 /* An outside engine that runs whole collectives (tutti/plugin.h). Stays the caller's, and must

@@ -105,7 +105,7 @@ static void free_driver(tt_real *real)
     free(real);
 }
 
-/* A board for all peers reached through shared memory. */
+/* A board for all peers reached through shared memory that are not apart. */
 static tt_status make_board(tt_real *real)
 {
     tt_segment *own = real->peers[real->rank].given.segment;
@@ -116,10 +116,15 @@ static tt_status make_board(tt_real *real)
     if (links == NULL) {
         return TT_ERR_NO_MEMORY;
     }
+    uint32_t link_count = 0;
     for (uint32_t i = 0; i < real->memory_count; i++) {
-        links[i] = real->peers[real->memory_peers[i]].given.link;
+        const tt_real_peer *peer = &real->peers[real->memory_peers[i]].given;
+        if (!peer->is_apart) {
+            links[link_count++] = peer->link;
+        }
     }
-    const tt_status status = tt_board_create(own, links, real->memory_count, &real->board);
+    const tt_status status =
+        link_count > 0 ? tt_board_create(own, links, link_count, &real->board) : TT_OK;
     free(links);
     return status;
 }

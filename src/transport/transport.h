@@ -120,7 +120,8 @@ static inline bool tt_link_is_quiet(const tt_link *link)
 typedef struct tt_board tt_board;
 typedef struct tt_segment tt_segment;
 
-/* `links` through shared memory lead to every other rank of the host; borrowed. The caller destroys
+/* `links` through shared memory lead to every other rank of the host that is to get the posts; the
+ * links of the others are apart (shm/shm.h). Borrowed. The caller destroys
  * the board before them. */
 tt_status tt_board_create(tt_segment *own, tt_link *const links[], uint32_t link_count,
                           tt_board **board_out);

@@ -50,7 +50,8 @@ typedef struct shm_link {
     _Atomic uint32_t *peer_wake;
     tt_ring_out out;
     tt_ring_in in;
-    tt_ring_in board; /* the peer's */
+    tt_ring_in board;     /* the peer's */
+    tt_ring_line silence; /* in place of its lines, where the link is apart; never written */
     outgoing current;
     incoming arriving;
     tt_frame_queue queue;
@@ -628,6 +629,10 @@ tt_status tt_shm_link_create(const tt_shm_config *config, tt_link **link_out)
     tt_ring_in_init(&shm->board, tt_segment_ring(config->theirs, theirs->local_index),
                     theirs->ring_bytes);
     shm->board.consumed = &shm->in.control->board_consumed;
+    if (config->is_apart) {
+        shm->board.lines = &shm->silence;
+        shm->board.mask = 0;
+    }
     watch_rings(shm);
     *link_out = &shm->link;
     return TT_OK;

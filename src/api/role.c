@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * role.c - what workers and servers see of their job.
+ *
+ * A worker's collectives are those of a world of workers. The last ranks are servers, so workers
+ * keep their numbers, and so do their hosts. A server's machine of collectives is alone in its
+ * world: nothing can reach it. The driver knows all processes in either case. */
+#include <string.h>
+
+#include "api/build_internal.h"
+#include "base/base.h"
+
+void tt_build_take_names(tt_build_work *work)
+{
+    tutti_context *context = work->context;
+    const tt_launch_servers *servers = &work->servers;
+    context->log.rank = servers->rank;
+    context->log.size = servers->size;
+    if (work->is_miscast) {
+        return; /* it joins in order to fail */
+    }
+    const uint32_t worker_count = servers->size - servers->count;
+    context->rank = context->is_server ? 0 : (int)servers->rank;
+    context->size = context->is_server ? 1 : (int)worker_count;
+    context->log.role = context->is_server ? "server " : "";
+    context->log.rank = context->is_server ? servers->rank - worker_count : servers->rank;
+    context->log.size = context->is_server ? servers->count : worker_count;
+}
+
+void tt_build_take_places(tt_build_work *work)
+{
+    tutti_context *context = work->context;
+    const tt_mesh_peer *self = &work->mesh.peers[work->identity.rank];
+    const bool is_alone = context->is_server;
+    context->local_rank = is_alone ? 0 : (int)self->local_index;
+    context->local_size = is_alone ? 1 : (int)work->mesh.worker_local_count;
+    context->cross_rank = is_alone ? 0 : (int)self->host_index;
+    context->cross_size = is_alone ? 1 : (int)work->mesh.worker_host_count;
+}
+
+tt_world tt_build_world(const tt_build_work *work, uint32_t *host_of)
+{
+    const tutti_context *context = work->context;
+    const bool is_alone = context->is_server;
+    for (int rank = 0; rank < context->size; rank++) {
+        host_of[rank] = is_alone ? 0 : work->mesh.peers[rank].host_index;
+    }
+    return (tt_world){.rank = (uint32_t)context->rank,
+                      .size = (uint32_t)context->size,
+                      .epoch = (uint32_t)work->mesh.incarnation,
+                      .host_of = host_of,
+                      .has_views = work->mesh.all_share_memory && !is_alone,
+                      .is_crowded = context->is_crowded};
+}
+
+static void report(void *owner, int level, const char *text)
+{
+    const tutti_context *context = owner;
+    tt_log_write(&context->log, level, "%s", text);
+}
+
+static void deserted(void *owner)
+{
+    tutti_context *context = owner;
+    context->is_deserted = true;
+}
+
+tt_status tt_build_attach(tt_build_work *work)
+{
+    tutti_context *context = work->context;
+    tt_machine machine = tt_control_machine(context->control);
+    if (work->servers.count > 0) {
+        const tt_roles roles = {.rank = work->identity.rank,
+                                .workers = work->mesh.worker_count,
+                                .servers = work->servers.count,
+                                .epoch = (uint32_t)work->mesh.incarnation};
+        const tt_sync_listener listener = {
+            .owner = context, .report = report, .deserted = context->is_server ? deserted : NULL};
+        TT_TRY(tt_sync_create(tt_real_platform(context->real), &roles, machine, &listener,
+                              &context->sync));
+        machine = tt_sync_machine(context->sync);
+    }
+    tt_real_attach(context->real, &machine);
+    return TT_OK;
+}
