@@ -13,7 +13,7 @@
 #include "launch/family.h"
 #include "launch/interface.h"
 #include "launch/nodelist.h"
-#include "launch/pmi.h"
+#include "launch/pmi/pmi.h"
 #include "launch/reasons.h"
 #include "launch/rendezvous.h"
 #include "launch/servers.h"

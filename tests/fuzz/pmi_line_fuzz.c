@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "launch/pmi_line.h"
+#include "launch/pmi/pmi_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "launch/pmi.h"
+#include "launch/pmi/pmi.h"
 
 enum { SAID_BYTES_MAX = 32 * 1024, TIMEOUT_MS = 2000, ROOM_MAX = 256 * 16 };
 

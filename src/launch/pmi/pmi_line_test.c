@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "launch/pmi_line.h"
+#include "launch/pmi/pmi_line.h"
 
 static tt_status decode(const char *text, tt_launch_pmi_line *line)
 {

@@ -12,8 +12,8 @@
  * Threads: one thread per client at a time.
  * Memory:  create allocates, destroy frees; the caller owns every buffer.
  */
-#ifndef TUTTI_LAUNCH_PMI_H
-#define TUTTI_LAUNCH_PMI_H
+#ifndef TUTTI_LAUNCH_PMI_PMI_H
+#define TUTTI_LAUNCH_PMI_PMI_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * Threads: pure.
  * Memory:  the caller owns every buffer; a decoded line points into the bytes it was made from.
  */
-#ifndef TUTTI_LAUNCH_PMI_LINE_H
-#define TUTTI_LAUNCH_PMI_LINE_H
+#ifndef TUTTI_LAUNCH_PMI_PMI_LINE_H
+#define TUTTI_LAUNCH_PMI_PMI_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
  *  (1) One request, one reply; after an error the connection is not used again (is_broken).
  *  (2) rc, where present, must be 0. Some servers omit it from replies that cannot fail.
  */
-#include "launch/pmi.h"
+#include "launch/pmi/pmi.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 #include "base/base.h"
 #include "launch/deadline.h"
 #include "launch/family_internal.h"
-#include "launch/pmi_line.h"
+#include "launch/pmi/pmi_line.h"
 #include "launch/socket.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/pmi_line.h"
+#include "launch/pmi/pmi_line.h"
 
 #include <string.h>
 

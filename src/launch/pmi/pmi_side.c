@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 #include "launch/family_internal.h"
-#include "launch/pmi.h"
+#include "launch/pmi/pmi.h"
 
 enum { KEY_BYTES = 32, SIDE_BYTES = 96, TAG_BYTES = 8, LOOKED_AT_MAX = 1024 };
 

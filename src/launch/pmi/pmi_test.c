@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "launch/deadline.h"
-#include "launch/pmi.h"
-#include "launch/pmi_line.h"
+#include "launch/pmi/pmi.h"
+#include "launch/pmi/pmi_line.h"
 #include "launch/socket.h"
 
 enum { TIMEOUT_MS = 20000 };
