@@ -99,7 +99,7 @@ static void put_zsh_option(const tt_option *option)
         printf(":%s:(", option->name);
         put_replaced(option->choices, '|', " ");
         fputc(')', stdout);
-    } else if (option->kind != TT_OPTION_FLAG) {
+    } else if (option->kind != TT_OPTION_FLAG && option->kind != TT_OPTION_MAYBE) {
         printf(":%s:%s", option->name, wants_file(option) ? "_files" : " ");
     }
     fputs("' \\\n", stdout);
@@ -138,7 +138,7 @@ static void put_fish_option(const tt_command *command, const tt_option *option)
         fputs(" -x -a '", stdout);
         put_replaced(option->choices, '|', " ");
         fputc('\'', stdout);
-    } else if (option->kind != TT_OPTION_FLAG) {
+    } else if (option->kind != TT_OPTION_FLAG && option->kind != TT_OPTION_MAYBE) {
         fputs(wants_file(option) ? " -r" : " -x", stdout);
     }
     fputs(" -d '", stdout);

@@ -138,6 +138,7 @@ static tt_status set_value(option_parser *parser, const tt_option *option, const
         *(bool *)value = true;
         return TT_OK;
     case TT_OPTION_INT:
+    case TT_OPTION_MAYBE:
         return set_int(parser, option, text, value);
     case TT_OPTION_SECONDS:
         return set_seconds(parser, option, text, value);
@@ -207,6 +208,9 @@ static tt_status take_value(option_parser *parser, const tt_option *option, cons
     if (option->kind == TT_OPTION_FLAG) {
         return attached == NULL ? set_value(parser, option, NULL)
                                 : fail(parser, "--%s takes no value", option->name);
+    }
+    if (option->kind == TT_OPTION_MAYBE) {
+        return set_value(parser, option, attached != NULL ? attached : "1");
     }
     if (attached == NULL && parser->next == parser->argc) {
         return fail(parser, "--%s needs a value", option->name);
@@ -300,6 +304,10 @@ void tt_option_format(const tt_option *option, char *text, size_t text_bytes)
         snprintf(letter, sizeof(letter), "-%c, ", option->letter);
     }
     const char *value = option->kind == TT_OPTION_CHOICE ? option->choices : option->value_name;
+    if (option->kind == TT_OPTION_MAYBE) {
+        snprintf(text, text_bytes, "%s--%s[=%s]", letter, option->name, value);
+        return;
+    }
     snprintf(text, text_bytes, "%s--%s%s%s", letter, option->name, value != NULL ? " " : "",
              value != NULL ? value : "");
 }

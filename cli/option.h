@@ -19,6 +19,7 @@
 typedef enum tt_option_kind {
     TT_OPTION_FLAG,    /* bool */
     TT_OPTION_INT,     /* int64_t, within [min, max] unless both are 0 */
+    TT_OPTION_MAYBE,   /* the same; the value, after '=' only, may be left out: then it is 1 */
     TT_OPTION_BYTES,   /* uint64_t; suffixes K, M, G are powers of 1024 */
     TT_OPTION_SECONDS, /* double, not negative */
     TT_OPTION_STRING,  /* const char * */

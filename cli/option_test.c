@@ -21,6 +21,7 @@ typedef struct values {
     double seconds;
     const char *text;
     int choice;
+    int64_t maybe;
     tt_option_list list;
 } values;
 
@@ -33,6 +34,7 @@ static const tt_option options[] = {
     {'H', "hosts", TT_OPTION_STRING, offsetof(values, text), "H", "", NULL, NULL, NULL, 0, 0},
     {'\0', "bind", TT_OPTION_CHOICE, offsetof(values, choice), NULL, "", "none", "none|core", NULL,
      0, 0},
+    {'\0', "keep", TT_OPTION_MAYBE, offsetof(values, maybe), "MIN", "", NULL, NULL, NULL, 1, 100},
     {'x', "env", TT_OPTION_LIST, offsetof(values, list), "V", "", NULL, NULL, NULL, 0, 0},
 };
 
@@ -101,6 +103,23 @@ static void test_every_spelling_of_a_value_is_the_same(void **state)
         assert_int_equal(f.values.number, 7);
         assert_int_equal(f.result.operand_count, 0);
     }
+}
+
+static void test_a_value_that_may_be_left_out_is_never_the_next_word(void **state)
+{
+    (void)state;
+    fixture f;
+    parse(&f, &command, "operand");
+    assert_int_equal(f.values.maybe, 0);
+    parse(&f, &command, "--keep 7");
+    assert_int_equal(f.status, TT_OK);
+    assert_int_equal(f.values.maybe, 1);
+    assert_int_equal(f.result.operand_count, 1);
+    parse(&f, &command, "--keep=7");
+    assert_int_equal(f.values.maybe, 7);
+    assert_int_equal(f.result.operand_count, 0);
+    expect_error("--keep=0", "not between 1 and 100");
+    expect_error("--keep=", "not a whole number");
 }
 
 static void test_operands_may_stand_between_options(void **state)
@@ -243,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_hold_without_arguments),
         cmocka_unit_test(test_every_spelling_of_a_value_is_the_same),
+        cmocka_unit_test(test_a_value_that_may_be_left_out_is_never_the_next_word),
         cmocka_unit_test(test_operands_may_stand_between_options),
         cmocka_unit_test(test_first_operand_ends_our_options_where_asked),
         cmocka_unit_test(test_list_keeps_its_order),

@@ -25,6 +25,9 @@ typedef struct run_values {
     const char *hosts;
     const char *hostfile;
     const char *per_host;
+    int64_t server_count;
+    const char *server_hosts;
+    int64_t keep_min;
     const char *rsh;
     const char *remote_tutti;
     const char *interface;
@@ -55,6 +58,15 @@ static const tt_option options[] = {
     {'\0', "nproc-per-node", TT_OPTION_STRING, AT(per_host), "N|auto",
      "slots of a host given without them; auto: one for each core of this host", NULL, NULL,
      "--nproc_per_node --slots-per-host -ppn", 0, 0},
+    {'\0', "servers", TT_OPTION_INT, AT(server_count), "K",
+     "also start K processes of 'tutti server', behind the ranks (TUTTI_SERVERS=K)", "0", NULL,
+     NULL, 0, TT_WIRE_LOCAL_COUNT_MAX},
+    {'\0', "server-hosts", TT_OPTION_STRING, AT(server_hosts), "HOST[:N],...",
+     "hosts of the servers, evenly; default: the hosts of the job, one server each in turn", NULL,
+     NULL, NULL, 0, 0},
+    {'\0', "keep-going", TT_OPTION_MAYBE, AT(keep_min), "MIN",
+     "when a rank fails, name it and let the others run while at least MIN (1) have not failed",
+     NULL, NULL, NULL, 1, TT_WIRE_RANK_COUNT_MAX},
     {'\0', "rsh", TT_OPTION_STRING, AT(rsh), "COMMAND", "remote shell", "ssh -x -o BatchMode=yes",
      NULL, NULL, 0, 0},
     {'\0', "remote-tutti", TT_OPTION_STRING, AT(remote_tutti), "PATH",
@@ -72,7 +84,7 @@ static const tt_option options[] = {
     {'\0', "no-prefix", TT_OPTION_FLAG, AT(has_no_prefix), NULL,
      "show output without the rank in front of each line", NULL, NULL, NULL, 0, 0},
     {'\0', "output-dir", TT_OPTION_STRING, AT(output_folder), "FOLDER",
-     "also write FOLDER/rank.N/stdout and stderr", NULL, NULL,
+     "also write FOLDER/rank.N/stdout and stderr; of servers, FOLDER/server.N", NULL, NULL,
      "--output-filename --log-dir --log_dir", 0, 0},
     {'\0', "timeout-start", TT_OPTION_SECONDS, AT(start_timeout_s), "SECONDS",
      "longest wait for all hosts to answer", "60", NULL, "--start-timeout", 0, 0},
@@ -199,6 +211,27 @@ static bool choose_ranks(const run_values *values, tt_hosts *hosts, bool is_allo
     return true;
 }
 
+/* Where servers run: each host as often as --server-hosts has it, or once; more if they need it. */
+static bool read_server_hosts(const run_values *values, const tt_hosts *hosts, tt_hosts *servers)
+{
+    char error[512] = "";
+    tt_status status = TT_OK;
+    if (values->server_hosts != NULL) {
+        status = tt_hosts_parse_list(servers, values->server_hosts, error, sizeof(error));
+    }
+    for (size_t i = 0; values->server_hosts == NULL && i < hosts->count; i++) {
+        status = tt_hosts_add(servers, hosts->items[i].name, 1, error, sizeof(error)) == TT_OK
+                     ? status
+                     : TT_ERR_BAD_ARGUMENT;
+    }
+    if (status != TT_OK) {
+        fprintf(stderr, "tutti run: --server-hosts: %s\n", error);
+        return false;
+    }
+    tt_allocation_widen(servers, (int)values->server_count);
+    return true;
+}
+
 static void tell_allocation(const tt_allocation *allocation, const tt_hosts *hosts, int rank_count)
 {
     size_t used = 0;
@@ -225,9 +258,24 @@ static void tell_unset(const tt_option_list *variables)
     }
 }
 
-static int launch(const run_values *values, const tt_hosts *hosts, int rank_count, char **program)
+/* Servers of this shell's TUTTI_SERVERS would be missing: tutti run starts its own. */
+static void tell_servers(const run_values *values)
+{
+    const char *count = tt_environment_get("TUTTI_SERVERS");
+    if (values->server_count == 0 && count != NULL && count[0] != '\0' && strcmp(count, "0") != 0 &&
+        tt_environment_get("TUTTI_RANK") == NULL) {
+        fprintf(stderr,
+                "tutti run: TUTTI_SERVERS=%.16s of this shell is not passed on; start servers with "
+                "--servers %.16s\n",
+                count, count);
+    }
+}
+
+static int launch(const run_values *values, const tt_hosts *hosts, const tt_hosts *server_hosts,
+                  int rank_count, char **program)
 {
     tell_unset(&values->variables);
+    tell_servers(values);
     tt_option_list variables = values->variables;
     tt_as_horovod disguise = {0};
     if (values->is_as_horovod && !tt_as_horovod_find(&disguise, &variables)) {
@@ -237,6 +285,9 @@ static int launch(const run_values *values, const tt_hosts *hosts, int rank_coun
     const tt_launcher job = {.title = "tutti run",
                              .hosts = hosts,
                              .rank_count = rank_count,
+                             .server_hosts = server_hosts,
+                             .server_count = (int)values->server_count,
+                             .keep_min = (int)values->keep_min,
                              .program = program,
                              .variables = &variables,
                              .rsh = values->rsh,
@@ -265,7 +316,11 @@ static int run(const void *raw_values, int operand_count, char **operands)
     if (hosts.slots_default < 0) {
         return complain("--nproc-per-node needs a number from 1 to 4096, or 'auto'");
     }
+    if (values->server_hosts != NULL && values->server_count == 0) {
+        return complain("--server-hosts needs the number of servers: --servers K");
+    }
     tt_allocation allocation;
+    tt_hosts server_hosts = {0};
     int rank_count;
     int code = EXIT_USAGE;
     if (read_hosts(values, &hosts, &allocation) &&
@@ -273,9 +328,17 @@ static int run(const void *raw_values, int operand_count, char **operands)
         if (allocation.system != NULL && !values->is_quiet) {
             tell_allocation(&allocation, &hosts, rank_count);
         }
-        code = launch(values, &hosts, rank_count, operands);
+        if (values->keep_min > rank_count) {
+            fprintf(
+                stderr,
+                "tutti run: --keep-going=%lld needs as many ranks, and there are %d; lower it\n",
+                (long long)values->keep_min, rank_count);
+        } else if (read_server_hosts(values, &hosts, &server_hosts)) {
+            code = launch(values, &hosts, &server_hosts, rank_count, operands);
+        }
     }
     tt_hosts_fini(&hosts);
+    tt_hosts_fini(&server_hosts);
     return code;
 }
 
@@ -299,7 +362,7 @@ static const tt_note environment[] = {
 };
 
 static const tt_note exit_status[] = {
-    {"0", "Every rank ended with 0."},
+    {"0", "Every rank ended with 0; with --keep-going at least MIN of them. Servers do not count."},
     {"1", "The job could not be started, or a host was lost."},
     {"2", "Wrong usage."},
     {"126, 127", "The program may not be executed, or does not exist."},
@@ -313,6 +376,9 @@ static const tt_note examples[] = {
     {"tutti run -H node1:8,node2:8 python train.py", "Two hosts over ssh, eight ranks each:"},
     {"tutti run --hostfile hosts --chdir /scratch/run -x DATA=/data ./train",
      "Hosts from a file, in another folder, with a variable:"},
+    {"tutti run -n 4 --servers 2 ./train", "Four ranks and, beside them, two servers:"},
+    {"tutti run -n 8 --keep-going=4 ./train",
+     "Eight ranks, of which up to four may fail before the job does:"},
     {"tutti run --as-horovod -n 4 python train.py", "A script for Horovod, unchanged:"},
     {NULL, NULL},
 };
@@ -331,7 +397,14 @@ const tt_command tt_command_run = {
         "Each line of output begins with its rank. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
         "are passed on; a second SIGINT or SIGTERM kills. When a rank fails, tutti run names it, "
         "stops the others, and returns its exit code (or 128 + signal). No process that the ranks "
-        "started outlives the job, even if tutti run itself is killed.",
+        "started outlives the job, even if tutti run itself is killed.\n"
+        "With --servers the job has K more processes, behind the ranks; their output begins with "
+        "s0, s1 and so on. WORLD_SIZE and other tools' variables count the ranks only. Signals are "
+        "not passed on to servers: they end after the last rank, and are stopped if they have not "
+        "3 s later. A server that ends before is named; the job goes on, and its exit code does "
+        "not depend on servers.\n"
+        "With --keep-going a rank that fails is named, and the others go on while at least MIN "
+        "have not failed; the last line has the number of failed ranks.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(run_values),

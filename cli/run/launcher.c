@@ -4,8 +4,12 @@
  *
  * Life of a job: every host's supervisor gets its part of the description (SPEC) and answers READY;
  * when all have, all get START with the address rank 0 listens on. The first rank that fails is
- * named, the others are asked to stop (SIGTERM) and killed after the grace time. The launcher
- * leaves when every supervisor has; should it be killed, the supervisors see their input end. */
+ * named, the others are asked to stop (SIGTERM) and killed after the grace time; with keep_min that
+ * waits until too few are left. The launcher leaves when every supervisor has; should it be killed,
+ * the supervisors see their input end.
+ *
+ * Servers have supervisors of their own. They end by themselves after the last worker, so signals
+ * are for workers only; a server that ends early is named, and the workers decide what it means. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,6 +28,7 @@
 #include "cli/run/tree.h"
 
 enum {
+    SERVERS_S = 3,   /* servers end with the last worker: longest wait for it */
     FIXED_POLLS = 4, /* signals, stdin, stdout, stderr */
     HOST_POLLS = 2,
     FORWARDED_GRACE_S = 30, /* after the user's signal ranks may still save their state */
@@ -57,13 +62,18 @@ static void set_deadline(tt_launcher_job *job, double seconds)
     job->deadline_ns = now_ns() + (int64_t)(seconds * 1e9) + 1;
 }
 
-static void signal_all(tt_launcher_job *job, int number)
+static void signal_hosts(tt_launcher_job *job, int first, int end, int number)
 {
-    for (int i = 0; i < job->host_count; i++) {
+    for (int i = first; i < end; i++) {
         if (job->hosts[i].phase == TT_LAUNCHER_RUNNING) {
             tt_wire_put_number(&job->hosts[i].channel.pending, TT_WIRE_SIGNAL, (uint32_t)number);
         }
     }
+}
+
+static void signal_workers(tt_launcher_job *job, int number)
+{
+    signal_hosts(job, 0, job->worker_host_count, number);
 }
 
 static void host_gone(tt_launcher_host *host)
@@ -75,7 +85,7 @@ static void host_gone(tt_launcher_host *host)
 static void kill_all(tt_launcher_job *job)
 {
     job->is_killing = true;
-    signal_all(job, SIGKILL);
+    signal_hosts(job, 0, job->host_count, SIGKILL);
     for (int i = 0; i < job->host_count; i++) {
         if (job->hosts[i].phase < TT_LAUNCHER_RUNNING) {
             host_gone(&job->hosts[i]);
@@ -96,7 +106,7 @@ static void fail(tt_launcher_job *job, int exit_code)
     if (job->fatal_count > 0) {
         return; /* the user's signal stopped them already; their deadline is set */
     }
-    signal_all(job, SIGTERM);
+    signal_workers(job, SIGTERM);
     for (int i = 0; i < job->host_count; i++) {
         if (job->hosts[i].phase < TT_LAUNCHER_RUNNING) {
             host_gone(&job->hosts[i]);
@@ -110,17 +120,60 @@ static const char *host_name(const tt_launcher_host *host)
     return host->is_local && host->real_name[0] != '\0' ? host->real_name : host->name;
 }
 
-static const char *other_ranks(const tt_launcher_job *job)
+static int workers_left(const tt_launcher_job *job)
 {
     int left = 0;
-    for (int i = 0; i < job->host_count; i++) {
+    for (int i = 0; i < job->worker_host_count; i++) {
         left += job->hosts[i].rank_left;
     }
-    return left > 0 ? "; stopping the others" : "";
+    return left;
 }
 
-static void report_not_begun(tt_launcher_job *job, const char *host, int error)
+/* May the job go on after `count` more failures? Not after a signal of the user. */
+static bool goes_on(const tt_launcher_job *job, int count)
 {
+    const tt_launcher *launch = job->launch;
+    return launch->keep_min > 0 && job->fatal_count == 0 &&
+           launch->rank_count - job->failed_count - count >= launch->keep_min;
+}
+
+static const char *other_ranks(const tt_launcher_job *job)
+{
+    if (workers_left(job) == 0) {
+        return "";
+    }
+    return goes_on(job, 1) ? "; the others go on" : "; stopping the others";
+}
+
+/* `count` ranks failed; the first of them all with `exit_code`. */
+static void ranks_failed(tt_launcher_job *job, int count, int exit_code)
+{
+    const bool is_kept = goes_on(job, count);
+    if (job->failed_count == 0) {
+        job->exit_code = exit_code;
+    }
+    job->failed_count += count;
+    if (!is_kept) {
+        fail(job, job->exit_code);
+    }
+}
+
+/* The last worker is over: the servers end by themselves, or are stopped. */
+static void await_servers(tt_launcher_job *job)
+{
+    bool is_there = false;
+    for (int i = job->worker_host_count; i < job->host_count; i++) {
+        is_there = is_there || job->hosts[i].phase != TT_LAUNCHER_GONE;
+    }
+    if (is_there && workers_left(job) == 0 && !job->awaits_servers && !job->is_killing) {
+        job->awaits_servers = true;
+        set_deadline(job, SERVERS_S);
+    }
+}
+
+static void report_not_begun(tt_launcher_job *job, const tt_launcher_host *where, int error)
+{
+    const char *host = host_name(where);
     if (error == EMFILE || error == ENFILE) {
         tt_launcher_say(job,
                         "host %s has no descriptor left for its ranks: %s; raise the limit there "
@@ -129,7 +182,8 @@ static void report_not_begun(tt_launcher_job *job, const char *host, int error)
         fail(job, 1);
         return;
     }
-    tt_launcher_say(job, "cannot execute '%s' on host %s: %s", job->launch->program[0], host,
+    tt_launcher_say(job, "cannot execute '%s' on host %s: %s",
+                    where->serves ? "tutti server" : job->launch->program[0], host,
                     strerror(error));
     fail(job, error == ENOENT ? 127 : 126);
 }
@@ -140,17 +194,37 @@ static void report_exit(tt_launcher_job *job, tt_launcher_host *host, const tt_w
     const int detail = (int)event->detail;
     const int process = (int)job->processes[event->rank];
     if (event->value == TT_WIRE_NOT_BEGUN) {
-        report_not_begun(job, name, detail);
+        report_not_begun(job, host, detail);
     } else if (event->value == TT_WIRE_SIGNALLED) {
         const char *abbreviation = sigabbrev_np(detail);
         tt_launcher_say(job, "rank %u on host %s (pid %d) was killed by signal SIG%s (%d)%s",
                         event->rank, name, process, abbreviation != NULL ? abbreviation : "?",
                         detail, other_ranks(job));
-        fail(job, 128 + detail);
+        ranks_failed(job, 1, 128 + detail);
     } else {
         tt_launcher_say(job, "rank %u on host %s (pid %d) exited with code %d%s", event->rank, name,
                         process, detail, other_ranks(job));
-        fail(job, detail & 0xff);
+        ranks_failed(job, 1, detail & 0xff);
+    }
+}
+
+/* A server failed although workers are left. (One that ends in order does so after the last worker
+ * has left the job, whose process may still run.) */
+static void report_server(tt_launcher_job *job, tt_launcher_host *host, const tt_wire_event *event)
+{
+    const int number = (int)event->rank - job->launch->rank_count;
+    const int detail = (int)event->detail;
+    const int process = (int)job->processes[event->rank];
+    if (event->value == TT_WIRE_NOT_BEGUN) {
+        report_not_begun(job, host, detail); /* workers would wait for it */
+    } else if (event->value == TT_WIRE_SIGNALLED) {
+        const char *abbreviation = sigabbrev_np(detail);
+        tt_launcher_say(job, "server %d on host %s (pid %d) was killed by signal SIG%s (%d)",
+                        number, host_name(host), process, abbreviation != NULL ? abbreviation : "?",
+                        detail);
+    } else {
+        tt_launcher_say(job, "server %d on host %s (pid %d) exited with code %d", number,
+                        host_name(host), process, detail);
     }
 }
 
@@ -162,9 +236,12 @@ static void on_exit_event(tt_launcher_job *job, tt_launcher_host *host, const tt
     job->is_over[event->rank] = true;
     host->rank_left--;
     const bool is_failure = event->value != TT_WIRE_EXITED || event->detail != 0;
-    if (is_failure && !job->has_failed) {
+    if (is_failure && !job->has_failed && !host->serves) {
         report_exit(job, host, event);
+    } else if (is_failure && !job->has_failed && !job->has_told_servers) {
+        report_server(job, host, event);
     }
+    await_servers(job);
 }
 
 static void start_when_ready(tt_launcher_job *job)
@@ -279,14 +356,23 @@ static bool skip_greeting(tt_launcher_host *host)
 static void lost_host(tt_launcher_job *job, tt_launcher_host *host)
 {
     const tt_launcher_phase phase = host->phase;
+    const int lost = host->rank_left;
     host_gone(host);
-    if (host->rank_left == 0 || job->has_failed || job->is_killing) {
+    if (lost == 0 || job->has_failed || job->is_killing) {
         return;
     }
     if (phase == TT_LAUNCHER_RUNNING) {
-        tt_launcher_say(job, "lost the supervisor of host %s and its ranks %d to %d",
-                        host_name(host), host->rank_first, host->rank_first + host->rank_count - 1);
-    } else if (host->is_local) {
+        const int first = host->rank_first - (host->serves ? job->launch->rank_count : 0);
+        host->rank_left = 0;
+        tt_launcher_say(job, "lost the supervisor of host %s and its %s %d to %d", host_name(host),
+                        host->serves ? "servers" : "ranks", first, first + host->rank_count - 1);
+        if (!host->serves) {
+            ranks_failed(job, lost, 1);
+        }
+        await_servers(job);
+        return;
+    }
+    if (host->is_local) {
         tt_launcher_say(job, "the supervisor on this host ended before it was ready");
     } else {
         tt_launcher_say(
@@ -321,10 +407,11 @@ static void read_host(tt_launcher_job *job, tt_launcher_host *host)
         }
     }
     if (!is_sound || status == TT_ERR_BAD_WIRE) {
-        tt_launcher_say(job,
-                      "host %s sent bytes that are not Tutti's protocol; install the same version "
-                      "of Tutti there",
-                      host->name);
+        tt_launcher_say(
+            job,
+            "host %s sent bytes that are not Tutti's protocol; install the same version "
+            "of Tutti there",
+            host->name);
         fail(job, 1);
         host_gone(host);
     }
@@ -356,7 +443,7 @@ static void read_signals(tt_launcher_job *job)
             }
             kill_all(job);
         } else {
-            signal_all(job, number);
+            signal_workers(job, number);
             if (is_fatal) {
                 set_deadline(job, FORWARDED_GRACE_S);
             }
@@ -380,19 +467,25 @@ static void read_input(tt_launcher_job *job)
 static void on_deadline(tt_launcher_job *job)
 {
     job->deadline_ns = 0;
+    if (job->awaits_servers && !job->has_told_servers && !job->is_killing) {
+        job->has_told_servers = true;
+        signal_hosts(job, job->worker_host_count, job->host_count, SIGTERM);
+        set_deadline(job, job->launch->grace_s);
+        return;
+    }
     if (job->is_killing) {
         for (int i = 0; i < job->host_count; i++) {
             if (job->hosts[i].phase != TT_LAUNCHER_GONE) {
                 tt_launcher_say(job,
-                              "host %s did not stop its ranks within %d s; check it for leftover "
-                              "processes",
-                              job->hosts[i].name, GIVE_UP_S);
+                                "host %s did not stop its ranks within %d s; check it for leftover "
+                                "processes",
+                                job->hosts[i].name, GIVE_UP_S);
                 host_gone(&job->hosts[i]);
             }
         }
         return;
     }
-    if (!job->is_stopping && job->fatal_count == 0) {
+    if (!job->is_stopping && job->fatal_count == 0 && !job->awaits_servers) {
         for (int i = 0; i < job->host_count; i++) {
             if (job->hosts[i].phase < TT_LAUNCHER_READY) {
                 tt_launcher_say(job, "host %s did not answer within %g s (--timeout-start)",
@@ -503,7 +596,7 @@ static void loop(tt_launcher_job *job)
 /* Unfinished lines last: leftover processes of a rank may write until the supervisor ends. */
 static void flush_rest(tt_launcher_job *job)
 {
-    for (int rank = 0; rank < job->launch->rank_count; rank++) {
+    for (int rank = 0; rank < job->launch->rank_count + job->launch->server_count; rank++) {
         tt_output_end(job->output, rank);
     }
     for (int stream = 0; stream < TT_OUTPUT_STREAMS; stream++) {
@@ -544,18 +637,19 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void place_ranks(tt_launcher_job *job)
+/* Ranks from `first` on, `count` of them. */
+static void place_ranks(tt_launcher_job *job, const tt_hosts *hosts, int first, int count)
 {
-    const tt_launcher *launch = job->launch;
     int placed = 0;
-    for (size_t i = 0; i < launch->hosts->count && placed < launch->rank_count; i++) {
-        const tt_host *source = &launch->hosts->items[i];
-        const int left = launch->rank_count - placed;
+    for (size_t i = 0; i < hosts->count && placed < count; i++) {
+        const tt_host *source = &hosts->items[i];
+        const int left = count - placed;
         tt_launcher_host *host = &job->hosts[job->host_count++];
         *host = (tt_launcher_host){.name = source->name,
                                    .is_local = tt_launcher_host_is_local(source->name),
+                                   .serves = first > 0,
                                    .phase = TT_LAUNCHER_GONE,
-                                   .rank_first = placed,
+                                   .rank_first = first + placed,
                                    .rank_count = source->slots < left ? source->slots : left};
         host->channel.read_fd = -1;
         host->rank_left = host->rank_count;
@@ -588,7 +682,12 @@ static int run_job(tt_launcher_job *job)
     }
     tt_tree_adopt();
     job->signal_fd = open_signals();
-    place_ranks(job);
+    place_ranks(job, job->launch->hosts, 0, job->launch->rank_count);
+    job->worker_host_count = job->host_count;
+    if (job->launch->server_count > 0) {
+        place_ranks(job, job->launch->server_hosts, job->launch->rank_count,
+                    job->launch->server_count);
+    }
     set_deadline(job, job->launch->start_timeout_s);
     for (int i = 0; i < job->host_count; i++) {
         if (!tt_launcher_host_start(job, &job->hosts[i])) {
@@ -605,24 +704,30 @@ static int run_job(tt_launcher_job *job)
         tt_channel_fini(&job->hosts[i].channel);
     }
     close(job->signal_fd);
+    if (job->launch->keep_min > 0 && job->failed_count > 0) {
+        tt_launcher_say(job, "%d of %d ranks failed%s", job->failed_count, job->launch->rank_count,
+                        job->has_failed ? "; the others were stopped" : "");
+    }
     return job->has_failed ? job->exit_code : 0;
 }
 
 int tt_launcher_run(const tt_launcher *launch)
 {
-    const size_t rank_count = (size_t)launch->rank_count;
+    const size_t rank_count = (size_t)launch->rank_count + (size_t)launch->server_count;
+    const size_t host_count =
+        launch->hosts->count + (launch->server_count > 0 ? launch->server_hosts->count : 0);
     tt_launcher_job job = {.launch = launch};
-    job.output = tt_output_create(&(tt_output_config){.rank_count = launch->rank_count,
+    job.output = tt_output_create(&(tt_output_config){.rank_count = (int)rank_count,
+                                                      .server_count = launch->server_count,
                                                       .has_prefix = launch->has_prefix,
                                                       .folder = launch->output_folder});
     if (job.output == NULL) {
         return 1;
     }
-    job.hosts = tt_cli_allocate(launch->hosts->count, sizeof(*job.hosts));
+    job.hosts = tt_cli_allocate(host_count, sizeof(*job.hosts));
     job.processes = tt_cli_allocate(rank_count, sizeof(*job.processes));
     job.is_over = tt_cli_allocate(rank_count, sizeof(*job.is_over));
-    job.polls =
-        tt_cli_allocate(FIXED_POLLS + HOST_POLLS * launch->hosts->count, sizeof(*job.polls));
+    job.polls = tt_cli_allocate(FIXED_POLLS + HOST_POLLS * host_count, sizeof(*job.polls));
     const int code = run_job(&job);
     explicit_bzero(job.secret, sizeof(job.secret));
     tt_output_destroy(job.output);

@@ -18,7 +18,12 @@ typedef struct tt_launcher {
     const char *title;     /* in front of messages: "tutti run" */
     const tt_hosts *hosts; /* placement: hosts are filled in order */
     int rank_count;
-    char **program;                  /* NULL-terminated */
+    const tt_hosts *server_hosts; /* the same for servers, which have the ranks behind; may be
+                                   * NULL where there are none */
+    int server_count;
+    int keep_min;   /* a rank that fails stops the others only if fewer than so many are left; 0: it
+                     * always does */
+    char **program; /* NULL-terminated */
     const tt_option_list *variables; /* "NAME=value", or "NAME" to pass on */
     const char *rsh;                 /* remote shell with its arguments */
     const char *remote_tutti;        /* path of this program on remote hosts; NULL: as here */
@@ -33,8 +38,8 @@ typedef struct tt_launcher {
     bool is_quiet;
 } tt_launcher;
 
-/* The exit status for the shell: 0 if every rank succeeded, else the first failing rank's code or
- * 128 + its signal. */
+/* The exit status for the shell: 0 if every rank succeeded, or `keep_min` of them, else the first
+ * failing rank's code or 128 + its signal. Servers do not count. */
 int tt_launcher_run(const tt_launcher *launch);
 
 #endif

@@ -209,6 +209,15 @@ static const char *rank_folder(const tt_launcher *launch, char *path, size_t pat
     return path;
 }
 
+static bool is_all_local(const tt_launcher_job *job)
+{
+    bool is_local = true;
+    for (int i = 0; i < job->host_count; i++) {
+        is_local = is_local && job->hosts[i].is_local;
+    }
+    return is_local;
+}
+
 void tt_launcher_host_describe(tt_launcher_job *job, tt_launcher_host *host)
 {
     const tt_launcher *launch = job->launch;
@@ -231,20 +240,24 @@ void tt_launcher_host_describe(tt_launcher_job *job, tt_launcher_host *host)
     while (launch->program[program.count] != NULL) {
         program.count++;
     }
-    tt_wire_spec spec = {.rank_first = (uint32_t)host->rank_first,
-                         .local_size = (uint32_t)host->rank_count,
-                         .world_size = (uint32_t)launch->rank_count,
-                         .cross_rank = (uint32_t)(host - job->hosts),
-                         .cross_size = (uint32_t)job->host_count,
-                         .binds_cores = launch->binds_cores,
-                         .wants_stdin = launch->wants_stdin,
-                         .is_loopback_only = job->host_count == 1 && host->is_local,
-                         .job_id = job->job_id,
-                         .folder = rank_folder(launch, folder, sizeof(folder)),
-                         .interface = launch->interface != NULL ? launch->interface : "",
-                         .peers = peers,
-                         .program = program,
-                         .variables = variables};
+    const int server_host_count = job->host_count - job->worker_host_count;
+    const int host_index = (int)(host - job->hosts);
+    tt_wire_spec spec = {
+        .rank_first = (uint32_t)host->rank_first,
+        .local_size = (uint32_t)host->rank_count,
+        .world_size = (uint32_t)(launch->rank_count + launch->server_count),
+        .server_count = (uint32_t)launch->server_count,
+        .cross_rank = (uint32_t)(host_index - (host->serves ? job->worker_host_count : 0)),
+        .cross_size = (uint32_t)(host->serves ? server_host_count : job->worker_host_count),
+        .binds_cores = launch->binds_cores,
+        .wants_stdin = launch->wants_stdin,
+        .is_loopback_only = job->worker_host_count == 1 && is_all_local(job),
+        .job_id = job->job_id,
+        .folder = rank_folder(launch, folder, sizeof(folder)),
+        .interface = launch->interface != NULL ? launch->interface : "",
+        .peers = peers,
+        .program = program,
+        .variables = variables};
     memcpy(spec.secret, job->secret, sizeof(spec.secret));
     tt_wire_put_spec(&host->channel.pending, &spec);
     explicit_bzero(spec.secret, sizeof(spec.secret));

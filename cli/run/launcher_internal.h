@@ -27,6 +27,7 @@ typedef enum tt_launcher_phase {
 typedef struct tt_launcher_host {
     const char *name;
     bool is_local;
+    bool serves; /* its ranks are servers; such hosts come behind those of workers */
     tt_launcher_phase phase;
     tt_channel channel;
     pid_t process; /* the supervisor, or the remote shell that leads to it */
@@ -40,6 +41,7 @@ typedef struct tt_launcher_job {
     const tt_launcher *launch;
     tt_launcher_host *hosts;
     int host_count;
+    int worker_host_count;
     pid_t *processes; /* by rank; 0 until started */
     bool *is_over;    /* by rank */
     tt_output *output;
@@ -53,8 +55,11 @@ typedef struct tt_launcher_job {
     bool is_stopping;    /* a rank failed: the others were asked to stop */
     bool is_killing;
     bool has_failed;
-    int exit_code;     /* of the first failure */
-    bool awaits_taken; /* a chunk of input was sent and not taken yet */
+    int failed_count;      /* ranks that failed before the others were asked to stop */
+    int exit_code;         /* of the first failure */
+    bool awaits_servers;   /* all workers are over; the servers should end by themselves */
+    bool has_told_servers; /* they did not: they were asked to stop */
+    bool awaits_taken;     /* a chunk of input was sent and not taken yet */
     bool has_input_ended;
 } tt_launcher_job;
 

@@ -39,13 +39,18 @@ static bool wants_colour(bool is_terminal)
            strcmp(terminal, "dumb") != 0;
 }
 
-static int open_file(const char *folder, int rank, int stream)
+static int open_file(const tt_output_config *config, int rank, int stream)
 {
     char path[4096];
-    (void)mkdir(folder, 0777);
-    snprintf(path, sizeof(path), "%s/rank.%d", folder, rank);
+    const int worker_count = config->rank_count - config->server_count;
+    const bool is_server = rank >= worker_count;
+    const char *kind = is_server ? "server" : "rank";
+    const int number = is_server ? rank - worker_count : rank;
+    (void)mkdir(config->folder, 0777);
+    snprintf(path, sizeof(path), "%s/%s.%d", config->folder, kind, number);
     (void)mkdir(path, 0777);
-    snprintf(path, sizeof(path), "%s/rank.%d/%s", folder, rank, stream == 0 ? "stdout" : "stderr");
+    snprintf(path, sizeof(path), "%s/%s.%d/%s", config->folder, kind, number,
+             stream == 0 ? "stdout" : "stderr");
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
         fprintf(stderr, "tutti: cannot write %s: %s\n", path, strerror(errno));
@@ -69,7 +74,7 @@ tt_output *tt_output_create(const tt_output_config *config)
     for (size_t i = 0; config->folder != NULL && i < count; i++) {
         rank_stream *stream = &output->streams[i];
         stream->file_fd =
-            open_file(config->folder, (int)(i / TT_OUTPUT_STREAMS), (int)(i % TT_OUTPUT_STREAMS));
+            open_file(config, (int)(i / TT_OUTPUT_STREAMS), (int)(i % TT_OUTPUT_STREAMS));
         if (stream->file_fd < 0) {
             tt_output_destroy(output);
             return NULL;
@@ -101,10 +106,13 @@ static void put_prefix(tt_output *output, int rank, int stream)
     if (!output->config.has_prefix) {
         return;
     }
-    const int length =
-        output->has_colour[stream]
-            ? snprintf(prefix, sizeof(prefix), "\033[%sm[%d]\033[0m ", colours[rank % 6], rank)
-            : snprintf(prefix, sizeof(prefix), "[%d] ", rank);
+    const int worker_count = output->config.rank_count - output->config.server_count;
+    const char *kind = rank >= worker_count ? "s" : "";
+    const int number = rank >= worker_count ? rank - worker_count : rank;
+    const int length = output->has_colour[stream]
+                           ? snprintf(prefix, sizeof(prefix), "\033[%sm[%s%d]\033[0m ",
+                                      colours[rank % 6], kind, number)
+                           : snprintf(prefix, sizeof(prefix), "[%s%d] ", kind, number);
     tt_buffer_append(&output->pending[stream], prefix, (size_t)length);
 }
 

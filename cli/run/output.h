@@ -26,9 +26,11 @@ enum {
 typedef struct tt_output tt_output;
 
 typedef struct tt_output_config {
-    int rank_count;
+    int rank_count;   /* workers and, behind them, servers */
+    int server_count; /* numbered from 0 */
     bool has_prefix;
-    const char *folder; /* also write rank.N/stdout and rank.N/stderr here; NULL: do not */
+    const char *folder; /* also write rank.N/stdout and stderr here, of servers server.N/; NULL: do
+                         * not */
 } tt_output_config;
 
 /* NULL with a message on stderr if the folder cannot be written. */

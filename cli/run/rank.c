@@ -23,6 +23,7 @@
 #include "cli/run/descriptor.h"
 #include "cli/run/listen.h"
 #include "cli/run/rank.h"
+#include "cli/self.h"
 
 typedef struct rank_setup {
     const tt_rank_plan *plan;
@@ -71,7 +72,7 @@ static void set_horovod_variables(tt_environment *environment, const rank_setup 
     (void)gethostname(host, sizeof(host) - 1);
     set_variable(environment, "HOROVOD_HOSTNAME", "%s", host);
     set_variable(environment, "HOROVOD_RANK", "%u", spec->rank_first + start->index);
-    set_variable(environment, "HOROVOD_SIZE", "%u", spec->world_size);
+    set_variable(environment, "HOROVOD_SIZE", "%u", spec->world_size - spec->server_count);
     set_variable(environment, "HOROVOD_LOCAL_RANK", "%u", start->index);
     set_variable(environment, "HOROVOD_LOCAL_SIZE", "%u", spec->local_size);
     set_variable(environment, "HOROVOD_CROSS_RANK", "%u", spec->cross_rank);
@@ -109,7 +110,7 @@ static void set_torch_variables(tt_environment *environment, const rank_setup *s
     const tt_rank_plan *plan = start->plan;
     const tt_wire_spec *spec = plan->spec;
     set_number(environment, spec, "RANK", spec->rank_first + start->index);
-    set_number(environment, spec, "WORLD_SIZE", spec->world_size);
+    set_number(environment, spec, "WORLD_SIZE", spec->world_size - spec->server_count);
     set_number(environment, spec, "LOCAL_RANK", start->index);
     set_number(environment, spec, "LOCAL_WORLD_SIZE", spec->local_size);
     set_number(environment, spec, "GROUP_RANK", spec->cross_rank);
@@ -129,6 +130,22 @@ static void set_torch_variables(tt_environment *environment, const rank_setup *s
     }
 }
 
+/* Without --servers the numbers of an outer job are removed; a program whose last ranks call
+ * tutti_server_run asks for them with -x. */
+static void set_role(tt_environment *environment, const tt_wire_spec *spec)
+{
+    const bool has_servers = spec->server_count > 0;
+    char count[16];
+    snprintf(count, sizeof(count), "%u", spec->server_count);
+    if (has_servers || !is_asked_for(spec, "TUTTI_SERVERS")) {
+        tt_environment_set(environment, "TUTTI_SERVERS", has_servers ? count : NULL);
+    }
+    if (has_servers || !is_asked_for(spec, "TUTTI_ROLE")) {
+        const char *role = tt_wire_spec_serves(spec) ? "server" : "worker";
+        tt_environment_set(environment, "TUTTI_ROLE", has_servers ? role : NULL);
+    }
+}
+
 /* Variables of an outer job must not reach this one: those that are not set here are removed. */
 static char **build_variables(const rank_setup *start)
 {
@@ -138,7 +155,8 @@ static char **build_variables(const rank_setup *start)
     tt_environment_init(&environment);
     for (size_t i = 0; i < spec->variables.count; i++) {
         tt_environment_put(&environment, spec->variables.items[i]);
-        if (strcmp(spec->variables.items[i], TT_AS_HOROVOD_MARK) == 0) {
+        if (strcmp(spec->variables.items[i], TT_AS_HOROVOD_MARK) == 0 &&
+            !tt_wire_spec_serves(spec)) {
             set_horovod_variables(&environment, start);
         }
     }
@@ -155,7 +173,10 @@ static char **build_variables(const rank_setup *start)
     if (start->listen_fd >= 0) {
         set_variable(&environment, "TUTTI_LISTEN_FD", "%d", start->listen_fd);
     }
-    set_torch_variables(&environment, start);
+    set_role(&environment, spec);
+    if (!tt_wire_spec_serves(spec)) { /* other tools know workers only */
+        set_torch_variables(&environment, start);
+    }
     if (plan->thread_count > 0) {
         set_variable(&environment, "OMP_NUM_THREADS", "%u", plan->thread_count);
     }
@@ -178,6 +199,20 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Returns if it fails, with errno. */
+static void execute(const tt_wire_spec *spec)
+{
+    char path[4096];
+    if (tt_wire_spec_serves(spec)) {
+        (void)execl("/proc/self/exe", "tutti", "server",
+                    (char *)NULL); /* works even if the file was replaced */
+        (void)execl(tt_self_path(path, sizeof(path)), "tutti", "server", (char *)NULL);
+        return;
+    }
+    char **program = (char **)(uintptr_t)spec->program.items;
+    (void)execvp(program[0], program);
+}
+
 /* In the child. A rank must not outlive its supervisor, not even if that dies between fork and
  * prctl; hence the parent is checked again. */
 static _Noreturn void become_program(const rank_setup *start)
@@ -188,7 +223,8 @@ static _Noreturn void become_program(const rank_setup *start)
         _exit(1);
     }
     reset_signals();
-    if (start->plan->spec->binds_cores && start->plan->core_count > 0) {
+    if (start->plan->spec->binds_cores && !tt_wire_spec_serves(start->plan->spec) &&
+        start->plan->core_count > 0) {
         bind_core(start->plan, start->index);
     }
     for (int fd = 0; fd < 3; fd++) {
@@ -199,8 +235,7 @@ static _Noreturn void become_program(const rank_setup *start)
         (void)fcntl(start->listen_fd, F_SETFD, 0);
     }
     tt_environment_install(start->variables);
-    char **program = (char **)(uintptr_t)start->plan->spec->program.items;
-    (void)execvp(program[0], program);
+    execute(start->plan->spec);
     const int error = errno;
     (void)!write(start->failure_fd, &error, sizeof(error));
     _exit(127);

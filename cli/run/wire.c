@@ -100,6 +100,7 @@ void tt_wire_put_spec(tt_buffer *target, const tt_wire_spec *spec)
     put_u32(&payload, spec->binds_cores);
     put_u32(&payload, spec->wants_stdin);
     put_u32(&payload, spec->is_loopback_only);
+    put_u32(&payload, spec->server_count);
     TT_ASSERT(tt_buffer_bytes(&payload) == TT_WIRE_SECRET_OFFSET);
     tt_buffer_append(&payload, spec->secret, sizeof(spec->secret));
     put_string(&payload, spec->job_id);
@@ -216,7 +217,12 @@ tt_status tt_wire_get_number(const tt_wire_frame *frame, uint32_t *number_out)
 
 static bool spec_is_sound(const tt_wire_spec *spec)
 {
-    return spec->local_size >= 1 && spec->local_size <= TT_WIRE_LOCAL_COUNT_MAX &&
+    const bool has_workers = spec->server_count < spec->world_size;
+    const uint32_t worker_count = has_workers ? spec->world_size - spec->server_count : 0;
+    const bool is_mixed =
+        spec->rank_first < worker_count && spec->local_size > worker_count - spec->rank_first;
+    return has_workers && !is_mixed && spec->local_size >= 1 &&
+           spec->local_size <= TT_WIRE_LOCAL_COUNT_MAX &&
            spec->world_size <= TT_WIRE_RANK_COUNT_MAX && spec->rank_first < spec->world_size &&
            spec->local_size <= spec->world_size - spec->rank_first &&
            spec->cross_rank < spec->cross_size && spec->program.count >= 1;
@@ -234,6 +240,7 @@ tt_status tt_wire_get_spec(const tt_wire_frame *frame, tt_wire_spec *spec_out)
     spec.binds_cores = get_bool(&reader);
     spec.wants_stdin = get_bool(&reader);
     spec.is_loopback_only = get_bool(&reader);
+    spec.server_count = get_u32(&reader);
     get_raw(&reader, spec.secret, sizeof(spec.secret));
     spec.job_id = get_string(&reader);
     spec.folder = get_string(&reader);

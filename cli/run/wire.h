@@ -29,7 +29,7 @@ enum {
     TT_WIRE_RANK_COUNT_MAX = 1 << 20,
     TT_WIRE_LOCAL_COUNT_MAX = 4096,
     TT_WIRE_SECRET_BYTES = 32,
-    TT_WIRE_SECRET_OFFSET = 32, /* in a spec's payload, so that it can be wiped */
+    TT_WIRE_SECRET_OFFSET = 36, /* in a spec's payload, so that it can be wiped */
 };
 
 typedef enum tt_wire_type {
@@ -59,12 +59,13 @@ typedef struct tt_wire_list {
 typedef struct tt_wire_spec {
     uint32_t rank_first;
     uint32_t local_size;
-    uint32_t world_size;
-    uint32_t cross_rank;
+    uint32_t world_size; /* workers and servers */
+    uint32_t cross_rank; /* of the hosts of workers, or of those of servers; the next likewise */
     uint32_t cross_size;
     bool binds_cores;
     bool wants_stdin;
     bool is_loopback_only; /* every rank is on this host */
+    uint32_t server_count; /* the last so many ranks of the job run `tutti server` */
     uint8_t secret[TT_WIRE_SECRET_BYTES];
     const char *job_id;
     const char *folder;     /* working directory; "" keeps the supervisor's */
@@ -110,6 +111,11 @@ void tt_wire_put_event(tt_buffer *target, tt_wire_type type, const tt_wire_event
 tt_status tt_wire_get_text(const tt_wire_frame *frame, const char **text_out);
 tt_status tt_wire_get_number(const tt_wire_frame *frame, uint32_t *number_out);
 tt_status tt_wire_get_spec(const tt_wire_frame *frame, tt_wire_spec *spec_out);
+/* Are its ranks servers? All of them are, or none. */
+static inline bool tt_wire_spec_serves(const tt_wire_spec *spec)
+{
+    return spec->rank_first >= spec->world_size - spec->server_count;
+}
 void tt_wire_spec_release(tt_wire_spec *spec);
 tt_status tt_wire_get_ready(const tt_wire_frame *frame, tt_wire_ready *ready_out);
 tt_status tt_wire_get_event(const tt_wire_frame *frame, tt_wire_event *event_out);

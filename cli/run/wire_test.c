@@ -24,6 +24,7 @@ static tt_wire_spec example(void)
                          .cross_rank = 1,
                          .cross_size = 2,
                          .wants_stdin = true,
+                         .server_count = 3,
                          .job_id = "job",
                          .folder = "/tmp",
                          .interface = "",
@@ -56,6 +57,7 @@ static void test_spec_survives_the_trip(void **state)
     assert_int_equal(tt_wire_get_spec(&frame, &received), TT_OK);
     assert_int_equal(received.rank_first, 2);
     assert_int_equal(received.world_size, 8);
+    assert_int_equal(received.server_count, 3);
     assert_true(received.wants_stdin);
     assert_false(received.binds_cores);
     assert_memory_equal(received.secret, sent.secret, sizeof(sent.secret));
@@ -117,7 +119,7 @@ static void test_flipped_bytes_never_read_out_of_bounds(void **state)
 static void test_impossible_ranks_are_refused(void **state)
 {
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 7; i++) {
         tt_buffer buffer = {0};
         tt_wire_spec spec = example();
         tt_wire_spec received;
@@ -125,6 +127,7 @@ static void test_impossible_ranks_are_refused(void **state)
         spec.rank_first = i == 2 ? 8 : spec.rank_first;
         spec.cross_rank = i == 3 ? 2 : spec.cross_rank;
         spec.program.count = i == 4 ? 0 : spec.program.count;
+        spec.server_count = i == 5 ? 8 : i == 6 ? 4 : spec.server_count; /* no worker; both kinds */
         tt_wire_put_spec(&buffer, &spec);
         const tt_wire_frame frame = first_frame(&buffer);
         assert_int_equal(tt_wire_get_spec(&frame, &received), TT_ERR_BAD_WIRE);

@@ -6,11 +6,13 @@
  *     deny:memfd_create   that system call returns EPERM from now on (also pidfd_open)
  *     limit:nofile:16     lower a limit (nofile, as)
  *     init                join; prints "init STATUS TEXT" and ends with code 3 on failure
+ *     serve               be a server; prints "serve STATUS TEXT", code 3 if it cannot join
  *     memory:arena        tensors in shared memory (else private)
  *     fill:BYTES          tutti_alloc of so many bytes until it returns NULL; "filled COUNT TEXT"
  *     fork                a child that makes one call and sleeps; "child PID", "forked STATUS"
  *     storm:KIND:COUNT    call again and again until a call fails; "going" after a few
  *     steps:N:KIND:COUNT  N calls, results checked
+ *     sets:N              N times a set of every other rank, and a sum on it
  *     soak:N              N calls of all kinds, results checked; memory and descriptors constant
  *     try:KIND:COUNT      one call that may fail
  *     pass:FIRST:SECOND   sums that differ only in these names, started in this order: prints
@@ -48,6 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tutti/store.h>
 #include <tutti/tutti.h>
 
 enum { USAGE = 2, NO_INIT = 3, WRONG_RESULT = 4, UNEXPECTED = 5, LEAKS = 6 };
@@ -377,6 +380,17 @@ static void verb_init(worker *self, const char *text)
     self->rank = tutti_rank(self->context);
 }
 
+static void verb_serve(worker *self, const char *text)
+{
+    (void)self;
+    (void)text;
+    const tutti_status status = tutti_server_run(NULL);
+    say("serve %d %s", status, status == TUTTI_OK ? "ok" : tutti_last_error(NULL));
+    if (status != TUTTI_OK) {
+        exit(NO_INIT);
+    }
+}
+
 static void verb_memory(worker *self, const char *text)
 {
     self->wants_arena = strcmp(text, "arena") == 0;
@@ -443,6 +457,41 @@ static void verb_steps(worker *self, const char *text)
         }
     }
     say("steps %llu", (unsigned long long)steps);
+}
+
+/* The sum of ranks 0, 2, 4 ..., on a set of those. */
+static bool sum_on_set(worker *self)
+{
+    int members[64], count = 0, sum = 0;
+    for (int rank = 0; rank < tutti_size(self->context) && count < 64; rank += 2) {
+        members[count++] = rank;
+        sum += rank;
+    }
+    tutti_set set;
+    if (tutti_set_create(self->context, members, count, &set) != TUTTI_OK) {
+        return false;
+    }
+    int32_t total = self->rank;
+    tutti_call call = TUTTI_CALL_INIT;
+    call.dtype = TUTTI_I32;
+    call.input = call.output = &total;
+    call.count = 1;
+    call.set = set;
+    const bool is_member = self->rank % 2 == 0;
+    const bool is_right =
+        !is_member || (tutti_run(self->context, &call) == TUTTI_OK && total == sum);
+    return tutti_set_remove(self->context, set) == TUTTI_OK && is_right;
+}
+
+static void verb_sets(worker *self, const char *text)
+{
+    for (uint64_t i = strtoull(text, NULL, 10); i > 0; i--) {
+        if (!sum_on_set(self)) {
+            say("sets failed: %s", tutti_last_error(self->context));
+            exit(UNEXPECTED);
+        }
+    }
+    say("sets %s", text);
 }
 
 static void verb_soak(worker *self, const char *text)
@@ -662,6 +711,7 @@ static const struct {
     {"wait", verb_wait},         {"stop", verb_stop},   {"cpu", verb_cpu},
     {"describe", verb_describe}, {"leaks", verb_leaks}, {"die", verb_die},
     {"shutdown", verb_shutdown}, {"pass", verb_pass},   {"step", verb_step},
+    {"serve", verb_serve},       {"sets", verb_sets},
 };
 
 static void run_verb(worker *self, const char *argument)
