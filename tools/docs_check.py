@@ -148,7 +148,7 @@ def check_protocol(found, root):
     compare(found, "protocol", "flag of a record", listed(
         re.search(r"flags: (.*?);", joining)[1]), {
         name: value for name, value in enum_values(mesh, "TT_MESH_").items()
-        if name in ("SHARES_MEMORY", "HAS_AES")})
+        if name in ("SHARES_MEMORY", "HAS_AES", "SERVES")})
     check_sizes(found, root, page)
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ("tutti", "schedule", "plugin")
+HEADERS = ("tutti", "store", "schedule", "plugin")
 LINK = re.compile(r"(\[[^\]]*\])\(([^)\s]+)\)")
 NAVIGATION = (
     ("Start", (("Overview", "README.md"), ("Install", "docs/installing.md"),
@@ -24,8 +24,9 @@ NAVIGATION = (
                ("Changes", "CHANGELOG.md"))),
     ("Python", (("Python and PyTorch", "docs/python.md"),
                 ("From Horovod and DDP", "docs/migrating.md"))),
-    ("C interface", (("tutti.h", "api/tutti.md"), ("schedule.h", "api/schedule.md"),
-                     ("plugin.h", "api/plugin.md"), ("Plugins", "docs/plugins.md"))),
+    ("C interface", (("tutti.h", "api/tutti.md"), ("store.h", "api/store.md"),
+                     ("schedule.h", "api/schedule.md"), ("plugin.h", "api/plugin.md"),
+                     ("Plugins", "docs/plugins.md"))),
     ("Topics", (("Named tensors", "docs/named.md"), ("Scheduling", "docs/scheduling.md"),
                 ("Performance", "docs/performance.md"), ("Security", "SECURITY.md"),
                 ("Glossary", "docs/glossary.md"))),

@@ -10,7 +10,8 @@
  *
  * Ranks, sizes, hosts and process sets of tutti.h are those of the workers alone. No collective
  * involves a server, so a server that ends or dies breaks none. TUTTI_SERVERS must be the same on
- * all processes; joining checks it. An outside engine (TUTTI_ENGINE) excludes servers.
+ * all processes; joining checks it. Servers end when all workers have left, so the workers of such
+ * a job call tutti_init once. An outside engine (TUTTI_ENGINE) excludes servers.
  */
 #ifndef TUTTI_STORE_H
 #define TUTTI_STORE_H
