@@ -148,18 +148,20 @@ typedef struct tutti_options {
     double timeout_s; /* for joining; 0: TUTTI_START_TIMEOUT (60 s) */
     int listen_fd;    /* rank 0: a socket that listens at `rendezvous`, so that the address can be
                        * published before rank 0 joins; duplicated. 0: tutti_init opens one */
+    int servers;      /* of `size`, the last so many: tutti/store.h; 0: TUTTI_SERVERS; -1: none */
 } tutti_options;
 
-#define TUTTI_OPTIONS_INIT                                                        \
-    {                                                                             \
-        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0 \
+#define TUTTI_OPTIONS_INIT                                                           \
+    {                                                                                \
+        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0, 0 \
     }
 
 /* Join the job; returns when every rank has joined. Rank and size come from `options`, else from
  * the launcher's variables: TUTTI_*, HOROVOD_*, torchrun, Open MPI, PMI (MPICH), Slurm, plain
- * RANK and WORLD_SIZE; without any of them the job has one rank. `*context_out` is set only on
- * TUTTI_OK; end it with tutti_shutdown. May be called again after a shutdown, and several times
- * in one process (several contexts, or all ranks of a job as threads). */
+ * RANK and WORLD_SIZE; without any of them the job has one rank. Refused in a process that is a
+ * server (tutti/store.h). `*context_out` is set only on TUTTI_OK; end it with tutti_shutdown. May
+ * be called again after a shutdown, and several times in one process (several contexts, or all
+ * ranks of a job as threads). */
 TUTTI_API tutti_status tutti_init(const tutti_options *options, tutti_context **context_out);
 
 /* Leave the job and free the context. Pending calls end with TUTTI_ERR_SHUT_DOWN; peers' calls that

@@ -39,7 +39,7 @@ class Options(ctypes.Structure):
                 ("rendezvous", ctypes.c_char_p), ("job_id", ctypes.c_char_p),
                 ("secret", ctypes.c_char_p), ("transport", ctypes.c_char_p), ("log", LOG),
                 ("log_user", ctypes.c_void_p), ("timeout_s", ctypes.c_double),
-                ("listen_fd", ctypes.c_int)]
+                ("listen_fd", ctypes.c_int), ("servers", ctypes.c_int)]
 
 
 class Call(ctypes.Structure):

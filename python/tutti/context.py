@@ -702,14 +702,14 @@ def _release(context_ref: weakref.ref[Context], address: int, arena: Optional[_A
 def init(rank: Optional[int] = None, size: Optional[int] = None, *,
          rendezvous: Optional[str] = None, job_id: Optional[str] = None,
          secret: Optional[bytes] = None, transport: Optional[str] = None,
-         timeout: Optional[float] = None, listen_fd: int = 0,
+         timeout: Optional[float] = None, listen_fd: int = 0, servers: Optional[int] = None,
          log: Optional[Callable[[int, str], object]] = None) -> Context:
     """Join the job and return a Context when every rank has joined.
 
     Arguments that are left out come from the environment that `tutti run` (or mpirun, srun,
     torchrun) sets; outside of a launcher the job has one rank. `log(level, text)` gets the
     library's messages, which go to stderr otherwise. `listen_fd`: on rank 0, a socket that listens
-    at `rendezvous`."""
+    at `rendezvous`. `servers`: of `size` processes the last so many are servers."""
     options = c.Options()
     options.struct_bytes = ctypes.sizeof(c.Options)
     options.rank = -1 if rank is None else rank
@@ -721,6 +721,7 @@ def init(rank: Optional[int] = None, size: Optional[int] = None, *,
     options.secret = secret
     options.timeout_s = timeout or 0.0
     options.listen_fd = listen_fd
+    options.servers = 0 if servers is None else servers or -1
     if log is not None:
         options.log = c.LOG(lambda _, level, text: log(level, text.decode(errors="replace")))
     slot = ctypes.c_void_p()

@@ -35,6 +35,8 @@ const char *tt_build_lookup(void *user, const char *name)
     } given[] = {
         {"TUTTI_RANK", source->rank[0] != 0 ? source->rank : NULL},
         {"TUTTI_SIZE", source->size[0] != 0 ? source->size : NULL},
+        {"TUTTI_SERVERS", source->servers[0] != 0 ? source->servers : NULL},
+        {"TUTTI_ROLE", source->servers[0] != 0 ? "" : NULL}, /* of the launcher's job */
         {"TUTTI_RENDEZVOUS", options->rendezvous},
         {"TUTTI_JOB_ID", options->job_id},
         {"TUTTI_TRANSPORT", options->transport},
@@ -476,6 +478,10 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
     }
     if (options->size >= 0) {
         (void)snprintf(work.variables.size, sizeof(work.variables.size), "%d", options->size);
+    }
+    if (options->struct_bytes >= sizeof(*options) && options->servers != 0) {
+        (void)snprintf(work.variables.servers, sizeof(work.variables.servers), "%d",
+                       options->servers > 0 ? options->servers : 0);
     }
     if (sodium_init() < 0) {
         tt_text_add(why, "libsodium cannot be initialised");

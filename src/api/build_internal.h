@@ -14,7 +14,7 @@
 /* Options take precedence over the environment. */
 typedef struct tt_build_source {
     const tutti_options *options;
-    char rank[16], size[16];
+    char rank[16], size[16], servers[16];
 } tt_build_source;
 
 typedef struct tt_build_work {

@@ -5,8 +5,6 @@
  * A worker's collectives are those of a world of workers. The last ranks are servers, so workers
  * keep their numbers, and so do their hosts. A server's machine of collectives is alone in its
  * world: nothing can reach it. The driver knows all processes in either case. */
-#include <string.h>
-
 #include "api/build_internal.h"
 #include "base/base.h"
 

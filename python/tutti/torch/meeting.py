@@ -81,17 +81,18 @@ class Place:
 
 
 def join(store, rank, size, timeout_s):
-    """Join the job of this group; address, job id and secret go through torch's store."""
+    """Join the job of this group; address, job id and secret go through torch's store. Servers of
+    the launcher's job have no part in it."""
     if size == 1:
-        return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32))
+        return tutti.init(0, 1, rendezvous="none", secret=secrets.token_bytes(32), servers=0)
     timeout_s = min(timeout_s or 60.0, 300.0)
     if rank > 0:
         place, job_id, secret = store.get("tutti/meeting").decode().split()
         return tutti.init(rank, size, rendezvous=place, job_id=job_id,
-                          secret=bytes.fromhex(secret), timeout=timeout_s)
+                          secret=bytes.fromhex(secret), timeout=timeout_s, servers=0)
     listener, place = _listen(size)
     with listener:
         job_id, secret = secrets.token_hex(8), secrets.token_bytes(32)
         store.set("tutti/meeting", f"{place} {job_id} {secret.hex()}")
         return tutti.init(0, size, rendezvous=place, job_id=job_id, secret=secret,
-                          timeout=timeout_s, listen_fd=listener.fileno())
+                          timeout=timeout_s, listen_fd=listener.fileno(), servers=0)

@@ -14,11 +14,11 @@
  *     "malformed frame in shared memory".
  * (4) When the peer is gone, frames it had sent are delivered first.
  * (5) Beside its inbound rings a rank has a board, the ring of its segment that no peer writes to:
- *     every peer of the host reads its posts, unless their link is apart. No rank waits for room on
- * a board: a post that does not fit goes through the rings. (3) and (4) hold for it too. (6) DOWN
- * and LEFT give every borrowed payload back: no `sent` follows, recall does nothing. (7) A goodbye
- * is answered by one unless a frame is half written. The end of a peer after our goodbye is LEFT,
- * not DOWN: it may exit then.
+ *     every peer of the host reads its posts, unless their link is apart. No rank waits for room
+ *     on a board: a post that does not fit goes through the rings. (3) and (4) hold for it too.
+ * (6) DOWN and LEFT give every borrowed payload back: no `sent` follows, recall does nothing.
+ * (7) A goodbye is answered by one unless a frame is half written. The end of a peer after our
+ *     goodbye is LEFT, not DOWN: it may exit then.
  *
  * Layer:   transport.
  * Threads: used by the baton's holder only.
