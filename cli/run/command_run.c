@@ -258,12 +258,15 @@ static void tell_unset(const tt_option_list *variables)
     }
 }
 
-/* Servers of this shell's TUTTI_SERVERS would be missing: tutti run starts its own. */
+/* TUTTI_SERVERS of this shell reaches the ranks only by -x: tutti run starts servers itself. */
 static void tell_servers(const run_values *values)
 {
     const char *count = tt_environment_get("TUTTI_SERVERS");
-    if (values->server_count == 0 && count != NULL && count[0] != '\0' && strcmp(count, "0") != 0 &&
-        tt_environment_get("TUTTI_RANK") == NULL) {
+    bool is_asked = values->server_count > 0 || tt_environment_get("TUTTI_RANK") != NULL;
+    for (size_t i = 0; i < values->variables.count; i++) {
+        is_asked = is_asked || strncmp(values->variables.items[i], "TUTTI_SERVERS", 13) == 0;
+    }
+    if (!is_asked && count != NULL && count[0] != '\0' && strcmp(count, "0") != 0) {
         fprintf(stderr,
                 "tutti run: TUTTI_SERVERS=%.16s of this shell is not passed on; start servers with "
                 "--servers %.16s\n",

@@ -161,7 +161,9 @@ static bool is_forwarded(const char *variable)
     };
     for (size_t i = 0; i < TT_ARRAY_COUNT(forwarded_names); i++) {
         if (strncmp(variable, forwarded_names[i], strlen(forwarded_names[i])) == 0) {
-            return strncmp(variable, "TUTTI_SECRET", 12) != 0;
+            return strncmp(variable, "TUTTI_SECRET", 12) != 0 &&
+                   strncmp(variable, "TUTTI_SERVERS=", 14) != 0 && /* this job's, by rank.c */
+                   strncmp(variable, "TUTTI_ROLE=", 11) != 0;
         }
     }
     return false;

@@ -269,10 +269,18 @@ class Launcher(unittest.TestCase):
                           pathlib.Path(folder, "server.0", "stderr").read_text())
 
     def test_servers_of_the_shell_are_not_passed_on(self):
-        result = run("-n", "1", "sh", "-c", "echo [$TUTTI_SERVERS]",
-                     env={**ranks.clean_environment(), "TUTTI_SERVERS": "2"})
+        shell = {**ranks.clean_environment(), "TUTTI_SERVERS": "2", "TUTTI_ROLE": "worker"}
+        result = run("-n", "1", "sh", "-c", "echo [$TUTTI_SERVERS$TUTTI_ROLE]", env=shell)
         self.assertEqual(result.stdout, "[0] []\n")
         self.assertIn("start servers with --servers 2", result.stderr)
+
+    def test_a_program_may_be_worker_and_server(self):
+        result = run("-n", "3", "-x", "TUTTI_SERVERS=1", "sh", "-c",
+                     f"exec {ranks.WORKER} $([ $TUTTI_RANK = 2 ] && echo serve || "
+                     "echo init steps:5:allreduce:10 shutdown)")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("[2] serve 0 ok", result.stdout)
+        self.assertEqual(result.stderr, "")
 
     def test_wrong_usage(self):
         for arguments in (["--server-hosts", "east"], ["--servers", "-1"], ["--servers", "few"]):
