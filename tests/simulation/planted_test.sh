@@ -13,7 +13,12 @@ trap 'rm -rf "$folder"' EXIT
 
 # Exit status 1 (a failed check) or 134 (a failed assertion): found; 2: there is no such bug.
 search() {
+    program=$simulate
     case $1 in
+    PUSH_* | PULL_* | CLOCK_*) # stores
+        program="$TEST_BIN/tutti-simulate_store-planted"
+        set -- "$1" "--seeds 1500"
+        ;;
     OTHER_USER_TAKEN)
         accept "$1"
         return
@@ -43,7 +48,7 @@ search() {
     for seeds in "${@:2}"; do
         # shellcheck disable=SC2086 # words
         [ "$status" -ne 0 ] ||
-            "$simulate" $seeds --failures 1 --bug "$1" >"$folder/$1" 2>&1 || status=$?
+            "$program" $seeds --failures 1 --bug "$1" >"$folder/$1" 2>&1 || status=$?
     done
     if [ "$status" -ne 1 ] && [ "$status" -ne 134 ]; then
         echo "$1 was not found (status $status)"
