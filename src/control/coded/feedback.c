@@ -464,6 +464,9 @@ static void conclude(const tt_control *control, tt_feedback *own, tt_status stat
 {
     TT_ASSERT(own->is_busy && !own->is_grouped);
     own->is_busy = false;
+    if (TT_PLANT(ESTIMATE_KEPT_AFTER_FAILURE) && status != TT_OK && own->has_estimate) {
+        tt_kept_turn(&own->estimate);
+    }
     if (status != TT_OK || own->is_undone) {
         return;
     }
@@ -489,8 +492,8 @@ bool tt_feedback_is_astray(const tt_op *op, tt_text *text)
     if ((op->recipe->traits & TRAIT_CODED) == 0 || coding == NULL || !coding->is_astray) {
         return false;
     }
-    tt_text_add(text, "rank %u and rank %u keep different estimates",
-                op->members[op->exec.culprit], op->control->world.rank);
+    tt_text_add(text, "rank %u and rank %u keep different estimates", op->members[op->exec.culprit],
+                op->control->world.rank);
     if (op->request->name != NULL) {
         tt_text_add(text, " of tensor ");
         tt_text_add_quoted(text, op->request->name, TT_NAME_BYTES);
