@@ -38,6 +38,7 @@ search() {
     RESIDUAL_* | OCCURRENCE_NOT_* | OWNER* | MERGE_*) # coded sums
         set -- "$1" "--named --first 10000000 --seeds 900"
         ;;
+    ESTIMATE_*) set -- "$1" "--named --first 11000000 --seeds 900" ;;
     SET_RELEASED_*) set -- "$1" "--first 4000000 --seeds 3000" ;;
     FLAT_* | PLACES_* | RECIPE_*) # calls that repeat
         set -- "$1" "--first 2000000 --seeds 600"
@@ -76,7 +77,8 @@ accept() {
 
 # Otherwise a broken build would find them all.
 if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 900 >/dev/null ||
-    ! "$simulate" --named --first 10000000 --seeds 300 >/dev/null; then
+    ! "$simulate" --named --first 10000000 --seeds 300 >/dev/null ||
+    ! "$simulate" --named --first 11000000 --seeds 300 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi
