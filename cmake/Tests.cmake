@@ -216,6 +216,9 @@ if(TARGET tutti-simulate)
   set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY LABELS
     check seeds simulation codec)
   set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY TIMEOUT 900)
+  add_test(NAME seeds.simulate_store COMMAND tutti-simulate_store --seeds 10000)
+  set_property(TEST seeds.simulate_store PROPERTY LABELS check seeds store sync)
+  set_property(TEST seeds.simulate_store PROPERTY TIMEOUT 900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.
@@ -232,6 +235,20 @@ if(TARGET tutti-simulate)
     ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(tutti-simulate-planted PRIVATE tutti_flags Threads::Threads
     PkgConfig::CMOCKA m)
+
+  # Likewise the simulation of stores.
+  file(GLOB store_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/store/*.c)
+  list(FILTER store_sources EXCLUDE REGEX "_test\\.c$")
+  set(planted_sync_sources ${TUTTI_SOURCES})
+  list(FILTER planted_sync_sources INCLUDE REGEX
+    "/src/(base|kernel|sync)/|/platform/(sim|local)")
+  add_executable(tutti-simulate_store-planted ${store_sources} ${planted_sync_sources}
+    ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
+  tutti_tests_build(tutti-simulate_store-planted)
+  target_compile_definitions(tutti-simulate_store-planted PRIVATE TUTTI_PLANTED_BUGS)
+  target_include_directories(tutti-simulate_store-planted PRIVATE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(tutti-simulate_store-planted PRIVATE tutti_flags Threads::Threads m)
 
   # A unit test of what no simulation has, with the planted file in place of the library's.
   tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept_test.c

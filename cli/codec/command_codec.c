@@ -134,7 +134,8 @@ static int print_list(const codec_case *cases, size_t count)
     }
     printf(
         "\nblock: elements that share a scale, a power of two from %d to %d. ef: error feedback, "
-        "on or off.\nwhere: across (the default) codes between hosts, all between all ranks.\n"
+        "on, off or 21 (EF21; not of summable codecs).\nwhere: across (the default) codes between "
+        "hosts, all between all ranks.\n"
         "unbiased: right on average. contraction: may be used with error feedback. "
         "cast: another type of float.\nsummable: ranks share scales, so that their codes are added "
         "as they are, by any algorithm.\n",

@@ -342,7 +342,10 @@ typedef struct tutti_call {
  * Error feedback.  With ef=on, the default of codecs other than casts and random ones, a rank keeps
  *   what coding lost of a sum, and adds it to the tensor's next gradient. The call needs a name, or
  *   must be declared. A call that fails changes nothing of it. It costs two floats per element (and
- *   two more per element that the rank sums up).
+ *   two more per element that the rank sums up). With ef=21 (EF21) ranks send what the receiver's
+ *   estimate of a gradient lacks: sums of gradients that change little converge. Ranks whose
+ *   estimates differ, after one of them was reset, say, get TUTTI_ERR_MISMATCH until
+ *   tutti_codec_reset on all of them. Ranks that have joined cannot take part.
  * NaN, infinity.  A value that is not finite reaches all ranks as NaN, with the block of its codec,
  *   and leaves what is kept of that block unchanged.
  * By rule.  TUTTI_CODEC and TUTTI_RULES apply to calls with TUTTI_GRADIENT, and rules with role=any

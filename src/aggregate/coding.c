@@ -32,6 +32,18 @@ uint64_t tt_coding_owned(const tt_problem *problem)
     return is_sent_on ? tt_owned_slice(problem, problem->self).count : 0;
 }
 
+uint64_t tt_coding_estimated(const tt_problem *problem)
+{
+    TT_ASSERT(tt_coding_fits(problem));
+    return problem->codec->is_tracked ? tt_owned_slice(problem, problem->self).count : 0;
+}
+
+uint64_t tt_given_bytes(const tt_problem *problem, uint64_t count)
+{
+    const bool is_stamped = problem->codec->is_tracked && count > 0;
+    return tt_codec_wire_bytes(problem->codec, count) + (is_stamped ? TT_STAMP_BYTES : 0);
+}
+
 /* ---- rails and owners ---- */
 
 uint32_t tt_rail_size(const tt_problem *problem)

@@ -16,6 +16,11 @@
  * changes the frames. Of a scheme of several codecs the largest block counts in every phase: so it
  * stays with it from phase to phase, too. The works are in exec_code.c.
  *
+ * EF21 (codec->is_tracked): a sender keeps the negated estimate that its owners have of its values,
+ * where others keep a residual, and an owner the sum of the estimates that the others of its rail
+ * keep of its slice. A message moves both by the same decoded values. So they must belong together:
+ * each frame to an owner begins with a stamp, which differs where states differ.
+ *
  * Layer:   aggregate.
  * Threads: one at a time, as the machine; works read it from several.
  * Memory:  buffers are the caller's until the run is over.
@@ -25,6 +30,8 @@
 
 #include "aggregate/algorithm.h"
 #include "codec/codec.h"
+
+enum { TT_STAMP_BYTES = 8 };
 
 /* What one run of a coded exchange has of its own. Residuals are of floats, whatever the dtype is:
  *  (1) The old ones are only read. After a run that failed, they still count and the new ones are
@@ -36,7 +43,10 @@
  *      0.
  *  (4) reducescatter has no residual of owners: its sums are not coded.
  *  (5) An all-reduce with a summable codec (summed_stages.c) has no owners, either: the new
- * residual is what this rank's levels leave of all of its elements. */
+ *      residual is what this rank's levels leave of all of its elements.
+ *  (6) With estimates, `residual` is the negated estimate of this rank's values. That of elements
+ * it owns is 0 and not added. Elements that are not finite move no estimate: their result is NaN.
+ *      A single rank uses none. */
 typedef struct tt_coding {
     tt_codec_draw draw;          /* the seeds of ranks differ */
     float factor;                /* values (rails: sums of a host) are multiplied by it in f32,
@@ -45,10 +55,14 @@ typedef struct tt_coding {
     float *residual_out;         /* NULL: not wanted */
     const float *owner_residual; /* [tt_coding_owned]; NULL: none */
     float *owner_residual_out;   /* NULL: not wanted */
+    const float *estimate;       /* [tt_coding_estimated], negated; NULL: none */
+    float *estimate_out;         /* NULL: not wanted */
+    uint64_t stamp;              /* of the estimates */
     uint64_t uncoded;            /* counted: elements that could not be coded, see
                                     tt_codec_encode */
     uint64_t spent_ns;           /* of all works */
     uint32_t culprit; /* of local stages: a member whose bytes are bad, from 1; 0: none */
+    bool is_astray;   /* the culprit of the run has estimates with another stamp */
 } tt_coding;
 
 /* Is it a sum of floats, sent coded? Other problems cannot be. */
@@ -59,6 +73,12 @@ bool tt_coding_has_rails(const tt_problem *problem);
 
 /* Elements of this rank's residual as an owner; 0: it needs none. */
 uint64_t tt_coding_owned(const tt_problem *problem);
+
+/* Elements of the sum of estimates that this rank keeps as an owner; 0: it needs none. */
+uint64_t tt_coding_estimated(const tt_problem *problem);
+
+/* Bytes that a sender gives to the owner of so many elements: a stamp, if any, and wire bytes. */
+uint64_t tt_given_bytes(const tt_problem *problem, uint64_t count);
 
 /* Members of a rail, the position of this rank on its own, and the member at a position there.
  * Parts are added in the order of positions: ranks, or hosts. */

@@ -36,6 +36,7 @@ _Static_assert(TT_CODEC_BLOCK_MIN * sizeof(float) % TT_WORK_GRAIN == 0, "orders 
 typedef struct finding {
     uint64_t uncoded; /* elements */
     uint32_t culprit; /* member; UINT32_MAX: none */
+    bool is_astray;   /* the culprit's bytes are good, its estimates are others */
 } finding;
 
 /* Each part works on a copy. */
@@ -71,6 +72,13 @@ static uint8_t *wire_of(const code_step *step, tt_spot slots, uint32_t position,
     TT_DEBUG_ASSERT(some->at % codec_of(step)->block == 0);
     slots.offset += position * step->move->slot + tt_codec_wire_bytes(codec_of(step), some->at);
     return tt_exec_address(step->exec, step->lane, slots);
+}
+
+/* The same of what senders give to owners: behind the stamp. */
+static uint8_t *given_of(const code_step *step, tt_spot slots, uint32_t position,
+                         const stretch *some)
+{
+    return wire_of(step, slots, position, some) + (codec_of(step)->is_tracked ? TT_STAMP_BYTES : 0);
 }
 
 /* ---- memory of this host's members ---- */
@@ -209,6 +217,24 @@ static void encode(code_step *step, const tt_codec_source *source, uint8_t *wire
     step->found.uncoded += uncoded;
 }
 
+/* Elements that are decoded as finite move the estimate of this rank's values. */
+static void encode_tracked(code_step *step, const tt_codec_source *source, uint8_t *wire)
+{
+    tt_codec_source lacking = *source;
+    const size_t bytes = source->count * sizeof(float);
+    lacking.residual_out = NULL;
+    encode(step, &lacking, wire);
+    if (source->residual_out == NULL) {
+        return;
+    }
+    if (source->residual != NULL) {
+        memmove(source->residual_out, source->residual, bytes);
+    } else {
+        memset(source->residual_out, 0, bytes);
+    }
+    tt_codec_decode_known(codec_of(step), wire, source->residual_out, NULL, source->count);
+}
+
 /* False: the bytes are not what an encoder gives, and their sender is to blame. */
 static bool is_good(code_step *step, uint32_t member, const uint8_t *wire, size_t count)
 {
@@ -221,6 +247,22 @@ static bool is_good(code_step *step, uint32_t member, const uint8_t *wire, size_
     return false;
 }
 
+/* False: the sender's estimates do not belong to those that this rank has of it. */
+static bool is_in_step(code_step *step, uint32_t position)
+{
+    const tt_spot slots = step->move->source;
+    const tt_spot head = {.buffer = slots.buffer,
+                          .offset = slots.offset + position * step->move->slot};
+    uint64_t stamp;
+    memcpy(&stamp, tt_exec_address(step->exec, step->lane, head), sizeof(stamp));
+    if (stamp == step->exec->coding->stamp) {
+        return true;
+    }
+    step->found.culprit = tt_rail_member(&step->exec->stage->problem, position);
+    step->found.is_astray = true;
+    return false;
+}
+
 /* ---- encode, decode and stage: units are blocks of one owner ---- */
 
 static void encode_stretch(code_step *step, uint32_t position, const stretch *some)
@@ -228,7 +270,15 @@ static void encode_stretch(code_step *step, uint32_t position, const stretch *so
     float room[CHUNK];
     TT_DEBUG_ASSERT(some->count <= CHUNK);
     const tt_codec_source source = source_of(step, some, room);
-    encode(step, &source, wire_of(step, step->move->target, position, some));
+    uint8_t *wire = given_of(step, step->move->target, position, some);
+    if (!codec_of(step)->is_tracked) {
+        encode(step, &source, wire);
+        return;
+    }
+    if (some->at == 0) {
+        memcpy(wire - TT_STAMP_BYTES, &step->exec->coding->stamp, TT_STAMP_BYTES);
+    }
+    encode_tracked(step, &source, wire);
 }
 
 static void decode_stretch(code_step *step, uint32_t position, const stretch *some)
@@ -322,12 +372,13 @@ static void finish(const tt_exec *exec, float *sums, size_t count)
     }
 }
 
-/* The own values, not coded: no residual remains. */
+/* The own values, not coded: no residual remains. There is no estimate of them. */
 static void load_own(const code_step *step, const stretch *some, float *values)
 {
     float room[CHUNK];
-    const tt_codec_source source = source_of(step, some, room);
+    tt_codec_source source = source_of(step, some, room);
     TT_DEBUG_ASSERT(some->count <= CHUNK);
+    source.residual = codec_of(step)->is_tracked ? NULL : source.residual;
     tt_codec_load(&source, values);
     if (source.residual_out != NULL) {
         memset(source.residual_out, 0, some->count * sizeof(float));
@@ -359,14 +410,68 @@ static bool add_all(code_step *step, const stretch *some, float *sums)
     return true;
 }
 
+/* Where a stretch of the own piece begins in the own slice. */
+static uint64_t slice_offset(const code_step *step, const stretch *some)
+{
+    const tt_problem *problem = &step->exec->stage->problem;
+    TT_DEBUG_ASSERT(some->owner == problem->self);
+    return some->piece.first + some->at - tt_owned_slice(problem, problem->self).first;
+}
+
+/* Move the sum of the others' estimates by what they sent, in the order of the rail; `lost` is NaN
+ * where that is not finite. False: a member's bytes are bad, or its estimates are others. */
+static bool learn_others(code_step *step, const stretch *some, float *known, float *lost)
+{
+    const tt_problem *problem = &step->exec->stage->problem;
+    const uint32_t self = tt_rail_position(problem), count = tt_rail_size(problem);
+    TT_DEBUG_ASSERT(problem->size > 1);
+    for (uint32_t position = 0; position < count; position++) {
+        if (position == self) {
+            continue;
+        }
+        const uint8_t *wire = given_of(step, step->move->source, position, some);
+        if (!is_in_step(step, position) ||
+            !is_good(step, tt_rail_member(problem, position), wire, some->count)) {
+            return false;
+        }
+        tt_codec_decode_known(codec_of(step), wire, known, lost, some->count);
+    }
+    return true;
+}
+
+/* The own values and the others' estimates; false: as above. */
+static bool add_estimates(code_step *step, const stretch *some, float *sums)
+{
+    const tt_coding *coding = step->exec->coding;
+    const uint64_t first = slice_offset(step, some);
+    const size_t bytes = some->count * sizeof(float);
+    float known[CHUNK], own[CHUNK];
+    memset(sums, 0, bytes);
+    if (coding->estimate != NULL) {
+        memcpy(known, coding->estimate + first, bytes);
+    } else {
+        memset(known, 0, bytes);
+    }
+    if (!learn_others(step, some, known, sums)) {
+        return false;
+    }
+    if (coding->estimate_out != NULL) {
+        memcpy(coding->estimate_out + first, known, bytes);
+    }
+    load_own(step, some, own);
+    for (size_t i = 0; i < some->count; i++) {
+        sums[i] += own[i] - known[i];
+    }
+    return true;
+}
+
 /* Code the result, and decode it as all others will. */
 static void send_on(code_step *step, const stretch *some, const float *sums,
                     const tt_codec_target *target)
 {
     const tt_problem *problem = &step->exec->stage->problem;
     const tt_coding *coding = step->exec->coding;
-    const uint64_t in_slice =
-        some->piece.first + some->at - tt_owned_slice(problem, problem->self).first;
+    const uint64_t in_slice = slice_offset(step, some);
     const tt_spot slots = {.buffer = TT_SCRATCH, .offset = 0};
     uint8_t *wire = wire_of(step, slots, tt_rail_position(problem), some);
     TT_DEBUG_ASSERT(problem->collective == TT_ALLREDUCE);
@@ -406,6 +511,9 @@ static void finish_alone(const code_step *step, const stretch *some, float *sums
     if (coding->owner_residual_out != NULL) {
         memset(coding->owner_residual_out + first, 0, some->count * sizeof(float));
     }
+    if (coding->estimate_out != NULL) {
+        memset(coding->estimate_out + first, 0, some->count * sizeof(float));
+    }
 }
 
 static void merge_stretch(code_step *step, const stretch *some)
@@ -426,7 +534,7 @@ static void merge_stretch(code_step *step, const stretch *some)
         tt_codec_store(sums, &target);
         return;
     }
-    if (!add_all(step, some, sums)) {
+    if (!(codec_of(step)->is_tracked ? add_estimates : add_all)(step, some, sums)) {
         return;
     }
     finish(step->exec, sums, some->count);
@@ -470,6 +578,7 @@ static void code_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
     step.by_hand[hand].uncoded += step.found.uncoded;
     if (step.found.culprit != UINT32_MAX) {
         step.by_hand[hand].culprit = step.found.culprit;
+        step.by_hand[hand].is_astray = step.found.is_astray;
     }
 }
 
@@ -494,8 +603,10 @@ static void collect(tt_exec *exec, const finding *by_hand, uint32_t hand_count)
     TT_DEBUG_ASSERT(hand_count > 0 && hand_count <= TT_HANDS_MAX);
     for (uint32_t hand = 0; hand < hand_count; hand++) {
         exec->coding->uncoded += by_hand[hand].uncoded;
-        if (by_hand[hand].culprit != UINT32_MAX) {
-            tt_exec_fail(exec, TT_ERR_BAD_WIRE, by_hand[hand].culprit);
+        if (by_hand[hand].culprit != UINT32_MAX && exec->status == TT_OK) {
+            exec->coding->is_astray = by_hand[hand].is_astray;
+            tt_exec_fail(exec, by_hand[hand].is_astray ? TT_ERR_MISMATCH : TT_ERR_BAD_WIRE,
+                         by_hand[hand].culprit);
         }
     }
 }

@@ -32,6 +32,9 @@ typedef enum tt_frame_kind {
                           when there is one. See control/any.c */
 } tt_frame_kind;
 
+/* Kinds from here on are not control's: sync/sync_wire.h. */
+enum { TT_SYNC_KIND_FIRST = 64 };
+
 enum {
     TT_FLAG_EAGER = 1,    /* took a credit */
     TT_FLAG_PAIR = 2,     /* send and receive: op counts per pair and direction */

@@ -74,7 +74,11 @@
     X(RESIDUAL_OF_FAILED_GROUP)    \
     X(OWNERS_OF_CURRENT_CODEC)     \
     X(MERGE_BEGINS_AT_SELF)        \
-    X(OWNER_KEEPS_ITS_SUM)
+    X(OWNER_KEEPS_ITS_SUM)         \
+    X(ESTIMATE_KEPT_AFTER_FAILURE) \
+    X(PUSH_APPLIED_TWICE)          \
+    X(PULL_ANSWERED_TOO_EARLY)     \
+    X(CLOCK_KEEPS_THE_DEAD)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

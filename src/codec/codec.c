@@ -263,3 +263,21 @@ void tt_codec_decode(const tt_codec_spec *spec, const uint8_t *wire, const tt_co
         wire += block_bytes(spec, some);
     }
 }
+
+void tt_codec_decode_known(const tt_codec_spec *spec, const uint8_t *wire, float *known,
+                           float *lost, size_t count)
+{
+    const tt_codec_kernel *kernel = tt_codec_kernel_at(0);
+    float values[TT_CODEC_BLOCK_MAX], room[TT_CODEC_BLOCK_MAX];
+    for (size_t at = 0; at < count; at += spec->block) {
+        const size_t some = tt_min_u64(spec->block, count - at);
+        decode_block(spec, kernel, wire, values, some);
+        kernel->subtract(room, known + at, values, known + at, some);
+        memcpy(known + at, room, some * sizeof(float));
+        if (lost != NULL) { /* x - x is 0, unless x is not finite */
+            kernel->subtract(room, values, values, values, some);
+            kernel->add(lost + at, room, some);
+        }
+        wire += block_bytes(spec, some);
+    }
+}

@@ -24,6 +24,11 @@
  * call it keeps the old one. An UNBIASED codec under error feedback divides by 1 + omega; without
  * that the residual diverges.
  *
+ * EF21 (Richtarik et al. 2021), ef=21: sender and receiver keep an estimate of the sender's vector,
+ * and each message is what it lacks. The sender passes the negated estimate as its residual, and
+ * tt_codec_decode_known moves both estimates by what was decoded. The error of an estimate shrinks
+ * with each message while the vector stays as it is; with a residual it does not.
+ *
  * A SUMMABLE codec can do without owners that decode and add. All ranks use the same scale for a
  * block, the largest that any of them needs; then their levels, one byte an element, are added as
  * they are, by any algorithm that sums bytes:
@@ -141,6 +146,11 @@ void tt_codec_decode_add(const tt_codec_spec *spec, const uint8_t *wire, float *
 
 /* values[i] of the target = what element i was decoded to, multiplied and rounded. */
 void tt_codec_decode(const tt_codec_spec *spec, const uint8_t *wire, const tt_codec_target *target);
+
+/* known[i] -= what element i was decoded to, where that is finite: `known` is the negated estimate
+ * of a vector, or the sum of several. lost[i] becomes NaN elsewhere; NULL: it is not wanted. */
+void tt_codec_decode_known(const tt_codec_spec *spec, const uint8_t *wire, float *known,
+                           float *lost, size_t count);
 
 /* ---- SUMMABLE codecs ---- */
 

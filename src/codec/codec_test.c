@@ -522,6 +522,11 @@ static void test_texts(void **state)
     const tt_codec_spec qsgd = spec_of("qsgd:bits=4,ef=on");
     tt_codec_print(&qsgd, text);
     assert_string_equal(text, "qsgd:block=512,bits=4,ef=on");
+    const tt_codec_spec tracked = spec_of("int4:ef=21,where=all");
+    assert_true(tracked.has_feedback && tracked.is_tracked);
+    tt_codec_print(&tracked, text);
+    assert_string_equal(text, "int4:block=128,ef=21,where=all");
+    assert_false(spec_of("int4:ef=21,ef=on").is_tracked); /* the last one counts */
     expect_wrong("int9", "there is no codec \"int9\"; did you mean 'int8'?");
     expect_wrong("zstandard", "there is no codec \"zstandard\"; there are none, fp16, bf16, e4m3, "
                               "e5m2, int8, int4, qsgd, natural, sign, onebit, int8sum, "
@@ -534,7 +539,12 @@ static void test_texts(void **state)
     expect_wrong("int8:where=here", "codec int8: where=here is neither across (between hosts) nor "
                                     "all (between ranks)");
     expect_wrong("bf16:block=64", "codec bf16 has no option \"block\"; it has ef, where");
-    expect_wrong("int8:ef=maybe", "codec int8: ef=maybe is neither on nor off");
+    expect_wrong("int8:ef=maybe", "codec int8: ef=maybe is none of on, off and 21");
+    expect_wrong("none:ef=21", "codec none loses nothing: leave out ef=21");
+    expect_wrong("majority:ef=21",
+                 "codec majority would let its residual grow without bound: leave out ef=21");
+    expect_wrong("int8sum:ef=21",
+                 "codec int8sum has no owners to keep the estimates of ef=21: use int8, or ef=on");
     expect_wrong("none:ef=on", "codec none loses nothing: leave out ef=on");
     expect_wrong("terngrad:ef=on",
                  "codec terngrad would let its residual grow without bound: leave out ef=on");
@@ -597,6 +607,49 @@ static void test_values_pass_uncoded(void **state)
     assert_true(loaded[7] == tt_bf16_to_f32(halves[7]) * 0.3f);
 }
 
+/* EF21 (Richtarik et al. 2021): what the sender and the owner know of a constant vector gets closer
+ * with each message, for every codec; one that is not finite changes nothing. */
+static void test_estimates_converge(void **state)
+{
+    (void)state;
+    FOR_EACH_CODEC(spec, true)
+    {
+        enum { MESSAGES = 400 };
+        float values[COUNT], known[COUNT] = {0}, copy[COUNT] = {0}, lost[COUNT] = {0};
+        uint8_t wire[8 * COUNT];
+        double before = 0.0, after = 0.0;
+        if (!spec.has_feedback) {
+            continue;
+        }
+        make_values(values, COUNT, GAUSSIAN, 5);
+        for (uint32_t n = 0; n < MESSAGES; n++) {
+            const float first = values[0];
+            values[0] = n == MESSAGES / 2 ? NAN : first;
+            const tt_codec_source source = {.values = values,
+                                            .dtype = TT_F32,
+                                            .factor = 1.0f,
+                                            .count = COUNT,
+                                            .residual = known,
+                                            .draw = {.seed = 1, .occurrence = n}};
+            (void)tt_codec_encode(&spec, &source, wire);
+            tt_codec_decode_known(&spec, wire, known, NULL, COUNT);
+            tt_codec_decode_known(&spec, wire, copy, lost, COUNT);
+            assert_memory_equal(known, copy, sizeof(known));
+            assert_true(isnan(lost[0]) == (n >= MESSAGES / 2));
+            values[0] = first;
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            const double error = (double)values[i] + (double)known[i];
+            assert_true(isfinite(known[i]));
+            before += (double)values[i] * (double)values[i];
+            after += error * error;
+        }
+        if (!(after < 1e-4 * before)) {
+            fail_msg("%s: %g of %g is left", tt_codec_name(&spec), after, before);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +667,7 @@ int main(void)
         cmocka_unit_test(test_other_types_and_factors),
         cmocka_unit_test(test_specs_as_numbers),
         cmocka_unit_test(test_values_pass_uncoded),
+        cmocka_unit_test(test_estimates_converge),
         cmocka_unit_test(test_golden_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,18 +82,28 @@ static tt_status read_bits(tt_codec_spec *spec, const char *value, tt_text *why)
 
 static tt_status read_feedback(tt_codec_spec *spec, const char *value, tt_text *why)
 {
-    const bool is_on = strcmp(value, "on") == 0;
+    const tt_codec *codec = spec->codec;
+    const bool is_tracked = strcmp(value, "21") == 0;
+    const bool is_on = is_tracked || strcmp(value, "on") == 0;
     if (!is_on && strcmp(value, "off") != 0) {
-        tt_text_add(why, "codec %s: ef=%s is neither on nor off", spec->codec->name, value);
+        tt_text_add(why, "codec %s: ef=%s is none of on, off and 21", codec->name, value);
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (is_on && (spec->codec->traits & TT_CODEC_CONTRACTION) == 0) {
-        const bool is_exact = (spec->codec->traits & TT_CODEC_CAST) != 0;
-        tt_text_add(why, "codec %s %s: leave out ef=on", spec->codec->name,
-                    is_exact ? "loses nothing" : "would let its residual grow without bound");
+    if (is_on && (codec->traits & TT_CODEC_CONTRACTION) == 0) {
+        const bool is_exact = (codec->traits & TT_CODEC_CAST) != 0;
+        tt_text_add(why, "codec %s %s: leave out ef=%s", codec->name,
+                    is_exact ? "loses nothing" : "would let its residual grow without bound",
+                    value);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (is_tracked && (codec->traits & TT_CODEC_SUMMABLE) != 0) {
+        tt_text_add(why,
+                    "codec %s has no owners to keep the estimates of ef=21: use int8, or ef=on",
+                    codec->name);
         return TT_ERR_BAD_ARGUMENT;
     }
     spec->has_feedback = is_on;
+    spec->is_tracked = is_tracked;
     return TT_OK;
 }
 
@@ -198,7 +208,8 @@ void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES
     if (has_bits(codec)) {
         tt_text_add(&text, "bits=%u,", spec->bits);
     }
-    tt_text_add(&text, "ef=%s%s", spec->has_feedback ? "on" : "off",
+    const char *on = spec->is_tracked ? "21" : "on";
+    tt_text_add(&text, "ef=%s%s", spec->has_feedback ? on : "off",
                 spec->is_everywhere ? ",where=all" : "");
     TT_ASSERT(text.length < TT_CODEC_TEXT_BYTES);
     memcpy(text_out, text.bytes, text.length + 1);
@@ -206,7 +217,14 @@ void tt_codec_print(const tt_codec_spec *spec, char text_out[TT_CODEC_TEXT_BYTES
 
 /* ---- numbers ---- */
 
-enum { PACK_CODEC = 0xff, PACK_BITS = 8, PACK_BLOCK = 12, PACK_FEEDBACK = 16, PACK_WHERE = 17 };
+enum {
+    PACK_CODEC = 0xff,
+    PACK_BITS = 8,
+    PACK_BLOCK = 12,
+    PACK_FEEDBACK = 16,
+    PACK_WHERE = 17,
+    PACK_TRACKED = 18,
+};
 
 static uint32_t log2_of(uint32_t power)
 {
@@ -228,7 +246,7 @@ uint32_t tt_codec_pack(const tt_codec_spec *spec)
     TT_ASSERT(index < PACK_CODEC && spec->bits < 16);
     return (index + 1) | spec->bits << PACK_BITS | log2_of(spec->block) << PACK_BLOCK |
            (uint32_t)spec->has_feedback << PACK_FEEDBACK |
-           (uint32_t)spec->is_everywhere << PACK_WHERE;
+           (uint32_t)spec->is_everywhere << PACK_WHERE | (uint32_t)spec->is_tracked << PACK_TRACKED;
 }
 
 bool tt_codec_unpack(uint32_t number, tt_codec_spec *spec_out)
@@ -244,7 +262,8 @@ bool tt_codec_unpack(uint32_t number, tt_codec_spec *spec_out)
                                 .block = UINT32_C(1) << (number >> PACK_BLOCK & 15),
                                 .bits = number >> PACK_BITS & 15,
                                 .has_feedback = (number >> PACK_FEEDBACK & 1) != 0,
-                                .is_everywhere = (number >> PACK_WHERE & 1) != 0};
+                                .is_everywhere = (number >> PACK_WHERE & 1) != 0,
+                                .is_tracked = (number >> PACK_TRACKED & 1) != 0};
     tt_codec_print(&spec, text); /* what has no text is no spec */
     return tt_codec_parse(text, spec_out, &why) == TT_OK && tt_codec_pack(spec_out) == number;
 }

@@ -76,9 +76,11 @@ static bool read_role(const char *value, uint64_t *number_out)
     return read_either(value, "gradient", "any", number_out);
 }
 
-static bool read_switch(const char *value, uint64_t *number_out)
+static bool read_feedback(const char *value, uint64_t *number_out)
 {
-    return read_either(value, "off", "on", number_out);
+    const bool is_tracked = strcmp(value, "21") == 0;
+    *number_out = TT_RULE_EF21;
+    return is_tracked || read_either(value, "off", "on", number_out);
 }
 
 static bool read_where(const char *value, uint64_t *number_out)
@@ -125,7 +127,7 @@ static const rule_key keys[TT_RULE_KEY_COUNT] = {
                        dtype_holds},
     [TT_RULE_ROLE] = {"role", ONLY_IS, false, "gradient or any", read_role, role_holds},
     [TT_RULE_CODEC] = {"codec", ONLY_IS, false, "a codec such as int8", read_text, NULL},
-    [TT_RULE_EF] = {"ef", ONLY_IS, false, "on or off", read_switch, NULL},
+    [TT_RULE_EF] = {"ef", ONLY_IS, false, "on, off or 21", read_feedback, NULL},
     [TT_RULE_WHERE] = {"where", ONLY_IS, false, "across or all", read_where, NULL},
 };
 

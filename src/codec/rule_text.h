@@ -16,7 +16,7 @@
  *              dtype=f32      as kernel/dtype.h names them
  *              role=gradient  gradients alone, the default; any: all tensors
  *   setting    codec=TEXT     see rules.h
- *              ef=on          error feedback: on or off
+ *              ef=on          error feedback: on, off or 21
  *              where=across   across: between hosts; all: between all ranks
  *
  * Keys are a table (rule_text.c): another one is a line there. The parser itself knows only words:
@@ -64,8 +64,9 @@ typedef enum tt_rule_operator {
     TT_RULE_AT_LEAST,
 } tt_rule_operator;
 
-/* Values of role and where, in `number` of a term. */
+/* Values of role, ef and where, in `number` of a term. */
 enum { TT_RULE_GRADIENT, TT_RULE_ANY };
+typedef enum tt_rule_ef { TT_RULE_EF_OFF, TT_RULE_EF_ON, TT_RULE_EF21 } tt_rule_ef;
 typedef enum tt_rule_where { TT_RULE_ACROSS, TT_RULE_ALL } tt_rule_where;
 
 /* One word of a rule. */
@@ -73,7 +74,7 @@ typedef struct tt_rule_term {
     tt_rule_key key;
     tt_rule_operator comparison;
     const char *value; /* as it was written */
-    uint64_t number;   /* what the key made of it: elements, tt_dtype, 0 or 1; else 0 */
+    uint64_t number;   /* what the key made of it: elements, tt_dtype, one of these; else 0 */
 } tt_rule_term;
 
 /* One line. */

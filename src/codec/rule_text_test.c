@@ -214,7 +214,7 @@ static void test_errors_name_line_culprit_and_cure(void **state)
     expect_refusal("elements>=many codec=int8", WORDS("line 1", "elements", "\"many\"", "64K"));
     expect_refusal("dtype=f31 codec=int8", WORDS("line 1", "dtype", "\"f31\"", "bf16"));
     expect_refusal("role=all codec=int8", WORDS("line 1", "role", "\"all\"", "gradient or any"));
-    expect_refusal("ef=yes codec=int8", WORDS("ef", "\"yes\"", "on or off"));
+    expect_refusal("ef=yes codec=int8", WORDS("ef", "\"yes\"", "on, off or 21"));
     expect_refusal("where=here codec=int8", WORDS("where", "\"here\"", "across or all"));
     expect_refusal("codec= name=x", WORDS("codec does not accept \"\""));
     expect_refusal("codec=int8 codec=int4", WORDS("line 1", "codec is given twice"));

@@ -140,18 +140,45 @@ static tt_status read_phases(const char *text, tt_rule_choice *choice, tt_text *
 
 /* ef= of a rule, which has precedence over that of its codec. Beside others, none may stay as it
  * is: it has no error to feed back. */
-static tt_status set_feedback(tt_rule_choice *choice, bool is_on, tt_text *why)
+static tt_status set_feedback(tt_rule_choice *choice, tt_rule_ef feedback, tt_text *why)
 {
+    const bool is_on = feedback != TT_RULE_EF_OFF, is_tracked = feedback == TT_RULE_EF21;
     uint32_t exact_count = 0;
     for (uint32_t i = 0; i < choice->phase_count; i++) {
         tt_codec_spec *spec = &choice->phases[i].spec;
         const bool can_feed = (tt_codec_traits(spec) & TT_CODEC_CONTRACTION) != 0;
+        char text[TT_CODEC_TEXT_BYTES];
         spec->has_feedback = is_on && can_feed;
+        spec->is_tracked = is_tracked && can_feed;
         exact_count += can_feed ? 0 : 1;
+        tt_codec_print(spec, text);
+        if (tt_codec_parse(text, spec, why) != TT_OK) { /* it has no owners */
+            return TT_ERR_BAD_CONFIG;
+        }
     }
     if (is_on && exact_count == choice->phase_count) {
-        tt_text_add(why, "codec %s loses nothing: leave out ef=on",
-                    tt_codec_name(&choice->phases[0].spec));
+        tt_text_add(why, "codec %s loses nothing: leave out ef=%s",
+                    tt_codec_name(&choice->phases[0].spec), is_tracked ? "21" : "on");
+        return TT_ERR_BAD_CONFIG;
+    }
+    return TT_OK;
+}
+
+/* Residuals cannot become estimates, nor estimates residuals. */
+static tt_status check_feedback(const tt_rule_choice *choice, tt_text *why)
+{
+    const tt_codec_spec *on = NULL, *tracked = NULL;
+    TT_DEBUG_ASSERT(choice->phase_count > 0);
+    for (uint32_t i = 0; i < choice->phase_count; i++) {
+        const tt_codec_spec *spec = &choice->phases[i].spec;
+        tracked = spec->is_tracked ? spec : tracked;
+        on = spec->has_feedback && !spec->is_tracked ? spec : on;
+    }
+    if (on != NULL && tracked != NULL) {
+        tt_text_add(why,
+                    "codec %s keeps residuals (ef=on), codec %s estimates (ef=21); give both "
+                    "the same ef=, or one of them ef=off",
+                    tt_codec_name(on), tt_codec_name(tracked));
         return TT_ERR_BAD_CONFIG;
     }
     return TT_OK;
@@ -179,7 +206,8 @@ static tt_status read_codec(const char *text, tt_rule_choice *choice, tt_text *w
 tt_status tt_rule_choice_parse(const char *text, tt_rule_choice *choice_out, tt_text *why)
 {
     *choice_out = (tt_rule_choice){0};
-    return read_codec(text, choice_out, why);
+    TT_TRY(read_codec(text, choice_out, why));
+    return check_feedback(choice_out, why);
 }
 
 static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text *why)
@@ -201,7 +229,10 @@ static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text 
     if (where != NULL) {
         set_where(choice, (tt_rule_where)where->number);
     }
-    return feedback != NULL ? set_feedback(choice, feedback->number != 0, why) : TT_OK;
+    if (feedback != NULL) {
+        TT_TRY(set_feedback(choice, (tt_rule_ef)feedback->number, why));
+    }
+    return check_feedback(choice, why);
 }
 
 /* ---- life ---- */
@@ -225,7 +256,7 @@ static tt_status read_others(tt_rules *rules, const char *codec, tt_text *why)
     tt_rule_choice *choice = &rules->choices[rules->choice_count - 1];
     tt_text inner = {0};
     choice->index = (uint32_t)(rules->choice_count - 1);
-    if (read_codec(codec, choice, &inner) != TT_OK) {
+    if (read_codec(codec, choice, &inner) != TT_OK || check_feedback(choice, &inner) != TT_OK) {
         tt_text_add(why, "TUTTI_CODEC=");
         tt_text_add_words(why, codec, SHOWN_BYTES);
         tt_text_add(why, ": %s", inner.bytes);

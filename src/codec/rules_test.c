@@ -156,6 +156,29 @@ static void test_ef_of_a_rule_has_precedence(void **state)
     tt_rules_destroy(rules);
 }
 
+static void test_estimates_and_residuals_are_not_mixed(void **state)
+{
+    (void)state;
+    tt_rules *rules = make("name=a codec=none@0,int4:ef=21@5\n"
+                           "name=b codec=int8:ef=off@0,sign:ef=21@5\n"
+                           "name=c codec=int8@0,int4:ef=21@5 ef=21\n"
+                           "name=d codec=int8:ef=21 ef=on\n",
+                           "qsgd:ef=21");
+    assert_true(tt_rule_choice_at(find(rules, "a"), 5)->is_tracked);
+    assert_false(tt_rule_choice_at(find(rules, "b"), 0)->is_tracked);
+    assert_true(tt_rule_choice_at(find(rules, "b"), 5)->is_tracked);
+    assert_true(tt_rule_choice_at(find(rules, "c"), 0)->is_tracked); /* the rule's ef */
+    assert_true(tt_rule_choice_at(find(rules, "d"), 0)->has_feedback);
+    assert_false(tt_rule_choice_at(find(rules, "d"), 0)->is_tracked);
+    assert_true(tt_rule_choice_at(find(rules, "e"), 0)->is_tracked);
+    tt_rules_destroy(rules);
+    expect_refusal("codec=int8@0,int4:ef=21@5", "",
+                   WORDS("codec int8 keeps residuals (ef=on)", "int4 estimates (ef=21)", "ef=off"));
+    expect_refusal("", "int8:ef=21@0,sign@5", WORDS("TUTTI_CODEC=", "codec sign keeps residuals"));
+    expect_refusal("codec=int8sum ef=21", "", WORDS("line 1", "int8sum has no owners", "use int8"));
+    expect_refusal("codec=none ef=21", "", WORDS("none loses nothing", "leave out ef=21"));
+}
+
 static void test_every_registered_codec_can_be_chosen(void **state)
 {
     (void)state;
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_the_codec_for_others_is_for_gradients),
         cmocka_unit_test(test_steps_change_the_codec),
         cmocka_unit_test(test_ef_of_a_rule_has_precedence),
+        cmocka_unit_test(test_estimates_and_residuals_are_not_mixed),
         cmocka_unit_test(test_every_registered_codec_can_be_chosen),
         cmocka_unit_test(test_errors_name_source_line_culprit_and_cure),
         cmocka_unit_test(test_errors_about_steps),

@@ -19,6 +19,7 @@ typedef struct tt_codec_spec {
     uint32_t block;     /* elements that share a head, and are coded together */
     uint32_t bits;      /* of one element, where that can be chosen */
     bool has_feedback;  /* keeps a residual */
+    bool is_tracked;    /* EF21: keeps estimates in its place; implies has_feedback */
     bool is_everywhere; /* also between ranks of one host; else between hosts only */
 } tt_codec_spec;
 

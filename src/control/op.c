@@ -388,6 +388,10 @@ static void exec_failed(tt_op *op)
     const uint32_t member = op->exec.culprit;
     TT_DEBUG_ASSERT(status < 0);
     tt_text text = {0};
+    if (status == TT_ERR_MISMATCH && tt_feedback_is_astray(op, &text)) {
+        tt_agree_object(op, status, text.bytes);
+        return;
+    }
     if (status == TT_ERR_MISMATCH) {
         tt_agree_dispute(op);
         return;

@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sync.c - the machine's upcalls, and its beginning and end; see sync.h. */
+ * sync.c - the machine's upcalls, its sends, its beginning and end; see sync.h. */
 #include "sync/sync.h"
 
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/text.h"
-
-enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
-
-struct tt_sync {
-    tt_platform *platform;
-    tt_roles roles;
-    tt_machine inner;
-    tt_sync_listener listener;
-    uint32_t workers_left;
-    bool *is_gone; /* [workers + servers] */
-};
-
-static uint32_t process_count(const tt_sync *sync)
-{
-    return sync->roles.workers + sync->roles.servers;
-}
+#include "base/base.h"
+#include "sync/sync_internal.h"
 
 static bool is_server(const tt_sync *sync, uint32_t rank)
 {
-    TT_ASSERT(rank < process_count(sync));
+    TT_ASSERT(rank < tt_sync_processes(sync));
     return rank >= sync->roles.workers;
 }
 
@@ -36,28 +21,188 @@ static bool is_inner(const tt_sync *sync, uint32_t peer)
     return !is_server(sync, peer) && !is_server(sync, sync->roles.rank);
 }
 
+uint32_t tt_sync_keeper(const tt_sync *sync)
+{
+    uint32_t owner = 0;
+    while (owner + 1 < sync->split.owners && sync->is_gone[tt_split_rank(&sync->split, owner)]) {
+        owner++;
+    }
+    return owner;
+}
+
+void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank)
+{
+    const bool serves = is_server(sync, rank);
+    tt_text_add(text, "%s %u (rank %u)", serves ? "server" : "worker",
+                serves ? rank - sync->roles.workers : rank, rank);
+}
+
+/* ---- sends ---- */
+
+static const uint8_t nothing[1]; /* the payload of frames that have none */
+
+/* A frame to this rank itself. */
+static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
+{
+    const uint32_t self = sync->roles.rank;
+    payload = head->payload_bytes == 0 ? nothing : payload;
+    if (head->kind < TT_SYNC_OPENED) {
+        (void)tt_owner_frame(sync, self, head, payload);
+    } else {
+        (void)tt_worker_frame(sync, self, head, payload);
+    }
+}
+
+tt_status tt_sync_send(tt_sync *sync, tt_send *send, tt_head head, uint32_t payload_bytes)
+{
+    TT_ASSERT(send->peer < tt_sync_processes(sync) && head.kind >= TT_SYNC_KIND_FIRST);
+    head.epoch = sync->roles.epoch;
+    head.payload_bytes = payload_bytes;
+    if (send->peer == sync->roles.rank) {
+        deliver(sync, &head, send->payload);
+        return TT_OK;
+    }
+    if (sync->is_gone[send->peer]) {
+        return TT_ERR_PEER_DOWN;
+    }
+    send->head = &head;
+    return sync->platform->ops->send(sync->platform, send);
+}
+
+void tt_sync_signal(tt_sync *sync, uint32_t peer, tt_head head)
+{
+    tt_send send = {.peer = peer, .urgency = TT_URGENCY_CONTROL, .token = TT_TOKEN_NONE};
+    (void)tt_sync_send(sync, &send, head, 0); /* a failure is reported as the peer's */
+}
+
+bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *bytes,
+                       uint32_t byte_count)
+{
+    TT_ASSERT(byte_count <= TT_SYNC_TEXT_BYTES);
+    tt_send send = {.peer = peer, .urgency = TT_URGENCY_CONTROL, .payload = bytes};
+    if (peer == sync->roles.rank || sync->is_gone[peer]) {
+        (void)tt_sync_send(sync, &send, head, byte_count);
+        return true;
+    }
+    tt_sync_note *note = tt_platform_allocate(sync->platform, sizeof(*note));
+    if (note == NULL) {
+        return false;
+    }
+    *note = (tt_sync_note){.peer = peer, .token = TOKEN_SYNC | TOKEN_TEXT | ++sync->note_count};
+    memcpy(note->bytes, bytes, byte_count);
+    send.payload = note->bytes;
+    send.token = note->token;
+    if (tt_sync_send(sync, &send, head, byte_count) == TT_IN_PROGRESS) {
+        note->next = sync->notes;
+        sync->notes = note;
+    } else {
+        tt_platform_release(sync->platform, note, sizeof(*note));
+    }
+    return true;
+}
+
+static void note_sent(tt_sync *sync, uint64_t token)
+{
+    tt_sync_note **link = &sync->notes;
+    while (*link != NULL && (*link)->token != token) {
+        link = &(*link)->next;
+    }
+    tt_sync_note *note = *link;
+    TT_ASSERT(note != NULL); /* the driver reports each token once */
+    *link = note->next;
+    tt_platform_release(sync->platform, note, sizeof(*note));
+}
+
+/* Release those to a peer; UINT32_MAX: all. */
+static void recall_notes(tt_sync *sync, uint32_t peer)
+{
+    tt_sync_note **link = &sync->notes;
+    while (*link != NULL) {
+        tt_sync_note *note = *link;
+        if (peer != UINT32_MAX && note->peer != peer) {
+            link = &note->next;
+            continue;
+        }
+        *link = note->next;
+        sync->platform->ops->recall(sync->platform, note->peer, note->token);
+        tt_platform_release(sync->platform, note, sizeof(*note));
+    }
+}
+
+tt_status tt_sync_grow(tt_sync *sync, void ***array, uint32_t count, uint32_t *capacity_io)
+{
+    const uint32_t capacity = *capacity_io;
+    TT_ASSERT(count <= capacity);
+    if (count < capacity) {
+        return TT_OK;
+    }
+    const uint32_t larger = capacity > 0 ? 2 * capacity : 64;
+    void **grown = tt_platform_allocate(sync->platform, larger * sizeof(*grown));
+    if (grown == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    if (count > 0) {
+        memcpy(grown, *array, count * sizeof(*grown));
+    }
+    tt_platform_release(sync->platform, *array, capacity * sizeof(*grown));
+    *array = grown;
+    *capacity_io = larger;
+    return TT_OK;
+}
+
 /* ---- upcalls ---- */
+
+static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
+{
+    if (head->epoch != sync->roles.epoch || sync->is_gone[peer]) {
+        return NULL;
+    }
+    if (head->kind < TT_SYNC_OPENED) {
+        return is_server(sync, peer) ? NULL : tt_owner_frame(sync, peer, head, payload);
+    }
+    return is_server(sync, sync->roles.rank) ? NULL : tt_worker_frame(sync, peer, head, payload);
+}
 
 static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
 {
-    const tt_sync *sync = machine;
-    if (!is_inner(sync, peer)) {
-        return NULL;
+    tt_sync *sync = machine;
+    if (head->kind >= TT_SYNC_KIND_FIRST) {
+        sync->arriving[peer] = (tt_arriving){.part = NULL};
+        return own_frame(sync, peer, head, head->payload_bytes == 0 ? nothing : payload);
     }
-    return sync->inner.ops->frame(sync->inner.self, peer, head, payload);
+    return is_inner(sync, peer) ? sync->inner.ops->frame(sync->inner.self, peer, head, payload)
+                                : NULL;
 }
 
 static void on_payload(void *machine, uint32_t peer, const tt_head *head)
 {
-    const tt_sync *sync = machine;
-    TT_ASSERT(is_inner(sync, peer)); /* nothing else has a sink */
-    sync->inner.ops->payload(sync->inner.self, peer, head);
+    tt_sync *sync = machine;
+    const tt_arriving arriving = sync->arriving[peer];
+    if (head->kind < TT_SYNC_KIND_FIRST) {
+        TT_ASSERT(is_inner(sync, peer));
+        sync->inner.ops->payload(sync->inner.self, peer, head);
+        return;
+    }
+    sync->arriving[peer] = (tt_arriving){.part = NULL};
+    if (arriving.part != NULL) {
+        tt_owner_payload(sync, peer, head, arriving.part);
+    } else if (arriving.key != NULL) {
+        tt_worker_payload(sync, arriving.key, arriving.number);
+    }
 }
 
 static void on_sent(void *machine, uint64_t token)
 {
-    const tt_sync *sync = machine;
-    sync->inner.ops->sent(sync->inner.self, token);
+    tt_sync *sync = machine;
+    if (token == TT_TOKEN_NONE || (token & TOKEN_SYNC) == 0) {
+        sync->inner.ops->sent(sync->inner.self, token);
+    } else if ((token & TOKEN_TEXT) != 0) {
+        note_sent(sync, token);
+    } else if ((token & TOKEN_ANSWER) != 0) {
+        tt_owner_sent(sync, token);
+    } else {
+        tt_worker_sent(sync, token);
+    }
 }
 
 static void on_landed(void *machine, uint64_t token, tt_status status)
@@ -84,9 +229,8 @@ static void report_peer(const tt_sync *sync, uint32_t peer, tt_peer_event event,
                   [TT_PEER_DOWN] = {LEVEL_WARN, "is gone"},
                   [TT_PEER_REJECTS] = {LEVEL_WARN, "rejects this rank"}};
     tt_text text = {0};
-    tt_text_add(&text, is_server(sync, peer) ? "server %u (rank %u) %s" : "worker %u (rank %u) %s",
-                is_server(sync, peer) ? peer - sync->roles.workers : peer, peer,
-                events[event].words);
+    tt_sync_add_peer(sync, &text, peer);
+    tt_text_add(&text, " %s", events[event].words);
     if (event != TT_PEER_BACK && event != TT_PEER_LEFT) {
         tt_text_add(&text, " (%s)", why);
     }
@@ -94,17 +238,20 @@ static void report_peer(const tt_sync *sync, uint32_t peer, tt_peer_event event,
 }
 
 /* It has left or died, as far as this rank is concerned. */
-static void count_out(tt_sync *sync, uint32_t peer)
+static void take_out(tt_sync *sync, uint32_t peer, const char *why)
 {
     if (sync->is_gone[peer]) {
         return;
     }
     sync->is_gone[peer] = true;
-    if (is_server(sync, peer)) {
-        return;
+    recall_notes(sync, peer);
+    if (!is_server(sync, peer)) {
+        TT_ASSERT(sync->workers_left > 0);
+        sync->workers_left--;
+        tt_owner_worker_out(sync, peer, why);
     }
-    TT_ASSERT(sync->workers_left > 0);
-    sync->workers_left--;
+    tt_worker_peer_out(sync, peer, why != NULL ? why : "it has left");
+    sync->arriving[peer] = (tt_arriving){.part = NULL};
     if (sync->workers_left == 0 && sync->listener.deserted != NULL) {
         sync->listener.deserted(sync->listener.owner);
     }
@@ -113,21 +260,24 @@ static void count_out(tt_sync *sync, uint32_t peer)
 static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
 {
     tt_sync *sync = machine;
-    TT_ASSERT(peer < process_count(sync) && peer != sync->roles.rank);
-    if (event == TT_PEER_LEFT || event == TT_PEER_DOWN || event == TT_PEER_REJECTS) {
-        count_out(sync, peer);
-    }
+    TT_ASSERT(peer < tt_sync_processes(sync) && peer != sync->roles.rank);
     if (is_inner(sync, peer)) {
         sync->inner.ops->peer(sync->inner.self, peer, event, why);
     } else {
         report_peer(sync, peer, event, why);
     }
+    if (event == TT_PEER_LEFT) {
+        take_out(sync, peer, NULL);
+    } else if (event == TT_PEER_DOWN || event == TT_PEER_REJECTS) {
+        take_out(sync, peer, why);
+    }
 }
 
 static bool on_step(void *machine)
 {
-    const tt_sync *sync = machine;
-    return sync->inner.ops->step(sync->inner.self);
+    tt_sync *sync = machine;
+    const bool has_inner = sync->inner.ops->step(sync->inner.self);
+    return tt_owner_step(sync) || has_inner;
 }
 
 static const tt_machine_ops sync_machine = {
@@ -150,13 +300,47 @@ uint32_t tt_sync_workers_left(const tt_sync *sync)
     return sync->workers_left;
 }
 
+uint32_t tt_sync_pending(const tt_sync *sync)
+{
+    return sync->pending;
+}
+
 /* ---- life ---- */
+
+static void *take(void *user, size_t bytes)
+{
+    return tt_platform_allocate(user, bytes);
+}
+
+static void give(void *user, void *memory, size_t bytes)
+{
+    tt_platform_release(user, memory, bytes);
+}
+
+static bool part_before(const tt_heap_node *a, const tt_heap_node *b)
+{
+    const tt_owner_part *one = TT_CONTAINER_OF(a, tt_owner_part, due);
+    const tt_owner_part *other = TT_CONTAINER_OF(b, tt_owner_part, due);
+    return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
+}
+
+static tt_status make_tables(tt_sync *sync)
+{
+    const uint32_t processes = tt_sync_processes(sync);
+    sync->is_gone = tt_platform_allocate(sync->platform, processes * sizeof(*sync->is_gone));
+    sync->arriving = tt_platform_allocate(sync->platform, processes * sizeof(*sync->arriving));
+    sync->sources =
+        tt_platform_allocate(sync->platform, (sync->roles.workers + 1) * sizeof(*sync->sources));
+    return sync->is_gone != NULL && sync->arriving != NULL && sync->sources != NULL
+               ? TT_OK
+               : TT_ERR_NO_MEMORY;
+}
 
 tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machine inner,
                          const tt_sync_listener *listener, tt_sync **sync_out)
 {
     TT_ASSERT(roles->workers > 0 && roles->rank < roles->workers + roles->servers);
-    TT_ASSERT(listener->report != NULL);
+    TT_ASSERT(roles->workers < 1 << TOKEN_WORKER_BITS && listener->report != NULL);
     tt_sync *sync = tt_platform_allocate(platform, sizeof(*sync));
     if (sync == NULL) {
         return TT_ERR_NO_MEMORY;
@@ -165,11 +349,15 @@ tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machin
                       .roles = *roles,
                       .inner = inner,
                       .listener = *listener,
-                      .workers_left = roles->workers};
-    sync->is_gone = tt_platform_allocate(platform, process_count(sync) * sizeof(*sync->is_gone));
-    if (sync->is_gone == NULL) {
-        tt_platform_release(platform, sync, sizeof(*sync));
-        return TT_ERR_NO_MEMORY;
+                      .workers_left = roles->workers,
+                      .split = tt_split_make(roles->workers, roles->servers),
+                      .allocator = {.allocate = take, .release = give, .user = platform}};
+    sync->self = tt_split_number(&sync->split, roles->rank);
+    tt_heap_init(&sync->due, part_before, &sync->allocator);
+    const tt_status status = make_tables(sync);
+    if (status != TT_OK) {
+        tt_sync_destroy(sync);
+        return status;
     }
     *sync_out = sync;
     return TT_OK;
@@ -178,6 +366,17 @@ tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machin
 void tt_sync_destroy(tt_sync *sync)
 {
     tt_platform *platform = sync->platform;
-    tt_platform_release(platform, sync->is_gone, process_count(sync) * sizeof(*sync->is_gone));
+    const uint32_t processes = tt_sync_processes(sync);
+    TT_ASSERT(sync->pending == 0);
+    recall_notes(sync, UINT32_MAX);
+    tt_worker_release_all(sync);
+    tt_owner_release_all(sync);
+    tt_heap_fini(&sync->due);
+    tt_platform_release(platform, sync->parts, sync->part_capacity * sizeof(*sync->parts));
+    tt_platform_release(platform, sync->keys, sync->key_capacity * sizeof(*sync->keys));
+    tt_platform_release(platform, sync->is_gone, processes * sizeof(*sync->is_gone));
+    tt_platform_release(platform, sync->arriving, processes * sizeof(*sync->arriving));
+    tt_platform_release(platform, sync->sources,
+                        (sync->roles.workers + 1) * sizeof(*sync->sources));
     tt_platform_release(platform, sync, sizeof(*sync));
 }

@@ -6,12 +6,26 @@
  * their machine (control) is wrapped by this one, which takes the frames and peers that are not
  * control's and passes on the rest.
  *
+ * A store holds tensors in parts, each with an owner: a server or a worker (split.h). Workers push
+ * to it and pull from it. A policy (sync_policy.h) says when they may go on, an update (update.h)
+ * what a push does to the value.
+ *
  *  (1) Control never gets a frame or an event of a server: a server that dies breaks no collective.
  *  (2) A server's own machine of collectives has no peers at all.
+ *  (3) A push is applied exactly once, or not at all; a part is never read half updated.
+ *  (4) A worker's clock is the number of iterations it has completed. A pull at clock c with
+ *      staleness s sees every update of iterations below c - s, all of its own, and newer ones as
+ *      they are there.
+ *  (5) Bulk sums are added in the order of workers: bits do not depend on timing.
+ *  (6) A push always has its place: an owner has memory for one push of each worker and part from
+ *      the moment the tensor is added. So links always drain.
+ *  (7) Every request ends exactly once; after that nobody touches its buffers.
+ *  (8) A worker that has left or died counts no more, except under bulk: there a death fails the
+ *      store, and everyone's calls name the dead rank. A worker that is silent is waited for.
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.
  * Threads: one at a time (the baton's holder).
- * Memory:  from the platform's allocator.
+ * Memory:  from the platform's allocator; for a tensor when it is added, none after that.
  */
 #ifndef TUTTI_SYNC_SYNC_H
 #define TUTTI_SYNC_SYNC_H
@@ -20,6 +34,8 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/text.h"
+#include "kernel/dtype.h"
 #include "platform/platform.h"
 
 typedef struct tt_sync tt_sync;
@@ -43,6 +59,7 @@ typedef struct tt_sync_listener {
 /* `inner` gets what is not this machine's. All arguments are copied. */
 tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machine inner,
                          const tt_sync_listener *listener, tt_sync **sync_out);
+/* All requests must be over: see tt_sync_shut_down. */
 void tt_sync_destroy(tt_sync *sync);
 
 /* The upcalls for the driver, in place of inner's. */
@@ -50,5 +67,52 @@ tt_machine tt_sync_machine(tt_sync *sync);
 
 /* Workers that have neither left nor died. */
 uint32_t tt_sync_workers_left(const tt_sync *sync);
+
+/* ---- stores: for workers ---- */
+
+typedef enum tt_sync_verb {
+    TT_STORE_OPEN,      /* all workers, with the same settings, in the same order of stores */
+    TT_STORE_CLOSE,     /* all workers; the store is gone when it succeeds */
+    TT_STORE_ADD,       /* all workers; `input` of worker 0 is the first value (update sum: none) */
+    TT_STORE_PUSH,      /* ends when all owners have consumed it */
+    TT_STORE_PULL,      /* `output` gets the value */
+    TT_STORE_PUSH_PULL, /* both: the value with this push in it */
+    TT_STORE_CLOCK,     /* an iteration is over; ends when the next one may start */
+} tt_sync_verb;
+
+enum { TT_SYNC_ERROR_BYTES = 512, TT_SYNC_NAME_BYTES = 256 };
+
+/* One call of a worker. Requests on one tensor are served in the order of submission. The caller's
+ * memory, which must stay in place until `finished`. */
+typedef struct tt_sync_request {
+    tt_sync_verb verb;
+    uint32_t store;     /* OPEN: set to the number of the new store */
+    const char *policy; /* OPEN */
+    const char *update; /* OPEN */
+    const char *name;   /* of the tensor */
+    tt_dtype dtype;     /* ADD */
+    uint64_t count;     /* ADD: elements */
+    const void *input;
+    void *output; /* PUSH_PULL: may be the input */
+    int32_t urgency;
+    /* May be called from inside submit. */
+    void (*finished)(struct tt_sync_request *request);
+    void *owner;
+
+    tt_status status;
+    uint64_t clock; /* CLOCK: iterations that this worker has completed */
+    char error[TT_SYNC_ERROR_BYTES];
+
+    struct tt_sync_request *next; /* from here on sync's */
+    uint32_t open;                /* parts or owners that it waits for */
+    uint32_t lent;                /* sends that have its input */
+    bool is_first;                /* ADD: it sends first values now */
+} tt_sync_request;
+
+void tt_sync_submit(tt_sync *sync, tt_sync_request *request);
+/* End all requests with this status. */
+void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text);
+/* Requests that are not over. */
+uint32_t tt_sync_pending(const tt_sync *sync);
 
 #endif

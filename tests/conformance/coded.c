@@ -196,6 +196,9 @@ static void on_timer(void *machine)
         .residual_out = buffers->residual_out,
         .owner_residual = buffers->owner_residual,
         .owner_residual_out = buffers->owner_residual_out,
+        .estimate = buffers->estimate,
+        .estimate_out = buffers->estimate_out,
+        .stamp = buffers->stamp,
     };
     exec->flow = &self->flow;
     exec->members = self->job->members;

@@ -54,6 +54,9 @@ typedef struct coded_buffers {
     void *output; /* may be the input */
     const float *residual, *owner_residual;
     float *residual_out, *owner_residual_out;
+    const float *estimate; /* of the others' values of the own slice, negated (EF21) */
+    float *estimate_out;
+    uint64_t stamp;
     uint64_t uncoded; /* out */
 } coded_buffers;
 

@@ -74,8 +74,13 @@ void memory_make(memory *made, uint32_t size, const coded_call *call, uint64_t s
             .residual = has_feedback ? random_values(TT_F32, in_count, &random) : NULL,
             .owner_residual = has_owner ? random_values(TT_F32, slice_count, &random) : NULL};
         coded_buffers *both[2] = {&made->got[r], &made->wanted[r]};
+        const bool has_estimate = call->codec->is_tracked;
+        const float *estimate = has_estimate ? random_values(TT_F32, slice_count, &random) : NULL;
         for (int i = 0; i < 2; i++) {
             *both[i] = old;
+            both[i]->stamp = seed;
+            both[i]->estimate = estimate;
+            both[i]->estimate_out = has_estimate ? garbage(slice_count * sizeof(float)) : NULL;
             both[i]->output = garbage(out_bytes);
             both[i]->residual_out = has_feedback ? garbage(in_count * sizeof(float)) : NULL;
             both[i]->owner_residual_out = has_owner ? garbage(slice_count * sizeof(float)) : NULL;
@@ -90,12 +95,14 @@ void memory_drop(memory *made)
         free((void *)(uintptr_t)made->got[r].input);
         free((void *)(uintptr_t)made->got[r].residual);
         free((void *)(uintptr_t)made->got[r].owner_residual);
+        free((void *)(uintptr_t)made->got[r].estimate);
         for (int i = 0; i < 2; i++) {
             if (both[i]->output != both[i]->input) {
                 free(both[i]->output);
             }
             free(both[i]->residual_out);
             free(both[i]->owner_residual_out);
+            free(both[i]->estimate_out);
         }
     }
 }
@@ -115,23 +122,22 @@ void memory_check(const memory *made, const char *what)
         const size_t in_count = coded_input_count(call, made->size);
         uint64_t first;
         const size_t slice_count = coded_slice_count(call, made->size, r, &first);
-        const bool is_right =
-            is_same(got->output, wanted->output, out_bytes) &&
-            is_same(got->residual_out, wanted->residual_out, in_count * sizeof(float)) &&
-            is_same(got->owner_residual_out, wanted->owner_residual_out,
-                    slice_count * sizeof(float));
-        if (!is_right) {
+        const bool has_output = is_same(got->output, wanted->output, out_bytes);
+        const bool has_residual =
+            is_same(got->residual_out, wanted->residual_out, in_count * sizeof(float));
+        const bool has_owners = is_same(got->owner_residual_out, wanted->owner_residual_out,
+                                        slice_count * sizeof(float));
+        const bool has_estimate =
+            is_same(got->estimate_out, wanted->estimate_out, slice_count * sizeof(float));
+        if (!has_output || !has_residual || !has_owners || !has_estimate) {
             char text[TT_CODEC_TEXT_BYTES];
             tt_codec_print(call->codec, text);
             fail_msg("%s: %s %s %s, %u ranks, %u hosts, %llu elements: rank %u differs: output %d, "
-                     "residual %d, owner's %d",
+                     "residual %d, owner's %d, estimate %d",
                      what, text, tt_collective_name(call->collective), tt_dtype_name(call->dtype),
                      made->size, call->hosts != NULL ? call->hosts->host_count : made->size,
-                     (unsigned long long)call->count, r,
-                     is_same(got->output, wanted->output, out_bytes),
-                     is_same(got->residual_out, wanted->residual_out, in_count * sizeof(float)),
-                     is_same(got->owner_residual_out, wanted->owner_residual_out,
-                             slice_count * sizeof(float)));
+                     (unsigned long long)call->count, r, has_output, has_residual, has_owners,
+                     has_estimate);
         }
     }
 }

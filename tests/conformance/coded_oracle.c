@@ -2,6 +2,7 @@
  *
  * coded_oracle.c - the result of coded exchanges, one block after the other, from codec.h and plain
  * arithmetic. It computes owners and numbers of draws itself, independently of the library. */
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -157,7 +158,18 @@ static float contribution(const coded_call *call, const coded_buffers *buffers, 
                           uint64_t index)
 {
     const float scaled = value * call->prescale;
-    return buffers->residual != NULL ? scaled + buffers->residual[index] : scaled;
+    const bool has_residual = buffers->residual != NULL && !call->codec->is_tracked;
+    return has_residual ? scaled + buffers->residual[index] : scaled;
+}
+
+/* EF21: what a sender keeps is moved by what its owner decodes. */
+static void track(coded_buffers *buffers, const block *at, const float *decoded)
+{
+    for (uint64_t i = 0; i < at->count && buffers->residual_out != NULL; i++) {
+        const uint64_t index = at->first + i;
+        const float old = buffers->residual != NULL ? buffers->residual[index] : 0.0f;
+        buffers->residual_out[index] = isfinite(decoded[i]) ? old - decoded[i] : old;
+    }
 }
 
 /* What the owner gets of one rank's block: coded, unless the rank is the owner. */
@@ -179,7 +191,8 @@ static void receive(const coded_call *call, uint32_t rank, coded_buffers *all, c
         }
         return;
     }
-    const bool has_new = buffers->residual_out != NULL, has_old = buffers->residual != NULL;
+    const bool has_old = buffers->residual != NULL;
+    const bool has_new = buffers->residual_out != NULL && !call->codec->is_tracked;
     const tt_codec_source source = {.values = exact,
                                     .dtype = TT_F32,
                                     .factor = call->prescale,
@@ -193,6 +206,9 @@ static void receive(const coded_call *call, uint32_t rank, coded_buffers *all, c
         .values = values, .dtype = TT_F32, .factor = 1.0f, .count = at->count};
     buffers->uncoded += tt_codec_encode(call->codec, &source, wire);
     tt_codec_decode(call->codec, wire, &target);
+    if (call->codec->is_tracked) {
+        track(buffers, at, values);
+    }
 }
 
 static float finished(const coded_call *call, uint32_t size, float sum)
@@ -228,19 +244,63 @@ static void share(const coded_call *call, uint32_t size, coded_buffers *buffers,
     }
 }
 
-static void expect_block(const coded_call *call, uint32_t size, coded_buffers *buffers,
-                         const block *at)
+/* The g-th rank that gives the owner something. */
+static uint32_t giver(const coded_call *call, uint32_t g, const block *at)
 {
-    float sums[TT_CODEC_BLOCK_MAX] = {0}, values[TT_CODEC_BLOCK_MAX];
-    const bool has_rails = coded_has_rails(call);
-    const uint32_t giver_count = has_rails ? call->hosts->host_count : size;
+    return coded_has_rails(call)
+               ? coded_rank_at(call->hosts, g, coded_local(call->hosts, at->owner))
+               : g;
+}
+
+static void add_values(const coded_call *call, uint32_t giver_count, coded_buffers *buffers,
+                       const block *at, float *sums)
+{
+    float values[TT_CODEC_BLOCK_MAX];
     for (uint32_t g = 0; g < giver_count; g++) {
-        const uint32_t rank =
-            has_rails ? coded_rank_at(call->hosts, g, coded_local(call->hosts, at->owner)) : g;
-        receive(call, rank, buffers, at, values);
+        receive(call, giver(call, g, at), buffers, at, values);
         for (uint64_t i = 0; i < at->count; i++) {
             sums[i] += values[i];
         }
+    }
+}
+
+/* EF21: the owner's own values, and the estimates of all others, moved by what it receives. */
+static void add_estimates(const coded_call *call, uint32_t giver_count, coded_buffers *buffers,
+                          const block *at, float *sums)
+{
+    coded_buffers *owner = &buffers[at->owner];
+    float known[TT_CODEC_BLOCK_MAX], own[TT_CODEC_BLOCK_MAX], values[TT_CODEC_BLOCK_MAX];
+    for (uint64_t i = 0; i < at->count; i++) {
+        known[i] = owner->estimate != NULL ? owner->estimate[at->in_slice + i] : 0.0f;
+    }
+    for (uint32_t g = 0; g < giver_count; g++) {
+        const uint32_t rank = giver(call, g, at);
+        receive(call, rank, buffers, at, rank == at->owner ? own : values);
+        for (uint64_t i = 0; i < at->count && rank != at->owner; i++) {
+            if (isfinite(values[i])) {
+                known[i] -= values[i];
+            } else {
+                sums[i] = NAN;
+            }
+        }
+    }
+    for (uint64_t i = 0; i < at->count; i++) {
+        sums[i] += own[i] - known[i];
+        if (owner->estimate_out != NULL) {
+            owner->estimate_out[at->in_slice + i] = known[i];
+        }
+    }
+}
+
+static void expect_block(const coded_call *call, uint32_t size, coded_buffers *buffers,
+                         const block *at)
+{
+    float sums[TT_CODEC_BLOCK_MAX] = {0};
+    const uint32_t giver_count = coded_has_rails(call) ? call->hosts->host_count : size;
+    if (call->codec->is_tracked) {
+        add_estimates(call, giver_count, buffers, at, sums);
+    } else {
+        add_values(call, giver_count, buffers, at, sums);
     }
     for (uint64_t i = 0; i < at->count; i++) {
         sums[i] = finished(call, size, sums[i]);
@@ -269,6 +329,9 @@ static void expect_alone(const coded_call *call, coded_buffers *self)
         }
         if (self->owner_residual_out != NULL) {
             self->owner_residual_out[i] = 0.0f;
+        }
+        if (self->estimate_out != NULL) {
+            self->estimate_out[i] = 0.0f;
         }
     }
 }

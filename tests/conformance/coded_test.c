@@ -41,8 +41,15 @@ static const coded_hosts layouts[] = {
 
 /* ---- calls ---- */
 
-/* The index-th form of a codec: as it is, with small blocks, with the other setting of feedback;
- * false: there is none. */
+static bool can_track(const tt_codec *codec)
+{
+    return (codec->traits & (TT_CODEC_CONTRACTION | TT_CODEC_SUMMABLE)) == TT_CODEC_CONTRACTION;
+}
+
+enum { FORMS = 4 };
+
+/* The index-th form of a codec: as it is, with small blocks, with the other setting of feedback,
+ * with estimates; false: there is none. */
 static bool form_of(const tt_codec *codec, uint32_t index, tt_codec_spec *spec_out)
 {
     *spec_out = spec_of(codec->name);
@@ -53,6 +60,10 @@ static bool form_of(const tt_codec *codec, uint32_t index, tt_codec_spec *spec_o
     if (index == 2) {
         spec_out->has_feedback = !spec_out->has_feedback;
         return (codec->traits & TT_CODEC_CONTRACTION) != 0;
+    }
+    if (index == 3) {
+        spec_out->has_feedback = spec_out->is_tracked = true;
+        return can_track(codec);
     }
     return index == 0;
 }
@@ -123,7 +134,7 @@ static void test_every_codec_has_the_bits_of_the_oracle(void **state)
     uint64_t turn = 0;
     tt_codec_spec spec;
     for (size_t c = 0; tt_codec_at(c) != NULL; c++) {
-        for (uint32_t form = 0; form < 3; form++) {
+        for (uint32_t form = 0; form < FORMS; form++) {
             if (!form_of(tt_codec_at(c), form, &spec)) {
                 continue;
             }
@@ -178,7 +189,10 @@ static void test_every_codec_scatters_sums(void **state)
         for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
             for (uint32_t i = 0; i < 8; i++, turn++) {
                 static const uint64_t counts[] = {0, 1, 511, 700};
-                const tt_codec_spec spec = spec_of(tt_codec_at(c)->name);
+                tt_codec_spec spec = spec_of(tt_codec_at(c)->name);
+                if (i % 3 == 2 && can_track(tt_codec_at(c))) {
+                    spec.has_feedback = spec.is_tracked = true;
+                }
                 const uint64_t width = tt_dtype_bytes(dtypes[turn % 3]);
                 uint64_t offsets[CODED_RANKS_MAX + 1] = {0};
                 for (uint32_t r = 0; r < sizes[s]; r++) {
@@ -226,9 +240,10 @@ static void run_long(const coded_call *call, uint32_t size, uint64_t seed)
 static void test_long_vectors_have_the_same_bits_every_way(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"int8",     "qsgd",     "sign",
-                                        "bf16",     "majority", "int4:block=4096",
-                                        "terngrad", "int8sum",  "int8sum:block=4096"};
+    static const char *const texts[] = {"int8",       "qsgd",       "sign",
+                                        "bf16",       "majority",   "int4:block=4096",
+                                        "terngrad",   "int8sum",    "int8sum:block=4096",
+                                        "int8:ef=21", "sign:ef=21", "qsgd:ef=21,block=64"};
     for (size_t t = 0; t < TT_ARRAY_COUNT(texts); t++) {
         const tt_codec_spec spec = spec_of(texts[t]);
         coded_call call = {.codec = &spec,
@@ -303,14 +318,14 @@ static void run_in_place(const char *text, const coded_hosts *hosts, uint32_t si
 static void test_input_may_be_the_output(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"int8:block=64", "int8sum:block=64"};
-    for (uint64_t turn = 0; turn < 4; turn++) {
+    static const char *const texts[] = {"int8:block=64", "int8sum:block=64", "int8:ef=21,block=64"};
+    for (uint64_t turn = 0; turn < 6; turn++) {
         for (size_t s = 0; s < TT_ARRAY_COUNT(sizes); s++) {
-            run_in_place(texts[0], NULL, sizes[s], turn + s);
-            run_in_place(texts[1], NULL, sizes[s], turn + s);
+            run_in_place(texts[turn % 3], NULL, sizes[s], turn + s);
+            run_in_place(texts[(turn + 1) % 3], NULL, sizes[s], turn + s);
         }
         for (size_t i = 0; i < TT_ARRAY_COUNT(layouts); i++) {
-            run_in_place(texts[turn % 2], &layouts[i], layouts[i].size, turn + i);
+            run_in_place(texts[turn % 3], &layouts[i], layouts[i].size, turn + i);
         }
     }
 }
@@ -453,6 +468,7 @@ typedef struct damage {
     uint32_t from, to;
     uint32_t round;
     bool is_shorter;
+    uint32_t skipped; /* bytes before the first block */
     uint32_t done;
 } damage;
 
@@ -468,7 +484,7 @@ static void do_damage(void *user, uint32_t rank, uint32_t peer, tt_head *head, u
     if (what->is_shorter) {
         head->payload_bytes--;
     } else {
-        memcpy(payload, &negative, sizeof(negative)); /* the scale of the first block */
+        memcpy(payload + what->skipped, &negative, sizeof(negative)); /* the first block's scale */
     }
 }
 
@@ -550,6 +566,24 @@ static void test_bad_bytes_name_their_sender(void **state)
             across.is_shorter = true;
             check_damage(&spec, across, TT_ALLREDUCE);
         }
+    }
+}
+
+static void test_bad_bytes_behind_a_stamp_name_their_sender(void **state)
+{
+    (void)state;
+    const tt_codec_spec spec = spec_of("int8:ef=21,block=64");
+    for (uint32_t from = 0; from < 4; from++) {
+        damage what = {.from = from, .to = (from + 1) % 4, .round = 1, .skipped = TT_STAMP_BYTES};
+        check_damage(&spec, what, TT_ALLREDUCE);
+        check_damage(&spec, what, TT_REDUCESCATTER);
+        what.is_shorter = true;
+        check_damage(&spec, what, TT_ALLREDUCE);
+        const damage later = {.from = from, .to = (from + 1) % 4, .round = 3};
+        check_damage(&spec, later, TT_ALLREDUCE);
+        damage across = {.hosts = &layouts[0], .from = from, .to = (from + 2) % 4, .round = 3};
+        across.skipped = TT_STAMP_BYTES;
+        check_damage(&spec, across, TT_ALLREDUCE);
     }
 }
 
@@ -686,6 +720,7 @@ int main(void)
         cmocka_unit_test(test_input_may_be_the_output),
         cmocka_unit_test(test_nothing_is_lost_over_many_calls),
         cmocka_unit_test(test_bad_bytes_name_their_sender),
+        cmocka_unit_test(test_bad_bytes_behind_a_stamp_name_their_sender),
         cmocka_unit_test(test_bad_places_name_their_rank),
         cmocka_unit_test(test_divergence_reaches_all_ranks),
         cmocka_unit_test(test_finite_values_are_all_coded),

@@ -31,6 +31,7 @@ static bool parse(const char *text, tt_codec_spec *spec)
     TT_ASSERT(tt_codec_parse(printed, &again, &why) == TT_OK);
     TT_ASSERT(again.codec == spec->codec && again.block == spec->block);
     TT_ASSERT(again.bits == spec->bits && again.has_feedback == spec->has_feedback);
+    TT_ASSERT(again.is_tracked == spec->is_tracked);
     return true;
 }
 

@@ -16,7 +16,7 @@
 #include "kernel/hash64.h"
 #include "platform/sim.h"
 
-enum { SIZE = 2, HEAD_BYTES = 40, VERSION = 1, COUNT = 4, FIX_HEAD = 1, FIX_HASH = 2 };
+enum { SIZE = 2, HEAD_BYTES = 40, VERSION = 2, COUNT = 4, FIX_HEAD = 1, FIX_HASH = 2 };
 
 typedef struct saved {
     uint8_t *bytes;

@@ -38,6 +38,7 @@ static void check_spec(const tt_codec_spec *spec)
     TT_ASSERT(tt_codec_parse(printed, &again, &why) == TT_OK);
     TT_ASSERT(again.codec == spec->codec);
     TT_ASSERT(again.has_feedback == spec->has_feedback);
+    TT_ASSERT(again.is_tracked == spec->is_tracked);
 }
 
 /* One tensor by two rules of the same source. */

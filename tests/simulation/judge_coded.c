@@ -7,6 +7,7 @@
  *  (2) A call that fails, or sends its data as they are, leaves the residuals as they were; so does
  *      everything between two calls of a tensor.
  *  (3) Members count the same occurrences of a tensor.
+ *  (4) So it is with estimates, the residuals of EF21, and their stamps are equal on all members.
  *
  * What an op had and left is copied when its exchange ends, by a tracer: so the ops of ranks that
  * have joined are seen, too. One of these may still be open when the rank calls the tensor again;
@@ -37,7 +38,7 @@ struct coded_record {
     coded_hosts hosts; /* with rails */
     tt_codec_spec spec;
     tt_codec_draw draw;
-    copied input, owner;
+    copied input, owner, estimate;
 };
 
 /* ---- residuals ---- */
@@ -68,6 +69,7 @@ static coded_state state_of(const sim_rank_state *rank, const scenario_call *cal
     if (own != NULL) {
         state.input = hash_of(tt_kept_now(&own->input), own->input.count);
         state.owner = hash_of(tt_kept_now(&own->owner), own->owner.count);
+        state.estimate = hash_of(tt_kept_now(&own->estimate), own->estimate.count);
     }
     return state;
 }
@@ -129,6 +131,7 @@ static void on_took(void *owner, const tt_trace_event *event)
     if (own != NULL) {
         record->input = copy(coding->residual, coding->residual_out, own->input.count);
         record->owner = copy(coding->owner_residual, coding->owner_residual_out, own->owner.count);
+        record->estimate = copy(coding->estimate, coding->estimate_out, own->estimate.count);
     }
     rank->records = record;
     call_slot *slot = slot_of(event->request);
@@ -151,6 +154,7 @@ void coded_destroy(sim_rank_state *rank)
         rank->records = gone->next;
         free(gone->input.before);
         free(gone->owner.before);
+        free(gone->estimate.before);
         free(gone);
     }
 }
@@ -175,7 +179,7 @@ static bool input_may_change(const simulation *run)
 static bool is_same(const simulation *run, const coded_state *a, const coded_state *b)
 {
     return (a->input == b->input || input_may_change(run)) &&
-           (a->owner == b->owner || owner_may_change(run));
+           (a->owner == b->owner || owner_may_change(run)) && a->estimate == b->estimate;
 }
 
 void judge_coded_begin(call_slot *slot)
@@ -219,8 +223,11 @@ static coded_state state_after(const call_slot *slot)
     if (slot->request.status == TT_OK && slot->record != NULL) {
         const coded_record *record = slot->record;
         const copied *input = &record->input, *owner = &record->owner;
+        const copied *estimate = &record->estimate;
         after.input = input->count > 0 ? hash_of(input->after, input->count) : after.input;
         after.owner = owner->count > 0 ? hash_of(owner->after, owner->count) : after.owner;
+        after.estimate =
+            estimate->count > 0 ? hash_of(estimate->after, estimate->count) : after.estimate;
     }
     return after;
 }
@@ -333,6 +340,7 @@ static void judge_member(simulation *run, const call_slot *slot, const coded_cal
     }
     compare(run, slot, &slot->record->input, expected->residual_out, "its values");
     compare(run, slot, &slot->record->owner, expected->owner_residual_out, "its sums");
+    compare(run, slot, &slot->record->estimate, expected->estimate_out, "the others' values");
 }
 
 static void judge_members(simulation *run, const scenario_call *call, const coded_members *members)
@@ -351,7 +359,7 @@ static void judge_members(simulation *run, const scenario_call *call, const code
                             .draws = members->draws};
     const uint64_t inputs = coded_input_count(&sum, size);
     const uint64_t width = sizeof(double); /* more than any of the types */
-    uint8_t *memory = calloc(size, 4 * (inputs + 2) * width), *room = memory;
+    uint8_t *memory = calloc(size, 5 * (inputs + 2) * width), *room = memory;
     coded_buffers buffers[SCENARIO_SIZE_MAX];
     TT_ASSERT(memory != NULL);
     for (uint32_t m = 0; m < size; m++) {
@@ -371,6 +379,8 @@ static void judge_members(simulation *run, const scenario_call *call, const code
             memcpy(buffers[m].residual_out, buffers[m].residual, inputs * sizeof(float));
         }
         buffers[m].owner_residual_out = room_take(&room, inputs * width);
+        buffers[m].estimate = record->estimate.before;
+        buffers[m].estimate_out = room_take(&room, inputs * width);
     }
     coded_expect(&sum, size, buffers);
     run->result.coded_count++;
@@ -416,6 +426,11 @@ static void judge_occurrences(simulation *run, const scenario_call *call)
         const tt_feedback *own = feedback_of(&run->ranks[members[i]], call);
         const uint64_t a = first != NULL ? first->occurrences : 0;
         const uint64_t b = own != NULL ? own->occurrences : 0;
+        const bool has_acts = run->what->act_count > 0; /* a rank does none after its last call */
+        if (!has_acts && (first != NULL ? first->stamp : 0) != (own != NULL ? own->stamp : 0)) {
+            run_fault(run, "tensor %u of set %u: ranks %u and %u have different stamps",
+                      call->tensor, call->set, members[0], members[i]);
+        }
         if (a != b) {
             run_fault(run, "tensor %u of set %u: rank %u counts %llu calls, rank %u %llu",
                       call->tensor, call->set, members[0], (unsigned long long)a, members[i],
@@ -525,11 +540,12 @@ static void judge_act(sim_rank_state *rank, const scenario_act *act, const scena
                   rank->rank, call->tensor, act->kind == ACT_UNDO ? "commit" : "act");
     }
     *kept = now;
-    if (act->kind == ACT_COMMIT || resets || act->kind == ACT_RESUME) {
+    if (act->kind == ACT_COMMIT || resets || (act->kind == ACT_RESUME && call->is_named)) {
         *committed = now;
     }
     if (act->kind == ACT_UNIT) { /* these are multiplied, too */
-        committed->is_known = committed->input == 0 && committed->owner == 0;
+        committed->is_known =
+            committed->input == 0 && committed->owner == 0 && committed->estimate == 0;
     }
 }
 

@@ -13,7 +13,12 @@ trap 'rm -rf "$folder"' EXIT
 
 # Exit status 1 (a failed check) or 134 (a failed assertion): found; 2: there is no such bug.
 search() {
+    program=$simulate
     case $1 in
+    PUSH_* | PULL_* | CLOCK_*) # stores
+        program="$TEST_BIN/tutti-simulate_store-planted"
+        set -- "$1" "--seeds 1500"
+        ;;
     OTHER_USER_TAKEN)
         accept "$1"
         return
@@ -33,6 +38,7 @@ search() {
     RESIDUAL_* | OCCURRENCE_NOT_* | OWNER* | MERGE_*) # coded sums
         set -- "$1" "--named --first 10000000 --seeds 900"
         ;;
+    ESTIMATE_*) set -- "$1" "--named --first 11000000 --seeds 900" ;;
     SET_RELEASED_*) set -- "$1" "--first 4000000 --seeds 3000" ;;
     FLAT_* | PLACES_* | RECIPE_*) # calls that repeat
         set -- "$1" "--first 2000000 --seeds 600"
@@ -43,7 +49,7 @@ search() {
     for seeds in "${@:2}"; do
         # shellcheck disable=SC2086 # words
         [ "$status" -ne 0 ] ||
-            "$simulate" $seeds --failures 1 --bug "$1" >"$folder/$1" 2>&1 || status=$?
+            "$program" $seeds --failures 1 --bug "$1" >"$folder/$1" 2>&1 || status=$?
     done
     if [ "$status" -ne 1 ] && [ "$status" -ne 134 ]; then
         echo "$1 was not found (status $status)"
@@ -71,7 +77,8 @@ accept() {
 
 # Otherwise a broken build would find them all.
 if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 900 >/dev/null ||
-    ! "$simulate" --named --first 10000000 --seeds 300 >/dev/null; then
+    ! "$simulate" --named --first 10000000 --seeds 300 >/dev/null ||
+    ! "$simulate" --named --first 11000000 --seeds 300 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi

@@ -16,7 +16,7 @@ typedef struct simulation simulation;
 
 /* Hashes of a tensor's residuals on one rank; 0: there are none, or zeros. */
 typedef struct coded_state {
-    uint64_t input, owner;
+    uint64_t input, owner, estimate;
     bool is_known;
 } coded_state;
 

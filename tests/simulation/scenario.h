@@ -35,6 +35,7 @@ enum {
     SCENARIO_NESTS = 8000000,
     SCENARIO_PROGRAMS = 9000000, /* from this seed on calls have stages: scenario_programs.c */
     SCENARIO_CODED = 10000000,   /* from this seed on sums are coded: scenario_coded.c */
+    SCENARIO_TRACKED = 11000000, /* from this seed on error feedback is EF21 */
 };
 
 /* How one member's call differs from the others'. */

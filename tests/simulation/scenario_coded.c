@@ -9,6 +9,10 @@
  * joins, deadlines and cancels, after which a rank may have an op in flight that is no request of
  * it.
  *
+ * From SCENARIO_TRACKED on codecs with error feedback have estimates (ef=21). Then no rank joins or
+ * resets alone: such calls fail, as the tests of codecs check. Nor does a rank cancel, miss a
+ * deadline or lack memory, since others may count a call that it does not.
+ *
  * From a random stream of its own, and only in these seeds: other seeds keep their meaning. */
 #include <stdio.h>
 #include <string.h>
@@ -42,9 +46,19 @@ bool scenario_keeps_state(const scenario_call *call)
     return call->codec != NULL && call->codec->scheme.keeps_state;
 }
 
+/* Ranks that join cannot take part in calls with estimates. */
+static bool is_tracked_seed(const scenario *drawn)
+{
+    return drawn->seed >= SCENARIO_TRACKED && !drawn->has_joins;
+}
+
 /* ---- codecs ---- */
 
-static void draw_codec(tt_random *random, char *text, size_t bytes)
+typedef struct draw_limits {
+    bool keep_state, have_phases;
+} draw_limits;
+
+static void draw_codec(tt_random *random, bool is_tracked, char *text, size_t bytes)
 {
     static const char *const names[] = {"int8", "int8sum", "int4", "sign", "onebit", "e4m3",
                                         "e5m2", "natural", "qsgd", "fp16", "bf16"};
@@ -61,21 +75,25 @@ static void draw_codec(tt_random *random, char *text, size_t bytes)
         const char *own = feedback[below(random, TT_ARRAY_COUNT(feedback))];
         const char *where = one_in(random, 8) ? "across" : "all";
         const char *name = names[below(random, TT_ARRAY_COUNT(names))];
+        const bool has_owners = strcmp(name, "int8sum") != 0;
+        if (is_tracked && strcmp(own, ",ef=off") != 0) {
+            own = has_owners ? ",ef=21" : ",ef=off";
+        }
         (void)snprintf(text, bytes, "%s:where=%s%s%s", name, where, block, own);
         tt_text_clear(&why);
     } while (tt_codec_parse(text, &spec, &why) != TT_OK);
 }
 
-static void draw_scheme(tt_random *random, bool may_have_phases, char text[SCENARIO_CODEC_BYTES],
-                        tt_scheme *scheme)
+static void draw_scheme(tt_random *random, bool is_tracked, bool may_have_phases,
+                        char text[SCENARIO_CODEC_BYTES], tt_scheme *scheme)
 {
     char first[TT_CODEC_TEXT_BYTES], second[TT_CODEC_TEXT_BYTES];
     tt_rule_choice choice;
     tt_text why = {0};
-    draw_codec(random, first, sizeof(first));
+    draw_codec(random, is_tracked, first, sizeof(first));
     (void)snprintf(text, SCENARIO_CODEC_BYTES, "%s", first);
     if (may_have_phases && one_in(random, 3)) {
-        draw_codec(random, second, sizeof(second));
+        draw_codec(random, is_tracked, second, sizeof(second));
         const uint32_t at = 1 + below(random, 5);
         const bool begins_plain = one_in(random, 2);
         (void)snprintf(text, SCENARIO_CODEC_BYTES, "%s@0,%s@%u", begins_plain ? "none" : first,
@@ -87,15 +105,17 @@ static void draw_scheme(tt_random *random, bool may_have_phases, char text[SCENA
 }
 
 /* `other` keeps state if and only if the codec itself does, so that the call with it counts. */
-static void draw_tensor_codec(tt_random *random, bool may_keep_state, bool may_have_phases,
+static void draw_tensor_codec(const scenario *drawn, tt_random *random, draw_limits may,
                               scenario_codec *codec)
 {
     char text[SCENARIO_CODEC_BYTES];
+    const bool is_tracked = is_tracked_seed(drawn);
     do {
-        draw_scheme(random, may_keep_state && may_have_phases, codec->text, &codec->scheme);
-    } while (codec->scheme.keeps_state && !may_keep_state);
+        draw_scheme(random, is_tracked, may.keep_state && may.have_phases, codec->text,
+                    &codec->scheme);
+    } while (codec->scheme.keeps_state && !may.keep_state);
     do {
-        draw_scheme(random, codec->scheme.keeps_state, text, &codec->other);
+        draw_scheme(random, is_tracked, codec->scheme.keeps_state, text, &codec->other);
     } while (codec->other.keeps_state != codec->scheme.keeps_state ||
              codec->other.code == codec->scheme.code);
 }
@@ -179,7 +199,7 @@ static void code_named(scenario *drawn, tt_random *random)
             continue; /* plain */
         }
         draw_sum(drawn, random, &like);
-        draw_tensor_codec(random, true, may_have_phases, &drawn->codecs[t]);
+        draw_tensor_codec(drawn, random, (draw_limits){true, may_have_phases}, &drawn->codecs[t]);
         like.codec = &drawn->codecs[t];
         for (uint32_t i = t; i < drawn->call_count; i += drawn->tensor_count) {
             make_like(&drawn->calls[i], &like);
@@ -197,7 +217,7 @@ static void code_unnamed(scenario *drawn, tt_random *random)
         *like = (scenario_call){.set = below(random, drawn->set_count)};
         like->one.size = drawn->set_size[like->set];
         draw_sum(drawn, random, like);
-        draw_tensor_codec(random, may_keep_state, true, &drawn->codecs[i]);
+        draw_tensor_codec(drawn, random, (draw_limits){may_keep_state, true}, &drawn->codecs[i]);
         like->codec = &drawn->codecs[i];
         drawn->is_shuffled = drawn->is_shuffled && !scenario_keeps_state(like);
     }
@@ -236,6 +256,18 @@ static void drop_other_trouble(scenario *drawn)
         call->deadline_ns = 0;
         call->is_recalled = false;
         call->flaw = call->flaw == FLAW_CODEC ? FLAW_CODEC : FLAW_NONE;
+    }
+}
+
+/* No call ends otherwise on one rank than on others that live. */
+static void drop_lone_trouble(scenario *drawn)
+{
+    drawn->starve_after = 0;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        scenario_call *call = &drawn->calls[i];
+        call->deadline_ns = 0;
+        call->is_recalled = false;
+        call->flaw = call->flaw == FLAW_CANCEL ? FLAW_NONE : call->flaw;
     }
 }
 
@@ -303,7 +335,7 @@ static void draw_acts(scenario *drawn, tt_random *random)
     const uint32_t places = drawn->is_named ? drawn->steps_per_phase : drawn->call_count;
     const uint32_t drifter = below(random, drawn->size);
     uint32_t before = 0;
-    const bool may_drift = !has_groups(drawn);
+    const bool may_drift = !has_groups(drawn) && !is_tracked_seed(drawn);
     bool drifts = false;
     drop_other_trouble(drawn);
     while (drawn->act_count < SCENARIO_ACTS_MAX && before < places) {
@@ -336,6 +368,9 @@ void scenario_add_codecs(scenario *drawn)
     tt_random random;
     bool has_phases = false, has_flaws = false;
     tt_random_init(&random, drawn->seed, 100);
+    if (is_tracked_seed(drawn)) {
+        drop_lone_trouble(drawn);
+    }
     if (drawn->is_named) {
         code_named(drawn, &random);
     } else {

@@ -17,9 +17,10 @@ static uint64_t slot_bytes(const tt_plan *plan)
 
 enum { VALUES_PER_SEGMENT = 4 };
 
-/* A frame is the wire bytes of one piece. A block that is longer than a segment is sent whole. The
- * time of a lane follows from values, not from wire bytes: where a codec needs less than a quarter
- * of the values' bytes, frames are shorter than a segment, so that coding overlaps with the wire.
+/* A frame is the wire bytes of one piece; of EF21 it may be longer by a stamp. A block that is
+ * longer than a segment is sent whole. The time of a lane follows from values, not from wire bytes:
+ * where a codec needs less than a quarter of the values' bytes, frames are shorter than a segment,
+ * so that coding overlaps with the wire.
  */
 void tt_coded_plan(const tt_problem *problem, uint64_t segment, tt_plan *plan_out)
 {
@@ -38,7 +39,7 @@ void tt_coded_plan(const tt_problem *problem, uint64_t segment, tt_plan *plan_ou
         .lane_bytes = piece * problem->element_bytes,
         .fan = problem->size,
         .partner_max = problem->size,
-        .frame_bytes = (uint32_t)tt_codec_wire_bytes(codec, tt_min_u64(longest, piece)),
+        .frame_bytes = (uint32_t)tt_given_bytes(problem, tt_min_u64(longest, piece)),
     };
     plan_out->scratch_bytes = slots * slot_bytes(plan_out);
 }
@@ -59,7 +60,8 @@ bool tt_coded_exchange_move(const tt_problem *problem, const tt_plan *plan, tt_c
     const uint32_t peer = tt_rail_member(problem, position);
     const tt_owned piece =
         tt_owned_piece(problem, plan, at.lane, is_send != is_result ? peer : problem->self);
-    move_out->bytes = tt_codec_wire_bytes(problem->codec, piece.count);
+    move_out->bytes = is_result ? tt_codec_wire_bytes(problem->codec, piece.count)
+                                : tt_given_bytes(problem, piece.count);
     TT_ASSERT(move_out->bytes <= plan->frame_bytes); /* it fits into its slot */
     move_out->kind = is_send ? TT_MOVE_SEND : TT_MOVE_STORE;
     move_out->peer = peer;

@@ -13,6 +13,7 @@
  *   3 send  the coded result to all others
  *   4 work  decode their results
  *
+ * With estimates (EF21) a stamp precedes the pieces in round 1.
  * A reducescatter ends after round 2, with the sum itself. A single rank has round 2 alone.
  */
 #include "aggregate/coding.h"

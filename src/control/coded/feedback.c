@@ -75,13 +75,38 @@ tt_feedback *tt_feedback_of(tt_control *control, uint32_t set, const char *name,
     return made;
 }
 
+void tt_feedback_clear(tt_control *control, tt_feedback *own)
+{
+    TT_ASSERT(!own->is_busy);
+    tt_kept_clear(&own->input, control->platform);
+    tt_kept_clear(&own->owner, control->platform);
+    tt_kept_clear(&own->estimate, control->platform);
+    own->stamp = own->stamp_last = 0;
+    own->form = FORM_RESIDUAL;
+}
+
+void tt_feedback_commit(tt_feedback *own)
+{
+    tt_kept_commit(&own->input);
+    tt_kept_commit(&own->owner);
+    tt_kept_commit(&own->estimate);
+    own->stamp_last = own->stamp;
+}
+
+void tt_feedback_undo(tt_feedback *own)
+{
+    tt_kept_undo(&own->input);
+    tt_kept_undo(&own->owner);
+    tt_kept_undo(&own->estimate);
+    own->stamp = own->stamp_last;
+}
+
 static void record_release(tt_control *control, tt_feedback **link)
 {
     tt_feedback *gone = *link;
     TT_ASSERT(!gone->is_busy && control->feedbacks.count > 0);
     *link = gone->next;
-    tt_kept_clear(&gone->input, control->platform);
-    tt_kept_clear(&gone->owner, control->platform);
+    tt_feedback_clear(control, gone);
     tt_platform_release(control->platform, gone, record_bytes(gone->name));
     control->feedbacks.count--;
 }
@@ -253,6 +278,47 @@ static tt_status keep_owner(tt_op *op, tt_feedback *own)
     return TT_OK;
 }
 
+/* So is the sum of estimates, also of a reducescatter. */
+static tt_status keep_estimate(tt_op *op, tt_feedback *own)
+{
+    const tt_problem *problem = problem_of(op);
+    const uint64_t count = tt_coding_estimated(problem);
+    const uint64_t first = count > 0 ? tt_owned_slice(problem, problem->self).first : 0;
+    own->has_estimate = count > 0;
+    if (own->form == FORM_RESIDUAL) {
+        return TT_OK;
+    }
+    TT_TRY(keep(op->control, &own->estimate, count));
+    if (own->estimate_first != first && !tt_kept_is_zero(&own->estimate)) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    own->estimate_first = first;
+    return TT_OK;
+}
+
+/* Is what is kept of the form that the op has? Zeros become so. */
+static tt_status keep_form(const tt_op *op, tt_feedback *own, tt_text *text)
+{
+    const tt_problem *problem = problem_of(op);
+    const tt_feedback_form tracked =
+        tt_coding_has_rails(problem) ? FORM_ESTIMATE_RAILS : FORM_ESTIMATE;
+    const tt_feedback_form form = problem->codec->is_tracked ? tracked : FORM_RESIDUAL;
+    if (own->form == form) {
+        return TT_OK;
+    }
+    if (tt_kept_is_zero(&own->input) && tt_kept_is_zero(&own->estimate)) {
+        own->form = form;
+        return TT_OK;
+    }
+    tt_text_add(text, "what is kept of tensor ");
+    tt_text_add_quoted(text, own->name, TT_NAME_BYTES);
+    tt_text_add(text, " is %s; tutti_codec_reset drops it",
+                own->form == FORM_RESIDUAL ? "the residual of ef=on"
+                : form == FORM_RESIDUAL    ? "the estimate of ef=21"
+                                           : "the estimate of a codec with another where=");
+    return TT_ERR_BAD_ARGUMENT;
+}
+
 /* On rails a run writes the residuals of its own rail alone. Those of other elements, of earlier
  * calls with another codec, stay. */
 static void keep_others(const tt_op *op, tt_feedback *own)
@@ -270,12 +336,17 @@ static tt_status residuals_begin(tt_op *op, tt_feedback *own, tt_text *text)
     tt_control *control = op->control;
     tt_request *request = op->request;
     const uint64_t count = tt_request_input_count(request, op->self, op->size);
+    TT_TRY(keep_form(op, own, text));
     tt_status status = keep(control, &own->input, count);
     if (status == TT_OK) {
         status = keep_owner(op, own);
     }
+    if (status == TT_OK) {
+        status = keep_estimate(op, own);
+    }
     if (status == TT_ERR_BAD_ARGUMENT) {
-        tt_text_add(text, "the residual of tensor ");
+        tt_text_add(text, "the %s of tensor ",
+                    own->form == FORM_RESIDUAL ? "residual" : "estimate");
         tt_text_add_quoted(text, own->name, TT_NAME_BYTES);
         if (own->input.count != count) {
             tt_text_add(text, " has %llu elements, the call %llu; tutti_codec_reset drops it",
@@ -290,6 +361,7 @@ static tt_status residuals_begin(tt_op *op, tt_feedback *own, tt_text *text)
     TT_TRY(status);
     TT_TRY(tt_kept_begin(&own->input, control->platform));
     TT_TRY(tt_kept_begin(&own->owner, control->platform));
+    TT_TRY(tt_kept_begin(&own->estimate, control->platform));
     keep_others(op, own);
     return TT_OK;
 }
@@ -307,6 +379,29 @@ static void residuals_use(tt_op *op, tt_coded_run *run, tt_feedback *own)
     run->coding.residual_out = is_sender ? tt_kept_next(&own->input) : NULL;
     run->coding.owner_residual = own->has_owned ? tt_kept_now(&own->owner) : NULL;
     run->coding.owner_residual_out = own->has_owned ? tt_kept_next(&own->owner) : NULL;
+    run->coding.estimate = own->has_estimate ? tt_kept_now(&own->estimate) : NULL;
+    run->coding.estimate_out = own->has_estimate ? tt_kept_next(&own->estimate) : NULL;
+    run->coding.stamp = own->stamp;
+    own->stamp_next = own->form != FORM_RESIDUAL
+                          ? tt_hash64_mix(own->stamp, op->sequence) | 1 /* not 0 */
+                          : own->stamp;
+}
+
+/* Sender and owner move their estimates together, so that no rank can leave them out. */
+static tt_status refuse_absent(const tt_op *op, const tt_feedback *own, tt_text *text)
+{
+    if (op->request->is_identity) {
+        tt_text_add(text, "a rank that has joined contributes no more to the estimates of ef=21; "
+                          "use ef=on beside tutti_join");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (own->is_busy) {
+        tt_text_add(text, "a call that this rank joined has not released the state of tensor ");
+        tt_text_add_quoted(text, own->name, TT_NAME_BYTES);
+        tt_text_add(text, ", which ef=21 needs; use ef=on beside tutti_join");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return TT_OK;
 }
 
 static tt_codec_draw draw_of(const tt_op *op, const tt_feedback *own)
@@ -337,8 +432,12 @@ tt_status tt_feedback_prepare(tt_op *op, tt_text *text)
                            : NULL;
     *run =
         (tt_coded_run){.coding.draw = draw_of(op, own), .coding.factor = (float)request->prescale};
-    if (own == NULL || !program->codec->has_feedback || own->is_busy ||
-        tt_copied_fits(problem_of(op))) {
+    if (own == NULL || !program->codec->has_feedback || tt_copied_fits(problem_of(op))) {
+        return TT_OK;
+    }
+    if (program->codec->is_tracked) {
+        TT_TRY(refuse_absent(op, own, text));
+    } else if (own->is_busy) {
         return TT_OK;
     }
     TT_TRY(residuals_begin(op, own, text));
@@ -365,6 +464,9 @@ static void conclude(const tt_control *control, tt_feedback *own, tt_status stat
 {
     TT_ASSERT(own->is_busy && !own->is_grouped);
     own->is_busy = false;
+    if (TT_PLANT(ESTIMATE_KEPT_AFTER_FAILURE) && status != TT_OK && own->has_estimate) {
+        tt_kept_turn(&own->estimate);
+    }
     if (status != TT_OK || own->is_undone) {
         return;
     }
@@ -374,10 +476,30 @@ static void conclude(const tt_control *control, tt_feedback *own, tt_status stat
     if (own->has_owned) {
         tt_kept_turn(&own->owner);
     }
-    if (!control->feedbacks.has_steps) {
-        tt_kept_commit(&own->input);
-        tt_kept_commit(&own->owner);
+    if (own->has_estimate) {
+        tt_kept_turn(&own->estimate);
     }
+    own->stamp = own->stamp_next;
+    if (!control->feedbacks.has_steps) {
+        tt_feedback_commit(own);
+    }
+}
+
+bool tt_feedback_is_astray(const tt_op *op, tt_text *text)
+{
+    const tt_coding *coding = op->exec.coding;
+    TT_DEBUG_ASSERT(op->exec.status == TT_ERR_MISMATCH);
+    if ((op->recipe->traits & TRAIT_CODED) == 0 || coding == NULL || !coding->is_astray) {
+        return false;
+    }
+    tt_text_add(text, "rank %u and rank %u keep different estimates", op->members[op->exec.culprit],
+                op->control->world.rank);
+    if (op->request->name != NULL) {
+        tt_text_add(text, " of tensor ");
+        tt_text_add_quoted(text, op->request->name, TT_NAME_BYTES);
+    }
+    tt_text_add(text, " (ef=21); call tutti_codec_reset on all ranks");
+    return true;
 }
 
 void tt_feedback_settle(tt_op *op, tt_status status)
@@ -388,6 +510,7 @@ void tt_feedback_settle(tt_op *op, tt_status status)
     tt_coded_run *run = TT_CONTAINER_OF(op->exec.coding, tt_coded_run, coding);
     tt_feedback *own = run->feedback;
     run->feedback = NULL;
+    run->coding.is_astray = false;
     if (own != NULL && TT_PLANT(OCCURRENCE_NOT_COUNTED) && status < 0) {
         own->occurrences--;
     }

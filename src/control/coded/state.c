@@ -5,9 +5,10 @@
  * Saved bytes, in the byte order of the host (little-endian everywhere Tutti runs):
  *
  *   "TUTTI-EF" | u32 version | u32 rank | u32 ranks | u32 zero | f64 unit | u64 records | records
- *   a record: u32 set, u32 length of the name, u64 occurrences, u64 and u64 number of floats, u64
- * first sum, the name, zeros up to a multiple of 8, floats of the values, floats of the sums u64
- * hash of all before it
+ *   a record: u32 set, u32 length of the name, u64 occurrences, u64 number of floats of the values,
+ *     of the sums and of the estimates, u64 first sum, u64 first estimate, u64 stamp, u64 form; the
+ *     name, zeros up to a multiple of 8; floats of the values, of the sums, of the estimates
+ *   u64 hash of all before it
  */
 #include "control/coded/state.h"
 
@@ -28,13 +29,14 @@ typedef struct state_head {
 
 typedef struct state_record {
     uint32_t set, name_bytes;
-    uint64_t occurrences, input_count, owner_count, owner_first;
+    uint64_t occurrences, input_count, owner_count, estimate_count;
+    uint64_t owner_first, estimate_first, stamp, form;
 } state_record;
 
-_Static_assert(sizeof(state_head) == 40 && sizeof(state_record) == 40,
+_Static_assert(sizeof(state_head) == 40 && sizeof(state_record) == 72,
                "they are saved as they are");
 
-enum { STATE_VERSION = 1, STATE_ALIGN = 8 };
+enum { STATE_VERSION = 2, STATE_ALIGN = 8 };
 
 static const char MAGIC[8] = {'T', 'U', 'T', 'T', 'I', '-', 'E', 'F'};
 
@@ -76,8 +78,7 @@ void tt_control_codec_commit(tt_control *control)
     control->feedbacks.has_steps = true;
     for (tt_feedback *one = record_next(control, NULL); one != NULL;
          one = record_next(control, one)) {
-        tt_kept_commit(&one->input);
-        tt_kept_commit(&one->owner);
+        tt_feedback_commit(one);
     }
 }
 
@@ -85,8 +86,7 @@ void tt_control_codec_undo(tt_control *control)
 {
     for (tt_feedback *one = record_next(control, NULL); one != NULL;
          one = record_next(control, one)) {
-        tt_kept_undo(&one->input);
-        tt_kept_undo(&one->owner);
+        tt_feedback_undo(one);
         one->is_undone = one->is_busy;
     }
 }
@@ -95,9 +95,7 @@ void tt_control_codec_undo(tt_control *control)
 
 static void forget(tt_control *control, tt_feedback *one)
 {
-    TT_ASSERT(!one->is_busy);
-    tt_kept_clear(&one->input, control->platform);
-    tt_kept_clear(&one->owner, control->platform);
+    tt_feedback_clear(control, one);
     one->occurrences = 0;
 }
 
@@ -119,6 +117,25 @@ tt_status tt_control_codec_reset(tt_control *control, uint32_t set, const char *
     return TT_OK;
 }
 
+/* All ranks must be in the same unit: it is part of the stamp, unless there is nothing to scale. */
+static uint64_t stamp_in(uint64_t stamp, double unit)
+{
+    uint64_t bits;
+    memcpy(&bits, &unit, sizeof(bits));
+    return stamp != 0 ? tt_hash64_mix(stamp, bits) | 1 : 0;
+}
+
+static void scale(tt_feedback *one, double last, double unit)
+{
+    const float factor = (float)(unit / last);
+    TT_DEBUG_ASSERT(!one->is_busy);
+    tt_kept_scale(&one->input, factor);
+    tt_kept_scale(&one->owner, factor);
+    tt_kept_scale(&one->estimate, factor);
+    one->stamp = stamp_in(one->stamp, unit);
+    one->stamp_last = stamp_in(one->stamp_last, unit);
+}
+
 tt_status tt_control_codec_unit(tt_control *control, double unit, tt_text *text)
 {
     const double last = control->feedbacks.unit > 0.0 ? control->feedbacks.unit : 1.0;
@@ -129,8 +146,7 @@ tt_status tt_control_codec_unit(tt_control *control, double unit, tt_text *text)
     TT_TRY(refuse_busy(control, text));
     for (tt_feedback *one = record_next(control, NULL); one != NULL && unit != last;
          one = record_next(control, one)) {
-        tt_kept_scale(&one->input, (float)(unit / last));
-        tt_kept_scale(&one->owner, (float)(unit / last));
+        scale(one, last, unit);
     }
     control->feedbacks.unit = unit;
     return TT_OK;
@@ -141,7 +157,8 @@ uint64_t tt_control_codec_bytes(const tt_control *control)
     uint64_t bytes = 0;
     for (const tt_feedback *one = record_next(control, NULL); one != NULL;
          one = record_next(control, one)) {
-        bytes += tt_kept_bytes(&one->input) + tt_kept_bytes(&one->owner);
+        bytes +=
+            tt_kept_bytes(&one->input) + tt_kept_bytes(&one->owner) + tt_kept_bytes(&one->estimate);
     }
     return bytes;
 }
@@ -151,7 +168,8 @@ double tt_control_codec_norm(const tt_control *control)
     double sum = 0.0;
     for (const tt_feedback *one = record_next(control, NULL); one != NULL;
          one = record_next(control, one)) {
-        sum += tt_kept_squares(&one->input) + tt_kept_squares(&one->owner);
+        sum += one->form == FORM_RESIDUAL ? tt_kept_squares(&one->input) : 0.0;
+        sum += tt_kept_squares(&one->owner);
     }
     return sqrt(sum);
 }
@@ -180,13 +198,17 @@ static state_record record_of(const tt_feedback *one)
                           .occurrences = one->occurrences,
                           .input_count = one->input.count,
                           .owner_count = one->owner.count,
-                          .owner_first = one->owner_first};
+                          .estimate_count = one->estimate.count,
+                          .owner_first = one->owner_first,
+                          .estimate_first = one->estimate_first,
+                          .stamp = one->stamp,
+                          .form = one->form};
 }
 
 static uint64_t record_room(const state_record *record)
 {
     return sizeof(*record) + name_room(record->name_bytes) + floats_room(record->input_count) +
-           floats_room(record->owner_count);
+           floats_room(record->owner_count) + floats_room(record->estimate_count);
 }
 
 /* Bytes behind which the room is zero. */
@@ -199,14 +221,19 @@ static uint8_t *put(uint8_t *at, const void *source, uint64_t bytes, uint64_t ro
     return at + room;
 }
 
+static uint8_t *put_floats(uint8_t *at, const tt_kept *kept)
+{
+    return put(at, tt_kept_now(kept), kept->count * sizeof(float), floats_room(kept->count));
+}
+
 static uint8_t *record_write(const tt_feedback *one, uint8_t *at)
 {
     const state_record record = record_of(one);
-    const uint64_t inputs = record.input_count, owners = record.owner_count;
     at = put(at, &record, sizeof(record), sizeof(record));
     at = put(at, one->name, record.name_bytes, name_room(record.name_bytes));
-    at = put(at, tt_kept_now(&one->input), inputs * sizeof(float), floats_room(inputs));
-    return put(at, tt_kept_now(&one->owner), owners * sizeof(float), floats_room(owners));
+    at = put_floats(at, &one->input);
+    at = put_floats(at, &one->owner);
+    return put_floats(at, &one->estimate);
 }
 
 tt_status tt_control_codec_save(const tt_control *control, void *bytes, size_t capacity,
@@ -264,7 +291,7 @@ static const uint8_t *get(reader *from, uint64_t bytes)
 typedef struct loaded {
     state_record record;
     char name[TT_NAME_BYTES];
-    const uint8_t *inputs, *owners; /* floats, which may lie at any address */
+    const uint8_t *inputs, *owners, *estimates; /* floats, which may lie at any address */
 } loaded;
 
 static bool record_read(reader *from, loaded *one)
@@ -276,13 +303,15 @@ static bool record_read(reader *from, loaded *one)
     memcpy(&one->record, bytes, sizeof(one->record));
     const state_record *record = &one->record;
     if (record->name_bytes == 0 || record->name_bytes >= TT_NAME_BYTES ||
-        record->input_count >= FLOATS_MAX || record->owner_count >= FLOATS_MAX) {
+        record->input_count >= FLOATS_MAX || record->owner_count >= FLOATS_MAX ||
+        record->estimate_count >= FLOATS_MAX || record->form >= FORM_COUNT) {
         return false;
     }
     const uint8_t *name = get(from, name_room(record->name_bytes));
     one->inputs = get(from, floats_room(record->input_count));
     one->owners = get(from, floats_room(record->owner_count));
-    if (name == NULL || one->inputs == NULL || one->owners == NULL) {
+    one->estimates = get(from, floats_room(record->estimate_count));
+    if (name == NULL || one->inputs == NULL || one->owners == NULL || one->estimates == NULL) {
         return false;
     }
     memcpy(one->name, name, record->name_bytes);
@@ -354,8 +383,8 @@ static tt_status fit_check(const tt_control *control, const loaded *one, tt_text
 typedef struct ready {
     struct ready *next;
     tt_feedback *own;
-    uint64_t occurrences, owner_first;
-    tt_kept input, owner;
+    state_record record;
+    tt_kept input, owner, estimate;
 } ready;
 
 static tt_status kept_fill(tt_control *control, tt_kept *kept, const uint8_t *floats,
@@ -376,14 +405,14 @@ static tt_status make_ready(tt_control *control, const loaded *one, ready **list
     }
     made->next = *list;
     *list = made;
-    made->occurrences = one->record.occurrences;
-    made->owner_first = one->record.owner_first;
+    made->record = one->record;
     made->own = tt_feedback_of(control, one->record.set, one->name, 0);
     if (made->own == NULL) {
         return TT_ERR_NO_MEMORY;
     }
     TT_TRY(kept_fill(control, &made->input, one->inputs, one->record.input_count));
-    return kept_fill(control, &made->owner, one->owners, one->record.owner_count);
+    TT_TRY(kept_fill(control, &made->owner, one->owners, one->record.owner_count));
+    return kept_fill(control, &made->estimate, one->estimates, one->record.estimate_count);
 }
 
 /* Replace the state of a tensor. */
@@ -391,14 +420,19 @@ static void take(ready *made)
 {
     tt_feedback *own = made->own;
     TT_ASSERT(!own->is_busy);
-    const tt_kept input = own->input, owner = own->owner;
+    const tt_kept input = own->input, owner = own->owner, estimate = own->estimate;
     own->input = made->input;
     own->owner = made->owner;
-    own->owner_first = made->owner_first;
+    own->estimate = made->estimate;
+    own->owner_first = made->record.owner_first;
+    own->estimate_first = made->record.estimate_first;
+    own->stamp = own->stamp_last = made->record.stamp;
+    own->form = (tt_feedback_form)made->record.form;
     own->is_spread = true;
-    own->occurrences = made->occurrences;
-    made->input = input;
-    made->owner = owner; /* released with it */
+    own->occurrences = made->record.occurrences;
+    made->input = input; /* released with it */
+    made->owner = owner;
+    made->estimate = estimate;
 }
 
 static void ready_release(tt_control *control, ready *list)
@@ -408,6 +442,7 @@ static void ready_release(tt_control *control, ready *list)
         list = gone->next;
         tt_kept_clear(&gone->input, control->platform);
         tt_kept_clear(&gone->owner, control->platform);
+        tt_kept_clear(&gone->estimate, control->platform);
         tt_platform_release(control->platform, gone, sizeof(*gone));
     }
 }

@@ -20,7 +20,7 @@
 #include "kernel/hash64.h"
 #include "support/lone_rank.h"
 
-enum { HEAD_BYTES = 40, RECORDS_AT = 32, RECORD_BYTES = 32 };
+enum { HEAD_BYTES = 40, RECORDS_AT = 32, VERSION = 2 };
 
 static void fill(tt_control *control, tt_kept *kept, uint64_t count, float value)
 {
@@ -61,7 +61,7 @@ static uint8_t *save(const tt_control *control, size_t *bytes_out)
 
 static void sign(uint8_t *bytes, size_t count)
 {
-    const uint64_t hash = tt_hash64(bytes, count - sizeof(hash), 1);
+    const uint64_t hash = tt_hash64(bytes, count - sizeof(hash), VERSION);
     memcpy(bytes + count - sizeof(hash), &hash, sizeof(hash));
 }
 
@@ -98,6 +98,66 @@ static void test_what_was_saved_is_loaded(void **state)
     free(saved);
     lone_rank_destroy(&it);
     lone_rank_destroy(&other);
+}
+
+/* A tensor with estimates, of which this rank keeps three of the other's. */
+static tt_feedback *add_tracked(tt_control *control, const char *name, uint64_t stamp)
+{
+    tt_feedback *made = add(control, name, 6, 2.0f);
+    fill(control, &made->estimate, 3, 4.0f);
+    made->estimate_first = 3;
+    made->form = FORM_ESTIMATE_RAILS;
+    made->stamp = stamp;
+    return made;
+}
+
+static void test_estimates_are_saved_with_their_stamp(void **state)
+{
+    (void)state;
+    size_t bytes;
+    lone_rank it = make(), other = lone_rank_create(2);
+    tt_text text = {0};
+    (void)add_tracked(it.control, "tracked", 77);
+    const double norm = tt_control_codec_norm(it.control);
+    uint8_t *saved = save(it.control, &bytes);
+    assert_int_equal(tt_control_codec_load(other.control, saved, bytes, &text), TT_OK);
+    const tt_feedback *loaded = tt_feedback_find(other.control, 0, "tracked", 0);
+    assert_non_null(loaded);
+    assert_int_equal(loaded->form, FORM_ESTIMATE_RAILS);
+    assert_true(loaded->stamp == 77 && loaded->stamp_last == 77);
+    assert_true(loaded->estimate.count == 3 && loaded->estimate_first == 3);
+    assert_true(tt_kept_now(&loaded->estimate)[2] == 6.0f);
+    assert_true(tt_control_codec_norm(other.control) == norm); /* estimates are no residuals */
+    assert_true(tt_control_codec_bytes(other.control) == tt_control_codec_bytes(it.control));
+    assert_int_equal(tt_control_codec_reset(other.control, 0, "tracked", &text), TT_OK);
+    assert_true(loaded->stamp == 0 && loaded->stamp_last == 0 && loaded->form == FORM_RESIDUAL);
+    assert_int_equal(loaded->estimate.count, 0);
+    free(saved);
+    lone_rank_destroy(&it);
+    lone_rank_destroy(&other);
+}
+
+static void test_stamps_follow_commit_undo_and_unit(void **state)
+{
+    (void)state;
+    lone_rank it = make();
+    tt_text text = {0};
+    tt_feedback *tracked = add_tracked(it.control, "tracked", 5);
+    tt_control_codec_commit(it.control);
+    tracked->stamp = 6;
+    tt_control_codec_undo(it.control);
+    assert_int_equal(tracked->stamp, 5);
+    tracked->stamp = 7;
+    assert_int_equal(tt_control_codec_unit(it.control, 2.0, &text), TT_OK);
+    const uint64_t stamp = tracked->stamp, last = tracked->stamp_last;
+    assert_true(stamp != 7 && last != 5 && stamp != last);
+    assert_true(tt_kept_now(&tracked->estimate)[0] == 8.0f);
+    assert_int_equal(tt_control_codec_unit(it.control, 2.0, &text), TT_OK);
+    assert_true(tracked->stamp == stamp); /* the same unit */
+    assert_int_equal(tt_control_codec_unit(it.control, 1.0, &text), TT_OK);
+    assert_true(tracked->stamp != stamp && tracked->stamp != 7);
+    assert_int_equal(tt_feedback_find(it.control, 0, "bias", 0)->stamp, 0);
+    lone_rank_destroy(&it);
 }
 
 static void test_what_is_loaded_is_committed(void **state)
@@ -199,9 +259,9 @@ static void test_lengths_beyond_the_bytes_are_refused(void **state)
     uint8_t *changed = malloc(bytes);
     assert_non_null(changed);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        for (size_t field = 0; field < 4; field++) { /* records, name, inputs, owners */
-            static const size_t places[] = {RECORDS_AT, HEAD_BYTES, HEAD_BYTES + 16,
-                                            HEAD_BYTES + 24};
+        for (size_t field = 0; field < 6; field++) { /* records, name, three lengths, form */
+            static const size_t places[] = {RECORDS_AT,      HEAD_BYTES,      HEAD_BYTES + 16,
+                                            HEAD_BYTES + 24, HEAD_BYTES + 32, HEAD_BYTES + 64};
             const size_t width = field == 1 ? sizeof(uint32_t) : sizeof(uint64_t);
             memcpy(changed, saved, bytes);
             memcpy(changed + places[field] + (field == 1 ? 4 : 0), &lengths[i], width);
@@ -354,6 +414,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_saved_is_loaded),
+        cmocka_unit_test(test_estimates_are_saved_with_their_stamp),
+        cmocka_unit_test(test_stamps_follow_commit_undo_and_unit),
         cmocka_unit_test(test_what_is_loaded_is_committed),
         cmocka_unit_test(test_too_little_room_is_not_written),
         cmocka_unit_test(test_calls_without_a_name_are_not_saved),

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * split.c - see split.h. */
+#include "sync/split.h"
+
+#include "base/assert.h"
+#include "base/base.h"
+
+tt_split tt_split_make(uint32_t workers, uint32_t servers)
+{
+    TT_ASSERT(workers > 0);
+    tt_split split = {.workers = workers, .servers = servers};
+    split.used = (uint32_t)tt_min_u64(servers, workers);
+    split.server_weight = workers > 1 ? 2 * ((uint64_t)workers - 1) : 1;
+    split.worker_weight = workers - split.used;
+    split.owners = split.used + (split.worker_weight > 0 ? workers : 0);
+    split.weight = split.used * split.server_weight + workers * split.worker_weight;
+    TT_ASSERT(split.owners > 0 && split.weight > 0);
+    return split;
+}
+
+uint32_t tt_split_rank(const tt_split *split, uint32_t owner)
+{
+    TT_ASSERT(owner < split->owners);
+    return owner < split->used ? split->workers + owner : owner - split->used;
+}
+
+uint32_t tt_split_number(const tt_split *split, uint32_t rank)
+{
+    const bool is_server = rank >= split->workers;
+    TT_ASSERT(rank < split->workers + split->servers);
+    if (is_server) {
+        return rank - split->workers < split->used ? rank - split->workers : UINT32_MAX;
+    }
+    return split->worker_weight > 0 ? split->used + rank : UINT32_MAX;
+}
+
+/* Weight of the owners before this one. */
+static uint64_t weight_before(const tt_split *split, uint32_t owner)
+{
+    const uint64_t servers = tt_min_u64(owner, split->used);
+    TT_DEBUG_ASSERT(owner <= split->owners);
+    return servers * split->server_weight + (owner - servers) * split->worker_weight;
+}
+
+/* Where the range of an owner begins; its end is where the next one's does. */
+static uint64_t range_first(const tt_split *split, uint64_t bytes, uint32_t owner)
+{
+    const uint64_t grains = bytes / TT_SPLIT_GRAIN + (bytes % TT_SPLIT_GRAIN != 0);
+    const uint64_t before = weight_before(split, owner);
+    const uint64_t at =
+        grains / split->weight * before + grains % split->weight * before / split->weight;
+    return tt_min_u64(at * TT_SPLIT_GRAIN, bytes);
+}
+
+static uint32_t owner_of_whole(const tt_split *split, uint64_t hash)
+{
+    uint32_t owner = 0;
+    while (weight_before(split, owner + 1) <= hash % split->weight) {
+        owner++;
+    }
+    TT_ASSERT(owner < split->owners);
+    return owner;
+}
+
+uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_split_part *parts,
+                      uint32_t capacity)
+{
+    uint32_t count = 0;
+    if (bytes <= TT_SPLIT_WHOLE_BYTES) {
+        if (capacity > 0) {
+            parts[0] = (tt_split_part){.bytes = bytes, .owner = owner_of_whole(split, hash)};
+        }
+        return 1;
+    }
+    for (uint32_t owner = 0; owner < split->owners; owner++) {
+        const uint64_t end = range_first(split, bytes, owner + 1);
+        uint64_t first = range_first(split, bytes, owner);
+        while (first < end) {
+            const uint64_t length = tt_min_u64(end - first, TT_SPLIT_PART_BYTES);
+            if (count < capacity) {
+                parts[count] = (tt_split_part){.first = first, .bytes = length, .owner = owner};
+            }
+            count++;
+            first += length;
+        }
+    }
+    return count;
+}

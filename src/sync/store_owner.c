@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_owner.c - stores, tensors and clocks at an owner; see store_owner.h. */
+#include "sync/store_owner.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/plant.h"
+#include "sync/sync_internal.h"
+
+static bool is_failed(const tt_owner_store *store)
+{
+    return store->status < 0;
+}
+
+/* ---- failures ---- */
+
+/* To all workers that are left: a tensor, or (key 0) the store has failed. */
+static void tell_failure(tt_sync *sync, uint32_t store, uint64_t key, tt_status status,
+                         const char *text)
+{
+    const tt_head head = {
+        .kind = TT_SYNC_FAILED, .set = store, .op = key, .argument = (uint64_t)(int64_t)status};
+    TT_ASSERT(status < 0);
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        (void)tt_sync_send_text(sync, i, head, text, (uint32_t)strlen(text));
+    }
+}
+
+static void fail_store(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text)
+{
+    if (is_failed(store)) {
+        return;
+    }
+    store->status = status;
+    memcpy(store->error, text->bytes, text->length + 1);
+    tell_failure(sync, store->id, 0, status, store->error);
+}
+
+static void fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const tt_text *text)
+{
+    if (key->status < 0) {
+        return;
+    }
+    key->status = status;
+    memcpy(key->error, text->bytes, text->length + 1);
+    tell_failure(sync, key->store->id, key->id, status, key->error);
+}
+
+/* ---- stores ---- */
+
+static void store_release(tt_sync *sync, tt_owner_store *store)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t workers = sync->roles.workers;
+    for (uint32_t i = 0; store->buckets != NULL && i < OWNER_BUCKETS; i++) {
+        while (store->buckets[i] != NULL) {
+            tt_owner_key *key = store->buckets[i];
+            store->buckets[i] = key->next;
+            tt_owner_release_parts(sync, key);
+            tt_platform_release(platform, key->has_added, workers * sizeof(*key->has_added));
+            tt_platform_release(platform, key, sizeof(*key));
+        }
+    }
+    tt_platform_release(platform, store->buckets, OWNER_BUCKETS * sizeof(*store->buckets));
+    tt_platform_release(platform, store->workers, workers * sizeof(*store->workers));
+    tt_clock_release(&store->clock, platform);
+    sync->owned[store->id] = NULL;
+    tt_platform_release(platform, store, sizeof(*store));
+}
+
+void tt_owner_release_all(tt_sync *sync)
+{
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        if (sync->owned[i] != NULL) {
+            store_release(sync, sync->owned[i]);
+        }
+    }
+    TT_ASSERT(sync->due.count == 0);
+}
+
+static tt_owner_store *store_make(tt_sync *sync, uint32_t id)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t workers = sync->roles.workers;
+    tt_owner_store *store = tt_platform_allocate(platform, sizeof(*store));
+    if (store == NULL) {
+        return NULL;
+    }
+    store->id = id;
+    tt_list_init(&store->pulls);
+    sync->owned[id] = store;
+    const tt_status status = tt_clock_make(&store->clock, platform, workers);
+    store->workers = tt_platform_allocate(platform, workers * sizeof(*store->workers));
+    store->buckets = tt_platform_allocate(platform, OWNER_BUCKETS * sizeof(*store->buckets));
+    if (status != TT_OK || store->workers == NULL || store->buckets == NULL) {
+        store_release(sync, store);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        if (sync->is_gone[i]) {
+            (void)tt_clock_take_out(&store->clock, i);
+        }
+    }
+    return store;
+}
+
+/* Every worker that counts has done so: opened it, or closed it. */
+static bool all_have(const tt_owner_store *store, bool is_closing)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        const tt_owner_worker *one = &store->workers[i];
+        all = all && (store->clock.is_out[i] || (is_closing ? one->has_closed : one->has_opened));
+    }
+    return all;
+}
+
+/* Tell those who have opened it how that ended, once all have, or one cannot. */
+static void tell_opened(tt_sync *sync, tt_owner_store *store)
+{
+    const tt_head head = {
+        .kind = TT_SYNC_OPENED, .set = store->id, .argument = (uint64_t)(int64_t)store->status};
+    if (!is_failed(store) && !all_have(store, false)) {
+        return;
+    }
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        tt_owner_worker *one = &store->workers[i];
+        if (one->has_opened && !one->is_told) {
+            one->is_told = true;
+            (void)tt_sync_send_text(sync, i, head, store->error, (uint32_t)strlen(store->error));
+        }
+    }
+}
+
+/* The settings are "POLICY UPDATE"; a worker checks them before it sends them. */
+static bool read_settings(const tt_sync *sync, tt_owner_store *store)
+{
+    char policy[TT_SYNC_TEXT_BYTES];
+    tt_text why = {0};
+    const size_t length = strcspn(store->settings, " ");
+    if (store->settings[length] == '\0') {
+        return false;
+    }
+    memcpy(policy, store->settings, length);
+    policy[length] = '\0';
+    return tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) == TT_OK &&
+           tt_update_parse(store->settings + length + 1, &store->update, &why) == TT_OK;
+}
+
+static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
+                             const char *settings)
+{
+    tt_text text = {0};
+    if (!store->has_settings) {
+        store->has_settings = true;
+        store->settings_from = worker;
+        memcpy(store->settings, settings, TT_SYNC_TEXT_BYTES);
+        if (!read_settings(sync, store)) {
+            tt_text_add(&text, "rank %u sent settings of a store that no worker could have",
+                        worker);
+            fail_store(sync, store, TT_ERR_BAD_WIRE, &text);
+        }
+    } else if (strcmp(store->settings, settings) != 0) {
+        tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,
+                    store->settings_from);
+        tt_text_add_quoted(&text, store->settings, 100);
+        tt_text_add(&text, ", rank %u with ", worker);
+        tt_text_add_quoted(&text, settings, 100);
+        tt_text_add(&text, " (policy, update); use the same on all");
+        fail_store(sync, store, TT_ERR_MISMATCH, &text);
+    }
+}
+
+static void open_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)
+{
+    char settings[TT_SYNC_TEXT_BYTES] = {0};
+    tt_owner_store *store = sync->owned[head->set];
+    if (store == NULL) {
+        store = store_make(sync, head->set);
+    }
+    if (store == NULL) {
+        static const char text[] = "an owner has no memory for a store";
+        const tt_head reply = {.kind = TT_SYNC_OPENED,
+                               .set = head->set,
+                               .argument = (uint64_t)(int64_t)TT_ERR_NO_MEMORY};
+        (void)tt_sync_send_text(sync, worker, reply, text, sizeof(text) - 1);
+        return;
+    }
+    memcpy(settings, payload, tt_min_u64(head->payload_bytes, sizeof(settings) - 1));
+    compare_settings(sync, store, worker, settings);
+    store->workers[worker].has_opened = true;
+    tell_opened(sync, store);
+}
+
+/* All have closed it: release it, and tell them. */
+static void end_if_closed(tt_sync *sync, tt_owner_store *store)
+{
+    const tt_head head = {.kind = TT_SYNC_CLOSED, .set = store->id};
+    bool any = false;
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        any = any || store->workers[i].has_closed;
+    }
+    if (!any || !all_have(store, true)) {
+        return;
+    }
+    sync->is_closed[store->id] = true;
+    store_release(sync, store);
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        tt_sync_signal(sync, i, head);
+    }
+}
+
+/* It may overtake the OPEN of a store that failed. */
+static void close_frame(tt_sync *sync, uint32_t worker, const tt_head *head)
+{
+    tt_owner_store *store = sync->owned[head->set];
+    if (store == NULL) {
+        store = store_make(sync, head->set);
+    }
+    if (store != NULL) {
+        store->workers[worker].has_closed = true;
+        end_if_closed(sync, store);
+    }
+}
+
+/* ---- tensors ---- */
+
+static tt_owner_key *key_find(const tt_owner_store *store, uint64_t id)
+{
+    tt_owner_key *key = store->buckets[id % OWNER_BUCKETS];
+    while (key != NULL && key->id != id) {
+        key = key->next;
+    }
+    return key;
+}
+
+static void tell_claim(tt_text *text, uint32_t worker, const tt_sync_claim *claim)
+{
+    tt_text_add(text, "rank %u adds %llu elements of %s", worker, (unsigned long long)claim->count,
+                tt_dtype_name((tt_dtype)claim->dtype));
+}
+
+static tt_owner_key *key_make(tt_sync *sync, tt_owner_store *store, const tt_head *head)
+{
+    const uint32_t workers = sync->roles.workers;
+    tt_owner_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
+    bool *has_added = tt_platform_allocate(sync->platform, workers * sizeof(*has_added));
+    if (key == NULL || has_added == NULL) {
+        tt_platform_release(sync->platform, key, sizeof(*key));
+        tt_platform_release(sync->platform, has_added, workers * sizeof(*has_added));
+        return NULL;
+    }
+    key->store = store;
+    key->id = head->op;
+    key->has_added = has_added;
+    key->next = store->buckets[key->id % OWNER_BUCKETS];
+    store->buckets[key->id % OWNER_BUCKETS] = key;
+    return key;
+}
+
+static bool claim_read(const tt_head *head, const void *payload, tt_sync_claim *claim,
+                       char name[TT_SYNC_NAME_BYTES])
+{
+    if (head->payload_bytes <= sizeof(*claim) ||
+        head->payload_bytes - sizeof(*claim) >= TT_SYNC_NAME_BYTES) {
+        return false;
+    }
+    const size_t length = head->payload_bytes - sizeof(*claim);
+    memcpy(claim, payload, sizeof(*claim));
+    memcpy(name, (const uint8_t *)payload + sizeof(*claim), length);
+    name[length] = '\0';
+    return strlen(name) == length && tt_dtype_is_valid(claim->dtype) &&
+           claim->count <= TT_SYNC_TENSOR_BYTES_MAX / 8;
+}
+
+static void key_begin(tt_sync *sync, tt_owner_key *key)
+{
+    tt_text text = {0};
+    if (tt_owner_make_parts(sync, key) == TT_OK) {
+        return;
+    }
+    tt_sync_add_peer(sync, &text, sync->roles.rank);
+    tt_text_add(&text, " has no memory for its part of tensor ");
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, " for %u workers; start more servers, or fewer workers",
+                sync->roles.workers);
+    fail_key(sync, key, TT_ERR_NO_MEMORY, &text);
+}
+
+/* Worker 0 has the first values; without it there are none. */
+static void check_first(tt_sync *sync, tt_owner_key *key)
+{
+    bool all_valid = true;
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        all_valid = all_valid && key->parts[i].is_valid;
+    }
+    if (!all_valid && key->store->clock.is_out[0]) {
+        tt_text text = {0};
+        tt_sync_add_peer(sync, &text, 0);
+        tt_text_add(&text, " is gone, and had not sent the first value of tensor ");
+        tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+        fail_key(sync, key, TT_ERR_PEER_DOWN, &text);
+    }
+}
+
+/* All workers have added it: tell them. */
+static void tell_added(tt_sync *sync, tt_owner_key *key)
+{
+    bool all = true;
+    check_first(sync, key);
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        all = all && (key->has_added[i] || key->store->clock.is_out[i]);
+    }
+    if (!all || key->is_told || key->status < 0) {
+        return;
+    }
+    key->is_told = true;
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        const tt_head head = {.kind = TT_SYNC_ADDED, .set = key->store->id, .op = key->id};
+        tt_sync_signal(sync, i, head);
+    }
+}
+
+static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
+                           const tt_sync_claim *claim, const char *name)
+{
+    tt_text text = {0};
+    if (strcmp(key->name, name) != 0) {
+        tt_text_add(&text, "tensors ");
+        tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+        tt_text_add(&text, " and ");
+        tt_text_add_quoted(&text, name, TT_SYNC_NAME_BYTES);
+        tt_text_add(&text, " have the same hash; rename one");
+        fail_key(sync, key, TT_ERR_BAD_ARGUMENT, &text);
+    } else if (memcmp(claim, &key->claim, sizeof(*claim)) != 0) {
+        tt_text_add(&text, "tensor ");
+        tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+        tt_text_add(&text, ": ");
+        tell_claim(&text, key->claim_from, &key->claim);
+        tt_text_add(&text, ", ");
+        tell_claim(&text, worker, claim);
+        fail_key(sync, key, TT_ERR_MISMATCH, &text);
+    }
+}
+
+static void add_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head,
+                      const void *payload)
+{
+    tt_sync_claim claim;
+    char name[TT_SYNC_NAME_BYTES];
+    if (!claim_read(head, payload, &claim, name)) {
+        return;
+    }
+    tt_owner_key *key = key_find(store, head->op);
+    const bool is_new = key == NULL;
+    if (is_new) {
+        key = key_make(sync, store, head);
+    }
+    if (key == NULL) {
+        tt_text text = {0};
+        tt_sync_add_peer(sync, &text, sync->roles.rank);
+        tt_text_add(&text, " has no memory for another tensor");
+        tell_failure(sync, store->id, head->op, TT_ERR_NO_MEMORY, text.bytes);
+        return;
+    }
+    if (is_new) {
+        key->claim = claim;
+        key->claim_from = worker;
+        memcpy(key->name, name, sizeof(name));
+        key_begin(sync, key);
+    } else {
+        compare_claims(sync, key, worker, &claim, name);
+    }
+    key->has_added[worker] = true;
+    tell_added(sync, key);
+    if (key->status < 0) { /* it may have failed before this worker knew of it */
+        const tt_head reply = {.kind = TT_SYNC_FAILED,
+                               .set = store->id,
+                               .op = key->id,
+                               .argument = (uint64_t)(int64_t)key->status};
+        (void)tt_sync_send_text(sync, worker, reply, key->error, (uint32_t)strlen(key->error));
+    }
+}
+
+/* ---- clocks ---- */
+
+/* The least clock has grown: pulls that waited for it may be answered. */
+static void release_pulls(tt_sync *sync, tt_owner_store *store)
+{
+    for (tt_list_node *node = store->pulls.head.next; node != &store->pulls.head;
+         node = node->next) {
+        tt_slot *slot = TT_CONTAINER_OF(node, tt_slot, pull);
+        if (store->clock.least >= slot->pull_clock) {
+            tt_owner_due(sync, slot->part);
+        }
+    }
+}
+
+/* The keeper: workers that may go on are told. */
+static void answer_clocks(tt_sync *sync, tt_owner_store *store)
+{
+    const uint64_t least = store->clock.least;
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        tt_owner_worker *one = &store->workers[i];
+        if (one->asks && least >= tt_policy_needs(&store->policy, one->asks_clock)) {
+            const tt_head head = {.kind = TT_SYNC_MIN, .set = store->id, .argument = least};
+            one->asks = false;
+            tt_sync_signal(sync, i, head);
+        }
+    }
+}
+
+static void advance(tt_sync *sync, tt_owner_store *store, uint32_t worker)
+{
+    tt_owner_worker *one = &store->workers[worker];
+    uint32_t done = 0;
+    bool has_grown = false;
+    while (done < one->clock_count && one->clocks[done].pushes <= one->consumed) {
+        has_grown = tt_clock_tick(&store->clock, worker, one->clocks[done].clock) || has_grown;
+        done++;
+    }
+    one->clock_count -= done;
+    memmove(one->clocks, one->clocks + done, one->clock_count * sizeof(one->clocks[0]));
+    if (has_grown) {
+        release_pulls(sync, store);
+        answer_clocks(sync, store);
+    }
+}
+
+void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker)
+{
+    store->workers[worker].consumed++;
+    advance(sync, store, worker);
+}
+
+/* Ascending; if there are too many, the last two count as one: that is late, but not wrong. */
+static void clock_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head)
+{
+    tt_owner_worker *one = &store->workers[worker];
+    uint32_t at = one->clock_count;
+    while (at > 0 && one->clocks[at - 1].clock > head->round) {
+        at--;
+    }
+    const bool is_known = (at > 0 && one->clocks[at - 1].clock == head->round) ||
+                          head->round <= store->clock.counts[worker];
+    if (!is_known && one->clock_count == OWNER_CLOCKS_MAX) {
+        one->clock_count--;
+        at = (uint32_t)tt_min_u64(at, one->clock_count);
+    }
+    if (!is_known) {
+        memmove(one->clocks + at + 1, one->clocks + at,
+                (one->clock_count - at) * sizeof(one->clocks[0]));
+        one->clocks[at].clock = head->round;
+        one->clocks[at].pushes = head->argument;
+        one->clock_count++;
+    }
+    if ((head->flags & TT_SYNC_FLAG_ANSWER) != 0 && head->round >= one->asks_clock) {
+        one->asks = true;
+        one->asks_clock = head->round;
+    }
+    advance(sync, store, worker);
+    answer_clocks(sync, store);
+}
+
+static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker, const char *why)
+{
+    const bool has_grown =
+        !TT_PLANT(CLOCK_KEEPS_THE_DEAD) && tt_clock_take_out(&store->clock, worker);
+    store->workers[worker].asks = false;
+    for (uint32_t i = 0; i < OWNER_BUCKETS; i++) {
+        for (tt_owner_key *key = store->buckets[i]; key != NULL; key = key->next) {
+            for (uint32_t k = 0; k < key->part_count; k++) {
+                if (key->parts[k].memory != NULL) {
+                    tt_owner_part_worker_out(sync, &key->parts[k], worker);
+                }
+            }
+            tell_added(sync, key);
+        }
+    }
+    if (why != NULL && tt_policy_is_bulk(&store->policy) && store->has_settings &&
+        !store->workers[worker].has_closed) {
+        tt_text text = {0};
+        tt_sync_add_peer(sync, &text, worker);
+        tt_text_add(&text, " is gone (%s); policy bulk needs every worker", why);
+        fail_store(sync, store, TT_ERR_PEER_DOWN, &text);
+    }
+    tell_opened(sync, store);
+    if (has_grown) {
+        release_pulls(sync, store);
+        answer_clocks(sync, store);
+    }
+    end_if_closed(sync, store);
+}
+
+void tt_owner_worker_out(tt_sync *sync, uint32_t worker, const char *why)
+{
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        if (sync->owned[i] != NULL) {
+            worker_out_of(sync, sync->owned[i], worker, why);
+        }
+    }
+}
+
+/* ---- frames ---- */
+
+static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head,
+                        const void *payload)
+{
+    tt_owner_key *key = key_find(store, head->op);
+    tt_owner_part *part =
+        key != NULL && key->status >= 0 ? tt_owner_find_part(key, head->lane) : NULL;
+    if (part == NULL) {
+        return NULL; /* a tensor fails before anything is pushed to it */
+    }
+    if (head->kind == TT_SYNC_PUSH) {
+        return tt_owner_take_push(sync, worker, head, part, payload);
+    }
+    if (head->kind == TT_SYNC_PULL) {
+        tt_owner_take_pull(sync, worker, head, part);
+        return NULL;
+    }
+    return worker == 0 ? tt_owner_take_first(sync, head, part, payload) : NULL;
+}
+
+void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)
+{
+    TT_ASSERT(worker < sync->roles.workers);
+    const bool is_text = head->kind == TT_SYNC_OPEN || head->kind == TT_SYNC_ADD;
+    if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] ||
+        sync->self >= sync->split.owners || (is_text && head->payload_bytes > TT_SYNC_TEXT_BYTES)) {
+        return NULL;
+    }
+    tt_owner_store *store = sync->owned[head->set];
+    if (head->kind == TT_SYNC_OPEN) {
+        open_frame(sync, worker, head, payload);
+        return NULL;
+    }
+    if (head->kind == TT_SYNC_CLOSE) {
+        close_frame(sync, worker, head);
+        return NULL;
+    }
+    if (store == NULL || !store->workers[worker].has_opened || is_failed(store)) {
+        return NULL; /* all were told */
+    }
+    switch (head->kind) {
+    case TT_SYNC_ADD:
+        add_frame(sync, store, worker, head, payload);
+        return NULL;
+    case TT_SYNC_CLOCK:
+        clock_frame(sync, store, worker, head);
+        return NULL;
+    case TT_SYNC_FIRST:
+    case TT_SYNC_PUSH:
+    case TT_SYNC_PULL:
+        return part_frame(sync, store, worker, head, payload);
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_part.c - one part at its owner: pushes arrive, are summed and answered; see store_owner.h.
+ *
+ *  (1) The current version is complete at any time; sums are written to the other one, which no
+ *      send has then. So pulls need not wait for a sum, and read no half of one.
+ *  (2) A slot takes the push that follows the last one of its worker, and no other.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/plant.h"
+#include "kernel/reduce.h"
+#include "sync/sync_internal.h"
+
+enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
+
+/* ---- memory ---- */
+
+static size_t slot_bytes(const tt_owner_part *part)
+{
+    return tt_round_up(tt_max_u64(part->bytes, 1), GRAIN);
+}
+
+static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
+                           const tt_split_part *place, uint32_t number)
+{
+    const uint32_t workers = sync->roles.workers;
+    const tt_update *update = key->store->update.update;
+    *part =
+        (tt_owner_part){.key = key, .number = number, .first = place->first, .bytes = place->bytes};
+    const size_t each = slot_bytes(part);
+    part->memory_bytes = each * (workers + 2 + update->state_count);
+    TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
+    TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
+    part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
+    part->slots = tt_platform_allocate(sync->platform, workers * sizeof(*part->slots));
+    if (part->memory == NULL || part->slots == NULL) {
+        tt_platform_release(sync->platform, part->memory, part->memory_bytes);
+        tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
+        part->memory = NULL;
+        return TT_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        part->slots[i].part = part;
+    }
+    part->values[0] = part->memory + workers * each;
+    part->values[1] = part->values[0] + each;
+    for (uint32_t i = 0; i < update->state_count; i++) {
+        part->states[i] = (float *)(void *)(part->values[1] + (i + 1) * each);
+    }
+    part->is_valid = update->is_sum;
+    part->index = sync->part_count;
+    sync->parts[sync->part_count++] = part;
+    return TT_OK;
+}
+
+tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
+{
+    const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
+    const uint32_t all = tt_split_cut(&sync->split, key->id, bytes, NULL, 0);
+    tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
+    if (places == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    (void)tt_split_cut(&sync->split, key->id, bytes, places, all);
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        own += places[i].owner == sync->self ? 1 : 0;
+    }
+    tt_status status = TT_OK;
+    key->parts = own > 0 ? tt_platform_allocate(sync->platform, own * sizeof(*key->parts)) : NULL;
+    if (own > 0 && key->parts == NULL) {
+        status = TT_ERR_NO_MEMORY;
+    }
+    key->part_count = key->parts != NULL ? own : 0;
+    for (uint32_t i = 0, at = 0; i < all && status == TT_OK; i++) {
+        if (places[i].owner == sync->self) {
+            status = part_make(sync, key, &key->parts[at++], &places[i], i);
+        }
+    }
+    tt_platform_release(sync->platform, places, all * sizeof(*places));
+    return status;
+}
+
+/* Take back the versions that sends to a worker have. */
+static void recall(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    for (uint32_t version = 0; version < 2; version++) {
+        tt_slot *slot = &part->slots[worker];
+        if (slot->is_lent[version]) {
+            const uint64_t token = TOKEN_SYNC | TOKEN_ANSWER |
+                                   (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
+                                   (uint64_t)worker << 1 | version;
+            sync->platform->ops->recall(sync->platform, worker, token);
+            slot->is_lent[version] = false;
+            part->lent[version]--;
+        }
+    }
+}
+
+static void forget_pull(tt_slot *slot)
+{
+    if (slot->is_pulled) {
+        slot->is_pulled = false;
+        tt_list_remove(&slot->pull);
+    }
+}
+
+static void forget_arrival(tt_sync *sync, const tt_owner_part *part, uint32_t worker)
+{
+    if (sync->arriving[worker].part == part) {
+        sync->arriving[worker] = (tt_arriving){.part = NULL};
+        if (!sync->is_gone[worker]) {
+            sync->platform->ops->discard(sync->platform, worker);
+        }
+    }
+}
+
+void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key)
+{
+    const uint32_t workers = sync->roles.workers;
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        tt_owner_part *part = &key->parts[i];
+        if (part->memory == NULL) {
+            continue; /* it was not made */
+        }
+        for (uint32_t worker = 0; worker < workers; worker++) {
+            recall(sync, part, worker);
+            forget_pull(&part->slots[worker]);
+            forget_arrival(sync, part, worker);
+        }
+        if (tt_heap_has_node(&part->due)) {
+            tt_heap_remove(&sync->due, &part->due);
+        }
+        sync->parts[part->index] = NULL;
+        tt_platform_release(sync->platform, part->memory, part->memory_bytes);
+        tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
+    }
+    tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
+    key->parts = NULL;
+    key->part_count = 0;
+}
+
+tt_owner_part *tt_owner_find_part(tt_owner_key *key, uint32_t number)
+{
+    uint32_t low = 0, high = key->part_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (key->parts[middle].number < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < key->part_count && key->parts[low].number == number ? &key->parts[low] : NULL;
+}
+
+/* ---- arrivals ---- */
+
+void tt_owner_due(tt_sync *sync, tt_owner_part *part)
+{
+    if (!tt_heap_has_node(&part->due)) {
+        part->age = sync->age++;
+        const tt_status status = tt_heap_push(&sync->due, &part->due);
+        TT_ASSERT(status == TT_OK); /* there is room for all parts */
+    }
+}
+
+static void set_urgency(tt_sync *sync, tt_owner_part *part, const tt_head *head)
+{
+    part->urgency = (int16_t)head->stage;
+    if (tt_heap_has_node(&part->due)) {
+        tt_heap_update(&sync->due, &part->due);
+    }
+}
+
+static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
+{
+    tt_slot *slot = &part->slots[worker];
+    slot->phase = TT_SLOT_FULL;
+    slot->pushes = head->argument;
+    slot->clock = head->round;
+    slot->is_answered = (head->flags & TT_SYNC_FLAG_ANSWER) != 0;
+    part->full++;
+    set_urgency(sync, part, head);
+    tt_owner_due(sync, part);
+}
+
+void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,
+                         const void *payload)
+{
+    tt_slot *slot = &part->slots[worker];
+    uint8_t *room = part->memory + worker * slot_bytes(part);
+    const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
+    if (head->payload_bytes != part->bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
+        !is_next) {
+        return NULL; /* a second copy, or not what this worker could send */
+    }
+    if (payload == NULL) {
+        slot->phase = TT_SLOT_ARRIVING;
+        sync->arriving[worker].part = part;
+        return room;
+    }
+    if (part->bytes > 0) {
+        memcpy(room, payload, part->bytes);
+    }
+    slot_filled(sync, part, worker, head);
+    return NULL;
+}
+
+/* The first value is there. */
+static void first_filled(tt_sync *sync, tt_owner_part *part)
+{
+    TT_ASSERT(!part->is_valid);
+    part->is_first_arriving = false;
+    part->is_valid = true;
+    part->slots[0].owes = true;
+    tt_owner_due(sync, part);
+}
+
+void *tt_owner_take_first(tt_sync *sync, const tt_head *head, tt_owner_part *part,
+                          const void *payload)
+{
+    if (part->is_valid || part->is_first_arriving || head->payload_bytes != part->bytes) {
+        return NULL;
+    }
+    if (payload == NULL) {
+        part->is_first_arriving = true;
+        sync->arriving[0].part = part;
+        return part->values[part->current];
+    }
+    if (part->bytes > 0) {
+        memcpy(part->values[part->current], payload, part->bytes);
+    }
+    first_filled(sync, part);
+    return NULL;
+}
+
+void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part)
+{
+    if (head->kind == TT_SYNC_FIRST) {
+        first_filled(sync, part);
+        return;
+    }
+    TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
+    slot_filled(sync, part, worker, head);
+}
+
+void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part)
+{
+    tt_slot *slot = &part->slots[worker];
+    if (slot->is_pulled || head->argument > slot->pushes) {
+        return; /* a second copy, or of a push that was never sent */
+    }
+    slot->is_pulled = true;
+    slot->pull_clock = tt_policy_needs(&part->key->store->policy, head->round);
+    slot->pull_pushes = head->argument;
+    tt_list_push_back(&part->key->store->pulls, &slot->pull);
+    set_urgency(sync, part, head);
+    tt_owner_due(sync, part);
+}
+
+/* ---- sums ---- */
+
+/* Has every worker that counts pushed? */
+static bool is_complete(const tt_owner_part *part)
+{
+    const tt_clock *clock = &part->key->store->clock;
+    bool is_complete = true;
+    for (uint32_t i = 0; i < clock->size && is_complete; i++) {
+        is_complete = clock->is_out[i] || part->slots[i].phase == TT_SLOT_FULL;
+    }
+    return is_complete;
+}
+
+/* Can the next sum begin? Bulk: everyone's push is there. Else: somebody's. */
+static bool can_sum(const tt_owner_part *part)
+{
+    const bool is_bulk = tt_policy_is_bulk(&part->key->store->policy);
+    return part->is_valid && part->full > 0 && !part->is_summing &&
+           part->lent[1 - part->current] == 0 && (!is_bulk || is_complete(part));
+}
+
+/* Of bulk all slots that are full, in the order of workers; else the one whose turn it is. */
+static void begin_sum(const tt_sync *sync, tt_owner_part *part)
+{
+    const uint32_t workers = sync->roles.workers;
+    const bool is_bulk = tt_policy_is_bulk(&part->key->store->policy);
+    const uint32_t start = is_bulk ? 0 : (uint32_t)(part->step % workers);
+    part->is_summing = true;
+    part->sum_at = 0;
+    part->sum_sources = 0;
+    for (uint32_t i = 0; i < workers && (is_bulk || part->sum_sources == 0); i++) {
+        tt_slot *slot = &part->slots[(start + i) % workers];
+        if (slot->phase == TT_SLOT_FULL) {
+            slot->phase = TT_SLOT_SUMMED;
+            part->full--;
+            part->sum_sources++;
+        }
+    }
+    TT_ASSERT(part->sum_sources > 0);
+}
+
+/* The sources of a sum from `at` on, the value first where it is one of them. */
+static uint32_t gather_sources(tt_sync *sync, const tt_owner_part *part, uint64_t at)
+{
+    const tt_update *update = part->key->store->update.update;
+    const bool has_value = !update->is_sum && update->apply == NULL;
+    uint32_t count = 0;
+    if (has_value) {
+        sync->sources[count++] = part->values[part->current] + at;
+    }
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        if (part->slots[i].phase == TT_SLOT_SUMMED) {
+            sync->sources[count++] = part->memory + i * slot_bytes(part) + at;
+        }
+    }
+    return count;
+}
+
+static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, uint64_t bytes)
+{
+    const tt_owner_store *store = part->key->store;
+    float *target = (float *)(void *)(part->values[1 - part->current] + at);
+    const bool is_bulk = tt_policy_is_bulk(&store->policy);
+    tt_update_run run = {
+        .spec = &store->update,
+        .gradient = target,
+        .value = (const float *)(const void *)(part->values[part->current] + at),
+        .value_out = target,
+        .step = part->step + 1,
+        .divisor = is_bulk ? part->sum_sources : sync->roles.workers,
+        .count = bytes / sizeof(float),
+    };
+    for (uint32_t i = 0; i < store->update.update->state_count; i++) {
+        run.states[i] = part->states[i] + at / sizeof(float);
+    }
+    store->update.update->apply(&run);
+}
+
+/* A piece of the sum; true: it is complete. */
+static bool sum_piece(tt_sync *sync, tt_owner_part *part)
+{
+    const tt_dtype dtype = (tt_dtype)part->key->claim.dtype;
+    const uint32_t count = gather_sources(sync, part, part->sum_at);
+    const uint64_t piece = tt_round_up(STEP_BYTES / (count + 1), GRAIN);
+    const uint64_t bytes = tt_min_u64(piece, part->bytes - part->sum_at);
+    void *target = part->values[1 - part->current] + part->sum_at;
+    if (bytes > 0) {
+        tt_reduce_many(dtype, TT_SUM, &target, 1, sync->sources, count,
+                       bytes / tt_dtype_bytes(dtype));
+        if (part->key->store->update.update->apply != NULL) {
+            apply_update(sync, part, part->sum_at, bytes);
+        }
+        sync->platform->ops->spend(sync->platform, TT_SPEND_REDUCE, bytes * count);
+    }
+    part->sum_at += bytes;
+    return part->sum_at == part->bytes;
+}
+
+static void end_sum(tt_sync *sync, tt_owner_part *part)
+{
+    part->is_summing = false;
+    part->current = 1 - part->current;
+    part->step++;
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        tt_slot *slot = &part->slots[i];
+        if (slot->phase == TT_SLOT_SUMMED) {
+            slot->phase = TT_SLOT_EMPTY;
+            slot->consumed = slot->pushes;
+            slot->owes = !sync->is_gone[i];
+            slot->owes_value = slot->is_answered;
+            tt_owner_consumed(sync, part->key->store, i);
+        }
+    }
+}
+
+/* ---- answers ---- */
+
+static tt_head answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t argument)
+{
+    const tt_owner_store *store = part->key->store;
+    const uint64_t clock = tt_min_u64(store->clock.least, UINT32_MAX);
+    return (tt_head){.kind = (uint8_t)kind,
+                     .set = store->id,
+                     .op = part->key->id,
+                     .lane = part->number,
+                     .round = (uint32_t)clock,
+                     .argument = argument};
+}
+
+/* An earlier send to this worker has the version that would be sent now: wait for its end. */
+static bool is_lent(const tt_owner_part *part, uint32_t worker)
+{
+    return part->slots[worker].is_lent[part->current];
+}
+
+/* The worker may be this rank itself, and send its next request at once: callers are done with the
+ * slot before. */
+static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint64_t argument)
+{
+    tt_slot *slot = &part->slots[worker];
+    const uint32_t version = part->current;
+    TT_ASSERT(!slot->is_lent[version]);
+    tt_send send = {.peer = worker,
+                    .urgency = part->urgency,
+                    .age = part->age,
+                    .token = TOKEN_SYNC | TOKEN_ANSWER |
+                             (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
+                             (uint64_t)worker << 1 | version,
+                    .payload = part->values[version]};
+    const tt_head head = answer_head(part, TT_SYNC_VALUE, argument);
+    if (tt_sync_send(sync, &send, head, (uint32_t)part->bytes) == TT_IN_PROGRESS) {
+        slot->is_lent[version] = true;
+        part->lent[version]++;
+    }
+}
+
+static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    tt_slot *slot = &part->slots[worker];
+    const bool has_value = slot->owes_value;
+    if (has_value && is_lent(part, worker)) {
+        return;
+    }
+    slot->owes = slot->owes_value = false;
+    if (has_value) {
+        send_value(sync, part, worker, slot->consumed);
+    } else {
+        tt_sync_signal(sync, worker, answer_head(part, TT_SYNC_TAKEN, slot->consumed));
+    }
+}
+
+static bool can_answer_pull(const tt_owner_part *part, const tt_slot *slot)
+{
+    const bool is_late =
+        part->key->store->clock.least >= slot->pull_clock || TT_PLANT(PULL_ANSWERED_TOO_EARLY);
+    return slot->is_pulled && part->is_valid && is_late && slot->consumed >= slot->pull_pushes;
+}
+
+static void answer_all(tt_sync *sync, tt_owner_part *part)
+{
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        tt_slot *slot = &part->slots[i];
+        if (slot->owes) {
+            answer_push(sync, part, i);
+        }
+        if (can_answer_pull(part, slot) && !is_lent(part, i)) {
+            forget_pull(slot);
+            send_value(sync, part, i, slot->pull_pushes);
+        }
+    }
+}
+
+void tt_owner_sent(tt_sync *sync, uint64_t token)
+{
+    const uint64_t index = (token & (TOKEN_TEXT - 1)) >> (TOKEN_WORKER_BITS + 1);
+    const uint32_t worker = (uint32_t)(token >> 1) & ((1U << TOKEN_WORKER_BITS) - 1);
+    const uint32_t version = token & 1;
+    TT_ASSERT(index < sync->part_count && sync->parts[index] != NULL);
+    tt_owner_part *part = sync->parts[index];
+    TT_ASSERT(part->slots[worker].is_lent[version] && part->lent[version] > 0);
+    part->slots[worker].is_lent[version] = false;
+    part->lent[version]--;
+    tt_owner_due(sync, part);
+}
+
+void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    tt_slot *slot = &part->slots[worker];
+    recall(sync, part, worker);
+    forget_pull(slot);
+    slot->owes = slot->owes_value = false;
+    if (slot->phase == TT_SLOT_ARRIVING) {
+        slot->phase = TT_SLOT_EMPTY; /* half a push is none */
+    }
+    tt_owner_due(sync, part);
+}
+
+/* ---- steps ---- */
+
+bool tt_owner_step(tt_sync *sync)
+{
+    tt_heap_node *node = tt_heap_pop(&sync->due);
+    if (node == NULL) {
+        return false;
+    }
+    tt_owner_part *part = TT_CONTAINER_OF(node, tt_owner_part, due);
+    if (part->key->status < 0 || part->key->store->status < 0) {
+        return sync->due.count > 0;
+    }
+    if (part->is_summing && sum_piece(sync, part)) {
+        end_sum(sync, part);
+    }
+    if (can_sum(part)) {
+        begin_sum(sync, part);
+    }
+    if (part->is_summing) {
+        tt_owner_due(sync, part);
+    }
+    answer_all(sync, part);
+    return sync->due.count > 0;
+}

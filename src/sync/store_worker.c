@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_worker.c - requests of a worker: checked, sent, answered, ended; see store_worker.h. */
+#include "sync/store_worker.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "kernel/hash64.h"
+#include "sync/sync_internal.h"
+
+/* ---- queues and ends ---- */
+
+static void queue_push(tt_sync_queue *queue, tt_sync_request *request)
+{
+    request->next = NULL;
+    if (queue->last != NULL) {
+        queue->last->next = request;
+    } else {
+        queue->first = request;
+    }
+    queue->last = request;
+}
+
+static tt_sync_request *queue_pop(tt_sync_queue *queue)
+{
+    tt_sync_request *request = queue->first;
+    if (request != NULL) {
+        queue->first = request->next;
+        queue->last = queue->first != NULL ? queue->last : NULL;
+    }
+    return request;
+}
+
+static void end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+{
+    TT_ASSERT(sync->pending > 0 && request->lent == 0);
+    sync->pending--;
+    request->status = status;
+    (void)strncpy(request->error, status < 0 ? text : "", sizeof(request->error) - 1);
+    request->finished(request);
+}
+
+static bool is_push(const tt_sync_request *request)
+{
+    return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
+}
+
+/* ---- records ---- */
+
+static tt_worker_key *key_find(const tt_worker_store *store, const char *name)
+{
+    const uint64_t id = tt_hash64(name, strlen(name), 0);
+    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
+    while (key != NULL && strcmp(key->name, name) != 0) {
+        key = key->next;
+    }
+    return key;
+}
+
+static tt_worker_key *key_by_id(const tt_worker_store *store, uint64_t id)
+{
+    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
+    while (key != NULL && key->id != id) {
+        key = key->next;
+    }
+    return key;
+}
+
+static void key_release(tt_sync *sync, tt_worker_key *key)
+{
+    sync->keys[key->index] = NULL;
+    tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
+    tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
+    tt_platform_release(sync->platform, key, sizeof(*key));
+}
+
+static void store_release(tt_sync *sync, tt_worker_store *store)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t owners = sync->split.owners;
+    for (uint32_t i = 0; store->buckets != NULL && i < WORKER_BUCKETS; i++) {
+        while (store->buckets[i] != NULL) {
+            tt_worker_key *key = store->buckets[i];
+            store->buckets[i] = key->next;
+            key_release(sync, key);
+        }
+    }
+    tt_platform_release(platform, store->buckets, WORKER_BUCKETS * sizeof(*store->buckets));
+    tt_platform_release(platform, store->pushes, owners * sizeof(*store->pushes));
+    tt_platform_release(platform, store->is_told, owners * sizeof(*store->is_told));
+    sync->stores[store->id] = NULL;
+    tt_platform_release(platform, store, sizeof(*store));
+}
+
+void tt_worker_release_all(tt_sync *sync)
+{
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        if (sync->stores[i] != NULL) {
+            store_release(sync, sync->stores[i]);
+        }
+    }
+}
+
+static tt_worker_store *store_make(tt_sync *sync, uint32_t id)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t owners = sync->split.owners;
+    tt_worker_store *store = tt_platform_allocate(platform, sizeof(*store));
+    if (store == NULL) {
+        return NULL;
+    }
+    store->id = id;
+    sync->stores[id] = store;
+    store->buckets = tt_platform_allocate(platform, WORKER_BUCKETS * sizeof(*store->buckets));
+    store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
+    store->is_told = tt_platform_allocate(platform, owners * sizeof(*store->is_told));
+    if (store->buckets == NULL || store->pushes == NULL || store->is_told == NULL) {
+        store_release(sync, store);
+        return NULL;
+    }
+    return store;
+}
+
+static tt_worker_key *key_make(tt_sync *sync, tt_worker_store *store,
+                               const tt_sync_request *request)
+{
+    const uint64_t id = tt_hash64(request->name, strlen(request->name), 0);
+    const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
+    tt_split_part *places = NULL;
+    tt_worker_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
+    if (key == NULL ||
+        tt_sync_grow(sync, (void ***)&sync->keys, sync->key_count, &sync->key_capacity) != TT_OK) {
+        tt_platform_release(sync->platform, key, sizeof(*key));
+        return NULL;
+    }
+    *key =
+        (tt_worker_key){.store = store, .id = id, .dtype = request->dtype, .count = request->count};
+    memcpy(key->name, request->name, strlen(request->name) + 1);
+    key->index = sync->key_count;
+    sync->keys[sync->key_count++] = key;
+    key->part_count = tt_split_cut(&sync->split, id, bytes, NULL, 0);
+    const size_t place_bytes = key->part_count * sizeof(*places);
+    places = tt_platform_allocate(sync->platform, place_bytes);
+    key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
+    key->is_told = tt_platform_allocate(sync->platform, sync->split.owners * sizeof(*key->is_told));
+    if (places == NULL || key->parts == NULL || key->is_told == NULL) {
+        tt_platform_release(sync->platform, places, place_bytes);
+        key_release(sync, key);
+        return NULL;
+    }
+    (void)tt_split_cut(&sync->split, id, bytes, places, key->part_count);
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        key->parts[i].place = places[i];
+    }
+    tt_platform_release(sync->platform, places, place_bytes);
+    key->next = store->buckets[id % WORKER_BUCKETS];
+    store->buckets[id % WORKER_BUCKETS] = key;
+    return key;
+}
+
+/* ---- requests on a tensor ---- */
+
+static tt_head part_head(const tt_worker_key *key, tt_sync_kind kind, uint32_t number)
+{
+    return (tt_head){.kind = (uint8_t)kind,
+                     .set = key->store->id,
+                     .op = key->id,
+                     .lane = number,
+                     .round = (uint32_t)key->store->clock};
+}
+
+/* Priorities beyond 16 bits are the first or the last. */
+static uint16_t stage_of(int32_t urgency)
+{
+    const int32_t most = INT16_MAX, least = INT16_MIN;
+    const int32_t kept = urgency > most ? most : urgency < least ? least : urgency;
+    return (uint16_t)(int16_t)kept;
+}
+
+static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_sync_request *request = key->queue.first;
+    tt_worker_part *part = &key->parts[number];
+    const bool has_payload = is_push(request) || request->is_first;
+    tt_head head = part_head(key,
+                             request->is_first  ? TT_SYNC_FIRST
+                             : is_push(request) ? TT_SYNC_PUSH
+                                                : TT_SYNC_PULL,
+                             number);
+    part->is_awaited = true;
+    if (is_push(request)) {
+        part->pushes++;
+        key->store->pushes[part->place.owner]++;
+    }
+    head.argument = part->pushes;
+    head.stage = stage_of(request->urgency);
+    head.flags = request->verb == TT_STORE_PUSH_PULL ? TT_SYNC_FLAG_ANSWER : 0;
+    tt_send send = {.peer = tt_split_rank(&sync->split, part->place.owner),
+                    .urgency = request->urgency,
+                    .token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number};
+    send.payload = has_payload ? (const uint8_t *)request->input + part->place.first : NULL;
+    /* The owner may be this rank: the reply may come at once, and end the request. */
+    const tt_status status =
+        tt_sync_send(sync, &send, head, has_payload ? (uint32_t)part->place.bytes : 0);
+    if (status == TT_IN_PROGRESS) {
+        part->is_lent = true;
+        request->lent++;
+    }
+}
+
+/* The first part that this worker sends: neighbours begin with other owners. */
+static uint32_t first_part(const tt_sync *sync, const tt_worker_key *key)
+{
+    const uint32_t owner = sync->roles.rank % sync->split.owners;
+    uint32_t number = 0;
+    while (number < key->part_count && key->parts[number].place.owner < owner) {
+        number++;
+    }
+    return number < key->part_count ? number : 0;
+}
+
+static void send_parts(tt_sync *sync, tt_worker_key *key)
+{
+    tt_sync_request *request = key->queue.first;
+    const uint32_t first = first_part(sync, key);
+    request->open = key->part_count;
+    if (is_push(request)) {
+        TT_ASSERT(key->store->unsent > 0);
+        key->store->unsent--;
+    }
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        send_part(sync, key, (first + i) % key->part_count);
+    }
+}
+
+static void send_claim(tt_sync *sync, tt_worker_key *key)
+{
+    uint8_t bytes[sizeof(tt_sync_claim) + TT_SYNC_NAME_BYTES];
+    const tt_sync_claim claim = {.count = key->count, .dtype = (uint8_t)key->dtype};
+    const size_t length = strlen(key->name);
+    const tt_head head = {.kind = TT_SYNC_ADD, .set = key->store->id, .op = key->id};
+    memcpy(bytes, &claim, sizeof(claim));
+    memcpy(bytes + sizeof(claim), key->name, length);
+    key->queue.first->open = sync->split.owners;
+    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, bytes,
+                                (uint32_t)(sizeof(claim) + length));
+    }
+}
+
+static void begin(tt_sync *sync, tt_worker_key *key)
+{
+    if (key->queue.first->verb == TT_STORE_ADD) {
+        send_claim(sync, key);
+    } else {
+        send_parts(sync, key);
+    }
+}
+
+static void clocks_step(tt_sync *sync, tt_worker_store *store);
+
+/* The request at the front is over, if nothing of it is open. */
+static void settle(tt_sync *sync, tt_worker_key *key)
+{
+    tt_sync_request *request = key->queue.first;
+    if (request == NULL || request->open > 0 || request->lent > 0) {
+        return;
+    }
+    const bool is_new = request->verb == TT_STORE_ADD && !request->is_first;
+    if (is_new) {
+        key->is_added = true;
+    }
+    if (is_new && request->input != NULL && sync->roles.rank == 0 &&
+        !key->store->update.update->is_sum) {
+        request->is_first = true;
+        send_parts(sync, key);
+        return;
+    }
+    (void)queue_pop(&key->queue);
+    if (key->queue.first != NULL) {
+        begin(sync, key);
+    }
+    clocks_step(sync, key->store);
+    end(sync, request, TT_OK, "");
+}
+
+/* Take back what sends and arrivals have of the request at the front. */
+static void withdraw(tt_sync *sync, tt_worker_key *key)
+{
+    tt_sync_request *request = key->queue.first;
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        tt_worker_part *part = &key->parts[i];
+        const uint32_t peer = tt_split_rank(&sync->split, part->place.owner);
+        if (part->is_lent) {
+            const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | i;
+            sync->platform->ops->recall(sync->platform, peer, token);
+            part->is_lent = false;
+            request->lent--;
+        }
+        if (part->is_arriving) {
+            sync->arriving[peer] = (tt_arriving){.part = NULL};
+            part->is_arriving = false;
+            if (!sync->is_gone[peer]) {
+                sync->platform->ops->discard(sync->platform, peer);
+            }
+        }
+        part->is_awaited = false;
+    }
+    TT_ASSERT(request->lent == 0);
+}
+
+static void fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text)
+{
+    if (key->status < 0) {
+        return;
+    }
+    key->status = status;
+    (void)strncpy(key->error, text, sizeof(key->error) - 1);
+    if (key->queue.first != NULL) {
+        if (is_push(key->queue.first)) {
+            key->store->unsent++; /* as if it had not been sent: all are taken off below */
+        }
+        withdraw(sync, key);
+    }
+    while (key->queue.first != NULL) {
+        tt_sync_request *request = queue_pop(&key->queue);
+        if (is_push(request)) {
+            key->store->unsent--;
+        }
+        end(sync, request, status, key->error);
+    }
+    clocks_step(sync, key->store);
+}
+
+/* ---- stores ---- */
+
+static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, const char *text)
+{
+    if (store->status < 0) {
+        return;
+    }
+    store->status = status;
+    (void)strncpy(store->error, text, sizeof(store->error) - 1);
+    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
+        for (tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
+            fail_key(sync, key, status, text);
+        }
+    }
+    while (store->clocks.first != NULL) {
+        end(sync, queue_pop(&store->clocks), status, store->error);
+    }
+    if (store->life.first != NULL && store->life.first->verb == TT_STORE_OPEN) {
+        end(sync, queue_pop(&store->life), status, store->error);
+    }
+}
+
+static bool all_told(const tt_sync *sync, const tt_worker_store *store)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < sync->split.owners; i++) {
+        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&sync->split, i)]);
+    }
+    return all;
+}
+
+static void life_settle(tt_sync *sync, tt_worker_store *store)
+{
+    tt_sync_request *request = store->life.first;
+    if (request == NULL || !all_told(sync, store)) {
+        return;
+    }
+    (void)queue_pop(&store->life);
+    if (request->verb == TT_STORE_OPEN) {
+        store->is_open = true;
+    } else {
+        store_release(sync, store);
+    }
+    end(sync, request, TT_OK, "");
+}
+
+static void life_begin(tt_sync *sync, tt_worker_store *store)
+{
+    const tt_sync_request *request = store->life.first;
+    const bool is_open = request->verb == TT_STORE_OPEN;
+    const tt_head head = {.kind = is_open ? TT_SYNC_OPEN : TT_SYNC_CLOSE, .set = store->id};
+    tt_text settings = {0};
+    if (is_open) {
+        tt_text_add(&settings, "%s %s", request->policy, request->update);
+    }
+    memset(store->is_told, 0, sync->split.owners * sizeof(*store->is_told));
+    for (uint32_t i = 0; i < sync->split.owners; i++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, i), head, settings.bytes,
+                                (uint32_t)settings.length);
+    }
+    if (sync->stores[head.set] == store) {
+        life_settle(sync, store); /* owners may all be gone */
+    }
+}
+
+/* The iteration of the first CLOCK is over once the pushes before it were sent. */
+static void send_clock(tt_sync *sync, tt_worker_store *store)
+{
+    const uint32_t keeper = tt_sync_keeper(sync);
+    store->has_clocked = true;
+    store->clock++;
+    for (uint32_t i = 0; i < sync->split.owners; i++) {
+        const tt_head head = {.kind = TT_SYNC_CLOCK,
+                              .flags = i == keeper ? TT_SYNC_FLAG_ANSWER : 0,
+                              .set = store->id,
+                              .round = (uint32_t)store->clock,
+                              .argument = store->pushes[i]};
+        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+    }
+}
+
+static void clocks_step(tt_sync *sync, tt_worker_store *store)
+{
+    while (store->clocks.first != NULL && store->status >= 0) {
+        if (!store->has_clocked && store->unsent > 0) {
+            return;
+        }
+        if (!store->has_clocked) {
+            send_clock(sync, store); /* the reply may come at once */
+            continue;
+        }
+        if (store->least < tt_policy_needs(&store->policy, store->clock)) {
+            return;
+        }
+        store->has_clocked = false;
+        tt_sync_request *request = queue_pop(&store->clocks);
+        request->clock = store->clock;
+        end(sync, request, TT_OK, "");
+    }
+}
+
+/* ---- submission ---- */
+
+static void refuse(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+{
+    end(sync, request, status, text);
+}
+
+static void open_store(tt_sync *sync, tt_sync_request *request)
+{
+    tt_policy policy;
+    tt_update_spec update;
+    tt_text why = {0};
+    tt_status status = tt_policy_parse(request->policy, sync->roles.workers, &policy, &why);
+    if (status == TT_OK) {
+        status = tt_update_parse(request->update, &update, &why);
+    }
+    if (status == TT_OK && update.update->is_sum && policy.staleness > 0) {
+        tt_text_add(&why,
+                    "update sum is the sum of one iteration, which policy %s does not wait "
+                    "for; use update=add, or policy bulk",
+                    request->policy);
+        status = TT_ERR_BAD_ARGUMENT;
+    }
+    if (status == TT_OK && sync->store_count == TT_STORES_MAX) {
+        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORES_MAX);
+        status = TT_ERR_NO_RESOURCE;
+    }
+    tt_worker_store *store = status == TT_OK ? store_make(sync, sync->store_count) : NULL;
+    if (status == TT_OK && store == NULL) {
+        tt_text_add(&why, "no memory for a store");
+        status = TT_ERR_NO_MEMORY;
+    }
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    store->policy = policy;
+    store->update = update;
+    request->store = sync->store_count++;
+    queue_push(&store->life, request);
+    life_begin(sync, store);
+}
+
+static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    tt_status status = TT_ERR_BAD_ARGUMENT;
+    tt_worker_key *key = NULL;
+    const tt_update *update = store->update.update;
+    if (request->name == NULL || request->name[0] == 0 ||
+        strlen(request->name) >= TT_SYNC_NAME_BYTES) {
+        tt_text_add(&why, "a tensor of a store needs a name of 1 to %d bytes",
+                    TT_SYNC_NAME_BYTES - 1);
+    } else if (key_find(store, request->name) != NULL) {
+        tt_text_add(&why, "tensor '%s' was added before", request->name);
+    } else if (!tt_redop_allowed(request->dtype, TT_SUM)) {
+        tt_text_add(&why, "tensor '%s': values of type %s cannot be added", request->name,
+                    tt_dtype_name(request->dtype));
+    } else if (!update->takes_any_type && request->dtype != TT_F32) {
+        tt_text_add(&why,
+                    "tensor '%s' has type %s; update %s takes f32: convert it, or use "
+                    "update=add",
+                    request->name, tt_dtype_name(request->dtype), update->name);
+    } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
+        tt_text_add(&why, "tensor '%s' has too many elements", request->name);
+    } else {
+        key = key_make(sync, store, request);
+        status = TT_ERR_NO_MEMORY;
+        tt_text_add(&why, "no memory for tensor '%s'", request->name);
+    }
+    if (key == NULL) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    queue_push(&key->queue, request);
+    begin(sync, key);
+}
+
+static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    tt_worker_key *key = request->name != NULL ? key_find(store, request->name) : NULL;
+    if (key == NULL) {
+        tt_text_add(&why, "tensor ");
+        tt_text_add_quoted(&why, request->name != NULL ? request->name : "", TT_SYNC_NAME_BYTES);
+        tt_text_add(&why, " was not added to store %u", store->id);
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
+        return;
+    }
+    if (key->status < 0) {
+        refuse(sync, request, key->status, key->error);
+        return;
+    }
+    queue_push(&key->queue, request);
+    if (is_push(request)) {
+        store->unsent++;
+    }
+    if (key->queue.first == request) {
+        begin(sync, key);
+        clocks_step(sync, store);
+    }
+}
+
+static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    bool is_idle = store->clocks.first == NULL && store->life.first == NULL;
+    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
+        for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
+            is_idle = is_idle && key->queue.first == NULL;
+        }
+    }
+    if (!is_idle) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
+               "calls on the store are in flight; wait for them before it is closed");
+        return;
+    }
+    queue_push(&store->life, request);
+    life_begin(sync, store);
+}
+
+void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
+{
+    tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
+                                 ? sync->stores[request->store]
+                                 : NULL;
+    sync->pending++;
+    request->open = request->lent = 0;
+    request->is_first = false;
+    if (request->verb == TT_STORE_OPEN) {
+        open_store(sync, request);
+    } else if (store == NULL) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, "there is no such store, or it is closed");
+    } else if (request->verb == TT_STORE_CLOSE) {
+        close_store(sync, store, request);
+    } else if (store->status < 0 || !store->is_open) {
+        refuse(sync, request, store->status < 0 ? store->status : TT_ERR_BAD_ARGUMENT,
+               store->status < 0 ? store->error : "the store is not open yet");
+    } else if (request->verb == TT_STORE_ADD) {
+        add_key(sync, store, request);
+    } else if (request->verb == TT_STORE_CLOCK) {
+        queue_push(&store->clocks, request);
+        clocks_step(sync, store);
+    } else {
+        use_key(sync, store, request);
+    }
+}
+
+void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
+{
+    TT_ASSERT(status < 0);
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        tt_worker_store *store = sync->stores[i];
+        if (store == NULL) {
+            continue;
+        }
+        fail_store(sync, store, status, text);
+        while (store->life.first != NULL) {
+            end(sync, queue_pop(&store->life), status, text);
+        }
+    }
+    TT_ASSERT(sync->pending == 0);
+}
+
+/* ---- frames ---- */
+
+static void part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_sync_request *request = key->queue.first;
+    TT_ASSERT(request != NULL && request->open > 0);
+    key->parts[number].is_awaited = false;
+    request->open--;
+    settle(sync, key);
+}
+
+static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
+                         const void *payload)
+{
+    tt_worker_part *part = &key->parts[head->lane];
+    tt_sync_request *request = key->queue.first;
+    const bool is_wanted = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
+    if (!is_wanted || part->is_arriving || head->payload_bytes != part->place.bytes) {
+        return NULL;
+    }
+    uint8_t *room = (uint8_t *)request->output + part->place.first;
+    if (payload == NULL) {
+        part->is_arriving = true;
+        sync->arriving[tt_split_rank(&sync->split, part->place.owner)] =
+            (tt_arriving){.key = key, .number = head->lane};
+        return room;
+    }
+    if (part->place.bytes > 0) {
+        memcpy(room, payload, part->place.bytes);
+    }
+    part_done(sync, key, head->lane);
+    return NULL;
+}
+
+void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    TT_ASSERT(number < key->part_count && key->parts[number].is_arriving);
+    key->parts[number].is_arriving = false;
+    part_done(sync, key, number);
+}
+
+static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
+                        const void *payload)
+{
+    tt_worker_key *key = key_by_id(store, head->op);
+    if (key == NULL || key->status < 0 || key->queue.first == NULL ||
+        head->lane >= key->part_count) {
+        return NULL;
+    }
+    const tt_worker_part *part = &key->parts[head->lane];
+    const tt_sync_request *request = key->queue.first;
+    const bool is_answer = part->is_awaited && head->argument == part->pushes &&
+                           peer == tt_split_rank(&sync->split, part->place.owner);
+    if (!is_answer) {
+        return NULL; /* a second copy */
+    }
+    if (head->kind == TT_SYNC_VALUE) {
+        return value_frame(sync, key, head, payload);
+    }
+    if (request->verb == TT_STORE_PUSH || request->is_first) {
+        part_done(sync, key, head->lane);
+    }
+    return NULL;
+}
+
+static void added_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
+{
+    tt_worker_key *key = key_by_id(store, head->op);
+    const uint32_t owner = tt_split_number(&sync->split, peer);
+    tt_sync_request *request = key != NULL ? key->queue.first : NULL;
+    if (request == NULL || request->verb != TT_STORE_ADD || request->is_first ||
+        owner >= sync->split.owners || key->is_told[owner]) {
+        return;
+    }
+    key->is_told[owner] = true;
+    request->open--;
+    settle(sync, key);
+}
+
+static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *head,
+                         const void *payload)
+{
+    char text[TT_SYNC_ERROR_BYTES] = {0};
+    const int64_t status = (int64_t)head->argument;
+    tt_worker_key *key = head->op != 0 ? key_by_id(store, head->op) : NULL;
+    if (status >= 0 || status < -64) {
+        return;
+    }
+    memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+    if (head->op == 0) {
+        fail_store(sync, store, (tt_status)status, text);
+    } else if (key != NULL) {
+        fail_key(sync, key, (tt_status)status, text);
+    }
+}
+
+static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
+                       const void *payload)
+{
+    const uint32_t owner = tt_split_number(&sync->split, peer);
+    const tt_sync_request *request = store->life.first;
+    const bool is_open = head->kind == TT_SYNC_OPENED;
+    if (owner >= sync->split.owners || request == NULL ||
+        (request->verb == TT_STORE_OPEN) != is_open) {
+        return;
+    }
+    if (is_open && (int64_t)head->argument < 0) {
+        failed_frame(sync, store, head, payload);
+        return;
+    }
+    store->is_told[owner] = true;
+    life_settle(sync, store);
+}
+
+static void min_frame(tt_sync *sync, tt_worker_store *store, const tt_head *head)
+{
+    store->least = tt_max_u64(store->least, head->argument);
+    clocks_step(sync, store);
+}
+
+void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
+{
+    tt_worker_store *store = head->set < TT_STORES_MAX ? sync->stores[head->set] : NULL;
+    const bool is_long = payload == NULL;
+    if (store == NULL || (is_long && head->kind != TT_SYNC_VALUE)) {
+        return NULL;
+    }
+    switch (head->kind) {
+    case TT_SYNC_OPENED:
+    case TT_SYNC_CLOSED:
+        life_frame(sync, store, peer, head, payload);
+        return NULL;
+    case TT_SYNC_ADDED:
+        added_frame(sync, store, peer, head);
+        return NULL;
+    case TT_SYNC_TAKEN:
+    case TT_SYNC_VALUE:
+        return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_MIN:
+        min_frame(sync, store, head);
+        return NULL;
+    case TT_SYNC_FAILED:
+        failed_frame(sync, store, head, payload);
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+void tt_worker_sent(tt_sync *sync, uint64_t token)
+{
+    const uint64_t index = (token & (TOKEN_TEXT - 1)) >> TOKEN_PART_BITS;
+    const uint32_t number = token & ((1U << TOKEN_PART_BITS) - 1);
+    TT_ASSERT(index < sync->key_count && sync->keys[index] != NULL);
+    tt_worker_key *key = sync->keys[index];
+    TT_ASSERT(number < key->part_count && key->parts[number].is_lent);
+    key->parts[number].is_lent = false;
+    key->queue.first->lent--;
+    settle(sync, key);
+}
+
+/* ---- owners that are gone ---- */
+
+void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
+{
+    const uint32_t owner = tt_split_number(&sync->split, peer);
+    tt_text text = {0};
+    if (owner >= sync->split.owners || sync->roles.rank >= sync->roles.workers) {
+        return;
+    }
+    tt_sync_add_peer(sync, &text, peer);
+    tt_text_add(&text, " is gone (%s), and what it owned of the store is lost", why);
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        tt_worker_store *store = sync->stores[i];
+        if (store != NULL) {
+            fail_store(sync, store, TT_ERR_PEER_DOWN, text.bytes);
+            life_settle(sync, store);
+        }
+    }
+}

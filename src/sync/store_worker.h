@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_worker.h - the side of a store that pushes and pulls.
+ *
+ * Requests on one tensor are served one after the other; those on different tensors at the same
+ * time. A worker sends the parts of a tensor beginning with another owner than its neighbours do.
+ *
+ * Layer:   sync, private.
+ * Threads: as sync.h.
+ * Memory:  a record per store, tensor and part.
+ */
+#ifndef TUTTI_SYNC_STORE_WORKER_H
+#define TUTTI_SYNC_STORE_WORKER_H
+
+#include "platform/platform.h"
+#include "sync/split.h"
+#include "sync/sync.h"
+#include "sync/sync_policy.h"
+#include "sync/update.h"
+
+enum { WORKER_BUCKETS = 256 };
+
+typedef struct tt_worker_store tt_worker_store;
+typedef struct tt_worker_key tt_worker_key;
+
+/* Requests in the order of submission. */
+typedef struct tt_sync_queue {
+    tt_sync_request *first, *last;
+} tt_sync_queue;
+
+typedef struct tt_worker_part {
+    tt_split_part place;
+    uint64_t pushes;  /* sent */
+    bool is_awaited;  /* by the request at the front of the queue */
+    bool is_lent;     /* a send has the request's input */
+    bool is_arriving; /* its value is */
+} tt_worker_part;
+
+struct tt_worker_key {
+    tt_worker_key *next; /* in its bucket */
+    tt_worker_store *store;
+    uint32_t index; /* in sync->keys */
+    uint64_t id;
+    tt_dtype dtype;
+    uint64_t count;
+    bool is_added;
+    tt_status status; /* negative: it has failed */
+    tt_sync_queue queue;
+    tt_worker_part *parts;
+    uint32_t part_count;
+    bool *is_told; /* [owners] that have added it */
+    char error[TT_SYNC_ERROR_BYTES];
+    char name[TT_SYNC_NAME_BYTES];
+};
+
+struct tt_worker_store {
+    uint32_t id;
+    tt_policy policy;
+    tt_update_spec update;
+    bool is_open;
+    tt_status status;
+    char error[TT_SYNC_ERROR_BYTES];
+    uint64_t clock;          /* iterations completed */
+    uint64_t least;          /* that all have completed, as far as is known; quorum: closed ones */
+    uint64_t unsent;         /* pushes submitted and not sent */
+    uint64_t *pushes;        /* [owners] parts sent to each */
+    bool *is_told;           /* [owners] that have replied to OPEN or CLOSE */
+    tt_sync_queue life;      /* OPEN, CLOSE: the front one is served */
+    tt_sync_queue clocks;    /* CLOCK: the front one is served */
+    bool has_clocked;        /* its frames were sent */
+    tt_worker_key **buckets; /* [WORKER_BUCKETS] */
+};
+
+/* A frame from an owner; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
+void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload);
+void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number);
+void tt_worker_sent(tt_sync *sync, uint64_t token);
+/* A peer that may own parts is gone. */
+void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why);
+void tt_worker_release_all(tt_sync *sync);
+
+#endif

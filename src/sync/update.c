@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * update.c - the updates, their texts and their loops; see update.h. */
+#include "sync/update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "base/config.h"
+#include "base/nearest.h"
+
+enum { WORD_BYTES = 32 };
+
+/* ---- loops ---- */
+
+enum { SGD_LR };
+
+static void sgd_apply(const tt_update_run *run)
+{
+    const float rate = run->spec->options[SGD_LR];
+    const float divisor = (float)run->divisor;
+    for (size_t i = 0; i < run->count; i++) {
+        run->value_out[i] = run->value[i] - rate * (run->gradient[i] / divisor);
+    }
+}
+
+enum { MOMENTUM_LR, MOMENTUM_MU, MOMENTUM_NESTEROV };
+
+static void momentum_apply(const tt_update_run *run)
+{
+    const float rate = run->spec->options[MOMENTUM_LR];
+    const float mu = run->spec->options[MOMENTUM_MU];
+    const bool is_nesterov = run->spec->options[MOMENTUM_NESTEROV] != 0.0f;
+    const float divisor = (float)run->divisor;
+    float *velocity = run->states[0];
+    for (size_t i = 0; i < run->count; i++) {
+        const float gradient = run->gradient[i] / divisor;
+        velocity[i] = mu * velocity[i] + gradient;
+        const float step = is_nesterov ? gradient + mu * velocity[i] : velocity[i];
+        run->value_out[i] = run->value[i] - rate * step;
+    }
+}
+
+/* By squaring: the same bits with any C library. */
+static double power(double base, uint64_t exponent)
+{
+    double product = 1.0;
+    for (; exponent > 0; exponent >>= 1) {
+        product = (exponent & 1) != 0 ? product * base : product;
+        base *= base;
+    }
+    return product;
+}
+
+enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_DECAY };
+
+/* Kingma and Ba (2015), algorithm 1; decay as in Loshchilov and Hutter (2019). */
+static void adam_apply(const tt_update_run *run)
+{
+    const float *options = run->spec->options;
+    const float rate = options[ADAM_LR], eps = options[ADAM_EPS];
+    const float beta1 = options[ADAM_BETA1], beta2 = options[ADAM_BETA2];
+    const float kept = 1.0f - rate * options[ADAM_DECAY];
+    const float divisor = (float)run->divisor;
+    const float bias1 = (float)(1.0 - power((double)beta1, run->step));
+    const float bias2 = (float)(1.0 - power((double)beta2, run->step));
+    float *mean = run->states[0], *square = run->states[1];
+    for (size_t i = 0; i < run->count; i++) {
+        const float gradient = run->gradient[i] / divisor;
+        mean[i] = beta1 * mean[i] + (1.0f - beta1) * gradient;
+        square[i] = beta2 * square[i] + (1.0f - beta2) * (gradient * gradient);
+        const float step = mean[i] / bias1 / (sqrtf(square[i] / bias2) + eps);
+        run->value_out[i] = kept * run->value[i] - rate * step;
+    }
+}
+
+/* ---- the list ---- */
+
+static const tt_update updates[] = {
+    {.name = "sum", .is_sum = true, .takes_any_type = true},
+    {.name = "add", .takes_any_type = true},
+    {.name = "sgd",
+     .option_count = 1,
+     .option_names = {"lr"},
+     .option_values = {0.01f},
+     .apply = sgd_apply},
+    {.name = "momentum",
+     .state_count = 1,
+     .option_count = 3,
+     .option_names = {"lr", "momentum", "nesterov"},
+     .option_values = {0.01f, 0.9f, 0.0f},
+     .apply = momentum_apply},
+    {.name = "adam",
+     .state_count = 2,
+     .option_count = 5,
+     .option_names = {"lr", "beta1", "beta2", "eps", "decay"},
+     .option_values = {0.001f, 0.9f, 0.999f, 1e-8f, 0.0f},
+     .apply = adam_apply},
+};
+
+const tt_update *tt_update_at(size_t index)
+{
+    return index < TT_ARRAY_COUNT(updates) ? &updates[index] : NULL;
+}
+
+/* ---- texts ---- */
+
+static bool take_word(const char **text_io, const char *stops, char word[WORD_BYTES])
+{
+    const size_t length = strcspn(*text_io, stops);
+    if (length >= WORD_BYTES) {
+        return false;
+    }
+    memcpy(word, *text_io, length);
+    word[length] = '\0';
+    *text_io += length;
+    return true;
+}
+
+static tt_status unknown_update(const char *name, tt_text *why)
+{
+    tt_nearest nearest;
+    tt_nearest_init(&nearest, "", name);
+    for (size_t i = 0; tt_update_at(i) != NULL; i++) {
+        tt_nearest_offer(&nearest, tt_update_at(i)->name);
+    }
+    tt_text_add(why, "there is no update ");
+    tt_text_add_quoted(why, name, WORD_BYTES);
+    if (nearest.best[0] != '\0') {
+        tt_text_add(why, "; did you mean '%s'?", nearest.best);
+    } else {
+        tt_text_add(why, "; there are sum, add, sgd, momentum, adam");
+    }
+    return TT_ERR_BAD_ARGUMENT;
+}
+
+static tt_status read_option(tt_update_spec *spec, const char *key, const char *value, tt_text *why)
+{
+    const tt_update *update = spec->update;
+    uint32_t i = 0;
+    double number = 0.0;
+    while (i < update->option_count && strcmp(update->option_names[i], key) != 0) {
+        i++;
+    }
+    if (i == update->option_count) {
+        tt_text_add(why, "update %s has no option ", update->name);
+        tt_text_add_quoted(why, key, WORD_BYTES);
+        for (uint32_t k = 0; k < update->option_count; k++) {
+            tt_text_add(why, "%s %s", k == 0 ? "; it has" : ",", update->option_names[k]);
+        }
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (!tt_config_parse_real(value, &number) || !isfinite((float)number) || number < 0.0) {
+        tt_text_add(why, "update %s: %s=", update->name, key);
+        tt_text_add_quoted(why, value, WORD_BYTES);
+        tt_text_add(why, " is not a number from 0 on");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    spec->options[i] = (float)number;
+    return TT_OK;
+}
+
+tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why)
+{
+    char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
+    size_t index = 0;
+    if (!take_word(&text, ":", name)) {
+        return unknown_update("", why);
+    }
+    while (tt_update_at(index) != NULL && strcmp(tt_update_at(index)->name, name) != 0) {
+        index++;
+    }
+    tt_update_spec spec = {.update = tt_update_at(index)};
+    if (spec.update == NULL) {
+        return unknown_update(name, why);
+    }
+    memcpy(spec.options, spec.update->option_values, sizeof(spec.options));
+    while (*text != '\0') {
+        text++; /* ':' or ',' */
+        if (!take_word(&text, "=,", key) || *text != '=') {
+            tt_text_add(why, "update %s: options are KEY=VALUE, with a comma between two", name);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        text++;
+        if (!take_word(&text, ",", value)) {
+            tt_text_add(why, "update %s: the value of %s is too long", name, key);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        TT_TRY(read_option(&spec, key, value, why));
+    }
+    *spec_out = spec;
+    return TT_OK;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * update.h - what an owner does with what workers push, as a text: "sgd:lr=0.1".
+ *
+ *  sum       The value is the sum of one iteration's pushes: an all-reduce. Bulk and quorum only.
+ *  add       Each push is added to the value: the owner keeps a running sum, as of deltas.
+ *  sgd       value -= lr * g
+ *  momentum  m = mu * m + g; value -= lr * m; with nesterov=1: value -= lr * (g + mu * m)
+ *  adam      with bias correction; decay: decoupled weight decay (AdamW)
+ *
+ * g is the mean of the workers' gradients: the sum of pushes divided by the number of workers (of a
+ * quorum: by its number). Under stale and async each push is a step of its own with g divided so.
+ *
+ *  (1) The same bits on every instruction set: f32, in the order written here.
+ *  (2) `value_out` may be anything before; `value` is not written. State is written in place.
+ *
+ * Layer:   sync, private.
+ * Threads: pure.
+ * Memory:  none; state belongs to the caller.
+ */
+#ifndef TUTTI_SYNC_UPDATE_H
+#define TUTTI_SYNC_UPDATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "kernel/dtype.h"
+
+enum { TT_UPDATE_OPTIONS_MAX = 5, TT_UPDATE_STATES_MAX = 2 };
+
+typedef struct tt_update tt_update;
+
+typedef struct tt_update_spec {
+    const tt_update *update;
+    float options[TT_UPDATE_OPTIONS_MAX]; /* in the order of the table */
+} tt_update_spec;
+
+/* Some elements of a part. */
+typedef struct tt_update_run {
+    const tt_update_spec *spec;
+    float *gradient; /* sums of pushes; not kept */
+    const float *value;
+    float *value_out;
+    float *states[TT_UPDATE_STATES_MAX];
+    uint64_t step;    /* of this part, from 1 */
+    uint32_t divisor; /* of the gradient */
+    size_t count;
+} tt_update_run;
+
+struct tt_update {
+    const char *name;
+    uint32_t state_count;  /* floats per element beside the value */
+    bool is_sum;           /* the value is what was pushed; there is no first one */
+    bool takes_any_type;   /* else f32 only */
+    uint32_t option_count; /* names, what they are if not given */
+    const char *option_names[TT_UPDATE_OPTIONS_MAX];
+    float option_values[TT_UPDATE_OPTIONS_MAX];
+    void (*apply)(const tt_update_run *run); /* NULL: sums, see update.c */
+};
+
+/* BAD_ARGUMENT: `why` names the culprit and the cure. */
+tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why);
+/* The n-th update there is, or NULL. */
+const tt_update *tt_update_at(size_t index);
+
+#endif

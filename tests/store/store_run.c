@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_run.c - the workers' programs, played on the simulated cluster; see store_run.h. */
+#include "store/store_run.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "kernel/hash64.h"
+
+typedef enum phase {
+    PHASE_OPEN,
+    PHASE_ADD,
+    PHASE_PULL,
+    PHASE_PUSH,
+    PHASE_PUSH_PULL,
+    PHASE_CLOCK,
+    PHASE_CLOSE,
+    PHASE_OVER
+} phase;
+
+typedef struct worker worker;
+
+typedef struct tensor_state {
+    tt_sync_request request;
+    void *pushed, *read;
+    uint64_t submitted;            /* pushes */
+    uint64_t (*seen)[WORKERS_MAX]; /* [parts] pushes of each worker in the last value read */
+} tensor_state;
+
+typedef struct play play;
+
+struct worker {
+    play *all;
+    uint32_t rank;
+    tt_sync *sync;
+    phase phase;
+    uint32_t iteration; /* completed */
+    uint32_t clocked;   /* submitted as completed */
+    uint32_t open;      /* requests */
+    bool is_broken;     /* a request has failed: it stops */
+    tt_sync_request clock;
+    tensor_state tensors[TENSORS_MAX];
+    uint32_t store;
+};
+
+struct play {
+    const scene *drawn;
+    tt_sim *sim;
+    tt_split split;
+    oracle *known;
+    worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
+    bool is_killed[PROCESSES_MAX];
+    uint32_t killed;
+    tt_random random;
+    bool is_verbose, is_ending;
+    store_result result;
+};
+
+__attribute__((format(printf, 2, 3))) static void blame(play *all, const char *format, ...)
+{
+    va_list arguments;
+    if (!all->result.is_good) {
+        return;
+    }
+    all->result.is_good = false;
+    va_start(arguments, format);
+    (void)vsnprintf(all->result.reason, sizeof(all->result.reason), format, arguments);
+    va_end(arguments);
+}
+
+/* ---- judging reads ---- */
+
+static uint64_t counter_of(int64_t value, uint32_t rank)
+{
+    return (uint64_t)value >> (COUNTER_BITS * rank) & ((1 << COUNTER_BITS) - 1);
+}
+
+/* A part of a counter: pushes of each worker that are in it. */
+static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *part,
+                           uint64_t seen[WORKERS_MAX])
+{
+    play *all = own->all;
+    const scene *drawn = all->drawn;
+    const int64_t *values = (const int64_t *)own->tensors[tensor].read + part->first / 8;
+    const uint64_t clock = own->iteration;
+    const uint64_t needed = tt_policy_needs(&drawn->policy, clock);
+    for (uint64_t i = 1; i < part->bytes / 8; i++) {
+        if (values[i] != values[0]) {
+            blame(all, "rank %u read a torn part of tensor %u", own->rank, tensor);
+            return;
+        }
+    }
+    for (uint32_t rank = 0; rank < drawn->workers && part->bytes > 0; rank++) {
+        const worker *other = &all->workers[rank];
+        const uint64_t count = counter_of(values[0], rank);
+        const bool is_live = !all->is_killed[rank];
+        if (count > other->tensors[tensor].submitted) {
+            blame(all, "rank %u read a push of rank %u twice", own->rank, rank);
+        } else if (count < seen[rank]) {
+            blame(all, "rank %u lost a push of rank %u that it had read", own->rank, rank);
+        } else if (rank == own->rank && count != own->tensors[tensor].submitted) {
+            blame(all, "rank %u did not read its own push", own->rank);
+        } else if (is_live && count < needed) {
+            blame(all,
+                  "rank %u at clock %" PRIu64 " read %" PRIu64 " pushes of rank %u, not %" PRIu64,
+                  own->rank, clock, count, rank, needed);
+        }
+        seen[rank] = count;
+    }
+}
+
+static void judge_read(worker *own, uint32_t tensor)
+{
+    play *all = own->all;
+    const scene *drawn = all->drawn;
+    tensor_state *state = &own->tensors[tensor];
+    const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
+    all->result.reads++;
+    if (drawn->dtype == TT_F32) {
+        const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
+        if (bytes > 0 &&
+            memcmp(state->read, oracle_value(all->known, tensor, version), bytes) != 0) {
+            blame(all, "rank %u read other bits of tensor %u after %u iterations", own->rank,
+                  tensor, version);
+        }
+        return;
+    }
+    char name[16];
+    (void)snprintf(name, sizeof(name), "t%u", tensor);
+    const uint64_t hash = tt_hash64(name, strlen(name), 0);
+    tt_split_part parts[256];
+    const uint32_t count = tt_split_cut(&all->split, hash, bytes, parts, TT_ARRAY_COUNT(parts));
+    TT_ASSERT(count <= TT_ARRAY_COUNT(parts));
+    for (uint32_t i = 0; i < count; i++) {
+        judge_counters(own, tensor, &parts[i], state->seen[i]);
+    }
+}
+
+/* An iteration may start: have the others completed enough? */
+static void judge_clock(worker *own)
+{
+    play *all = own->all;
+    const uint64_t needed = tt_policy_needs(&all->drawn->policy, own->iteration);
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const uint64_t completed = all->workers[rank].clocked;
+        if (!all->is_killed[rank] && completed < needed) {
+            blame(all, "rank %u started iteration %u when rank %u had completed %" PRIu64,
+                  own->rank, own->iteration, rank, completed);
+        }
+    }
+}
+
+/* ---- programs ---- */
+
+static void proceed(void *argument);
+
+static void judge_error(worker *own, const tt_sync_request *request)
+{
+    play *all = own->all;
+    char words[32];
+    bool is_named = false;
+    for (uint32_t rank = 0; rank < all->drawn->workers + all->drawn->servers; rank++) {
+        (void)snprintf(words, sizeof(words), "(rank %u)", rank);
+        is_named = is_named || (all->is_killed[rank] && strstr(request->error, words) != NULL);
+    }
+    if (request->status != TT_ERR_PEER_DOWN || !is_named) {
+        blame(all, "rank %u failed without a reason: %d %s", own->rank, (int)request->status,
+              request->error);
+    }
+}
+
+/* One less is open; the last one lets the program go on, after a while. */
+static void release(worker *own)
+{
+    play *all = own->all;
+    TT_ASSERT(own->open > 0);
+    own->open--;
+    if (own->open == 0 && own->phase != PHASE_OVER) {
+        tt_sim_call(all->sim, own->rank,
+                    tt_sim_now(all->sim) + tt_random_below(&all->random, 300000), proceed, own);
+    }
+}
+
+static void take_end(tt_sync_request *request)
+{
+    worker *own = request->owner;
+    play *all = own->all;
+    if (request->status == TT_OK && request->verb == TT_STORE_CLOCK) {
+        own->iteration++;
+        judge_clock(own);
+    }
+    if (request->status != TT_OK && !all->is_ending) {
+        judge_error(own, request);
+        own->is_broken = true;
+    }
+    release(own);
+}
+
+static void submit(worker *own, tt_sync_request *request, tt_sync_verb verb)
+{
+    own->open++;
+    request->verb = verb;
+    request->store = own->store;
+    request->owner = own;
+    request->finished = take_end;
+    tt_sync_submit(own->sync, request);
+}
+
+static void submit_tensors(worker *own, tt_sync_verb verb)
+{
+    static const char *const names[TENSORS_MAX] = {"t0", "t1", "t2"};
+    const scene *drawn = own->all->drawn;
+    own->open++; /* until all are submitted */
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        tensor_state *state = &own->tensors[i];
+        const bool pushes = verb == TT_STORE_PUSH || verb == TT_STORE_PUSH_PULL;
+        if (verb == TT_STORE_ADD) {
+            oracle_first(drawn, i, state->pushed);
+        } else if (pushes) {
+            oracle_push(drawn, own->rank, i, own->iteration, state->pushed);
+            state->submitted++;
+        }
+        state->request = (tt_sync_request){.name = names[i],
+                                           .dtype = drawn->dtype,
+                                           .count = drawn->counts[i],
+                                           .input = state->pushed,
+                                           .output = state->read,
+                                           .urgency = (int32_t)i};
+        submit(own, &state->request, verb);
+    }
+    release(own);
+}
+
+static void submit_clock(worker *own)
+{
+    own->clock = (tt_sync_request){.verb = TT_STORE_CLOCK};
+    own->clocked++;
+    submit(own, &own->clock, TT_STORE_CLOCK);
+}
+
+/* The phase after this one. */
+static phase next_phase(const worker *own)
+{
+    static const phase first[HABIT_COUNT] = {PHASE_PULL, PHASE_PUSH_PULL, PHASE_PUSH};
+    const scene *drawn = own->all->drawn;
+    switch (own->phase) {
+    case PHASE_OPEN:
+        return PHASE_ADD;
+    case PHASE_ADD:
+        return first[drawn->habit];
+    case PHASE_PULL:
+        if (drawn->habit == HABIT_PULL_PUSH) {
+            return PHASE_PUSH;
+        }
+        return own->iteration == drawn->iterations ? PHASE_CLOSE : PHASE_PUSH;
+    case PHASE_PUSH:
+    case PHASE_PUSH_PULL:
+        return drawn->habit == HABIT_PUSH_CLOCK_PULL ? PHASE_PULL : PHASE_CLOCK;
+    case PHASE_CLOCK:
+        return own->iteration == drawn->iterations ? PHASE_CLOSE : first[drawn->habit];
+    case PHASE_CLOSE:
+    case PHASE_OVER:
+        break;
+    }
+    return PHASE_OVER;
+}
+
+/* The requests of a phase are over. */
+static void conclude(worker *own)
+{
+    if (own->phase == PHASE_OPEN) {
+        own->store = own->clock.store;
+    } else if (own->phase == PHASE_PULL || own->phase == PHASE_PUSH_PULL) {
+        for (uint32_t i = 0; i < own->all->drawn->tensors; i++) {
+            judge_read(own, i);
+        }
+    }
+}
+
+static void proceed(void *argument)
+{
+    worker *own = argument;
+    play *all = own->all;
+    if (!own->is_broken) {
+        conclude(own);
+    }
+    own->phase = own->is_broken && own->phase < PHASE_CLOSE ? PHASE_CLOSE : next_phase(own);
+    if (all->is_verbose) {
+        printf("%10" PRIu64 " rank %u phase %d iteration %u\n", tt_sim_now(all->sim), own->rank,
+               (int)own->phase, own->iteration);
+    }
+    switch (own->phase) {
+    case PHASE_ADD:
+        submit_tensors(own, TT_STORE_ADD);
+        break;
+    case PHASE_PULL:
+        submit_tensors(own, TT_STORE_PULL);
+        break;
+    case PHASE_PUSH:
+        own->open++; /* until all are submitted */
+        submit_tensors(own, TT_STORE_PUSH);
+        if (all->drawn->habit == HABIT_PUSH_CLOCK_PULL) {
+            submit_clock(own);
+        }
+        release(own);
+        break;
+    case PHASE_PUSH_PULL:
+        submit_tensors(own, TT_STORE_PUSH_PULL);
+        break;
+    case PHASE_CLOCK:
+        submit_clock(own);
+        break;
+    case PHASE_CLOSE:
+        own->clock = (tt_sync_request){.verb = TT_STORE_CLOSE};
+        submit(own, &own->clock, TT_STORE_CLOSE);
+        break;
+    case PHASE_OPEN:
+    case PHASE_OVER:
+        all->result.finished++;
+        break;
+    }
+}
+
+static void start(void *argument)
+{
+    worker *own = argument;
+    const scene *drawn = own->all->drawn;
+    own->clock = (tt_sync_request){.policy = drawn->policy_text, .update = drawn->update_text};
+    submit(own, &own->clock, TT_STORE_OPEN);
+}
+
+/* ---- the machine that sync wraps: there are no collectives here ---- */
+
+static void *no_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+{
+    (void)machine, (void)peer, (void)head, (void)payload;
+    return NULL;
+}
+
+static void no_payload(void *machine, uint32_t peer, const tt_head *head)
+{
+    (void)machine, (void)peer, (void)head;
+}
+
+static void no_sent(void *machine, uint64_t token)
+{
+    (void)machine, (void)token;
+}
+
+static void no_timer(void *machine)
+{
+    (void)machine;
+}
+
+static void no_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
+{
+    (void)machine, (void)peer, (void)event, (void)why;
+}
+
+static bool no_step(void *machine)
+{
+    (void)machine;
+    return false;
+}
+
+static const tt_machine_ops nothing = {.frame = no_frame,
+                                       .payload = no_payload,
+                                       .sent = no_sent,
+                                       .timer = no_timer,
+                                       .peer = no_peer,
+                                       .step = no_step};
+
+static void drop_report(void *owner, int level, const char *text)
+{
+    (void)owner, (void)level, (void)text;
+}
+
+/* ---- a play ---- */
+
+static void process_make(play *all, uint32_t rank)
+{
+    const scene *drawn = all->drawn;
+    worker *own = &all->workers[rank];
+    const tt_roles roles = {
+        .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = 3};
+    const tt_sync_listener listener = {.report = drop_report};
+    const tt_machine inner = {.ops = &nothing};
+    *own = (worker){.all = all, .rank = rank};
+    const tt_status status =
+        tt_sync_create(tt_sim_platform(all->sim, rank), &roles, inner, &listener, &own->sync);
+    TT_ASSERT(status == TT_OK);
+    tt_sim_attach(all->sim, rank, tt_sync_machine(own->sync));
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        const size_t bytes = drawn->counts[i] * tt_dtype_bytes(drawn->dtype) + 8;
+        own->tensors[i].pushed = calloc(1, bytes);
+        own->tensors[i].read = calloc(1, bytes);
+        own->tensors[i].seen = calloc(256, sizeof(*own->tensors[i].seen));
+    }
+    if (rank < drawn->workers) {
+        tt_sim_call(all->sim, rank, tt_random_below(&all->random, 500000), start, own);
+    }
+}
+
+static void process_end(play *all, uint32_t rank)
+{
+    worker *own = &all->workers[rank];
+    own->phase = PHASE_OVER;
+    all->is_ending = true;
+    tt_sync_shut_down(own->sync, TT_ERR_SHUT_DOWN, "over");
+    tt_sync_destroy(own->sync);
+    for (uint32_t i = 0; i < TENSORS_MAX; i++) {
+        free(own->tensors[i].pushed);
+        free(own->tensors[i].read);
+        free(own->tensors[i].seen);
+    }
+}
+
+static void apply_fault(play *all, const fault *one)
+{
+    if (all->is_killed[one->rank] || (one->kind == FAULT_CUT && all->is_killed[one->other])) {
+        return;
+    }
+    switch (one->kind) {
+    case FAULT_KILL:
+        all->is_killed[one->rank] = true;
+        all->killed++;
+        tt_sim_kill(all->sim, one->rank);
+        break;
+    case FAULT_STOP:
+        tt_sim_stop(all->sim, one->rank, one->until_ns);
+        break;
+    case FAULT_CUT:
+        tt_sim_cut(all->sim, one->rank, one->other, one->until_ns);
+        break;
+    case FAULT_KIND_COUNT:
+        break;
+    }
+}
+
+static void play_all(play *all)
+{
+    bool is_done[FAULTS_MAX] = {false};
+    bool has_more = true;
+    while (has_more && all->result.is_good) {
+        for (uint32_t i = 0; i < all->drawn->faults; i++) {
+            if (!is_done[i] && tt_sim_now(all->sim) >= all->drawn->fault[i].at_ns) {
+                is_done[i] = true;
+                apply_fault(all, &all->drawn->fault[i]);
+            }
+        }
+        has_more = tt_sim_step(all->sim);
+    }
+}
+
+/* Nothing happens any more: is everyone at the end? */
+static void judge_end(play *all)
+{
+    const scene *drawn = all->drawn;
+    bool owner_is_killed = false, worker_is_killed = false;
+    for (uint32_t rank = 0; rank < drawn->workers + drawn->servers; rank++) {
+        const bool owns = tt_split_number(&all->split, rank) < all->split.owners;
+        owner_is_killed = owner_is_killed || (all->is_killed[rank] && owns);
+        worker_is_killed = worker_is_killed || (all->is_killed[rank] && rank < drawn->workers);
+    }
+    const bool may_fail = owner_is_killed || all->is_killed[0] || /* which has the first values */
+                          (worker_is_killed && tt_policy_is_bulk(&drawn->policy));
+    for (uint32_t rank = 0; rank < drawn->workers; rank++) {
+        const worker *own = &all->workers[rank];
+        if (all->is_killed[rank]) {
+            continue;
+        }
+        if (own->phase != PHASE_OVER) {
+            blame(all, "rank %u hangs in phase %d, iteration %u", rank, (int)own->phase,
+                  own->iteration);
+        } else if (own->is_broken && !may_fail) {
+            blame(all, "rank %u failed although nobody that it needs was killed", rank);
+        }
+    }
+}
+
+store_result store_run(const scene *drawn, bool is_verbose)
+{
+    play *all = calloc(1, sizeof(*all));
+    all->drawn = drawn;
+    all->is_verbose = is_verbose;
+    all->result = (store_result){.is_good = true};
+    all->split = tt_split_make(drawn->workers, drawn->servers);
+    all->known = oracle_make(drawn);
+    all->sim = tt_sim_create(&drawn->sim);
+    tt_random_init(&all->random, drawn->seed, 78);
+    for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
+        process_make(all, rank);
+    }
+    play_all(all);
+    judge_end(all);
+    all->result.events = tt_sim_events(all->sim);
+    all->result.hash = tt_sim_hash(all->sim);
+    for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
+        process_end(all, rank);
+    }
+    if (!tt_sim_destroy(all->sim)) {
+        blame(all, "memory is left behind");
+    }
+    oracle_free(all->known);
+    const store_result result = all->result;
+    free(all);
+    return result;
+}

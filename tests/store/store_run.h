@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_run.h - one seed of workers, servers and a store: drawn, played, judged.
+ *
+ * Workers open a store, add tensors, and run iterations of pushes, pulls and clocks, while frames
+ * are delayed, doubled and reordered and processes are stopped or killed. What the judge knows of
+ * all workers at once is what no worker knows:
+ *
+ *   bulk          every value that was read has the bits of an oracle without processes
+ *   stale, async  values are counters, from which the pushes in them can be read off: none is
+ *                 missing that the bound promises, none is in it twice, all own ones are, and none
+ *                 is lost again; a part is never torn
+ *   clocks        nobody starts an iteration too early, and nobody waits without a reason
+ *   ends          every request of a live worker ends; an error names a process that is gone
+ *
+ * Layer:   tests.
+ * Threads: one.
+ * Memory:  malloc.
+ */
+#ifndef TUTTI_TESTS_STORE_STORE_RUN_H
+#define TUTTI_TESTS_STORE_STORE_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/philox.h"
+#include "platform/sim.h"
+#include "sync/split.h"
+#include "sync/sync.h"
+#include "sync/sync_policy.h"
+#include "sync/update.h"
+
+enum {
+    WORKERS_MAX = 5,
+    SERVERS_MAX = 6,
+    PROCESSES_MAX = WORKERS_MAX + SERVERS_MAX,
+    TENSORS_MAX = 3,
+    ITERATIONS_MAX = 8,
+    FAULTS_MAX = 3,
+    COUNTER_BITS = 8, /* of a counter, per worker */
+};
+
+/* How an iteration goes. */
+typedef enum habit {
+    HABIT_PULL_PUSH,       /* pull, push, clock, one after the other */
+    HABIT_PUSH_PULL,       /* push and pull in one, clock */
+    HABIT_PUSH_CLOCK_PULL, /* push and clock at once, then pull */
+    HABIT_COUNT
+} habit;
+
+typedef enum fault_kind { FAULT_KILL, FAULT_STOP, FAULT_CUT, FAULT_KIND_COUNT } fault_kind;
+
+typedef struct fault {
+    fault_kind kind;
+    uint32_t rank, other;
+    uint64_t at_ns, until_ns;
+} fault;
+
+typedef struct scene {
+    uint64_t seed;
+    uint32_t workers, servers, tensors, iterations, faults;
+    habit habit;
+    const char *policy_text, *update_text;
+    tt_policy policy;
+    tt_update_spec update;
+    tt_dtype dtype;
+    uint64_t counts[TENSORS_MAX];
+    fault fault[FAULTS_MAX];
+    tt_sim_config sim;
+} scene;
+
+typedef struct store_result {
+    bool is_good;
+    char reason[256];
+    uint64_t events, hash, reads;
+    uint32_t finished; /* workers that came to their end */
+} store_result;
+
+void scene_draw(scene *drawn, uint64_t seed);
+store_result store_run(const scene *drawn, bool is_verbose);
+
+/* ---- the oracle ---- */
+
+typedef struct oracle oracle;
+
+oracle *oracle_make(const scene *drawn);
+void oracle_free(oracle *known);
+/* What a worker pushes. */
+void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t iteration,
+                 void *values);
+void oracle_first(const scene *drawn, uint32_t tensor, void *values);
+/* The value after so many iterations, under bulk. */
+const void *oracle_value(const oracle *known, uint32_t tensor, uint32_t iterations);
+
+#endif

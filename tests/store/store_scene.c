@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_scene.c - scenes by seed, and the oracle of bulk values; see store_run.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "kernel/hash64.h"
+#include "kernel/reduce.h"
+#include "store/store_run.h"
+
+/* ---- drawing ---- */
+
+static uint64_t below(tt_random *random, uint64_t limit)
+{
+    return tt_random_below(random, limit);
+}
+
+static void draw_policy(scene *drawn, tt_random *random)
+{
+    static const char *const policies[] = {"bulk",    "bulk",    "stale:0", "stale:1",
+                                           "stale:1", "stale:3", "async"};
+    static const char *const updates[] = {"sum", "add", "sgd:lr=0.5",
+                                          "momentum:lr=0.25,momentum=0.5,nesterov=1",
+                                          "adam:lr=0.125,decay=0.0625"};
+    tt_text why = {0};
+    drawn->policy_text = policies[below(random, TT_ARRAY_COUNT(policies))];
+    tt_status status = tt_policy_parse(drawn->policy_text, drawn->workers, &drawn->policy, &why);
+    TT_ASSERT(status == TT_OK);
+    const bool is_bulk = tt_policy_is_bulk(&drawn->policy);
+    drawn->update_text = is_bulk ? updates[below(random, TT_ARRAY_COUNT(updates))] : "add";
+    status = tt_update_parse(drawn->update_text, &drawn->update, &why);
+    TT_ASSERT(status == TT_OK);
+    drawn->dtype = is_bulk ? TT_F32 : TT_I64;
+    drawn->habit = (habit)below(random, HABIT_COUNT);
+    if (drawn->update.update->is_sum) {
+        drawn->habit = HABIT_PUSH_PULL;
+    }
+}
+
+static void draw_faults(scene *drawn, tt_random *random)
+{
+    const uint32_t processes = drawn->workers + drawn->servers;
+    drawn->faults = below(random, 2) == 0 ? 0 : 1 + (uint32_t)below(random, FAULTS_MAX);
+    for (uint32_t i = 0; i < drawn->faults; i++) {
+        fault *one = &drawn->fault[i];
+        one->kind = below(random, 2) == 0 ? FAULT_CUT : (fault_kind)below(random, FAULT_CUT);
+        one->rank = (uint32_t)below(random, processes);
+        one->other = (one->rank + 1 + (uint32_t)below(random, processes)) % processes;
+        one->at_ns = below(random, UINT64_C(4000000));
+        if (one->kind == FAULT_CUT && drawn->servers > 0) { /* it is the link to an owner */
+            one->rank = (uint32_t)below(random, drawn->workers);
+            one->other = drawn->workers + (uint32_t)below(random, drawn->servers);
+        }
+        one->until_ns = one->at_ns + below(random, UINT64_C(3000000));
+        if (one->kind == FAULT_CUT && one->rank == one->other) {
+            one->kind = FAULT_STOP;
+        }
+    }
+}
+
+void scene_draw(scene *drawn, uint64_t seed)
+{
+    static const uint64_t counts[] = {0, 1, 7, 1000, 8192, 8200, 20000, 70000};
+    tt_random random;
+    tt_random_init(&random, seed, 77);
+    *drawn = (scene){.seed = seed};
+    drawn->workers = 1 + (uint32_t)below(&random, WORKERS_MAX);
+    drawn->servers = (uint32_t)below(&random, SERVERS_MAX + 1);
+    drawn->tensors = 1 + (uint32_t)below(&random, TENSORS_MAX);
+    drawn->iterations = 1 + (uint32_t)below(&random, ITERATIONS_MAX);
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        drawn->counts[i] = counts[below(&random, TT_ARRAY_COUNT(counts))];
+    }
+    draw_policy(drawn, &random);
+    draw_faults(drawn, &random);
+    tt_sim_config_init(&drawn->sim);
+    drawn->sim.size = drawn->workers + drawn->servers;
+    drawn->sim.seed = seed;
+    drawn->sim.borrow = (uint32_t)below(&random, 3) * 500;
+    drawn->sim.jitter_ns = below(&random, 3) * 20000;
+    if (below(&random, 2) == 0) {
+        drawn->sim.noise = (tt_sim_noise){.spike = (uint32_t)below(&random, 60),
+                                          .drop = (uint32_t)below(&random, 60),
+                                          .reorder = (uint32_t)below(&random, 100),
+                                          .duplicate = (uint32_t)below(&random, 60),
+                                          .spike_ns = 400000,
+                                          .resend_ns = 200000};
+    }
+}
+
+/* ---- values ---- */
+
+/* Small numbers with a fraction, which depend on all of the arguments. */
+static float value_at(const scene *drawn, uint64_t what, uint64_t element)
+{
+    const uint64_t hash = tt_hash64_mix(tt_hash64_mix(drawn->seed, what), element);
+    return ((float)(int32_t)(hash & 0xffff) - 32768.0f) / 7.0f;
+}
+
+void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t iteration,
+                 void *values)
+{
+    for (uint64_t i = 0; i < drawn->counts[tensor]; i++) {
+        if (drawn->dtype == TT_I64) {
+            ((int64_t *)values)[i] = INT64_C(1) << (COUNTER_BITS * worker);
+        } else {
+            const uint64_t what = (worker * 100 + tensor) * UINT64_C(1000) + iteration;
+            ((float *)values)[i] = value_at(drawn, what, i);
+        }
+    }
+}
+
+void oracle_first(const scene *drawn, uint32_t tensor, void *values)
+{
+    for (uint64_t i = 0; i < drawn->counts[tensor]; i++) {
+        if (drawn->dtype == TT_I64) {
+            ((int64_t *)values)[i] = 0;
+        } else {
+            ((float *)values)[i] = value_at(drawn, 999999 + tensor, i);
+        }
+    }
+}
+
+struct oracle {
+    const scene *drawn;
+    float *values[TENSORS_MAX][ITERATIONS_MAX + 1];
+};
+
+/* The next value from the last one: all pushes in the order of workers, then the update. */
+static void next_value(oracle *known, uint32_t tensor, uint32_t iteration, float **states)
+{
+    const scene *drawn = known->drawn;
+    const uint64_t count = drawn->counts[tensor];
+    const float *last = known->values[tensor][iteration];
+    float *next = known->values[tensor][iteration + 1];
+    float *pushed = malloc(count * sizeof(float) + 1);
+    const bool has_value = !drawn->update.update->is_sum && drawn->update.update->apply == NULL;
+    if (has_value) {
+        memcpy(next, last, count * sizeof(float));
+    }
+    for (uint32_t worker = 0; worker < drawn->workers; worker++) {
+        oracle_push(drawn, worker, tensor, iteration, pushed);
+        for (uint64_t i = 0; i < count; i++) {
+            next[i] = worker == 0 && !has_value ? pushed[i] : next[i] + pushed[i];
+        }
+    }
+    if (drawn->update.update->apply != NULL) {
+        const tt_update_run run = {.spec = &drawn->update,
+                                   .gradient = next,
+                                   .value = last,
+                                   .value_out = next,
+                                   .states = {states[0], states[1]},
+                                   .step = iteration + 1,
+                                   .divisor = drawn->workers,
+                                   .count = count};
+        drawn->update.update->apply(&run);
+    }
+    free(pushed);
+}
+
+oracle *oracle_make(const scene *drawn)
+{
+    oracle *known = calloc(1, sizeof(*known));
+    known->drawn = drawn;
+    if (drawn->dtype != TT_F32) {
+        return known;
+    }
+    for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {
+        const uint64_t count = drawn->counts[tensor] + 1;
+        float *states[2] = {calloc(count, sizeof(float)), calloc(count, sizeof(float))};
+        for (uint32_t i = 0; i <= drawn->iterations; i++) {
+            known->values[tensor][i] = calloc(count, sizeof(float));
+        }
+        if (!drawn->update.update->is_sum) {
+            oracle_first(drawn, tensor, known->values[tensor][0]);
+        }
+        for (uint32_t i = 0; i < drawn->iterations; i++) {
+            next_value(known, tensor, i, states);
+        }
+        free(states[0]);
+        free(states[1]);
+    }
+    return known;
+}
+
+void oracle_free(oracle *known)
+{
+    for (uint32_t tensor = 0; tensor < TENSORS_MAX; tensor++) {
+        for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
+            free(known->values[tensor][i]);
+        }
+    }
+    free(known);
+}
+
+const void *oracle_value(const oracle *known, uint32_t tensor, uint32_t iterations)
+{
+    TT_ASSERT(iterations <= known->drawn->iterations);
+    return known->values[tensor][iterations];
+}
