@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store.h - servers of a job: processes beside its workers.
+ * store.h - servers of a job, and stores: tensors that workers push to and pull from.
  *
- * Workers train and call the collectives of tutti.h; servers wait for what workers send them. Of
- * the processes that the launcher numbers, the last TUTTI_SERVERS are servers:
+ * Workers train and call the collectives of tutti.h; servers keep parts of stores. Of the processes
+ * that the launcher numbers, the last TUTTI_SERVERS are servers:
  *
  *     tutti run -n 4 --servers 2 ./train
  *     TUTTI_SERVERS=2 mpirun -n 4 ./train : -n 2 tutti server
@@ -14,6 +14,45 @@
  * processes; joining checks it. Servers end when all workers have left, so the workers of such a
  * job call tutti_init once; a program that meets elsewhere for a job without servers sets the
  * option to -1. An outside engine (TUTTI_ENGINE) excludes servers.
+ *
+ * A store holds tensors in parts, each with an owner. With as many servers as workers, servers own
+ * all; with fewer, workers own a share, too; without servers, workers own all. A worker trains with
+ * a store like this:
+ *
+ *     tutti_store *store;
+ *     tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
+ *     config.policy = "stale:3";
+ *     config.update = "sgd:lr=0.1";
+ *     tutti_store_open(context, &config, &store);
+ *     tutti_store_add(store, "w", first, count, TUTTI_F32);      (worker 0's first value counts)
+ *     for (;;) {
+ *         tutti_store_pull(store, "w", weights);
+ *         ... gradient of this worker at these weights ...
+ *         tutti_store_push(store, "w", gradient);
+ *         tutti_store_clock(store, NULL);                        (the iteration is over)
+ *     }
+ *     tutti_store_close(store);
+ *
+ * Policies: when a worker may go on. Its clock is the number of iterations it has completed.
+ *   "bulk"     when all workers have completed as many. What they push in one iteration is added in
+ *              the order of workers: runs have the same bits.
+ *   "stale:S"  when all have completed all but S of them. Pushes are applied as they arrive, so
+ *              runs differ. A pull sees every push of iterations below clock - S, all own ones, and
+ *              newer ones of others as they are there. stale:0 is bulk.
+ *   "async"    at once.
+ * Updates: what a push does to the value.
+ *   "sum"      The value is the sum of an iteration's pushes (bulk only).
+ *   "add"      Each push is added to the value.
+ *   "sgd:lr=0.1", "momentum:lr=0.1,momentum=0.9,nesterov=0",
+ *   "adam:lr=0.001,beta1=0.9,beta2=0.999,eps=1e-8,decay=0"
+ *              Pushes are gradients, in f32; their mean over the workers is one step (bulk), or
+ *              each push divided by the number of workers (stale, async).
+ *
+ * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
+ * of different age. A worker that has left or died counts no more, except under bulk: there a death
+ * fails the store. A worker that is stopped is waited for. If an owner dies, what it owned is lost,
+ * and every call on the store fails with TUTTI_ERR_PEER_DOWN; the text names it. Collectives of
+ * workers that live go on if it was a server.
  */
 #ifndef TUTTI_STORE_H
 #define TUTTI_STORE_H
@@ -24,6 +63,8 @@
 extern "C" {
 #endif
 
+/* ---- servers ---- */
+
 /* Join the job as a server, and serve until every worker has left or died. `options` as of
  * tutti_init. TUTTI_OK once no worker is left, also if workers
  * died. A failure to join is returned like that of tutti_init: tutti_last_error(NULL) has the text.
@@ -31,6 +72,75 @@ extern "C" {
  * without using the processor while workers send nothing. `tutti server` is a program that makes
  * this one call. */
 TUTTI_API tutti_status tutti_server_run(const tutti_options *options);
+
+/* ---- stores ---- */
+
+typedef struct tutti_store tutti_store;
+
+typedef struct tutti_store_config {
+    size_t struct_bytes;
+    const char *policy; /* NULL: "bulk" */
+    const char *update; /* NULL: "sum" */
+} tutti_store_config;
+
+#define TUTTI_STORE_CONFIG_INIT                \
+    {                                          \
+        sizeof(tutti_store_config), NULL, NULL \
+    }
+
+/* All workers, in the same order of stores, with the same config; NULL: its defaults. Where workers
+ * differ, all fail with TUTTI_ERR_MISMATCH, and the text has both configs. */
+TUTTI_API tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *config,
+                                        tutti_store **store_out);
+/* All workers. The store is gone afterwards, whatever is returned. A call on the store must not be
+ * in flight. */
+TUTTI_API tutti_status tutti_store_close(tutti_store *store);
+
+/* All workers: a tensor with a name of 1 to 255 bytes. `first` of worker 0 is its value; with
+ * update sum it is not read. Ranks that differ in count or type fail it on all of them. */
+TUTTI_API tutti_status tutti_store_add(tutti_store *store, const char *name, const void *first,
+                                       size_t count, tutti_dtype dtype);
+
+/* Returns when all owners have applied it; under bulk that is when all workers have pushed. */
+TUTTI_API tutti_status tutti_store_push(tutti_store *store, const char *name, const void *values);
+TUTTI_API tutti_status tutti_store_pull(tutti_store *store, const char *name, void *values);
+/* Both in one round trip: the value with this push in it. `result` may be `values`. */
+TUTTI_API tutti_status tutti_store_push_pull(tutti_store *store, const char *name,
+                                             const void *values, void *result);
+/* This worker's iteration is over: returns when its next one may start. Pushes that were started
+ * before belong to the iteration. `*clock_out`, unless NULL: how many it has completed. */
+TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out);
+
+/* ---- the same, started ---- */
+
+typedef enum tutti_store_verb {
+    TUTTI_STORE_PUSH = 0,
+    TUTTI_STORE_PULL = 1,
+    TUTTI_STORE_PUSH_PULL = 2,
+    TUTTI_STORE_CLOCK = 3,
+} tutti_store_verb;
+
+typedef struct tutti_store_call {
+    size_t struct_bytes;
+    tutti_store_verb verb;
+    const char *name;    /* of a tensor; not of CLOCK */
+    const void *input;   /* of PUSH, PUSH_PULL */
+    void *output;        /* of PULL, PUSH_PULL */
+    int priority;        /* larger first, on links and at owners; -32768 to 32767 */
+    uint64_t *clock_out; /* of CLOCK, or NULL */
+    void (*done)(void *user, tutti_handle *handle, tutti_status status); /* or NULL */
+    void *done_user;
+} tutti_store_call;
+
+#define TUTTI_STORE_CALL_INIT                                                             \
+    {                                                                                     \
+        sizeof(tutti_store_call), TUTTI_STORE_PUSH, NULL, NULL, NULL, 0, NULL, NULL, NULL \
+    }
+
+/* Calls on one tensor are served in the order in which they were started. The handle is as those of
+ * tutti_start: wait for it, poll it, free it. It cannot be cancelled. */
+TUTTI_API tutti_status tutti_store_start(tutti_store *store, const tutti_store_call *call,
+                                         tutti_handle **handle_out);
 
 #ifdef __cplusplus
 }

@@ -40,6 +40,8 @@ typedef enum tt_handle_state {
     HANDLE_ABANDONED, /* has no owner: returns to the pool when it is over */
 } tt_handle_state;
 
+typedef struct tt_store_room tt_store_room;
+
 struct tutti_handle {
     tt_queue_node node; /* in context->submitted */
     tutti_context *context;
@@ -54,9 +56,11 @@ struct tutti_handle {
     void (*done)(void *user, tutti_handle *handle, tutti_status status);
     void *done_user;
     void **result_out;
-    void *output;    /* as the caller gave it; the request's may be the library's */
-    int32_t urgency; /* likewise */
-    unsigned start;  /* context->starts at its submission */
+    void *output;              /* as the caller gave it; the request's may be the library's */
+    int32_t urgency;           /* likewise */
+    unsigned start;            /* context->starts at its submission */
+    tt_store_room *store_call; /* of a call on a store, else NULL */
+    tt_store_room *store_room; /* memory for such calls; NULL: there was none. store/stores.c */
     char name[256], group[256];
 };
 
@@ -118,7 +122,7 @@ struct tutti_context {
     tt_segment *segment; /* own; NULL: nothing is shared. Set by process.c, like the next */
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
-    tt_sync *sync;       /* between driver and control; NULL: the job has no servers. Baton */
+    tt_sync *sync;       /* between driver and control; NULL: no servers, and no store yet. Baton */
     bool is_deserted;    /* a server: no worker is left. Baton */
     const tutti_plugin *engine_plugin; /* NULL: no engine */
     tutti_engine *engine;              /* baton; NULL: not open */
@@ -205,12 +209,6 @@ tutti_status tt_error_set(tutti_status status, const char *format, ...)
 bool tt_error_in_callback(void);
 void tt_error_enter_callback(void);
 void tt_error_leave_callback(void);
-
-/* context.c */
-/* A context that has joined, before its first calls; leave with the baton, after the last one. */
-tutti_status tt_context_join(const tutti_options *options, bool is_server,
-                             tutti_context **context_out);
-void tt_context_leave(tutti_context *context);
 
 /* build.c */
 tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text *why);

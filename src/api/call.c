@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/enter.h"
+#include "api/store/store_calls.h"
 #include "base/assert.h"
 #include "kernel/hash64.h"
 
@@ -205,6 +206,7 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     handle->is_persistent = false;
     handle->has_event = false;
     handle->status = TUTTI_IN_PROGRESS;
+    handle->store_call = NULL;
     fill_request(call, handle);
     tt_call_shape(call, &handle->request);
     check_call(call, handle);
@@ -291,74 +293,6 @@ tutti_status tutti_refuse(tutti_context *context, const tutti_call *call, const 
 
 /* ---- handles ---- */
 
-static uint32_t own_shelf(void)
-{
-    return (uint32_t)(tt_hash64_mix((uint64_t)pthread_self(), 1) % HANDLE_SHELVES);
-}
-
-static tutti_handle *shelf_take(tt_shelf *shelf)
-{
-    tutti_handle *handle = shelf->free;
-    if (handle != NULL) {
-        shelf->free = handle->next;
-    }
-    (void)pthread_mutex_unlock(&shelf->lock);
-    return handle;
-}
-
-/* A used handle; shelves of other threads are tried before memory is allocated. */
-static tutti_handle *handle_reuse(tutti_context *context)
-{
-    const uint32_t own = own_shelf();
-    (void)pthread_mutex_lock(&context->shelves[own].lock);
-    tutti_handle *handle = shelf_take(&context->shelves[own]);
-    for (uint32_t i = 1; handle == NULL && i < HANDLE_SHELVES; i++) {
-        tt_shelf *shelf = &context->shelves[(own + i) % HANDLE_SHELVES];
-        if (pthread_mutex_trylock(&shelf->lock) == 0) {
-            handle = shelf_take(shelf);
-        }
-    }
-    return handle;
-}
-
-static tutti_handle *handle_take(tutti_context *context)
-{
-    tutti_handle *handle = handle_reuse(context);
-    if (handle == NULL) {
-        handle = malloc(sizeof(*handle));
-        if (handle == NULL) {
-            return NULL;
-        }
-        handle->next_all = atomic_load(&context->all_handles);
-        while (!atomic_compare_exchange_weak(&context->all_handles, &handle->next_all, handle)) {
-        }
-    }
-    atomic_init(&handle->state, HANDLE_IDLE);
-    atomic_init(&handle->sleepers, 0);
-    handle->context = context;
-    handle->next = NULL;
-    return handle;
-}
-
-void tt_call_recycle(tutti_handle *handle)
-{
-    tt_shelf *shelf = &handle->context->shelves[own_shelf()];
-    (void)pthread_mutex_lock(&shelf->lock);
-    handle->next = shelf->free;
-    shelf->free = handle;
-    (void)pthread_mutex_unlock(&shelf->lock);
-}
-
-void tt_call_release_all(tutti_context *context)
-{
-    tutti_handle *handle = atomic_load(&context->all_handles);
-    while (handle != NULL) {
-        tutti_handle *next = handle->next_all;
-        free(handle);
-        handle = next;
-    }
-}
-
 /* Checks of this rank before the start; the text is the thread's last error. */
 static tutti_status check_request(tutti_context *context, const tt_request *request)
 {
@@ -393,7 +327,7 @@ static tutti_status declare(tutti_context *context, const tutti_call *call, uint
     if (handle_out == NULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL");
     }
-    tutti_handle *handle = handle_take(context);
+    tutti_handle *handle = tt_call_take(context);
     if (handle == NULL) {
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
     }
@@ -443,12 +377,17 @@ static tutti_status enter_again(tutti_handle *handle)
     return status;
 }
 
+void tt_call_submit(tutti_handle *handle)
+{
+    submit(handle, HANDLE_STARTED);
+    tt_drive_started(handle->context);
+}
+
 /* Its buffers are set; leaves. */
 static tutti_status start_again(tutti_handle *handle)
 {
     handle->has_event = true;
-    submit(handle, HANDLE_STARTED);
-    tt_drive_started(handle->context);
+    tt_call_submit(handle);
     tt_leave(handle->context);
     return TUTTI_OK;
 }
@@ -502,7 +441,7 @@ tutti_status tutti_run_for(tutti_context *context, const tutti_call *call, doubl
     if (status != TUTTI_OK) {
         return status;
     }
-    tutti_handle *handle = handle_out != NULL ? handle_take(context) : NULL;
+    tutti_handle *handle = handle_out != NULL ? tt_call_take(context) : NULL;
     if (handle == NULL) {
         tt_leave(context);
         return handle_out == NULL ? tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "handle_out is NULL")
@@ -588,7 +527,7 @@ static void object_all(tutti_context *context, const tutti_call *calls, int call
     bare_error(context, calls, text, sizeof(text));
     for (int i = 0; i < call_count; i++) {
         tutti_handle own;
-        tutti_handle *handle = handle_take(context);
+        tutti_handle *handle = tt_call_take(context);
         const bool is_own = handle == NULL;
         handle = is_own ? &own : handle;
         (void)tt_call_prepare(context, call_at(calls, i), handle);
@@ -758,6 +697,7 @@ tutti_status tutti_cancel(tutti_handle *handle)
     tt_drive_acquire(context);
     tt_drive_drain(context);
     const bool is_cancelled = atomic_load(&handle->state) == HANDLE_STARTED &&
+                              handle->store_call == NULL &&
                               tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);

@@ -10,6 +10,7 @@
 
 #include "api/api_internal.h"
 #include "api/measure.h"
+#include "api/store/store_calls.h"
 #include "kernel/dtype.h"
 
 #define TEXT_OF(x) #x
@@ -150,6 +151,9 @@ static void settle_ops(tutti_context *context)
     for (int i = 0; i < PASSES_MAX && tt_real_poll(context->real); i++) {
     }
     tt_control_shut_down(context->control, TT_ERR_SHUT_DOWN, "the context was shut down");
+    if (context->sync != NULL) {
+        tt_sync_shut_down(context->sync, TT_ERR_SHUT_DOWN, "the context was shut down");
+    }
     const uint64_t until_ns = tt_clock_ns() + context->settings.goodbye_ns;
     while (tt_control_pending(context->control) > 0 && tt_clock_ns() < until_ns) {
         if (!tt_real_poll(context->real)) {

@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "api/api_internal.h"
+#include "api/store/store_calls.h"
 #include "base/assert.h"
 #include "base/base.h"
 
@@ -379,9 +380,15 @@ void tt_drive_note_over(tutti_handle *handle)
     }
 }
 
+static bool has_calls(const tutti_context *context)
+{
+    return tt_control_pending(context->control) > 0 ||
+           (context->sync != NULL && tt_sync_pending(context->sync) > 0);
+}
+
 void tt_drive_release(tutti_context *context)
 {
-    const bool is_outstanding = tt_control_pending(context->control) > 0;
+    const bool is_outstanding = has_calls(context);
     let_go(context);
     if (atomic_load(&context->waiting) == 0 &&
         (is_outstanding || tt_queue_has_pushed(&context->submitted))) {
@@ -392,6 +399,10 @@ void tt_drive_release(tutti_context *context)
 static void submit(tutti_context *context, tutti_handle *handle)
 {
     if (handle->urgency != 0 || handle->name[0] != 0) {
+        if (handle->store_call != NULL) { /* has a name, so that others need not look */
+            tt_store_submit(handle);
+            return;
+        }
         tt_steps_place(context, handle);
     }
     tt_control_submit(context->control, &handle->request);
@@ -661,14 +672,13 @@ static bool progress_drive(tutti_context *context)
         tt_drive_deliver(context);
     } while (tt_queue_has_pushed(&context->submitted) ||
              (has_moved && atomic_load(&context->asking) == 0)); /* (10) */
-    return tt_control_pending(context->control) > 0;
+    return has_calls(context);
 }
 
 /* Sleep in epoll without the baton; or nap, see (9). */
 static void progress_sleep(tutti_context *context, bool naps)
 {
-    uint64_t until_ns =
-        tt_control_pending(context->control) > 0 ? tt_real_watch(context->real) : UINT64_MAX;
+    uint64_t until_ns = has_calls(context) ? tt_real_watch(context->real) : UINT64_MAX;
     if (naps) {
         until_ns = tt_min_u64(until_ns, tt_clock_ns() + NAP_NS);
     } else {

@@ -47,119 +47,6 @@ static bool is_push(const tt_sync_request *request)
     return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
 }
 
-/* ---- records ---- */
-
-static tt_worker_key *key_find(const tt_worker_store *store, const char *name)
-{
-    const uint64_t id = tt_hash64(name, strlen(name), 0);
-    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
-    while (key != NULL && strcmp(key->name, name) != 0) {
-        key = key->next;
-    }
-    return key;
-}
-
-static tt_worker_key *key_by_id(const tt_worker_store *store, uint64_t id)
-{
-    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
-    while (key != NULL && key->id != id) {
-        key = key->next;
-    }
-    return key;
-}
-
-static void key_release(tt_sync *sync, tt_worker_key *key)
-{
-    sync->keys[key->index] = NULL;
-    tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
-    tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
-    tt_platform_release(sync->platform, key, sizeof(*key));
-}
-
-static void store_release(tt_sync *sync, tt_worker_store *store)
-{
-    tt_platform *platform = sync->platform;
-    const uint32_t owners = sync->split.owners;
-    for (uint32_t i = 0; store->buckets != NULL && i < WORKER_BUCKETS; i++) {
-        while (store->buckets[i] != NULL) {
-            tt_worker_key *key = store->buckets[i];
-            store->buckets[i] = key->next;
-            key_release(sync, key);
-        }
-    }
-    tt_platform_release(platform, store->buckets, WORKER_BUCKETS * sizeof(*store->buckets));
-    tt_platform_release(platform, store->pushes, owners * sizeof(*store->pushes));
-    tt_platform_release(platform, store->is_told, owners * sizeof(*store->is_told));
-    sync->stores[store->id] = NULL;
-    tt_platform_release(platform, store, sizeof(*store));
-}
-
-void tt_worker_release_all(tt_sync *sync)
-{
-    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
-        if (sync->stores[i] != NULL) {
-            store_release(sync, sync->stores[i]);
-        }
-    }
-}
-
-static tt_worker_store *store_make(tt_sync *sync, uint32_t id)
-{
-    tt_platform *platform = sync->platform;
-    const uint32_t owners = sync->split.owners;
-    tt_worker_store *store = tt_platform_allocate(platform, sizeof(*store));
-    if (store == NULL) {
-        return NULL;
-    }
-    store->id = id;
-    sync->stores[id] = store;
-    store->buckets = tt_platform_allocate(platform, WORKER_BUCKETS * sizeof(*store->buckets));
-    store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
-    store->is_told = tt_platform_allocate(platform, owners * sizeof(*store->is_told));
-    if (store->buckets == NULL || store->pushes == NULL || store->is_told == NULL) {
-        store_release(sync, store);
-        return NULL;
-    }
-    return store;
-}
-
-static tt_worker_key *key_make(tt_sync *sync, tt_worker_store *store,
-                               const tt_sync_request *request)
-{
-    const uint64_t id = tt_hash64(request->name, strlen(request->name), 0);
-    const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
-    tt_split_part *places = NULL;
-    tt_worker_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
-    if (key == NULL ||
-        tt_sync_grow(sync, (void ***)&sync->keys, sync->key_count, &sync->key_capacity) != TT_OK) {
-        tt_platform_release(sync->platform, key, sizeof(*key));
-        return NULL;
-    }
-    *key =
-        (tt_worker_key){.store = store, .id = id, .dtype = request->dtype, .count = request->count};
-    memcpy(key->name, request->name, strlen(request->name) + 1);
-    key->index = sync->key_count;
-    sync->keys[sync->key_count++] = key;
-    key->part_count = tt_split_cut(&sync->split, id, bytes, NULL, 0);
-    const size_t place_bytes = key->part_count * sizeof(*places);
-    places = tt_platform_allocate(sync->platform, place_bytes);
-    key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
-    key->is_told = tt_platform_allocate(sync->platform, sync->split.owners * sizeof(*key->is_told));
-    if (places == NULL || key->parts == NULL || key->is_told == NULL) {
-        tt_platform_release(sync->platform, places, place_bytes);
-        key_release(sync, key);
-        return NULL;
-    }
-    (void)tt_split_cut(&sync->split, id, bytes, places, key->part_count);
-    for (uint32_t i = 0; i < key->part_count; i++) {
-        key->parts[i].place = places[i];
-    }
-    tt_platform_release(sync->platform, places, place_bytes);
-    key->next = store->buckets[id % WORKER_BUCKETS];
-    store->buckets[id % WORKER_BUCKETS] = key;
-    return key;
-}
-
 /* ---- requests on a tensor ---- */
 
 static tt_head part_head(const tt_worker_key *key, tt_sync_kind kind, uint32_t number)
@@ -356,6 +243,19 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
     }
 }
 
+/* Before this rank's calls end: if it leaves because of them, others must not take that for the
+ * cause. */
+static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const char *text)
+{
+    const tt_head head = {
+        .kind = TT_SYNC_FAILED, .set = store, .argument = (uint64_t)(int64_t)status};
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        if (i != sync->roles.rank) {
+            (void)tt_sync_send_text(sync, i, head, text, (uint32_t)strlen(text));
+        }
+    }
+}
+
 static bool all_told(const tt_sync *sync, const tt_worker_store *store)
 {
     bool all = true;
@@ -375,7 +275,7 @@ static void life_settle(tt_sync *sync, tt_worker_store *store)
     if (request->verb == TT_STORE_OPEN) {
         store->is_open = true;
     } else {
-        store_release(sync, store);
+        tt_worker_store_release(sync, store);
     }
     end(sync, request, TT_OK, "");
 }
@@ -462,7 +362,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
         tt_text_add(&why, "a job has at most %d stores", (int)TT_STORES_MAX);
         status = TT_ERR_NO_RESOURCE;
     }
-    tt_worker_store *store = status == TT_OK ? store_make(sync, sync->store_count) : NULL;
+    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, sync->store_count) : NULL;
     if (status == TT_OK && store == NULL) {
         tt_text_add(&why, "no memory for a store");
         status = TT_ERR_NO_MEMORY;
@@ -488,7 +388,7 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         strlen(request->name) >= TT_SYNC_NAME_BYTES) {
         tt_text_add(&why, "a tensor of a store needs a name of 1 to %d bytes",
                     TT_SYNC_NAME_BYTES - 1);
-    } else if (key_find(store, request->name) != NULL) {
+    } else if (tt_worker_find_name(store, request->name) != NULL) {
         tt_text_add(&why, "tensor '%s' was added before", request->name);
     } else if (!tt_redop_allowed(request->dtype, TT_SUM)) {
         tt_text_add(&why, "tensor '%s': values of type %s cannot be added", request->name,
@@ -501,7 +401,7 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
         tt_text_add(&why, "tensor '%s' has too many elements", request->name);
     } else {
-        key = key_make(sync, store, request);
+        key = tt_worker_key_make(sync, store, request);
         status = TT_ERR_NO_MEMORY;
         tt_text_add(&why, "no memory for tensor '%s'", request->name);
     }
@@ -516,7 +416,7 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
 static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
 {
     tt_text why = {0};
-    tt_worker_key *key = request->name != NULL ? key_find(store, request->name) : NULL;
+    tt_worker_key *key = request->name != NULL ? tt_worker_find_name(store, request->name) : NULL;
     if (key == NULL) {
         tt_text_add(&why, "tensor ");
         tt_text_add_quoted(&why, request->name != NULL ? request->name : "", TT_SYNC_NAME_BYTES);
@@ -642,7 +542,7 @@ void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number)
 static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                         const void *payload)
 {
-    tt_worker_key *key = key_by_id(store, head->op);
+    tt_worker_key *key = tt_worker_find_id(store, head->op);
     if (key == NULL || key->status < 0 || key->queue.first == NULL ||
         head->lane >= key->part_count) {
         return NULL;
@@ -665,7 +565,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
 
 static void added_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
 {
-    tt_worker_key *key = key_by_id(store, head->op);
+    tt_worker_key *key = tt_worker_find_id(store, head->op);
     const uint32_t owner = tt_split_number(&sync->split, peer);
     tt_sync_request *request = key != NULL ? key->queue.first : NULL;
     if (request == NULL || request->verb != TT_STORE_ADD || request->is_first ||
@@ -682,11 +582,14 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
 {
     char text[TT_SYNC_ERROR_BYTES] = {0};
     const int64_t status = (int64_t)head->argument;
-    tt_worker_key *key = head->op != 0 ? key_by_id(store, head->op) : NULL;
+    tt_worker_key *key = head->op != 0 ? tt_worker_find_id(store, head->op) : NULL;
     if (status >= 0 || status < -64) {
         return;
     }
     memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
+    if (head->op == 0 && store->status >= 0) {
+        tell_workers(sync, store->id, (tt_status)status, text);
+    }
     if (head->op == 0) {
         fail_store(sync, store, (tt_status)status, text);
     } else if (key != NULL) {
@@ -764,16 +667,24 @@ void tt_worker_sent(tt_sync *sync, uint64_t token)
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
 {
     const uint32_t owner = tt_split_number(&sync->split, peer);
+    const tt_status status = why != NULL ? TT_ERR_PEER_DOWN : TT_ERR_PEER_LEFT;
     tt_text text = {0};
     if (owner >= sync->split.owners || sync->roles.rank >= sync->roles.workers) {
         return;
     }
     tt_sync_add_peer(sync, &text, peer);
-    tt_text_add(&text, " is gone (%s), and what it owned of the store is lost", why);
+    if (why != NULL) {
+        tt_text_add(&text, " is gone (%s), and what it owned of the store is lost", why);
+    } else {
+        tt_text_add(&text, " has left, and what it owned of the store is lost; close stores first");
+    }
     for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
         tt_worker_store *store = sync->stores[i];
         if (store != NULL) {
-            fail_store(sync, store, TT_ERR_PEER_DOWN, text.bytes);
+            if (store->status >= 0) {
+                tell_workers(sync, i, status, text.bytes);
+            }
+            fail_store(sync, store, status, text.bytes);
             life_settle(sync, store);
         }
     }

@@ -71,11 +71,19 @@ struct tt_worker_store {
     tt_worker_key **buckets; /* [WORKER_BUCKETS] */
 };
 
+/* Records of stores and tensors; NULL: no memory, or there is none. */
+tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id);
+void tt_worker_store_release(tt_sync *sync, tt_worker_store *store);
+tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
+                                  const tt_sync_request *request);
+tt_worker_key *tt_worker_find_name(const tt_worker_store *store, const char *name);
+tt_worker_key *tt_worker_find_id(const tt_worker_store *store, uint64_t id);
+
 /* A frame from an owner; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
 void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload);
 void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_sent(tt_sync *sync, uint64_t token);
-/* A peer that may own parts is gone. */
+/* A peer that may own parts is gone, `why` says how; or, NULL, has left. */
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why);
 void tt_worker_release_all(tt_sync *sync);
 

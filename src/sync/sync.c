@@ -250,7 +250,7 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
         sync->workers_left--;
         tt_owner_worker_out(sync, peer, why);
     }
-    tt_worker_peer_out(sync, peer, why != NULL ? why : "it has left");
+    tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};
     if (sync->workers_left == 0 && sync->listener.deserted != NULL) {
         sync->listener.deserted(sync->listener.owner);

@@ -6,6 +6,7 @@
  * keep their numbers, and so do their hosts. A server's machine of collectives is alone in its
  * world: nothing can reach it. The driver knows all processes in either case. */
 #include "api/build_internal.h"
+#include "api/store/store_calls.h"
 #include "base/base.h"
 
 void tt_build_take_names(tt_build_work *work)
@@ -63,6 +64,14 @@ static void deserted(void *owner)
     context->is_deserted = true;
 }
 
+static tt_status make_sync(tutti_context *context, const tt_roles *roles)
+{
+    const tt_sync_listener listener = {
+        .owner = context, .report = report, .deserted = context->is_server ? deserted : NULL};
+    return tt_sync_create(tt_real_platform(context->real), roles,
+                          tt_control_machine(context->control), &listener, &context->sync);
+}
+
 tt_status tt_build_attach(tt_build_work *work)
 {
     tutti_context *context = work->context;
@@ -72,12 +81,24 @@ tt_status tt_build_attach(tt_build_work *work)
                                 .workers = work->mesh.worker_count,
                                 .servers = work->servers.count,
                                 .epoch = (uint32_t)work->mesh.incarnation};
-        const tt_sync_listener listener = {
-            .owner = context, .report = report, .deserted = context->is_server ? deserted : NULL};
-        TT_TRY(tt_sync_create(tt_real_platform(context->real), &roles, machine, &listener,
-                              &context->sync));
+        TT_TRY(make_sync(context, &roles));
         machine = tt_sync_machine(context->sync);
     }
+    tt_real_attach(context->real, &machine);
+    return TT_OK;
+}
+
+tt_status tt_store_attach(tutti_context *context, tt_text *why)
+{
+    const tt_roles roles = {.rank = (uint32_t)context->rank,
+                            .workers = (uint32_t)context->size,
+                            .epoch = (uint32_t)context->incarnation};
+    const tt_status status = make_sync(context, &roles);
+    if (status != TT_OK) {
+        tt_text_add(why, "out of memory for a store");
+        return status;
+    }
+    const tt_machine machine = tt_sync_machine(context->sync);
     tt_real_attach(context->real, &machine);
     return TT_OK;
 }

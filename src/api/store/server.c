@@ -4,7 +4,7 @@
  *
  * The calling thread has the baton from the first to the last upcall: a server has no calls of its
  * own, so no other thread needs it, and there is no progress thread. */
-#include "api/api_internal.h"
+#include "api/store/store_calls.h"
 #include "tutti/store.h"
 
 static bool is_deserted(void *owner)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_calls.h - calls on stores, as the rest of the api sees them.
+ *
+ * Layer:   api, private.
+ * Threads: as each comment says.
+ * Memory:  a handle keeps what its last call on a store needed.
+ */
+#ifndef TUTTI_API_STORE_STORE_CALLS_H
+#define TUTTI_API_STORE_STORE_CALLS_H
+
+#include "api/api_internal.h"
+
+/* Baton's holder: submit a call on a store. */
+void tt_store_submit(tutti_handle *handle);
+/* No call uses the handle any more. */
+void tt_store_room_release(tutti_handle *handle);
+/* Baton's holder: this job, which has no servers, has stores from now on. */
+tt_status tt_store_attach(tutti_context *context, tt_text *why);
+
+/* ---- what servers and stores need of other files ---- */
+
+/* context.c: a context that has joined, before its first calls; leave with the baton, after the
+ * last one. */
+tutti_status tt_context_join(const tutti_options *options, bool is_server,
+                             tutti_context **context_out);
+void tt_context_leave(tutti_context *context);
+
+/* call.c: a handle that is not in use; NULL: no memory. */
+tutti_handle *tt_call_take(tutti_context *context);
+/* Start the call of a handle; the caller has entered. */
+void tt_call_submit(tutti_handle *handle);
+
+#endif

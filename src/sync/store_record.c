@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_record.c - a worker's records of stores and tensors: made, found, released. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "kernel/hash64.h"
+#include "sync/sync_internal.h"
+
+tt_worker_key *tt_worker_find_name(const tt_worker_store *store, const char *name)
+{
+    const uint64_t id = tt_hash64(name, strlen(name), 0);
+    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
+    while (key != NULL && strcmp(key->name, name) != 0) {
+        key = key->next;
+    }
+    return key;
+}
+
+tt_worker_key *tt_worker_find_id(const tt_worker_store *store, uint64_t id)
+{
+    tt_worker_key *key = store->buckets[id % WORKER_BUCKETS];
+    while (key != NULL && key->id != id) {
+        key = key->next;
+    }
+    return key;
+}
+
+static void key_release(tt_sync *sync, tt_worker_key *key)
+{
+    sync->keys[key->index] = NULL;
+    tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
+    tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
+    tt_platform_release(sync->platform, key, sizeof(*key));
+}
+
+void tt_worker_store_release(tt_sync *sync, tt_worker_store *store)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t owners = sync->split.owners;
+    for (uint32_t i = 0; store->buckets != NULL && i < WORKER_BUCKETS; i++) {
+        while (store->buckets[i] != NULL) {
+            tt_worker_key *key = store->buckets[i];
+            store->buckets[i] = key->next;
+            key_release(sync, key);
+        }
+    }
+    tt_platform_release(platform, store->buckets, WORKER_BUCKETS * sizeof(*store->buckets));
+    tt_platform_release(platform, store->pushes, owners * sizeof(*store->pushes));
+    tt_platform_release(platform, store->is_told, owners * sizeof(*store->is_told));
+    sync->stores[store->id] = NULL;
+    tt_platform_release(platform, store, sizeof(*store));
+}
+
+void tt_worker_release_all(tt_sync *sync)
+{
+    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
+        if (sync->stores[i] != NULL) {
+            tt_worker_store_release(sync, sync->stores[i]);
+        }
+    }
+}
+
+tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t owners = sync->split.owners;
+    tt_worker_store *store = tt_platform_allocate(platform, sizeof(*store));
+    if (store == NULL) {
+        return NULL;
+    }
+    store->id = id;
+    sync->stores[id] = store;
+    store->buckets = tt_platform_allocate(platform, WORKER_BUCKETS * sizeof(*store->buckets));
+    store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
+    store->is_told = tt_platform_allocate(platform, owners * sizeof(*store->is_told));
+    if (store->buckets == NULL || store->pushes == NULL || store->is_told == NULL) {
+        tt_worker_store_release(sync, store);
+        return NULL;
+    }
+    return store;
+}
+
+tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
+                                  const tt_sync_request *request)
+{
+    const uint64_t id = tt_hash64(request->name, strlen(request->name), 0);
+    const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
+    tt_split_part *places = NULL;
+    tt_worker_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
+    if (key == NULL ||
+        tt_sync_grow(sync, (void ***)&sync->keys, sync->key_count, &sync->key_capacity) != TT_OK) {
+        tt_platform_release(sync->platform, key, sizeof(*key));
+        return NULL;
+    }
+    *key =
+        (tt_worker_key){.store = store, .id = id, .dtype = request->dtype, .count = request->count};
+    memcpy(key->name, request->name, strlen(request->name) + 1);
+    key->index = sync->key_count;
+    sync->keys[sync->key_count++] = key;
+    key->part_count = tt_split_cut(&sync->split, id, bytes, NULL, 0);
+    const size_t place_bytes = key->part_count * sizeof(*places);
+    places = tt_platform_allocate(sync->platform, place_bytes);
+    key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
+    key->is_told = tt_platform_allocate(sync->platform, sync->split.owners * sizeof(*key->is_told));
+    if (places == NULL || key->parts == NULL || key->is_told == NULL) {
+        tt_platform_release(sync->platform, places, place_bytes);
+        key_release(sync, key);
+        return NULL;
+    }
+    (void)tt_split_cut(&sync->split, id, bytes, places, key->part_count);
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        key->parts[i].place = places[i];
+    }
+    tt_platform_release(sync->platform, places, place_bytes);
+    key->next = store->buckets[id % WORKER_BUCKETS];
+    store->buckets[id % WORKER_BUCKETS] = key;
+    return key;
+}

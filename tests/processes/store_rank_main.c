@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_rank_main.c - one process of a job with a store, for the tests of faults.
+ *
+ *     tutti-store_rank serve
+ *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT [alone]
+ *
+ * UPDATE add: values are counters, one byte per worker; every read is checked against the bound of
+ * the policy. UPDATE sum: sums of floats, compared bit by bit with the order of workers. Prints
+ * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". `alone`: the end is
+ * not checked together with the others, of which one may have died. Exit codes: 0; 2 wrong usage; 3
+ * no init; 4 wrong value; 7 a call failed.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/store.h>
+
+enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7, GOING = 3 };
+
+typedef struct job {
+    tutti_context *context;
+    tutti_store *store;
+    const char *policy;
+    bool is_sum;
+    uint32_t rank, workers, iterations;
+    size_t count;
+    void *pushed, *read;
+} job;
+
+static void say(const char *text)
+{
+    puts(text);
+    (void)fflush(stdout);
+}
+
+static void must(const job *own, tutti_status status)
+{
+    if (status != TUTTI_OK) {
+        printf("failed %d %s\n", (int)status, tutti_last_error(own->context));
+        (void)fflush(stdout);
+        (void)tutti_shutdown(own->context);
+        exit(FAILED);
+    }
+}
+
+static void wrong(const job *own, const char *what, uint64_t got, uint64_t wanted)
+{
+    printf("rank %u: %s: %" PRIu64 ", not %" PRIu64 "\n", own->rank, what, got, wanted);
+    (void)fflush(stdout);
+    exit(WRONG_VALUE);
+}
+
+/* ---- counters ---- */
+
+/* Iterations that a read at this clock must contain of everyone. */
+static uint64_t needed_at(const job *own, uint64_t clock)
+{
+    if (strcmp(own->policy, "async") == 0) {
+        return 0;
+    }
+    const char *colon = strchr(own->policy, ':');
+    const uint64_t stale = colon != NULL ? strtoull(colon + 1, NULL, 10) : 0;
+    return clock > stale ? clock - stale : 0;
+}
+
+static void check_counters(const job *own, uint64_t clock, uint64_t needed)
+{
+    const int64_t *values = own->read;
+    for (size_t i = 0; i < own->count; i++) {
+        for (uint32_t worker = 0; worker < own->workers; worker++) {
+            const uint64_t seen = (uint64_t)values[i] >> (8 * worker) & 255;
+            if (worker == own->rank && seen != clock) {
+                wrong(own, "own pushes read", seen, clock);
+            }
+            if (seen < needed) {
+                wrong(own, "pushes read at least", seen, needed);
+            }
+            if (seen > own->iterations) {
+                wrong(own, "pushes read at most", seen, own->iterations);
+            }
+        }
+    }
+}
+
+static void start_and_wait(const job *own)
+{
+    tutti_store_call push = TUTTI_STORE_CALL_INIT, clock = TUTTI_STORE_CALL_INIT;
+    tutti_handle *handles[2];
+    uint64_t completed = 0;
+    push.name = "t";
+    push.input = own->pushed;
+    push.priority = 7;
+    clock.verb = TUTTI_STORE_CLOCK;
+    clock.clock_out = &completed;
+    must(own, tutti_store_start(own->store, &push, &handles[0]));
+    must(own, tutti_store_start(own->store, &clock, &handles[1]));
+    const tutti_status status = tutti_wait_all(handles, 2, -1.0);
+    must(own, status);
+    tutti_handle_free(handles[0]);
+    tutti_handle_free(handles[1]);
+}
+
+static void run_counters(job *own, bool is_alone)
+{
+    int64_t *values = own->pushed;
+    for (size_t i = 0; i < own->count; i++) {
+        values[i] = 0;
+    }
+    must(own, tutti_store_add(own->store, "t", own->pushed, own->count, TUTTI_I64));
+    for (size_t i = 0; i < own->count; i++) {
+        values[i] = INT64_C(1) << (8 * own->rank);
+    }
+    for (uint32_t i = 0; i < own->iterations; i++) {
+        must(own, tutti_store_pull(own->store, "t", own->read));
+        check_counters(own, i, is_alone ? 0 : needed_at(own, i));
+        start_and_wait(own);
+        if (i == GOING) {
+            say("going");
+        }
+    }
+    if (!is_alone) {
+        must(own, tutti_barrier(own->context));
+        must(own, tutti_store_pull(own->store, "t", own->read));
+        check_counters(own, own->iterations, own->iterations);
+    }
+}
+
+/* ---- sums ---- */
+
+static float pushed_at(uint32_t worker, uint32_t iteration, size_t i)
+{
+    return (float)((worker + 1) * 1000 + iteration) / (float)(3 + (i + worker) % 17);
+}
+
+static void run_sums(job *own)
+{
+    float *pushed = own->pushed, *read = own->read;
+    must(own, tutti_store_add(own->store, "t", NULL, own->count, TUTTI_F32));
+    for (uint32_t iteration = 0; iteration < own->iterations; iteration++) {
+        for (size_t i = 0; i < own->count; i++) {
+            pushed[i] = pushed_at(own->rank, iteration, i);
+        }
+        must(own, tutti_store_push_pull(own->store, "t", pushed, read));
+        for (size_t i = 0; i < own->count; i++) {
+            float sum = pushed_at(0, iteration, i);
+            for (uint32_t worker = 1; worker < own->workers; worker++) {
+                sum += pushed_at(worker, iteration, i);
+            }
+            if (memcmp(&sum, &read[i], sizeof(sum)) != 0) {
+                wrong(own, "sum of element", i, iteration);
+            }
+        }
+        if (iteration == GOING) {
+            say("going");
+        }
+    }
+}
+
+static int work(int argument_count, char **arguments)
+{
+    job own = {.policy = arguments[1], .is_sum = strcmp(arguments[2], "sum") == 0};
+    const bool is_alone = argument_count > 5;
+    tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
+    if (tutti_init(NULL, &own.context) != TUTTI_OK) {
+        printf("init %s\n", tutti_last_error(NULL));
+        return NO_INIT;
+    }
+    own.rank = (uint32_t)tutti_rank(own.context);
+    own.workers = (uint32_t)tutti_size(own.context);
+    own.iterations = (uint32_t)strtoul(arguments[3], NULL, 10);
+    own.count = strtoull(arguments[4], NULL, 10);
+    own.pushed = calloc(own.count + 1, sizeof(int64_t));
+    own.read = calloc(own.count + 1, sizeof(int64_t));
+    config.policy = own.policy;
+    config.update = arguments[2];
+    must(&own, tutti_store_open(own.context, &config, &own.store));
+    if (own.is_sum) {
+        run_sums(&own);
+    } else {
+        run_counters(&own, is_alone);
+    }
+    must(&own, tutti_store_close(own.store));
+    (void)tutti_shutdown(own.context);
+    free(own.pushed);
+    free(own.read);
+    say("done");
+    return 0;
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count == 2 && strcmp(arguments[1], "serve") == 0) {
+        return tutti_server_run(NULL) == TUTTI_OK ? 0 : NO_INIT;
+    }
+    return argument_count >= 5 ? work(argument_count, arguments) : USAGE;
+}

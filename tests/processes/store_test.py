@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores between real processes: values under every policy, and what a death does.
+
+Labels: asan tsan sync
+Needs: tutti-store_rank
+Timeout: 300
+"""
+import signal
+import unittest
+
+import ranks
+
+PROGRAM = str(ranks.BIN / "tutti-store_rank")
+
+
+class Job(ranks.Ranks):
+    """Workers with these arguments, and behind them servers."""
+
+    def __init__(self, workers, servers, arguments, variables=None):
+        self.workers = workers
+        super().__init__(workers + servers,
+                         arguments if callable(arguments) else
+                         lambda rank: arguments if rank < workers else ["serve"],
+                         {"TUTTI_SERVERS": str(servers), **(variables or {})})
+
+    def start(self, *numbers):
+        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
+                       for rank in numbers]
+
+
+def stories(job):
+    return [rank.story() for rank in job]
+
+
+class Values(unittest.TestCase):
+    def check(self, workers, servers, *arguments, **variables):
+        with Job(workers, servers, [*map(str, arguments)], variables) as job:
+            self.assertEqual(job.codes(), [0] * (workers + servers), stories(job))
+            for rank in range(workers):
+                job[rank].expect("^done$")
+
+    def test_every_policy_with_and_without_servers(self):
+        for policy in ("bulk", "stale:0", "stale:2", "async"):
+            for servers in (0, 1, 3):
+                with self.subTest(policy=policy, servers=servers):
+                    self.check(3, servers, policy, "add", 20, 30001)
+
+    def test_sums_have_the_order_of_workers(self):
+        for servers in (0, 2):
+            for transport in ("shm", "tcp"):
+                with self.subTest(servers=servers, transport=transport):
+                    self.check(4, servers, "bulk", "sum", 12, 200003, TUTTI_TRANSPORT=transport)
+
+    def test_one_worker_and_short_tensors(self):
+        self.check(1, 0, "stale:1", "add", 10, 1)
+        self.check(1, 1, "bulk", "sum", 10, 0)
+        self.check(2, 5, "async", "add", 10, 1)
+
+
+class Refused(unittest.TestCase):
+    def refuse(self, arguments, *words):
+        """Servers own all, so that a worker that leaves first takes nothing with it."""
+        with Job(2, 2, arguments) as job:
+            for rank in (job[0], job[1]):
+                self.assertEqual(rank.code(), 7, rank.story())
+                line = rank.expect("^failed ").string
+                for word in words:
+                    self.assertIn(word, line)
+
+    def test_ranks_that_differ(self):
+        def arguments(rank):
+            policies = ["stale:3", "bulk"]
+            return [policies[rank], "add", "5", "10"] if rank < 2 else ["serve"]
+        self.refuse(arguments, "stale:3 add", "bulk add", "use the same on all")
+
+        def counts(rank):
+            return ["bulk", "add", "5", str(10 + rank)] if rank < 2 else ["serve"]
+        self.refuse(counts, "adds 10 elements of i64", "adds 11 elements of i64")
+
+    def test_policies_and_updates_that_do_not_exist(self):
+        self.refuse(["stale", "add", "5", "10"], "stale:S", "async")
+        self.refuse(["bulk", "sdg", "5", "10"], "did you mean 'sgd'")
+        self.refuse(["stale:3", "sum", "5", "10"], "update=add")
+        self.refuse(["bulk", "sgd:lr=1", "5", "10"], "takes f32")
+
+
+class Deaths(unittest.TestCase):
+    FOREVER = ["250", "20000"]
+
+    def test_a_killed_server_is_named_by_every_call(self):
+        for policy, update in (("bulk", "sum"), ("stale:2", "add"), ("async", "add")):
+            with self.subTest(policy=policy), \
+                    Job(3, 2, [policy, update, *self.FOREVER]) as job:
+                job[0].expect("^going$")
+                job[3].signal(signal.SIGKILL)
+                for rank in range(3):
+                    code = job[rank].code()
+                    if code != 0:  # it may have been through
+                        self.assertEqual(code, 7, job[rank].story())
+                        job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone")
+
+    def test_bulk_names_a_killed_worker(self):
+        with Job(3, 3, ["bulk", "sum", *self.FOREVER]) as job:
+            job[0].expect("^going$")
+            job[1].signal(signal.SIGKILL)
+            for rank in (0, 2):
+                code = job[rank].code()
+                if code != 0:
+                    self.assertEqual(code, 7, job[rank].story())
+                    job[rank].expect(r"^failed -6 worker 1 \(rank 1\) is gone")
+            for rank in (3, 4, 5):
+                self.assertEqual(job[rank].code(), 0, job[rank].story())
+
+    def test_others_go_on_without_a_killed_worker(self):
+        for policy in ("stale:2", "async"):
+            with self.subTest(policy=policy), \
+                    Job(3, 3, [policy, "add", *self.FOREVER, "alone"]) as job:
+                job[1].expect("^going$")
+                job[1].signal(signal.SIGKILL)
+                for rank in (0, 2):
+                    self.assertEqual(job[rank].code(), 0, job[rank].story())
+                    job[rank].expect("^done$")
+
+    def test_a_stopped_worker_is_waited_for(self):
+        with Job(3, 1, ["stale:1", "add", "200", "5000"]) as job:
+            job[1].expect("^going$")
+            job[1].signal(signal.SIGSTOP)
+            self.assertIsNone(job[1].process.poll())
+            job[1].signal(signal.SIGCONT)
+            self.assertEqual(job.codes(), [0] * 4, stories(job))
+
+
+if __name__ == "__main__":
+    unittest.main()
