@@ -71,7 +71,10 @@ static void pair_init(pair *ends)
 
 static void poll_both(pair *ends)
 {
-    while (ends->links[0]->ops->poll(ends->links[0]) | ends->links[1]->ops->poll(ends->links[1])) {
+    bool has_moved = true;
+    while (has_moved) {
+        has_moved = ends->links[0]->ops->poll(ends->links[0]);
+        has_moved = ends->links[1]->ops->poll(ends->links[1]) || has_moved;
     }
 }
 
