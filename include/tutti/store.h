@@ -40,13 +40,17 @@
  *              runs differ. A pull sees every push of iterations below clock - S, all own ones, and
  *              newer ones of others as they are there. stale:0 is bulk.
  *   "async"    at once.
+ *   "quorum:K" when K workers have completed as many (backup workers). What these K have pushed in
+ *              the iteration counts; what the others push for it is dropped (counted_out), and they
+ *              go on at the present clock. A push ends with its iteration, so it is started
+ *              (tutti_store_start) before the clock.
  * Updates: what a push does to the value.
- *   "sum"      The value is the sum of an iteration's pushes (bulk only).
+ *   "sum"      The value is the sum of an iteration's pushes (bulk and quorum only).
  *   "add"      Each push is added to the value.
  *   "sgd:lr=0.1", "momentum:lr=0.1,momentum=0.9,nesterov=0",
  *   "adam:lr=0.001,beta1=0.9,beta2=0.999,eps=1e-8,decay=0"
- *              Pushes are gradients, in f32; their mean over the workers is one step (bulk), or
- *              each push divided by the number of workers (stale, async).
+ *              Pushes are gradients, in f32; their mean over the workers, or the quorum, is one
+ *              step; under stale and async each push is, divided by the number of workers.
  *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
  * of different age. A worker that has left or died counts no more, except under bulk: there a death
@@ -101,7 +105,8 @@ TUTTI_API tutti_status tutti_store_close(tutti_store *store);
 TUTTI_API tutti_status tutti_store_add(tutti_store *store, const char *name, const void *first,
                                        size_t count, tutti_dtype dtype);
 
-/* Returns when all owners have applied it; under bulk that is when all workers have pushed. */
+/* Returns when all owners have applied it; under bulk that is when all workers have pushed. Refused
+ * under a quorum. */
 TUTTI_API tutti_status tutti_store_push(tutti_store *store, const char *name, const void *values);
 TUTTI_API tutti_status tutti_store_pull(tutti_store *store, const char *name, void *values);
 /* Both in one round trip: the value with this push in it. `result` may be `values`. */
@@ -128,13 +133,14 @@ typedef struct tutti_store_call {
     void *output;        /* of PULL, PUSH_PULL */
     int priority;        /* larger first, on links and at owners; -32768 to 32767 */
     uint64_t *clock_out; /* of CLOCK, or NULL */
+    int *counted_out;    /* of PUSH, PUSH_PULL, or NULL: 1, or 0 if it was too late for a quorum */
     void (*done)(void *user, tutti_handle *handle, tutti_status status); /* or NULL */
     void *done_user;
 } tutti_store_call;
 
-#define TUTTI_STORE_CALL_INIT                                                             \
-    {                                                                                     \
-        sizeof(tutti_store_call), TUTTI_STORE_PUSH, NULL, NULL, NULL, 0, NULL, NULL, NULL \
+#define TUTTI_STORE_CALL_INIT                                                                   \
+    {                                                                                           \
+        sizeof(tutti_store_call), TUTTI_STORE_PUSH, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL \
     }
 
 /* Calls on one tensor are served in the order in which they were started. The handle is as those of

@@ -78,7 +78,8 @@
     X(ESTIMATE_KEPT_AFTER_FAILURE) \
     X(PUSH_APPLIED_TWICE)          \
     X(PULL_ANSWERED_TOO_EARLY)     \
-    X(CLOCK_KEEPS_THE_DEAD)
+    X(CLOCK_KEEPS_THE_DEAD)        \
+    X(LATE_PUSH_COUNTED)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -29,7 +29,7 @@ static void tell_failure(tt_sync *sync, uint32_t store, uint64_t key, tt_status 
     }
 }
 
-static void fail_store(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text)
+void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text)
 {
     if (is_failed(store)) {
         return;
@@ -67,6 +67,7 @@ static void store_release(tt_sync *sync, tt_owner_store *store)
     tt_platform_release(platform, store->buckets, OWNER_BUCKETS * sizeof(*store->buckets));
     tt_platform_release(platform, store->workers, workers * sizeof(*store->workers));
     tt_clock_release(&store->clock, platform);
+    tt_quorum_release(sync, store);
     sync->owned[store->id] = NULL;
     tt_platform_release(platform, store, sizeof(*store));
 }
@@ -161,7 +162,7 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
         if (!read_settings(sync, store)) {
             tt_text_add(&text, "rank %u sent settings of a store that no worker could have",
                         worker);
-            fail_store(sync, store, TT_ERR_BAD_WIRE, &text);
+            tt_owner_fail(sync, store, TT_ERR_BAD_WIRE, &text);
         }
     } else if (strcmp(store->settings, settings) != 0) {
         tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,
@@ -170,7 +171,7 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
         tt_text_add(&text, ", rank %u with ", worker);
         tt_text_add_quoted(&text, settings, 100);
         tt_text_add(&text, " (policy, update); use the same on all");
-        fail_store(sync, store, TT_ERR_MISMATCH, &text);
+        tt_owner_fail(sync, store, TT_ERR_MISMATCH, &text);
     }
 }
 
@@ -393,7 +394,7 @@ static void release_pulls(tt_sync *sync, tt_owner_store *store)
     for (tt_list_node *node = store->pulls.head.next; node != &store->pulls.head;
          node = node->next) {
         tt_slot *slot = TT_CONTAINER_OF(node, tt_slot, pull);
-        if (store->clock.least >= slot->pull_clock) {
+        if (tt_owner_progress(store) >= slot->pull_clock) {
             tt_owner_due(sync, slot->part);
         }
     }
@@ -402,7 +403,7 @@ static void release_pulls(tt_sync *sync, tt_owner_store *store)
 /* The keeper: workers that may go on are told. */
 static void answer_clocks(tt_sync *sync, tt_owner_store *store)
 {
-    const uint64_t least = store->clock.least;
+    const uint64_t least = store->policy.quorum > 0 ? store->quorum.decided : store->clock.least;
     for (uint32_t i = 0; i < store->clock.size; i++) {
         tt_owner_worker *one = &store->workers[i];
         if (one->asks && least >= tt_policy_needs(&store->policy, one->asks_clock)) {
@@ -411,6 +412,12 @@ static void answer_clocks(tt_sync *sync, tt_owner_store *store)
             tt_sync_signal(sync, i, head);
         }
     }
+}
+
+void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store)
+{
+    release_pulls(sync, store);
+    answer_clocks(sync, store);
 }
 
 static void advance(tt_sync *sync, tt_owner_store *store, uint32_t worker)
@@ -425,9 +432,14 @@ static void advance(tt_sync *sync, tt_owner_store *store, uint32_t worker)
     one->clock_count -= done;
     memmove(one->clocks, one->clocks + done, one->clock_count * sizeof(one->clocks[0]));
     if (has_grown) {
-        release_pulls(sync, store);
-        answer_clocks(sync, store);
+        tt_owner_has_grown(sync, store);
     }
+}
+
+void tt_owner_arrived(tt_sync *sync, tt_owner_store *store, uint32_t worker)
+{
+    store->workers[worker].arrived++;
+    tt_quorum_advance(sync, store);
 }
 
 void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker)
@@ -457,10 +469,13 @@ static void clock_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
         one->clocks[at].pushes = head->argument;
         one->clock_count++;
     }
+    one->declared = tt_max_u64(one->declared, head->round);
     if ((head->flags & TT_SYNC_FLAG_ANSWER) != 0 && head->round >= one->asks_clock) {
         one->asks = true;
         one->asks_clock = head->round;
     }
+    tt_quorum_decide(sync, store);
+    tt_quorum_advance(sync, store);
     advance(sync, store, worker);
     answer_clocks(sync, store);
 }
@@ -485,12 +500,13 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
         tt_text text = {0};
         tt_sync_add_peer(sync, &text, worker);
         tt_text_add(&text, " is gone (%s); policy bulk needs every worker", why);
-        fail_store(sync, store, TT_ERR_PEER_DOWN, &text);
+        tt_owner_fail(sync, store, TT_ERR_PEER_DOWN, &text);
     }
     tell_opened(sync, store);
+    tt_quorum_decide(sync, store);
+    tt_quorum_advance(sync, store);
     if (has_grown) {
-        release_pulls(sync, store);
-        answer_clocks(sync, store);
+        tt_owner_has_grown(sync, store);
     }
     end_if_closed(sync, store);
 }
@@ -523,6 +539,14 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
         return NULL;
     }
     return worker == 0 ? tt_owner_take_first(sync, head, part, payload) : NULL;
+}
+
+void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payload)
+{
+    tt_owner_store *store = head->set < TT_STORES_MAX ? sync->owned[head->set] : NULL;
+    if (head->kind == TT_SYNC_QUORUM && store != NULL && payload != NULL && !is_failed(store)) {
+        tt_quorum_frame(sync, store, head, payload);
+    }
 }
 
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)

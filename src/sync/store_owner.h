@@ -33,6 +33,7 @@ typedef enum tt_slot_phase {
     TT_SLOT_EMPTY,
     TT_SLOT_ARRIVING,
     TT_SLOT_FULL,
+    TT_SLOT_CHOSEN, /* of a quorum: to be added next */
     TT_SLOT_SUMMED, /* being added */
 } tt_slot_phase;
 
@@ -43,11 +44,14 @@ typedef struct tt_slot {
     bool is_answered;     /* the push in it wants the value */
     bool owes;            /* consumed, and its worker was not told yet */
     bool owes_value;      /* with the value */
+    bool is_uncounted;    /* consumed, but not applied: it was too late */
     bool is_pulled;       /* a pull waits, in store->pulls */
     bool is_lent[2];      /* a send has this version */
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
     uint64_t clock;       /* of the push in it */
+    uint64_t asked;       /* number of the request that pushed, */
+    uint64_t pull_asked;  /* and of the one that pulls */
     uint64_t pull_clock;  /* iterations that must be complete */
     uint64_t pull_pushes; /* of its own that must be applied */
     tt_list_node pull;
@@ -69,6 +73,7 @@ struct tt_owner_part {
     bool is_summing;
     uint32_t lent[2];     /* sends per version */
     uint32_t full;        /* slots that are FULL */
+    uint32_t chosen;      /* slots that are CHOSEN */
     uint32_t sum_sources; /* of the sum that is being computed */
     uint64_t sum_at;      /* bytes done */
     uint64_t step;        /* sums made */
@@ -97,12 +102,33 @@ typedef struct tt_owner_worker {
     bool has_opened, is_told, has_closed;
     bool asks;            /* waits for its next iteration; of the keeper */
     uint64_t asks_clock;  /* that iteration */
-    uint64_t consumed;    /* pushes */
+    uint64_t arrived;     /* pushes */
+    uint64_t consumed;    /* of them */
+    uint64_t declared;    /* iterations completed, as far as is known */
     uint32_t clock_count; /* iterations that were completed, with the pushes before their end */
     struct {
         uint64_t clock, pushes;
     } clocks[OWNER_CLOCKS_MAX];
 } tt_owner_worker;
+
+/* Iterations that K workers have completed. The keeper decides whose pushes count, and tells all
+ * owners; each one closes iterations in their order, once the pushes that count have arrived. */
+typedef struct tt_decision tt_decision;
+
+struct tt_decision {
+    tt_decision *next; /* ascending, or in the list of free ones */
+    uint64_t iteration;
+    uint8_t is_member[]; /* [workers] */
+};
+
+typedef struct tt_quorum {
+    uint64_t decided;   /* iterations, of the keeper */
+    uint64_t begun;     /* whose pushes are chosen, or were added */
+    uint64_t closed;    /* whose pushes have been added */
+    uint64_t sums_open; /* parts that still add those of the last one begun */
+    tt_decision *queue; /* to come */
+    tt_decision *free;
+} tt_quorum;
 
 struct tt_owner_store {
     uint32_t id;
@@ -117,10 +143,13 @@ struct tt_owner_store {
     tt_owner_worker *workers; /* [workers] */
     tt_owner_key **buckets;   /* [OWNER_BUCKETS] */
     tt_list pulls;            /* slots whose pull waits */
+    tt_quorum quorum;
 };
 
 /* A frame from a worker; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload);
+/* A frame from another owner, or from this rank as one. */
+void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payload);
 /* The payload of a long frame has arrived. */
 void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part);
 void tt_owner_sent(tt_sync *sync, uint64_t token);
@@ -144,7 +173,30 @@ void *tt_owner_take_first(tt_sync *sync, const tt_head *head, tt_owner_part *par
                           const void *payload);
 void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part);
 void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worker);
+/* A push of this worker has arrived. */
+void tt_owner_arrived(tt_sync *sync, tt_owner_store *store, uint32_t worker);
 /* A push of this worker has been consumed: its clock may advance. */
 void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker);
+
+/* Of a quorum: the slot's push counts in the iteration that is being closed, or does not. */
+void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool is_counted);
+
+/* store_quorum.c */
+/* Iterations that all workers, or a quorum of them, have completed, with their pushes applied. */
+uint64_t tt_owner_progress(const tt_owner_store *store);
+/* The keeper: has a quorum completed the next iteration? Then all owners are told. */
+void tt_quorum_decide(tt_sync *sync, tt_owner_store *store);
+/* A decision of the keeper. */
+void tt_quorum_frame(tt_sync *sync, tt_owner_store *store, const tt_head *head,
+                     const void *payload);
+/* Something has arrived, or a worker is gone: begin the next iteration that can be closed. */
+void tt_quorum_advance(tt_sync *sync, tt_owner_store *store);
+/* A part has added what was chosen. */
+void tt_quorum_summed(tt_sync *sync, tt_owner_store *store);
+void tt_quorum_release(tt_sync *sync, tt_owner_store *store);
+/* The store has failed for good: all workers are told. */
+void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text);
+/* Pulls and clocks that waited for progress. */
+void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);
 
 #endif

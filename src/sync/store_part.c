@@ -176,16 +176,48 @@ static void set_urgency(tt_sync *sync, tt_owner_part *part, const tt_head *head)
     }
 }
 
+/* The push in a slot is over; its worker is to be told. */
+static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    tt_slot *slot = &part->slots[worker];
+    slot->consumed = slot->pushes;
+    slot->owes = !sync->is_gone[worker];
+    slot->owes_value = slot->is_answered;
+    tt_owner_consumed(sync, part->key->store, worker);
+}
+
 static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
 {
     tt_slot *slot = &part->slots[worker];
     slot->phase = TT_SLOT_FULL;
     slot->pushes = head->argument;
     slot->clock = head->round;
+    slot->asked = head->descriptor;
     slot->is_answered = (head->flags & TT_SYNC_FLAG_ANSWER) != 0;
+    slot->is_uncounted = false;
     part->full++;
     set_urgency(sync, part, head);
     tt_owner_due(sync, part);
+    tt_owner_arrived(sync, part->key->store, worker);
+    if (slot->phase == TT_SLOT_FULL && slot->clock < part->key->store->quorum.begun) {
+        tt_owner_choose(sync, part, worker, false);
+    }
+}
+
+void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool is_counted)
+{
+    tt_slot *slot = &part->slots[worker];
+    TT_ASSERT(slot->phase == TT_SLOT_FULL && part->full > 0);
+    part->full--;
+    tt_owner_due(sync, part);
+    if (is_counted) {
+        slot->phase = TT_SLOT_CHOSEN;
+        part->chosen++;
+        return;
+    }
+    slot->phase = TT_SLOT_EMPTY;
+    slot->is_uncounted = true;
+    consume(sync, part, worker);
 }
 
 void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,
@@ -211,9 +243,10 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
 }
 
 /* The first value is there. */
-static void first_filled(tt_sync *sync, tt_owner_part *part)
+static void first_filled(tt_sync *sync, tt_owner_part *part, const tt_head *head)
 {
     TT_ASSERT(!part->is_valid);
+    part->slots[0].asked = head->descriptor;
     part->is_first_arriving = false;
     part->is_valid = true;
     part->slots[0].owes = true;
@@ -234,14 +267,14 @@ void *tt_owner_take_first(tt_sync *sync, const tt_head *head, tt_owner_part *par
     if (part->bytes > 0) {
         memcpy(part->values[part->current], payload, part->bytes);
     }
-    first_filled(sync, part);
+    first_filled(sync, part, head);
     return NULL;
 }
 
 void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part)
 {
     if (head->kind == TT_SYNC_FIRST) {
-        first_filled(sync, part);
+        first_filled(sync, part, head);
         return;
     }
     TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
@@ -257,6 +290,7 @@ void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_
     slot->is_pulled = true;
     slot->pull_clock = tt_policy_needs(&part->key->store->policy, head->round);
     slot->pull_pushes = head->argument;
+    slot->pull_asked = head->descriptor;
     tt_list_push_back(&part->key->store->pulls, &slot->pull);
     set_urgency(sync, part, head);
     tt_owner_due(sync, part);
@@ -275,31 +309,42 @@ static bool is_complete(const tt_owner_part *part)
     return is_complete;
 }
 
-/* Can the next sum begin? Bulk: everyone's push is there. Else: somebody's. */
+/* Can the next sum begin? Bulk: everyone's push is there. Quorum: some are chosen. Else: there is
+ * somebody's. */
 static bool can_sum(const tt_owner_part *part)
 {
-    const bool is_bulk = tt_policy_is_bulk(&part->key->store->policy);
-    return part->is_valid && part->full > 0 && !part->is_summing &&
-           part->lent[1 - part->current] == 0 && (!is_bulk || is_complete(part));
+    const tt_policy *policy = &part->key->store->policy;
+    const bool has_sources = policy->quorum > 0 ? part->chosen > 0 : part->full > 0;
+    return part->is_valid && has_sources && !part->is_summing &&
+           part->lent[1 - part->current] == 0 && (!tt_policy_is_bulk(policy) || is_complete(part));
 }
 
-/* Of bulk all slots that are full, in the order of workers; else the one whose turn it is. */
+/* Are the pushes of one iteration added together, in the order of workers? */
+static bool adds_together(const tt_owner_part *part)
+{
+    return part->key->store->policy.staleness == 0;
+}
+
+/* Then all slots that are full, or chosen; else the one whose turn it is. */
 static void begin_sum(const tt_sync *sync, tt_owner_part *part)
 {
     const uint32_t workers = sync->roles.workers;
-    const bool is_bulk = tt_policy_is_bulk(&part->key->store->policy);
-    const uint32_t start = is_bulk ? 0 : (uint32_t)(part->step % workers);
+    const bool is_together = adds_together(part);
+    const tt_slot_phase source =
+        part->key->store->policy.quorum > 0 ? TT_SLOT_CHOSEN : TT_SLOT_FULL;
+    const uint32_t start = is_together ? 0 : (uint32_t)(part->step % workers);
     part->is_summing = true;
     part->sum_at = 0;
     part->sum_sources = 0;
-    for (uint32_t i = 0; i < workers && (is_bulk || part->sum_sources == 0); i++) {
+    for (uint32_t i = 0; i < workers && (is_together || part->sum_sources == 0); i++) {
         tt_slot *slot = &part->slots[(start + i) % workers];
-        if (slot->phase == TT_SLOT_FULL) {
+        if (slot->phase == source) {
             slot->phase = TT_SLOT_SUMMED;
-            part->full--;
             part->sum_sources++;
         }
     }
+    part->full -= source == TT_SLOT_FULL ? part->sum_sources : 0;
+    part->chosen -= source == TT_SLOT_CHOSEN ? part->sum_sources : 0;
     TT_ASSERT(part->sum_sources > 0);
 }
 
@@ -324,14 +369,13 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
 {
     const tt_owner_store *store = part->key->store;
     float *target = (float *)(void *)(part->values[1 - part->current] + at);
-    const bool is_bulk = tt_policy_is_bulk(&store->policy);
     tt_update_run run = {
         .spec = &store->update,
         .gradient = target,
         .value = (const float *)(const void *)(part->values[part->current] + at),
         .value_out = target,
         .step = part->step + 1,
-        .divisor = is_bulk ? part->sum_sources : sync->roles.workers,
+        .divisor = adds_together(part) ? part->sum_sources : sync->roles.workers,
         .count = bytes / sizeof(float),
     };
     for (uint32_t i = 0; i < store->update.update->state_count; i++) {
@@ -369,26 +413,24 @@ static void end_sum(tt_sync *sync, tt_owner_part *part)
         tt_slot *slot = &part->slots[i];
         if (slot->phase == TT_SLOT_SUMMED) {
             slot->phase = TT_SLOT_EMPTY;
-            slot->consumed = slot->pushes;
-            slot->owes = !sync->is_gone[i];
-            slot->owes_value = slot->is_answered;
-            tt_owner_consumed(sync, part->key->store, i);
+            consume(sync, part, i);
         }
     }
+    tt_quorum_summed(sync, part->key->store);
 }
 
 /* ---- answers ---- */
 
-static tt_head answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t argument)
+static tt_head answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked)
 {
     const tt_owner_store *store = part->key->store;
-    const uint64_t clock = tt_min_u64(store->clock.least, UINT32_MAX);
+    const uint64_t clock = tt_min_u64(tt_owner_progress(store), UINT32_MAX);
     return (tt_head){.kind = (uint8_t)kind,
                      .set = store->id,
                      .op = part->key->id,
                      .lane = part->number,
                      .round = (uint32_t)clock,
-                     .argument = argument};
+                     .descriptor = asked};
 }
 
 /* An earlier send to this worker has the version that would be sent now: wait for its end. */
@@ -399,7 +441,7 @@ static bool is_lent(const tt_owner_part *part, uint32_t worker)
 
 /* The worker may be this rank itself, and send its next request at once: callers are done with the
  * slot before. */
-static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint64_t argument)
+static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
 {
     tt_slot *slot = &part->slots[worker];
     const uint32_t version = part->current;
@@ -411,7 +453,6 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint
                              (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
                              (uint64_t)worker << 1 | version,
                     .payload = part->values[version]};
-    const tt_head head = answer_head(part, TT_SYNC_VALUE, argument);
     if (tt_sync_send(sync, &send, head, (uint32_t)part->bytes) == TT_IN_PROGRESS) {
         slot->is_lent[version] = true;
         part->lent[version]++;
@@ -425,18 +466,20 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     if (has_value && is_lent(part, worker)) {
         return;
     }
+    tt_head head = answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
+    head.flags = slot->is_uncounted ? TT_SYNC_FLAG_UNCOUNTED : 0;
     slot->owes = slot->owes_value = false;
     if (has_value) {
-        send_value(sync, part, worker, slot->consumed);
+        send_value(sync, part, worker, head);
     } else {
-        tt_sync_signal(sync, worker, answer_head(part, TT_SYNC_TAKEN, slot->consumed));
+        tt_sync_signal(sync, worker, head);
     }
 }
 
 static bool can_answer_pull(const tt_owner_part *part, const tt_slot *slot)
 {
-    const bool is_late =
-        part->key->store->clock.least >= slot->pull_clock || TT_PLANT(PULL_ANSWERED_TOO_EARLY);
+    const bool is_late = tt_owner_progress(part->key->store) >= slot->pull_clock ||
+                         TT_PLANT(PULL_ANSWERED_TOO_EARLY);
     return slot->is_pulled && part->is_valid && is_late && slot->consumed >= slot->pull_pushes;
 }
 
@@ -449,7 +492,7 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
         }
         if (can_answer_pull(part, slot) && !is_lent(part, i)) {
             forget_pull(slot);
-            send_value(sync, part, i, slot->pull_pushes);
+            send_value(sync, part, i, answer_head(part, TT_SYNC_VALUE, slot->pull_asked));
         }
     }
 }

@@ -77,6 +77,7 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
                                                 : TT_SYNC_PULL,
                              number);
     part->is_awaited = true;
+    head.descriptor = ++part->asked;
     if (is_push(request)) {
         part->pushes++;
         key->store->pushes[part->place.owner]++;
@@ -329,6 +330,9 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
             return;
         }
         store->has_clocked = false;
+        if (store->policy.quorum > 0) { /* others may have closed more iterations meanwhile */
+            store->clock = tt_max_u64(store->clock, store->least);
+        }
         tt_sync_request *request = queue_pop(&store->clocks);
         request->clock = store->clock;
         end(sync, request, TT_OK, "");
@@ -357,6 +361,13 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
                     "for; use update=add, or policy bulk",
                     request->policy);
         status = TT_ERR_BAD_ARGUMENT;
+    }
+    if (status == TT_OK && policy.quorum > 0 && sync->roles.workers > TT_SYNC_TEXT_BYTES) {
+        tt_text_add(&why,
+                    "policy quorum takes at most %d workers, the job has %u; use bulk or "
+                    "stale",
+                    (int)TT_SYNC_TEXT_BYTES, sync->roles.workers);
+        status = TT_ERR_UNSUPPORTED;
     }
     if (status == TT_OK && sync->store_count == TT_STORES_MAX) {
         tt_text_add(&why, "a job has at most %d stores", (int)TT_STORES_MAX);
@@ -462,7 +473,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                                  : NULL;
     sync->pending++;
     request->open = request->lent = 0;
-    request->is_first = false;
+    request->is_first = request->is_uncounted = false;
     if (request->verb == TT_STORE_OPEN) {
         open_store(sync, request);
     } else if (store == NULL) {
@@ -549,11 +560,12 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     }
     const tt_worker_part *part = &key->parts[head->lane];
     const tt_sync_request *request = key->queue.first;
-    const bool is_answer = part->is_awaited && head->argument == part->pushes &&
+    const bool is_answer = part->is_awaited && head->descriptor == part->asked &&
                            peer == tt_split_rank(&sync->split, part->place.owner);
     if (!is_answer) {
         return NULL; /* a second copy */
     }
+    key->queue.first->is_uncounted |= (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }

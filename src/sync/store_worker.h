@@ -31,6 +31,7 @@ typedef struct tt_sync_queue {
 typedef struct tt_worker_part {
     tt_split_part place;
     uint64_t pushes;  /* sent */
+    uint64_t asked;   /* requests sent */
     bool is_awaited;  /* by the request at the front of the queue */
     bool is_lent;     /* a send has the request's input */
     bool is_arriving; /* its value is */

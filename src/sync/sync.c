@@ -48,6 +48,8 @@ static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
     payload = head->payload_bytes == 0 ? nothing : payload;
     if (head->kind < TT_SYNC_OPENED) {
         (void)tt_owner_frame(sync, self, head, payload);
+    } else if (head->kind >= TT_SYNC_QUORUM) {
+        tt_owner_owner_frame(sync, head, payload);
     } else {
         (void)tt_worker_frame(sync, self, head, payload);
     }
@@ -159,6 +161,12 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
     }
     if (head->kind < TT_SYNC_OPENED) {
         return is_server(sync, peer) ? NULL : tt_owner_frame(sync, peer, head, payload);
+    }
+    if (head->kind >= TT_SYNC_QUORUM) {
+        if (tt_split_number(&sync->split, peer) < sync->split.owners) {
+            tt_owner_owner_frame(sync, head, payload);
+        }
+        return NULL;
     }
     return is_server(sync, sync->roles.rank) ? NULL : tt_worker_frame(sync, peer, head, payload);
 }

@@ -16,7 +16,8 @@
  *  (4) A worker's clock is the number of iterations it has completed. A pull at clock c with
  *      staleness s sees every update of iterations below c - s, all of its own, and newer ones as
  *      they are there.
- *  (5) Bulk sums are added in the order of workers: bits do not depend on timing.
+ *  (5) Bulk sums are added in the order of workers: bits do not depend on timing. So are those of a
+ *      quorum, but who belongs to it does.
  *  (6) A push always has its place: an owner has memory for one push of each worker and part from
  *      the moment the tensor is added. So links always drain.
  *  (7) Every request ends exactly once; after that nobody touches its buffers.
@@ -100,7 +101,9 @@ typedef struct tt_sync_request {
     void *owner;
 
     tt_status status;
-    uint64_t clock; /* CLOCK: iterations that this worker has completed */
+    bool
+        is_uncounted; /* of a push under a quorum: it was too late for its iteration, and dropped */
+    uint64_t clock;   /* CLOCK: iterations that this worker has completed */
     char error[TT_SYNC_ERROR_BYTES];
 
     struct tt_sync_request *next; /* from here on sync's */

@@ -3,9 +3,9 @@
  * sync_wire.h - the frames between workers and owners of a store.
  *
  * Of a head: set is the store, op the key of a tensor (hash of its name), lane its part, round the
- * clock of the sender, stage the priority as a signed number (larger first), descriptor the hash of
- * what the sender believes the tensor to be. Numbers of pushes and clocks ascend, so a frame that
- * arrives twice, or late, does no harm.
+ * clock of the sender, stage the priority as a signed number (larger first), descriptor the number
+ * of the worker's request for that part, which the answer repeats. Numbers of requests, pushes and
+ * clocks ascend, so a frame that arrives twice, or late, does no harm.
  *
  * Layer:   sync, private.
  * Threads: pure.
@@ -32,8 +32,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
     TT_SYNC_CLOSED,
     TT_SYNC_ADDED,  /* likewise */
-    TT_SYNC_TAKEN,  /* FIRST, or PUSH number `argument` without an answer, has been consumed */
-    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH of that argument; payload: a part */
+    TT_SYNC_TAKEN,  /* FIRST, or PUSH without an answer, has been consumed */
+    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text */
 

@@ -40,7 +40,7 @@ class Values(unittest.TestCase):
                 job[rank].expect("^done$")
 
     def test_every_policy_with_and_without_servers(self):
-        for policy in ("bulk", "stale:0", "stale:2", "async"):
+        for policy in ("bulk", "stale:0", "stale:2", "async", "quorum:1", "quorum:2"):
             for servers in (0, 1, 3):
                 with self.subTest(policy=policy, servers=servers):
                     self.check(3, servers, policy, "add", 20, 30001)
@@ -82,6 +82,8 @@ class Refused(unittest.TestCase):
         self.refuse(["bulk", "sdg", "5", "10"], "did you mean 'sgd'")
         self.refuse(["stale:3", "sum", "5", "10"], "update=add")
         self.refuse(["bulk", "sgd:lr=1", "5", "10"], "takes f32")
+        self.refuse(["quorum:3", "add", "5", "10"], "quorum:2 or less")
+        self.refuse(["quorum:2", "sum", "5", "10"], "tutti_store_start")
 
 
 class Deaths(unittest.TestCase):
@@ -112,7 +114,7 @@ class Deaths(unittest.TestCase):
                 self.assertEqual(job[rank].code(), 0, job[rank].story())
 
     def test_others_go_on_without_a_killed_worker(self):
-        for policy in ("stale:2", "async"):
+        for policy in ("stale:2", "async", "quorum:2", "quorum:3"):
             with self.subTest(policy=policy), \
                     Job(3, 3, [policy, "add", *self.FOREVER, "alone"]) as job:
                 job[1].expect("^going$")

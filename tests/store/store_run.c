@@ -30,6 +30,7 @@ typedef struct tensor_state {
     tt_sync_request request;
     void *pushed, *read;
     uint64_t submitted;            /* pushes */
+    uint64_t uncounted;            /* of them */
     uint64_t (*seen)[WORKERS_MAX]; /* [parts] pushes of each worker in the last value read */
 } tensor_state;
 
@@ -89,7 +90,9 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
     const scene *drawn = all->drawn;
     const int64_t *values = (const int64_t *)own->tensors[tensor].read + part->first / 8;
     const uint64_t clock = own->iteration;
-    const uint64_t needed = tt_policy_needs(&drawn->policy, clock);
+    const uint32_t quorum = drawn->policy.quorum;
+    const uint64_t needed = quorum > 0 ? 0 : tt_policy_needs(&drawn->policy, clock);
+    uint64_t total = 0;
     for (uint64_t i = 1; i < part->bytes / 8; i++) {
         if (values[i] != values[0]) {
             blame(all, "rank %u read a torn part of tensor %u", own->rank, tensor);
@@ -104,7 +107,8 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
             blame(all, "rank %u read a push of rank %u twice", own->rank, rank);
         } else if (count < seen[rank]) {
             blame(all, "rank %u lost a push of rank %u that it had read", own->rank, rank);
-        } else if (rank == own->rank && count != own->tensors[tensor].submitted) {
+        } else if (rank == own->rank &&
+                   count + own->tensors[tensor].uncounted != own->tensors[tensor].submitted) {
             blame(all, "rank %u did not read its own push", own->rank);
         } else if (is_live && count < needed) {
             blame(all,
@@ -112,6 +116,12 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
                   own->rank, clock, count, rank, needed);
         }
         seen[rank] = count;
+        total += count;
+    }
+    if (quorum > 0 && part->bytes > 0 && all->killed == 0 &&
+        (total < quorum * clock || total % quorum != 0)) {
+        blame(all, "rank %u at clock %" PRIu64 " read %" PRIu64 " pushes of a quorum of %u",
+              own->rank, clock, total, quorum);
     }
 }
 
@@ -146,13 +156,20 @@ static void judge_read(worker *own, uint32_t tensor)
 static void judge_clock(worker *own)
 {
     play *all = own->all;
+    const uint32_t quorum = all->drawn->policy.quorum;
     const uint64_t needed = tt_policy_needs(&all->drawn->policy, own->iteration);
+    uint32_t ready = 0;
     for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
         const uint64_t completed = all->workers[rank].clocked;
-        if (!all->is_killed[rank] && completed < needed) {
+        ready += completed >= needed ? 1 : 0;
+        if (quorum == 0 && !all->is_killed[rank] && completed < needed) {
             blame(all, "rank %u started iteration %u when rank %u had completed %" PRIu64,
                   own->rank, own->iteration, rank, completed);
         }
+    }
+    if (all->killed == 0 && ready < quorum) {
+        blame(all, "rank %u started iteration %u when %u workers of a quorum of %u were there",
+              own->rank, own->iteration, ready, quorum);
     }
 }
 
@@ -191,8 +208,12 @@ static void take_end(tt_sync_request *request)
 {
     worker *own = request->owner;
     play *all = own->all;
+    if (request->status == TT_OK && request->is_uncounted) {
+        tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
+        state->uncounted++;
+    }
     if (request->status == TT_OK && request->verb == TT_STORE_CLOCK) {
-        own->iteration++;
+        own->iteration = (uint32_t)request->clock;
         judge_clock(own);
     }
     if (request->status != TT_OK && !all->is_ending) {
@@ -240,7 +261,7 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
 static void submit_clock(worker *own)
 {
     own->clock = (tt_sync_request){.verb = TT_STORE_CLOCK};
-    own->clocked++;
+    own->clocked = own->iteration + 1;
     submit(own, &own->clock, TT_STORE_CLOCK);
 }
 
@@ -258,12 +279,12 @@ static phase next_phase(const worker *own)
         if (drawn->habit == HABIT_PULL_PUSH) {
             return PHASE_PUSH;
         }
-        return own->iteration == drawn->iterations ? PHASE_CLOSE : PHASE_PUSH;
+        return own->iteration >= drawn->iterations ? PHASE_CLOSE : PHASE_PUSH;
     case PHASE_PUSH:
     case PHASE_PUSH_PULL:
         return drawn->habit == HABIT_PUSH_CLOCK_PULL ? PHASE_PULL : PHASE_CLOCK;
     case PHASE_CLOCK:
-        return own->iteration == drawn->iterations ? PHASE_CLOSE : first[drawn->habit];
+        return own->iteration >= drawn->iterations ? PHASE_CLOSE : first[drawn->habit];
     case PHASE_CLOSE:
     case PHASE_OVER:
         break;
@@ -423,6 +444,7 @@ static void process_end(play *all, uint32_t rank)
 
 static void apply_fault(play *all, const fault *one)
 {
+    const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(all->sim) + 1);
     if (all->is_killed[one->rank] || (one->kind == FAULT_CUT && all->is_killed[one->other])) {
         return;
     }
@@ -433,10 +455,10 @@ static void apply_fault(play *all, const fault *one)
         tt_sim_kill(all->sim, one->rank);
         break;
     case FAULT_STOP:
-        tt_sim_stop(all->sim, one->rank, one->until_ns);
+        tt_sim_stop(all->sim, one->rank, until_ns);
         break;
     case FAULT_CUT:
-        tt_sim_cut(all->sim, one->rank, one->other, one->until_ns);
+        tt_sim_cut(all->sim, one->rank, one->other, until_ns);
         break;
     case FAULT_KIND_COUNT:
         break;
@@ -445,6 +467,7 @@ static void apply_fault(play *all, const fault *one)
 
 static void play_all(play *all)
 {
+    enum { EVENTS_MAX = 2 * 1000 * 1000 }; /* a hundred times as many as a scene has */
     bool is_done[FAULTS_MAX] = {false};
     bool has_more = true;
     while (has_more && all->result.is_good) {
@@ -455,6 +478,9 @@ static void play_all(play *all)
             }
         }
         has_more = tt_sim_step(all->sim);
+        if (tt_sim_events(all->sim) > EVENTS_MAX) {
+            blame(all, "events never end");
+        }
     }
 }
 

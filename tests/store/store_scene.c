@@ -24,8 +24,12 @@ static void draw_policy(scene *drawn, tt_random *random)
     static const char *const updates[] = {"sum", "add", "sgd:lr=0.5",
                                           "momentum:lr=0.25,momentum=0.5,nesterov=1",
                                           "adam:lr=0.125,decay=0.0625"};
+    static const char *const quorums[] = {"quorum:1", "quorum:2", "quorum:3", "quorum:4",
+                                          "quorum:5"};
+    _Static_assert(TT_ARRAY_COUNT(quorums) == WORKERS_MAX, "one for each number of workers");
     tt_text why = {0};
-    drawn->policy_text = policies[below(random, TT_ARRAY_COUNT(policies))];
+    drawn->policy_text = below(random, 4) == 0 ? quorums[below(random, drawn->workers)]
+                                               : policies[below(random, TT_ARRAY_COUNT(policies))];
     tt_status status = tt_policy_parse(drawn->policy_text, drawn->workers, &drawn->policy, &why);
     TT_ASSERT(status == TT_OK);
     const bool is_bulk = tt_policy_is_bulk(&drawn->policy);
@@ -34,6 +38,9 @@ static void draw_policy(scene *drawn, tt_random *random)
     TT_ASSERT(status == TT_OK);
     drawn->dtype = is_bulk ? TT_F32 : TT_I64;
     drawn->habit = (habit)below(random, HABIT_COUNT);
+    if (drawn->policy.quorum > 0) {
+        drawn->habit = HABIT_PUSH_CLOCK_PULL; /* a push ends with its iteration */
+    }
     if (drawn->update.update->is_sum) {
         drawn->habit = HABIT_PUSH_PULL;
     }
@@ -79,7 +86,9 @@ void scene_draw(scene *drawn, uint64_t seed)
     drawn->sim.size = drawn->workers + drawn->servers;
     drawn->sim.seed = seed;
     drawn->sim.borrow = (uint32_t)below(&random, 3) * 500;
-    drawn->sim.jitter_ns = below(&random, 3) * 20000;
+    /* Never 0: frames that wait for a long one would be retried in step with its payload, for good.
+     */
+    drawn->sim.jitter_ns = 2000 + below(&random, 3) * 20000;
     if (below(&random, 2) == 0) {
         drawn->sim.noise = (tt_sim_noise){.spike = (uint32_t)below(&random, 60),
                                           .drop = (uint32_t)below(&random, 60),

@@ -17,7 +17,8 @@
 struct tutti_store {
     tutti_context *context;
     uint32_t number;
-    bool is_sum; /* there are no first values */
+    bool is_sum;     /* there are no first values */
+    bool has_quorum; /* a push ends with its iteration */
 };
 
 /* Kept with a handle. */
@@ -26,6 +27,7 @@ struct tt_store_room {
     tutti_handle *handle;
     uint64_t *clock_out;
     uint32_t *store_out;
+    int *counted_out;
     char name[TT_SYNC_NAME_BYTES];
 };
 
@@ -45,6 +47,9 @@ static void finished(tt_sync_request *request)
     copy_text(outer->error, sizeof(outer->error), request->error);
     if (request->verb == TT_STORE_CLOCK && room->clock_out != NULL && request->status == TT_OK) {
         *room->clock_out = request->clock;
+    }
+    if (room->counted_out != NULL && request->status == TT_OK) {
+        *room->counted_out = request->is_uncounted ? 0 : 1;
     }
     if (room->store_out != NULL) {
         *room->store_out = request->store;
@@ -84,6 +89,7 @@ static tutti_handle *make_call(tutti_context *context, const tt_sync_request *wa
     room->handle = handle;
     room->clock_out = NULL;
     room->store_out = NULL;
+    room->counted_out = NULL;
     copy_text(room->name, sizeof(room->name), wanted->name != NULL ? wanted->name : "");
     room->request.name = room->name;
     room->request.owner = room;
@@ -194,7 +200,9 @@ tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
     }
     *store = (tutti_store){.context = context,
-                           .is_sum = config->update == NULL || strcmp(config->update, "sum") == 0};
+                           .is_sum = config->update == NULL || strcmp(config->update, "sum") == 0,
+                           .has_quorum = config->policy != NULL &&
+                                         strncmp(config->policy, "quorum:", 7) == 0};
     status = attach_first(context);
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_OPEN,
@@ -252,6 +260,11 @@ static tutti_status run_on(tutti_store *store, tt_sync_verb verb, const char *na
     const tutti_status status = check_name(store, name);
     if (status != TUTTI_OK) {
         return status;
+    }
+    if (store->has_quorum && verb != TT_STORE_PULL) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "under policy quorum a push ends with its iteration; use "
+                            "tutti_store_start, then tutti_store_clock, then wait for it");
     }
     const tt_sync_request wanted = {
         .verb = verb, .store = store->number, .name = name, .input = input, .output = output};
@@ -335,6 +348,7 @@ tutti_status tutti_store_start(tutti_store *store, const tutti_store_call *call,
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a handle");
     }
     handle->store_call->clock_out = call->clock_out;
+    handle->store_call->counted_out = call->counted_out;
     handle->done = call->done;
     handle->done_user = call->done_user;
     handle->has_event = true;
