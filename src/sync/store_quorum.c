@@ -48,29 +48,28 @@ void tt_quorum_release(tt_sync *sync, tt_owner_store *store)
 
 /* ---- the keeper ---- */
 
+/* No worker is more than one iteration ahead of those that were decided, so one frame decides one
+ * at most. */
 void tt_quorum_decide(tt_sync *sync, tt_owner_store *store)
 {
     const uint32_t workers = sync->roles.workers;
     uint8_t is_member[TT_SYNC_TEXT_BYTES] = {0};
-    if (!has_quorum(store) || tt_sync_keeper(sync) != sync->self) {
+    uint32_t live = 0, ready = 0;
+    if (!has_quorum(store) || tt_sync_keeper(sync) != sync->self || workers > sizeof(is_member)) {
         return;
     }
-    for (;;) {
-        uint32_t live = 0, ready = 0;
-        for (uint32_t i = 0; i < workers; i++) {
-            is_member[i] = store->workers[i].declared > store->quorum.decided ? 1 : 0;
-            ready += is_member[i];
-            live += store->clock.is_out[i] ? 0 : 1;
-        }
-        if (ready == 0 || ready < tt_min_u64(store->policy.quorum, live)) {
-            return;
-        }
-        const tt_head head = {
-            .kind = TT_SYNC_QUORUM, .set = store->id, .round = (uint32_t)store->quorum.decided++};
-        for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
-            (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, is_member,
-                                    workers);
-        }
+    for (uint32_t i = 0; i < workers; i++) {
+        is_member[i] = store->workers[i].declared > store->quorum.decided ? 1 : 0;
+        ready += is_member[i];
+        live += store->clock.is_out[i] ? 0 : 1;
+    }
+    if (ready == 0 || ready < tt_min_u64(store->policy.quorum, live)) {
+        return;
+    }
+    const tt_head head = {
+        .kind = TT_SYNC_QUORUM, .set = store->id, .round = (uint32_t)store->quorum.decided++};
+    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, is_member, workers);
     }
 }
 

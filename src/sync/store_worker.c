@@ -480,9 +480,11 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
         refuse(sync, request, TT_ERR_BAD_ARGUMENT, "there is no such store, or it is closed");
     } else if (request->verb == TT_STORE_CLOSE) {
         close_store(sync, store, request);
-    } else if (store->status < 0 || !store->is_open) {
-        refuse(sync, request, store->status < 0 ? store->status : TT_ERR_BAD_ARGUMENT,
-               store->status < 0 ? store->error : "the store is not open yet");
+    } else if (store->status < 0) {
+        refuse(sync, request, store->status, store->error);
+    } else if (!store->is_open || store->life.first != NULL) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
+               store->is_open ? "the store is being closed" : "the store is not open yet");
     } else if (request->verb == TT_STORE_ADD) {
         add_key(sync, store, request);
     } else if (request->verb == TT_STORE_CLOCK) {
