@@ -400,7 +400,7 @@ static void release_pulls(tt_sync *sync, tt_owner_store *store)
     }
 }
 
-/* The keeper: workers that may go on are told. */
+/* The keeper: send MIN to the workers that may start their next iteration. */
 static void answer_clocks(tt_sync *sync, tt_owner_store *store)
 {
     const uint64_t least = store->policy.quorum > 0 ? store->quorum.decided : store->clock.least;
@@ -567,7 +567,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
         return NULL;
     }
     if (store == NULL || !store->workers[worker].has_opened || is_failed(store)) {
-        return NULL; /* all were told */
+        return NULL; /* a failed store has sent FAILED to all workers */
     }
     switch (head->kind) {
     case TT_SYNC_ADD:

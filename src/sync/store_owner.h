@@ -2,10 +2,10 @@
  *
  * store_owner.h - the side of a store that keeps values: what workers have pushed, and clocks.
  *
- * An owner is told of a store and its tensors by all workers, and compares what they say. A part
- * has a slot per worker for what is pushed, and two versions of its value: answers are sent from
- * the current one while the next is computed. The parts with something to do are served by urgency,
- * in steps.
+ * All workers send an owner the settings of a store and the claims of its tensors; the owner
+ * compares them. A part has a slot per worker for what is pushed, and two versions of its value:
+ * answers are sent from the current one while the next is computed. The parts with something to do
+ * are served by urgency, in steps.
  *
  * Layer:   sync, private.
  * Threads: as sync.h.
@@ -42,7 +42,7 @@ typedef struct tt_slot {
     tt_owner_part *part;
     tt_slot_phase phase;
     bool is_answered;     /* the push in it wants the value */
-    bool owes;            /* consumed, and its worker was not told yet */
+    bool owes;            /* consumed; the answer has not been sent yet */
     bool owes_value;      /* with the value */
     bool is_uncounted;    /* consumed, but not applied: it was too late */
     bool is_pulled;       /* a pull waits, in store->pulls */
@@ -111,8 +111,9 @@ typedef struct tt_owner_worker {
     } clocks[OWNER_CLOCKS_MAX];
 } tt_owner_worker;
 
-/* Iterations that K workers have completed. The keeper decides whose pushes count, and tells all
- * owners; each one closes iterations in their order, once the pushes that count have arrived. */
+/* Iterations that K workers have completed. The keeper decides whose pushes count, and sends it to
+ * all owners; each one closes iterations in their order, once the pushes that count have arrived.
+ */
 typedef struct tt_decision tt_decision;
 
 struct tt_decision {
@@ -184,7 +185,7 @@ void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool i
 /* store_quorum.c */
 /* Iterations that all workers, or a quorum of them, have completed, with their pushes applied. */
 uint64_t tt_owner_progress(const tt_owner_store *store);
-/* The keeper: has a quorum completed the next iteration? Then all owners are told. */
+/* The keeper: if a quorum has completed the next iteration, send QUORUM to all owners. */
 void tt_quorum_decide(tt_sync *sync, tt_owner_store *store);
 /* A decision of the keeper. */
 void tt_quorum_frame(tt_sync *sync, tt_owner_store *store, const tt_head *head,
@@ -194,7 +195,7 @@ void tt_quorum_advance(tt_sync *sync, tt_owner_store *store);
 /* A part has added what was chosen. */
 void tt_quorum_summed(tt_sync *sync, tt_owner_store *store);
 void tt_quorum_release(tt_sync *sync, tt_owner_store *store);
-/* The store has failed for good: all workers are told. */
+/* The store has failed for good: send FAILED to all workers. */
 void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text);
 /* Pulls and clocks that waited for progress. */
 void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);

@@ -176,7 +176,7 @@ static void set_urgency(tt_sync *sync, tt_owner_part *part, const tt_head *head)
     }
 }
 
-/* The push in a slot is over; its worker is to be told. */
+/* The push in a slot has been consumed: its answer is due. */
 static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];

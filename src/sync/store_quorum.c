@@ -6,7 +6,7 @@
  *  (1) A worker's pushes of an iteration count all, or none: one owner decides for all of them. So
  * a gradient is never applied to some parts only, unless its worker dies. (2) An owner closes an
  * iteration when every push that counts in it has arrived, or its worker is gone. A push of an
- * iteration that was closed is consumed, and its worker is told.
+ * iteration that was closed is consumed; the answer marks it as not counted.
  */
 #include <string.h>
 
