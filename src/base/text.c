@@ -95,3 +95,15 @@ void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max)
     }
     tt_text_add(text, "%.*s", (int)count, plain);
 }
+
+bool tt_text_take_word(const char **source_io, const char *stops, char *word, size_t room)
+{
+    const size_t length = strcspn(*source_io, stops);
+    if (length >= room) {
+        return false;
+    }
+    memcpy(word, *source_io, length);
+    word[length] = '\0';
+    *source_io += length;
+    return true;
+}

@@ -10,6 +10,7 @@
 #define TUTTI_BASE_TEXT_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -35,5 +36,9 @@ void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max);
 /* The same for texts that this library or a program wrote, on this rank or on another: no quotation
  * marks, UTF-8 is kept, and characters that are not printable become '?'. */
 void tt_text_add_words(tt_text *text, const char *source, size_t bytes_max);
+
+/* Copy what comes before one of `stops`, or the end, to `word`, which has room for `room` bytes
+ * with its zero, and move `*source_io` behind it. False, and nothing is done: it is too long. */
+bool tt_text_take_word(const char **source_io, const char *stops, char *word, size_t room);
 
 #endif

@@ -105,6 +105,22 @@ static void test_words_of_ours_are_not_quoted(void **state)
     assert_string_equal(text.bytes, "ranks 2 and 3??%s, 4");
 }
 
+static void test_words_are_taken_up_to_a_stop(void **state)
+{
+    const char *source = "int8:block=512";
+    char word[5];
+    (void)state;
+    assert_true(tt_text_take_word(&source, ":", word, sizeof(word)));
+    assert_string_equal(word, "int8");
+    assert_string_equal(source, ":block=512");
+    source++;
+    assert_false(tt_text_take_word(&source, "=", word, sizeof(word))); /* no room for its zero */
+    assert_string_equal(source, "block=512");
+    source += strlen(source);
+    assert_true(tt_text_take_word(&source, "=", word, sizeof(word)));
+    assert_string_equal(word, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +130,7 @@ int main(void)
         cmocka_unit_test(test_hostile_bytes_stay_on_one_line),
         cmocka_unit_test(test_words_of_ours_are_not_quoted),
         cmocka_unit_test(test_words_keep_letters_of_all_languages_and_nothing_else),
+        cmocka_unit_test(test_words_are_taken_up_to_a_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

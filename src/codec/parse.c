@@ -9,19 +9,6 @@
 
 enum { WORD_BYTES = 32 };
 
-/* Copy what comes before `stop` or the end; false: it is too long. Moves `text_io` behind it. */
-static bool take_word(const char **text_io, const char *stops, char word[WORD_BYTES])
-{
-    const size_t length = strcspn(*text_io, stops);
-    if (length >= WORD_BYTES) {
-        return false;
-    }
-    memcpy(word, *text_io, length);
-    word[length] = '\0';
-    *text_io += length;
-    return true;
-}
-
 static tt_status unknown_codec(const char *name, tt_text *why)
 {
     tt_nearest nearest;
@@ -169,7 +156,7 @@ tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why
 {
     char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
     tt_text_clear(why);
-    if (!take_word(&text, ":", name)) {
+    if (!tt_text_take_word(&text, ":", name, WORD_BYTES)) {
         tt_text_add(why, "the name of a codec has at most %d letters", (int)WORD_BYTES - 1);
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -182,12 +169,12 @@ tt_status tt_codec_parse(const char *text, tt_codec_spec *spec_out, tt_text *why
                         (codec->traits & (TT_CODEC_CAST | TT_CODEC_UNBIASED)) == 0;
     while (*text != '\0') {
         text++; /* ':' or ',' */
-        if (!take_word(&text, "=,", key) || *text != '=') {
+        if (!tt_text_take_word(&text, "=,", key, WORD_BYTES) || *text != '=') {
             tt_text_add(why, "codec %s: options are KEY=VALUE, with a comma between two", name);
             return TT_ERR_BAD_ARGUMENT;
         }
         text++;
-        if (!take_word(&text, ",", value)) {
+        if (!tt_text_take_word(&text, ",", value, WORD_BYTES)) {
             tt_text_add(why, "codec %s: the value of %s is too long", name, key);
             return TT_ERR_BAD_ARGUMENT;
         }

@@ -107,18 +107,6 @@ const tt_update *tt_update_at(size_t index)
 
 /* ---- texts ---- */
 
-static bool take_word(const char **text_io, const char *stops, char word[WORD_BYTES])
-{
-    const size_t length = strcspn(*text_io, stops);
-    if (length >= WORD_BYTES) {
-        return false;
-    }
-    memcpy(word, *text_io, length);
-    word[length] = '\0';
-    *text_io += length;
-    return true;
-}
-
 static tt_status unknown_update(const char *name, tt_text *why)
 {
     tt_nearest nearest;
@@ -166,7 +154,7 @@ tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *w
 {
     char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
     size_t index = 0;
-    if (!take_word(&text, ":", name)) {
+    if (!tt_text_take_word(&text, ":", name, WORD_BYTES)) {
         return unknown_update("", why);
     }
     while (tt_update_at(index) != NULL && strcmp(tt_update_at(index)->name, name) != 0) {
@@ -179,12 +167,12 @@ tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *w
     memcpy(spec.options, spec.update->option_values, sizeof(spec.options));
     while (*text != '\0') {
         text++; /* ':' or ',' */
-        if (!take_word(&text, "=,", key) || *text != '=') {
+        if (!tt_text_take_word(&text, "=,", key, WORD_BYTES) || *text != '=') {
             tt_text_add(why, "update %s: options are KEY=VALUE, with a comma between two", name);
             return TT_ERR_BAD_ARGUMENT;
         }
         text++;
-        if (!take_word(&text, ",", value)) {
+        if (!tt_text_take_word(&text, ",", value, WORD_BYTES)) {
             tt_text_add(why, "update %s: the value of %s is too long", name, key);
             return TT_ERR_BAD_ARGUMENT;
         }
