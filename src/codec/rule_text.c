@@ -88,6 +88,11 @@ static bool read_where(const char *value, uint64_t *number_out)
     return read_either(value, "across", "all", number_out);
 }
 
+static bool read_sum(const char *value, uint64_t *number_out)
+{
+    return read_either(value, "allreduce", "server", number_out);
+}
+
 static bool name_holds(const tt_rule_term *term, const tt_rule_subject *subject)
 {
     return tt_rule_glob(term->value, subject->name != NULL ? subject->name : "");
@@ -129,6 +134,7 @@ static const rule_key keys[TT_RULE_KEY_COUNT] = {
     [TT_RULE_CODEC] = {"codec", ONLY_IS, false, "a codec such as int8", read_text, NULL},
     [TT_RULE_EF] = {"ef", ONLY_IS, false, "on, off or 21", read_feedback, NULL},
     [TT_RULE_WHERE] = {"where", ONLY_IS, false, "across or all", read_where, NULL},
+    [TT_RULE_SUM] = {"sum", ONLY_IS, false, "allreduce or server", read_sum, NULL},
 };
 
 /* ---- parsing ---- */

@@ -18,6 +18,7 @@
  *   setting    codec=TEXT     see rules.h
  *              ef=on          error feedback: on, off or 21
  *              where=across   across: between hosts; all: between all ranks
+ *              sum=server     named all-reduces are summed by servers; allreduce: by the workers
  *
  * Keys are a table (rule_text.c): another one is a line there. The parser itself knows only words:
  * key, operator, value.
@@ -53,6 +54,7 @@ typedef enum tt_rule_key {
     TT_RULE_CODEC,
     TT_RULE_EF,
     TT_RULE_WHERE,
+    TT_RULE_SUM,
     TT_RULE_KEY_COUNT
 } tt_rule_key;
 
@@ -64,10 +66,11 @@ typedef enum tt_rule_operator {
     TT_RULE_AT_LEAST,
 } tt_rule_operator;
 
-/* Values of role, ef and where, in `number` of a term. */
+/* Values of role, ef, where and sum, in `number` of a term. */
 enum { TT_RULE_GRADIENT, TT_RULE_ANY };
 typedef enum tt_rule_ef { TT_RULE_EF_OFF, TT_RULE_EF_ON, TT_RULE_EF21 } tt_rule_ef;
 typedef enum tt_rule_where { TT_RULE_ACROSS, TT_RULE_ALL } tt_rule_where;
+typedef enum tt_rule_sum { TT_RULE_SUM_ALLREDUCE, TT_RULE_SUM_SERVER } tt_rule_sum;
 
 /* One word of a rule. */
 typedef struct tt_rule_term {

@@ -216,11 +216,12 @@ static tt_status read_rule(const tt_rule *rule, tt_rule_choice *choice, tt_text 
     const tt_rule_term *feedback = tt_rule_find(rule, TT_RULE_EF);
     const tt_rule_term *where = tt_rule_find(rule, TT_RULE_WHERE);
     const tt_rule_term *dtype = tt_rule_find(rule, TT_RULE_DTYPE);
+    const tt_rule_term *sum = tt_rule_find(rule, TT_RULE_SUM);
     choice->line = rule->line;
-    if (codec == NULL) {
+    if (codec == NULL && sum == NULL) {
         return refuse(why, "the rule has no codec; add codec=none to leave its tensors plain");
     }
-    TT_TRY(read_codec(codec->value, choice, why));
+    TT_TRY(read_codec(codec != NULL ? codec->value : "none", choice, why));
     if (dtype != NULL && !is_codable((tt_dtype)dtype->number) && !choice->is_plain) {
         tt_text_add(why, "no codec takes dtype=%s; codecs are for f32, f16 and bf16",
                     tt_dtype_name((tt_dtype)dtype->number));
@@ -337,6 +338,28 @@ const tt_rule_choice *tt_rules_find(const tt_rules *rules, const char *name, uin
     const tt_rule_choice *choice = &rules->choices[index];
     TT_ASSERT(choice->phase_count > 0);
     return choice->is_plain ? NULL : choice;
+}
+
+tt_rule_sum tt_rules_sum(const tt_rules *rules, const tt_rule_subject *subject,
+                         tt_rule_sum otherwise)
+{
+    const size_t rule_count = rules != NULL ? tt_rule_text_count(rules->text) : 0;
+    const size_t index = rule_count > 0 ? tt_rule_text_match(rules->text, subject) : 0;
+    if (index == rule_count) {
+        return otherwise;
+    }
+    const tt_rule_term *sum = tt_rule_find(tt_rule_text_at(rules->text, index), TT_RULE_SUM);
+    return sum != NULL ? (tt_rule_sum)sum->number : otherwise;
+}
+
+bool tt_rules_have_servers(const tt_rules *rules)
+{
+    bool any = false;
+    for (size_t i = 0; rules != NULL && i < tt_rule_text_count(rules->text); i++) {
+        const tt_rule_term *sum = tt_rule_find(tt_rule_text_at(rules->text, i), TT_RULE_SUM);
+        any = any || (sum != NULL && sum->number == TT_RULE_SUM_SERVER);
+    }
+    return any;
 }
 
 const tt_codec_spec *tt_rule_choice_at(const tt_rule_choice *choice, uint64_t step)

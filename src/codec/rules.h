@@ -11,7 +11,8 @@
  *  (2) A tensor of at most `plain_bytes_max` bytes is plain, whatever rules say; so is one whose
  *      type no codec takes (not f32, f16 or bf16).
  *  (3) Plain is NULL, here and in each phase: codec none is never run, it would widen f16.
- *  (4) Equal sources give equal choices, by index too: ranks that share the source may compare
+ *  (4) A rule may say sum= without a codec: its tensors are plain then.
+ *  (5) Equal sources give equal choices, by index too: ranks that share the source may compare
  * them.
  *
  * Layer:   codec; may include base/ and kernel/.
@@ -72,6 +73,12 @@ tt_status tt_rule_choice_parse(const char *text, tt_rule_choice *choice_out, tt_
 /* NULL: the tensor is plain. `rules` NULL: all are; `name` NULL: it has none. */
 const tt_rule_choice *tt_rules_find(const tt_rules *rules, const char *name, uint64_t elements,
                                     tt_dtype dtype, bool is_gradient);
+
+/* Who sums the tensor: the rule's word, or `otherwise`. */
+tt_rule_sum tt_rules_sum(const tt_rules *rules, const tt_rule_subject *subject,
+                         tt_rule_sum otherwise);
+/* Does some rule say sum=server? `rules` NULL: none. */
+bool tt_rules_have_servers(const tt_rules *rules);
 
 /* The codec of a choice in this step; NULL: plain. */
 const tt_codec_spec *tt_rule_choice_at(const tt_rule_choice *choice, uint64_t step);
