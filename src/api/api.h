@@ -80,6 +80,7 @@ typedef struct tt_settings {
     tt_config_string rules;   /* a file of codec/rule_text.h; empty: no rules */
     tt_config_string codec;   /* of gradients that meet no rule; empty: none */
     uint64_t codec_min_bytes; /* tensors up to this size get no codec */
+    int sum;                  /* tt_rule_sum: of named all-reduces that meet no rule */
 } tt_settings;
 
 extern const tt_config_table tt_settings_table;

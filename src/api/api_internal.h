@@ -59,6 +59,7 @@ struct tutti_handle {
     void *output;              /* as the caller gave it; the request's may be the library's */
     int32_t urgency;           /* likewise */
     unsigned start;            /* context->starts at its submission */
+    bool is_by_owners;         /* a sum that owners make, or a join that they must know of */
     tt_store_room *store_call; /* of a call on a store, else NULL */
     tt_store_room *store_room; /* memory for such calls; NULL: there was none. store/stores.c */
     char name[256], group[256];
@@ -124,6 +125,7 @@ struct tutti_context {
     tt_control *control; /* baton */
     tt_sync *sync;       /* between driver and control; NULL: no servers, and no store yet. Baton */
     bool is_deserted;    /* a server: no worker is left. Baton */
+    bool has_sums;       /* some named sums are made by owners; constant from tutti_init on */
     const tutti_plugin *engine_plugin; /* NULL: no engine */
     tutti_engine *engine;              /* baton; NULL: not open */
     bool engine_launches;              /* else it only carries the rendezvous */

@@ -220,6 +220,7 @@ static uint64_t settings_digest(const tt_settings *settings)
     digest = tt_hash64_mix(digest, settings->order[0] != 0);
     digest = tt_hash64_mix(digest, settings->tunes);
     digest = tt_hash64_mix(digest, tt_rules_are_set(settings));
+    digest = tt_hash64_mix(digest, (uint64_t)settings->sum);
     return tt_hash64_mix(digest,
                          tt_hash64(settings->transport_name, strlen(settings->transport_name), 6));
 }

@@ -207,10 +207,15 @@ tutti_status tt_call_prepare(tutti_context *context, const tutti_call *call, tut
     handle->has_event = false;
     handle->status = TUTTI_IN_PROGRESS;
     handle->store_call = NULL;
+    handle->is_by_owners = false;
     fill_request(call, handle);
     tt_call_shape(call, &handle->request);
     check_call(call, handle);
-    tt_call_choose_codec(call, handle, (flags_of(call) & TUTTI_GRADIENT) != 0);
+    const bool is_gradient = (flags_of(call) & TUTTI_GRADIENT) != 0;
+    tt_call_choose_codec(call, handle, is_gradient);
+    if (context->has_sums) {
+        tt_sums_choose(handle, is_gradient);
+    }
     return TUTTI_OK;
 }
 
@@ -261,6 +266,10 @@ tutti_status tt_call_run(tutti_context *context, const tutti_call *call, const t
                 memcpy(handle.request.shape, extra->shape, sizeof(handle.request.shape));
             }
             handle.request.is_join = extra->is_join;
+            if (extra->is_join && call->set == 0 && context->has_sums) {
+                handle.is_by_owners = true;
+                copy_name(handle.name, sizeof(handle.name), "join"); /* see submit of drive.c */
+            }
             if (extra->objection < 0) {
                 object(&handle.request, extra->objection, extra->text);
             }
@@ -697,7 +706,7 @@ tutti_status tutti_cancel(tutti_handle *handle)
     tt_drive_acquire(context);
     tt_drive_drain(context);
     const bool is_cancelled = atomic_load(&handle->state) == HANDLE_STARTED &&
-                              handle->store_call == NULL &&
+                              handle->store_call == NULL && !handle->is_by_owners &&
                               tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);

@@ -84,6 +84,9 @@ static tutti_status measure_first(tutti_context *context, tutti_context **contex
         status = tt_rules_begin(context);
     }
     if (status == TUTTI_OK) {
+        status = tt_sums_begin(context);
+    }
+    if (status == TUTTI_OK) {
         status = tt_steps_begin(context);
     }
     if (status == TUTTI_OK) {
@@ -155,7 +158,9 @@ static void settle_ops(tutti_context *context)
         tt_sync_shut_down(context->sync, TT_ERR_SHUT_DOWN, "the context was shut down");
     }
     const uint64_t until_ns = tt_clock_ns() + context->settings.goodbye_ns;
-    while (tt_control_pending(context->control) > 0 && tt_clock_ns() < until_ns) {
+    while ((tt_control_pending(context->control) > 0 ||
+            (context->sync != NULL && tt_sync_owes(context->sync))) &&
+           tt_clock_ns() < until_ns) {
         if (!tt_real_poll(context->real)) {
             tt_real_sleep(context->real, tt_clock_ns() + UINT64_C(1000000));
         }

@@ -403,7 +403,12 @@ static void submit(tutti_context *context, tutti_handle *handle)
             tt_store_submit(handle);
             return;
         }
-        tt_steps_place(context, handle);
+        if (!handle->request.is_join) {
+            tt_steps_place(context, handle);
+        }
+        if (handle->is_by_owners && tt_sums_submit(handle)) {
+            return;
+        }
     }
     tt_control_submit(context->control, &handle->request);
 }

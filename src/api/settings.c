@@ -17,6 +17,7 @@ _Static_assert(TT_HANDS_MAX == 64, "the texts of the table have this number");
 
 static const char *const control_names[] = {"auto", "coordinator", "bitvector",
                                             "plan", "original",    NULL};
+static const char *const sum_names[] = {"allreduce", "server", NULL}; /* tt_rule_sum */
 static const char *const schedule_names[] = {"auto", "off", "fifo", "priority", NULL};
 static const char *const integrity_names[] = {"crc", "none", "aead", NULL};
 
@@ -373,6 +374,14 @@ static const tt_config_entry entries[] = {
              "file counts",
      .offset = offsetof(tt_settings, rules),
      .accepted = "a file of rules"},
+    {.name = "SUM",
+     .kind = TT_CONFIG_ENUM,
+     .fallback = "allreduce",
+     .unit = "",
+     .help = "who sums named all-reduces that no rule of TUTTI_RULES is about: allreduce (the "
+             "workers), server (servers, and workers as far as they own parts)",
+     .offset = offsetof(tt_settings, sum),
+     .names = sum_names},
 };
 
 const tt_config_table tt_settings_table = {.entries = entries,

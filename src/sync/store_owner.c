@@ -8,6 +8,8 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "kernel/hash64.h"
+#include "sync/sum_owner.h"
 #include "sync/sync_internal.h"
 
 static bool is_failed(const tt_owner_store *store)
@@ -17,16 +19,29 @@ static bool is_failed(const tt_owner_store *store)
 
 /* ---- failures ---- */
 
-/* To all workers that are left: a tensor, or (key 0) the store has failed. */
-static void tell_failure(tt_sync *sync, uint32_t store, uint64_t key, tt_status status,
-                         const char *text)
+/* To all workers that are left. */
+static void tell_failure(tt_sync *sync, const tt_head *head, const char *text)
 {
-    const tt_head head = {
-        .kind = TT_SYNC_FAILED, .set = store, .op = key, .argument = (uint64_t)(int64_t)status};
-    TT_ASSERT(status < 0);
+    TT_ASSERT(head->kind == TT_SYNC_FAILED && (int64_t)head->argument < 0);
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
-        (void)tt_sync_send_text(sync, i, head, text, (uint32_t)strlen(text));
+        (void)tt_sync_send_text(sync, i, *head, text, (uint32_t)strlen(text));
     }
+}
+
+/* A tensor, or (key 0) the store has failed. */
+static tt_head failed_head(uint32_t store, uint64_t key, tt_status status)
+{
+    return (tt_head){
+        .kind = TT_SYNC_FAILED, .set = store, .op = key, .argument = (uint64_t)(int64_t)status};
+}
+
+/* Workers that had been told of a key may have taken its next generation. */
+tt_head tt_owner_failed_head(const tt_owner_key *key)
+{
+    tt_head head = failed_head(key->store->id, key->id, key->status);
+    head.descriptor = key->good;
+    head.round = key->claim.generation + (key->is_told ? 2 : 1);
+    return head;
 }
 
 void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text)
@@ -36,20 +51,44 @@ void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const
     }
     store->status = status;
     memcpy(store->error, text->bytes, text->length + 1);
-    tell_failure(sync, store->id, 0, status, store->error);
+    const tt_head head = failed_head(store->id, 0, status);
+    tell_failure(sync, &head, store->error);
 }
 
-static void fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const tt_text *text)
+void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, uint64_t good,
+                       const tt_text *text)
 {
     if (key->status < 0) {
         return;
     }
     key->status = status;
+    key->good = good;
     memcpy(key->error, text->bytes, text->length + 1);
-    tell_failure(sync, key->store->id, key->id, status, key->error);
+    const tt_head head = tt_owner_failed_head(key);
+    tell_failure(sync, &head, key->error);
 }
 
 /* ---- stores ---- */
+
+static void key_release(tt_sync *sync, tt_owner_key *key)
+{
+    tt_platform *platform = sync->platform;
+    const uint32_t workers = sync->roles.workers;
+    tt_owner_release_parts(sync, key);
+    tt_platform_release(platform, key->has_added, workers * sizeof(*key->has_added));
+    tt_platform_release(platform, key->members, workers * sizeof(*key->members));
+    tt_platform_release(platform, key, sizeof(*key));
+}
+
+void tt_owner_release_key(tt_sync *sync, tt_owner_key *key)
+{
+    tt_owner_key **link = &key->store->buckets[key->id % OWNER_BUCKETS];
+    while (*link != key) {
+        link = &(*link)->next;
+    }
+    *link = key->next;
+    key_release(sync, key);
+}
 
 static void store_release(tt_sync *sync, tt_owner_store *store)
 {
@@ -59,12 +98,11 @@ static void store_release(tt_sync *sync, tt_owner_store *store)
         while (store->buckets[i] != NULL) {
             tt_owner_key *key = store->buckets[i];
             store->buckets[i] = key->next;
-            tt_owner_release_parts(sync, key);
-            tt_platform_release(platform, key->has_added, workers * sizeof(*key->has_added));
-            tt_platform_release(platform, key, sizeof(*key));
+            key_release(sync, key);
         }
     }
     tt_platform_release(platform, store->buckets, OWNER_BUCKETS * sizeof(*store->buckets));
+    tt_sum_release_store(sync, store);
     tt_platform_release(platform, store->workers, workers * sizeof(*store->workers));
     tt_clock_release(&store->clock, platform);
     tt_quorum_release(sync, store);
@@ -229,7 +267,7 @@ static void close_frame(tt_sync *sync, uint32_t worker, const tt_head *head)
 
 /* ---- tensors ---- */
 
-static tt_owner_key *key_find(const tt_owner_store *store, uint64_t id)
+tt_owner_key *tt_owner_find_key(const tt_owner_store *store, uint64_t id)
 {
     tt_owner_key *key = store->buckets[id % OWNER_BUCKETS];
     while (key != NULL && key->id != id) {
@@ -244,37 +282,56 @@ static void tell_claim(tt_text *text, uint32_t worker, const tt_sync_claim *clai
                 tt_dtype_name((tt_dtype)claim->dtype));
 }
 
-static tt_owner_key *key_make(tt_sync *sync, tt_owner_store *store, const tt_head *head)
+tt_owner_key *tt_owner_make_key(tt_sync *sync, tt_owner_store *store, uint64_t id,
+                                const tt_sync_claim *claim, const char *name)
 {
     const uint32_t workers = sync->roles.workers;
+    const bool is_sum = tt_owner_is_sums(store);
     tt_owner_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
     bool *has_added = tt_platform_allocate(sync->platform, workers * sizeof(*has_added));
-    if (key == NULL || has_added == NULL) {
+    tt_sum_member *members =
+        is_sum ? tt_platform_allocate(sync->platform, workers * sizeof(*members)) : NULL;
+    if (key == NULL || has_added == NULL || (is_sum && members == NULL)) {
         tt_platform_release(sync->platform, key, sizeof(*key));
         tt_platform_release(sync->platform, has_added, workers * sizeof(*has_added));
+        tt_platform_release(sync->platform, members, workers * sizeof(*members));
         return NULL;
     }
     key->store = store;
-    key->id = head->op;
+    key->id = id;
     key->has_added = has_added;
-    key->next = store->buckets[key->id % OWNER_BUCKETS];
-    store->buckets[key->id % OWNER_BUCKETS] = key;
+    key->members = members;
+    key->claim = *claim;
+    key->base = tt_hash64(name, strlen(name), claim->joins);
+    memcpy(key->name, name, strlen(name) + 1);
+    key->next = store->buckets[id % OWNER_BUCKETS];
+    store->buckets[id % OWNER_BUCKETS] = key;
     return key;
 }
 
-static bool claim_read(const tt_head *head, const void *payload, tt_sync_claim *claim,
-                       char name[TT_SYNC_NAME_BYTES])
+bool tt_owner_read_claim(const tt_head *head, const void *payload, tt_sync_claim *claim_out,
+                         char name_out[TT_SYNC_NAME_BYTES], char *text_out)
 {
-    if (head->payload_bytes <= sizeof(*claim) ||
-        head->payload_bytes - sizeof(*claim) >= TT_SYNC_NAME_BYTES) {
+    char bytes[TT_SYNC_TEXT_BYTES + 1] = {0};
+    if (head->payload_bytes <= sizeof(*claim_out) || head->payload_bytes > TT_SYNC_TEXT_BYTES) {
         return false;
     }
-    const size_t length = head->payload_bytes - sizeof(*claim);
-    memcpy(claim, payload, sizeof(*claim));
-    memcpy(name, (const uint8_t *)payload + sizeof(*claim), length);
-    name[length] = '\0';
-    return strlen(name) == length && tt_dtype_is_valid(claim->dtype) &&
-           claim->count <= TT_SYNC_TENSOR_BYTES_MAX / 8;
+    const size_t length = head->payload_bytes - sizeof(*claim_out);
+    memcpy(claim_out, payload, sizeof(*claim_out));
+    memcpy(bytes, (const uint8_t *)payload + sizeof(*claim_out), length);
+    const size_t name_length = strlen(bytes);
+    if (name_length >= TT_SYNC_NAME_BYTES || name_length == 0 ||
+        (name_length < length) != (text_out != NULL)) {
+        return false;
+    }
+    memcpy(name_out, bytes, name_length + 1);
+    if (text_out != NULL) {
+        memcpy(text_out, bytes + name_length + 1, length - name_length);
+    }
+    return tt_dtype_is_valid(claim_out->dtype) && tt_redop_is_valid(claim_out->redop) &&
+           tt_redop_is_elementwise((tt_redop)claim_out->redop) &&
+           tt_redop_allowed((tt_dtype)claim_out->dtype, (tt_redop)claim_out->redop) &&
+           claim_out->count <= TT_SYNC_TENSOR_BYTES_MAX / 8;
 }
 
 static void key_begin(tt_sync *sync, tt_owner_key *key)
@@ -288,7 +345,7 @@ static void key_begin(tt_sync *sync, tt_owner_key *key)
     tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
     tt_text_add(&text, " for %u workers; start more servers, or fewer workers",
                 sync->roles.workers);
-    fail_key(sync, key, TT_ERR_NO_MEMORY, &text);
+    tt_owner_fail_key(sync, key, TT_ERR_NO_MEMORY, 0, &text);
 }
 
 /* Worker 0 has the first values; without it there are none. */
@@ -303,22 +360,24 @@ static void check_first(tt_sync *sync, tt_owner_key *key)
         tt_sync_add_peer(sync, &text, 0);
         tt_text_add(&text, " is gone, and had not sent the first value of tensor ");
         tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
-        fail_key(sync, key, TT_ERR_PEER_DOWN, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_PEER_DOWN, 0, &text);
     }
 }
 
 /* All workers have added it: tell them. */
-static void tell_added(tt_sync *sync, tt_owner_key *key)
+void tt_owner_check_added(tt_sync *sync, tt_owner_key *key)
 {
     bool all = true;
     check_first(sync, key);
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
-        all = all && (key->has_added[i] || key->store->clock.is_out[i]);
+        all = all && (key->has_added[i] || tt_sum_is_absent(key, i) ||
+                      (key->store->clock.is_out[i] && key->members == NULL));
     }
     if (!all || key->is_told || key->status < 0) {
         return;
     }
     key->is_told = true;
+    tt_sum_release_older(sync, key);
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
         const tt_head head = {.kind = TT_SYNC_ADDED, .set = key->store->id, .op = key->id};
         tt_sync_signal(sync, i, head);
@@ -335,7 +394,9 @@ static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
         tt_text_add(&text, " and ");
         tt_text_add_quoted(&text, name, TT_SYNC_NAME_BYTES);
         tt_text_add(&text, " have the same hash; rename one");
-        fail_key(sync, key, TT_ERR_BAD_ARGUMENT, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_BAD_ARGUMENT, 0, &text);
+    } else if (key->members != NULL) {
+        tt_sum_compare(sync, key, worker, claim);
     } else if (memcmp(claim, &key->claim, sizeof(*claim)) != 0) {
         tt_text_add(&text, "tensor ");
         tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
@@ -343,7 +404,7 @@ static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
         tell_claim(&text, key->claim_from, &key->claim);
         tt_text_add(&text, ", ");
         tell_claim(&text, worker, claim);
-        fail_key(sync, key, TT_ERR_MISMATCH, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_MISMATCH, 0, &text);
     }
 }
 
@@ -352,37 +413,36 @@ static void add_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, con
 {
     tt_sync_claim claim;
     char name[TT_SYNC_NAME_BYTES];
-    if (!claim_read(head, payload, &claim, name)) {
+    if (!tt_owner_read_claim(head, payload, &claim, name, NULL)) {
         return;
     }
-    tt_owner_key *key = key_find(store, head->op);
+    tt_owner_key *key = tt_owner_find_key(store, head->op);
     const bool is_new = key == NULL;
     if (is_new) {
-        key = key_make(sync, store, head);
+        key = tt_owner_make_key(sync, store, head->op, &claim, name);
     }
     if (key == NULL) {
         tt_text text = {0};
+        const tt_head failed = failed_head(store->id, head->op, TT_ERR_NO_MEMORY);
         tt_sync_add_peer(sync, &text, sync->roles.rank);
         tt_text_add(&text, " has no memory for another tensor");
-        tell_failure(sync, store->id, head->op, TT_ERR_NO_MEMORY, text.bytes);
+        tell_failure(sync, &failed, text.bytes);
         return;
     }
     if (is_new) {
-        key->claim = claim;
         key->claim_from = worker;
-        memcpy(key->name, name, sizeof(name));
         key_begin(sync, key);
     } else {
         compare_claims(sync, key, worker, &claim, name);
     }
-    key->has_added[worker] = true;
-    tell_added(sync, key);
+    if (!key->has_added[worker]) {
+        key->has_added[worker] = true;
+        tt_sum_added(sync, key, worker, head);
+    }
+    tt_owner_check_added(sync, key);
     if (key->status < 0) { /* it may have failed before this worker knew of it */
-        const tt_head reply = {.kind = TT_SYNC_FAILED,
-                               .set = store->id,
-                               .op = key->id,
-                               .argument = (uint64_t)(int64_t)key->status};
-        (void)tt_sync_send_text(sync, worker, reply, key->error, (uint32_t)strlen(key->error));
+        (void)tt_sync_send_text(sync, worker, tt_owner_failed_head(key), key->error,
+                                (uint32_t)strlen(key->error));
     }
 }
 
@@ -492,11 +552,12 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
                     tt_owner_part_worker_out(sync, &key->parts[k], worker);
                 }
             }
-            tell_added(sync, key);
+            tt_owner_check_added(sync, key);
         }
     }
+    tt_sum_worker_out(sync, store, worker, why);
     if (why != NULL && tt_policy_is_bulk(&store->policy) && store->has_settings &&
-        !store->workers[worker].has_closed) {
+        !store->workers[worker].has_closed && !tt_owner_is_sums(store)) {
         tt_text text = {0};
         tt_sync_add_peer(sync, &text, worker);
         tt_text_add(&text, " is gone (%s); policy bulk needs every worker", why);
@@ -525,7 +586,7 @@ void tt_owner_worker_out(tt_sync *sync, uint32_t worker, const char *why)
 static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head,
                         const void *payload)
 {
-    tt_owner_key *key = key_find(store, head->op);
+    tt_owner_key *key = tt_owner_find_key(store, head->op);
     tt_owner_part *part =
         key != NULL && key->status >= 0 ? tt_owner_find_part(key, head->lane) : NULL;
     if (part == NULL) {
@@ -552,7 +613,8 @@ void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payloa
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)
 {
     TT_ASSERT(worker < sync->roles.workers);
-    const bool is_text = head->kind == TT_SYNC_OPEN || head->kind == TT_SYNC_ADD;
+    const bool is_text =
+        head->kind == TT_SYNC_OPEN || head->kind == TT_SYNC_ADD || head->kind == TT_SYNC_OBJECT;
     if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] ||
         sync->self >= sync->split.owners || (is_text && head->payload_bytes > TT_SYNC_TEXT_BYTES)) {
         return NULL;
@@ -581,6 +643,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_PULL:
         return part_frame(sync, store, worker, head, payload);
     default:
+        tt_sum_frame(sync, store, worker, head, payload);
         return NULL;
     }
 }

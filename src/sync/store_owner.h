@@ -82,29 +82,52 @@ struct tt_owner_part {
     tt_heap_node due;
 };
 
+/* What an owner knows of one worker, of one named sum. */
+typedef struct tt_sum_member {
+    bool has_moved;
+    uint64_t moved; /* sums after which it took the next generation of the key */
+} tt_sum_member;
+
 struct tt_owner_key {
     tt_owner_key *next; /* in its bucket */
     tt_owner_store *store;
     uint64_t id;
     tt_sync_claim claim;
-    uint32_t claim_from;  /* the worker that sent it first */
-    bool *has_added;      /* [workers] */
-    bool is_told;         /* workers were told that it is there */
-    tt_status status;     /* negative: it has failed */
-    tt_owner_part *parts; /* own ones */
+    uint32_t claim_from;    /* the worker that sent it first */
+    bool *has_added;        /* [workers] */
+    tt_sum_member *members; /* [workers] of a named sum, else NULL */
+    uint64_t base;          /* then, hash of its name, for all generations */
+    bool is_told;           /* workers were told that it is there */
+    tt_status status;       /* negative: it has failed */
+    uint64_t good;          /* then, of a named sum: sums before that */
+    tt_owner_part *parts;   /* own ones */
     uint32_t part_count;
     char error[TT_SYNC_TEXT_BYTES];
     char name[TT_SYNC_NAME_BYTES];
 };
 
+/* A name with calls that a worker had open when it joined. */
+typedef struct tt_sum_busy tt_sum_busy;
+
+struct tt_sum_busy {
+    tt_sum_busy *next;
+    uint64_t base;
+    uint32_t joins;
+    bool is_busy, is_idle; /* BUSY and IDLE have arrived */
+};
+
 /* What an owner knows of one worker, of one store. */
 typedef struct tt_owner_worker {
     bool has_opened, is_told, has_closed;
-    bool asks;            /* waits for its next iteration; of the keeper */
-    uint64_t asks_clock;  /* that iteration */
-    uint64_t arrived;     /* pushes */
-    uint64_t consumed;    /* of them */
-    uint64_t declared;    /* iterations completed, as far as is known */
+    uint32_t joins, forgotten; /* of named sums: as of JOIN and FORGET */
+    uint64_t busy_wanted;      /* as of JOIN */
+    uint64_t busy_count;       /* BUSY that have arrived */
+    tt_sum_busy *busy;         /* names of BUSY and IDLE, of joins that are not forgotten */
+    bool asks;                 /* waits for its next iteration; of the keeper */
+    uint64_t asks_clock;       /* that iteration */
+    uint64_t arrived;          /* pushes */
+    uint64_t consumed;         /* of them */
+    uint64_t declared;         /* iterations completed, as far as is known */
     uint32_t clock_count; /* iterations that were completed, with the pushes before their end */
     struct {
         uint64_t clock, pushes;
@@ -145,7 +168,15 @@ struct tt_owner_store {
     tt_owner_key **buckets;   /* [OWNER_BUCKETS] */
     tt_list pulls;            /* slots whose pull waits */
     tt_quorum quorum;
+    uint32_t lost;         /* of named sums: the first worker that is gone, */
+    tt_status lost_status; /* negative, if one is; */
+    tt_text lost_text;     /* and how */
 };
+
+static inline bool tt_owner_is_sums(const tt_owner_store *store)
+{
+    return store->id == TT_STORE_SUMS;
+}
 
 /* A frame from a worker; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload);
@@ -173,6 +204,8 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
 void *tt_owner_take_first(tt_sync *sync, const tt_head *head, tt_owner_part *part,
                           const void *payload);
 void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part);
+/* Has every worker that counts pushed? */
+bool tt_owner_is_complete(const tt_owner_part *part);
 void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worker);
 /* A push of this worker has arrived. */
 void tt_owner_arrived(tt_sync *sync, tt_owner_store *store, uint32_t worker);
@@ -197,6 +230,22 @@ void tt_quorum_summed(tt_sync *sync, tt_owner_store *store);
 void tt_quorum_release(tt_sync *sync, tt_owner_store *store);
 /* The store has failed for good: send FAILED to all workers. */
 void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text);
+/* A tensor has failed: send FAILED to all workers. Of a named sum: the first `good` sums are not
+ * affected. */
+void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, uint64_t good,
+                       const tt_text *text);
+/* FAILED, for a key that has failed. */
+tt_head tt_owner_failed_head(const tt_owner_key *key);
+tt_owner_key *tt_owner_find_key(const tt_owner_store *store, uint64_t id);
+void tt_owner_release_key(tt_sync *sync, tt_owner_key *key);
+/* A worker has joined, or is gone: does a tensor still wait for it? */
+void tt_owner_check_added(tt_sync *sync, tt_owner_key *key);
+/* The claim and name of an ADD or OBJECT; false: it is none. `text_out` (may be NULL) gets what
+ * follows a zero. */
+bool tt_owner_read_claim(const tt_head *head, const void *payload, tt_sync_claim *claim_out,
+                         char name_out[TT_SYNC_NAME_BYTES], char *text_out);
+tt_owner_key *tt_owner_make_key(tt_sync *sync, tt_owner_store *store, uint64_t id,
+                                const tt_sync_claim *claim, const char *name);
 /* Pulls and clocks that waited for progress. */
 void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);
 

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/reduce.h"
+#include "sync/sum_owner.h"
 #include "sync/sync_internal.h"
 
 enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
@@ -51,8 +52,9 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
         part->states[i] = (float *)(void *)(part->values[1] + (i + 1) * each);
     }
     part->is_valid = update->is_sum;
-    part->index = sync->part_count;
-    sync->parts[sync->part_count++] = part;
+    part->index =
+        tt_sync_free_index((void **)sync->parts, &sync->part_count, &sync->parts_released);
+    sync->parts[part->index] = part;
     return TT_OK;
 }
 
@@ -135,6 +137,7 @@ void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key)
             tt_heap_remove(&sync->due, &part->due);
         }
         sync->parts[part->index] = NULL;
+        sync->parts_released++;
         tt_platform_release(sync->platform, part->memory, part->memory_bytes);
         tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
     }
@@ -299,12 +302,13 @@ void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_
 /* ---- sums ---- */
 
 /* Has every worker that counts pushed? */
-static bool is_complete(const tt_owner_part *part)
+bool tt_owner_is_complete(const tt_owner_part *part)
 {
     const tt_clock *clock = &part->key->store->clock;
     bool is_complete = true;
     for (uint32_t i = 0; i < clock->size && is_complete; i++) {
-        is_complete = clock->is_out[i] || part->slots[i].phase == TT_SLOT_FULL;
+        is_complete = (clock->is_out[i] && part->key->members == NULL) ||
+                      part->slots[i].phase == TT_SLOT_FULL || tt_sum_is_absent(part->key, i);
     }
     return is_complete;
 }
@@ -315,8 +319,9 @@ static bool can_sum(const tt_owner_part *part)
 {
     const tt_policy *policy = &part->key->store->policy;
     const bool has_sources = policy->quorum > 0 ? part->chosen > 0 : part->full > 0;
-    return part->is_valid && has_sources && !part->is_summing &&
-           part->lent[1 - part->current] == 0 && (!tt_policy_is_bulk(policy) || is_complete(part));
+    return part->is_valid && has_sources && !part->is_summing && part->key->status >= 0 &&
+           part->lent[1 - part->current] == 0 &&
+           (!tt_policy_is_bulk(policy) || tt_owner_is_complete(part));
 }
 
 /* Are the pushes of one iteration added together, in the order of workers? */
@@ -393,8 +398,11 @@ static bool sum_piece(tt_sync *sync, tt_owner_part *part)
     const uint64_t bytes = tt_min_u64(piece, part->bytes - part->sum_at);
     void *target = part->values[1 - part->current] + part->sum_at;
     if (bytes > 0) {
-        tt_reduce_many(dtype, TT_SUM, &target, 1, sync->sources, count,
-                       bytes / tt_dtype_bytes(dtype));
+        const size_t elements = bytes / tt_dtype_bytes(dtype);
+        tt_sum_scale_sources(sync, part, count, elements);
+        tt_reduce_many(dtype, (tt_redop)part->key->claim.redop, &target, 1, sync->sources, count,
+                       elements);
+        tt_sum_finish(sync, part, target, elements);
         if (part->key->store->update.update->apply != NULL) {
             apply_update(sync, part, part->sum_at, bytes);
         }
@@ -522,6 +530,18 @@ void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worke
     tt_owner_due(sync, part);
 }
 
+bool tt_sync_owes(const tt_sync *sync)
+{
+    bool owes = tt_sum_is_needed(sync);
+    for (uint32_t i = 0; i < sync->part_count && !owes; i++) {
+        const tt_owner_part *part = sync->parts[i];
+        for (uint32_t worker = 0; part != NULL && worker < sync->roles.workers; worker++) {
+            owes = owes || (part->slots[worker].owes && part->key->store->status >= 0);
+        }
+    }
+    return owes;
+}
+
 /* ---- steps ---- */
 
 bool tt_owner_step(tt_sync *sync)
@@ -531,12 +551,13 @@ bool tt_owner_step(tt_sync *sync)
         return false;
     }
     tt_owner_part *part = TT_CONTAINER_OF(node, tt_owner_part, due);
-    if (part->key->status < 0 || part->key->store->status < 0) {
+    if (part->key->store->status < 0) {
         return sync->due.count > 0;
     }
     if (part->is_summing && sum_piece(sync, part)) {
         end_sum(sync, part);
     }
+    tt_sum_check(sync, part->key);
     if (can_sum(part)) {
         begin_sum(sync, part);
     }

@@ -29,9 +29,21 @@ tt_worker_key *tt_worker_find_id(const tt_worker_store *store, uint64_t id)
 static void key_release(tt_sync *sync, tt_worker_key *key)
 {
     sync->keys[key->index] = NULL;
+    sync->keys_released++;
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
     tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
     tt_platform_release(sync->platform, key, sizeof(*key));
+}
+
+void tt_worker_key_release(tt_sync *sync, tt_worker_key *key)
+{
+    tt_worker_key **link = &key->store->buckets[key->id % WORKER_BUCKETS];
+    TT_ASSERT(key->queue.first == NULL);
+    while (*link != key) {
+        link = &(*link)->next;
+    }
+    *link = key->next;
+    key_release(sync, key);
 }
 
 void tt_worker_store_release(tt_sync *sync, tt_worker_store *store)
@@ -82,9 +94,8 @@ tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id)
 }
 
 tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
-                                  const tt_sync_request *request)
+                                  const tt_sync_request *request, uint64_t id)
 {
-    const uint64_t id = tt_hash64(request->name, strlen(request->name), 0);
     const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
     tt_split_part *places = NULL;
     tt_worker_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
@@ -93,11 +104,14 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
         tt_platform_release(sync->platform, key, sizeof(*key));
         return NULL;
     }
-    *key =
-        (tt_worker_key){.store = store, .id = id, .dtype = request->dtype, .count = request->count};
+    *key = (tt_worker_key){.store = store,
+                           .id = id,
+                           .dtype = request->dtype,
+                           .count = request->count,
+                           .claim = {.count = request->count, .dtype = (uint8_t)request->dtype}};
     memcpy(key->name, request->name, strlen(request->name) + 1);
-    key->index = sync->key_count;
-    sync->keys[sync->key_count++] = key;
+    key->index = tt_sync_free_index((void **)sync->keys, &sync->key_count, &sync->keys_released);
+    sync->keys[key->index] = key;
     key->part_count = tt_split_cut(&sync->split, id, bytes, NULL, 0);
     const size_t place_bytes = key->part_count * sizeof(*places);
     places = tt_platform_allocate(sync->platform, place_bytes);

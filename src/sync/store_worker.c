@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "kernel/hash64.h"
+#include "sync/sum_worker.h"
 #include "sync/sync_internal.h"
 
 /* ---- queues and ends ---- */
@@ -126,9 +127,13 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
 static void send_claim(tt_sync *sync, tt_worker_key *key)
 {
     uint8_t bytes[sizeof(tt_sync_claim) + TT_SYNC_NAME_BYTES];
-    const tt_sync_claim claim = {.count = key->count, .dtype = (uint8_t)key->dtype};
+    const tt_sync_claim claim = key->claim;
     const size_t length = strlen(key->name);
-    const tt_head head = {.kind = TT_SYNC_ADD, .set = key->store->id, .op = key->id};
+    const tt_head head = {.kind = TT_SYNC_ADD,
+                          .set = key->store->id,
+                          .op = key->id,
+                          .descriptor = key->left,
+                          .argument = key->left_sums};
     memcpy(bytes, &claim, sizeof(claim));
     memcpy(bytes + sizeof(claim), key->name, length);
     key->queue.first->open = sync->split.owners;
@@ -199,7 +204,7 @@ static void withdraw(tt_sync *sync, tt_worker_key *key)
     TT_ASSERT(request->lent == 0);
 }
 
-static void fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text)
+void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text)
 {
     if (key->status < 0) {
         return;
@@ -233,8 +238,11 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
     (void)strncpy(store->error, text, sizeof(store->error) - 1);
     for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
         for (tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
-            fail_key(sync, key, status, text);
+            tt_worker_fail_key(sync, key, status, text);
         }
+    }
+    if (store->id == TT_STORE_SUMS) {
+        tt_sum_fail_all(sync, status, text);
     }
     while (store->clocks.first != NULL) {
         end(sync, queue_pop(&store->clocks), status, store->error);
@@ -369,11 +377,12 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
                     (int)TT_SYNC_TEXT_BYTES, sync->roles.workers);
         status = TT_ERR_UNSUPPORTED;
     }
-    if (status == TT_OK && sync->store_count == TT_STORES_MAX) {
-        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORES_MAX);
+    if (status == TT_OK && !request->is_sums && sync->store_count == TT_STORE_SUMS) {
+        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORE_SUMS);
         status = TT_ERR_NO_RESOURCE;
     }
-    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, sync->store_count) : NULL;
+    const uint32_t id = request->is_sums ? (uint32_t)TT_STORE_SUMS : sync->store_count;
+    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id) : NULL;
     if (status == TT_OK && store == NULL) {
         tt_text_add(&why, "no memory for a store");
         status = TT_ERR_NO_MEMORY;
@@ -384,7 +393,8 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     }
     store->policy = policy;
     store->update = update;
-    request->store = sync->store_count++;
+    request->store = id;
+    sync->store_count += request->is_sums ? 0 : 1;
     queue_push(&store->life, request);
     life_begin(sync, store);
 }
@@ -412,7 +422,8 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
         tt_text_add(&why, "tensor '%s' has too many elements", request->name);
     } else {
-        key = tt_worker_key_make(sync, store, request);
+        key = tt_worker_key_make(sync, store, request,
+                                 tt_hash64(request->name, strlen(request->name), 0));
         status = TT_ERR_NO_MEMORY;
         tt_text_add(&why, "no memory for tensor '%s'", request->name);
     }
@@ -446,6 +457,18 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     if (key->queue.first == request) {
         begin(sync, key);
         clocks_step(sync, store);
+    }
+}
+
+void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request)
+{
+    sync->pending++;
+    queue_push(&key->queue, request);
+    if (is_push(request)) {
+        key->store->unsent++;
+    }
+    if (key->queue.first == request) {
+        begin(sync, key);
     }
 }
 
@@ -606,8 +629,10 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
     }
     if (head->op == 0) {
         fail_store(sync, store, (tt_status)status, text);
+    } else if (store->id == TT_STORE_SUMS) {
+        tt_sum_failed(sync, key, head, text);
     } else if (key != NULL) {
-        fail_key(sync, key, (tt_status)status, text);
+        tt_worker_fail_key(sync, key, (tt_status)status, text);
     }
 }
 
@@ -694,7 +719,9 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
     }
     for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
         tt_worker_store *store = sync->stores[i];
-        if (store != NULL) {
+        if (store != NULL && i == TT_STORE_SUMS && why == NULL) {
+            tt_sum_owner_left(sync, owner);
+        } else if (store != NULL) {
             if (store->status >= 0) {
                 tell_workers(sync, i, status, text.bytes);
             }

@@ -16,6 +16,7 @@
 #include "sync/split.h"
 #include "sync/sync.h"
 #include "sync/sync_policy.h"
+#include "sync/sync_wire.h"
 #include "sync/update.h"
 
 enum { WORKER_BUCKETS = 256 };
@@ -44,6 +45,10 @@ struct tt_worker_key {
     uint64_t id;
     tt_dtype dtype;
     uint64_t count;
+    tt_sync_claim claim;
+    struct tt_sum_name *sum; /* of a named sum, else NULL */
+    uint64_t left;           /* then, the key that this worker left for it, or 0, */
+    uint64_t left_sums;      /* after so many sums */
     bool is_added;
     tt_status status; /* negative: it has failed */
     tt_sync_queue queue;
@@ -76,7 +81,13 @@ struct tt_worker_store {
 tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id);
 void tt_worker_store_release(tt_sync *sync, tt_worker_store *store);
 tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
-                                  const tt_sync_request *request);
+                                  const tt_sync_request *request, uint64_t id);
+/* No request on it may be open. */
+void tt_worker_key_release(tt_sync *sync, tt_worker_key *key);
+/* Behind the requests that the key has. */
+void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request);
+/* End all of them. */
+void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text);
 tt_worker_key *tt_worker_find_name(const tt_worker_store *store, const char *name);
 tt_worker_key *tt_worker_find_id(const tt_worker_store *store, uint64_t id);
 

@@ -152,6 +152,20 @@ tt_status tt_sync_grow(tt_sync *sync, void ***array, uint32_t count, uint32_t *c
     return TT_OK;
 }
 
+uint32_t tt_sync_free_index(void *const *array, uint32_t *count_io, uint32_t *released_io)
+{
+    uint32_t index = 0;
+    if (*released_io == 0) {
+        return (*count_io)++;
+    }
+    while (array[index] != NULL) {
+        index++;
+    }
+    (*released_io)--;
+    TT_ASSERT(index < *count_io);
+    return index;
+}
+
 /* ---- upcalls ---- */
 
 static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
@@ -285,7 +299,9 @@ static bool on_step(void *machine)
 {
     tt_sync *sync = machine;
     const bool has_inner = sync->inner.ops->step(sync->inner.self);
-    return tt_owner_step(sync) || has_inner;
+    (void)tt_owner_step(sync);               /* may end calls of this rank, */
+    const bool has_sums = tt_sum_step(sync); /* whose names push to it again */
+    return sync->due.count > 0 || has_sums || has_inner;
 }
 
 static const tt_machine_ops sync_machine = {
@@ -377,6 +393,7 @@ void tt_sync_destroy(tt_sync *sync)
     const uint32_t processes = tt_sync_processes(sync);
     TT_ASSERT(sync->pending == 0);
     recall_notes(sync, UINT32_MAX);
+    tt_sum_release_all(sync);
     tt_worker_release_all(sync);
     tt_owner_release_all(sync);
     tt_heap_fini(&sync->due);

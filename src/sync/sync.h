@@ -36,6 +36,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "control/control.h"
 #include "kernel/dtype.h"
 #include "platform/platform.h"
 
@@ -90,6 +91,7 @@ typedef struct tt_sync_request {
     uint32_t store;     /* OPEN: set to the number of the new store */
     const char *policy; /* OPEN */
     const char *update; /* OPEN */
+    bool is_sums;       /* OPEN: the store of named sums; policy bulk, update sum */
     const char *name;   /* of the tensor */
     tt_dtype dtype;     /* ADD */
     uint64_t count;     /* ADD: elements */
@@ -113,8 +115,18 @@ typedef struct tt_sync_request {
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);
+
+/* A named all-reduce of the world, of an elementwise operator: owners sum it (sum_worker.h). The
+ * store of named sums must be open. Arguments have been checked: an objection fails it on all
+ * workers. The request is this machine's until `finished`. */
+void tt_sync_sum(tt_sync *sync, tt_request *request);
+/* This worker joins the world; before the same request is submitted to control. */
+void tt_sync_join(tt_sync *sync, tt_request *request);
 /* End all requests with this status. */
 void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text);
+/* As an owner, has this rank answers that it could not send yet, or must it make sums of calls that
+ * others made before a join? */
+bool tt_sync_owes(const tt_sync *sync);
 /* Requests that are not over. */
 uint32_t tt_sync_pending(const tt_sync *sync);
 

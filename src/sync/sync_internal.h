@@ -13,6 +13,7 @@
 #include "sync/split.h"
 #include "sync/store_owner.h"
 #include "sync/store_worker.h"
+#include "sync/sum_worker.h"
 #include "sync/sync.h"
 #include "sync/sync_wire.h"
 
@@ -56,7 +57,7 @@ struct tt_sync {
     tt_owner_store *owned[TT_STORES_MAX];
     bool is_closed[TT_STORES_MAX]; /* late frames of such stores are dropped */
     tt_owner_part **parts;         /* [part_capacity] by index; NULL: gone */
-    uint32_t part_count, part_capacity;
+    uint32_t part_count, part_capacity, parts_released;
     tt_heap due; /* parts with something to do, the most urgent first */
     tt_allocator allocator;
     uint64_t age;         /* of due parts */
@@ -65,7 +66,8 @@ struct tt_sync {
     tt_worker_store *stores[TT_STORES_MAX];
     uint32_t store_count;
     tt_worker_key **keys; /* [key_capacity] by index; NULL: gone */
-    uint32_t key_count, key_capacity;
+    uint32_t key_count, key_capacity, keys_released;
+    tt_sums sums;
     uint32_t pending; /* requests */
 
     tt_sync_note *notes;
@@ -93,5 +95,8 @@ void tt_sync_signal(tt_sync *sync, uint32_t peer, tt_head head);
 
 /* Room for one more pointer in an array that grows by doubling. */
 tt_status tt_sync_grow(tt_sync *sync, void ***array, uint32_t count, uint32_t *capacity_io);
+/* An index of such an array whose pointer is NULL: a released one if there is one, else the next,
+ * for which there must be room. */
+uint32_t tt_sync_free_index(void *const *array, uint32_t *count_io, uint32_t *released_io);
 
 #endif

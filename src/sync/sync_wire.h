@@ -28,6 +28,15 @@ typedef enum tt_sync_kind {
     TT_SYNC_PULL,  /* argument: of how many pushes of this worker the result is wanted */
     TT_SYNC_CLOCK, /* round: iterations completed; argument: pushes to this owner before that */
 
+    /* likewise, of named sums (sum_worker.c) */
+    TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
+                        `descriptor` sums of the key. argument: status; payload: as of ADD, a zero,
+                        a text */
+    TT_SYNC_JOIN,   /* round: how often the worker has joined; argument: names with calls open */
+    TT_SYNC_BUSY,   /* round: as of JOIN; op: such a name, */
+    TT_SYNC_IDLE,   /* whose calls are over now */
+    TT_SYNC_FORGET, /* round: sums from before this many joins are over on the worker */
+
     /* from an owner to a worker */
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
     TT_SYNC_CLOSED,
@@ -35,7 +44,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_TAKEN,  /* FIRST, or PUSH without an answer, has been consumed */
     TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
-    TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text */
+    TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text. Of a named sum:
+                       descriptor: sums before it, which are good; round: generation of the next */
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
@@ -45,17 +55,26 @@ enum {
     TT_SYNC_FLAG_ANSWER = 1,    /* of PUSH: reply with the value */
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
     TT_STORES_MAX = 64,
-    TT_SYNC_TEXT_BYTES = 512, /* of payloads that are texts, at most */
+    TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
+    TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */
+    TT_SYNC_SHAPE_BYTES = 32,
 };
 
 /* What a worker believes a tensor to be; the name follows. */
 typedef struct tt_sync_claim {
     uint64_t count;
     uint8_t dtype;
-    uint8_t zero[7];
+    uint8_t redop;        /* from here on of named sums; else 0 */
+    uint8_t is_by_active; /* an average is divided by the number of workers that take part */
+    uint8_t zero;
+    uint32_t joins;      /* of the worker so far */
+    uint32_t generation; /* of the key: a name whose claim changes, or that fails, gets a new one */
+    uint32_t zero_too;
+    double prescale, postscale;
+    uint8_t shape[TT_SYNC_SHAPE_BYTES]; /* as tt_request has it */
 } tt_sync_claim;
 
-_Static_assert(sizeof(tt_sync_claim) == 16, "tt_sync_claim is a wire format");
+_Static_assert(sizeof(tt_sync_claim) == 72, "tt_sync_claim is a wire format");
 
 #define TT_SYNC_TENSOR_BYTES_MAX (UINT64_C(1) << 46)
 

@@ -18,6 +18,16 @@ void tt_store_room_release(tutti_handle *handle);
 /* Baton's holder: this job, which has no servers, has stores from now on. */
 tt_status tt_store_attach(tutti_context *context, tt_text *why);
 
+/* sums.c: named all-reduces that owners sum. */
+/* At the end of tutti_init, after the rules; collective if there are any. */
+tutti_status tt_sums_begin(tutti_context *context);
+/* Sets handle->is_by_owners. */
+void tt_sums_choose(tutti_handle *handle, bool is_gradient);
+/* Baton's holder, a handle that is_by_owners. False: control has to be told of it, too. */
+bool tt_sums_submit(tutti_handle *handle);
+/* stores.c: open the store of named sums. */
+tutti_status tt_store_open_sums(tutti_context *context);
+
 /* ---- what servers and stores need of other files ---- */
 
 /* context.c: a context that has joined, before its first calls; leave with the baton, after the

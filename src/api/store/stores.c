@@ -218,6 +218,14 @@ tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *
     return TUTTI_OK;
 }
 
+tutti_status tt_store_open_sums(tutti_context *context)
+{
+    const tt_sync_request wanted = {
+        .verb = TT_STORE_OPEN, .policy = "bulk", .update = "sum", .is_sums = true};
+    const tutti_status status = attach_first(context);
+    return status == TUTTI_OK ? run(context, &wanted, NULL, NULL) : status;
+}
+
 tutti_status tutti_store_close(tutti_store *store)
 {
     tutti_status status = check_store(store);

@@ -29,8 +29,8 @@
  * wire: heads, claims, the records of mesh/mesh_wire.h, and the notices and records of
  * negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two builds that share no
  * version refuse each other and name both ranges. */
-#define TT_PROTOCOL_VERSION_MIN 7
-#define TT_PROTOCOL_VERSION_MAX 7
+#define TT_PROTOCOL_VERSION_MIN 8
+#define TT_PROTOCOL_VERSION_MAX 8
 
 #define TT_HELLO_FINGERPRINT_BYTES 16
 #define TT_HELLO_OPENING_BYTES 32
