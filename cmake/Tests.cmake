@@ -217,8 +217,10 @@ if(TARGET tutti-simulate)
     check seeds simulation codec)
   set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY TIMEOUT 900)
   add_test(NAME seeds.simulate_store COMMAND tutti-simulate_store --seeds 10000)
-  set_property(TEST seeds.simulate_store PROPERTY LABELS check seeds store sync)
-  set_property(TEST seeds.simulate_store PROPERTY TIMEOUT 900)
+  add_test(NAME seeds.simulate_sums COMMAND tutti-simulate_store --sums --seeds 5000)
+  set_property(TEST seeds.simulate_store seeds.simulate_sums PROPERTY LABELS
+    check seeds store sync)
+  set_property(TEST seeds.simulate_store seeds.simulate_sums PROPERTY TIMEOUT 900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.

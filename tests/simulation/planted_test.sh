@@ -19,6 +19,10 @@ search() {
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--seeds 1500"
         ;;
+    BUSY_RANK_* | CHANGED_CLAIM_*) # named sums by servers
+        program="$TEST_BIN/tutti-simulate_store-planted"
+        set -- "$1" "--sums --seeds 600"
+        ;;
     OTHER_USER_TAKEN)
         accept "$1"
         return

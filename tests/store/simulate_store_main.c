@@ -2,7 +2,8 @@
  *
  * simulate_store_main.c - run many seeds of workers, servers and a store; see store_run.h.
  *
- *   tutti-simulate_store [--first S] [--seeds N] [--seed S] [--failures N] [--verbose] [--bug NAME]
+ *   tutti-simulate_store [--sums] [--first S] [--seeds N] [--seed S] [--failures N] [--verbose]
+ * [--bug NAME]
  *
  * Exit status 1 and one line per failing seed if anything is wrong. */
 #include <inttypes.h>
@@ -33,7 +34,7 @@ typedef struct totals {
     uint32_t failures;
 } totals;
 
-static void run_seed(totals *sum, uint64_t seed, bool is_verbose)
+static void run_seed(totals *sum, uint64_t seed, bool is_sums, bool is_verbose)
 {
     scene drawn;
     current = seed;
@@ -44,7 +45,8 @@ static void run_seed(totals *sum, uint64_t seed, bool is_verbose)
                drawn.workers, drawn.servers, drawn.policy_text, drawn.update_text, (int)drawn.habit,
                drawn.tensors, drawn.iterations, drawn.faults);
     }
-    const store_result result = store_run(&drawn, is_verbose);
+    const store_result result =
+        is_sums ? sum_run(&drawn, is_verbose) : store_run(&drawn, is_verbose);
     sum->runs++;
     sum->events += result.events;
     sum->reads += result.reads;
@@ -61,11 +63,12 @@ int main(int argc, char **argv)
 {
     uint64_t first = 0, count = 1000;
     uint32_t failures_max = 20;
-    bool is_verbose = false;
+    bool is_verbose = false, is_sums = false;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--verbose") == 0) {
-            is_verbose = true;
+        if (strcmp(argv[i], "--verbose") == 0 || strcmp(argv[i], "--sums") == 0) {
+            is_verbose = is_verbose || argv[i][2] == 'v';
+            is_sums = is_sums || argv[i][2] == 's';
             continue;
         }
         if (strcmp(argv[i], "--first") == 0) {
@@ -86,7 +89,7 @@ int main(int argc, char **argv)
     (void)signal(SIGABRT, on_abort);
     totals sum = {.runs = 0};
     for (uint64_t i = 0; i < count && sum.failures < failures_max; i++) {
-        run_seed(&sum, first + i, is_verbose);
+        run_seed(&sum, first + i, is_sums, is_verbose);
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " events, %" PRIu64 " values compared, %" PRIu64
            " workers at their end, %u failed\n",

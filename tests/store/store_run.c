@@ -397,6 +397,11 @@ static const tt_machine_ops nothing = {.frame = no_frame,
                                        .peer = no_peer,
                                        .step = no_step};
 
+tt_machine store_no_collectives(void)
+{
+    return (tt_machine){.ops = &nothing};
+}
+
 static void drop_report(void *owner, int level, const char *text)
 {
     (void)owner, (void)level, (void)text;
@@ -411,10 +416,9 @@ static void process_make(play *all, uint32_t rank)
     const tt_roles roles = {
         .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = 3};
     const tt_sync_listener listener = {.report = drop_report};
-    const tt_machine inner = {.ops = &nothing};
     *own = (worker){.all = all, .rank = rank};
-    const tt_status status =
-        tt_sync_create(tt_sim_platform(all->sim, rank), &roles, inner, &listener, &own->sync);
+    const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
+                                            store_no_collectives(), &listener, &own->sync);
     TT_ASSERT(status == TT_OK);
     tt_sim_attach(all->sim, rank, tt_sync_machine(own->sync));
     for (uint32_t i = 0; i < drawn->tensors; i++) {
@@ -442,27 +446,39 @@ static void process_end(play *all, uint32_t rank)
     }
 }
 
-static void apply_fault(play *all, const fault *one)
+static uint32_t apply_fault(const fault *one, tt_sim *sim, bool *is_killed)
 {
-    const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(all->sim) + 1);
-    if (all->is_killed[one->rank] || (one->kind == FAULT_CUT && all->is_killed[one->other])) {
-        return;
+    const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(sim) + 1);
+    if (is_killed[one->rank] || (one->kind == FAULT_CUT && is_killed[one->other])) {
+        return 0;
     }
     switch (one->kind) {
     case FAULT_KILL:
-        all->is_killed[one->rank] = true;
-        all->killed++;
-        tt_sim_kill(all->sim, one->rank);
-        break;
+        is_killed[one->rank] = true;
+        tt_sim_kill(sim, one->rank);
+        return 1;
     case FAULT_STOP:
-        tt_sim_stop(all->sim, one->rank, until_ns);
+        tt_sim_stop(sim, one->rank, until_ns);
         break;
     case FAULT_CUT:
-        tt_sim_cut(all->sim, one->rank, one->other, until_ns);
+        tt_sim_cut(sim, one->rank, one->other, until_ns);
         break;
     case FAULT_KIND_COUNT:
         break;
     }
+    return 0;
+}
+
+uint32_t scene_apply_faults(const scene *drawn, tt_sim *sim, bool *is_done, bool *is_killed)
+{
+    uint32_t killed = 0;
+    for (uint32_t i = 0; i < drawn->faults; i++) {
+        if (!is_done[i] && tt_sim_now(sim) >= drawn->fault[i].at_ns) {
+            is_done[i] = true;
+            killed += apply_fault(&drawn->fault[i], sim, is_killed);
+        }
+    }
+    return killed;
 }
 
 static void play_all(play *all)
@@ -471,12 +487,7 @@ static void play_all(play *all)
     bool is_done[FAULTS_MAX] = {false};
     bool has_more = true;
     while (has_more && all->result.is_good) {
-        for (uint32_t i = 0; i < all->drawn->faults; i++) {
-            if (!is_done[i] && tt_sim_now(all->sim) >= all->drawn->fault[i].at_ns) {
-                is_done[i] = true;
-                apply_fault(all, &all->drawn->fault[i]);
-            }
-        }
+        all->killed += scene_apply_faults(all->drawn, all->sim, is_done, all->is_killed);
         has_more = tt_sim_step(all->sim);
         if (tt_sim_events(all->sim) > EVENTS_MAX) {
             blame(all, "events never end");

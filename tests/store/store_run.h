@@ -78,6 +78,13 @@ typedef struct store_result {
 
 void scene_draw(scene *drawn, uint64_t seed);
 store_result store_run(const scene *drawn, bool is_verbose);
+/* Named sums instead, of the same processes with the same faults: sum_run.c. */
+store_result sum_run(const scene *drawn, bool is_verbose);
+
+/* The machine that sync wraps: there are no collectives. */
+tt_machine store_no_collectives(void);
+/* Faults whose time has come: how many processes were killed. */
+uint32_t scene_apply_faults(const scene *drawn, tt_sim *sim, bool *is_done, bool *is_killed);
 
 /* ---- the oracle ---- */
 

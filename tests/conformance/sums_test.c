@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sums_test.c - TUTTI_SUM=server: named all-reduces that owners sum, with and without servers.
+ *
+ * Method: workers and servers are threads of this process. Results are compared with the oracle of
+ * the other algorithms; ranks that differ, object or join are judged by what every rank gets.
+ *
+ * Labels: asan tsan
+ * Timeout: 300
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "conformance/oracle.h"
+#include "conformance/ranks.h"
+#include "tutti/store.h"
+
+enum { PROCESSES_MAX = 8, TEXT_BYTES = 512, NAME_BYTES = 32 };
+
+static const uint8_t secret[32] = {11};
+
+/* ---- jobs ---- */
+
+typedef struct sums_job {
+    int workers, servers;
+    const char *transport;
+    ranks_fn *body;
+    char meet[64];
+    char texts[PROCESSES_MAX][TEXT_BYTES];
+    tutti_status statuses[PROCESSES_MAX];
+    ranks_job ranks;
+} sums_job;
+
+typedef struct process {
+    sums_job *job;
+    int rank;
+    pthread_t thread;
+} process;
+
+static void *process_run(void *argument)
+{
+    process *self = argument;
+    sums_job *job = self->job;
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    options.rank = self->rank;
+    options.size = job->workers + job->servers;
+    options.servers = job->servers > 0 ? job->servers : -1;
+    options.rendezvous = job->meet;
+    options.job_id = job->meet;
+    options.secret = secret;
+    options.transport = job->transport;
+    if (self->rank >= job->workers) {
+        EXPECT_STATUS(TUTTI_OK, tutti_server_run(&options));
+        return NULL;
+    }
+    ranks_self worker = {.job = &job->ranks, .rank = self->rank, .size = job->workers, .user = job};
+    EXPECT_STATUS(TUTTI_OK, tutti_init(&options, &worker.context));
+    job->body(&worker);
+    EXPECT_STATUS(TUTTI_OK, tutti_shutdown(worker.context));
+    return NULL;
+}
+
+static void job_run(int workers, int servers, const char *transport, ranks_fn *body)
+{
+    char folder[] = "/tmp/tutti-sums-XXXXXX";
+    process processes[PROCESSES_MAX];
+    sums_job job = {.workers = workers, .servers = servers, .transport = transport, .body = body};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(job.meet, sizeof(job.meet), "file://%s", folder);
+    assert_int_equal(pthread_barrier_init(&job.ranks.barrier, NULL, (unsigned)workers), 0);
+    for (int rank = 0; rank < workers + servers; rank++) {
+        processes[rank] = (process){.job = &job, .rank = rank};
+        assert_int_equal(
+            pthread_create(&processes[rank].thread, NULL, process_run, &processes[rank]), 0);
+    }
+    for (int rank = 0; rank < workers + servers; rank++) {
+        assert_int_equal(pthread_join(processes[rank].thread, NULL), 0);
+    }
+    (void)pthread_barrier_destroy(&job.ranks.barrier);
+    (void)rmdir(folder);
+}
+
+/* Workers own all, some, or nothing. */
+static void job_run_all(int workers, ranks_fn *body)
+{
+    job_run(workers, 0, "shm", body);
+    job_run(workers, 2, "shm", body);
+    job_run(workers, workers, "tcp", body);
+}
+
+static tutti_call named(const char *name, void *values, uint64_t count)
+{
+    tutti_call call = TUTTI_CALL_INIT;
+    call.name = name;
+    call.input = call.output = values;
+    call.count = count;
+    call.dtype = TUTTI_I32;
+    return call;
+}
+
+/* The sum of rank + 1 over all ranks, by name. */
+static void check_sum(const ranks_self *self, const char *name, uint64_t count)
+{
+    int32_t *values = malloc((count + 1) * sizeof(*values));
+    const tutti_call call = named(name, values, count);
+    for (uint64_t i = 0; i < count; i++) {
+        values[i] = self->rank + 1;
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+    for (uint64_t i = 0; i < count; i++) {
+        EXPECT_SAY(values[i] == self->size * (self->size + 1) / 2, "%s: %d", name, values[i]);
+    }
+    free(values);
+}
+
+/* All workers got the same status and text, and it contains both. */
+static void check_texts(const ranks_self *self, tutti_status wanted, const char *one,
+                        const char *other)
+{
+    const sums_job *job = self->user;
+    ranks_meet((ranks_self *)(uintptr_t)self);
+    for (int rank = 0; rank < self->size; rank++) {
+        EXPECT_SAY(job->statuses[rank] == wanted, "rank %d: %s: %s", rank,
+                   tutti_status_text(job->statuses[rank]), job->texts[rank]);
+        EXPECT_SAY(strcmp(job->texts[rank], job->texts[0]) == 0, "%s / %s", job->texts[rank],
+                   job->texts[0]);
+        EXPECT_SAY(strstr(job->texts[rank], one) != NULL, "%s", job->texts[rank]);
+        EXPECT_SAY(strstr(job->texts[rank], other) != NULL, "%s", job->texts[rank]);
+    }
+    ranks_meet((ranks_self *)(uintptr_t)self);
+}
+
+static void keep_result(const ranks_self *self, tutti_status status)
+{
+    sums_job *job = self->user;
+    job->statuses[self->rank] = status;
+    (void)snprintf(job->texts[self->rank], TEXT_BYTES, "%s",
+                   status < 0 ? tutti_last_error(self->context) : "");
+}
+
+/* ---- values ---- */
+
+static void check_case(const ranks_self *self, const oracle_case *one, bool is_in_place)
+{
+    char name[NAME_BYTES];
+    const size_t bytes = one->count * 8 + 8;
+    uint8_t *input = calloc(1, bytes), *output = calloc(1, bytes), *expected = calloc(1, bytes);
+    tutti_call call = TUTTI_CALL_INIT;
+    (void)snprintf(name, sizeof(name), "t%d.%d", (int)one->dtype, (int)one->op);
+    oracle_fill_input(one, self->rank, input);
+    oracle_fill_expected(one, self->rank, expected);
+    call.name = name;
+    call.input = input;
+    call.output = is_in_place ? input : output;
+    call.count = one->count;
+    call.dtype = one->dtype;
+    call.op = one->op;
+    call.prescale = one->prescale;
+    call.postscale = one->postscale;
+    const tutti_status status = tutti_run(self->context, &call);
+    EXPECT_SAY(status == TUTTI_OK, "%s", tutti_last_error(self->context));
+    char text[256];
+    oracle_describe(one, text, sizeof(text));
+    EXPECT_SAY(memcmp(call.output, expected, bytes - 8) == 0, "%s", text);
+    free(input);
+    free(output);
+    free(expected);
+}
+
+/* The same name with another length each time: each is a new generation of its key. */
+static void every_type(ranks_self *self)
+{
+    static const uint64_t counts[] = {0, 1, 100, 3000};
+    for (int dtype = 0; dtype <= (int)TUTTI_BOOL; dtype++) {
+        for (int op = 0; op < (int)TUTTI_ADASUM; op++) {
+            oracle_case one = {.collective = TUTTI_ALLREDUCE,
+                               .dtype = (tutti_dtype)dtype,
+                               .op = (tutti_op)op,
+                               .size = self->size,
+                               .prescale = 1.0,
+                               .postscale = 1.0};
+            for (size_t i = 0; oracle_allows(one.dtype, one.op) && i < TT_ARRAY_COUNT(counts);
+                 i++) {
+                one.count = counts[i];
+                one.seed = i;
+                check_case(self, &one, i % 2 == 0);
+                check_case(self, &one, i % 2 == 1);
+            }
+        }
+    }
+}
+
+static void test_every_type_and_operator(void **state)
+{
+    (void)state;
+    job_run_all(3, every_type);
+    job_run(1, 0, "shm", every_type);
+}
+
+static void long_ones(ranks_self *self)
+{
+    oracle_case one = {.collective = TUTTI_ALLREDUCE,
+                       .dtype = TUTTI_F32,
+                       .op = TUTTI_AVERAGE,
+                       .size = self->size,
+                       .count = 700000,
+                       .prescale = 2.0,
+                       .postscale = 0.5};
+    check_case(self, &one, true);
+    one.op = TUTTI_SUM;
+    check_case(self, &one, false);
+    one.dtype = TUTTI_F16;
+    one.prescale = 1.0;
+    check_case(self, &one, true);
+}
+
+static void test_parts_of_long_tensors(void **state)
+{
+    (void)state;
+    job_run_all(4, long_ones);
+}
+
+/* ---- order ---- */
+
+static void any_order(ranks_self *self)
+{
+    enum { TENSORS = 12, STEPS = 6 };
+    static int32_t values[PROCESSES_MAX][TENSORS][2][300];
+    for (int step = 0; step < STEPS; step++) {
+        tutti_handle *handles[TENSORS][2];
+        for (int i = 0; i < TENSORS; i++) {
+            const int tensor = (i * 5 + self->rank * 3 + step) % TENSORS;
+            char name[NAME_BYTES];
+            (void)snprintf(name, sizeof(name), "w%d", tensor);
+            for (int k = 0; k < 2; k++) { /* the second waits for the first */
+                int32_t *value = values[self->rank][tensor][k];
+                for (int j = 0; j < 300; j++) {
+                    value[j] = self->rank + 100 * k + tensor;
+                }
+                tutti_call call = named(name, value, 300);
+                call.priority = tensor;
+                EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[tensor][k]));
+            }
+        }
+        for (int i = 0; i < TENSORS; i++) {
+            for (int k = 0; k < 2; k++) {
+                EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i][k], -1));
+                const int wanted = self->size * (self->size - 1) / 2 + self->size * (100 * k + i);
+                EXPECT_SAY(values[self->rank][i][k][299] == wanted, "%d, not %d",
+                           values[self->rank][i][k][299], wanted);
+                tutti_handle_free(handles[i][k]);
+            }
+        }
+    }
+}
+
+static void test_ranks_may_call_in_any_order(void **state)
+{
+    (void)state;
+    job_run_all(4, any_order);
+}
+
+/* ---- disagreement ---- */
+
+static void one_differs(ranks_self *self)
+{
+    for (int round = 0; round < 3; round++) {
+        int32_t values[50] = {0};
+        tutti_call call = named("x", values, self->rank == 1 ? 41 + (uint64_t)round : 40);
+        keep_result(self, tutti_run(self->context, &call));
+        check_texts(self, TUTTI_ERR_MISMATCH, "rank 1 has 4", "has 40 elements of i32");
+        check_sum(self, "x", 40); /* as it was, */
+        check_sum(self, "x", 40);
+        call = named("x", values, 40);
+        call.op = self->rank == 2 ? TUTTI_MAX : TUTTI_SUM;
+        keep_result(self, tutti_run(self->context, &call));
+        check_texts(self, TUTTI_ERR_MISMATCH, "op sum", "op max");
+        check_sum(self, "x", 20 + (uint64_t)round); /* or another one */
+        check_sum(self, "y", 20);
+    }
+}
+
+static void test_ranks_that_differ_fail_one_call_on_all(void **state)
+{
+    (void)state;
+    job_run_all(4, one_differs);
+}
+
+static void one_objects(ranks_self *self)
+{
+    for (int round = 0; round < 3; round++) {
+        int32_t values[40] = {0};
+        tutti_call call = named("x", values, 40);
+        keep_result(self, self->rank == 2 ? tutti_refuse(self->context, &call, "no such layer")
+                                          : tutti_run(self->context, &call));
+        check_texts(self, TUTTI_ERR_BAD_ARGUMENT, "rank 2", "no such layer");
+        check_sum(self, "x", 40);
+        call.input = self->rank == 0 ? NULL : values;
+        keep_result(self, tutti_run(self->context, &call));
+        check_texts(self, TUTTI_ERR_BAD_ARGUMENT, "rank 0", "input is NULL");
+        check_sum(self, "x", 40);
+        check_sum(self, "x", 30);
+    }
+}
+
+static void test_a_rank_that_objects_fails_one_call_on_all(void **state)
+{
+    (void)state;
+    job_run_all(4, one_objects);
+}
+
+/* ---- joining ---- */
+
+static void uneven_ends(ranks_self *self)
+{
+    for (int round = 0; round < 3; round++) {
+        const int steps = 2 + (self->rank + round) % 3;
+        for (int step = 0; step < steps; step++) {
+            int32_t value[3] = {1, 1, 1};
+            const tutti_call call = named("loss", value, 3);
+            EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+            int active = 0;
+            for (int rank = 0; rank < self->size; rank++) {
+                active += step < 2 + (rank + round) % 3 ? 1 : 0;
+            }
+            EXPECT_SAY(value[2] == active, "step %d: %d, not %d", step, value[2], active);
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, 0, NULL));
+        check_sum(self, "loss", 3);
+        check_sum(self, "other", 5);
+    }
+}
+
+/* Each rank has calls in flight that no other rank makes. */
+static void crossed_ends(ranks_self *self)
+{
+    for (int round = 0; round < 3; round++) {
+        int32_t values[2] = {self->rank, self->rank + 10};
+        char name[NAME_BYTES];
+        tutti_handle *handles[2];
+        (void)snprintf(name, sizeof(name), "own.%d", self->rank);
+        for (int i = 0; i < 2; i++) {
+            const tutti_call call = named(name, &values[i], 1);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[i]));
+        }
+        EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, 0, NULL));
+        for (int i = 0; i < 2; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1));
+            EXPECT_SAY(values[i] == self->rank + 10 * i, "%d", values[i]);
+            tutti_handle_free(handles[i]);
+        }
+    }
+}
+
+static void averages(ranks_self *self)
+{
+    float value = 6;
+    tutti_call call = named("mean", &value, 1);
+    call.dtype = TUTTI_F32;
+    call.op = TUTTI_AVERAGE;
+    if (self->rank != 0) {
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        EXPECT_SAY(value == 6.0F * (float)(self->size - 1) / (float)self->size, "%f",
+                   (double)value);
+        value = 6;
+        call.flags = TUTTI_BY_ACTIVE;
+        EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+        EXPECT_SAY(value == 6.0F, "%f", (double)value);
+    }
+    EXPECT_STATUS(TUTTI_OK, tutti_join(self->context, 0, NULL));
+}
+
+static void test_joined_ranks_count_as_zeros(void **state)
+{
+    (void)state;
+    job_run_all(3, uneven_ends);
+    job_run_all(4, crossed_ends);
+    job_run_all(3, averages);
+}
+
+/* ---- handles, and the end ---- */
+
+static void handles(ranks_self *self)
+{
+    void *result = NULL;
+    int32_t value[4] = {1, 2, 3, 4};
+    tutti_call call = named("given", value, 4);
+    tutti_handle *handle;
+    call.output = NULL;
+    call.result_out = &result;
+    EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+    EXPECT(result != NULL && ((int32_t *)result)[3] == 4 * self->size);
+    tutti_free(self->context, result);
+    call = named("again", value, 4);
+    EXPECT_STATUS(TUTTI_OK, tutti_declare(self->context, &call, &handle));
+    for (int i = 0; i < 5; i++) {
+        value[0] = i;
+        EXPECT_STATUS(TUTTI_OK, tutti_rerun(handle));
+        EXPECT_SAY(value[0] == i * self->size, "%d", value[0]);
+    }
+    tutti_handle_free(handle);
+    call = named("late", value, 4);
+    if (self->rank == 0) { /* the others have left: it ends all the same */
+        const tutti_status status = tutti_run(self->context, &call);
+        EXPECT_SAY(self->size == 1 ? status == TUTTI_OK : status == TUTTI_ERR_PEER_LEFT, "%s",
+                   tutti_status_text(status));
+    }
+}
+
+static void test_handles_and_leaving(void **state)
+{
+    (void)state;
+    job_run_all(3, handles);
+    job_run(1, 0, "shm", handles);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_type_and_operator),
+        cmocka_unit_test(test_parts_of_long_tensors),
+        cmocka_unit_test(test_ranks_may_call_in_any_order),
+        cmocka_unit_test(test_ranks_that_differ_fail_one_call_on_all),
+        cmocka_unit_test(test_a_rank_that_objects_fails_one_call_on_all),
+        cmocka_unit_test(test_joined_ranks_count_as_zeros),
+        cmocka_unit_test(test_handles_and_leaving),
+    };
+    (void)setenv("TUTTI_SUM", "server", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sum_run.c - one seed of named sums that owners make: drawn, played, judged; see store_run.h.
+ *
+ * Workers call the same tensors in orders of their own, several calls of a name in flight. Some
+ * calls differ between workers, one worker objects to some, lengths change, and workers join after
+ * different numbers of calls; control's part of a join is played here. Judged:
+ *
+ *   values   every sum has the bits of the workers' values, added in their order
+ *   errors   a call that must fail does so on every worker that makes it, with one text, and fails
+ *            no other; else an error names a process that is gone
+ *   ends     every call and join of a live worker ends */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "kernel/hash64.h"
+#include "store/store_run.h"
+
+enum { ROUNDS_MAX = 3, OCCURRENCES_MAX = 4, CALLS_MAX = TENSORS_MAX * OCCURRENCES_MAX };
+
+typedef enum call_kind { CALL_GOOD, CALL_DIFFERS, CALL_OBJECTS } call_kind;
+
+/* One occurrence of a name in a round. */
+typedef struct sum_plan {
+    call_kind kind;
+    uint32_t culprit; /* the worker that differs or objects */
+    uint64_t count;
+    bool has_text;
+    char text[TT_SYNC_ERROR_BYTES];
+} sum_plan;
+
+typedef struct sum_play sum_play;
+typedef struct summer summer;
+
+typedef struct sum_call {
+    tt_request request;
+    summer *own;
+    uint32_t tensor, occurrence;
+    float *values;
+    uint64_t count;
+} sum_call;
+
+struct summer {
+    sum_play *all;
+    uint32_t rank, round;
+    tt_sync *sync;
+    tt_sync_request open;
+    tt_request join;
+    sum_call calls[CALLS_MAX];
+    uint32_t next[TENSORS_MAX]; /* occurrence to be made */
+    uint32_t open_calls, made;
+    bool is_joining, is_over, is_broken;
+};
+
+struct sum_play {
+    const scene *drawn;
+    tt_sim *sim;
+    tt_random random;
+    uint32_t rounds;
+    bool joins[ROUNDS_MAX]; /* the round ends in a join */
+    bool waits[ROUNDS_MAX]; /* a worker joins when its calls are over */
+    uint32_t ends[ROUNDS_MAX][WORKERS_MAX][TENSORS_MAX];
+    sum_plan plans[ROUNDS_MAX][TENSORS_MAX][OCCURRENCES_MAX];
+    summer workers[PROCESSES_MAX];
+    bool is_killed[PROCESSES_MAX];
+    bool is_ending, is_verbose;
+    store_result result;
+};
+
+__attribute__((format(printf, 2, 3))) static void blame(sum_play *all, const char *format, ...)
+{
+    va_list arguments;
+    if (all->result.is_good) {
+        all->result.is_good = false;
+        va_start(arguments, format);
+        (void)vsnprintf(all->result.reason, sizeof(all->result.reason), format, arguments);
+        va_end(arguments);
+    }
+}
+
+/* ---- drawing ---- */
+
+static uint64_t draw_count(sum_play *all)
+{
+    static const uint64_t counts[] = {0, 1, 7, 300, 20000, 70000};
+    return counts[tt_random_below(&all->random, TT_ARRAY_COUNT(counts))];
+}
+
+static void draw_round(sum_play *all, uint32_t round)
+{
+    const scene *drawn = all->drawn;
+    all->joins[round] = tt_random_below(&all->random, 2) == 0;
+    all->waits[round] = tt_random_below(&all->random, 2) == 0;
+    for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {
+        uint32_t least = OCCURRENCES_MAX;
+        for (uint32_t i = 0; i < drawn->workers; i++) {
+            const uint32_t drawn_end = (uint32_t)tt_random_below(&all->random, OCCURRENCES_MAX + 1);
+            /* Two that wait for each other's join would wait for ever: of all tensors, the same one
+             * makes fewer calls. */
+            const uint32_t end =
+                all->waits[round] && tensor > 0 ? all->ends[round][i][0] : drawn_end;
+            all->ends[round][i][tensor] = all->joins[round] ? end : OCCURRENCES_MAX;
+            least = (uint32_t)tt_min_u64(least, all->ends[round][i][tensor]);
+        }
+        uint64_t count = draw_count(all);
+        for (uint32_t k = 0; k < OCCURRENCES_MAX; k++) {
+            sum_plan *plan = &all->plans[round][tensor][k];
+            const uint64_t kind = tt_random_below(&all->random, 12);
+            count = tt_random_below(&all->random, 4) == 0 ? draw_count(all) : count;
+            plan->count = count;
+            plan->culprit = (uint32_t)tt_random_below(&all->random, drawn->workers);
+            plan->kind = k >= least || kind > 1 ? CALL_GOOD
+                         : kind == 1            ? CALL_OBJECTS
+                         : drawn->workers > 1   ? CALL_DIFFERS
+                                                : CALL_GOOD;
+        }
+    }
+}
+
+static float value_at(const sum_call *call, uint32_t rank, uint64_t index)
+{
+    const uint64_t where[] = {rank, call->own->round, call->tensor, call->occurrence, index};
+    return (float)(tt_hash64(where, sizeof(where), 5) % 20001) / 1024.0F - 9.0F;
+}
+
+/* ---- judging ---- */
+
+static void judge_values(const sum_call *call)
+{
+    const summer *own = call->own;
+    sum_play *all = own->all;
+    for (uint64_t i = 0; i < call->count; i += 1 + call->count / 64) {
+        float wanted = 0;
+        bool is_first = true;
+        for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+            if (call->occurrence < all->ends[own->round][rank][call->tensor]) {
+                const float value = value_at(call, rank, i);
+                wanted = is_first ? value : wanted + value;
+                is_first = false;
+            }
+        }
+        if (call->values[i] != wanted) {
+            blame(all, "rank %u, round %u: sum %u of t%u has %g, not %g, at %" PRIu64, own->rank,
+                  own->round, call->occurrence, call->tensor, (double)call->values[i],
+                  (double)wanted, i);
+            return;
+        }
+    }
+    all->result.reads++;
+}
+
+static bool names_the_dead(const sum_play *all, const char *text)
+{
+    bool is_named = false;
+    for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
+        char words[32];
+        (void)snprintf(words, sizeof(words), "rank %u", rank);
+        is_named = is_named || (all->is_killed[rank] && strstr(text, words) != NULL);
+    }
+    return is_named;
+}
+
+static void judge_end_of(const sum_call *call)
+{
+    const summer *own = call->own;
+    sum_play *all = own->all;
+    sum_plan *plan = &all->plans[own->round][call->tensor][call->occurrence];
+    const tt_request *request = &call->request;
+    if (request->status == TT_OK) {
+        if (plan->kind != CALL_GOOD) {
+            blame(all, "rank %u, round %u: sum %u of t%u did not fail", own->rank, own->round,
+                  call->occurrence, call->tensor);
+        } else {
+            judge_values(call);
+        }
+    } else if (request->status == TT_ERR_PEER_DOWN && names_the_dead(all, request->error)) {
+        return;
+    } else if (plan->kind == CALL_GOOD) {
+        blame(all, "rank %u, round %u: sum %u of t%u failed: %s", own->rank, own->round,
+              call->occurrence, call->tensor, request->error);
+    } else if (!plan->has_text) {
+        plan->has_text = true;
+        memcpy(plan->text, request->error, sizeof(plan->text));
+    } else if (strcmp(plan->text, request->error) != 0) {
+        blame(all, "two texts of one failure: %.90s / %.90s", plan->text, request->error);
+    }
+}
+
+/* ---- programs ---- */
+
+static void proceed(void *argument);
+
+static void later(summer *own, uint64_t most_ns)
+{
+    sum_play *all = own->all;
+    tt_sim_call(all->sim, own->rank, tt_sim_now(all->sim) + tt_random_below(&all->random, most_ns),
+                proceed, own);
+}
+
+static void tell(const sum_call *call, const char *what)
+{
+    const sum_play *all = call->own->all;
+    if (all->is_verbose) {
+        printf("%10" PRIu64 " rank %u %s sum %u of t%u, %" PRIu64 " elements, round %u\n",
+               tt_sim_now(all->sim), call->own->rank, what, call->occurrence, call->tensor,
+               call->count, call->own->round);
+    }
+}
+
+static void call_finished(tt_request *request)
+{
+    sum_call *call = request->owner;
+    summer *own = call->own;
+    own->open_calls--;
+    tell(call, request->status == TT_OK ? "has" : request->error);
+    if (!own->all->is_ending) {
+        judge_end_of(call);
+        own->is_broken = own->is_broken || request->status == TT_ERR_PEER_DOWN;
+    }
+    free(call->values);
+    call->values = NULL;
+    if (own->open_calls == 0 && !own->all->is_ending) {
+        later(own, 100000);
+    }
+}
+
+static void make_call(summer *own, uint32_t tensor)
+{
+    static const char *const names[TENSORS_MAX] = {"t0", "t1", "t2"};
+    sum_play *all = own->all;
+    const uint32_t occurrence = own->next[tensor]++;
+    const sum_plan *plan = &all->plans[own->round][tensor][occurrence];
+    sum_call *call = &own->calls[own->made++];
+    const bool is_culprit = plan->culprit == own->rank;
+    *call = (sum_call){.own = own, .tensor = tensor, .occurrence = occurrence};
+    call->count = plan->count + (plan->kind == CALL_DIFFERS && is_culprit ? 3 : 0);
+    call->values = malloc((call->count + 1) * sizeof(float));
+    for (uint64_t i = 0; i < call->count; i++) {
+        call->values[i] = value_at(call, own->rank, i);
+    }
+    tt_request *request = &call->request;
+    request->collective = TT_ALLREDUCE;
+    request->dtype = TT_F32;
+    request->redop = TT_SUM;
+    request->count = call->count;
+    request->prescale = request->postscale = 1.0;
+    request->name = names[tensor];
+    request->input = request->output = call->values;
+    request->urgency = (int32_t)tt_random_below(&all->random, 5);
+    request->finished = call_finished;
+    request->owner = call;
+    if (plan->kind == CALL_OBJECTS && is_culprit) {
+        request->objection = TT_ERR_BAD_ARGUMENT;
+        (void)snprintf(request->error, sizeof(request->error), "no such layer");
+    }
+    own->open_calls++;
+    tell(call, plan->kind == CALL_GOOD ? "calls" : "calls, to fail,");
+    tt_sync_sum(own->sync, request);
+}
+
+/* A tensor that has calls left in this round; TENSORS_MAX: none. */
+static uint32_t draw_tensor(const summer *own)
+{
+    sum_play *all = own->all;
+    const uint32_t count = all->drawn->tensors;
+    const uint32_t first = (uint32_t)tt_random_below(&all->random, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tensor = (first + i) % count;
+        if (own->next[tensor] < all->ends[own->round][own->rank][tensor]) {
+            return tensor;
+        }
+    }
+    return TENSORS_MAX;
+}
+
+static void next_round(summer *own)
+{
+    own->round++;
+    own->made = 0;
+    own->is_joining = false;
+    memset(own->next, 0, sizeof(own->next));
+    own->is_over = own->round == own->all->rounds;
+    own->all->result.finished += own->is_over ? 1 : 0;
+}
+
+static void join_finished(tt_request *request)
+{
+    summer *own = request->owner;
+    if (own->open_calls == 0) {
+        next_round(own);
+    }
+    if (!own->all->is_ending) {
+        later(own, 100000);
+    }
+}
+
+/* Control ends it when all live workers have joined. */
+static void end_join(void *argument)
+{
+    summer *own = argument;
+    own->join.finished(&own->join);
+}
+
+static void join(summer *own)
+{
+    sum_play *all = own->all;
+    bool all_join = true;
+    own->is_joining = true;
+    if (all->is_verbose) {
+        printf("%10" PRIu64 " rank %u joins\n", tt_sim_now(all->sim), own->rank);
+    }
+    own->join = (tt_request){.is_join = true, .finished = join_finished, .owner = own};
+    tt_sync_join(own->sync, &own->join);
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const summer *other = &all->workers[rank];
+        all_join = all_join && other->round == own->round && other->is_joining;
+    }
+    for (uint32_t rank = 0; rank < all->drawn->workers && all_join; rank++) {
+        tt_sim_call(all->sim, rank, tt_sim_now(all->sim) + tt_random_below(&all->random, 200000),
+                    end_join, &all->workers[rank]);
+    }
+}
+
+static void proceed(void *argument)
+{
+    summer *own = argument;
+    sum_play *all = own->all;
+    if (own->is_over || own->is_broken || all->is_ending) {
+        return;
+    }
+    const uint32_t tensor = own->is_joining ? TENSORS_MAX : draw_tensor(own);
+    if (tensor < TENSORS_MAX) {
+        make_call(own, tensor);
+        later(own, tt_random_below(&all->random, 3) == 0 ? 300000 : 3000);
+    } else if (own->is_joining) {
+        if (own->join.finished == join_finished && own->open_calls == 0) {
+            next_round(own); /* the join was over first */
+            later(own, 100000);
+        }
+    } else if (all->joins[own->round] && (!all->waits[own->round] || own->open_calls == 0)) {
+        join(own);
+    } else if (!all->joins[own->round] && own->open_calls == 0) {
+        next_round(own);
+        later(own, 100000);
+    }
+}
+
+static void opened(tt_sync_request *request)
+{
+    summer *own = request->owner;
+    if (request->status == TT_OK) {
+        later(own, 100000);
+    } else if (!own->all->is_ending) {
+        own->is_broken = true;
+    }
+}
+
+static void start(void *argument)
+{
+    summer *own = argument;
+    own->open = (tt_sync_request){.verb = TT_STORE_OPEN,
+                                  .policy = "bulk",
+                                  .update = "sum",
+                                  .is_sums = true,
+                                  .finished = opened,
+                                  .owner = own};
+    tt_sync_submit(own->sync, &own->open);
+}
+
+/* ---- a play ---- */
+
+static void drop_report(void *owner, int level, const char *text)
+{
+    (void)owner, (void)level, (void)text;
+}
+
+static void process_make(sum_play *all, uint32_t rank)
+{
+    const scene *drawn = all->drawn;
+    summer *own = &all->workers[rank];
+    const tt_roles roles = {
+        .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = 3};
+    const tt_sync_listener listener = {.report = drop_report};
+    own->all = all;
+    own->rank = rank;
+    const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
+                                            store_no_collectives(), &listener, &own->sync);
+    TT_ASSERT(status == TT_OK);
+    tt_sim_attach(all->sim, rank, tt_sync_machine(own->sync));
+    if (rank < drawn->workers) {
+        tt_sim_call(all->sim, rank, tt_random_below(&all->random, 500000), start, own);
+    }
+}
+
+static void play_all(sum_play *all)
+{
+    enum { EVENTS_MAX = 4 * 1000 * 1000 };
+    bool is_done[FAULTS_MAX] = {false};
+    bool has_more = true;
+    while (has_more && all->result.is_good) {
+        scene_apply_faults(all->drawn, all->sim, is_done, all->is_killed);
+        has_more = tt_sim_step(all->sim);
+        if (tt_sim_events(all->sim) > EVENTS_MAX) {
+            blame(all, "events never end");
+        }
+    }
+}
+
+static void judge_end(sum_play *all)
+{
+    bool any_killed = false;
+    for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
+        any_killed = any_killed || all->is_killed[rank];
+    }
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const summer *own = &all->workers[rank];
+        if (all->is_killed[rank]) {
+            continue;
+        }
+        if (own->open_calls > 0) {
+            blame(all, "rank %u hangs in round %u with %u calls", rank, own->round,
+                  own->open_calls);
+        } else if (!own->is_over && !any_killed) {
+            blame(all, "rank %u hangs in round %u", rank, own->round);
+        }
+    }
+}
+
+static void process_end(sum_play *all, uint32_t rank)
+{
+    summer *own = &all->workers[rank];
+    all->is_ending = true;
+    tt_sync_shut_down(own->sync, TT_ERR_SHUT_DOWN, "over");
+    tt_sync_destroy(own->sync);
+}
+
+store_result sum_run(const scene *drawn, bool is_verbose)
+{
+    sum_play *all = calloc(1, sizeof(*all));
+    all->drawn = drawn;
+    all->is_verbose = is_verbose;
+    all->result = (store_result){.is_good = true};
+    tt_random_init(&all->random, drawn->seed, 91);
+    all->rounds = 1 + (uint32_t)tt_random_below(&all->random, ROUNDS_MAX);
+    for (uint32_t i = 0; i < all->rounds; i++) {
+        draw_round(all, i);
+    }
+    all->sim = tt_sim_create(&drawn->sim);
+    for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
+        process_make(all, rank);
+    }
+    play_all(all);
+    judge_end(all);
+    all->result.events = tt_sim_events(all->sim);
+    all->result.hash = tt_sim_hash(all->sim);
+    for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
+        process_end(all, rank);
+    }
+    if (!tt_sim_destroy(all->sim)) {
+        blame(all, "memory is left behind");
+    }
+    const store_result result = all->result;
+    free(all);
+    return result;
+}
